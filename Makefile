@@ -1,0 +1,55 @@
+# The commands of the README; the work is done by CMake and scripts/.
+# Silent: what the scripts say is enough.
+.SILENT:
+.PHONY: help demo test check lint coverage seeds format install clean release
+
+PREFIX ?= /usr/local
+SEEDS ?= 1000000
+SIM := build/release/tests/sim/sim
+
+help:
+	echo 'make demo      watch contenders share a mutex in the simulator'
+	echo 'make test      everything, under gcc, clang and the sanitizers'
+	echo 'make check     the developer loop: one build, all its tests'
+	echo 'make lint      format, clang-tidy, cppcheck, budgets'
+	echo 'make coverage  branch coverage of src/core'
+	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
+	echo 'make format    put the C files into our format'
+	echo 'make install   libraries and headers; PREFIX=$(PREFIX) DESTDIR='
+	echo 'make clean     remove build/'
+
+demo: release
+	$(SIM) --demo
+
+test:
+	scripts/deps test
+	scripts/test clang:build dev asan-ubsan
+
+check:
+	scripts/deps test
+	scripts/test dev
+
+lint:
+	scripts/deps lint
+	scripts/lint
+
+coverage:
+	scripts/deps coverage
+	scripts/coverage
+
+seeds: release
+	$(SIM) --seeds $(SEEDS)
+
+format:
+	scripts/deps lint
+	scripts/format
+
+install: release
+	cmake --install build/release --prefix '$(PREFIX)'
+
+clean:
+	rm -rf build
+
+release:
+	scripts/deps build
+	scripts/build release

@@ -1,0 +1,14 @@
+/**
+ * @file simba.h
+ * Simba in C: all public headers at once. Each also stands alone.
+ */
+#ifndef SIMBA_H
+#define SIMBA_H
+
+#include <simba/export.h>
+#include <simba/owner.h>
+#include <simba/period.h>
+#include <simba/state.h>
+#include <simba/version.h>
+
+#endif

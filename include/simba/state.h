@@ -1,0 +1,95 @@
+/**
+ * @file simba/state.h
+ * What changed: the owner before and the owner after, as callbacks get it.
+ *
+ * **A tenure is what changes hands, not an id.** A contender may lose a mutex
+ * and get it back before anybody saw it free, so that both snapshots name it.
+ * These are two tenures with two tokens, and between them another owner may
+ * have come and gone. When both tokens are known (not 0) and differ, the state
+ * is therefore a change, and the contender has both released *and* acquired.
+ * Whoever asks both questions asks released first.
+ *
+ * Where a token is not known — an owner written by an implementation that has
+ * none — only the ids are compared. A renewal keeps its token, so moved times
+ * alone are never a change.
+ */
+#ifndef SIMBA_STATE_H
+#define SIMBA_STATE_H
+
+#include <simba/export.h>
+#include <simba/owner.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+/** Two snapshots of one mutex, in the order they were seen. */
+typedef struct simba_state {
+    simba_owner before; /**< the owner that was known until now */
+    simba_owner after;  /**< the owner that is known from now on */
+} simba_state;
+
+/**
+ * Did the mutex change hands?
+ *
+ * @param state  state, not NULL
+ * @return true when the ids differ, or when they are equal under two different
+ *         tokens, neither of them 0
+ *
+ * Threads: any thread.
+ */
+SIMBA_API bool simba_state_is_changed(const simba_state *state);
+
+/**
+ * Did this contender get the mutex by this change?
+ *
+ * @param state  state, not NULL
+ * @param id     contender id, not NULL
+ * @return true when the mutex changed hands and `after` names the contender
+ *
+ * Threads: any thread.
+ */
+SIMBA_API bool simba_state_is_acquired(const simba_state *state,
+                                       const char *id);
+
+/**
+ * Did this contender lose or give back the mutex by this change?
+ *
+ * @param state  state, not NULL
+ * @param id     contender id, not NULL
+ * @return true when the mutex changed hands and `before` names the contender
+ *
+ * Threads: any thread.
+ */
+SIMBA_API bool simba_state_is_released(const simba_state *state,
+                                       const char *id);
+
+/**
+ * Does the later snapshot name this contender?
+ *
+ * @param state  state, not NULL
+ * @param id     contender id, not NULL
+ * @return simba_owner_is_owner() of `after`
+ *
+ * Threads: any thread.
+ */
+SIMBA_API bool simba_state_is_owner(const simba_state *state, const char *id);
+
+/**
+ * Does the later snapshot name this contender, with the ttl still running?
+ *
+ * @param state   state, not NULL
+ * @param id      contender id, not NULL
+ * @param now_ms  store's time
+ * @return simba_owner_is_in_ttl_of() of `after`
+ *
+ * Threads: any thread.
+ */
+SIMBA_API bool simba_state_is_in_ttl(const simba_state *state,
+                                     const char *id,
+                                     int64_t now_ms);
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,445 @@
+/* One mutex as a store keeps it; see row.h. */
+#include "backends/memory/row.h"
+
+#include "core/plant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void simba__row_init(struct simba__row *row)
+{
+    memset(row, 0, sizeof *row);
+}
+
+void simba__row_fini(struct simba__row *row)
+{
+    free(row->line);
+    free(row->tombs);
+    memset(row, 0, sizeof *row);
+}
+
+bool simba__row_is_held(const struct simba__row *row, int64_t now_ms)
+{
+    return row->owner.id[0] != '\0' && row->owner.transition_at_ms >= now_ms;
+}
+
+static void copy_id(char *to, const char *id)
+{
+    size_t length = strlen(id);
+
+    assert(length <= SIMBA_ID_MAX);
+    memcpy(to, id, length + 1);
+}
+
+/* Makes room for one more, so that what follows cannot fail. */
+static bool reserve(void **items, size_t count, size_t *room, size_t size)
+{
+    size_t wanted = *room == 0 ? 4 : *room * 2;
+    void *grown;
+
+    if (count < *room) {
+        return true;
+    }
+    grown = realloc(*items, wanted * size);
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *room = wanted;
+    return true;
+}
+
+static bool reserve_all(struct simba__row *row)
+{
+    return reserve((void **)&row->line, row->line_count, &row->line_room,
+                   sizeof *row->line) &&
+           reserve((void **)&row->tombs, row->tomb_count, &row->tomb_room,
+                   sizeof *row->tombs);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+static struct simba__row_tombstone *find_tomb(struct simba__row *row,
+                                              struct simba__attempt attempt,
+                                              int64_t now_ms)
+{
+    size_t i = 0;
+
+    while (i < row->tomb_count) {
+        if (row->tombs[i].until_ms < now_ms) {
+            row->tombs[i] = row->tombs[--row->tomb_count];
+        } else if (simba__attempt_equal(row->tombs[i].attempt, attempt)) {
+            return &row->tombs[i];
+        } else {
+            i++;
+        }
+    }
+    return NULL;
+}
+
+static bool is_entombed(struct simba__row *row,
+                        struct simba__attempt attempt,
+                        int64_t now_ms)
+{
+    return find_tomb(row, attempt, now_ms) != NULL;
+}
+
+/* A repeated release renews the tombstone: its lease runs from the newest. */
+static void entomb(struct simba__row *row, const struct simba__row_call *call)
+{
+    const struct simba__request *request = call->request;
+    struct simba__row_tombstone *tomb;
+
+    if (request->tombstone_ms == 0) {
+        return;
+    }
+    tomb = find_tomb(row, request->attempt, call->now_ms);
+    if (tomb == NULL) {
+        assert(row->tomb_count < row->tomb_room);
+        tomb = &row->tombs[row->tomb_count++];
+        tomb->attempt = request->attempt;
+    }
+    tomb->until_ms = call->now_ms + request->tombstone_ms;
+}
+
+/* --- the line ------------------------------------------------------------ */
+
+static size_t find_in_line(const struct simba__row *row,
+                           struct simba__attempt attempt)
+{
+    size_t i = 0;
+
+    while (i < row->line_count &&
+           !simba__attempt_equal(row->line[i].attempt, attempt)) {
+        i++;
+    }
+    return i;
+}
+
+static void remove_from_line(struct simba__row *row, size_t i)
+{
+    if (i < row->line_count) {
+        row->line_count--;
+        memmove(&row->line[i], &row->line[i + 1],
+                (row->line_count - i) * sizeof *row->line);
+    }
+}
+
+static bool is_live(const struct simba__row_host *host,
+                    const struct simba__row_waiter *waiter,
+                    int64_t now_ms)
+{
+    return waiter->lapses_ms >= now_ms &&
+           (PLANTED(DEAD_CALLED) ||
+            host->is_connected(host->self, waiter->connection));
+}
+
+/* The first live waiter from `i` on. One whose connection is gone is skipped,
+ * not removed: it may be reconnecting, and its place is its own until its
+ * waiter lease lapses. */
+static size_t next_live(struct simba__row *row,
+                        const struct simba__row_host *host,
+                        size_t i,
+                        int64_t now_ms)
+{
+    while (i < row->line_count && !is_live(host, &row->line[i], now_ms)) {
+        if (row->line[i].lapses_ms < now_ms) {
+            remove_from_line(row, i);
+        } else {
+            i++;
+        }
+    }
+    return i;
+}
+
+/* The free mutex goes to the first live waiter: it is called and has 300 ms to
+ * come. The second is told as well; it will be refused for as long as the
+ * reservation runs, and so knows when to ask again. */
+static void call_next(struct simba__row *row,
+                      const struct simba__row_host *host,
+                      int64_t now_ms)
+{
+    size_t first = next_live(row, host, 0, now_ms);
+    size_t second;
+
+    row->is_called = false;
+    if (first == row->line_count || PLANTED(NO_CALL)) {
+        return;
+    }
+    if (PLANTED(LINE_REVERSED)) {
+        first = row->line_count - 1;
+    }
+    row->called = row->line[first];
+    row->is_called = true;
+    row->called_until_ms = now_ms + SIMBA__RESERVATION_MS;
+    remove_from_line(row, first);
+    host->hint(host->self, &row->called);
+    second = next_live(row, host, first, now_ms);
+    if (second < row->line_count) {
+        host->hint(host->self, &row->line[second]);
+    }
+}
+
+/* The end of the line, also when the line was lost with the data: like the
+ * token (S4), places follow the clock. */
+static uint64_t last_place(const struct simba__row *row, int64_t now_ms)
+{
+    uint64_t micros = (uint64_t)now_ms * 1000;
+
+    return row->last_place >= micros ? row->last_place + 1 : micros;
+}
+
+static bool has_reservation(const struct simba__row *row, int64_t now_ms)
+{
+    return row->is_called && row->called_until_ms >= now_ms;
+}
+
+/* A newcomer goes to the end; who had a place already gets it back. */
+static void join_line(struct simba__row *row,
+                      const struct simba__row_call *call,
+                      struct simba__row_waiter *joined)
+{
+    const struct simba__request *request = call->request;
+    uint64_t place =
+        request->place != 0 ? request->place : last_place(row, call->now_ms);
+    size_t i = row->line_count;
+
+    assert(row->line_count < row->line_room);
+    while (i > 0 && row->line[i - 1].place > place) {
+        i--;
+    }
+    memmove(&row->line[i + 1], &row->line[i],
+            (row->line_count - i) * sizeof *row->line);
+    row->line_count++;
+    joined->place = place;
+    row->line[i] = *joined;
+    if (place > row->last_place) {
+        row->last_place = place;
+    }
+}
+
+static void refuse(struct simba__row *row,
+                   const struct simba__row_host *host,
+                   const struct simba__row_call *call,
+                   struct simba__reply *reply)
+{
+    const struct simba__request *request = call->request;
+    size_t i = find_in_line(row, request->attempt);
+    struct simba__row_waiter me = {
+        .attempt = request->attempt,
+        .connection = call->connection,
+        .lapses_ms = call->now_ms + request->waiter_ms,
+    };
+
+    if (!request->join) {
+        return;
+    }
+    copy_id(me.id, call->id);
+    if (i == row->line_count) {
+        join_line(row, call, &me);
+        i = find_in_line(row, request->attempt);
+    } else {
+        me.place = row->line[i].place;
+        row->line[i] = me;
+    }
+    reply->in_line = true;
+    reply->place = row->line[i].place;
+    i = next_live(row, host, 0, call->now_ms);
+    reply->is_head =
+        i < row->line_count &&
+        simba__attempt_equal(row->line[i].attempt, request->attempt);
+}
+
+/* --- tenures ------------------------------------------------------------- */
+
+static bool is_tenure(const struct simba__row *row,
+                      const struct simba__row_call *call)
+{
+    return simba__attempt_equal(row->attempt, call->request->attempt);
+}
+
+static bool is_same_id(const struct simba__row *row,
+                       const struct simba__row_call *call)
+{
+    return strcmp(row->owner.id, call->id) == 0;
+}
+
+static void extend(struct simba__row *row, const struct simba__row_call *call)
+{
+    row->owner.ttl_at_ms = call->now_ms + call->ttl_ms;
+    row->owner.transition_at_ms = row->owner.ttl_at_ms + call->transition_ms;
+}
+
+/* S4: the clock carries the token over lost data, the counter over a clock
+ * that stands still or steps back. */
+static uint64_t next_token(const struct simba__row *row, int64_t now_ms)
+{
+    uint64_t micros = PLANTED(TOKEN_COUNTS) ? 0 : (uint64_t)now_ms * 1000;
+    uint64_t after = row->last_token + (PLANTED(TOKEN_STUCK) ? 0 : 1);
+
+    return after > micros || PLANTED(TOKEN_STUCK) ? after : micros;
+}
+
+static void grant(struct simba__row *row, const struct simba__row_call *call)
+{
+    remove_from_line(row, find_in_line(row, call->request->attempt));
+    row->is_called = false;
+    row->is_broken = false;
+    row->last_token = next_token(row, call->now_ms);
+    row->attempt = call->request->attempt;
+    copy_id(row->owner.id, call->id);
+    row->owner.token = row->last_token;
+    row->owner.acquired_at_ms = call->now_ms;
+    extend(row, call);
+}
+
+static void clear_owner(struct simba__row *row)
+{
+    memset(&row->owner, 0, sizeof row->owner);
+    memset(&row->attempt, 0, sizeof row->attempt);
+    row->is_broken = false;
+}
+
+/* Who may take a free mutex: the called one, or anybody when nobody stands in
+ * line before him. */
+static bool may_take(struct simba__row *row,
+                     const struct simba__row_host *host,
+                     const struct simba__row_call *call)
+{
+    struct simba__attempt me = call->request->attempt;
+    size_t first;
+
+    if (!has_reservation(row, call->now_ms) || PLANTED(NEXT_FORGOTTEN)) {
+        row->is_called = false; /* it did not come: its place is lost */
+    }
+    if (!row->is_called) {
+        first = next_live(row, host, 0, call->now_ms);
+        if (first == row->line_count || PLANTED(BARGING) ||
+            simba__attempt_equal(row->line[first].attempt, me)) {
+            return true;
+        }
+        call_next(row, host, call->now_ms);
+    }
+    return row->is_called && simba__attempt_equal(row->called.attempt, me);
+}
+
+static void answer_mine(const struct simba__row *row,
+                        struct simba__reply *reply)
+{
+    reply->mine = true;
+    reply->token = row->owner.token;
+}
+
+static void serve_acquire(struct simba__row *row,
+                          const struct simba__row_host *host,
+                          const struct simba__row_call *call,
+                          struct simba__reply *reply)
+{
+    bool is_held = simba__row_is_held(row, call->now_ms);
+    bool is_known = is_tenure(row, call) ||
+                    (PLANTED(ACQUIRE_BY_ID) && is_same_id(row, call));
+
+    if (is_entombed(row, call->request->attempt, call->now_ms)) {
+        return; /* S8: undone before it came */
+    }
+    if (is_held && is_known && !row->is_broken) {
+        if (!PLANTED(REPEAT_NO_EXTEND)) {
+            extend(row, call); /* asked again: the lease runs from now */
+        }
+        answer_mine(row, reply);
+    } else if (is_held) {
+        reply->wait_ms = row->owner.transition_at_ms - call->now_ms;
+        refuse(row, host, call, reply);
+    } else if (may_take(row, host, call)) {
+        grant(row, call);
+        answer_mine(row, reply);
+    } else {
+        reply->wait_ms = row->called_until_ms - call->now_ms;
+        refuse(row, host, call, reply);
+    }
+}
+
+/* S5: extends this very tenure; never creates, never steals. */
+static void serve_renew(struct simba__row *row,
+                        const struct simba__row_call *call,
+                        struct simba__reply *reply)
+{
+    bool is_mine =
+        PLANTED(RENEW_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
+    bool is_alive =
+        simba__row_is_held(row, call->now_ms) || PLANTED(RENEW_CREATES);
+    bool is_barred = row->is_broken && !PLANTED(BREAK_RENEWS);
+
+    if (is_mine && is_alive && !is_barred && row->owner.id[0] != '\0') {
+        extend(row, call);
+        answer_mine(row, reply);
+    }
+}
+
+/* Ends this very attempt: its tenure, its place in line, its being called. */
+static void serve_release(struct simba__row *row,
+                          const struct simba__row_host *host,
+                          const struct simba__row_call *call)
+{
+    struct simba__attempt me = call->request->attempt;
+    bool is_mine =
+        PLANTED(RELEASE_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
+
+    entomb(row, call);
+    remove_from_line(row, find_in_line(row, me));
+    if (row->owner.id[0] != '\0' && is_mine) {
+        clear_owner(row);
+        if (!has_reservation(row, call->now_ms)) {
+            call_next(row, host, call->now_ms);
+        } /* else the lease had lapsed, and somebody was called since */
+    } else if (row->is_called &&
+               simba__attempt_equal(row->called.attempt, me)) {
+        call_next(row, host, call->now_ms);
+    }
+}
+
+bool simba__row_serve(struct simba__row *row,
+                      const struct simba__row_host *host,
+                      const struct simba__row_call *call,
+                      struct simba__reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    reply->seq = call->request->seq;
+    reply->store_ms = call->now_ms;
+    if (!reserve_all(row)) {
+        return false;
+    }
+    switch (call->request->kind) {
+    case SIMBA__ACQUIRE:
+        serve_acquire(row, host, call, reply);
+        break;
+    case SIMBA__RENEW:
+        serve_renew(row, call, reply);
+        break;
+    case SIMBA__RELEASE:
+    case SIMBA__LEAVE:
+        serve_release(row, host, call);
+        break;
+    case SIMBA__NOTHING:
+        break;
+    }
+    reply->outcome = SIMBA__ANSWERED;
+    return true;
+}
+
+bool simba__row_break(struct simba__row *row,
+                      const struct simba__row_host *host,
+                      const struct simba__row_break *wish)
+{
+    if (!simba__row_is_held(row, wish->now_ms) ||
+        row->owner.token != wish->token) {
+        return false;
+    }
+    row->is_broken = true;
+    if (wish->at_once) {
+        clear_owner(row);
+        call_next(row, host, wish->now_ms);
+    }
+    return true;
+}

@@ -1,0 +1,94 @@
+/* One mutex as a store keeps it: the owner, the tenure, the line, the called
+ * waiter, the tombstones. Time and liveness are given by the caller.
+ *
+ * It is the heart of the memory store and the model store of the simulator, so
+ * what the simulator proves holds for code that runs; the other stores say the
+ * same in SQL, Lua or znodes. */
+#ifndef SIMBA_MEMORY_ROW_H
+#define SIMBA_MEMORY_ROW_H
+
+#include "core/contend.h"
+#include "simba/owner.h"
+
+#include <stddef.h>
+
+struct simba__row_waiter {
+    struct simba__attempt attempt;
+    uint64_t place;      /* smaller is earlier */
+    uint64_t connection; /* through which it last asked */
+    int64_t lapses_ms;   /* end of its waiter lease */
+    char id[SIMBA_ID_MAX + 1];
+};
+
+struct simba__row_tombstone {
+    struct simba__attempt attempt;
+    int64_t until_ms;
+};
+
+struct simba__row {
+    simba_owner owner;
+    struct simba__attempt attempt; /* of the owner's tenure */
+    bool is_broken;                /* an admin ended it: no renewal */
+    uint64_t last_token;
+    uint64_t last_place;
+
+    bool is_called; /* somebody has been called and has not come yet */
+    struct simba__row_waiter called;
+    int64_t called_until_ms;
+
+    struct simba__row_waiter *line; /* in the order of places */
+    size_t line_count, line_room;
+    struct simba__row_tombstone *tombs;
+    size_t tomb_count, tomb_room;
+};
+
+/* What the row asks of, and says to, the store around it. */
+struct simba__row_host {
+    void *self;
+    /* S11: is this waiter's connection still there? */
+    bool (*is_connected)(void *self, uint64_t connection);
+    /* Wake this waiter. */
+    void (*hint)(void *self, const struct simba__row_waiter *waiter);
+};
+
+struct simba__row_call {
+    const struct simba__request *request;
+    const char *id;
+    int64_t ttl_ms, transition_ms;
+    uint64_t connection;
+    int64_t now_ms; /* the store's clock */
+};
+
+void simba__row_init(struct simba__row *row);
+void simba__row_fini(struct simba__row *row);
+
+/** Is a lease running? A lease is free after its last millisecond. */
+bool simba__row_is_held(const struct simba__row *row, int64_t now_ms);
+
+/**
+ * Carry out one request of a contender.
+ *
+ * @return false when memory ran out: the row is as it was
+ */
+bool simba__row_serve(struct simba__row *row,
+                      const struct simba__row_host *host,
+                      const struct simba__row_call *call,
+                      struct simba__reply *reply);
+
+/* What an admin asks for. */
+struct simba__row_break {
+    uint64_t token; /* of the tenure that is meant */
+    bool at_once;   /* free it now, not at the end of its lease */
+    int64_t now_ms; /* the store's clock */
+};
+
+/**
+ * End a tenure by force: no further renewal; `at_once` also frees it.
+ *
+ * @return whether the tenure with this token was the present one
+ */
+bool simba__row_break(struct simba__row *row,
+                      const struct simba__row_host *host,
+                      const struct simba__row_break *wish);
+
+#endif

@@ -1,0 +1,367 @@
+/* The contention machine: events in, dispatch, timers, invariants. What a
+ * phase does about them is in contend_wait.c, contend_own.c and
+ * contend_leave.c. */
+#include "core/contend_internal.h"
+#include "core/plant.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* No try is cut off earlier: a healthy store may take this long. */
+enum { TRY_LEAST_MS = 50 };
+
+/* An owner that is hinted asks again, but a storm of hints, forged or doubled,
+ * must not become a storm of renewals. */
+enum { HINT_SPACING_MS = 50 };
+
+bool simba__attempt_equal(struct simba__attempt a, struct simba__attempt b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Adds without overflow, so that "never" stays never. */
+int64_t simba__contend_later(int64_t at_ms, int64_t by_ms)
+{
+    assert(by_ms >= 0);
+    return at_ms > SIMBA__NEVER - by_ms ? SIMBA__NEVER : at_ms + by_ms;
+}
+
+/* Four tries fit into what is left (design 5). */
+int64_t simba__contend_try_ms(int64_t left_ms)
+{
+    return left_ms / 4 > TRY_LEAST_MS ? left_ms / 4 : TRY_LEAST_MS;
+}
+
+/* Doubles with every failure in a row, spread by a quarter either way so that
+ * contenders that failed together do not come back together. */
+int64_t simba__contend_backoff_ms(struct simba__contend *c,
+                                  int64_t first_ms,
+                                  int64_t most_ms)
+{
+    unsigned doublings = c->failures < 16 ? c->failures : 16;
+    int64_t delay = earlier(first_ms << doublings, most_ms);
+    uint64_t spread = (uint64_t)delay / 2;
+
+    assert(first_ms > 0 && most_ms > 0);
+    c->failures++;
+    return delay - delay / 4 + (int64_t)simba__rng_below(&c->rng, spread);
+}
+
+/* A request under way when the next is sent is given up: its reply is stale
+ * from here on. */
+void simba__contend_send(struct simba__contend *c,
+                         enum simba__request_kind kind,
+                         int64_t timeout_ms,
+                         struct simba__update *up)
+{
+    assert(up->send.kind == SIMBA__NOTHING); /* one request a step */
+    c->inflight = kind;
+    c->sent_ms = c->now_ms;
+    c->timeout_at_ms = simba__contend_later(c->now_ms, timeout_ms);
+    c->next_ms = SIMBA__NEVER;
+    c->seq++;
+    if (kind == SIMBA__ACQUIRE || kind == SIMBA__RENEW) {
+        c->last_claim_ms = c->now_ms;
+    }
+    up->send.kind = kind;
+    up->send.seq = c->seq;
+    up->send.attempt = c->attempt;
+    up->send.token = c->token;
+    up->send.timeout_ms = timeout_ms;
+}
+
+static bool is_out_of_range(int64_t ms)
+{
+    return ms < 0 || ms > SIMBA__LEASE_MOST_MS;
+}
+
+enum simba__contend_problem simba__contend_config_check(
+    const struct simba__contend_config *config)
+{
+    if (simba__lease_check(&config->lease) != SIMBA__LEASE_FINE) {
+        return SIMBA__CONTEND_LEASE;
+    }
+    if (is_out_of_range(config->initial_delay_ms)) {
+        return SIMBA__CONTEND_INITIAL_DELAY;
+    }
+    if (is_out_of_range(config->max_hold_ms)) {
+        return SIMBA__CONTEND_MAX_HOLD;
+    }
+    if (is_out_of_range(config->min_hold_ms)) {
+        return SIMBA__CONTEND_MIN_HOLD;
+    }
+    if (config->max_hold_ms > 0 && config->min_hold_ms > config->max_hold_ms) {
+        return SIMBA__CONTEND_HOLD_ORDER;
+    }
+    if (is_out_of_range(config->progress_ms)) {
+        return SIMBA__CONTEND_PROGRESS;
+    }
+    return SIMBA__CONTEND_FINE;
+}
+
+void simba__contend_init(struct simba__contend *c,
+                         const struct simba__contend_config *config,
+                         const struct simba__rng *rng)
+{
+    assert(simba__contend_config_check(config) == SIMBA__CONTEND_FINE);
+    memset(c, 0, sizeof *c);
+    c->config = *config;
+    c->rng = *rng;
+    c->next_ms = SIMBA__NEVER;
+    c->last_claim_ms = -1;
+}
+
+/* S1: a step of the store's clock shows as two intervals of its offset that
+ * clock rates alone cannot explain. */
+static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
+{
+    int64_t low = store_ms - c->now_ms;
+    int64_t high = store_ms - c->sent_ms;
+    int64_t elapsed = c->now_ms - c->clock_seen_ms;
+    int64_t allowed =
+        simba__lease_margin_ms(&c->config.lease) + elapsed / 1000 * 21;
+    bool jumped = c->is_clock_known &&
+                  (low > simba__contend_later(c->clock_high_ms, allowed) ||
+                   c->clock_low_ms > simba__contend_later(high, allowed));
+
+    c->is_clock_known = true;
+    c->clock_seen_ms = c->now_ms;
+    c->clock_low_ms = low;
+    c->clock_high_ms = high;
+    return jumped;
+}
+
+static void dispatch_reply(struct simba__contend *c,
+                           const struct simba__reply *reply,
+                           struct simba__update *up)
+{
+    enum simba__request_kind kind = c->inflight;
+    bool jumped = false;
+
+    c->inflight = SIMBA__NOTHING;
+    if (reply->outcome == SIMBA__ANSWERED) {
+        c->is_heard = true;
+        jumped = reply->store_ms > 0 && has_clock_jumped(c, reply->store_ms);
+    }
+    if (kind == SIMBA__ACQUIRE) {
+        simba__contend_asked(c, reply, up);
+    } else if (kind == SIMBA__RENEW) {
+        simba__contend_renewed(c, reply, up);
+    } else {
+        simba__contend_parted(c, reply, up);
+    }
+    if (jumped) {
+        up->tell |= SIMBA__TELL_CLOCK_JUMP;
+        if (c->phase == SIMBA__OWNER) {
+            c->next_ms = c->now_ms; /* an owner asks again at once */
+        }
+    }
+}
+
+static void step_reply(struct simba__contend *c,
+                       const struct simba__reply *reply,
+                       struct simba__update *up)
+{
+    bool is_stale = reply->seq != c->seq && !PLANTED(STALE_REPLIES);
+
+    if (c->inflight == SIMBA__NOTHING || is_stale) {
+        return; /* given up long ago: nothing may hang on it any more */
+    }
+    dispatch_reply(c, reply, up);
+}
+
+static void step_hint(struct simba__contend *c, struct simba__update *up)
+{
+    int64_t soon = simba__contend_later(c->sent_ms, HINT_SPACING_MS);
+
+    if (PLANTED(HINT_IS_GRANT) && c->phase == SIMBA__WAITING) {
+        c->sent_ms = c->now_ms;
+        c->inflight = SIMBA__NOTHING;
+        simba__contend_own(c, c->token + 1, up);
+        return;
+    }
+    if (c->last_claim_ms < 0) {
+        return; /* we have not asked yet: it cannot be meant for us */
+    }
+    if (c->inflight != SIMBA__NOTHING) {
+        /* S10: the store may have looked before it changed. */
+        c->is_hinted = !PLANTED(HINT_DROPPED);
+    } else if (c->phase == SIMBA__WAITING) {
+        c->next_ms = c->now_ms;
+    } else if (c->phase == SIMBA__OWNER) {
+        c->next_ms = earlier(c->next_ms, soon);
+    }
+}
+
+static void step_stop(struct simba__contend *c, struct simba__update *up)
+{
+    if (c->phase == SIMBA__IDLE || c->stopping) {
+        return;
+    }
+    c->stopping = true;
+    if (c->phase == SIMBA__WAITING) {
+        simba__contend_quit(c, up);
+    } else if (c->phase == SIMBA__OWNER) {
+        simba__contend_leave(c, SIMBA__CAUSE_STOP, up);
+    }
+}
+
+static void step_start(struct simba__contend *c)
+{
+    assert(c->phase == SIMBA__IDLE);
+    c->stopping = false;
+    c->is_heard = false;
+    c->failures = 0;
+    simba__contend_begin(
+        c, simba__contend_later(c->now_ms, c->config.initial_delay_ms));
+}
+
+static void step_progress(struct simba__contend *c)
+{
+    c->progress_ms = c->now_ms;
+    if (c->phase == SIMBA__OWNER && c->inflight == SIMBA__NOTHING &&
+        c->next_ms == SIMBA__NEVER) {
+        c->next_ms = c->now_ms; /* a renewal had been held back */
+    }
+}
+
+static void dispatch(struct simba__contend *c,
+                     const struct simba__event *event,
+                     struct simba__update *up)
+{
+    switch (event->type) {
+    case SIMBA__START:
+        step_start(c);
+        break;
+    case SIMBA__STOP:
+        step_stop(c, up);
+        break;
+    case SIMBA__REPLIED:
+        step_reply(c, &event->reply, up);
+        break;
+    case SIMBA__HINT:
+        step_hint(c, up);
+        break;
+    case SIMBA__RETURNED:
+        c->is_calling = false;
+        break;
+    case SIMBA__PROGRESS:
+        step_progress(c);
+        break;
+    case SIMBA__TIMER:
+        break; /* what is due is done after every event */
+    }
+}
+
+/* No new tenure while the end of the last one is still being told: its
+ * on_acquired could not be called (S9). */
+static bool may_send(const struct simba__contend *c)
+{
+    return c->inflight == SIMBA__NOTHING &&
+           !(c->phase == SIMBA__WAITING && c->is_calling);
+}
+
+static void send_next(struct simba__contend *c, struct simba__update *up)
+{
+    if (c->phase == SIMBA__WAITING) {
+        simba__contend_ask(c, up);
+    } else if (c->phase == SIMBA__RELEASING) {
+        simba__contend_parting(c, up);
+    } else {
+        simba__contend_renew(c, up);
+    }
+}
+
+/* Everything that has come due by now, in the order of its urgency. */
+static void do_what_is_due(struct simba__contend *c, struct simba__update *up)
+{
+    static const struct simba__reply silence = {.outcome = SIMBA__UNKNOWN};
+
+    if (c->inflight != SIMBA__NOTHING && c->now_ms >= c->timeout_at_ms) {
+        dispatch_reply(c, &silence, up);
+    }
+    if (c->phase == SIMBA__LEAVING) {
+        simba__contend_left(c, up);
+    }
+    if (c->phase == SIMBA__RELEASING) {
+        simba__contend_part_if_over(c, up);
+    }
+    if (may_send(c) && c->now_ms >= c->next_ms) {
+        send_next(c, up);
+    }
+}
+
+static void check_invariants(const struct simba__contend *c)
+{
+    bool is_asking = c->inflight == SIMBA__ACQUIRE;
+    bool is_parting =
+        c->inflight == SIMBA__RELEASE || c->inflight == SIMBA__LEAVE;
+
+    assert((c->phase == SIMBA__OWNER) == (c->owner_until_ms != 0));
+    assert(c->phase != SIMBA__OWNER || c->owner_until_ms > c->now_ms);
+    assert(c->phase != SIMBA__OWNER || !c->is_calling);
+    assert(c->phase != SIMBA__IDLE || c->inflight == SIMBA__NOTHING);
+    assert(!is_asking || c->phase == SIMBA__WAITING);
+    assert(!is_parting || c->phase == SIMBA__RELEASING);
+    assert(c->phase != SIMBA__WAITING || !c->stopping);
+    assert(c->phase != SIMBA__OWNER || !c->stopping);
+}
+
+void simba__contend_step(struct simba__contend *c,
+                         const struct simba__event *event,
+                         struct simba__update *update)
+{
+    memset(update, 0, sizeof *update);
+    if (event->now_ms > c->now_ms) {
+        c->now_ms = event->now_ms;
+    }
+    if (c->phase == SIMBA__OWNER && c->now_ms >= c->owner_until_ms) {
+        simba__contend_lapse(c, update); /* noticed before anything else */
+    }
+    dispatch(c, event, update);
+    do_what_is_due(c, update);
+    if (!ANYTHING_PLANTED()) {
+        check_invariants(c);
+    }
+}
+
+bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms)
+{
+    return PLANTED(OWNER_FLAG) ? c->owner_until_ms != 0
+                               : now_ms < c->owner_until_ms;
+}
+
+int64_t simba__contend_wake_at(const struct simba__contend *c)
+{
+    int64_t at = SIMBA__NEVER;
+
+    if (c->inflight != SIMBA__NOTHING) {
+        at = c->timeout_at_ms;
+    } else if (may_send(c)) {
+        at = c->next_ms;
+    }
+    if (c->phase == SIMBA__OWNER) {
+        at = earlier(at, c->owner_until_ms);
+    } else if (c->phase == SIMBA__LEAVING) {
+        at = earlier(at, simba__contend_leave_at(c));
+    } else if (c->phase == SIMBA__RELEASING) {
+        at = earlier(at, c->part_until_ms);
+    }
+    return at;
+}
+
+enum simba__status simba__contend_status(const struct simba__contend *c)
+{
+    if (c->phase == SIMBA__IDLE) {
+        return SIMBA__INITIAL;
+    }
+    if (c->stopping) {
+        return SIMBA__STOPPING;
+    }
+    return c->is_heard ? SIMBA__RUNNING : SIMBA__STARTING;
+}

@@ -1,0 +1,230 @@
+/* The contention machine: one contender's way to, through and out of the
+ * ownership of one mutex.
+ *
+ * Pure: no I/O, no clock, no threads, no allocation, no globals. The caller
+ * feeds events stamped with the boot clock and carries out the update: send
+ * one request, tell the user, wake again at simba__contend_wake_at().
+ *
+ *              start                granted                 stop, loss
+ *     IDLE ----------> WAITING ----------------> OWNER ----------------.
+ *      ^                 |  ^                                          v
+ *      |  stop: nothing  |  | not stopping    on_released returned  LEAVING
+ *      |<----------------'  |                 or its time is up        |
+ *      |                    '------------.                             |
+ *      |       stopping                  |                             |
+ *      '-------------------------- RELEASING <-------------------------'
+ *                 (answered, or the lease is over by itself)
+ *
+ * The rules S1 to S11 are stated in docs/safety.md. */
+#ifndef SIMBA_CORE_CONTEND_H
+#define SIMBA_CORE_CONTEND_H
+
+#include "core/lease.h"
+#include "core/rng.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SIMBA__NEVER INT64_MAX
+
+/** How long the mutex is kept for a waiter that was called. */
+#define SIMBA__RESERVATION_MS 300
+
+/** Identity of one try to get the mutex and of the tenure it becomes (S5). */
+struct simba__attempt {
+    uint64_t high, low;
+};
+
+bool simba__attempt_equal(struct simba__attempt a, struct simba__attempt b);
+
+struct simba__contend_config {
+    struct simba__lease lease;
+    int64_t initial_delay_ms; /* from start to the first request */
+    int64_t max_hold_ms;      /* 0: no cap; else a tenure ends by then */
+    int64_t min_hold_ms;      /* 0: none; else a stop keeps others out */
+    int64_t progress_ms;      /* 0: off; else renew only this long after the
+                               * user's last sign of progress */
+    bool join;                /* take a place in line when refused */
+};
+
+enum simba__contend_problem {
+    SIMBA__CONTEND_FINE,
+    SIMBA__CONTEND_LEASE,         /* ask simba__lease_check() */
+    SIMBA__CONTEND_INITIAL_DELAY, /* negative, or over ten years */
+    SIMBA__CONTEND_MAX_HOLD,      /* negative, or over ten years */
+    SIMBA__CONTEND_MIN_HOLD,      /* negative, or over ten years */
+    SIMBA__CONTEND_HOLD_ORDER,    /* min_hold is longer than max_hold */
+    SIMBA__CONTEND_PROGRESS,      /* negative, or over ten years */
+};
+
+/** Say what is wrong with a configuration, if anything. */
+enum simba__contend_problem simba__contend_config_check(
+    const struct simba__contend_config *config);
+
+enum simba__phase {
+    SIMBA__IDLE,      /* not started, or stopped for good */
+    SIMBA__WAITING,   /* wants the mutex */
+    SIMBA__OWNER,     /* owns it, as long as the clock says so */
+    SIMBA__LEAVING,   /* owns it no more; on_released is running */
+    SIMBA__RELEASING, /* telling the store */
+};
+
+/** The service status of the seed. */
+enum simba__status {
+    SIMBA__INITIAL,
+    SIMBA__STARTING, /* the store has not answered yet */
+    SIMBA__RUNNING,
+    SIMBA__STOPPING,
+};
+
+enum simba__request_kind {
+    SIMBA__NOTHING,
+    SIMBA__ACQUIRE, /* take if free, else join the line; the same attempt
+                     * again extends its lease and answers its token */
+    SIMBA__RENEW,   /* extend this very tenure; never create, never steal */
+    SIMBA__RELEASE, /* end this very attempt: tenure and place in line */
+    SIMBA__LEAVE,   /* give up the place in line */
+};
+
+struct simba__request {
+    enum simba__request_kind kind;
+    uint64_t seq; /* comes back in the reply */
+    struct simba__attempt attempt;
+    uint64_t token;       /* of the tenure, 0 while there is none */
+    uint64_t place;       /* acquire: the place we were first given, or 0 */
+    int64_t timeout_ms;   /* after this we take the outcome as unknown */
+    int64_t waiter_ms;    /* acquire: how long our place lives unrenewed */
+    int64_t tombstone_ms; /* release: refuse this attempt for so long, for
+                           * an acquire of it may still be on its way (S8) */
+    bool join;            /* acquire: take a place in line when refused */
+};
+
+enum simba__outcome {
+    SIMBA__ANSWERED,
+    SIMBA__FAILED,  /* surely without effect */
+    SIMBA__UNKNOWN, /* may have taken effect, now or later */
+};
+
+struct simba__reply {
+    uint64_t seq;
+    enum simba__outcome outcome;
+    bool mine;        /* acquire, renew: this attempt has the mutex */
+    uint64_t token;   /* when mine */
+    bool in_line;     /* refused, and has a place */
+    bool is_head;     /* nobody alive stands before us */
+    uint64_t place;   /* where; opaque, given back with the next acquire */
+    int64_t wait_ms;  /* refused: asking again earlier makes no sense */
+    int64_t store_ms; /* the store's clock when it answered; 0: not told */
+};
+
+enum simba__event_type {
+    SIMBA__START,    /* only in IDLE */
+    SIMBA__STOP,     /* any time; a second one changes nothing */
+    SIMBA__TIMER,    /* simba__contend_wake_at() has come */
+    SIMBA__REPLIED,  /* a request came to its end */
+    SIMBA__HINT,     /* the store thinks we should ask again */
+    SIMBA__RETURNED, /* the user's on_released has returned */
+    SIMBA__PROGRESS, /* the user says: I am getting on */
+};
+
+struct simba__event {
+    enum simba__event_type type;
+    int64_t now_ms; /* boot clock, rounded down */
+    struct simba__reply reply;
+};
+
+enum simba__cause {
+    SIMBA__CAUSE_STOP,     /* the user asked */
+    SIMBA__CAUSE_EXPIRED,  /* no renewal was answered in time */
+    SIMBA__CAUSE_GONE,     /* the store says: not yours */
+    SIMBA__CAUSE_MAX_HOLD, /* the cap was reached */
+    SIMBA__CAUSE_STALLED,  /* the user made no progress */
+};
+
+/* What to tell the user: update.tell is a set of these. */
+enum simba__telling {
+    SIMBA__TELL_ACQUIRED = 1,    /* call on_acquired */
+    SIMBA__TELL_RELEASED = 2,    /* call on_released, then feed RETURNED */
+    SIMBA__TELL_OVERRUN = 4,     /* on_released is not back in time */
+    SIMBA__TELL_STOPPED = 8,     /* back in IDLE */
+    SIMBA__TELL_CLOCK_JUMP = 16, /* the store's clock made a step */
+    SIMBA__TELL_UNRELEASED = 32, /* gave up releasing: the lease must lapse */
+};
+
+struct simba__update {
+    struct simba__request send; /* kind NOTHING: send nothing */
+    unsigned tell;
+    enum simba__cause cause; /* with TELL_RELEASED */
+    uint64_t token;          /* with TELL_ACQUIRED, TELL_RELEASED */
+    int64_t deadline_ms;     /* with TELL_RELEASED: when it overruns */
+};
+
+struct simba__contend {
+    struct simba__contend_config config;
+    struct simba__rng rng;
+    enum simba__phase phase;
+    int64_t now_ms; /* of the newest event: time never runs backwards */
+    bool stopping;
+    bool is_heard; /* the store has answered since start */
+
+    /* The request under way, if any; other replies are stale. */
+    uint64_t seq;
+    enum simba__request_kind inflight;
+    int64_t sent_ms;
+    int64_t timeout_at_ms;
+    int64_t next_ms;   /* when the phase's next request is due */
+    unsigned failures; /* in a row, for the backoff */
+
+    /* The attempt. */
+    struct simba__attempt attempt;
+    bool is_doubtful; /* an acquire of it may still take effect */
+    bool in_line;
+    bool is_hinted;        /* a hint came while asking: ask once more */
+    uint64_t place;        /* the first one the store gave us */
+    int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
+
+    /* The tenure. */
+    uint64_t token;
+    int64_t lease_from_ms;  /* s: newest request answered yes was sent */
+    int64_t owner_until_ms; /* U or the cap; 0 while not owner */
+    int64_t held_since_ms;  /* the grant was heard */
+    int64_t cap_ms;         /* max_hold */
+    int64_t progress_ms;    /* last sign of progress */
+
+    /* The way out. */
+    enum simba__cause cause;
+    enum simba__request_kind parting; /* RELEASE or LEAVE */
+    bool is_gone;                     /* the store freed it already */
+    bool is_calling;                  /* on_released has not returned */
+    bool is_overrun;
+    int64_t leave_until_ms; /* on_released should be back by then */
+    int64_t keep_until_ms;  /* min_hold */
+    int64_t part_until_ms;  /* the store needs no telling any more */
+
+    /* Where the store's clock stands against ours: an interval, because the
+     * answer was given somewhere between sending and hearing. */
+    bool is_clock_known;
+    int64_t clock_seen_ms;
+    int64_t clock_low_ms;
+    int64_t clock_high_ms;
+};
+
+/** Prepare a contender in IDLE. The config must pass its check. */
+void simba__contend_init(struct simba__contend *c,
+                         const struct simba__contend_config *config,
+                         const struct simba__rng *rng);
+
+/** Take in one event and say what to do about it. */
+void simba__contend_step(struct simba__contend *c,
+                         const struct simba__event *event,
+                         struct simba__update *update);
+
+/** Ownership is a function of time, never a stored flag (S3). */
+bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms);
+
+/** When the next SIMBA__TIMER is due, or SIMBA__NEVER. */
+int64_t simba__contend_wake_at(const struct simba__contend *c);
+
+enum simba__status simba__contend_status(const struct simba__contend *c);
+
+#endif

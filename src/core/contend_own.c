@@ -1,0 +1,127 @@
+/* OWNER: renewing the lease, and noticing that it is lost. */
+#include "core/contend_internal.h"
+#include "core/plant.h"
+
+#include <assert.h>
+
+/* Renewing again after a failure: fast at first (S8). */
+enum { RENEW_FIRST_MS = 10 };
+
+/* S2: the lease runs from when we asked, never from when we heard; the store
+ * began to count somewhere in between. */
+static int64_t lease_from(const struct simba__contend *c)
+{
+    return PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
+}
+
+static int64_t use_until(const struct simba__contend *c)
+{
+    return simba__contend_later(c->lease_from_ms,
+                                simba__lease_use_ms(&c->config.lease));
+}
+
+static void extend(struct simba__contend *c)
+{
+    int64_t until;
+
+    c->failures = 0;
+    c->lease_from_ms = lease_from(c);
+    c->next_ms = simba__contend_later(
+        c->lease_from_ms, simba__lease_renew_after_ms(&c->config.lease));
+    if (c->is_hinted) { /* asked for while the renewal was under way */
+        c->is_hinted = false;
+        c->next_ms = simba__contend_later(c->now_ms, RENEW_FIRST_MS);
+    }
+    until = use_until(c);
+    if (c->phase == SIMBA__OWNER) {
+        c->owner_until_ms = until < c->cap_ms ? until : c->cap_ms;
+    }
+}
+
+/* The store granted the request sent at `sent_ms`. */
+void simba__contend_own(struct simba__contend *c,
+                        uint64_t token,
+                        struct simba__update *up)
+{
+    int64_t max_hold = c->config.max_hold_ms;
+
+    c->token = token;
+    c->is_hinted = false;
+    c->cap_ms = max_hold == 0 ? SIMBA__NEVER
+                              : simba__contend_later(c->now_ms, max_hold);
+    c->phase = SIMBA__OWNER;
+    extend(c);
+    if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
+        c->owner_until_ms = 0;
+        simba__contend_part(c, SIMBA__RELEASE, up);
+        return;
+    }
+    c->held_since_ms = c->now_ms;
+    c->progress_ms = c->now_ms;
+    up->tell |= SIMBA__TELL_ACQUIRED;
+    up->token = token;
+}
+
+static bool is_stalled(const struct simba__contend *c)
+{
+    return c->phase == SIMBA__OWNER && c->config.progress_ms > 0 &&
+           c->now_ms - c->progress_ms > c->config.progress_ms;
+}
+
+void simba__contend_renew(struct simba__contend *c, struct simba__update *up)
+{
+    int64_t left = use_until(c) - c->now_ms;
+
+    assert(c->phase == SIMBA__OWNER || c->phase == SIMBA__LEAVING);
+    c->next_ms = SIMBA__NEVER;
+    if (!is_stalled(c)) { /* else the next sign of progress renews */
+        simba__contend_send(c, SIMBA__RENEW, simba__contend_try_ms(left), up);
+    }
+}
+
+static void retry(struct simba__contend *c)
+{
+    int64_t most = simba__contend_try_ms(use_until(c) - c->now_ms);
+    int64_t delay = simba__contend_backoff_ms(c, RENEW_FIRST_MS, most);
+    int64_t at = simba__contend_later(c->sent_ms, delay);
+
+    c->next_ms = at > c->now_ms ? at : c->now_ms;
+}
+
+/* S8: renewed, lost, or unknown; the last is asked again until U. */
+void simba__contend_renewed(struct simba__contend *c,
+                            const struct simba__reply *reply,
+                            struct simba__update *up)
+{
+    bool is_known = reply->outcome == SIMBA__ANSWERED;
+
+    if (!is_known && !PLANTED(UNKNOWN_IS_LOST)) {
+        retry(c);
+    } else if (is_known && reply->mine && reply->token == c->token) {
+        extend(c);
+        if (PLANTED(TELL_TWICE)) {
+            up->tell |= SIMBA__TELL_ACQUIRED;
+        }
+    } else {
+        c->is_gone = true;
+        c->next_ms = SIMBA__NEVER;
+        if (c->phase == SIMBA__OWNER) {
+            simba__contend_leave(c, SIMBA__CAUSE_GONE, up);
+        }
+    }
+}
+
+/* The time is up: say of what. */
+void simba__contend_lapse(struct simba__contend *c, struct simba__update *up)
+{
+    bool is_held_back =
+        c->inflight == SIMBA__NOTHING && c->next_ms == SIMBA__NEVER;
+    enum simba__cause cause = SIMBA__CAUSE_EXPIRED;
+
+    if (c->now_ms < use_until(c)) {
+        cause = SIMBA__CAUSE_MAX_HOLD;
+    } else if (is_held_back) {
+        cause = SIMBA__CAUSE_STALLED;
+    }
+    simba__contend_leave(c, cause, up);
+}

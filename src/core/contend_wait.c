@@ -1,0 +1,130 @@
+/* WAITING: asking for the mutex, the place in line, the backstop behind the
+ * store's hints. */
+#include "core/contend_internal.h"
+#include "core/plant.h"
+
+#include <assert.h>
+
+/* Asking again after a failure. */
+enum { BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 5000 };
+
+/* The seed's jitter for those without a place in line. */
+enum { JITTER_LOW_MS = -200, JITTER_HIGH_MS = 1000 };
+
+/* However little the store says is left, ask no oftener than this. */
+enum { ASK_SPACING_MS = 5 };
+
+/* A new attempt, the first request of which is due at `at_ms`. */
+void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
+{
+    c->phase = SIMBA__WAITING;
+    c->attempt.high = simba__rng_next(&c->rng);
+    c->attempt.low = simba__rng_next(&c->rng);
+    c->is_doubtful = false;
+    c->in_line = false;
+    c->is_hinted = false;
+    c->is_gone = false;
+    c->place = 0;
+    c->token = 0;
+    c->last_claim_ms = -1;
+    c->next_ms = at_ms;
+}
+
+/* The same attempt asks again and again until it is granted or given up, so
+ * that an earlier request whose answer was lost is found, not repeated (S8). */
+void simba__contend_ask(struct simba__contend *c, struct simba__update *up)
+{
+    const struct simba__lease *lease = &c->config.lease;
+    int64_t backstop = simba__lease_length_ms(lease) + JITTER_HIGH_MS;
+
+    assert(c->phase == SIMBA__WAITING && !c->is_calling);
+    c->is_hinted = false;
+    simba__contend_send(c, SIMBA__ACQUIRE,
+                        simba__contend_try_ms(simba__lease_use_ms(lease)), up);
+    up->send.place = c->place;
+    up->send.join = c->config.join;
+    up->send.waiter_ms = 2 * backstop;
+}
+
+static int64_t jitter_ms(struct simba__contend *c)
+{
+    int64_t low = c->config.lease.transition_ms == 0 ? 0 : JITTER_LOW_MS;
+
+    return low +
+           (int64_t)simba__rng_below(&c->rng, (uint64_t)(JITTER_HIGH_MS - low));
+}
+
+/* The backstop: with every hint lost, a waiter asks when the owner's lease
+ * ends. The head of the line right then; who stands behind it one reservation
+ * later, in case the head is dead; who has no place some time around it. */
+static int64_t backstop_ms(struct simba__contend *c,
+                           const struct simba__reply *reply)
+{
+    int64_t most = simba__lease_length_ms(&c->config.lease);
+    int64_t wait = reply->wait_ms < most ? reply->wait_ms : most;
+
+    if (!reply->in_line) {
+        wait += jitter_ms(c);
+    } else if (!reply->is_head) {
+        wait += SIMBA__RESERVATION_MS;
+    } else {
+        wait += 1; /* the store frees a lease after its last millisecond */
+    }
+    return wait > ASK_SPACING_MS ? wait : ASK_SPACING_MS;
+}
+
+static void refused(struct simba__contend *c, const struct simba__reply *reply)
+{
+    c->failures = 0;
+    c->in_line = reply->in_line;
+    if (c->place == 0) {
+        c->place = reply->place;
+    }
+    c->next_ms = c->is_hinted
+                     ? c->now_ms
+                     : simba__contend_later(c->now_ms, backstop_ms(c, reply));
+}
+
+static void failed(struct simba__contend *c, enum simba__outcome outcome)
+{
+    int64_t most = simba__lease_length_ms(&c->config.lease) / 4;
+    int64_t delay = simba__contend_backoff_ms(
+        c, BACKOFF_FIRST_MS, most < BACKOFF_MOST_MS ? most : BACKOFF_MOST_MS);
+    int64_t at = simba__contend_later(c->sent_ms, delay);
+
+    if (outcome == SIMBA__UNKNOWN) {
+        c->is_doubtful = true;
+    }
+    c->next_ms = at > c->now_ms && !c->is_hinted ? at : c->now_ms;
+    if (PLANTED(NO_RETRY)) {
+        c->next_ms = SIMBA__NEVER;
+    }
+}
+
+void simba__contend_asked(struct simba__contend *c,
+                          const struct simba__reply *reply,
+                          struct simba__update *up)
+{
+    if (reply->outcome != SIMBA__ANSWERED) {
+        failed(c, reply->outcome);
+    } else if (!reply->mine) {
+        refused(c, reply);
+    } else {
+        simba__contend_own(c, reply->token, up);
+    }
+}
+
+/* Stop while waiting: take back what the store may know of us. */
+void simba__contend_quit(struct simba__contend *c, struct simba__update *up)
+{
+    bool is_asking = c->inflight == SIMBA__ACQUIRE;
+
+    c->is_doubtful |= is_asking && !PLANTED(FORGET_ON_STOP);
+    if (c->is_doubtful) {
+        simba__contend_part(c, SIMBA__RELEASE, up);
+    } else if (c->in_line) {
+        simba__contend_part(c, SIMBA__LEAVE, up);
+    } else {
+        simba__contend_finish(c, up);
+    }
+}

@@ -1,0 +1,88 @@
+/* The contend period: how long an owner or a contender waits before it asks
+ * the store again, by the formulas all Simba implementations share.
+ *
+ * When to renew really, and whom a push makes come earlier, is decided by the
+ * contention core. */
+#include <simba/period.h>
+
+#include <assert.h>
+#include <stddef.h>
+
+/* Spread of the contenders, in milliseconds: from the least to just below the
+ * bound. */
+#define SPREAD_EARLY_MS (-200)
+#define SPREAD_BOUND_MS 1000
+
+static int64_t add_saturating(int64_t a, int64_t b)
+{
+    if (b > 0 && a > INT64_MAX - b) {
+        return INT64_MAX;
+    }
+    if (b < 0 && a < INT64_MIN - b) {
+        return INT64_MIN;
+    }
+    return a + b;
+}
+
+static int64_t subtract_saturating(int64_t a, int64_t b)
+{
+    if (b < 0 && a > INT64_MAX + b) {
+        return INT64_MAX;
+    }
+    if (b > 0 && a < INT64_MIN + b) {
+        return INT64_MIN;
+    }
+    return a - b;
+}
+
+/* Scaled, not reduced by a modulo: it costs a multiplication, keeps the order
+ * of the random numbers, and of the 2^32 inputs each of the at most 1,200
+ * results gets the same number, give or take one. */
+static int64_t spread_between(int64_t least, int64_t bound, uint64_t random)
+{
+    uint64_t width = (uint64_t)(bound - least);
+
+    assert(least < bound && width <= UINT32_MAX);
+    return least + (int64_t)(((random >> 32) * width) >> 32);
+}
+
+int64_t simba_contend_period_owner_delay_ms(const simba_owner *owner,
+                                            int64_t now_ms)
+{
+    assert(owner != NULL);
+    return subtract_saturating(owner->ttl_at_ms, now_ms);
+}
+
+int64_t simba_contend_period_contender_delay_ms(const simba_owner *owner,
+                                                int64_t now_ms,
+                                                uint64_t random)
+{
+    int64_t least;
+
+    assert(owner != NULL);
+    least = owner->transition_at_ms == owner->ttl_at_ms ? 0 : SPREAD_EARLY_MS;
+    return add_saturating(subtract_saturating(owner->transition_at_ms, now_ms),
+                          spread_between(least, SPREAD_BOUND_MS, random));
+}
+
+int64_t simba_contend_period_next_delay_ms(const simba_owner *owner,
+                                           const char *id,
+                                           int64_t now_ms,
+                                           uint64_t random)
+{
+    if (simba_owner_is_owner(owner, id)) {
+        return simba_contend_period_owner_delay_ms(owner, now_ms);
+    }
+    return simba_contend_period_contender_delay_ms(owner, now_ms, random);
+}
+
+int64_t simba_contend_period_ensure_next_delay_ms(const simba_owner *owner,
+                                                  const char *id,
+                                                  int64_t now_ms,
+                                                  uint64_t random)
+{
+    int64_t delay_ms =
+        simba_contend_period_next_delay_ms(owner, id, now_ms, random);
+
+    return delay_ms < 0 ? 0 : delay_ms;
+}

@@ -1,0 +1,58 @@
+/* Planted faults: each is a mistake this library must never make, kept behind
+ * a compile-time switch so that the simulator can prove it would be seen.
+ *
+ * In a normal build PLANTED() is the constant false and leaves no trace in the
+ * object. tests/sim compiles the sources once more with SIMBA_PLANTABLE, plants
+ * one fault after the other, and expects the checker of the broken rule to
+ * speak up. */
+#ifndef SIMBA_CORE_PLANT_H
+#define SIMBA_CORE_PLANT_H
+
+#include <stdbool.h>
+
+/* X(fault, the rule whose checker must see it, what is wrong) */
+#define SIMBA__PLANT_MAP(X)                                                    \
+    X(LEASE_FROM_REPLY, S1, "the lease counted from the answer")               \
+    X(OWNER_FLAG, S1, "ownership as a stored flag")                            \
+    X(STALE_REPLIES, S1, "answers to old requests believed")                   \
+    X(NO_MARGIN, S1, "no allowance for clock rates")                           \
+    X(REPEAT_NO_EXTEND, S1, "a repeated acquire keeps the old lease")          \
+    X(TOKEN_COUNTS, S4, "a token that is forgotten with the data")             \
+    X(TOKEN_STUCK, S4, "a token kept over the end of a tenure")                \
+    X(RELEASE_BY_ID, S5, "release compares the id only")                       \
+    X(RENEW_BY_ID, S5, "renewal compares the id only")                         \
+    X(RENEW_CREATES, S5, "renewal revives a dead tenure")                      \
+    X(ACQUIRE_BY_ID, S5, "an id proves a tenure")                              \
+    X(BREAK_RENEWS, S5, "a broken tenure can be renewed")                      \
+    X(RELEASE_FIRST, S6, "the store told before on_released")                  \
+    X(NO_BUDGET, S6, "a loss announced at H, not at U")                        \
+    X(HINT_IS_GRANT, S7, "a hint taken as a grant")                            \
+    X(UNKNOWN_IS_LOST, S8, "an unanswered renewal taken as a loss")            \
+    X(FORGET_ON_STOP, S8, "stop leaves an acquire behind")                     \
+    X(NO_TOMBSTONE, S8, "a late acquire outlives its undoing")                 \
+    X(TELL_TWICE, S9, "a renewal told as a tenure")                            \
+    X(TOLD_AFTER_STOP, S9, "acquired told when stopped")                       \
+    X(HINT_DROPPED, S10, "a hint lost while asking")                           \
+    X(DEAD_CALLED, S10, "dead waiters are called")                             \
+    X(NO_CALL, S10, "a release that calls nobody")                             \
+    X(BARGING, S11, "newcomers pass the line")                                 \
+    X(LINE_REVERSED, S11, "last come, first served")                           \
+    X(NEXT_FORGOTTEN, S11, "the reservation is not honoured")                  \
+    X(NO_RETRY, PROGRESS, "one failure ends the asking")
+
+#define SIMBA__PLANT_ENUM(fault, rule, text) SIMBA__PLANT_##fault,
+enum simba__plant {
+    SIMBA__PLANT_NONE,
+    SIMBA__PLANT_MAP(SIMBA__PLANT_ENUM) SIMBA__PLANT_COUNT
+};
+
+#ifdef SIMBA_PLANTABLE
+extern enum simba__plant simba__plant;
+#define PLANTED(fault)     (simba__plant == SIMBA__PLANT_##fault)
+#define ANYTHING_PLANTED() (simba__plant != SIMBA__PLANT_NONE)
+#else
+#define PLANTED(fault)     false
+#define ANYTHING_PLANTED() false
+#endif
+
+#endif

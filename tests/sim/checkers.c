@@ -1,0 +1,384 @@
+/* The checkers: they own the truth. They look at what the contenders answer,
+ * what the store did and what the users heard, never at why. */
+#include "sim/world.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+const char *const rule_names[RULES] = {"S1", "S4", "S5",  "S6",  "S7",
+                                       "S8", "S9", "S10", "S11", "PROGRESS"};
+
+void violate(struct world *w, enum rule rule, const char *format, ...)
+{
+    va_list args;
+
+    w->violations[rule]++;
+    if (w->trace == NULL) {
+        return;
+    }
+    fprintf(w->trace,
+            "[%6lld] VIOLATION of %s: ", (long long)(w->now_us / 1000),
+            rule_names[rule]);
+    va_start(args, format);
+    vfprintf(w->trace, format, args);
+    va_end(args);
+    fputc('\n', w->trace);
+}
+
+/* S1: at no true instant do two contenders answer is_owner = true. Ownership
+ * begins with an event and ends by itself, so after every event is enough. */
+void check_owners(struct world *w)
+{
+    int owners = 0;
+
+    if (w->now_us < w->forced_until_us) {
+        return;
+    }
+    for (int i = 0; i < w->node_count; i++) {
+        const struct node *n = &w->node[i];
+        owners +=
+            n->is_up && simba__contend_is_owner(&n->c, world_local_ms(w, n));
+    }
+    if (owners > 1) {
+        violate(w, S1, "%d owners", owners);
+    }
+}
+
+/* --- what a contender did ------------------------------------------------ */
+
+static bool is_known_undone(const struct world *w, struct simba__attempt a)
+{
+    for (int i = 0; i < WORLD_UNDONE; i++) {
+        if (simba__attempt_equal(w->undone[i].attempt, a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_undone(struct world *w, struct simba__attempt attempt)
+{
+    if (!is_known_undone(w, attempt)) {
+        w->undone[w->undone_next] =
+            (struct undone){.attempt = attempt, .at_us = w->now_us};
+        w->undone_next = (w->undone_next + 1) % WORLD_UNDONE;
+    }
+}
+
+/* S6, on stop: the store is not told while on_released runs in its time. */
+static void check_order_of_release(struct world *w,
+                                   int i,
+                                   const struct simba__update *up)
+{
+    const struct node *n = &w->node[i];
+    bool is_running = n->is_calling || (up->tell & SIMBA__TELL_RELEASED) != 0;
+
+    if (up->send.kind == SIMBA__RELEASE && is_running && !n->is_excused &&
+        !(up->tell & SIMBA__TELL_OVERRUN)) {
+        violate(w, S6, "n%d releases while on_released runs", i);
+    }
+}
+
+/* S7: a hint changes nothing but the time of the next question. */
+static void check_hint(struct world *w,
+                       int i,
+                       const struct simba__event *event,
+                       const struct simba__update *up)
+{
+    bool is_loss = (up->tell & SIMBA__TELL_RELEASED) != 0 &&
+                   up->cause == SIMBA__CAUSE_GONE;
+
+    if (event->type == SIMBA__HINT &&
+        (is_loss || (up->tell & SIMBA__TELL_ACQUIRED) != 0)) {
+        violate(w, S7, "n%d changes ownership on a hint", i);
+    }
+}
+
+/* S8: silence is no answer. Who says "gone" was told so by the store, who says
+ * "expired" waited until U. */
+static void check_loss(struct world *w, int i, const struct simba__update *up)
+{
+    const struct node *n = &w->node[i];
+
+    if (!(up->tell & SIMBA__TELL_RELEASED)) {
+        return;
+    }
+    if (up->cause == SIMBA__CAUSE_GONE && !n->was_refused) {
+        violate(w, S8, "n%d gave up what the store never took", i);
+    }
+    if (up->cause == SIMBA__CAUSE_EXPIRED &&
+        world_local_ms(w, n) < n->was_until_ms) {
+        violate(w, S8, "n%d expired before its time", i);
+    }
+}
+
+/* S9: acquired and released strictly alternate; none after the stop. */
+static void check_alternation(struct world *w,
+                              int i,
+                              const struct simba__update *up)
+{
+    const struct node *n = &w->node[i];
+    bool acquired = (up->tell & SIMBA__TELL_ACQUIRED) != 0;
+    bool released = (up->tell & SIMBA__TELL_RELEASED) != 0;
+
+    if (acquired && (n->is_told || n->is_calling || n->is_inside)) {
+        violate(w, S9, "n%d acquired twice", i);
+    }
+    if (released && !n->is_told) {
+        violate(w, S9, "n%d released what it did not have", i);
+    }
+    if (acquired && n->c.phase != SIMBA__OWNER) {
+        violate(w, S9, "n%d told acquired while it is not owner", i);
+    }
+    if ((up->tell & SIMBA__TELL_STOPPED) && n->is_told) {
+        violate(w, S9, "n%d stopped without released", i);
+    }
+}
+
+void check_step(struct world *w,
+                int i,
+                const struct simba__event *event,
+                const struct step_before *before,
+                const struct simba__update *up)
+{
+    struct node *n = &w->node[i];
+    bool is_abandoned = before->phase != SIMBA__IDLE &&
+                        (n->c.phase == SIMBA__IDLE ||
+                         !simba__attempt_equal(before->attempt, n->c.attempt));
+
+    check_order_of_release(w, i, up);
+    check_hint(w, i, event, up);
+    check_loss(w, i, up);
+    check_alternation(w, i, up);
+    if (is_abandoned) {
+        n->stand.is_in = false;
+    }
+    if (is_abandoned && !(up->tell & SIMBA__TELL_UNRELEASED)) {
+        note_undone(w, before->attempt);
+    }
+}
+
+/* --- what the store did -------------------------------------------------- */
+
+static bool was_held(const struct world *w, const struct simba__row *before)
+{
+    return simba__row_is_held(before, world_store_ms(w));
+}
+
+/* S5: nobody but the tenure itself renews, repeats or ends a tenure. */
+static void check_identity(struct world *w,
+                           const struct simba__row *before,
+                           const struct message *m,
+                           const struct simba__reply *reply)
+{
+    bool is_same = simba__attempt_equal(before->attempt, m->request.attempt);
+    bool is_kept = simba__attempt_equal(before->attempt, w->row.attempt);
+    bool is_renewable = was_held(w, before) && is_same && !before->is_broken;
+
+    switch (m->request.kind) {
+    case SIMBA__ACQUIRE:
+        if (reply->mine && was_held(w, before) && !is_same) {
+            violate(w, S5, "n%d's acquire took a running tenure", m->node);
+        }
+        break;
+    case SIMBA__RENEW:
+        if (reply->mine && !is_renewable) {
+            violate(w, S5, "n%d renewed what is not its tenure", m->node);
+        }
+        break;
+    case SIMBA__RELEASE:
+    case SIMBA__LEAVE:
+        if (was_held(w, before) && !is_same && !is_kept) {
+            violate(w, S5, "n%d ended another tenure", m->node);
+        }
+        break;
+    case SIMBA__NOTHING:
+        break;
+    }
+}
+
+/* S8: what was undone stays undone. Copies are the network's, not ours: no
+ * contender can know of them, and they cost a lease, not safety. */
+static void check_undone(struct world *w, const struct message *m)
+{
+    int64_t window_us = world_lease_us(w) / 100 * 95;
+
+    for (int i = 0; i < WORLD_UNDONE; i++) {
+        const struct undone *u = &w->undone[i];
+        if (simba__attempt_equal(u->attempt, m->request.attempt) &&
+            !m->is_copy && w->now_us - u->at_us < window_us) {
+            violate(w, S8, "n%d was granted an undone attempt", m->node);
+        }
+    }
+}
+
+static bool is_standing(const struct stand *s, const struct message *m)
+{
+    return s->is_in && simba__attempt_equal(s->attempt, m->request.attempt);
+}
+
+static bool has_reservation(const struct world *w, const struct stand *s)
+{
+    return s->is_in && s->called_ms >= world_store_ms(w);
+}
+
+/* S11: nobody who is alive stands in line before the one whose turn it is, and
+ * nobody else has been called. Whose turn it is was decided when it was called,
+ * or is now, when it is granted without a call. */
+static void check_fairness(struct world *w,
+                           int turn,
+                           struct simba__attempt attempt)
+{
+    const struct stand *mine = &w->node[turn].stand;
+    bool am_in = mine->is_in && simba__attempt_equal(mine->attempt, attempt);
+    int64_t now = world_store_ms(w);
+
+    for (int i = 0; i < w->node_count; i++) {
+        const struct stand *s = &w->node[i].stand;
+        bool is_late = s->called_ms != 0 && s->called_ms < now;
+        bool is_live = s->lapses_ms >= now &&
+                       w->host.is_connected(w->host.self, s->connection);
+        bool is_first = !am_in || s->place < mine->place;
+        if (i != turn && s->is_in && is_live && !is_late &&
+            (is_first || has_reservation(w, s))) {
+            violate(w, S11, "n%d passed n%d, at %llu before %llu", turn, i,
+                    (unsigned long long)s->place,
+                    am_in ? (unsigned long long)mine->place : 0);
+        }
+    }
+}
+
+/* S6, on loss: when the store grants to the next, the last one is out. */
+static void check_nobody_inside(struct world *w, int granted)
+{
+    for (int i = 0; i < w->node_count; i++) {
+        const struct node *n = &w->node[i];
+        if (i != granted && n->is_up && n->is_inside && !n->is_excused &&
+            n->paused_until_us <= w->now_us &&
+            w->now_us >= w->forced_until_us) {
+            violate(w, S6, "n%d is inside while n%d is granted", i, granted);
+        }
+    }
+}
+
+/* The contender has finished with this attempt, or stopped altogether. */
+static bool is_given_up(const struct node *n, const struct message *m)
+{
+    return n->c.phase == SIMBA__IDLE ||
+           !simba__attempt_equal(m->request.attempt, n->c.attempt);
+}
+
+static void check_grant(struct world *w,
+                        const struct message *m,
+                        const struct simba__reply *reply)
+{
+    const struct node *n = &w->node[m->node];
+    bool is_dead = !n->is_up || m->life != n->life || is_given_up(n, m);
+
+    w->grants++;
+    if (reply->token <= w->newest_token) {
+        violate(w, S4, "n%d got a token that does not grow", m->node);
+    }
+    w->newest_token = reply->token;
+    check_undone(w, m);
+    if (!is_dead &&
+        !(is_standing(&n->stand, m) && has_reservation(w, &n->stand))) {
+        check_fairness(w, m->node, m->request.attempt);
+    }
+    check_nobody_inside(w, m->node);
+    world_say(w, "store grants to n%d", m->node);
+}
+
+/* S11: a new place is behind all others; an old one was its own before. */
+static void check_place(struct world *w,
+                        const struct message *m,
+                        uint64_t place)
+{
+    const struct stand *s = &w->node[m->node].stand;
+    bool is_own = place == m->request.place || place == s->place;
+
+    if (place > w->newest_place) {
+        w->newest_place = place;
+    } else if (!is_own) {
+        violate(w, S11, "n%d was given a place before others", m->node);
+    }
+}
+
+static void note_line(struct world *w,
+                      const struct message *m,
+                      const struct simba__reply *reply)
+{
+    struct node *n = &w->node[m->node];
+    struct stand *s = &n->stand;
+
+    if (m->life != n->life || is_given_up(n, m)) {
+        return;
+    }
+    if (reply->in_line) {
+        world_say(w, "n%d stands in line at %llu", m->node,
+                  (unsigned long long)reply->place);
+        check_place(w, m, reply->place);
+        s->place = reply->place;
+        s->is_in = true;
+        s->attempt = m->request.attempt;
+        s->connection = m->connection;
+        s->lapses_ms = world_store_ms(w) + m->request.waiter_ms;
+        s->called_ms = 0;
+    } else if (is_standing(s, m) && m->request.kind != SIMBA__RENEW) {
+        s->is_in = false; /* granted, released, left */
+    }
+}
+
+/* Whoever has been called and does not come in time has lost its turn. */
+void check_called(struct world *w)
+{
+    for (int i = 0; i < w->node_count && w->row.is_called; i++) {
+        struct stand *s = &w->node[i].stand;
+        if (s->is_in && /* else of a dead incarnation */
+            simba__attempt_equal(s->attempt, w->row.called.attempt) &&
+            s->called_ms != w->row.called_until_ms) {
+            world_say(w, "store calls n%d", i);
+            check_fairness(w, i, s->attempt);
+            s->called_ms = w->row.called_until_ms;
+        }
+    }
+}
+
+void check_served(struct world *w,
+                  const struct simba__row *before,
+                  const struct message *m,
+                  const struct simba__reply *reply)
+{
+    bool is_grant =
+        m->request.kind == SIMBA__ACQUIRE && reply->mine &&
+        !(was_held(w, before) &&
+          simba__attempt_equal(before->attempt, m->request.attempt));
+
+    check_identity(w, before, m, reply);
+    if (is_grant) {
+        check_grant(w, m, reply);
+    }
+    if (m->request.kind == SIMBA__RELEASE && !m->is_copy) {
+        note_undone(w, m->request.attempt);
+    }
+    if (m->request.kind == SIMBA__RENEW &&
+        (!reply->mine || reply->token != m->request.token)) {
+        w->node[m->node].was_refused = true;
+    }
+    /* A release leaves the line before the next is called; an acquire joins it
+     * after that. */
+    if (m->request.kind == SIMBA__ACQUIRE) {
+        check_called(w);
+    }
+    note_line(w, m, reply);
+    check_called(w);
+}
+
+void check_wiped(struct world *w)
+{
+    for (int i = 0; i < w->node_count; i++) {
+        w->node[i].stand.is_in = false;
+        w->node[i].was_refused = true;
+    }
+    memset(w->undone, 0, sizeof w->undone); /* tombstones are gone as well */
+}

@@ -1,0 +1,341 @@
+/* Every schedule of two contenders and one mutex, up to a number of choices.
+ *
+ *   exhaust [DEPTH]            search all; fails at the first broken one
+ *   exhaust_planted [DEPTH]    plants the faults that this depth must find
+ *
+ * A choice is: deliver any message under way, lose the oldest one, fire the
+ * next timer, let a try or a whole lease pass, stop or start a contender. */
+#include "backends/memory/row.h"
+#include "core/plant.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 2, FLIGHT = 6, LINE = 16, DEPTH_MOST = 32 };
+
+enum parcel_kind { TO_STORE, TO_NODE };
+
+struct parcel {
+    enum parcel_kind kind;
+    int node;
+    struct simba__request request;
+    struct simba__event event;
+};
+
+/* All there is, in one piece, so that a branch is a copy. */
+struct state {
+    int64_t now;
+    struct simba__contend node[NODES];
+    bool is_told[NODES], is_calling[NODES];
+    struct parcel flight[FLIGHT];
+    int flight_count;
+    struct simba__row row;
+    struct simba__row_waiter line[LINE];
+    struct simba__row_tombstone tombs[LINE];
+    uint64_t newest_token;
+    const char *broken; /* the first rule broken, or NULL */
+};
+
+static const struct simba__contend_config config = {
+    .lease = {.ttl_ms = 400, .transition_ms = 200, .budget_ms = 60},
+    .join = true,
+};
+
+static unsigned long long schedules;
+static int path[DEPTH_MOST], path_length;
+
+static void blame(struct state *s, const char *what)
+{
+    if (s->broken == NULL) {
+        s->broken = what;
+    }
+}
+
+static void post(struct state *s, struct parcel p)
+{
+    if (s->flight_count < FLIGHT) {
+        s->flight[s->flight_count++] = p; /* a full network drops */
+    }
+}
+
+/* --- contenders ---------------------------------------------------------- */
+
+static void hear(struct state *s, int i, const struct simba__update *up)
+{
+    struct parcel back = {.kind = TO_NODE, .node = i};
+
+    if (up->tell & SIMBA__TELL_RELEASED) {
+        if (!s->is_told[i]) {
+            blame(s, "S9: released without acquired");
+        }
+        s->is_told[i] = false;
+        s->is_calling[i] = true;
+        back.event.type = SIMBA__RETURNED;
+        post(s, back);
+    }
+    if (up->send.kind == SIMBA__RELEASE && s->is_calling[i] &&
+        !s->node[i].is_overrun) {
+        blame(s, "S6: store told while on_released runs");
+    }
+    if (up->tell & SIMBA__TELL_ACQUIRED) {
+        if (s->is_told[i] || s->is_calling[i]) {
+            blame(s, "S9: acquired twice");
+        }
+        s->is_told[i] = true;
+    }
+}
+
+static void feed(struct state *s, int i, struct simba__event event)
+{
+    struct simba__update up;
+    struct parcel out = {.kind = TO_STORE, .node = i};
+
+    event.now_ms = s->now;
+    if (event.type == SIMBA__RETURNED) {
+        s->is_calling[i] = false;
+    }
+    simba__contend_step(&s->node[i], &event, &up);
+    hear(s, i, &up);
+    if (up.send.kind != SIMBA__NOTHING) {
+        out.request = up.send;
+        post(s, out);
+    }
+}
+
+/* --- the store ----------------------------------------------------------- */
+
+static bool always_connected(void *self, uint64_t connection)
+{
+    (void)self;
+    (void)connection;
+    return true;
+}
+
+static void post_hint(void *self, const struct simba__row_waiter *waiter)
+{
+    struct parcel hint = {.kind = TO_NODE, .node = (int)waiter->connection};
+
+    hint.event.type = SIMBA__HINT;
+    post(self, hint);
+}
+
+static void check_served(struct state *s,
+                         const struct parcel *p,
+                         const struct simba__reply *reply,
+                         struct simba__attempt before)
+{
+    bool was_same = simba__attempt_equal(before, p->request.attempt);
+
+    if (p->request.kind == SIMBA__RENEW && reply->mine && !was_same) {
+        blame(s, "S5: renewed another tenure");
+    }
+    if (p->request.kind == SIMBA__ACQUIRE && reply->mine && !was_same) {
+        if (reply->token <= s->newest_token) {
+            blame(s, "S4: token does not grow");
+        }
+        s->newest_token = reply->token;
+    }
+}
+
+static void serve(struct state *s, struct parcel p)
+{
+    struct simba__row_host host = {
+        .self = s, .is_connected = always_connected, .hint = post_hint};
+    struct simba__row_call call = {
+        .request = &p.request,
+        .id = p.node == 0 ? "a" : "b",
+        .ttl_ms = config.lease.ttl_ms,
+        .transition_ms = config.lease.transition_ms,
+        .connection = (uint64_t)p.node,
+        .now_ms = s->now,
+    };
+    struct simba__attempt before = {0, 0};
+    struct parcel back = {.kind = TO_NODE, .node = p.node};
+
+    if (simba__row_is_held(&s->row, s->now)) {
+        before = s->row.attempt;
+    }
+    assert(s->row.line_count < LINE && s->row.tomb_count < LINE);
+    if (simba__row_serve(&s->row, &host, &call, &back.event.reply)) {
+        check_served(s, &p, &back.event.reply, before);
+        back.event.type = SIMBA__REPLIED;
+        post(s, back);
+    }
+}
+
+/* --- choices ------------------------------------------------------------- */
+
+static struct parcel take(struct state *s, int k)
+{
+    struct parcel p = s->flight[k];
+
+    s->flight_count--;
+    memmove(&s->flight[k], &s->flight[k + 1],
+            (size_t)(s->flight_count - k) * sizeof p);
+    return p;
+}
+
+static void deliver(struct state *s, int k)
+{
+    struct parcel p = take(s, k);
+
+    if (p.kind == TO_STORE) {
+        serve(s, p);
+    } else {
+        feed(s, p.node, p.event);
+    }
+}
+
+static void fire_timer(struct state *s)
+{
+    int64_t first = simba__contend_wake_at(&s->node[0]);
+    int64_t second = simba__contend_wake_at(&s->node[1]);
+    int who = second < first;
+    int64_t at = who ? second : first;
+
+    if (at != SIMBA__NEVER) {
+        s->now = at > s->now ? at : s->now;
+        feed(s, who, (struct simba__event){.type = SIMBA__TIMER});
+    }
+}
+
+static void toggle(struct state *s)
+{
+    bool is_idle = s->node[0].phase == SIMBA__IDLE;
+    struct simba__event event = {.type = is_idle ? SIMBA__START : SIMBA__STOP};
+
+    feed(s, 0, event);
+}
+
+static void apply(struct state *s, int choice)
+{
+    int rest = choice - s->flight_count;
+
+    if (rest < 0) {
+        deliver(s, choice);
+    } else if (rest == 0) {
+        fire_timer(s);
+    } else if (rest == 1) {
+        s->now += 120; /* a try is given up */
+    } else if (rest == 2) {
+        s->now += simba__lease_over_ms(&config.lease);
+    } else if (rest == 3) {
+        toggle(s);
+    } else if (s->flight_count > 0) {
+        take(s, 0); /* lost */
+    }
+    if (simba__contend_is_owner(&s->node[0], s->now) &&
+        simba__contend_is_owner(&s->node[1], s->now)) {
+        blame(s, "S1: two owners");
+    }
+}
+
+static void copy_state(struct state *to, const struct state *from)
+{
+    *to = *from;
+    to->row.line = to->line; /* the row's memory is part of the state */
+    to->row.tombs = to->tombs;
+}
+
+/* Returns whether everything below is as it should be. */
+static bool explore(const struct state *from, int depth_left)
+{
+    struct state s;
+    int choices = from->flight_count + 4 + (from->flight_count > 0);
+
+    if (depth_left == 0) {
+        schedules++;
+        return true;
+    }
+    for (int choice = 0; choice < choices; choice++) {
+        copy_state(&s, from);
+        path[path_length++] = choice;
+        apply(&s, choice);
+        if (s.broken != NULL) {
+            printf("# %s, by the choices", s.broken);
+            for (int i = 0; i < path_length; i++) {
+                printf(" %d", path[i]);
+            }
+            printf("\n");
+            return false;
+        }
+        if (!explore(&s, depth_left - 1)) {
+            return false;
+        }
+        path_length--;
+    }
+    return true;
+}
+
+static void begin(struct state *s)
+{
+    struct simba__rng rng;
+
+    memset(s, 0, sizeof *s);
+    s->now = 1000;
+    s->row.line = s->line;
+    s->row.tombs = s->tombs;
+    s->row.line_room = s->row.tomb_room = LINE;
+    for (int i = 0; i < NODES; i++) {
+        simba__rng_seed(&rng, (uint64_t)i + 1);
+        simba__contend_init(&s->node[i], &config, &rng);
+        feed(s, i, (struct simba__event){.type = SIMBA__START});
+    }
+}
+
+static bool search(int depth)
+{
+    static struct state start;
+    bool is_fine;
+
+    schedules = 0;
+    path_length = 0;
+    begin(&start);
+    is_fine = explore(&start, depth);
+    printf("# depth %d: %llu schedules, %s\n", depth, schedules,
+           is_fine ? "none broken" : "one broken");
+    return is_fine;
+}
+
+#ifdef SIMBA_PLANTABLE
+enum simba__plant simba__plant;
+
+static int run(int depth)
+{
+    static const enum simba__plant plants[] = {
+        SIMBA__PLANT_LEASE_FROM_REPLY, SIMBA__PLANT_OWNER_FLAG,
+        SIMBA__PLANT_STALE_REPLIES,    SIMBA__PLANT_RELEASE_FIRST,
+        SIMBA__PLANT_TELL_TWICE,       SIMBA__PLANT_RENEW_CREATES,
+        SIMBA__PLANT_ACQUIRE_BY_ID,
+    };
+    int count = (int)(sizeof plants / sizeof *plants), missed = 0;
+
+    printf("1..%d\n", count);
+    for (int i = 0; i < count; i++) {
+        simba__plant = plants[i];
+        bool is_found = !search(depth);
+        missed += !is_found;
+        printf("%s %d - planted fault %d is found\n",
+               is_found ? "ok" : "not ok", i + 1, (int)plants[i]);
+    }
+    return missed > 0;
+}
+#else
+static int run(int depth)
+{
+    return !search(depth);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    int depth = argc > 1 ? atoi(argv[1]) : 8;
+
+    if (depth < 1 || depth > DEPTH_MOST) {
+        fputs("usage: exhaust [DEPTH]\n", stderr);
+        return 64;
+    }
+    return run(depth);
+}

@@ -1,0 +1,181 @@
+/* The model store and the network to it: requests and replies are lost, late,
+ * doubled and reordered; connections break; the store restarts, with or
+ * without its data. */
+#include "sim/world.h"
+
+#include <string.h>
+
+static bool is_connected(void *self, uint64_t connection)
+{
+    struct world *w = self;
+    struct node *n = &w->node[connection % WORLD_NODES_MOST];
+
+    if (connection == n->connection) {
+        return n->is_up;
+    }
+    return connection == n->ghost && w->now_us < n->ghost_until_us;
+}
+
+static int64_t latency_us(struct world *w)
+{
+    int64_t base = w->weather.latency_us;
+    int64_t us = base + (int64_t)world_random(w, (uint64_t)base + 1);
+
+    if (w->is_told) {
+        return base;
+    }
+    if (world_chance(w, w->weather.late)) {
+        us += (int64_t)world_random(w, (uint64_t)w->weather.late_us);
+    }
+    return us;
+}
+
+/* Reorder comes for free: two messages have latencies of their own. */
+static void transmit(struct world *w, struct message *m)
+{
+    if (world_chance(w, w->weather.copy)) {
+        m->is_copy = true; /* either may be the one that is answered */
+        world_post(w, m, latency_us(w) + w->weather.latency_us);
+    }
+    if (!world_chance(w, w->weather.drop)) {
+        world_post(w, m, latency_us(w));
+    }
+}
+
+void store_hint(struct world *w, int node)
+{
+    struct message m = {.kind = MSG_HINT,
+                        .node = node,
+                        .life = w->node[node].life,
+                        .store_epoch = w->store_epoch};
+
+    m.event.type = SIMBA__HINT;
+    if (!world_chance(w, w->weather.hint_loss)) {
+        world_post(w, &m, latency_us(w));
+    }
+}
+
+static void hint_waiter(void *self, const struct simba__row_waiter *waiter)
+{
+    struct world *w = self;
+    int node = (int)(waiter->connection % WORLD_NODES_MOST);
+
+    if (waiter->connection == w->node[node].connection) {
+        store_hint(w, node);
+    }
+}
+
+void store_open(struct world *w)
+{
+    w->is_store_up = true;
+    w->host = (struct simba__row_host){
+        .self = w, .is_connected = is_connected, .hint = hint_waiter};
+}
+
+static void post_outcome(struct world *w,
+                         int node,
+                         uint64_t seq,
+                         enum simba__outcome outcome)
+{
+    struct message m = {.kind = MSG_REPLY,
+                        .node = node,
+                        .life = w->node[node].life,
+                        .store_epoch = w->store_epoch};
+
+    m.event.type = SIMBA__REPLIED;
+    m.event.reply.seq = seq;
+    m.event.reply.outcome = outcome;
+    world_post(w, &m, 100);
+}
+
+void store_send(struct world *w, int i, const struct simba__request *request)
+{
+    struct message m = {.kind = MSG_REQUEST,
+                        .node = i,
+                        .life = w->node[i].life,
+                        .store_epoch = w->store_epoch,
+                        .connection = w->node[i].connection,
+                        .request = *request};
+
+    if (!w->is_store_up) { /* connection refused: surely without effect */
+        post_outcome(w, i, request->seq, SIMBA__FAILED);
+    } else {
+        transmit(w, &m);
+    }
+}
+
+static void reply_to(struct world *w,
+                     const struct message *m,
+                     const struct simba__reply *reply)
+{
+    struct message answer = {.kind = MSG_REPLY,
+                             .node = m->node,
+                             .life = m->life,
+                             .store_epoch = m->store_epoch};
+
+    answer.event.type = SIMBA__REPLIED;
+    answer.event.reply = *reply;
+    transmit(w, &answer);
+}
+
+void store_receive(struct world *w, const struct message *m)
+{
+    struct simba__row before = w->row;
+    struct simba__reply reply;
+    struct simba__row_call call = {
+        .request = &m->request,
+        .id = w->node[m->node].id,
+        .ttl_ms = w->config.lease.ttl_ms,
+        .transition_ms = w->config.lease.transition_ms,
+        .connection = m->connection,
+        .now_ms = world_store_ms(w),
+    };
+
+    if (!w->is_store_up || m->store_epoch != w->store_epoch) {
+        return;
+    }
+    if (m->request.kind == SIMBA__ACQUIRE && w->now_us < w->grace_until_us) {
+        post_outcome(w, m->node, m->request.seq, SIMBA__FAILED);
+        return;
+    }
+    if (simba__row_serve(&w->row, &w->host, &call, &reply)) {
+        check_served(w, &before, m, &reply);
+        reply_to(w, m, &reply);
+    }
+}
+
+/* The request under way may or may not have arrived; the contender only sees
+ * that its connection broke, and, once reconnected, looks again. */
+void store_reset_connection(struct world *w, int i)
+{
+    struct node *n = &w->node[i];
+
+    n->ghost = n->connection;
+    n->ghost_until_us = w->now_us + w->weather.half_open_us;
+    n->connection = ++w->posted * WORLD_NODES_MOST + (uint64_t)i;
+    if (n->is_up && n->c.inflight != SIMBA__NOTHING) {
+        post_outcome(w, i, n->c.seq, SIMBA__UNKNOWN);
+    }
+    store_hint(w, i);
+}
+
+void store_restart(struct world *w, bool loses_data, int64_t down_us)
+{
+    struct message up = {.kind = MSG_STORE_UP};
+
+    world_say(w, "store restarts%s", loses_data ? ", its data lost" : "");
+    w->store_epoch++;
+    if (loses_data) {
+        simba__row_fini(&w->row);
+        simba__row_init(&w->row);
+        /* Nobody is granted anything before every old lease is over. */
+        w->grace_until_us = w->now_us + down_us + world_lease_us(w) / 100 * 103;
+        check_wiped(w);
+    }
+    for (int i = 0; i < w->node_count; i++) {
+        store_reset_connection(w, i);
+        w->node[i].ghost_until_us = 0;
+    }
+    w->is_store_up = false;
+    world_post(w, &up, down_us);
+}
