@@ -1,0 +1,276 @@
+/* The contention machine and what the store says unasked: hints, which only
+ * make it ask (S7), and the store's clock, steps of which are noticed (S1). */
+#include "contend_driver.h"
+
+/* --- hints --------------------------------------------------------------- */
+
+static void test_contend_hint__hint_makes_a_waiter_ask(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    head_of_line(S + 10, 9000);
+    hint(S + 500);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_told(0);
+}
+
+static void test_contend_hint__hint_cuts_a_backoff_short(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    failed(S + 1);
+    hint(S + 2);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_hint__hint_while_asking_asks_once_more(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    hint(S + 5);
+    expect_nothing();
+    hint(S + 6); /* doubled */
+    expect_nothing();
+    head_of_line(S + 10, 9000);
+    expect_sent(SIMBA__ACQUIRE);
+    head_of_line(S + 20, 9000);
+    expect_nothing();
+    expect_wake_at(S + 20 + 9001);
+}
+
+static void test_contend_hint__hint_while_asking_outlives_a_failure(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    hint(S + 5);
+    failed(S + 10);
+    expect_sent(SIMBA__ACQUIRE);
+    failed(S + 11);
+    expect_nothing();
+}
+
+static void test_contend_hint__hint_is_no_grant(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    hint(S + 5);
+    head_of_line(S + 10, 9000);
+    hint(S + 500);
+    expect_told(0);
+    assert_false(simba__contend_is_owner(&machine, S + 500));
+    yes(S + 510, 5);
+    expect_acquired(5);
+}
+
+static void test_contend_hint__hint_while_asking_is_moot_when_granted(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    hint(S + 5);
+    yes(S + 10, 5);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(S + RENEW);
+}
+
+static void test_contend_hint__hint_makes_an_owner_renew(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    hint(S + 3000);
+    expect_sent(SIMBA__RENEW);
+    expect_told(0);
+    assert_int_equal(sent.timeout_ms, (USE - 3000) / 4);
+    answered(S + 3010);
+    expect_released(SIMBA__CAUSE_GONE, S + HARD);
+}
+
+static void test_contend_hint__owner_spaces_out_what_hints_ask(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    hint(S + 20);
+    expect_nothing();
+    expect_wake_at(S + 50);
+    hint(S + 21);
+    expect_nothing();
+    assert_int_equal(wake(), S + 50);
+    expect_sent(SIMBA__RENEW);
+}
+
+static void test_contend_hint__hint_never_puts_a_renewal_off(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    failed(S + RENEW + 1);
+    expect_wake_in(S + RENEW + 8, S + RENEW + 12);
+    hint(S + RENEW + 2);
+    expect_nothing();
+    expect_wake_in(S + RENEW + 8, S + RENEW + 12);
+}
+
+static void test_contend_hint__hint_while_renewing_renews_once_more(
+    void **state)
+{
+    int64_t again;
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    hint(S + RENEW + 5);
+    expect_nothing();
+    yes(S + RENEW + 60, 5);
+    expect_nothing();
+    again = simba__contend_wake_at(&machine);
+    assert_true(again <= S + RENEW + 60 + 50);
+    wake();
+    expect_sent(SIMBA__RENEW);
+    yes(again + 1, 5);
+    expect_wake_at(again + RENEW); /* once, not for ever */
+}
+
+/* --- the store's clock --------------------------------------------------- */
+
+/* The store's clock is `offset_ms` ahead of ours when it answers. */
+static void renewed_by_clock(int64_t now_ms, int64_t store_ms)
+{
+    reply(now_ms, (struct simba__reply){
+                      .mine = true, .token = 5, .store_ms = store_ms});
+}
+
+/* Owner; the store's clock was read as being 500 000 ms ahead, give or take
+ * the 10 ms of the round trip. */
+static void own_by_clock(void)
+{
+    use(default_config());
+    ask();
+    renewed_by_clock(S + 10, S + 10 + 500000);
+    expect_acquired(5);
+}
+
+/* The next answer, to a renewal sent at S + RENEW and heard at once. */
+static void expect_jump(int64_t offset_ms, bool is_jump)
+{
+    own_by_clock();
+    wake();
+    renewed_by_clock(S + RENEW, S + RENEW + offset_ms);
+    expect_told(is_jump ? SIMBA__TELL_CLOCK_JUMP : 0);
+    expect_sent(is_jump ? SIMBA__RENEW : SIMBA__NOTHING);
+}
+
+static void test_contend_hint__clock_may_drift_within_the_margin(void **state)
+{
+    /* 6 whole seconds between the answers, 21 ms each. */
+    int64_t allowed = MARGIN + 6 * 21;
+
+    (void)state;
+    expect_jump(500000, false);
+    expect_jump(500010 + allowed, false);
+    expect_jump(500010 + allowed + 1, true);
+    expect_jump(500000 - allowed, false);
+    expect_jump(500000 - allowed - 1, true);
+}
+
+static void test_contend_hint__slow_answer_leaves_the_clock_in_doubt(
+    void **state)
+{
+    int64_t allowed = MARGIN + 7 * 21;
+
+    (void)state;
+    own_by_clock();
+    wake();
+    /* Sent at RENEW, heard 1000 ms later: stamped anywhere in between. */
+    renewed_by_clock(S + RENEW + 1000, S + RENEW + 1000 + 500010 + allowed);
+    expect_told(0);
+    own_by_clock();
+    wake();
+    renewed_by_clock(S + RENEW + 1000, S + RENEW + 500000 - allowed);
+    expect_told(0);
+    own_by_clock();
+    wake();
+    renewed_by_clock(S + RENEW + 1000, S + RENEW + 500000 - allowed - 1);
+    expect_told(SIMBA__TELL_CLOCK_JUMP);
+}
+
+static void test_contend_hint__owner_asks_at_once_when_the_clock_jumps(
+    void **state)
+{
+    (void)state;
+    expect_jump(900000, true);
+    expect_owner_until(S + RENEW + USE);
+    renewed_by_clock(S + RENEW + 5, S + RENEW + 5 + 900000);
+    expect_nothing(); /* the new time is the time now */
+}
+
+static void test_contend_hint__waiter_tells_of_a_jump_and_waits_on(void **state)
+{
+    struct simba__reply line = {
+        .in_line = true, .is_head = true, .wait_ms = 2000, .store_ms = 1};
+
+    (void)state;
+    use(default_config());
+    ask();
+    reply(S + 10, line);
+    expect_told(0);
+    assert_int_equal(wake(), S + 10 + 2001);
+    line.store_ms = 700000;
+    reply(S + 2020, line);
+    expect_told(SIMBA__TELL_CLOCK_JUMP);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(S + 2020 + 2001);
+}
+
+static void test_contend_hint__clock_not_told_is_not_compared(void **state)
+{
+    (void)state;
+    own_by_clock();
+    wake();
+    yes(S + RENEW, 5); /* a store that does not tell its time */
+    expect_nothing();
+    wake();
+    reply(S + 2 * RENEW,
+          (struct simba__reply){.outcome = SIMBA__UNKNOWN, .store_ms = 1});
+    expect_nothing();
+    wake();
+    renewed_by_clock(S + 2 * RENEW + 50, S + 2 * RENEW + 50 + 500000);
+    expect_nothing();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_hint__hint_makes_a_waiter_ask),
+        cmocka_unit_test(test_contend_hint__hint_cuts_a_backoff_short),
+        cmocka_unit_test(test_contend_hint__hint_while_asking_asks_once_more),
+        cmocka_unit_test(
+            test_contend_hint__hint_while_asking_outlives_a_failure),
+        cmocka_unit_test(test_contend_hint__hint_is_no_grant),
+        cmocka_unit_test(
+            test_contend_hint__hint_while_asking_is_moot_when_granted),
+        cmocka_unit_test(test_contend_hint__hint_makes_an_owner_renew),
+        cmocka_unit_test(test_contend_hint__owner_spaces_out_what_hints_ask),
+        cmocka_unit_test(test_contend_hint__hint_never_puts_a_renewal_off),
+        cmocka_unit_test(
+            test_contend_hint__hint_while_renewing_renews_once_more),
+        cmocka_unit_test(test_contend_hint__clock_may_drift_within_the_margin),
+        cmocka_unit_test(
+            test_contend_hint__slow_answer_leaves_the_clock_in_doubt),
+        cmocka_unit_test(
+            test_contend_hint__owner_asks_at_once_when_the_clock_jumps),
+        cmocka_unit_test(
+            test_contend_hint__waiter_tells_of_a_jump_and_waits_on),
+        cmocka_unit_test(test_contend_hint__clock_not_told_is_not_compared),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

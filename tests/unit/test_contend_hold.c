@@ -1,0 +1,174 @@
+/* The contention machine and the limits of a tenure: max_hold, and renewal only
+ * while the user makes progress. min_hold is in test_contend_stop.c. */
+#include "contend_driver.h"
+
+/* --- max_hold ------------------------------------------------------------ */
+
+static void own_at_most(int64_t max_hold_ms)
+{
+    struct simba__contend_config config = default_config();
+
+    config.max_hold_ms = max_hold_ms;
+    use(config);
+    own();
+}
+
+static void test_contend_hold__max_hold_counts_from_the_grant(void **state)
+{
+    (void)state;
+    own_at_most(3000);
+    expect_owner_until(S + 3010);
+    assert_int_equal(wake(), S + 3010);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_MAX_HOLD, S + 3010 + BUDGET);
+    returned(S + 3100);
+    expect_sent(SIMBA__RELEASE);
+    answered(S + 3105);
+    expect_sent(SIMBA__ACQUIRE); /* the next tenure is a new one */
+    yes(S + 3110, 6);
+    expect_owner_until(S + 3110 + 3000);
+}
+
+static void test_contend_hold__max_hold_caps_renewals(void **state)
+{
+    (void)state;
+    own_at_most(15000);
+    expect_owner_until(S + USE);
+    wake();
+    yes(S + RENEW + 1, 5);
+    expect_owner_until(S + 15010);
+    wake(); /* S + 2 * RENEW */
+    yes(S + 2 * RENEW + 1, 5);
+    assert_int_equal(wake(), S + 15010);
+    expect_released(SIMBA__CAUSE_MAX_HOLD, S + 15010 + BUDGET);
+}
+
+/* The renewal that is under way goes on: on_released needs the lease. */
+static void test_contend_hold__renewal_outlives_max_hold(void **state)
+{
+    (void)state;
+    own_at_most(7000);
+    wake();
+    expect_sent(SIMBA__RENEW);
+    assert_int_equal(wake(), S + 7010);
+    expect_released(SIMBA__CAUSE_MAX_HOLD, S + 7010 + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(S + RENEW + RENEW_TRY);
+    yes(S + 7020, 5);
+    expect_nothing();
+    expect_wake_at(S + 7010 + BUDGET);
+}
+
+static void test_contend_hold__sleeper_over_cap_and_end_has_expired(
+    void **state)
+{
+    (void)state;
+    own_at_most(3000);
+    timer(S + USE);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+    own_at_most(3000);
+    timer(S + USE - 1);
+    expect_released(SIMBA__CAUSE_MAX_HOLD, S + HARD - 1);
+}
+
+/* --- progress ------------------------------------------------------------ */
+
+static void own_with_progress(int64_t progress_ms)
+{
+    struct simba__contend_config config = default_config();
+
+    config.progress_ms = progress_ms;
+    use(config);
+    own();
+}
+
+static void test_contend_hold__stalled_owner_is_not_renewed(void **state)
+{
+    (void)state;
+    own_with_progress(RENEW - 11);
+    assert_int_equal(wake(), S + RENEW); /* 1 ms longer than allowed */
+    expect_nothing();
+    assert_int_equal(wake(), S + USE);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_STALLED, S + HARD);
+    returned(S + USE + 1);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_hold__progress_counts_from_the_grant(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.progress_ms = RENEW - 10;
+    use(config);
+    ask();
+    progress(S + 1); /* owns nothing yet: means nothing */
+    expect_nothing();
+    yes(S + 10, 5);
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+}
+
+static void test_contend_hold__sign_of_progress_keeps_renewing(void **state)
+{
+    (void)state;
+    own_with_progress(1000);
+    progress(S + RENEW - 1000);
+    expect_nothing(); /* no renewal is due */
+    expect_wake_at(S + RENEW);
+    wake();
+    expect_sent(SIMBA__RENEW);
+    progress(S + RENEW + 1);
+    expect_nothing(); /* one is under way */
+    yes(S + RENEW + 2, 5);
+    progress(S + RENEW + 3);
+    expect_nothing();
+    expect_wake_at(S + 2 * RENEW);
+}
+
+static void test_contend_hold__sign_of_progress_sends_what_was_held(
+    void **state)
+{
+    (void)state;
+    own_with_progress(1000);
+    wake();
+    expect_nothing();
+    progress(S + 9000);
+    expect_sent(SIMBA__RENEW);
+    expect_told(0);
+    yes(S + 9010, 5);
+    expect_owner_until(S + 9000 + USE);
+}
+
+static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
+{
+    (void)state;
+    own_with_progress(8000);
+    wake();
+    expect_sent(SIMBA__RENEW);
+    timer(S + USE); /* slept while the renewal was under way */
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+    own_with_progress(8000);
+    timer(S + USE); /* slept before it was due */
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_hold__max_hold_counts_from_the_grant),
+        cmocka_unit_test(test_contend_hold__max_hold_caps_renewals),
+        cmocka_unit_test(test_contend_hold__renewal_outlives_max_hold),
+        cmocka_unit_test(
+            test_contend_hold__sleeper_over_cap_and_end_has_expired),
+        cmocka_unit_test(test_contend_hold__stalled_owner_is_not_renewed),
+        cmocka_unit_test(test_contend_hold__progress_counts_from_the_grant),
+        cmocka_unit_test(test_contend_hold__sign_of_progress_keeps_renewing),
+        cmocka_unit_test(
+            test_contend_hold__sign_of_progress_sends_what_was_held),
+        cmocka_unit_test(test_contend_hold__hung_renewal_is_not_a_stalled_user),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

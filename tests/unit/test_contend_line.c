@@ -1,0 +1,319 @@
+/* The contention machine in line: the place it is given and gives back, and
+ * the backstop that asks again when every hint is lost. */
+#include "contend_driver.h"
+
+/* --- the backstop -------------------------------------------------------- */
+
+static void test_contend_line__head_asks_when_the_lease_ends(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    head_of_line(S + 10, 5000);
+    expect_nothing();
+    assert_int_equal(wake(), S + 10 + 5001); /* after its last millisecond */
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_line__others_let_the_head_go_first(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 1);
+    expect_nothing();
+    assert_int_equal(wake(), S + 10 + 5000 + SIMBA__RESERVATION_MS);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_line__reservation_lasts_300_ms(void **state)
+{
+    (void)state;
+    assert_int_equal(SIMBA__RESERVATION_MS, 300);
+}
+
+/* The least and the greatest delay that a refusal without a place leads to. */
+struct span {
+    int64_t least, most;
+};
+
+static struct span backstop_of(struct simba__contend_config config,
+                               int64_t wait_ms)
+{
+    struct span span = {NEVER, 0};
+
+    for (uint64_t seed = 0; seed < 20000; seed++) {
+        int64_t delay;
+
+        use_seeded(config, seed);
+        ask();
+        refused(S + 10, wait_ms);
+        delay = simba__contend_wake_at(&machine) - (S + 10);
+        span.least = delay < span.least ? delay : span.least;
+        span.most = delay > span.most ? delay : span.most;
+    }
+    return span;
+}
+
+static void test_contend_line__who_has_no_place_asks_with_jitter(void **state)
+{
+    struct span span = backstop_of(default_config(), 5000);
+
+    (void)state;
+    assert_int_equal(span.least, 5000 - 200);
+    assert_int_equal(span.most, 5000 + 999);
+}
+
+static void test_contend_line__no_transition_no_early_asking(void **state)
+{
+    struct simba__contend_config config = default_config();
+    struct span span;
+
+    (void)state;
+    config.lease.transition_ms = 0;
+    config.lease.budget_ms = 1000;
+    span = backstop_of(config, 5000);
+    assert_int_equal(span.least, 5000);
+    assert_int_equal(span.most, 5000 + 999);
+}
+
+static void test_contend_line__jitter_asks_no_oftener_than_5_ms(void **state)
+{
+    struct span span = backstop_of(default_config(), 0);
+
+    (void)state;
+    assert_int_equal(span.least, 5);
+    assert_int_equal(span.most, 999);
+}
+
+static void expect_head_delay(int64_t wait_ms, int64_t delay_ms)
+{
+    use(default_config());
+    ask();
+    head_of_line(S + 10, wait_ms);
+    expect_nothing();
+    expect_wake_at(S + 10 + delay_ms);
+}
+
+static void test_contend_line__head_asks_no_oftener_than_5_ms(void **state)
+{
+    (void)state;
+    expect_head_delay(-100, 5);
+    expect_head_delay(0, 5);
+    expect_head_delay(4, 5);
+    expect_head_delay(5, 6);
+}
+
+static void test_contend_line__no_wait_is_longer_than_a_lease(void **state)
+{
+    (void)state;
+    expect_head_delay(LEASE - 1, LEASE);
+    expect_head_delay(LEASE, LEASE + 1);
+    expect_head_delay(LEASE + 1, LEASE + 1);
+    expect_head_delay(NEVER, LEASE + 1); /* an owner of another kind */
+    use(default_config());
+    ask();
+    in_line(S, NEVER, 1);
+    expect_wake_at(S + LEASE + SIMBA__RESERVATION_MS);
+}
+
+static void test_contend_line__wait_counts_from_the_hearing(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    head_of_line(S + 3000, 1000);
+    expect_wake_at(S + 4001);
+}
+
+static void test_contend_line__waits_on_when_the_owner_renews(void **state)
+{
+    int64_t now = S;
+
+    (void)state;
+    use(default_config());
+    ask();
+    for (int i = 0; i < 5; i++) {
+        head_of_line(now + 3, 7000);
+        assert_int_equal(wake(), now + 3 + 7001);
+        expect_sent(SIMBA__ACQUIRE);
+        now += 3 + 7001;
+    }
+    yes(now + 3, 5);
+    expect_acquired(5);
+    expect_owner_until(now + USE);
+}
+
+static void test_contend_line__delay_follows_the_newest_answer(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S, 1000, 7);
+    wake();
+    head_of_line(S + 1300, 1000); /* who stood before us has gone */
+    expect_wake_at(S + 1300 + 1001);
+    wake();
+    refused(S + 2301, 1000); /* the store forgot the line */
+    expect_wake_in(S + 2301 + 800, S + 2301 + 1999);
+}
+
+/* --- the place ----------------------------------------------------------- */
+
+static void test_contend_line__place_is_given_back_with_each_ask(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    ask();
+    attempt = sent.attempt;
+    in_line(S + 10, 1000, 77);
+    wake();
+    assert_int_equal(sent.place, 77);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.waiter_ms, PLACE_LIFE);
+    assert_true(sent.join);
+}
+
+static void test_contend_line__first_place_is_kept(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 1000, 77);
+    wake();
+    in_line(S + 1400, 1000, 99); /* a store that lost its line */
+    wake();
+    assert_int_equal(sent.place, 77);
+}
+
+static void test_contend_line__place_may_come_late(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    refused(S + 10, 1000);
+    wake();
+    assert_int_equal(sent.place, 0);
+    in_line(S + 2100, 1000, 88);
+    wake();
+    assert_int_equal(sent.place, 88);
+}
+
+static void test_contend_line__place_outlives_failures(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 1000, 77);
+    wake();
+    unknown(S + 1320);
+    wake();
+    assert_int_equal(sent.place, 77);
+    failed(S + 1500);
+    wake();
+    assert_int_equal(sent.place, 77);
+}
+
+static void test_contend_line__new_attempt_has_no_place(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 1000, 77);
+    hint(S + 500);
+    yes(S + 510, 5);
+    hint(S + 600);
+    answered(S + 610); /* the tenure is gone */
+    returned(S + 620);
+    expect_sent(SIMBA__ACQUIRE);
+    assert_int_equal(sent.place, 0);
+    in_line(S + 630, 1000, 80);
+    wake();
+    assert_int_equal(sent.place, 80);
+}
+
+static void test_contend_line__place_lives_twice_the_longest_wait(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.lease.ttl_ms = 3000;
+    config.lease.transition_ms = 1000;
+    config.lease.budget_ms = 500;
+    use(config);
+    ask();
+    assert_int_equal(sent.waiter_ms, 2 * (4000 + 1000));
+}
+
+static void test_contend_line__who_does_not_join_says_so(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.join = false;
+    use(config);
+    ask();
+    assert_false(sent.join);
+    refused(S + 10, 1000);
+    wake();
+    expect_sent(SIMBA__ACQUIRE);
+    assert_false(sent.join);
+}
+
+/* --- hints --------------------------------------------------------------- */
+
+static void test_contend_line__called_waiter_comes_at_once(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 9000, 77);
+    hint(S + 4000);
+    expect_sent(SIMBA__ACQUIRE);
+    assert_int_equal(sent.place, 77);
+    yes(S + 4003, 5);
+    expect_acquired(5);
+}
+
+/* The second in line is told too, and learns how long the first may take. */
+static void test_contend_line__second_waits_for_the_reservation(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 9000, 77);
+    hint(S + 4000);
+    head_of_line(S + 4005, 300);
+    assert_int_equal(wake(), S + 4005 + 301);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_line__head_asks_when_the_lease_ends),
+        cmocka_unit_test(test_contend_line__others_let_the_head_go_first),
+        cmocka_unit_test(test_contend_line__reservation_lasts_300_ms),
+        cmocka_unit_test(test_contend_line__who_has_no_place_asks_with_jitter),
+        cmocka_unit_test(test_contend_line__no_transition_no_early_asking),
+        cmocka_unit_test(test_contend_line__jitter_asks_no_oftener_than_5_ms),
+        cmocka_unit_test(test_contend_line__head_asks_no_oftener_than_5_ms),
+        cmocka_unit_test(test_contend_line__no_wait_is_longer_than_a_lease),
+        cmocka_unit_test(test_contend_line__wait_counts_from_the_hearing),
+        cmocka_unit_test(test_contend_line__waits_on_when_the_owner_renews),
+        cmocka_unit_test(test_contend_line__delay_follows_the_newest_answer),
+        cmocka_unit_test(test_contend_line__place_is_given_back_with_each_ask),
+        cmocka_unit_test(test_contend_line__first_place_is_kept),
+        cmocka_unit_test(test_contend_line__place_may_come_late),
+        cmocka_unit_test(test_contend_line__place_outlives_failures),
+        cmocka_unit_test(test_contend_line__new_attempt_has_no_place),
+        cmocka_unit_test(test_contend_line__place_lives_twice_the_longest_wait),
+        cmocka_unit_test(test_contend_line__who_does_not_join_says_so),
+        cmocka_unit_test(test_contend_line__called_waiter_comes_at_once),
+        cmocka_unit_test(test_contend_line__second_waits_for_the_reservation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,325 @@
+/* The contention machine as owner: the grant, renewing, losing. Its limits are
+ * in test_contend_hold.c, the way out in test_contend_stop.c. */
+#include "contend_driver.h"
+
+/* --- owning -------------------------------------------------------------- */
+
+static void test_contend_own__grant_makes_owner(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes(S + 10, 5);
+    expect_acquired(5);
+    expect_sent(SIMBA__NOTHING);
+    expect_owner_until(S + USE);
+    expect_wake_at(S + RENEW);
+    expect_status(SIMBA__RUNNING);
+}
+
+static void test_contend_own__lease_runs_from_the_asking(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    wake(); /* unanswered: what counts is the request that was answered */
+    yes(S + ASK_TRY + 3000, 5);
+    expect_owner_until(S + ASK_TRY + USE);
+    expect_wake_at(S + ASK_TRY + RENEW);
+}
+
+static void test_contend_own__grant_heard_at_the_last_instant_counts(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes(S + USE - 1, 5);
+    expect_told(SIMBA__TELL_ACQUIRED);
+    expect_sent(SIMBA__RENEW); /* long due */
+    expect_owner_until(S + USE);
+}
+
+static void test_contend_own__grant_heard_too_late_is_given_back(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    ask();
+    attempt = sent.attempt;
+    yes(S + USE, 5);
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.token, 5);
+    answered(S + USE + 10);
+    expect_told(0);
+    expect_sent(SIMBA__ACQUIRE);
+    assert_false(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.token, 0);
+}
+
+static void test_contend_own__grant_that_is_over_needs_no_release(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes(S + OVER - 1, 5);
+    expect_sent(SIMBA__RELEASE);
+    use(default_config());
+    ask();
+    yes(S + OVER, 5);
+    expect_told(0);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+/* --- renewing ------------------------------------------------------------ */
+
+static void test_contend_own__renews_at_two_thirds_of_ttl(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    own();
+    attempt = sent.attempt;
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+    expect_told(0);
+    assert_int_equal(sent.token, 5);
+    assert_int_equal(sent.timeout_ms, RENEW_TRY);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+}
+
+static void test_contend_own__renewal_moves_the_end(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    expect_owner_until(S + USE);
+    yes(S + RENEW + 700, 5);
+    expect_nothing();
+    expect_owner_until(S + RENEW + USE);
+    assert_int_equal(wake(), S + 2 * RENEW);
+    expect_sent(SIMBA__RENEW);
+    assert_int_equal(sent.timeout_ms, RENEW_TRY);
+    yes(S + 2 * RENEW + 1, 5);
+    expect_owner_until(S + 2 * RENEW + USE);
+}
+
+/* Each try has a quarter of what is left, and the next follows at once; only
+ * the last ones, cut off at the least of 50 ms, can be outlasted by the spread
+ * of their backoff, which is at most 62 ms. */
+static void expect_tries_until_the_end(void)
+{
+    int64_t at = S + RENEW;
+    int tries = 1;
+
+    while (at < S + USE - 120) {
+        int64_t quarter = (S + USE - at) / 4;
+        int64_t limit = quarter > 50 ? quarter : 50;
+
+        assert_int_equal(sent.timeout_ms, limit);
+        expect_owner_until(S + USE);
+        assert_int_equal(wake(), at + limit);
+        expect_told(0);
+        if (up.send.kind == SIMBA__NOTHING) {
+            assert_in_range(wake(), at + limit, at + 62);
+        }
+        expect_sent(SIMBA__RENEW);
+        at = machine.now_ms;
+        tries++;
+    }
+    assert_true(tries > 10);
+}
+
+static void test_contend_own__hung_renewals_are_repeated_until_the_end(
+    void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        use_seeded(default_config(), seed);
+        own_and_renew();
+        expect_tries_until_the_end();
+        timer(S + USE - 1);
+        expect_told(0);
+        timer(S + USE);
+        expect_told(SIMBA__TELL_RELEASED);
+        expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+        expect_sent(SIMBA__NOTHING);
+    }
+}
+
+static void test_contend_own__failed_renewal_is_repeated_fast(void **state)
+{
+    int64_t now = S + RENEW;
+    int64_t delay = 10;
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    for (int i = 0; i < 5; i++) {
+        failed(now);
+        expect_nothing();
+        expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
+        now = wake();
+        expect_sent(SIMBA__RENEW);
+        delay *= 2;
+    }
+    yes(now, 5);
+    expect_owner_until(now + USE);
+    now = wake();
+    failed(now); /* the first in a row again */
+    expect_wake_in(now + 8, now + 12);
+}
+
+static void test_contend_own__failed_renewals_come_at_least_as_tries(
+    void **state)
+{
+    int64_t now = S + RENEW;
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    while (now < S + USE - 300) {
+        int64_t quarter = (S + USE - now) / 4;
+
+        failed(now);
+        expect_wake_in(now, now + quarter + quarter / 4);
+        now = wake();
+        expect_sent(SIMBA__RENEW);
+    }
+}
+
+static void test_contend_own__unknown_renewal_is_not_lost(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    unknown(S + RENEW + 1000);
+    expect_told(0);
+    expect_sent(SIMBA__RENEW); /* later than its backoff: at once */
+    expect_owner_until(S + USE);
+    yes(S + RENEW + 1001, 5);
+    expect_owner_until(S + RENEW + 1000 + USE);
+}
+
+/* --- losing -------------------------------------------------------------- */
+
+static void test_contend_own__store_says_not_yours(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    attempt = sent.attempt;
+    answered(S + RENEW + 5);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_GONE, S + HARD);
+    assert_int_equal(up.token, 5);
+    expect_sent(SIMBA__NOTHING);
+    expect_status(SIMBA__RUNNING);
+    expect_wake_at(S + HARD);
+    returned(S + RENEW + 50);
+    expect_told(0);
+    expect_sent(SIMBA__ACQUIRE); /* there is nothing to release */
+    assert_false(simba__attempt_equal(sent.attempt, attempt));
+}
+
+static void test_contend_own__another_token_is_another_tenure(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    yes(S + RENEW + 5, 6);
+    expect_released(SIMBA__CAUSE_GONE, S + HARD);
+    assert_int_equal(up.token, 5);
+}
+
+static void test_contend_own__sleeper_over_the_end_answers_no_first(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    assert_false(simba__contend_is_owner(&machine, S + USE));
+    timer(S + 60000); /* the machine was asleep, H has passed as well */
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + 60000 + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+}
+
+static void test_contend_own__deadline_of_a_late_loss_is_the_budget(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    timer(S + USE + 1);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD + 1);
+}
+
+static void test_contend_own__renewal_heard_after_the_end_is_too_late(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    yes(S + USE, 5); /* sent in time, but the process slept over U */
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+    yes(S + USE + 1, 5);
+    expect_nothing();
+    expect_wake_at(S + HARD);
+}
+
+static void test_contend_own__loss_is_released_and_contended_anew(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    timer(S + USE);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+    returned(S + USE + 100);
+    expect_sent(SIMBA__RELEASE);
+    expect_told(0);
+    answered(S + USE + 105);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_told(0);
+    yes(S + USE + 110, 9);
+    expect_acquired(9);
+    expect_owner_until(S + USE + 105 + USE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_own__grant_makes_owner),
+        cmocka_unit_test(test_contend_own__lease_runs_from_the_asking),
+        cmocka_unit_test(
+            test_contend_own__grant_heard_at_the_last_instant_counts),
+        cmocka_unit_test(test_contend_own__grant_heard_too_late_is_given_back),
+        cmocka_unit_test(test_contend_own__grant_that_is_over_needs_no_release),
+        cmocka_unit_test(test_contend_own__renews_at_two_thirds_of_ttl),
+        cmocka_unit_test(test_contend_own__renewal_moves_the_end),
+        cmocka_unit_test(
+            test_contend_own__hung_renewals_are_repeated_until_the_end),
+        cmocka_unit_test(test_contend_own__failed_renewal_is_repeated_fast),
+        cmocka_unit_test(
+            test_contend_own__failed_renewals_come_at_least_as_tries),
+        cmocka_unit_test(test_contend_own__unknown_renewal_is_not_lost),
+        cmocka_unit_test(test_contend_own__store_says_not_yours),
+        cmocka_unit_test(test_contend_own__another_token_is_another_tenure),
+        cmocka_unit_test(
+            test_contend_own__sleeper_over_the_end_answers_no_first),
+        cmocka_unit_test(
+            test_contend_own__deadline_of_a_late_loss_is_the_budget),
+        cmocka_unit_test(
+            test_contend_own__renewal_heard_after_the_end_is_too_late),
+        cmocka_unit_test(test_contend_own__loss_is_released_and_contended_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,356 @@
+/* The contention machine telling the store: releases that are repeated until
+ * answered or until the lease is over, and tombstones for attempts of which an
+ * acquire may still be on its way (S8). */
+#include "contend_driver.h"
+
+/* Releasing since S + 1000, stopped; the last claim was at S. */
+static void release_at_stop(void)
+{
+    own();
+    stop(S + 1000);
+    returned(S + 1000);
+    expect_sent(SIMBA__RELEASE);
+}
+
+/* --- repeating ----------------------------------------------------------- */
+
+static void test_contend_release__failed_release_is_repeated(void **state)
+{
+    struct simba__attempt attempt;
+    int64_t now = S + 1000;
+    int64_t delay = 20;
+
+    (void)state;
+    use(default_config());
+    release_at_stop();
+    attempt = sent.attempt;
+    for (int i = 0; i < 8; i++) {
+        failed(now);
+        expect_nothing();
+        expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
+        now = wake();
+        expect_sent(SIMBA__RELEASE);
+        expect_told(0);
+        assert_true(simba__attempt_equal(sent.attempt, attempt));
+        assert_int_equal(sent.token, 5);
+        delay = delay * 2 < 1000 ? delay * 2 : 1000;
+    }
+    answered(now + 5);
+    expect_told(SIMBA__TELL_STOPPED);
+}
+
+static void test_contend_release__hung_release_is_repeated_at_once(void **state)
+{
+    (void)state;
+    use(default_config());
+    release_at_stop();
+    assert_int_equal(sent.timeout_ms, (OVER - 1000) / 4);
+    assert_int_equal(wake(), S + 1000 + (OVER - 1000) / 4);
+    expect_sent(SIMBA__RELEASE);
+    expect_told(0);
+}
+
+static void test_contend_release__backoff_counts_from_the_sending(void **state)
+{
+    (void)state;
+    use(default_config());
+    release_at_stop();
+    unknown(S + 1010);
+    expect_wake_in(S + 1015, S + 1025);
+    wake();
+    unknown(S + 2000); /* later than the backoff */
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_release__place_is_left_as_persistently(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    stop(S + 20);
+    expect_sent(SIMBA__LEAVE);
+    failed(S + 30);
+    expect_wake_in(S + 35, S + 45);
+    wake();
+    expect_sent(SIMBA__LEAVE);
+}
+
+static void test_contend_release__late_answer_still_counts(void **state)
+{
+    (void)state;
+    use(default_config());
+    release_at_stop();
+    answered(S + 1000 + (OVER - 1000) / 4 + 9); /* before its timer came */
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+}
+
+/* Failures from now on, until the machine gives up. */
+static void fail_to_the_end(int64_t now_ms, int64_t end_ms)
+{
+    int tries = 0;
+
+    while (!is_told(SIMBA__TELL_UNRELEASED)) {
+        if (up.send.kind != SIMBA__NOTHING) {
+            expect_sent(SIMBA__RELEASE);
+            assert_true(sent.timeout_ms >= 50);
+            failed(now_ms);
+            tries++;
+        }
+        now_ms = wake();
+    }
+    assert_true(tries > 5);
+    assert_int_equal(now_ms, end_ms);
+}
+
+static void test_contend_release__gives_up_when_the_lease_is_over(void **state)
+{
+    (void)state;
+    use(default_config());
+    release_at_stop();
+    fail_to_the_end(S + 1000, S + OVER);
+    expect_told(SIMBA__TELL_UNRELEASED | SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(NEVER);
+}
+
+static void test_contend_release__lease_runs_from_the_last_claim(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew(); /* never answered, but the store may have heard it */
+    stop(S + RENEW + 100);
+    returned(S + RENEW + 100);
+    fail_to_the_end(S + RENEW + 100, S + RENEW + OVER);
+}
+
+static void test_contend_release__gives_up_and_contends_anew(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    own();
+    attempt = sent.attempt;
+    timer(S + USE);
+    returned(S + USE);
+    timer(S + OVER - 1); /* hung, and hung again */
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.timeout_ms, 50);
+    expect_wake_at(S + OVER); /* no try is longer than there is time */
+    timer(S + OVER);
+    expect_told(SIMBA__TELL_UNRELEASED);
+    expect_sent(SIMBA__ACQUIRE);
+    assert_false(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.tombstone_ms, 0);
+}
+
+static void test_contend_release__failures_do_not_slow_the_asking(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    timer(S + USE);
+    returned(S + USE);
+    for (int i = 0; i < 4; i++) {
+        failed(machine.now_ms);
+        wake();
+    }
+    answered(machine.now_ms);
+    expect_sent(SIMBA__ACQUIRE);
+    failed(machine.now_ms);
+    expect_wake_in(machine.now_ms + 38, machine.now_ms + 62);
+}
+
+static void test_contend_release__release_starts_with_the_least_backoff(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    for (int i = 0; i < 6; i++) {
+        failed(machine.now_ms);
+        wake();
+        expect_sent(SIMBA__RENEW);
+    }
+    stop(machine.now_ms);
+    returned(machine.now_ms);
+    expect_sent(SIMBA__RELEASE);
+    failed(machine.now_ms);
+    expect_wake_in(machine.now_ms + 15, machine.now_ms + 25);
+}
+
+static void test_contend_release__over_by_itself_is_not_told(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    stop(S + 1000);
+    returned(S + OVER - 1); /* an overrun that nobody had time to notice */
+    expect_sent(SIMBA__RELEASE);
+    use(default_config());
+    own();
+    stop(S + 1000);
+    returned(S + OVER);
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+static void test_contend_release__undone_asking_leaves_a_tombstone(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    unknown(S + 10);
+    stop(S + 20);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    assert_int_equal(sent.timeout_ms, OVER / 4); /* counted from now */
+}
+
+static void test_contend_release__place_in_line_can_be_doubtful(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    unknown(S + 10);
+    wake();
+    in_line(S + 80, 5000, 77);
+    stop(S + 90);
+    expect_sent(SIMBA__RELEASE); /* leaving alone would not bar the first */
+    assert_int_equal(sent.tombstone_ms, LEASE);
+}
+
+static void test_contend_release__tenure_found_by_asking_again_has_one(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    wake(); /* unanswered */
+    yes(S + ASK_TRY + 10, 5);
+    stop(S + 5000);
+    returned(S + 5010);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.token, 5);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+}
+
+static void test_contend_release__gone_tenure_can_be_doubtful(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    wake(); /* unanswered: it may come yet */
+    yes(S + ASK_TRY + 10, 5);
+    hint(S + 5000);
+    answered(S + 5010);
+    expect_released(SIMBA__CAUSE_GONE, S + ASK_TRY + HARD);
+    returned(S + 5020);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    answered(S + 5030);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_release__repetition_carries_the_tombstone(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    stop(S + 10);
+    failed(S + 20);
+    wake();
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    timer(S + 10 + OVER - 1);
+    expect_sent(SIMBA__RELEASE);
+    timer(S + 10 + OVER);
+    expect_told(SIMBA__TELL_UNRELEASED | SIMBA__TELL_STOPPED);
+}
+
+static void test_contend_release__new_attempt_is_not_doubtful(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    stop(S + 10);
+    answered(S + 20);
+    start(S + 30);
+    yes(S + 40, 6);
+    stop(S + 50);
+    returned(S + 60);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, 0);
+}
+
+/* An acquire still on its way makes its lease only when it arrives. */
+static void test_contend_release__long_pause_keeps_the_tombstone(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    stop(S + 60000);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    use(default_config());
+    ask();
+    unknown(S + 10);
+    stop(S + 60000);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    expect_wake_at(S + 60000 + OVER / 4);
+}
+
+static void test_contend_release__doubtful_tenure_slept_over_is_buried(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    wake(); /* unanswered */
+    yes(S + ASK_TRY + 10, 5);
+    timer(S + 60000);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + 60000 + BUDGET);
+    returned(S + 60010);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    answered(S + 60020);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_release__failed_release_is_repeated),
+        cmocka_unit_test(
+            test_contend_release__hung_release_is_repeated_at_once),
+        cmocka_unit_test(test_contend_release__backoff_counts_from_the_sending),
+        cmocka_unit_test(test_contend_release__place_is_left_as_persistently),
+        cmocka_unit_test(test_contend_release__late_answer_still_counts),
+        cmocka_unit_test(test_contend_release__gives_up_when_the_lease_is_over),
+        cmocka_unit_test(test_contend_release__lease_runs_from_the_last_claim),
+        cmocka_unit_test(test_contend_release__gives_up_and_contends_anew),
+        cmocka_unit_test(test_contend_release__failures_do_not_slow_the_asking),
+        cmocka_unit_test(
+            test_contend_release__release_starts_with_the_least_backoff),
+        cmocka_unit_test(test_contend_release__over_by_itself_is_not_told),
+        cmocka_unit_test(
+            test_contend_release__undone_asking_leaves_a_tombstone),
+        cmocka_unit_test(test_contend_release__place_in_line_can_be_doubtful),
+        cmocka_unit_test(
+            test_contend_release__tenure_found_by_asking_again_has_one),
+        cmocka_unit_test(test_contend_release__gone_tenure_can_be_doubtful),
+        cmocka_unit_test(
+            test_contend_release__repetition_carries_the_tombstone),
+        cmocka_unit_test(test_contend_release__new_attempt_is_not_doubtful),
+        cmocka_unit_test(test_contend_release__long_pause_keeps_the_tombstone),
+        cmocka_unit_test(
+            test_contend_release__doubtful_tenure_slept_over_is_buried),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,205 @@
+/* The contention machine started again: a new attempt, which waits until the
+ * on_released of the last tenure has returned (S9). */
+#include "contend_driver.h"
+
+static void expect_stopped(void)
+{
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__INITIAL);
+}
+
+/* Owner who was told to stop at `now_ms`; on_released runs. */
+static void own_and_stop(int64_t now_ms)
+{
+    own();
+    stop(now_ms);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+    expect_status(SIMBA__STOPPING);
+}
+
+static void test_contend_restart__start_again_is_a_new_attempt(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    own_and_stop(S + 1000);
+    attempt = sent.attempt;
+    returned(S + 1100);
+    answered(S + 1110);
+    expect_stopped();
+    start(S + 2000);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_status(SIMBA__STARTING); /* the store has not answered anew */
+    assert_false(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.token, 0);
+    yes(S + 2010, 6);
+    expect_acquired(6);
+}
+
+/* Stopped by an overrun; on_released still runs. */
+static void stop_with_overrun(void)
+{
+    own_and_stop(S + 1000);
+    wake();
+    answered(S + 3010);
+    expect_stopped();
+}
+
+static void test_contend_restart__restart_waits_for_on_released(void **state)
+{
+    (void)state;
+    use(default_config());
+    stop_with_overrun();
+    start(S + 4000);
+    expect_nothing(); /* its on_acquired could not be called (S9) */
+    expect_wake_at(NEVER);
+    timer(S + 8000);
+    expect_nothing();
+    hint(S + 8500);
+    expect_nothing();
+    returned(S + 9000);
+    expect_sent(SIMBA__ACQUIRE);
+    yes(S + 9010, 6);
+    expect_acquired(6);
+}
+
+static void test_contend_restart__restart_keeps_its_initial_delay(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.initial_delay_ms = 700;
+    use(config);
+    start(S - 700);
+    wake();
+    yes(S + 10, 5);
+    stop(S + 1000);
+    wake();
+    answered(S + 3010);
+    start(S + 4000);
+    returned(S + 4500);
+    expect_nothing();
+    assert_int_equal(wake(), S + 4700);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_restart__stop_before_on_released_is_back(void **state)
+{
+    (void)state;
+    use(default_config());
+    stop_with_overrun();
+    start(S + 4000);
+    stop(S + 5000);
+    expect_stopped();
+    returned(S + 6000);
+    expect_nothing();
+}
+
+static void test_contend_restart__loss_waits_for_on_released_too(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    timer(S + USE);
+    wake();
+    expect_told(SIMBA__TELL_OVERRUN);
+    answered(S + HARD + 10);
+    expect_nothing(); /* contends anew, but may not ask yet */
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__RUNNING);
+    returned(S + HARD + 500);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_restart__each_tenure_overruns_for_itself(void **state)
+{
+    (void)state;
+    use(default_config());
+    stop_with_overrun();
+    returned(S + 3500);
+    start(S + 4000);
+    yes(S + 4010, 6);
+    stop(S + 5000);
+    expect_released(SIMBA__CAUSE_STOP, S + 5000 + BUDGET);
+    assert_int_equal(wake(), S + 5000 + BUDGET);
+    expect_told(SIMBA__TELL_OVERRUN);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_restart__old_answers_do_not_count(void **state)
+{
+    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 50};
+
+    (void)state;
+    use(default_config());
+    ask();
+    late.reply =
+        (struct simba__reply){.seq = sent.seq, .mine = true, .token = 5};
+    stop(S + 10);
+    feed(&late); /* granted after all; the release is on its way */
+    expect_nothing();
+    answered(S + 60);
+    expect_stopped();
+    feed(&late);
+    expect_nothing();
+    start(S + 70);
+    feed(&late);
+    expect_nothing();
+    yes(S + 80, 6);
+    expect_acquired(6);
+}
+
+static void test_contend_restart__old_failures_are_forgotten(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    for (int i = 0; i < 5; i++) {
+        failed(machine.now_ms);
+        wake();
+    }
+    failed(machine.now_ms);
+    stop(machine.now_ms);
+    expect_stopped();
+    start(S + 9000);
+    failed(S + 9000);
+    expect_wake_in(S + 9038, S + 9062);
+}
+
+static void test_contend_restart__stopped_contender_ignores_hints(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    stop(S + 20);
+    answered(S + 30);
+    expect_stopped();
+    hint(S + 40);
+    expect_nothing();
+    expect_wake_at(NEVER);
+    start(S + 50);
+    assert_int_equal(sent.place, 0); /* nor is the old place asked for */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_restart__start_again_is_a_new_attempt),
+        cmocka_unit_test(test_contend_restart__restart_waits_for_on_released),
+        cmocka_unit_test(test_contend_restart__restart_keeps_its_initial_delay),
+        cmocka_unit_test(test_contend_restart__stop_before_on_released_is_back),
+        cmocka_unit_test(test_contend_restart__loss_waits_for_on_released_too),
+        cmocka_unit_test(test_contend_restart__each_tenure_overruns_for_itself),
+        cmocka_unit_test(test_contend_restart__old_answers_do_not_count),
+        cmocka_unit_test(test_contend_restart__old_failures_are_forgotten),
+        cmocka_unit_test(test_contend_restart__stopped_contender_ignores_hints),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,464 @@
+/* The contention machine on its way out: stop in every phase, on_released
+ * before the store (S6), overruns, min_hold. How the store is told is in
+ * test_contend_release.c, starting again in test_contend_restart.c. */
+#include "contend_driver.h"
+
+static void expect_stopped(void)
+{
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__INITIAL);
+}
+
+/* Owner who was told to stop at `now_ms`; on_released runs. */
+static void own_and_stop(int64_t now_ms)
+{
+    own();
+    stop(now_ms);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+    expect_status(SIMBA__STOPPING);
+}
+
+/* --- stop while waiting -------------------------------------------------- */
+
+static void test_contend_stop__before_asking_there_is_nothing_to_do(
+    void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.initial_delay_ms = 700;
+    use(config);
+    start(S);
+    stop(S + 699);
+    expect_stopped();
+    stop(S + 700); /* twice is once */
+    expect_nothing();
+}
+
+static void test_contend_stop__without_a_place_there_is_nothing_to_undo(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    refused(S + 10, 5000);
+    stop(S + 20);
+    expect_stopped();
+}
+
+static void test_contend_stop__failed_asking_left_nothing_behind(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    failed(S + 10);
+    stop(S + 20);
+    expect_stopped();
+}
+
+static void test_contend_stop__place_in_line_is_given_up(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    ask();
+    attempt = sent.attempt;
+    in_line(S + 10, 5000, 77);
+    stop(S + 20);
+    expect_sent(SIMBA__LEAVE);
+    expect_told(0);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.tombstone_ms, 0);
+    assert_int_equal(sent.timeout_ms, (OVER - 20) / 4);
+    expect_status(SIMBA__STOPPING);
+    answered(S + 30);
+    expect_stopped();
+}
+
+static void test_contend_stop__asking_under_way_is_undone(void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    ask();
+    attempt = sent.attempt;
+    stop(S + 20);
+    expect_sent(SIMBA__RELEASE);
+    expect_told(0);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+    assert_int_equal(sent.token, 0);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+    answered(S + 30);
+    expect_stopped();
+}
+
+static void test_contend_stop__asking_from_the_line_is_undone(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    hint(S + 20);
+    expect_sent(SIMBA__ACQUIRE);
+    stop(S + 30);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.tombstone_ms, LEASE);
+}
+
+static void test_contend_stop__place_outlives_a_later_failure(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    hint(S + 20);
+    failed(S + 25);
+    stop(S + 30);
+    expect_sent(SIMBA__LEAVE);
+}
+
+/* --- stop as owner: S6 --------------------------------------------------- */
+
+static void test_contend_stop__user_hears_before_the_store(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + 1000);
+    expect_wake_at(S + 1000 + BUDGET);
+    returned(S + 1700);
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.token, 5);
+    assert_int_equal(sent.tombstone_ms, 0);
+    assert_int_equal(sent.timeout_ms, (OVER - 1700) / 4);
+    expect_status(SIMBA__STOPPING);
+    answered(S + 1710);
+    expect_stopped();
+}
+
+static void test_contend_stop__lease_is_renewed_while_the_user_leaves(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + RENEW - 500);
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+    expect_told(0);
+    yes(S + RENEW + 10, 5);
+    expect_nothing(); /* owner it is not again */
+    returned(S + RENEW + 400);
+    expect_sent(SIMBA__RELEASE);
+    /* The store's lease now runs from the renewal. */
+    assert_int_equal(sent.timeout_ms, (OVER - 400) / 4);
+}
+
+static void test_contend_stop__renewal_under_way_is_given_up(void **state)
+{
+    uint64_t renewal;
+    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 7100};
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    renewal = sent.seq;
+    stop(S + 7000);
+    expect_told(SIMBA__TELL_RELEASED);
+    returned(S + 7050);
+    expect_sent(SIMBA__RELEASE);
+    late.reply = (struct simba__reply){.seq = renewal, .mine = true};
+    feed(&late);
+    expect_nothing();
+    answered(S + 7200);
+    expect_stopped();
+}
+
+/* The last renewals failed; U and H pass while on_released runs. */
+static void test_contend_stop__renewals_go_on_to_the_deadline(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    stop(S + USE - 1);
+    expect_released(SIMBA__CAUSE_STOP, S + HARD - 1);
+    failed(S + USE + 500); /* later than its backoff: at once */
+    expect_sent(SIMBA__RENEW);
+    assert_int_equal(sent.timeout_ms, 50); /* U is past: the least there is */
+    returned(S + USE + 510);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__overrun_tells_user_and_store(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + 1000);
+    assert_int_equal(wake(), S + 1000 + BUDGET);
+    expect_told(SIMBA__TELL_OVERRUN);
+    expect_sent(SIMBA__RELEASE);
+    answered(S + 3010);
+    expect_stopped();
+    returned(S + 9000); /* at last */
+    expect_nothing();
+}
+
+static void test_contend_stop__gone_tenure_needs_no_release(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + RENEW - 500);
+    wake();
+    answered(S + RENEW + 10); /* not yours */
+    expect_nothing();
+    expect_wake_at(S + RENEW - 500 + BUDGET); /* no renewal either */
+    returned(S + RENEW + 20);
+    expect_stopped();
+}
+
+static void test_contend_stop__gone_and_overrun_is_let_go(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + RENEW - 500);
+    wake();
+    answered(S + RENEW + 10); /* not yours */
+    assert_int_equal(wake(), S + RENEW - 500 + BUDGET);
+    expect_told(SIMBA__TELL_OVERRUN | SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+}
+
+/* Progress is asked of those who work, not of those who leave. */
+static void test_contend_stop__leaver_is_renewed_without_progress(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.progress_ms = 100;
+    use(config);
+    own_and_stop(S + RENEW - 500);
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+}
+
+static void test_contend_stop__second_stop_changes_nothing(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + 1000);
+    stop(S + 1100);
+    expect_nothing();
+    expect_wake_at(S + 1000 + BUDGET);
+    returned(S + 1200);
+    stop(S + 1300);
+    expect_nothing();
+    answered(S + 1400);
+    expect_stopped();
+}
+
+static void test_contend_stop__hint_makes_a_leaver_do_nothing(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_stop(S + 1000);
+    hint(S + 1001);
+    expect_nothing();
+    expect_wake_at(S + 1000 + BUDGET);
+    returned(S + 1100);
+    hint(S + 1101);
+    expect_nothing();
+    answered(S + 1200);
+    expect_stopped();
+}
+
+/* --- stop on the way out ------------------------------------------------- */
+
+static void test_contend_stop__after_a_loss_it_asks_no_more(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    answered(S + RENEW + 5); /* gone */
+    stop(S + RENEW + 10);
+    expect_nothing();
+    expect_status(SIMBA__STOPPING);
+    returned(S + RENEW + 20);
+    expect_stopped();
+}
+
+static void test_contend_stop__while_releasing_it_asks_no_more(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    timer(S + USE);
+    returned(S + USE + 10);
+    expect_sent(SIMBA__RELEASE);
+    stop(S + USE + 20);
+    expect_nothing();
+    answered(S + USE + 30);
+    expect_stopped();
+}
+
+static void test_contend_stop__stop_heard_after_the_end_is_a_loss(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    stop(S + 60000); /* the machine was asleep */
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + 60000 + BUDGET);
+    returned(S + 60010);
+    expect_stopped(); /* the lease is long over */
+}
+
+static void test_contend_stop__overrun_of_a_loss_is_told_at_h(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    timer(S + USE);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
+    assert_int_equal(wake(), S + HARD);
+    expect_told(SIMBA__TELL_OVERRUN);
+    expect_sent(SIMBA__RELEASE);
+}
+
+/* --- min_hold ------------------------------------------------------------ */
+
+static void use_min_hold(int64_t min_hold_ms)
+{
+    struct simba__contend_config config = default_config();
+
+    config.min_hold_ms = min_hold_ms;
+    use(config);
+}
+
+static void test_contend_stop__min_hold_counts_from_the_grant(void **state)
+{
+    (void)state;
+    use_min_hold(5000);
+    own_and_stop(S + 1000);
+    returned(S + 1100);
+    expect_nothing();
+    assert_int_equal(wake(), S + 10 + 5000);
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__min_hold_that_is_over_holds_nothing(void **state)
+{
+    (void)state;
+    use_min_hold(5000);
+    own_and_stop(S + 5500);
+    returned(S + 5510);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__min_hold_is_renewed_for(void **state)
+{
+    (void)state;
+    use_min_hold(20000);
+    own_and_stop(S + 1000);
+    returned(S + 1100);
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(wake(), S + i * RENEW);
+        expect_sent(SIMBA__RENEW);
+        yes(S + i * RENEW + 1, 5);
+        expect_nothing();
+    }
+    assert_int_equal(wake(), S + 10 + 20000);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__min_hold_ends_with_the_lease(void **state)
+{
+    (void)state;
+    use_min_hold(60000);
+    own_and_stop(S + 1000);
+    returned(S + 1100);
+    wake();
+    expect_sent(SIMBA__RENEW);
+    timer(S + HARD); /* nothing was answered: it cannot be kept longer */
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__min_hold_goes_on_after_an_overrun(void **state)
+{
+    (void)state;
+    use_min_hold(5000);
+    own_and_stop(S + 1000);
+    assert_int_equal(wake(), S + 1000 + BUDGET);
+    expect_told(SIMBA__TELL_OVERRUN);
+    expect_sent(SIMBA__NOTHING);
+    assert_int_equal(wake(), S + 10 + 5000);
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_stop__min_hold_ends_when_it_is_gone(void **state)
+{
+    (void)state;
+    use_min_hold(20000);
+    own_and_stop(S + 1000);
+    returned(S + 1100);
+    wake();
+    answered(S + RENEW + 1); /* an admin freed it */
+    expect_stopped();
+}
+
+static void test_contend_stop__min_hold_is_for_stops_only(void **state)
+{
+    (void)state;
+    use_min_hold(60000);
+    own_and_renew();
+    timer(S + USE);
+    returned(S + USE + 1);
+    expect_sent(SIMBA__RELEASE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            test_contend_stop__before_asking_there_is_nothing_to_do),
+        cmocka_unit_test(
+            test_contend_stop__without_a_place_there_is_nothing_to_undo),
+        cmocka_unit_test(test_contend_stop__failed_asking_left_nothing_behind),
+        cmocka_unit_test(test_contend_stop__place_in_line_is_given_up),
+        cmocka_unit_test(test_contend_stop__asking_under_way_is_undone),
+        cmocka_unit_test(test_contend_stop__asking_from_the_line_is_undone),
+        cmocka_unit_test(test_contend_stop__place_outlives_a_later_failure),
+        cmocka_unit_test(test_contend_stop__user_hears_before_the_store),
+        cmocka_unit_test(
+            test_contend_stop__lease_is_renewed_while_the_user_leaves),
+        cmocka_unit_test(test_contend_stop__renewal_under_way_is_given_up),
+        cmocka_unit_test(test_contend_stop__renewals_go_on_to_the_deadline),
+        cmocka_unit_test(test_contend_stop__overrun_tells_user_and_store),
+        cmocka_unit_test(test_contend_stop__gone_tenure_needs_no_release),
+        cmocka_unit_test(test_contend_stop__gone_and_overrun_is_let_go),
+        cmocka_unit_test(test_contend_stop__leaver_is_renewed_without_progress),
+        cmocka_unit_test(test_contend_stop__second_stop_changes_nothing),
+        cmocka_unit_test(test_contend_stop__hint_makes_a_leaver_do_nothing),
+        cmocka_unit_test(test_contend_stop__after_a_loss_it_asks_no_more),
+        cmocka_unit_test(test_contend_stop__while_releasing_it_asks_no_more),
+        cmocka_unit_test(test_contend_stop__stop_heard_after_the_end_is_a_loss),
+        cmocka_unit_test(test_contend_stop__overrun_of_a_loss_is_told_at_h),
+        cmocka_unit_test(test_contend_stop__min_hold_counts_from_the_grant),
+        cmocka_unit_test(
+            test_contend_stop__min_hold_that_is_over_holds_nothing),
+        cmocka_unit_test(test_contend_stop__min_hold_is_renewed_for),
+        cmocka_unit_test(test_contend_stop__min_hold_ends_with_the_lease),
+        cmocka_unit_test(test_contend_stop__min_hold_goes_on_after_an_overrun),
+        cmocka_unit_test(test_contend_stop__min_hold_ends_when_it_is_gone),
+        cmocka_unit_test(test_contend_stop__min_hold_is_for_stops_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* The contention machine on its way to an answer: settings, starting, asking,
+ * backing off, the status. The place in line is in test_contend_line.c. */
+#include "contend_driver.h"
+
+/* --- settings ------------------------------------------------------------ */
+
+static void expect_problem(struct simba__contend_config config,
+                           enum simba__contend_problem problem)
+{
+    assert_int_equal(simba__contend_config_check(&config), problem);
+}
+
+static void test_contend_wait__wrong_settings_are_named(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    expect_problem(config, SIMBA__CONTEND_FINE);
+    config.lease.ttl_ms = 99;
+    expect_problem(config, SIMBA__CONTEND_LEASE);
+    config = default_config();
+    config.initial_delay_ms = -1;
+    expect_problem(config, SIMBA__CONTEND_INITIAL_DELAY);
+    config = default_config();
+    config.max_hold_ms = -1;
+    expect_problem(config, SIMBA__CONTEND_MAX_HOLD);
+    config = default_config();
+    config.min_hold_ms = -1;
+    expect_problem(config, SIMBA__CONTEND_MIN_HOLD);
+    config = default_config();
+    config.progress_ms = -1;
+    expect_problem(config, SIMBA__CONTEND_PROGRESS);
+}
+
+static void test_contend_wait__settings_may_last_ten_years(void **state)
+{
+    int64_t most = SIMBA__LEASE_MOST_MS;
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.initial_delay_ms = config.progress_ms = most;
+    config.max_hold_ms = config.min_hold_ms = most;
+    expect_problem(config, SIMBA__CONTEND_FINE);
+    config.progress_ms = most + 1;
+    expect_problem(config, SIMBA__CONTEND_PROGRESS);
+    config.min_hold_ms = most + 1;
+    expect_problem(config, SIMBA__CONTEND_MIN_HOLD);
+    config.max_hold_ms = most + 1;
+    expect_problem(config, SIMBA__CONTEND_MAX_HOLD);
+    config.initial_delay_ms = most + 1;
+    expect_problem(config, SIMBA__CONTEND_INITIAL_DELAY);
+}
+
+static void test_contend_wait__min_hold_fits_into_max_hold(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.min_hold_ms = 500;
+    expect_problem(config, SIMBA__CONTEND_FINE); /* there is no cap */
+    config.max_hold_ms = 500;
+    expect_problem(config, SIMBA__CONTEND_FINE);
+    config.max_hold_ms = 499;
+    expect_problem(config, SIMBA__CONTEND_HOLD_ORDER);
+    config.max_hold_ms = 1;
+    config.min_hold_ms = 2;
+    expect_problem(config, SIMBA__CONTEND_HOLD_ORDER);
+}
+
+static void test_contend_wait__attempts_are_equal_in_both_halves(void **state)
+{
+    struct simba__attempt a = {1, 2}, other_high = {3, 2}, other_low = {1, 3};
+
+    (void)state;
+    assert_true(simba__attempt_equal(a, a));
+    assert_false(simba__attempt_equal(a, other_high));
+    assert_false(simba__attempt_equal(a, other_low));
+}
+
+/* --- asking -------------------------------------------------------------- */
+
+static void test_contend_wait__rests_until_it_is_started(void **state)
+{
+    (void)state;
+    use(default_config());
+    expect_wake_at(NEVER);
+    timer(1);
+    expect_nothing();
+    hint(2);
+    expect_nothing();
+    stop(3);
+    expect_nothing();
+    progress(4);
+    expect_nothing();
+    returned(5);
+    expect_nothing();
+    yes(6, 5); /* an answer to what was never asked */
+    expect_nothing();
+    happen((enum simba__event_type)99, 7); /* of a later version */
+    expect_nothing();
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__INITIAL);
+}
+
+static void test_contend_wait__start_asks_at_once(void **state)
+{
+    (void)state;
+    use(default_config());
+    start(S);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_told(0);
+    assert_int_equal(sent.timeout_ms, ASK_TRY);
+    assert_int_equal(sent.waiter_ms, PLACE_LIFE);
+    assert_int_equal(sent.token, 0);
+    assert_int_equal(sent.place, 0);
+    assert_int_equal(sent.tombstone_ms, 0);
+    assert_true(sent.join);
+    expect_wake_at(S + ASK_TRY);
+    expect_status(SIMBA__STARTING);
+}
+
+static void test_contend_wait__initial_delay_comes_before_the_asking(
+    void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.initial_delay_ms = 700;
+    use(config);
+    start(S);
+    expect_nothing();
+    hint(S + 1); /* nobody can mean us yet */
+    expect_nothing();
+    assert_int_equal(wake(), S + 700);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_wait__same_seed_makes_the_same_attempt(void **state)
+{
+    struct simba__attempt first, same, other;
+
+    (void)state;
+    use_seeded(default_config(), 1);
+    ask();
+    first = sent.attempt;
+    use_seeded(default_config(), 1);
+    ask();
+    same = sent.attempt;
+    use_seeded(default_config(), 2);
+    ask();
+    other = sent.attempt;
+    assert_true(simba__attempt_equal(first, same));
+    assert_false(simba__attempt_equal(first, other));
+    assert_true(first.high != first.low);
+}
+
+static void test_contend_wait__unanswered_asking_is_repeated_at_once(
+    void **state)
+{
+    struct simba__attempt attempt;
+
+    (void)state;
+    use(default_config());
+    ask();
+    attempt = sent.attempt;
+    assert_int_equal(wake(), S + ASK_TRY);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_told(0);
+    assert_true(simba__attempt_equal(sent.attempt, attempt));
+    expect_wake_at(S + 2 * ASK_TRY);
+    expect_status(SIMBA__STARTING);
+}
+
+static void test_contend_wait__stale_answers_are_ignored(void **state)
+{
+    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 4000};
+
+    (void)state;
+    use(default_config());
+    ask();
+    late.reply = (struct simba__reply){
+        .seq = sent.seq, .mine = true, .token = 5, .store_ms = 1};
+    wake();
+    feed(&late);
+    expect_nothing();
+    expect_wake_at(S + 2 * ASK_TRY);
+    expect_status(SIMBA__STARTING);
+}
+
+static void test_contend_wait__answer_counts_once(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    refused(S + 10, 5000);
+    yes(S + 11, 5); /* the same seq: doubled on the way */
+    expect_nothing();
+}
+
+/* The process slept: the answer is older than its deadline, and still true. */
+static void test_contend_wait__answer_beats_a_timer_that_is_late(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes(S + ASK_TRY + 500, 5);
+    expect_acquired(5);
+    expect_sent(SIMBA__NOTHING);
+}
+
+static void test_contend_wait__time_never_runs_backwards(void **state)
+{
+    (void)state;
+    use(default_config());
+    start(S);
+    failed(S - 900); /* heard before it was sent: it is S all the same */
+    expect_nothing();
+    expect_wake_in(S + 38, S + 62);
+}
+
+/* The n-th failure waits first * 2^n, at most `most`, a quarter more or less.
+ * Answers the time of the last failure. */
+static void expect_backoff(int64_t first_ms, int64_t most_ms, int failures)
+{
+    int64_t delay = first_ms < most_ms ? first_ms : most_ms;
+    int64_t now = S;
+
+    for (int i = 0; i < failures; i++) {
+        failed(now);
+        expect_nothing();
+        expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
+        now = wake();
+        expect_sent(SIMBA__ACQUIRE);
+        delay = delay * 2 < most_ms ? delay * 2 : most_ms;
+    }
+}
+
+static void test_contend_wait__failures_back_off_doubling(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        use_seeded(default_config(), seed);
+        ask();
+        expect_backoff(50, LEASE / 4, 25);
+        expect_status(SIMBA__STARTING);
+    }
+}
+
+static void test_contend_wait__backoff_has_a_cap(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.lease.ttl_ms = 60000;
+    use(config);
+    ask();
+    expect_backoff(50, 5000, 25);
+    config.lease = (struct simba__lease){.ttl_ms = 100, .transition_ms = 60};
+    config.lease.budget_ms = 20;
+    use(config);
+    ask();
+    expect_backoff(50, 40, 5);
+}
+
+static void test_contend_wait__backoff_is_spread_by_a_quarter(void **state)
+{
+    int64_t least = NEVER, most = 0;
+
+    (void)state;
+    for (uint64_t seed = 0; seed < 500; seed++) {
+        use_seeded(default_config(), seed);
+        ask();
+        failed(S);
+        least = simba__contend_wake_at(&machine) < least
+                    ? simba__contend_wake_at(&machine)
+                    : least;
+        most = simba__contend_wake_at(&machine) > most
+                   ? simba__contend_wake_at(&machine)
+                   : most;
+    }
+    assert_int_equal(least, S + 38);
+    assert_int_equal(most, S + 62);
+}
+
+static void test_contend_wait__backoff_counts_from_the_asking(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    failed(S + 30);
+    expect_wake_in(S + 38, S + 62);
+    wake();
+    unknown(S + 3000); /* later than the backoff */
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+static void test_contend_wait__answer_ends_the_backoff(void **state)
+{
+    int64_t now = S;
+
+    (void)state;
+    use(default_config());
+    ask();
+    for (int i = 0; i < 4; i++) {
+        failed(now);
+        now = wake();
+    }
+    head_of_line(now, 500);
+    assert_int_equal(wake(), now + 501);
+    failed(now + 501);
+    expect_wake_in(now + 501 + 38, now + 501 + 62);
+}
+
+static void test_contend_wait__service_runs_when_the_store_has_answered(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    failed(S);
+    expect_status(SIMBA__STARTING);
+    wake();
+    unknown(S + 70);
+    expect_status(SIMBA__STARTING);
+    wake();
+    refused(S + 300, 1000);
+    expect_status(SIMBA__RUNNING);
+}
+
+/* --- the end of time ----------------------------------------------------- */
+
+static void test_contend_wait__end_of_time_does_not_overflow(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.initial_delay_ms = 11;
+    use(config);
+    start(NEVER - 10);
+    expect_wake_at(NEVER);
+    config.initial_delay_ms = 10;
+    use(config);
+    start(NEVER - 11);
+    expect_wake_at(NEVER - 1);
+    config.initial_delay_ms = 0;
+    use(config);
+    start(NEVER - 10);
+    expect_sent(SIMBA__ACQUIRE);
+    expect_wake_at(NEVER);
+    yes(NEVER - 9, 5);
+    expect_acquired(5);
+    expect_wake_at(NEVER);
+    stop(NEVER - 8);
+    expect_released(SIMBA__CAUSE_STOP, NEVER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_wait__wrong_settings_are_named),
+        cmocka_unit_test(test_contend_wait__settings_may_last_ten_years),
+        cmocka_unit_test(test_contend_wait__min_hold_fits_into_max_hold),
+        cmocka_unit_test(test_contend_wait__attempts_are_equal_in_both_halves),
+        cmocka_unit_test(test_contend_wait__rests_until_it_is_started),
+        cmocka_unit_test(test_contend_wait__start_asks_at_once),
+        cmocka_unit_test(
+            test_contend_wait__initial_delay_comes_before_the_asking),
+        cmocka_unit_test(test_contend_wait__same_seed_makes_the_same_attempt),
+        cmocka_unit_test(
+            test_contend_wait__unanswered_asking_is_repeated_at_once),
+        cmocka_unit_test(test_contend_wait__stale_answers_are_ignored),
+        cmocka_unit_test(test_contend_wait__answer_counts_once),
+        cmocka_unit_test(test_contend_wait__answer_beats_a_timer_that_is_late),
+        cmocka_unit_test(test_contend_wait__time_never_runs_backwards),
+        cmocka_unit_test(test_contend_wait__failures_back_off_doubling),
+        cmocka_unit_test(test_contend_wait__backoff_has_a_cap),
+        cmocka_unit_test(test_contend_wait__backoff_is_spread_by_a_quarter),
+        cmocka_unit_test(test_contend_wait__backoff_counts_from_the_asking),
+        cmocka_unit_test(test_contend_wait__answer_ends_the_backoff),
+        cmocka_unit_test(
+            test_contend_wait__service_runs_when_the_store_has_answered),
+        cmocka_unit_test(test_contend_wait__end_of_time_does_not_overflow),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

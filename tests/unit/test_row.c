@@ -1,0 +1,457 @@
+/* One mutex as a store keeps it: tenures and who may extend or end them,
+ * tokens, tombstones, breaking. The line is in test_row_line.c. */
+#include "row_driver.h"
+
+/* --- tenures ------------------------------------------------------------- */
+
+static void test_row__free_mutex_is_granted(void **state)
+{
+    (void)state;
+    assert_false(simba__row_is_held(&row, 0));
+    ask(&alice, T);
+    expect_mine(&alice);
+    expect_lease(T);
+    assert_int_equal(row.owner.acquired_at_ms, T);
+    expect_hints(NULL, NULL);
+}
+
+static void test_row__lease_is_free_after_its_last_millisecond(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    assert_true(simba__row_is_held(&row, T + LEASE));
+    assert_false(simba__row_is_held(&row, T + LEASE + 1));
+    ask_without_joining(&bob, T + LEASE);
+    expect_refused(0);
+    ask_without_joining(&bob, T + LEASE + 1);
+    expect_mine(&bob);
+    expect_lease(T + LEASE + 1);
+    assert_int_equal(row.owner.acquired_at_ms, T + LEASE + 1);
+}
+
+static void test_row__refusal_says_how_long_to_wait(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    ask(&bob, T + 400);
+    expect_refused(LEASE - 400);
+    ask_without_joining(&carol, T + 500);
+    expect_refused(LEASE - 500);
+    assert_false(got.in_line);
+    assert_int_equal(got.place, 0);
+}
+
+static void test_row__same_attempt_again_gets_the_same_tenure(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    ask(&alice, T);
+    token = got.token;
+    ask(&alice, T + 700);
+    expect_mine(&alice);
+    assert_int_equal(got.token, token);
+    expect_lease(T + 700);
+    assert_int_equal(row.owner.acquired_at_ms, T);
+}
+
+static void test_row__same_id_is_not_the_same_tenure(void **state)
+{
+    struct who again = reborn(&alice);
+
+    (void)state;
+    ask(&alice, T);
+    renew(&again, T + 1);
+    expect_refused(0);
+    ask(&again, T + 2);
+    expect_in_line(true);
+    release(&again, T + 3);
+    assert_true(simba__row_is_held(&row, T + 3));
+    renew(&alice, T + 4);
+    expect_mine(&alice);
+}
+
+static void test_row__renewal_extends_and_keeps_the_token(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    ask(&alice, T);
+    token = got.token;
+    renew(&alice, T + LEASE);
+    expect_mine(&alice);
+    assert_int_equal(got.token, token);
+    expect_lease(T + LEASE);
+    assert_int_equal(row.owner.acquired_at_ms, T);
+}
+
+static void test_row__renewal_never_creates_and_never_steals(void **state)
+{
+    static const struct simba__attempt nobody;
+    struct who ghost = person("ghost", 9);
+
+    (void)state;
+    renew(&alice, T);
+    expect_refused(0);
+    ghost.attempt = nobody; /* what an empty row holds */
+    renew(&ghost, 0);
+    expect_refused(0);
+    ask(&alice, T);
+    renew(&bob, T + 1);
+    expect_refused(0);
+    expect_lease(T);
+    renew(&alice, T + LEASE + 1); /* a millisecond too late */
+    expect_refused(0);
+    expect_lease(T);
+}
+
+static void test_row__release_frees(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    release(&alice, T + 5);
+    assert_false(simba__row_is_held(&row, T + 5));
+    assert_string_equal(row.owner.id, "");
+    assert_int_equal(row.owner.token, 0);
+    expect_hints(NULL, NULL);
+    release(&alice, T + 6); /* again: nothing to do */
+    renew(&alice, T + 7);
+    expect_refused(0);
+    ask(&bob, T + 8);
+    expect_mine(&bob);
+}
+
+static void test_row__release_of_a_stranger_changes_nothing(void **state)
+{
+    (void)state;
+    release(&alice, T);
+    ask(&alice, T);
+    ask(&bob, T + 1);
+    release(&carol, T + 2);
+    leave(&carol, T + 3);
+    expect_hints(NULL, NULL);
+    renew(&alice, T + 4);
+    expect_mine(&alice);
+    ask(&bob, T + 5);
+    expect_in_line(true);
+}
+
+static void test_row__nothing_asked_is_nothing_done(void **state)
+{
+    struct simba__row before;
+
+    (void)state;
+    ask(&alice, T);
+    before = row;
+    must_serve(&alice, (struct simba__request){.kind = SIMBA__NOTHING}, T + 1);
+    must_serve(&alice,
+               (struct simba__request){.kind = (enum simba__request_kind)99},
+               T + 2);
+    expect_refused(0);
+    assert_memory_equal(&row, &before, sizeof row);
+}
+
+/* --- tokens -------------------------------------------------------------- */
+
+static void test_row__token_is_the_time_in_microseconds(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    assert_int_equal(got.token, T * INT64_C(1000));
+    release(&alice, T + 1);
+    ask(&bob, T + 2);
+    assert_int_equal(got.token, (T + 2) * INT64_C(1000));
+}
+
+static void test_row__token_grows_when_the_clock_stands(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    ask(&alice, T);
+    first = got.token;
+    release(&alice, T);
+    ask(&bob, T);
+    assert_int_equal(got.token, first + 1);
+}
+
+static void test_row__token_grows_when_the_clock_steps_back(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    ask(&alice, T);
+    first = got.token;
+    release(&alice, T);
+    ask(&bob, T / 2);
+    assert_int_equal(got.token, first + 1);
+    release(&bob, T / 2);
+    ask(&carol, T / 2 + 1);
+    assert_int_equal(got.token, first + 2);
+}
+
+static void test_row__token_grows_over_lost_data(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    ask(&alice, T);
+    first = got.token;
+    simba__row_fini(&row);
+    ask(&bob, T + 1);
+    assert_true(got.token > first);
+}
+
+static void test_row__next_tenure_of_the_same_attempt_has_a_new_token(
+    void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    ask(&alice, T);
+    first = got.token;
+    ask(&alice, T + LEASE + 1);
+    expect_mine(&alice);
+    assert_true(got.token > first);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+static void test_row__undone_asking_fails_when_it_comes(void **state)
+{
+    (void)state;
+    undo(&alice, T, LEASE);
+    ask(&alice, T + 1);
+    expect_refused(0);
+    assert_false(got.in_line);
+    assert_false(simba__row_is_held(&row, T + 1));
+    ask(&bob, T + 2);
+    expect_mine(&bob);
+}
+
+static void test_row__undone_tenure_is_not_taken_again(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    undo(&alice, T + 10, LEASE);
+    assert_false(simba__row_is_held(&row, T + 10));
+    ask(&alice, T + 11);
+    expect_refused(0);
+}
+
+static void test_row__undone_place_is_not_taken_again(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    ask(&bob, T + 1);
+    undo(&bob, T + 2, LEASE);
+    ask(&bob, T + 3);
+    assert_false(got.in_line);
+    release(&alice, T + 4);
+    expect_hints(NULL, NULL);
+}
+
+static void test_row__tombstone_lasts_as_long_as_asked(void **state)
+{
+    (void)state;
+    undo(&alice, T, 500);
+    ask(&alice, T + 500);
+    assert_false(got.mine);
+    ask(&alice, T + 501);
+    expect_mine(&alice);
+}
+
+static void test_row__undoing_again_renews_the_tombstone(void **state)
+{
+    (void)state;
+    undo(&alice, T, 500);
+    undo(&bob, T, 500);
+    undo(&alice, T + 400, 500);
+    ask(&bob, T + 501);
+    expect_mine(&bob);
+    ask(&alice, T + 900);
+    assert_false(got.in_line);
+    ask(&alice, T + 901);
+    expect_in_line(true);
+}
+
+static void test_row__lapsed_tombstone_is_made_anew(void **state)
+{
+    (void)state;
+    undo(&alice, T, 500);
+    undo(&alice, T + 501, 500);
+    ask(&alice, T + 1001);
+    assert_false(got.mine);
+    ask(&alice, T + 1002);
+    expect_mine(&alice);
+}
+
+static void test_row__plain_release_leaves_no_tombstone(void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    release(&alice, T + 1);
+    ask(&alice, T + 2);
+    expect_mine(&alice);
+}
+
+static void test_row__each_attempt_has_its_own_tombstone(void **state)
+{
+    struct who crowd[20];
+
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        crowd[i] = person("crowd", i + 10);
+        undo(&crowd[i], T, i % 2 == 0 ? 100 : 200);
+    }
+    ask(&alice, T + 1);
+    expect_mine(&alice);
+    for (int i = 0; i < 20; i++) {
+        ask(&crowd[i], T + 150);
+        assert_int_equal(got.in_line, i % 2 == 0);
+    }
+    assert_int_equal(row.tomb_count, 10); /* the others were swept */
+}
+
+/* --- breaking ------------------------------------------------------------ */
+
+static void test_row__broken_tenure_is_not_renewed(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    ask(&alice, T);
+    token = got.token;
+    assert_true(breaks(token, false, T + 1));
+    expect_hints(NULL, NULL);
+    assert_true(simba__row_is_held(&row, T + LEASE));
+    renew(&alice, T + 2);
+    expect_refused(0);
+    ask(&bob, T + 3);
+    expect_refused(LEASE - 3); /* to the end of its lease, not longer */
+    ask(&alice, T + 4);
+    expect_refused(LEASE - 4); /* asking again does not mend it */
+    expect_in_line(false);
+    ask(&bob, T + LEASE + 1);
+    expect_mine(&bob);
+    renew(&bob, T + LEASE + 2);
+    expect_mine(&bob); /* what was broken was alice's tenure */
+}
+
+static void test_row__broken_tenure_can_be_released(void **state)
+{
+    (void)state;
+    four_meet();
+    assert_true(breaks(row.owner.token, false, T + 10));
+    release(&alice, T + 20);
+    expect_hints(&bob, &carol);
+    ask(&bob, T + 21);
+    expect_mine(&bob);
+    renew(&bob, T + 22);
+    expect_mine(&bob);
+}
+
+static void test_row__break_at_once_calls_the_next(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    four_meet();
+    token = row.owner.token;
+    assert_true(breaks(token, true, T + 10));
+    expect_hints(&bob, &carol);
+    assert_false(simba__row_is_held(&row, T + 10));
+    renew(&alice, T + 11);
+    expect_refused(0);
+    ask(&bob, T + 12);
+    expect_mine(&bob);
+    assert_true(got.token > token);
+}
+
+static void test_row__break_hits_only_the_tenure_it_names(void **state)
+{
+    uint64_t token;
+
+    (void)state;
+    assert_false(breaks(0, true, T)); /* nobody owns it */
+    ask(&alice, T);
+    token = got.token;
+    assert_false(breaks(token - 1, true, T + 1));
+    assert_false(breaks(token + 1, false, T + 1));
+    renew(&alice, T + 2);
+    expect_mine(&alice);
+    assert_false(breaks(token, true, T + 2 + LEASE + 1)); /* lapsed */
+    assert_true(breaks(token, true, T + 2 + LEASE));
+}
+
+/* --- out of memory ------------------------------------------------------- */
+
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+
+/* Calls of realloc that still succeed; -1: all of them. */
+static int reallocs_left = -1;
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (reallocs_left == 0) {
+        return NULL;
+    }
+    reallocs_left -= reallocs_left > 0;
+    return __real_realloc(memory, size);
+}
+
+static void test_row__without_memory_the_row_is_as_it_was(void **state)
+{
+    static const struct simba__request request = {.kind = SIMBA__ACQUIRE,
+                                                  .join = true};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* the line, then the tombstones */
+        reallocs_left = i;
+        assert_false(serve(&alice, request, T));
+        assert_false(simba__row_is_held(&row, T));
+        assert_int_equal(row.line_count + row.tomb_count, 0);
+    }
+    reallocs_left = 0; /* the line has its room already */
+    assert_false(serve(&alice, request, T));
+    reallocs_left = -1;
+    ask(&alice, T);
+    expect_mine(&alice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW_TEST(test_row__free_mutex_is_granted),
+        ROW_TEST(test_row__lease_is_free_after_its_last_millisecond),
+        ROW_TEST(test_row__refusal_says_how_long_to_wait),
+        ROW_TEST(test_row__same_attempt_again_gets_the_same_tenure),
+        ROW_TEST(test_row__same_id_is_not_the_same_tenure),
+        ROW_TEST(test_row__renewal_extends_and_keeps_the_token),
+        ROW_TEST(test_row__renewal_never_creates_and_never_steals),
+        ROW_TEST(test_row__release_frees),
+        ROW_TEST(test_row__release_of_a_stranger_changes_nothing),
+        ROW_TEST(test_row__nothing_asked_is_nothing_done),
+        ROW_TEST(test_row__token_is_the_time_in_microseconds),
+        ROW_TEST(test_row__token_grows_when_the_clock_stands),
+        ROW_TEST(test_row__token_grows_when_the_clock_steps_back),
+        ROW_TEST(test_row__token_grows_over_lost_data),
+        ROW_TEST(test_row__next_tenure_of_the_same_attempt_has_a_new_token),
+        ROW_TEST(test_row__undone_asking_fails_when_it_comes),
+        ROW_TEST(test_row__undone_tenure_is_not_taken_again),
+        ROW_TEST(test_row__undone_place_is_not_taken_again),
+        ROW_TEST(test_row__tombstone_lasts_as_long_as_asked),
+        ROW_TEST(test_row__undoing_again_renews_the_tombstone),
+        ROW_TEST(test_row__lapsed_tombstone_is_made_anew),
+        ROW_TEST(test_row__plain_release_leaves_no_tombstone),
+        ROW_TEST(test_row__each_attempt_has_its_own_tombstone),
+        ROW_TEST(test_row__broken_tenure_is_not_renewed),
+        ROW_TEST(test_row__broken_tenure_can_be_released),
+        ROW_TEST(test_row__break_at_once_calls_the_next),
+        ROW_TEST(test_row__break_hits_only_the_tenure_it_names),
+        ROW_TEST(test_row__without_memory_the_row_is_as_it_was),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
