@@ -221,9 +221,14 @@ static void step_start(struct simba__contend *c)
         c, simba__contend_later(c->now_ms, c->config.initial_delay_ms));
 }
 
-static void step_progress(struct simba__contend *c)
+static void step_progress(struct simba__contend *c, int64_t given_ms)
 {
-    c->progress_ms = c->now_ms;
+    if (given_ms == 0) {
+        given_ms = c->now_ms;
+    }
+    if (given_ms > c->progress_ms) {
+        c->progress_ms = given_ms;
+    }
     if (c->phase == SIMBA__OWNER && c->inflight == SIMBA__NOTHING &&
         c->next_ms == SIMBA__NEVER) {
         c->next_ms = c->now_ms; /* a renewal had been held back */
@@ -251,7 +256,7 @@ static void dispatch(struct simba__contend *c,
         c->is_calling = false;
         break;
     case SIMBA__PROGRESS:
-        step_progress(c);
+        step_progress(c, event->progress_ms);
         break;
     case SIMBA__TIMER:
         break; /* what is due is done after every event */

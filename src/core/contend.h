@@ -129,7 +129,8 @@ enum simba__event_type {
 
 struct simba__event {
     enum simba__event_type type;
-    int64_t now_ms; /* boot clock, rounded down */
+    int64_t now_ms;      /* boot clock, rounded down */
+    int64_t progress_ms; /* PROGRESS: when the sign was given; 0: now */
     struct simba__reply reply;
 };
 

@@ -95,10 +95,13 @@ void simba__contend_left(struct simba__contend *c, struct simba__update *up)
 
 /* By then the store has ended the lease by itself, whatever it heard. An
  * acquire still on its way makes its lease only when it arrives, so a doubtful
- * attempt counts from now: the tombstone must get there (S8). */
+ * attempt counts from now: the tombstone must get there (S8). A place in line
+ * outlives a lease, so leaving it counts from now as well. */
 static int64_t part_until(const struct simba__contend *c)
 {
-    return simba__contend_later(c->is_doubtful ? c->now_ms : c->last_claim_ms,
+    bool is_tenure = c->parting == SIMBA__RELEASE && !c->is_doubtful;
+
+    return simba__contend_later(is_tenure ? c->last_claim_ms : c->now_ms,
                                 simba__lease_over_ms(&c->config.lease));
 }
 

@@ -141,6 +141,38 @@ static void test_contend_hold__sign_of_progress_sends_what_was_held(
     expect_owner_until(S + 9000 + USE);
 }
 
+/* A sign that was given at `given_ms` and is told of at `now_ms`. */
+static void progress_given(int64_t given_ms, int64_t now_ms)
+{
+    struct simba__event event = {
+        .type = SIMBA__PROGRESS, .now_ms = now_ms, .progress_ms = given_ms};
+
+    feed(&event);
+}
+
+static void test_contend_hold__sign_counts_from_when_it_was_given(void **state)
+{
+    (void)state;
+    own_with_progress(1000);
+    wake();
+    expect_nothing(); /* held back */
+    progress_given(S + 7999, S + 9000);
+    expect_nothing(); /* 1 ms longer ago than allowed */
+    progress_given(S + 8001, S + 9001);
+    expect_sent(SIMBA__RENEW);
+}
+
+static void test_contend_hold__older_sign_takes_nothing_back(void **state)
+{
+    (void)state;
+    own_with_progress(1000);
+    progress(S + RENEW - 1000);
+    progress_given(S + 20, S + RENEW - 500); /* overtaken on its way */
+    expect_nothing();
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+}
+
 static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
 {
     (void)state;
@@ -167,6 +199,8 @@ int main(void)
         cmocka_unit_test(test_contend_hold__sign_of_progress_keeps_renewing),
         cmocka_unit_test(
             test_contend_hold__sign_of_progress_sends_what_was_held),
+        cmocka_unit_test(test_contend_hold__sign_counts_from_when_it_was_given),
+        cmocka_unit_test(test_contend_hold__older_sign_takes_nothing_back),
         cmocka_unit_test(test_contend_hold__hung_renewal_is_not_a_stalled_user),
     };
 

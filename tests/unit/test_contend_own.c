@@ -238,6 +238,15 @@ static void test_contend_own__another_token_is_another_tenure(void **state)
     assert_int_equal(up.token, 5);
 }
 
+static void test_contend_own__token_alone_proves_nothing(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    reply(S + RENEW + 5, (struct simba__reply){.mine = false, .token = 5});
+    expect_released(SIMBA__CAUSE_GONE, S + HARD);
+}
+
 static void test_contend_own__sleeper_over_the_end_answers_no_first(
     void **state)
 {
@@ -312,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_contend_own__unknown_renewal_is_not_lost),
         cmocka_unit_test(test_contend_own__store_says_not_yours),
         cmocka_unit_test(test_contend_own__another_token_is_another_tenure),
+        cmocka_unit_test(test_contend_own__token_alone_proves_nothing),
         cmocka_unit_test(
             test_contend_own__sleeper_over_the_end_answers_no_first),
         cmocka_unit_test(

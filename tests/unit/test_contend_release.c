@@ -322,9 +322,23 @@ static void test_contend_release__doubtful_tenure_slept_over_is_buried(
     expect_sent(SIMBA__ACQUIRE);
 }
 
+/* A place lives longer than a lease: left behind, it would be called. */
+static void test_contend_release__place_is_left_after_a_lease(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 3000, LEASE, 1);
+    stop(S + OVER + 654);
+    expect_sent(SIMBA__LEAVE);
+    answered(S + OVER + 660);
+    expect_told(SIMBA__TELL_STOPPED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_release__place_is_left_after_a_lease),
         cmocka_unit_test(test_contend_release__failed_release_is_repeated),
         cmocka_unit_test(
             test_contend_release__hung_release_is_repeated_at_once),

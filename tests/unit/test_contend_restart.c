@@ -187,6 +187,98 @@ static void test_contend_restart__stopped_contender_ignores_hints(void **state)
     assert_int_equal(sent.place, 0); /* nor is the old place asked for */
 }
 
+/* --- nothing of one tenure shows through in the next --------------------- */
+
+static void test_contend_restart__place_ends_with_the_attempt(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    hint(S + 100);
+    yes(S + 110, 5);
+    hint(S + 200);
+    answered(S + 210); /* gone */
+    returned(S + 220);
+    failed(S + 230);
+    stop(S + 240); /* there is no place to leave */
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+}
+
+static void test_contend_restart__tenure_after_a_gone_one_is_released(
+    void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    hint(S + 200);
+    answered(S + 210); /* gone */
+    returned(S + 220);
+    expect_sent(SIMBA__ACQUIRE);
+    yes(S + 230, 6);
+    stop(S + 300);
+    returned(S + 310);
+    expect_sent(SIMBA__RELEASE);
+    assert_int_equal(sent.token, 6);
+}
+
+/* The first tenure was stopped early, and gone before its min_hold was over. */
+static void test_contend_restart__min_hold_ends_with_its_tenure(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.min_hold_ms = 60000;
+    use(config);
+    own();
+    hint(S + 100);
+    stop(S + 110);
+    answered(S + 120);
+    returned(S + 130);
+    expect_told(SIMBA__TELL_STOPPED);
+    start(S + 200);
+    yes(S + 210, 6);
+    timer(S + 200 + USE);
+    expect_released(SIMBA__CAUSE_EXPIRED, S + 200 + HARD);
+    returned(S + 200 + USE);
+    expect_sent(SIMBA__RELEASE);
+}
+
+static void test_contend_restart__max_hold_counts_anew(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.max_hold_ms = 3000;
+    use(config);
+    own();
+    stop(S + 100);
+    returned(S + 110);
+    answered(S + 120);
+    start(S + 5000);
+    yes(S + 5010, 6);
+    expect_acquired(6);
+    expect_owner_until(S + 5010 + 3000);
+}
+
+static void test_contend_restart__store_clock_is_remembered(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    reply(S + 10, (struct simba__reply){
+                      .mine = true, .token = 5, .store_ms = S + 500000});
+    stop(S + 100);
+    returned(S + 110);
+    answered(S + 120);
+    start(S + 200);
+    reply(S + 210, (struct simba__reply){
+                       .mine = true, .token = 6, .store_ms = S + 900000});
+    expect_told(SIMBA__TELL_ACQUIRED | SIMBA__TELL_CLOCK_JUMP);
+    expect_sent(SIMBA__RENEW); /* an owner asks again at once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +291,12 @@ int main(void)
         cmocka_unit_test(test_contend_restart__old_answers_do_not_count),
         cmocka_unit_test(test_contend_restart__old_failures_are_forgotten),
         cmocka_unit_test(test_contend_restart__stopped_contender_ignores_hints),
+        cmocka_unit_test(test_contend_restart__place_ends_with_the_attempt),
+        cmocka_unit_test(
+            test_contend_restart__tenure_after_a_gone_one_is_released),
+        cmocka_unit_test(test_contend_restart__min_hold_ends_with_its_tenure),
+        cmocka_unit_test(test_contend_restart__max_hold_counts_anew),
+        cmocka_unit_test(test_contend_restart__store_clock_is_remembered),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void test_contend_stop__place_in_line_is_given_up(void **state)
     expect_told(0);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.tombstone_ms, 0);
-    assert_int_equal(sent.timeout_ms, (OVER - 20) / 4);
+    assert_int_equal(sent.timeout_ms, OVER / 4);
     expect_status(SIMBA__STOPPING);
     answered(S + 30);
     expect_stopped();
@@ -123,6 +123,18 @@ static void test_contend_stop__place_outlives_a_later_failure(void **state)
     expect_sent(SIMBA__LEAVE);
 }
 
+static void test_contend_stop__forgotten_place_is_not_left(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    in_line(S + 10, 5000, 77);
+    hint(S + 20);
+    refused(S + 30, 5000); /* the store knows of no place any more */
+    stop(S + 40);
+    expect_stopped();
+}
+
 /* --- stop as owner: S6 --------------------------------------------------- */
 
 static void test_contend_stop__user_hears_before_the_store(void **state)
@@ -157,6 +169,18 @@ static void test_contend_stop__lease_is_renewed_while_the_user_leaves(
     expect_sent(SIMBA__RELEASE);
     /* The store's lease now runs from the renewal. */
     assert_int_equal(sent.timeout_ms, (OVER - 400) / 4);
+}
+
+static void test_contend_stop__who_leaves_need_not_make_progress(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.progress_ms = 1000;
+    use(config);
+    own_and_stop(S + RENEW - 500);
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
 }
 
 static void test_contend_stop__renewal_under_way_is_given_up(void **state)
@@ -231,19 +255,6 @@ static void test_contend_stop__gone_and_overrun_is_let_go(void **state)
     assert_int_equal(wake(), S + RENEW - 500 + BUDGET);
     expect_told(SIMBA__TELL_OVERRUN | SIMBA__TELL_STOPPED);
     expect_sent(SIMBA__NOTHING);
-}
-
-/* Progress is asked of those who work, not of those who leave. */
-static void test_contend_stop__leaver_is_renewed_without_progress(void **state)
-{
-    struct simba__contend_config config = default_config();
-
-    (void)state;
-    config.progress_ms = 100;
-    use(config);
-    own_and_stop(S + RENEW - 500);
-    assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
 }
 
 static void test_contend_stop__second_stop_changes_nothing(void **state)
@@ -435,15 +446,16 @@ int main(void)
         cmocka_unit_test(test_contend_stop__asking_under_way_is_undone),
         cmocka_unit_test(test_contend_stop__asking_from_the_line_is_undone),
         cmocka_unit_test(test_contend_stop__place_outlives_a_later_failure),
+        cmocka_unit_test(test_contend_stop__forgotten_place_is_not_left),
         cmocka_unit_test(test_contend_stop__user_hears_before_the_store),
         cmocka_unit_test(
             test_contend_stop__lease_is_renewed_while_the_user_leaves),
+        cmocka_unit_test(test_contend_stop__who_leaves_need_not_make_progress),
         cmocka_unit_test(test_contend_stop__renewal_under_way_is_given_up),
         cmocka_unit_test(test_contend_stop__renewals_go_on_to_the_deadline),
         cmocka_unit_test(test_contend_stop__overrun_tells_user_and_store),
         cmocka_unit_test(test_contend_stop__gone_tenure_needs_no_release),
         cmocka_unit_test(test_contend_stop__gone_and_overrun_is_let_go),
-        cmocka_unit_test(test_contend_stop__leaver_is_renewed_without_progress),
         cmocka_unit_test(test_contend_stop__second_stop_changes_nothing),
         cmocka_unit_test(test_contend_stop__hint_makes_a_leaver_do_nothing),
         cmocka_unit_test(test_contend_stop__after_a_loss_it_asks_no_more),

@@ -1,5 +1,5 @@
-/* One mutex as a store keeps it: the line, who is called when the mutex is
- * free, and how the dead are passed over (S10, S11). */
+/* One mutex as a store keeps it: the line, and how the dead are passed over
+ * (S11). Who is called from it is in test_row_called.c. */
 #include "row_driver.h"
 
 /* --- the line ------------------------------------------------------------ */
@@ -87,6 +87,32 @@ static void test_row_line__lost_place_is_given_back(void **state)
     expect_hints(&bob, &carol);
 }
 
+/* Two lives of a store may have given out the same place. */
+static void test_row_line__equal_places_are_first_come_first_served(
+    void **state)
+{
+    (void)state;
+    ask(&alice, T);
+    bob.place = carol.place = 42;
+    ask(&bob, T + 1);
+    ask(&carol, T + 2);
+    expect_in_line(false);
+    release(&alice, T + 3);
+    expect_hints(&bob, &carol);
+}
+
+static void test_row_line__place_given_back_does_not_move_the_end(void **state)
+{
+    struct who newcomer = person("erin", 5);
+
+    (void)state;
+    four_meet();
+    leave(&bob, T + 4);
+    ask(&bob, T + 5);
+    ask(&newcomer, T + 1); /* the clock stepped back */
+    assert_int_equal(newcomer.place, dave.place + 1);
+}
+
 static void test_row_line__newcomer_stands_behind_places_given_back(
     void **state)
 {
@@ -156,156 +182,6 @@ static void test_row_line__head_takes_a_lapsed_lease_itself(void **state)
     expect_in_line(true); /* who owns does not stand in line */
 }
 
-/* --- the called waiter --------------------------------------------------- */
-
-static void test_row_line__called_waiter_has_300_ms(void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + 100);
-    ask(&carol, T + 120);
-    expect_refused(RESERVATION - 20);
-    expect_in_line(true); /* nobody stands before it but the called one */
-    expect_hints(NULL, NULL);
-    ask_without_joining(&alice, T + 100 + RESERVATION);
-    expect_refused(0);
-    ask(&bob, T + 100 + RESERVATION);
-    expect_mine(&bob);
-}
-
-static void test_row_line__called_waiter_that_does_not_come_is_passed(
-    void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + 100);
-    ask(&carol, T + 100 + RESERVATION + 1);
-    expect_mine(&carol);
-    expect_hints(NULL, NULL);
-}
-
-static void test_row_line__next_is_called_when_the_called_one_stays_away(
-    void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + 100);
-    ask(&dave, T + 100 + RESERVATION + 1); /* carol stands before him */
-    expect_refused(RESERVATION);
-    expect_hints(&carol, &dave);
-    ask(&carol, T + 450);
-    expect_mine(&carol);
-}
-
-static void test_row_line__only_waiter_may_come_after_its_reservation(
-    void **state)
-{
-    (void)state;
-    ask(&alice, T);
-    ask(&bob, T + 1);
-    release(&alice, T + 100);
-    ask(&bob, T + 5000);
-    expect_mine(&bob);
-}
-
-static void test_row_line__called_waiter_that_leaves_calls_the_next(
-    void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + 100);
-    leave(&bob, T + 110);
-    expect_hints(&carol, &dave);
-    ask(&carol, T + 100 + RESERVATION + 5); /* a reservation of its own */
-    expect_mine(&carol);
-}
-
-static void test_row_line__last_called_waiter_that_leaves_frees(void **state)
-{
-    (void)state;
-    ask(&alice, T);
-    ask(&bob, T + 1);
-    release(&alice, T + 100);
-    leave(&bob, T + 110);
-    expect_hints(NULL, NULL);
-    ask(&carol, T + 111);
-    expect_mine(&carol);
-}
-
-/* The old owner wakes up late: its lease has lapsed, bob has been called by
- * carol's asking. Its release must not take the reservation from bob. */
-static void test_row_line__late_release_keeps_the_reservation(void **state)
-{
-    (void)state;
-    four_meet();
-    ask(&carol, T + LEASE + 1);
-    expect_hints(&bob, &carol);
-    release(&alice, T + LEASE + 2);
-    expect_hints(NULL, NULL);
-    ask(&carol, T + LEASE + 3);
-    expect_refused(RESERVATION - 2);
-    ask(&bob, T + LEASE + 1 + RESERVATION);
-    expect_mine(&bob);
-}
-
-static void test_row_line__late_release_after_the_reservation_calls(
-    void **state)
-{
-    (void)state;
-    four_meet();
-    ask(&carol, T + LEASE + 1);
-    expect_hints(&bob, &carol);
-    release(&alice, T + LEASE + 1 + RESERVATION + 1);
-    expect_hints(&carol, &dave);
-}
-
-static void test_row_line__late_release_with_nobody_called_calls(void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + LEASE + 50);
-    expect_hints(&bob, &carol);
-}
-
-static void test_row_line__late_release_does_not_end_the_next_tenure(
-    void **state)
-{
-    (void)state;
-    four_meet();
-    ask(&bob, T + LEASE + 1);
-    release(&alice, T + LEASE + 2);
-    expect_hints(NULL, NULL);
-    renew(&bob, T + LEASE + 3);
-    expect_mine(&bob);
-}
-
-static void test_row_line__release_of_a_waiter_keeps_who_is_called(void **state)
-{
-    (void)state;
-    four_meet();
-    release(&alice, T + 100);
-    release(&carol, T + 101);
-    expect_hints(NULL, NULL);
-    ask(&dave, T + 102);
-    expect_refused(RESERVATION - 2);
-    ask(&bob, T + 103);
-    expect_mine(&bob);
-}
-
-static void test_row_line__place_in_line_is_given_up_with_the_grant(
-    void **state)
-{
-    (void)state;
-    ask(&alice, T);
-    ask(&bob, T + 1);
-    release(&alice, T + 100);
-    ask(&bob, T + 101);
-    release(&bob, T + 102);
-    expect_hints(NULL, NULL); /* bob is not called by himself */
-    ask(&carol, T + 103);
-    expect_mine(&carol);
-}
-
 /* --- dead waiters -------------------------------------------------------- */
 
 static void test_row_line__waiter_without_connection_is_not_called(void **state)
@@ -355,6 +231,34 @@ static void test_row_line__reconnected_waiter_has_its_place_still(void **state)
     expect_hints(&bob, &carol);
 }
 
+static void test_row_line__connection_that_comes_back_keeps_the_place(
+    void **state)
+{
+    (void)state;
+    four_meet();
+    disconnect(&bob);
+    ask(&carol, T + 50);
+    expect_in_line(true);
+    reconnect(&bob);
+    release(&alice, T + 100);
+    expect_hints(&bob, &carol);
+}
+
+static void test_row_line__lapsed_place_is_forgotten(void **state)
+{
+    int64_t now = T + 1 + PLACE_LIFE + 1;
+
+    (void)state;
+    four_meet();
+    renew(&alice, T + LEASE);
+    renew(&alice, T + 2 * LEASE);
+    ask(&carol, now); /* finds bob lapsed */
+    bob.place = 0;
+    ask(&bob, now + 1);
+    expect_in_line(false);
+    assert_true(bob.place > dave.place);
+}
+
 static void test_row_line__lapsed_waiter_is_not_called(void **state)
 {
     int64_t now = T + 1 + PLACE_LIFE; /* bob's last millisecond */
@@ -387,12 +291,14 @@ static void test_row_line__asking_over_a_dead_connection_is_not_head(
     void **state)
 {
     (void)state;
-    ask(&alice, T);
-    disconnect(&bob);
-    ask(&bob, T + 1);
+    four_meet();
+    leave(&bob, T + 4);
+    leave(&carol, T + 5);
+    disconnect(&dave);
+    ask(&dave, T + 6);
     expect_in_line(false);
-    reconnect(&bob);
-    ask(&bob, T + 2);
+    reconnect(&dave);
+    ask(&dave, T + 7);
     expect_in_line(true);
 }
 
@@ -419,27 +325,19 @@ int main(void)
         ROW_TEST(test_row_line__places_follow_the_clock),
         ROW_TEST(test_row_line__asking_again_keeps_the_place),
         ROW_TEST(test_row_line__lost_place_is_given_back),
+        ROW_TEST(test_row_line__equal_places_are_first_come_first_served),
+        ROW_TEST(test_row_line__place_given_back_does_not_move_the_end),
         ROW_TEST(test_row_line__newcomer_stands_behind_places_given_back),
         ROW_TEST(test_row_line__who_does_not_join_leaves_no_trace),
         ROW_TEST(test_row_line__leaving_the_line_lets_the_next_be_head),
         ROW_TEST(test_row_line__newcomer_does_not_pass_the_line),
         ROW_TEST(test_row_line__head_takes_a_lapsed_lease_itself),
-        ROW_TEST(test_row_line__called_waiter_has_300_ms),
-        ROW_TEST(test_row_line__called_waiter_that_does_not_come_is_passed),
-        ROW_TEST(test_row_line__next_is_called_when_the_called_one_stays_away),
-        ROW_TEST(test_row_line__only_waiter_may_come_after_its_reservation),
-        ROW_TEST(test_row_line__called_waiter_that_leaves_calls_the_next),
-        ROW_TEST(test_row_line__last_called_waiter_that_leaves_frees),
-        ROW_TEST(test_row_line__late_release_keeps_the_reservation),
-        ROW_TEST(test_row_line__late_release_after_the_reservation_calls),
-        ROW_TEST(test_row_line__late_release_with_nobody_called_calls),
-        ROW_TEST(test_row_line__late_release_does_not_end_the_next_tenure),
-        ROW_TEST(test_row_line__release_of_a_waiter_keeps_who_is_called),
-        ROW_TEST(test_row_line__place_in_line_is_given_up_with_the_grant),
         ROW_TEST(test_row_line__waiter_without_connection_is_not_called),
         ROW_TEST(test_row_line__second_without_connection_is_not_told),
         ROW_TEST(test_row_line__line_of_the_dead_is_no_line),
         ROW_TEST(test_row_line__reconnected_waiter_has_its_place_still),
+        ROW_TEST(test_row_line__connection_that_comes_back_keeps_the_place),
+        ROW_TEST(test_row_line__lapsed_place_is_forgotten),
         ROW_TEST(test_row_line__lapsed_waiter_is_not_called),
         ROW_TEST(test_row_line__asking_again_renews_the_place),
         ROW_TEST(test_row_line__asking_over_a_dead_connection_is_not_head),

@@ -49,6 +49,16 @@ static void test_schedule__runs_nothing_before_it_is_acquired(void **state)
     assert_false(simba__schedule_is_working(&machine));
 }
 
+static void test_schedule__events_of_a_later_version_mean_nothing(void **state)
+{
+    (void)state;
+    use_rate(30, 100);
+    acquire(1000, 7);
+    step((enum simba__schedule_event_type)99, 1010);
+    expect_nothing();
+    expect_wake_at(1030);
+}
+
 static void test_schedule__first_run_comes_at_once_without_delay(void **state)
 {
     (void)state;
@@ -237,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_schedule__wrong_values_are_named),
         cmocka_unit_test(test_schedule__every_problem_has_its_own_text),
         cmocka_unit_test(test_schedule__runs_nothing_before_it_is_acquired),
+        cmocka_unit_test(test_schedule__events_of_a_later_version_mean_nothing),
         cmocka_unit_test(test_schedule__first_run_comes_at_once_without_delay),
         cmocka_unit_test(test_schedule__first_run_waits_for_initial_delay),
         cmocka_unit_test(

@@ -407,6 +407,7 @@ bool simba__row_serve(struct simba__row *row,
     memset(reply, 0, sizeof *reply);
     reply->seq = call->request->seq;
     reply->store_ms = call->now_ms;
+    reply->outcome = SIMBA__FAILED;
     if (!reserve_all(row)) {
         return false;
     }
