@@ -10,10 +10,6 @@
 /* No try is cut off earlier: a healthy store may take this long. */
 enum { TRY_LEAST_MS = 50 };
 
-/* An owner that is hinted asks again, but a storm of hints, forged or doubled,
- * must not become a storm of renewals. */
-enum { HINT_SPACING_MS = 50 };
-
 bool simba__attempt_equal(struct simba__attempt a, struct simba__attempt b)
 {
     return a.high == b.high && a.low == b.low;
@@ -157,9 +153,15 @@ static void dispatch_reply(struct simba__contend *c,
     }
     if (jumped) {
         up->tell |= SIMBA__TELL_CLOCK_JUMP;
-        if (c->phase == SIMBA__OWNER) {
-            c->next_ms = c->now_ms; /* an owner asks again at once */
+        if (c->phase == SIMBA__OWNER) { /* asks again at once, once */
+            c->next_ms =
+                c->was_jump
+                    ? simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS)
+                    : c->now_ms;
         }
+    }
+    if (reply->outcome == SIMBA__ANSWERED) {
+        c->was_jump = jumped;
     }
 }
 
@@ -177,7 +179,7 @@ static void step_reply(struct simba__contend *c,
 
 static void step_hint(struct simba__contend *c, struct simba__update *up)
 {
-    int64_t soon = simba__contend_later(c->sent_ms, HINT_SPACING_MS);
+    int64_t soon = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
 
     if (PLANTED(HINT_IS_GRANT) && c->phase == SIMBA__WAITING) {
         c->sent_ms = c->now_ms;

@@ -205,6 +205,7 @@ struct simba__contend {
     /* Where the store's clock stands against ours: an interval, because the
      * answer was given somewhere between sending and hearing. */
     bool is_clock_known;
+    bool was_jump; /* the last answer showed one: two clocks, or a flapping */
     int64_t clock_seen_ms;
     int64_t clock_low_ms;
     int64_t clock_high_ms;

@@ -9,6 +9,10 @@
 
 #include "core/contend.h"
 
+/* An owner that is hinted asks again, but a storm of hints, forged or doubled,
+ * must not become a storm of renewals. */
+enum { SIMBA__HINT_SPACING_MS = 50 };
+
 /* Shared pieces (contend.c). */
 void simba__contend_send(struct simba__contend *c,
                          enum simba__request_kind kind,

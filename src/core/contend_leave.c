@@ -49,9 +49,12 @@ void simba__contend_leave(struct simba__contend *c,
         c->keep_until_ms =
             simba__contend_later(c->held_since_ms, c->config.min_hold_ms);
     }
-    if (!is_by_choice(cause)) { /* else renewed until on_released is back */
+    if (!is_by_choice(cause)) {
         c->inflight = SIMBA__NOTHING;
         c->next_ms = SIMBA__NEVER;
+    } else if (c->inflight == SIMBA__NOTHING && c->next_ms == SIMBA__NEVER) {
+        c->next_ms = c->now_ms; /* held back for want of progress; but now it
+                                 * is renewed until on_released is back */
     }
     up->tell |= SIMBA__TELL_RELEASED;
     up->cause = cause;
@@ -169,6 +172,7 @@ void simba__contend_finish(struct simba__contend *c, struct simba__update *up)
     }
     c->phase = SIMBA__IDLE;
     c->stopping = false;
+    c->is_heard = false;
     c->last_claim_ms = -1;
     c->next_ms = SIMBA__NEVER;
     up->tell |= SIMBA__TELL_STOPPED;

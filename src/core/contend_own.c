@@ -30,7 +30,7 @@ static void extend(struct simba__contend *c)
         c->lease_from_ms, simba__lease_renew_after_ms(&c->config.lease));
     if (c->is_hinted) { /* asked for while the renewal was under way */
         c->is_hinted = false;
-        c->next_ms = simba__contend_later(c->now_ms, RENEW_FIRST_MS);
+        c->next_ms = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
     }
     until = use_until(c);
     if (c->phase == SIMBA__OWNER) {
@@ -103,7 +103,9 @@ void simba__contend_renewed(struct simba__contend *c,
             up->tell |= SIMBA__TELL_ACQUIRED;
         }
     } else {
-        c->is_gone = true;
+        /* Ours, but under another token: a doubled acquire began a tenure that
+         * nobody was told of. It is given back like any other. */
+        c->is_gone = !reply->mine;
         c->next_ms = SIMBA__NEVER;
         if (c->phase == SIMBA__OWNER) {
             simba__contend_leave(c, SIMBA__CAUSE_GONE, up);

@@ -186,9 +186,27 @@ static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
 }
 
+/* min_hold keeps others out, so a renewal held back must be sent after all. */
+static void test_contend_hold__stalled_owner_who_stops_is_renewed(void **state)
+{
+    struct simba__contend_config config = default_config();
+
+    (void)state;
+    config.progress_ms = 1000;
+    config.min_hold_ms = 60000;
+    use(config);
+    own();
+    assert_int_equal(wake(), S + RENEW);
+    expect_nothing(); /* held back */
+    stop(S + RENEW + 100);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_sent(SIMBA__RENEW);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_hold__stalled_owner_who_stops_is_renewed),
         cmocka_unit_test(test_contend_hold__max_hold_counts_from_the_grant),
         cmocka_unit_test(test_contend_hold__max_hold_caps_renewals),
         cmocka_unit_test(test_contend_hold__renewal_outlives_max_hold),

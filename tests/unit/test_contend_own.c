@@ -236,6 +236,8 @@ static void test_contend_own__another_token_is_another_tenure(void **state)
     yes(S + RENEW + 5, 6);
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
     assert_int_equal(up.token, 5);
+    returned(S + RENEW + 6);
+    expect_sent(SIMBA__RELEASE); /* the store has it under our attempt */
 }
 
 static void test_contend_own__token_alone_proves_nothing(void **state)
