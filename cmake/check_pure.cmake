@@ -3,14 +3,14 @@
 #
 #   cmake -DNM=nm "-DOBJECTS=a.o;b.o" ["-DALSO=malloc;free"] -P check_pure.cmake
 #
-# ALSO names what these objects may call beyond what the core may.
+# ALSO names what these objects may call beyond what the core may. What nm cannot
+# see, such as inline assembly, is left to the reader.
 
 # bcmp is what clang makes of memcmp() == 0; the offset table is no call but
 # the mark of position independent code.
 set(may_need
   "mem(cpy|move|set|cmp|chr)" bcmp "str(len|cmp|ncmp)"
   __assert_fail __stack_chk_fail _GLOBAL_OFFSET_TABLE_
-  "simba__.*" "simba_owner_.*" "simba_state_.*" "simba_contend_period_.*"
   ${ALSO}
 )
 list(JOIN may_need "|" may_need)
@@ -19,6 +19,19 @@ list(JOIN may_need "|" may_need)
 if(NOT OBJECTS)
   message(FATAL_ERROR "check_pure: no objects given")
 endif()
+
+# What the objects define themselves they may call; nothing else of ours, or a
+# clock of the runtime would pass as pure.
+foreach(object IN LISTS OBJECTS)
+  execute_process(COMMAND ${NM} --defined-only --extern-only --format=posix
+                          ${object}
+                  OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" symbols "${listing}")
+  foreach(symbol IN LISTS symbols)
+    string(REGEX REPLACE " .*" "" name "${symbol}")
+    string(APPEND may_need "|${name}")
+  endforeach()
+endforeach()
 
 foreach(object IN LISTS OBJECTS)
   # sysv format: name|value|class|type|size|line|section

@@ -112,21 +112,36 @@ void simba__contend_init(struct simba__contend *c,
     c->last_claim_ms = -1;
 }
 
+/* Told, and far enough from the ends of the number line to reckon with. */
+static bool is_clock(int64_t store_ms)
+{
+    return store_ms > 0 && store_ms < SIMBA__NEVER / 4;
+}
+
+static int64_t later_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* S1: a step of the store's clock shows as two intervals of its offset that
- * clock rates alone cannot explain. */
+ * clock rates alone cannot explain. What is known of the offset is kept as
+ * narrow as the answers allow: a slow one must not hide a step. */
 static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
 {
-    int64_t low = store_ms - c->now_ms;
-    int64_t high = store_ms - c->sent_ms;
-    int64_t elapsed = c->now_ms - c->clock_seen_ms;
-    int64_t allowed =
-        simba__lease_margin_ms(&c->config.lease) + elapsed / 1000 * 21;
+    int64_t margin = simba__lease_margin_ms(&c->config.lease);
+    int64_t drift = (c->now_ms - c->clock_seen_ms) / 1000 * 21 + 21;
+    int64_t low = store_ms - c->now_ms, high = store_ms - c->sent_ms;
+    int64_t old_low = c->clock_low_ms - drift;
+    int64_t old_high = c->clock_high_ms + drift;
     bool jumped = c->is_clock_known &&
-                  (low > simba__contend_later(c->clock_high_ms, allowed) ||
-                   c->clock_low_ms > simba__contend_later(high, allowed));
+                  (low > old_high + margin || high < old_low - margin);
 
+    if (c->is_clock_known && low <= old_high && high >= old_low) {
+        low = later_of(low, old_low);
+        high = earlier(high, old_high);
+    }
     c->is_clock_known = true;
-    c->clock_seen_ms = c->now_ms;
+    c->clock_seen_ms = c->sent_ms;
     c->clock_low_ms = low;
     c->clock_high_ms = high;
     return jumped;
@@ -142,7 +157,8 @@ static void dispatch_reply(struct simba__contend *c,
     c->inflight = SIMBA__NOTHING;
     if (reply->outcome == SIMBA__ANSWERED) {
         c->is_heard = true;
-        jumped = reply->store_ms > 0 && has_clock_jumped(c, reply->store_ms);
+        jumped =
+            is_clock(reply->store_ms) && has_clock_jumped(c, reply->store_ms);
     }
     if (kind == SIMBA__ACQUIRE) {
         simba__contend_asked(c, reply, up);
@@ -194,7 +210,7 @@ static void step_hint(struct simba__contend *c, struct simba__update *up)
         /* S10: the store may have looked before it changed. */
         c->is_hinted = !PLANTED(HINT_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
-        c->next_ms = c->now_ms;
+        c->next_ms = simba__contend_hinted_at(c);
     } else if (c->phase == SIMBA__OWNER) {
         c->next_ms = earlier(c->next_ms, soon);
     }

@@ -30,6 +30,7 @@ void simba__contend_ask(struct simba__contend *c, struct simba__update *up);
 void simba__contend_asked(struct simba__contend *c,
                           const struct simba__reply *reply,
                           struct simba__update *up);
+int64_t simba__contend_hinted_at(const struct simba__contend *c);
 void simba__contend_quit(struct simba__contend *c, struct simba__update *up);
 
 /* OWNER. */

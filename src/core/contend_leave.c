@@ -68,13 +68,10 @@ void simba__contend_leave(struct simba__contend *c,
 /* The instant at which LEAVING has something to do. */
 int64_t simba__contend_leave_at(const struct simba__contend *c)
 {
-    int64_t keep = c->is_gone ? 0 : c->keep_until_ms;
-    int64_t hard = hard_until(c);
-
     if (c->is_calling && !c->is_overrun) {
         return c->leave_until_ms;
     }
-    return keep < hard ? keep : hard;
+    return c->is_gone ? 0 : c->keep_until_ms; /* renewed meanwhile */
 }
 
 void simba__contend_left(struct simba__contend *c, struct simba__update *up)

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 /* Renewing again after a failure: fast at first (S8). */
-enum { RENEW_FIRST_MS = 10 };
+enum { RENEW_FIRST_MS = 10, RENEW_LATE_MS = 1000 };
 
 /* S2: the lease runs from when we asked, never from when we heard; the store
  * began to count somewhere in between. */
@@ -81,7 +81,9 @@ void simba__contend_renew(struct simba__contend *c, struct simba__update *up)
 
 static void retry(struct simba__contend *c)
 {
-    int64_t most = simba__contend_try_ms(use_until(c) - c->now_ms);
+    int64_t left = use_until(c) - c->now_ms;
+    /* After U it is only for min_hold, and there is no hurry. */
+    int64_t most = left > 0 ? simba__contend_try_ms(left) : RENEW_LATE_MS;
     int64_t delay = simba__contend_backoff_ms(c, RENEW_FIRST_MS, most);
     int64_t at = simba__contend_later(c->sent_ms, delay);
 

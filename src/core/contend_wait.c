@@ -12,7 +12,7 @@ enum { BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 5000 };
 enum { JITTER_LOW_MS = -200, JITTER_HIGH_MS = 1000 };
 
 /* However little the store says is left, ask no oftener than this. */
-enum { ASK_SPACING_MS = 5 };
+enum { ASK_SPACING_MS = 5, HINT_SPACING_MS = 2 };
 
 /* A new attempt, the first request of which is due at `at_ms`. */
 void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
@@ -63,6 +63,9 @@ static int64_t backstop_ms(struct simba__contend *c,
     int64_t most = simba__lease_length_ms(&c->config.lease);
     int64_t wait = reply->wait_ms < most ? reply->wait_ms : most;
 
+    if (wait < 0) {
+        wait = 0;
+    }
     if (!reply->in_line) {
         wait += jitter_ms(c);
     } else if (!reply->is_head) {
@@ -73,15 +76,24 @@ static int64_t backstop_ms(struct simba__contend *c,
     return wait > ASK_SPACING_MS ? wait : ASK_SPACING_MS;
 }
 
+/* A hint is followed at once, but a storm of hints must not become a storm of
+ * questions. */
+int64_t simba__contend_hinted_at(const struct simba__contend *c)
+{
+    int64_t soon = simba__contend_later(c->sent_ms, HINT_SPACING_MS);
+
+    return soon > c->now_ms ? soon : c->now_ms;
+}
+
 static void refused(struct simba__contend *c, const struct simba__reply *reply)
 {
     c->failures = 0;
     c->in_line = reply->in_line;
-    if (c->place == 0) {
+    if (reply->in_line) {
         c->place = reply->place;
     }
     c->next_ms = c->is_hinted
-                     ? c->now_ms
+                     ? simba__contend_hinted_at(c)
                      : simba__contend_later(c->now_ms, backstop_ms(c, reply));
 }
 
@@ -95,7 +107,10 @@ static void failed(struct simba__contend *c, enum simba__outcome outcome)
     if (outcome == SIMBA__UNKNOWN) {
         c->is_doubtful = true;
     }
-    c->next_ms = at > c->now_ms && !c->is_hinted ? at : c->now_ms;
+    c->next_ms = at > c->now_ms ? at : c->now_ms;
+    if (c->is_hinted) {
+        c->next_ms = simba__contend_hinted_at(c);
+    }
     if (PLANTED(NO_RETRY)) {
         c->next_ms = SIMBA__NEVER;
     }

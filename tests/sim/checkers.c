@@ -295,7 +295,8 @@ static void check_place(struct world *w,
                         uint64_t place)
 {
     const struct stand *s = &w->node[m->node].stand;
-    bool is_own = place == m->request.place || place == s->place;
+    bool is_own = place == m->request.place || place == s->place ||
+                  place == w->place_before;
 
     if (place > w->newest_place) {
         w->newest_place = place;
@@ -329,9 +330,25 @@ static void note_line(struct world *w,
     }
 }
 
+/* Who did not come when called was sent to the end of the line. */
+static void note_requeued(struct world *w)
+{
+    for (size_t k = 0; k < w->row.line_count; k++) {
+        const struct simba__row_waiter *waiter = &w->row.line[k];
+        struct stand *s = &w->node[waiter->connection % WORLD_NODES_MOST].stand;
+        bool is_same =
+            s->is_in && simba__attempt_equal(s->attempt, waiter->attempt);
+        bool is_late = s->called_ms != 0 && s->called_ms < world_store_ms(w);
+        if (is_same && is_late && waiter->place > w->newest_place) {
+            s->place = w->newest_place = waiter->place;
+        }
+    }
+}
+
 /* Whoever has been called and does not come in time has lost its turn. */
 void check_called(struct world *w)
 {
+    note_requeued(w);
     for (int i = 0; i < w->node_count && w->row.is_called; i++) {
         struct stand *s = &w->node[i].stand;
         if (s->is_in && /* else of a dead incarnation */

@@ -106,6 +106,28 @@ static void hand_over(struct world *w, bool has_idle_hints)
     run_for(w, w->config.initial_delay_ms * 1020 + SLACK_US);
 }
 
+/* S10 after somebody left the line: its place is nobody's turn. */
+static void hand_over_past_a_leaver(struct world *w)
+{
+    int owner = world_owner(w);
+    int leaver = (owner + 1) % w->node_count;
+
+    if (owner < 0 || w->node_count < 3 || w->config.max_hold_ms > 0) {
+        return;
+    }
+    run_for(w, (int64_t)world_random(w, (uint64_t)lease_bound_us(w)));
+    if (leaver == world_owner(w)) {
+        return;
+    }
+    w->node[leaver].wants = false;
+    world_post_local(w, leaver, SIMBA__STOP, 0);
+    run_for(w, SLACK_US / 2);
+    hand_over(w, false);
+    w->node[leaver].wants = true;
+    world_post_local(w, leaver, SIMBA__START, 0);
+    run_for(w, w->config.initial_delay_ms * 1020 + SLACK_US);
+}
+
 /* S10 with dead waiters: they are skipped, not waited for. */
 static void hand_over_past_the_dead(struct world *w)
 {
@@ -168,6 +190,7 @@ void heal_and_check(struct world *w)
     for (int i = 0; i < ROUNDS; i++) {
         hand_over(w, i % 2 == 1);
     }
+    hand_over_past_a_leaver(w);
     hand_over_past_the_dead(w);
     stop_all(w);
 }

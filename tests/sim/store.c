@@ -118,6 +118,17 @@ static void reply_to(struct world *w,
     transmit(w, &answer);
 }
 
+static uint64_t place_of(const struct simba__row *row,
+                         struct simba__attempt attempt)
+{
+    for (size_t i = 0; i < row->line_count; i++) {
+        if (simba__attempt_equal(row->line[i].attempt, attempt)) {
+            return row->line[i].place;
+        }
+    }
+    return 0;
+}
+
 void store_receive(struct world *w, const struct message *m)
 {
     struct simba__row before = w->row;
@@ -138,6 +149,7 @@ void store_receive(struct world *w, const struct message *m)
         post_outcome(w, m->node, m->request.seq, SIMBA__FAILED);
         return;
     }
+    w->place_before = place_of(&w->row, m->request.attempt);
     if (simba__row_serve(&w->row, &w->host, &call, &reply)) {
         check_served(w, &before, m, &reply);
         reply_to(w, m, &reply);

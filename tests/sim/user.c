@@ -52,6 +52,9 @@ void user_hear(struct world *w, int i, const struct simba__update *up)
         world_say(w, "n%d acquired, token %llu", i,
                   (unsigned long long)up->token);
     }
+    if (up->tell & SIMBA__TELL_CLOCK_JUMP) { /* no clock here ever steps */
+        violate(w, S1, "n%d saw a step of the store's clock", i);
+    }
     if (up->tell & SIMBA__TELL_UNRELEASED) {
         world_say(w, "n%d gives up releasing", i);
     }

@@ -176,16 +176,20 @@ static void test_contend_line__place_is_given_back_with_each_ask(void **state)
     assert_true(sent.join);
 }
 
-static void test_contend_line__first_place_is_kept(void **state)
+static void test_contend_line__newest_place_is_kept(void **state)
 {
     (void)state;
     use(default_config());
     ask();
     in_line(S + 10, 1000, 77);
     wake();
-    in_line(S + 1400, 1000, 99); /* a store that lost its line */
-    wake();
     assert_int_equal(sent.place, 77);
+    in_line(S + 1400, 1000, 99); /* it missed its call: to the end */
+    wake();
+    assert_int_equal(sent.place, 99);
+    refused(S + 2800, 1000); /* no place this time: ask for the old one */
+    wake();
+    assert_int_equal(sent.place, 99);
 }
 
 static void test_contend_line__place_may_come_late(void **state)
@@ -305,7 +309,7 @@ int main(void)
         cmocka_unit_test(test_contend_line__waits_on_when_the_owner_renews),
         cmocka_unit_test(test_contend_line__delay_follows_the_newest_answer),
         cmocka_unit_test(test_contend_line__place_is_given_back_with_each_ask),
-        cmocka_unit_test(test_contend_line__first_place_is_kept),
+        cmocka_unit_test(test_contend_line__newest_place_is_kept),
         cmocka_unit_test(test_contend_line__place_may_come_late),
         cmocka_unit_test(test_contend_line__place_outlives_failures),
         cmocka_unit_test(test_contend_line__new_attempt_has_no_place),

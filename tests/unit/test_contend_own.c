@@ -304,9 +304,25 @@ static void test_contend_own__loss_is_released_and_contended_anew(void **state)
     expect_owner_until(S + USE + 105 + USE);
 }
 
+/* Two threads may stamp their events out of order. */
+static void test_contend_own__time_never_runs_backwards(void **state)
+{
+    (void)state;
+    use(default_config());
+    own();
+    hint(S + 5000);
+    expect_sent(SIMBA__RENEW);
+    yes(S + 4000, 5); /* stamped earlier, heard later */
+    expect_owner_until(S + 5000 + USE);
+    hint(S + 4010);
+    expect_nothing();
+    expect_wake_at(S + 5050);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contend_own__time_never_runs_backwards),
         cmocka_unit_test(test_contend_own__grant_makes_owner),
         cmocka_unit_test(test_contend_own__lease_runs_from_the_asking),
         cmocka_unit_test(

@@ -180,10 +180,26 @@ static void test_row_called__place_in_line_is_given_up_with_the_grant(
     expect_mine(&carol);
 }
 
+static void test_row_called__who_stays_away_goes_to_the_end(void **state)
+{
+    (void)state;
+    four_meet(); /* alice owns; bob, carol, dave wait */
+    release(&alice, T + 100);
+    ask(&carol, T + 100 + RESERVATION + 1);
+    expect_mine(&carol);
+    ask(&bob, T + 450); /* he missed his call */
+    expect_in_line(false);
+    release(&carol, T + 500);
+    expect_hints(&dave, &bob);
+    ask(&dave, T + 510);
+    expect_mine(&dave);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW_TEST(test_row_called__called_waiter_has_300_ms),
+        ROW_TEST(test_row_called__who_stays_away_goes_to_the_end),
         ROW_TEST(test_row_called__called_waiter_that_does_not_come_is_passed),
         ROW_TEST(
             test_row_called__next_is_called_when_the_called_one_stays_away),

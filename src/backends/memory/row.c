@@ -32,13 +32,14 @@ static void copy_id(char *to, const char *id)
     memcpy(to, id, length + 1);
 }
 
-/* Makes room for one more, so that what follows cannot fail. */
+/* Makes room for two more, so that what follows cannot fail: one may join the
+ * line, and one may be sent to its end. */
 static bool reserve(void **items, size_t count, size_t *room, size_t size)
 {
     size_t wanted = *room == 0 ? 4 : *room * 2;
     void *grown;
 
-    if (count < *room) {
+    if (count + 2 <= *room) {
         return true;
     }
     grown = realloc(*items, wanted * size);
@@ -195,14 +196,10 @@ static bool has_reservation(const struct simba__row *row, int64_t now_ms)
     return row->is_called && row->called_until_ms >= now_ms;
 }
 
-/* A newcomer goes to the end; who had a place already gets it back. */
 static void join_line(struct simba__row *row,
-                      const struct simba__row_call *call,
+                      uint64_t place,
                       struct simba__row_waiter *joined)
 {
-    const struct simba__request *request = call->request;
-    uint64_t place =
-        request->place != 0 ? request->place : last_place(row, call->now_ms);
     size_t i = row->line_count;
 
     assert(row->line_count < row->line_room);
@@ -216,6 +213,18 @@ static void join_line(struct simba__row *row,
     row->line[i] = *joined;
     if (place > row->last_place) {
         row->last_place = place;
+    }
+}
+
+/* S10: who was called and did not come has lost its place: back to the end. */
+static void requeue_missing(struct simba__row *row, int64_t now_ms)
+{
+    if (!row->is_called || has_reservation(row, now_ms)) {
+        return;
+    }
+    row->is_called = false;
+    if (row->called.lapses_ms >= now_ms) {
+        join_line(row, last_place(row, now_ms), &row->called);
     }
 }
 
@@ -237,7 +246,11 @@ static void refuse(struct simba__row *row,
     }
     copy_id(me.id, call->id);
     if (i == row->line_count) {
-        join_line(row, call, &me);
+        /* A newcomer goes to the end; who had a place gets it back. */
+        join_line(row,
+                  request->place != 0 ? request->place
+                                      : last_place(row, call->now_ms),
+                  &me);
         i = find_in_line(row, request->attempt);
     } else {
         me.place = row->line[i].place;
@@ -310,8 +323,8 @@ static bool may_take(struct simba__row *row,
     struct simba__attempt me = call->request->attempt;
     size_t first;
 
-    if (!has_reservation(row, call->now_ms) || PLANTED(NEXT_FORGOTTEN)) {
-        row->is_called = false; /* it did not come: its place is lost */
+    if (PLANTED(NEXT_FORGOTTEN)) {
+        row->is_called = false;
     }
     if (!row->is_called) {
         first = next_live(row, host, 0, call->now_ms);
@@ -411,6 +424,7 @@ bool simba__row_serve(struct simba__row *row,
     if (!reserve_all(row)) {
         return false;
     }
+    requeue_missing(row, call->now_ms);
     switch (call->request->kind) {
     case SIMBA__ACQUIRE:
         serve_acquire(row, host, call, reply);
