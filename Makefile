@@ -8,7 +8,7 @@ SEEDS ?= 1000000
 SIM := build/release/tests/sim/sim
 
 help:
-	echo 'make demo      watch contenders share a mutex in the simulator'
+	echo 'make demo      contenders elect a leader, and lose it to kill -9'
 	echo 'make test      everything, under gcc, clang and the sanitizers'
 	echo 'make check     the developer loop: one build, all its tests'
 	echo 'make lint      format, clang-tidy, cppcheck, budgets'
@@ -19,15 +19,15 @@ help:
 	echo 'make clean     remove build/'
 
 demo: release
-	$(SIM) --demo
+	scripts/demo
 
 test:
 	scripts/deps test
-	scripts/test clang:build dev asan-ubsan
+	scripts/test clang:build dev asan-ubsan tsan
 
 check:
 	scripts/deps test
-	scripts/test dev
+	scripts/test --quick dev
 
 lint:
 	scripts/deps lint

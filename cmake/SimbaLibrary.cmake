@@ -38,16 +38,62 @@ simba_add_layer(simba_memory_row
   ${simba_src}/backends/memory/row.c
 )
 
-add_library(simba SHARED $<TARGET_OBJECTS:simba_core>)
-set_target_properties(simba PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
-target_link_libraries(simba PRIVATE simba_instrument)
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
-add_library(simba_static STATIC $<TARGET_OBJECTS:simba_core>)
+simba_add_layer(simba_runtime
+  ${simba_src}/runtime/contention.c
+  ${simba_src}/runtime/fork.c
+  ${simba_src}/runtime/loop.c
+  ${simba_src}/runtime/notify.c
+  ${simba_src}/runtime/thread.c
+  ${simba_src}/runtime/timers.c
+  ${simba_src}/runtime/worker.c
+)
+target_link_libraries(simba_runtime PRIVATE PkgConfig::libevent)
+
+simba_add_layer(simba_memory
+  ${simba_src}/backends/memory/memory.c
+)
+
+include(${simba_src}/backends/sqlite/sources.cmake)
+simba_add_layer(simba_sqlite ${simba_sqlite_sources})
+target_include_directories(simba_sqlite PRIVATE ${simba_sqlite_include_dir})
+target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3
+                                           PkgConfig::libevent)
+
+simba_add_layer(simba_api
+  ${simba_src}/api/config.c
+  ${simba_src}/api/error.c
+  ${simba_src}/api/id.c
+  ${simba_src}/api/locker.c
+  ${simba_src}/api/locker_open.c
+  ${simba_src}/api/registry.c
+  ${simba_src}/api/service.c
+  ${simba_src}/api/store.c
+)
+
+set(simba_layers simba_core simba_memory_row simba_memory simba_sqlite
+                 simba_runtime simba_api)
+set(simba_objects)
+foreach(layer IN LISTS simba_layers)
+  list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)
+endforeach()
+
+add_library(simba SHARED ${simba_objects})
+set_target_properties(simba PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
+
+add_library(simba_static STATIC ${simba_objects})
 set_target_properties(simba_static PROPERTIES OUTPUT_NAME simba)
 
 foreach(library IN ITEMS simba simba_static)
   add_library(simba::${library} ALIAS ${library})
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(${library} PRIVATE
+    $<BUILD_INTERFACE:simba_instrument> PkgConfig::libevent PkgConfig::sqlite3
+    Threads::Threads ${CMAKE_DL_LIBS})
   target_include_directories(${library} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -5,10 +5,16 @@
 #ifndef SIMBA_H
 #define SIMBA_H
 
+#include <simba/contender.h>
+#include <simba/error.h>
 #include <simba/export.h>
+#include <simba/locker.h>
+#include <simba/log.h>
 #include <simba/owner.h>
 #include <simba/period.h>
+#include <simba/service.h>
 #include <simba/state.h>
+#include <simba/store.h>
 #include <simba/version.h>
 
 #endif

@@ -126,7 +126,7 @@ struct world {
     uint64_t tenures; /* told to users */
     uint64_t newest_token;
     uint64_t newest_place;
-    uint64_t place_before; /* of the request being served */
+    uint64_t place_before;   /* of the request being served */
     int64_t forced_until_us; /* S1 may fail for a lease after a force */
     struct undone undone[WORLD_UNDONE];
     int undone_next;

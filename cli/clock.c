@@ -1,0 +1,42 @@
+/* CLOCK_BOOTTIME and timers on it. poll()'s own timeout stands still while the
+ * machine sleeps, so no deadline may rest on it. */
+#define _GNU_SOURCE
+#include "clock.h"
+
+#include <stdint.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+int64_t simba__clock_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int simba__clock_timer(void)
+{
+    return timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+}
+
+void simba__clock_arm(int timer, int64_t at_ms)
+{
+    struct itimerspec spec = {{0, 0}, {0, 0}};
+
+    if (at_ms != SIMBA__CLOCK_NEVER) {
+        at_ms = at_ms < 1 ? 1 : at_ms; /* zero would disarm */
+        spec.it_value.tv_sec = at_ms / 1000;
+        spec.it_value.tv_nsec = at_ms % 1000 * 1000000;
+    }
+    (void)timerfd_settime(timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+void simba__clock_calm(int timer)
+{
+    uint64_t fired;
+    ssize_t ignored = read(timer, &fired, sizeof(fired));
+
+    (void)ignored;
+}

@@ -1,0 +1,23 @@
+/* The clock of all deadlines: CLOCK_BOOTTIME, which also counts while the
+ * machine sleeps, as leases do. */
+#ifndef SIMBA_CLI_CLOCK_H
+#define SIMBA_CLI_CLOCK_H
+
+#include <stdint.h>
+
+/** Later than any deadline. */
+#define SIMBA__CLOCK_NEVER INT64_MAX
+
+/** Milliseconds of CLOCK_BOOTTIME. */
+int64_t simba__clock_ms(void);
+
+/** A timer descriptor on that clock; -1 with errno when there is none. */
+int simba__clock_timer(void);
+
+/** Make the timer readable at this instant, or SIMBA__CLOCK_NEVER. */
+void simba__clock_arm(int timer, int64_t at_ms);
+
+/** Forget that the timer fired. */
+void simba__clock_calm(int timer);
+
+#endif

@@ -1,0 +1,371 @@
+/* The front: the process the user started. It starts the guardian, passes on
+ * signals, speaks for both, and answers with the exit code. */
+#define _GNU_SOURCE
+#include "front.h"
+#include "clock.h"
+#include "exit.h"
+#include "say.h"
+
+#include <simba/error.h>
+#include <simba/log.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The guardian's limit for leaving the line, and then some. */
+enum { CANCEL_MOST_MS = 2000 };
+
+/* ── Setting up ──────────────────────────────────────────────────────────── */
+
+/* No disposition is changed, so CMD inherits what we inherited. The one
+ * exception is SIGCHLD, which might be ignored, and then children vanish. */
+static void block_signals(struct simba__job *job)
+{
+    struct sigaction action;
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, &job->mask);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = SIG_DFL;
+    (void)sigaction(SIGCHLD, &action, &job->old_sigchld);
+}
+
+/* Whoever started us by exec may have left us its children. They are none of
+ * our business. */
+static void spare_others(struct simba__front *front)
+{
+    siginfo_t info;
+
+    front->reaper.root = front->job->front;
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+        simba__reaper_spare_children(&front->reaper);
+    }
+}
+
+static bool share_page(struct simba__front *front)
+{
+    void *page = mmap(NULL, sizeof(*front->share), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    front->share = page;
+    front->job->share = page;
+    return true;
+}
+
+static bool start_guardian(struct simba__front *front)
+{
+    int ends[2];
+
+    if (!share_page(front) || !simba__link_open(ends)) {
+        return false;
+    }
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    front->guardian = fork();
+    if (front->guardian == 0) {
+        (void)close(ends[0]);
+        simba__guardian_run(front->job, ends[1]);
+    }
+    (void)close(ends[1]);
+    front->link = ends[0];
+    return front->guardian > 0;
+}
+
+/* Whatever else we inherited is CMD's too. */
+static void close_others(int one, int other)
+{
+    unsigned low = (unsigned)(one < other ? one : other);
+    unsigned high = (unsigned)(one < other ? other : one);
+
+    (void)close_range(STDERR_FILENO + 1, low - 1, 0);
+    (void)close_range(low + 1, high - 1, 0);
+    (void)close_range(high + 1, ~0U, 0);
+}
+
+/* stdin and stdout are CMD's alone: with our copies open, its neighbours in a
+ * pipeline would not see it close them. */
+static bool open_sources(struct simba__front *front)
+{
+    int tty = front->job->tty < 0 ? front->link : front->job->tty;
+    sigset_t all;
+
+    close_others(front->link, tty);
+    (void)close(STDIN_FILENO);
+    (void)close(STDOUT_FILENO);
+    (void)sigfillset(&all);
+    front->signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+    front->timer = simba__clock_timer();
+    return front->signals >= 0 && front->timer >= 0;
+}
+
+/* ── Speaking ────────────────────────────────────────────────────────────── */
+
+static void say_event(const struct simba__front *front,
+                      const char *name,
+                      const struct simba__note *note)
+{
+    struct simba__event event = {.name = name,
+                                 .mutex = front->job->mutex,
+                                 .boot_ms = note->boot_ms,
+                                 .exit_code = -1};
+
+    if (front->was_acquired) {
+        event.id = front->share->id;
+        event.token = front->share->token;
+    }
+    if (note->kind == SIMBA__NOTE_FAILED) {
+        event.exit_code = note->number;
+        event.status = simba_status_name(note->status);
+    }
+    event.message = note->text[0] == '\0' ? NULL : note->text;
+    simba__say_json(&event);
+}
+
+/* What to do about it, after what it was. */
+static const char *advice(int exit_code)
+{
+    switch (exit_code) {
+    case SIMBA__EXIT_UNAVAILABLE:
+        return "; check the store's URL and that it runs";
+    case SIMBA__EXIT_DENIED:
+        return "; check who may use this store";
+    case SIMBA__EXIT_FAULT:
+        return "; run again with -v -v and report it";
+    default:
+        return "";
+    }
+}
+
+static void say_failed(struct simba__front *front,
+                       const struct simba__note *note)
+{
+    const struct simba__job *job = front->job;
+    bool is_conflict =
+        note->status == SIMBA_EBUSY || note->status == SIMBA_ETIMEDOUT;
+
+    if (job->cli.is_json) {
+        say_event(front, "failed", note);
+    } else if (atomic_load(&front->share->exec_errno) != 0) {
+        simba__say("cannot run '%s': %s", job->argv[0], note->text);
+    } else if (!is_conflict) {
+        simba__say("'%s': %s%s", job->mutex, note->text, advice(note->number));
+    } else if (job->cli.verbosity >= 0) {
+        simba__say("'%s' was not acquired: %s; %s", job->mutex, note->text,
+                   job->wait_ms == 0 ? "-w DUR waits for it"
+                                     : "a longer --wait may help");
+    }
+}
+
+static void say_lost(struct simba__front *front, const struct simba__note *note)
+{
+    if (front->job->cli.is_json) {
+        say_event(front, "lost", note);
+    } else {
+        simba__say("lost '%s': %s; stopping %s", front->job->mutex, note->text,
+                   front->job->argv[0]);
+    }
+}
+
+static void say_progress(const struct simba__front *front,
+                         const char *name,
+                         const struct simba__note *note)
+{
+    if (!front->was_acquired) {
+        return;
+    }
+    if (front->job->cli.is_json) {
+        say_event(front, name, note);
+    } else if (front->job->cli.verbosity > 0) {
+        simba__say("%s '%s', token %" PRIu64, name, front->job->mutex,
+                   front->share->token);
+    }
+}
+
+static void say_log(const struct simba__front *front,
+                    const struct simba__note *note)
+{
+    if (front->job->cli.verbosity >= 0) {
+        simba__say("%s", note->text);
+    }
+}
+
+/* ── Events ──────────────────────────────────────────────────────────────── */
+
+static void on_note(struct simba__front *front, const struct simba__note *note)
+{
+    struct simba__note anchored = {.kind = SIMBA__NOTE_ANCHORED};
+
+    switch (note->kind) {
+    case SIMBA__NOTE_BORN:
+        simba__terminal_anchor(front);
+        simba__link_send(front->link, &anchored, -1);
+        break;
+    case SIMBA__NOTE_ACQUIRED:
+        front->was_acquired = true;
+        say_progress(front, "acquired", note);
+        break;
+    case SIMBA__NOTE_STOPPED:
+        if (note->seen >= front->resumes) {
+            simba__terminal_on_stopped(front, note->number);
+        }
+        break;
+    case SIMBA__NOTE_LOST:
+        say_lost(front, note);
+        break;
+    case SIMBA__NOTE_RELEASED:
+        say_progress(front, "released", note);
+        break;
+    case SIMBA__NOTE_FAILED:
+        say_failed(front, note);
+        break;
+    default:
+        say_log(front, note);
+        break;
+    }
+}
+
+static void receive_notes(struct simba__front *front)
+{
+    struct simba__note note = {0};
+    int descriptor;
+    int rc;
+
+    while ((rc = simba__link_receive(front->link, &note, &descriptor)) > 0) {
+        if (descriptor >= 0) {
+            front->life = descriptor; /* open until we end */
+        }
+        on_note(front, &note);
+    }
+    if (rc < 0) {
+        while (waitpid(front->guardian, NULL, 0) < 0 && errno == EINTR) {
+        }
+        front->is_guardian_gone = true;
+    }
+}
+
+void simba__front_send_signal(const struct simba__front *front, int number)
+{
+    struct simba__note note = {
+        .kind = SIMBA__NOTE_SIGNAL, .number = number, .seen = front->resumes};
+
+    simba__link_send(front->link, &note, -1);
+}
+
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+
+    return sigaction(number, NULL, &action) == 0 &&
+           action.sa_handler == SIG_IGN;
+}
+
+static bool is_stop(int number)
+{
+    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+/* Nobody but us is there yet to be signalled: do what the signal does to any
+ * program. */
+static void on_signal_waiting(struct simba__front *front, int number)
+{
+    if (is_ignored(number)) {
+        return;
+    }
+    simba__front_send_signal(front, number);
+    if (is_stop(number)) {
+        simba__terminal_sleep(front, number);
+        simba__terminal_on_continued(front);
+    } else if (number != SIGURG && number != SIGWINCH &&
+               front->cancelled == 0) {
+        front->cancelled = number;
+        front->cancel_until_ms = simba__clock_ms() + CANCEL_MOST_MS;
+    }
+}
+
+static void on_signal(struct simba__front *front, int number)
+{
+    if (number == SIGCHLD) {
+        return; /* the guardian's end is seen on the link */
+    }
+    if (number == SIGCONT) {
+        simba__terminal_on_continued(front);
+    } else if (atomic_load(&front->share->phase) == SIMBA__WAITING) {
+        on_signal_waiting(front, number);
+    } else {
+        if (is_stop(number)) {
+            simba__terminal_anchor(front);
+        }
+        simba__front_send_signal(front, number);
+    }
+}
+
+static void receive_signals(struct simba__front *front)
+{
+    struct signalfd_siginfo info;
+
+    while (read(front->signals, &info, sizeof(info)) == sizeof(info)) {
+        on_signal(front, (int)info.ssi_signo);
+    }
+}
+
+static void wait_for_events(struct simba__front *front)
+{
+    struct pollfd sources[] = {{.fd = front->link, .events = POLLIN},
+                               {.fd = front->signals, .events = POLLIN},
+                               {.fd = front->timer, .events = POLLIN}};
+    int64_t at_ms = simba__watch_next(front);
+
+    if (at_ms != front->armed_ms) {
+        simba__clock_arm(front->timer, at_ms);
+        front->armed_ms = at_ms;
+    }
+    if (poll(sources, 3, -1) <= 0) {
+        return;
+    }
+    if (sources[2].revents != 0) {
+        simba__clock_calm(front->timer);
+        front->armed_ms = 0;
+    }
+    if (sources[1].revents != 0) {
+        receive_signals(front);
+    }
+    if (sources[0].revents != 0) {
+        receive_notes(front);
+    }
+}
+
+int simba__front_run(struct simba__job *job)
+{
+    struct simba__front front = {
+        .job = job, .life = -1, .armed_ms = SIMBA__CLOCK_NEVER};
+    int code = -1;
+
+    job->front = getpid();
+    block_signals(job);
+    simba__terminal_find(&front);
+    spare_others(&front);
+    if (!start_guardian(&front) || !open_sources(&front)) {
+        simba__say("cannot start: %s", strerror(errno));
+        return SIMBA__EXIT_FAULT; /* a guardian sees our end */
+    }
+    while (code < 0) {
+        wait_for_events(&front);
+        code = simba__watch_guardian(&front);
+        if (front.is_guardian_gone && code < 0) {
+            code = atomic_load(&front.share->exit_code);
+        }
+    }
+    simba__terminal_leave(&front);
+    return code;
+}

@@ -1,0 +1,69 @@
+/* The front's inside, shared by its loop (front.c), its watch over the
+ * guardian (watch.c) and its dealings with the terminal (terminal.c). */
+#ifndef SIMBA_CLI_FRONT_H
+#define SIMBA_CLI_FRONT_H
+
+#include "job.h"
+#include "link.h"
+#include "reaper.h"
+
+#include <termios.h>
+
+struct simba__front {
+    struct simba__job *job;
+    struct simba__share *share;
+    struct simba__reaper reaper;
+    pid_t guardian;
+    pid_t anchor; /* 0: none */
+    int link;
+    int signals;
+    int timer;
+    int life; /* the store's life descriptor, or -1 */
+
+    bool is_guardian_gone;
+    bool was_acquired;
+    bool is_termed; /* we did the guardian's work at U */
+    int cancelled;  /* this signal came while waiting for the mutex */
+    int64_t cancel_until_ms;
+    int64_t armed_ms;
+    int resumes; /* how often we were continued */
+    struct termios modes;
+    bool has_modes;
+};
+
+/* terminal.c */
+
+/** Find the controlling terminal, and whether CMD is to have it. */
+void simba__terminal_find(struct simba__front *front);
+
+/** Give CMD's process group an anchor, so that it can be stopped. */
+void simba__terminal_anchor(struct simba__front *front);
+
+/** CMD was stopped by this signal: stop too, and continue both after that. */
+void simba__terminal_on_stopped(struct simba__front *front, int number);
+
+/** Stop this process only, until somebody continues it. */
+void simba__terminal_sleep(struct simba__front *front, int number);
+
+/** We were continued: so is CMD, with the terminal when it is ours to give. */
+void simba__terminal_on_continued(struct simba__front *front);
+
+/** CMD has ended: take the terminal back, and remove the anchor. */
+void simba__terminal_leave(struct simba__front *front);
+
+/* watch.c */
+
+/** When to look at the guardian though nothing happens. */
+int64_t simba__watch_next(const struct simba__front *front);
+
+/**
+ * Is the guardian doing its duty? When it is not, do it in its place.
+ *
+ * @return -1, or the exit code when the front had to take over
+ */
+int simba__watch_guardian(struct simba__front *front);
+
+/** Send a signal note to the guardian. */
+void simba__front_send_signal(const struct simba__front *front, int number);
+
+#endif

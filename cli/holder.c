@@ -1,0 +1,217 @@
+/* The guardian's thread that talks to the store. */
+#define _GNU_SOURCE
+#include "holder.h"
+#include "clock.h"
+#include "link.h"
+
+#include <simba/contender.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void report(struct simba__holder *holder, int state)
+{
+    atomic_store(&holder->state, state);
+    (void)pthread_kill(holder->guardian, SIGUSR1);
+}
+
+/* Called by the library on a thread of its own. It tells the store that the
+ * mutex is free only when this has returned (S6), so it waits for the end of
+ * all that used it. */
+static void on_lost(void *user, const simba_error *why)
+{
+    struct simba__holder *holder = user;
+
+    holder->why = *why;
+    atomic_store(&holder->is_lost, true);
+    (void)pthread_kill(holder->guardian, SIGUSR1);
+    (void)pthread_mutex_lock(&holder->lock);
+    while (!holder->is_all_gone) {
+        (void)pthread_cond_wait(&holder->told, &holder->lock);
+    }
+    (void)pthread_mutex_unlock(&holder->lock);
+}
+
+static void on_log(void *user,
+                   enum simba_log_level level,
+                   const char *component,
+                   const char *message)
+{
+    struct simba__holder *holder = user;
+    struct simba__note note = {.kind = SIMBA__NOTE_LOG, .number = (int)level};
+
+    (void)snprintf(note.text, sizeof(note.text), "%s: %s", component, message);
+    simba__link_send(holder->link, &note, -1);
+}
+
+static int open_store(struct simba__holder *holder)
+{
+    static const enum simba_log_level levels[] = {
+        SIMBA_LOG_WARN, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    const struct simba__cli *cli = &holder->job->cli;
+
+    if (cli->verbosity >= 0) {
+        options.log = on_log;
+        options.log_user = holder;
+        options.log_level = levels[cli->verbosity];
+    }
+    return simba_store_open(cli->store, &options, &holder->store,
+                            &holder->error);
+}
+
+static void choose_id(const struct simba__job *job)
+{
+    if (job->id == NULL) {
+        simba_id_host(job->share->id);
+    } else {
+        (void)snprintf(job->share->id, sizeof(job->share->id), "%s", job->id);
+    }
+}
+
+static int open_locker(struct simba__holder *holder)
+{
+    const struct simba__job *job = holder->job;
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker = NULL;
+    int rc;
+
+    choose_id(job);
+    options.mutex = job->mutex;
+    options.id = job->id == NULL ? job->share->id : job->id;
+    options.ttl_ms = job->ttl_ms;
+    options.transition_ms = job->transition_ms;
+    options.max_hold_ms = job->max_hold_ms;
+    options.min_hold_ms = job->min_hold_ms;
+    if (job->kill_after_ms >= 0) {
+        options.budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
+    }
+    options.on_lost = on_lost;
+    options.user = holder;
+    rc = simba_locker_open(holder->store, &options, &locker, &holder->error);
+    atomic_store(&holder->locker, locker);
+    return rc;
+}
+
+static int64_t time_left(const struct simba__holder *holder)
+{
+    int64_t left_ms;
+
+    if (holder->job->wait_ms < 0) {
+        return -1;
+    }
+    left_ms = holder->wait_until_ms - simba__clock_ms();
+    return left_ms > 0 ? left_ms : 0;
+}
+
+static enum simba__holder_order next_order(struct simba__holder *holder)
+{
+    enum simba__holder_order order;
+
+    (void)pthread_mutex_lock(&holder->lock);
+    while (holder->order == SIMBA__HOLDER_WAIT) {
+        (void)pthread_cond_wait(&holder->told, &holder->lock);
+    }
+    order = holder->order;
+    holder->order = SIMBA__HOLDER_WAIT;
+    (void)pthread_mutex_unlock(&holder->lock);
+    return order;
+}
+
+/* True when it is held. A cancelled wait may be taken up again: the user
+ * stopped us for a while, and a process that is stopped must not get a mutex
+ * that others wait for. */
+static bool acquire(struct simba__holder *holder)
+{
+    simba_locker *locker = atomic_load(&holder->locker);
+    uint64_t *token = &holder->job->share->token;
+    int rc =
+        simba_locker_acquire(locker, time_left(holder), token, &holder->error);
+
+    while (rc == SIMBA_ECANCELED) {
+        report(holder, SIMBA__HOLDER_PAUSED);
+        (void)next_order(holder);
+        rc = simba_locker_acquire(locker, time_left(holder), token,
+                                  &holder->error);
+    }
+    return rc == SIMBA_OK;
+}
+
+static void *hold(void *argument)
+{
+    struct simba__holder *holder = argument;
+
+    if (open_store(holder) != SIMBA_OK || open_locker(holder) != SIMBA_OK ||
+        !acquire(holder)) {
+        report(holder, SIMBA__HOLDER_FAILED);
+        return NULL;
+    }
+    report(holder, SIMBA__HOLDER_HELD);
+    while (next_order(holder) != SIMBA__HOLDER_RELEASE) {
+    }
+    holder->error.code = SIMBA_OK;
+    (void)simba_locker_release(atomic_load(&holder->locker), &holder->error);
+    report(holder, SIMBA__HOLDER_RELEASED);
+    return NULL;
+}
+
+bool simba__holder_start(struct simba__holder *holder)
+{
+    pthread_t thread;
+    int rc;
+
+    holder->guardian = pthread_self();
+    holder->wait_until_ms = simba__clock_ms() + holder->job->wait_ms;
+    (void)pthread_mutex_init(&holder->lock, NULL);
+    (void)pthread_cond_init(&holder->told, NULL);
+    rc = pthread_create(&thread, NULL, hold, holder);
+    if (rc != 0) {
+        errno = rc;
+        return false;
+    }
+    (void)pthread_detach(thread); /* it ends with the process */
+    return true;
+}
+
+void simba__holder_cancel(struct simba__holder *holder)
+{
+    simba_locker *locker = atomic_load(&holder->locker);
+
+    if (locker != NULL && atomic_load(&holder->state) == SIMBA__HOLDER_BUSY) {
+        simba_locker_cancel(locker);
+    }
+}
+
+void simba__holder_order(struct simba__holder *holder,
+                         enum simba__holder_order order)
+{
+    atomic_store(&holder->state, SIMBA__HOLDER_BUSY);
+    (void)pthread_mutex_lock(&holder->lock);
+    holder->order = order;
+    (void)pthread_cond_broadcast(&holder->told);
+    (void)pthread_mutex_unlock(&holder->lock);
+}
+
+void simba__holder_all_gone(struct simba__holder *holder)
+{
+    (void)pthread_mutex_lock(&holder->lock);
+    holder->is_all_gone = true;
+    (void)pthread_cond_broadcast(&holder->told);
+    (void)pthread_mutex_unlock(&holder->lock);
+}
+
+void simba__holder_publish(struct simba__holder *holder)
+{
+    struct simba__share *share = holder->job->share;
+    int64_t use_until_ms = 0;
+    int64_t hard_until_ms = 0;
+
+    simba_locker_deadlines(atomic_load(&holder->locker), &use_until_ms,
+                           &hard_until_ms);
+    if (hard_until_ms != 0) {
+        atomic_store(&share->use_until_ms, use_until_ms);
+        atomic_store(&share->hard_until_ms, hard_until_ms);
+    }
+    atomic_store(&share->beat_ms, simba__clock_ms());
+}

@@ -1,0 +1,84 @@
+/* One run of `simba lock`: what was asked for, and what its processes share.
+ *
+ *     front      the process the user started; in the user's session; watches
+ *       |        the guardian, passes signals on, handles the terminal
+ *     guardian   in a session of its own; holds the mutex, keeps the deadline,
+ *       |        reaps everything below it
+ *     CMD        in the user's session, in a process group of its own
+ *
+ * Front and guardian are child subreapers, so whatever CMD leaves behind comes
+ * to the guardian, and to the front when the guardian is dead. Each of the two
+ * ends CMD and all its descendants when the other one is gone. */
+#ifndef SIMBA_CLI_JOB_H
+#define SIMBA_CLI_JOB_H
+
+#include "opt.h"
+
+#include <simba/owner.h>
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/** From KILL to the last of CMD's processes being gone (design 5). */
+enum { SIMBA__KILL_MS = 250 };
+
+enum simba__phase {
+    SIMBA__WAITING,   /* for the mutex; CMD does not run */
+    SIMBA__RUNNING,   /* CMD runs */
+    SIMBA__ENDING,    /* it ended or must end; descendants may be left */
+    SIMBA__RELEASING, /* nothing is left below the guardian */
+    SIMBA__DONE       /* `exit_code` is the answer */
+};
+
+/** A page that front, guardian and the process that becomes CMD share. What is
+ * here must be readable while its writer is stopped or dead. */
+struct simba__share {
+    _Atomic int64_t use_until_ms;  /* U and H of design 5, CLOCK_BOOTTIME; */
+    _Atomic int64_t hard_until_ms; /* 0 before the mutex was acquired */
+    _Atomic int64_t beat_ms;       /* when the guardian last ran */
+    _Atomic int phase;             /* enum simba__phase, set by the guardian */
+    _Atomic int exit_code;
+    _Atomic int exec_errno;    /* why CMD could not be run */
+    _Atomic int cmd;           /* process id, and process group */
+    atomic_bool is_tty_lent;   /* CMD's group was given the terminal */
+    atomic_bool is_front_idle; /* the front stopped itself because CMD did */
+    uint64_t token;            /* written before CMD is told to start */
+    char id[SIMBA_ID_MAX + 1];
+};
+
+/** What was asked for, and what the front found at its start. */
+struct simba__job {
+    struct simba__cli cli;
+    const char *mutex;
+    const char *id; /* NULL: made by the guardian */
+    char **argv;
+    int64_t wait_ms; /* negative: for ever */
+    int64_t ttl_ms;
+    int64_t transition_ms; /* negative: the library's default */
+    int64_t max_hold_ms;
+    int64_t min_hold_ms;
+    int64_t kill_after_ms; /* negative: what fits the default budget */
+    int conflict_code;
+
+    struct simba__share *share;
+    sigset_t mask;                /* as it was given to us, and is to CMD */
+    struct sigaction old_sigchld; /* likewise */
+    pid_t front;
+    pid_t front_group;
+    int tty;              /* controlling terminal, or -1 */
+    bool is_tty_for_cmd;  /* give CMD the terminal at its start */
+    bool is_anchor_first; /* CMD may start when its group has an anchor */
+};
+
+/** Run the job as the front; returns simba's exit code. */
+int simba__front_run(struct simba__job *job);
+
+/** Be the guardian, in a new child of the front; `link` leads to the front. */
+_Noreturn void simba__guardian_run(struct simba__job *job, int link);
+
+/** Be CMD, in a new child of the guardian, as soon as `gate` says so. */
+_Noreturn void simba__child_run(struct simba__job *job, int gate);
+
+#endif

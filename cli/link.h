@@ -1,0 +1,47 @@
+/* The line between front and guardian: short messages, in order, each whole.
+ * Nothing here blocks; when one end dies the other one sees the end of file. */
+#ifndef SIMBA_CLI_LINK_H
+#define SIMBA_CLI_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum simba__note_kind {
+    /* guardian to front */
+    SIMBA__NOTE_BORN,     /* CMD's process exists: number = its id */
+    SIMBA__NOTE_ACQUIRED, /* carries the store's life descriptor, if any */
+    SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
+    SIMBA__NOTE_LOST,     /* text = why */
+    SIMBA__NOTE_RELEASED,
+    SIMBA__NOTE_FAILED, /* number = exit code, status and text = why */
+    SIMBA__NOTE_LOG,    /* number = level, text = message */
+    /* front to guardian */
+    SIMBA__NOTE_SIGNAL,  /* number = signal; SIGCONT: seen = resumes */
+    SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor */
+};
+
+struct simba__note {
+    int kind;
+    int number;
+    int status;
+    int seen;
+    int64_t boot_ms;
+    char text[320];
+};
+
+/** Both ends of a new line, close-on-exec; false with errno. */
+bool simba__link_open(int ends[2]);
+
+/** Send, with a descriptor unless it is -1. A full line drops the note: the
+ * other end is stopped, and all that must not be lost is in the shared page. */
+void simba__link_send(int end, const struct simba__note *note, int descriptor);
+
+/**
+ * Receive one note.
+ *
+ * @param[out] descriptor  what came with it, else -1; NULL: none is expected
+ * @return 1; 0 when there is none now; -1 when the other end is gone
+ */
+int simba__link_receive(int end, struct simba__note *note, int *descriptor);
+
+#endif

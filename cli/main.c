@@ -1,0 +1,96 @@
+/* simba(1): global options, and which command. */
+#define _GNU_SOURCE
+#include "cmd_lock.h"
+#include "exit.h"
+#include "opt.h"
+#include "say.h"
+
+#include <simba/version.h>
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: simba [--store URL] [--json] [-v | -q] COMMAND …\n"
+    "\n"
+    "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
+    "\n"
+    "  --store URL           where mutexes live; else $SIMBA_STORE, else an\n"
+    "                        SQLite file of this user on this machine\n"
+    "  --json                events as JSON, one object a line\n"
+    "  -v, --verbose         tell more; twice: everything\n"
+    "  -q, --quiet           tell failures only\n"
+    "  --version, --help\n"
+    "\n"
+    "'simba COMMAND --help' tells more about a command.\n";
+
+enum { OPT_VERSION = SIMBA__OPT_OWN };
+
+static const struct option options[] = {
+    {"version", no_argument, NULL, OPT_VERSION},
+    SIMBA__OPT_SHARED_LONG,
+    {NULL, 0, NULL, 0}};
+
+/* A descriptor opened later must not become somebody's stderr. What was closed
+ * stays closed for CMD, and reads and writes fail here as they would. */
+static void fill_standard_descriptors(void)
+{
+    int i;
+
+    for (i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+        if (fcntl(i, F_GETFD) < 0) {
+            (void)open("/", O_PATH | O_CLOEXEC);
+        }
+    }
+}
+
+static int print(const char *text)
+{
+    (void)fputs(text, stdout);
+    return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+}
+
+static int run_command(struct simba__cli *cli, int argc, char **argv)
+{
+    if (argc == 0) {
+        simba__say("which command? 'simba --help' lists them");
+        return SIMBA__EXIT_USAGE;
+    }
+    if (strcmp(argv[0], "lock") == 0) {
+        return simba__cmd_lock(cli, argc, argv);
+    }
+    simba__say("there is no command '%s'; 'simba --help' lists them", argv[0]);
+    return SIMBA__EXIT_USAGE;
+}
+
+static int run(int argc, char **argv)
+{
+    struct simba__cli cli = {NULL, false, 0};
+    int choice;
+
+    opterr = 0;
+    while ((choice = getopt_long(argc, argv, "+:" SIMBA__OPT_SHARED_SHORT,
+                                 options, NULL)) != -1) {
+        if (choice == 'h') {
+            return print(help);
+        }
+        if (choice == OPT_VERSION) {
+            return print("simba " SIMBA_VERSION_STRING "\n");
+        }
+        if (!simba__opt_take_shared(&cli, choice, optarg)) {
+            simba__opt_complain("", choice, argv);
+            return SIMBA__EXIT_USAGE;
+        }
+    }
+    return run_command(&cli, argc - optind, argv + optind);
+}
+
+/* Everything is written by now, so nothing is left to do at exit. */
+int main(int argc, char **argv)
+{
+    fill_standard_descriptors();
+    _exit(run(argc, argv));
+}

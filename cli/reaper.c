@@ -1,0 +1,235 @@
+/* Descendants by /proc: read who is whose child, mark what hangs below the
+ * root, signal it.
+ *
+ * Process groups and sessions do not do: a descendant may leave both. Parents
+ * can't be left: orphans go to the nearest subreaper, which is ours. */
+#define _GNU_SOURCE
+#include "reaper.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct process {
+    pid_t pid;
+    pid_t parent;
+    pid_t group;
+    bool is_dead; /* a zombie */
+    bool is_below;
+    unsigned long long started; /* with pid, names one process for ever */
+};
+
+struct table {
+    struct process *rows;
+    size_t count;
+    size_t room;
+};
+
+/* The name of a program may hold blanks and brackets: fields count from the
+ * last one. Field 22, the start time, is the 20th after it. */
+static bool parse_stat(char *text, struct process *process)
+{
+    char *at = strrchr(text, ')');
+    char state = 0;
+
+    if (at == NULL) {
+        return false;
+    }
+    process->started = 0;
+    // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
+    if (sscanf(at + 1,
+               " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+               "%*s %*s %*s %*s %llu",
+               &state, &process->parent, &process->group,
+               &process->started) != 4) {
+        return false;
+    }
+    process->is_dead = state == 'Z' || state == 'X';
+    process->is_below = false;
+    return true;
+}
+
+static bool read_process(pid_t pid, struct process *process)
+{
+    char path[32];
+    char text[1024];
+    ssize_t length;
+    int file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    length = read(file, text, sizeof(text) - 1);
+    (void)close(file);
+    if (length <= 0) {
+        return false;
+    }
+    text[length] = '\0';
+    process->pid = pid;
+    return parse_stat(text, process);
+}
+
+static bool add(struct table *table, const struct process *process)
+{
+    struct process *rows;
+
+    if (table->count == table->room) {
+        table->room = table->room == 0 ? 256 : table->room * 2;
+        rows = realloc(table->rows, table->room * sizeof(*rows));
+        if (rows == NULL) {
+            return false;
+        }
+        table->rows = rows;
+    }
+    table->rows[table->count++] = *process;
+    return true;
+}
+
+static bool read_table(struct table *table)
+{
+    DIR *directory = opendir("/proc");
+    struct dirent *entry;
+    struct process process;
+
+    if (directory == NULL) {
+        return false;
+    }
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone
+    while ((entry = readdir(directory)) != NULL) {
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            read_process((pid_t)strtol(entry->d_name, NULL, 10), &process) &&
+            !add(table, &process)) {
+            break;
+        }
+    }
+    (void)closedir(directory);
+    return table->count > 0;
+}
+
+static bool is_spared(const struct simba__reaper *reaper, pid_t pid)
+{
+    const pid_t *spared;
+
+    for (spared = reaper->spared; *spared != 0; spared++) {
+        if (*spared == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_parent_below(const struct table *table, pid_t parent)
+{
+    size_t i;
+
+    for (i = 0; i < table->count; i++) {
+        if (table->rows[i].pid == parent) {
+            return table->rows[i].is_below;
+        }
+    }
+    return false;
+}
+
+/* Generation by generation, until one adds nobody. */
+static void mark(struct table *table, const struct simba__reaper *reaper)
+{
+    bool has_more = true;
+    size_t i;
+
+    while (has_more) {
+        has_more = false;
+        for (i = 0; i < table->count; i++) {
+            struct process *row = &table->rows[i];
+
+            if (!row->is_below && !is_spared(reaper, row->pid) &&
+                (row->parent == reaper->root ||
+                 is_parent_below(table, row->parent))) {
+                row->is_below = true;
+                has_more = true;
+            }
+        }
+    }
+}
+
+/* A pid may have got a new bearer since the table was read. The descriptor
+ * names one process, and the start time tells that it is the one we mean. */
+static void signal_process(const struct process *row, int signal)
+{
+    struct process again;
+    int handle = (int)syscall(SYS_pidfd_open, row->pid, 0);
+
+    if (handle < 0) {
+        if (errno != ESRCH) {
+            (void)kill(row->pid, signal); /* a kernel without pidfd */
+        }
+        return;
+    }
+    if (read_process(row->pid, &again) && again.started == row->started) {
+        (void)syscall(SYS_pidfd_send_signal, handle, signal, NULL, 0);
+        if (signal == SIGTERM) {
+            /* One that is stopped would not notice. */
+            (void)syscall(SYS_pidfd_send_signal, handle, SIGCONT, NULL, 0);
+        }
+    }
+    (void)close(handle);
+}
+
+int simba__reaper_signal(const struct simba__reaper *reaper,
+                         int signal,
+                         pid_t skipped)
+{
+    struct table table = {NULL, 0, 0};
+    int found = -1;
+    size_t i;
+
+    if (read_table(&table)) {
+        mark(&table, reaper);
+        found = 0;
+        for (i = 0; i < table.count; i++) {
+            const struct process *row = &table.rows[i];
+
+            if (!row->is_below || row->is_dead ||
+                (skipped != 0 && row->group == skipped)) {
+                continue;
+            }
+            found++;
+            if (signal != 0) {
+                signal_process(row, signal);
+            }
+        }
+    }
+    free(table.rows);
+    return found;
+}
+
+pid_t simba__reaper_parent(pid_t pid)
+{
+    struct process process;
+
+    return read_process(pid, &process) ? process.parent : 0;
+}
+
+void simba__reaper_spare_children(struct simba__reaper *reaper)
+{
+    struct table table = {NULL, 0, 0};
+    size_t spared = 0;
+    size_t i;
+
+    (void)read_table(&table);
+    for (i = 0; i < table.count && spared < SIMBA__REAPER_SPARED; i++) {
+        if (table.rows[i].parent == reaper->root) {
+            reaper->spared[spared++] = table.rows[i].pid;
+        }
+    }
+    free(table.rows);
+}

@@ -1,0 +1,38 @@
+/* Finding and ending everything below a process, however it was started and
+ * whatever it ignores. */
+#ifndef SIMBA_CLI_REAPER_H
+#define SIMBA_CLI_REAPER_H
+
+#include <sys/types.h>
+
+enum { SIMBA__REAPER_SPARED = 8 };
+
+/** Whose descendants, and which of them are none of our business. */
+struct simba__reaper {
+    pid_t root;
+    /* Not these and not what is below them; 0 ends the list. */
+    pid_t spared[SIMBA__REAPER_SPARED + 1];
+};
+
+/**
+ * Send a signal to every living descendant of the root.
+ *
+ * One pass can miss a process that is being orphaned or born meanwhile: who
+ * wants all of them gone calls again until none is left.
+ *
+ * @param signal   0 only counts
+ * @param skipped  a process group that has got the signal already; 0: none
+ * @return how many there are, spared and skipped ones apart; -1 when /proc
+ *         can't be read
+ */
+int simba__reaper_signal(const struct simba__reaper *reaper,
+                         int signal,
+                         pid_t skipped);
+
+/** The parent of a process; 0 when it can't be told. */
+pid_t simba__reaper_parent(pid_t pid);
+
+/** Spare the children the root has now. */
+void simba__reaper_spare_children(struct simba__reaper *reaper);
+
+#endif

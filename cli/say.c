@@ -1,0 +1,176 @@
+/* Lines on stderr, each written by one call so that they do not mix with what
+ * CMD writes there. */
+#define _GNU_SOURCE
+#include "say.h"
+#include "clock.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long a reader of stderr may be busy before we go on without it. */
+enum { PATIENCE_MS = 200 };
+
+/* No line is longer than PIPE_BUF: a pipe that poll() calls writable takes so
+ * much without blocking, and in one piece. */
+struct line {
+    size_t length;
+    char text[PIPE_BUF];
+};
+
+static void put(struct line *line, const char *text, size_t length)
+{
+    size_t room = sizeof(line->text) - 1 - line->length; /* 1 for newline */
+
+    if (length > room) {
+        length = room;
+    }
+    memcpy(line->text + line->length, text, length);
+    line->length += length;
+}
+
+static void put_text(struct line *line, const char *text)
+{
+    put(line, text, strlen(text));
+}
+
+__attribute__((format(printf, 2, 0))) static void put_format(struct line *line,
+                                                             const char *format,
+                                                             va_list args)
+{
+    char *end = line->text + line->length;
+    size_t room = sizeof(line->text) - line->length;
+    int length = vsnprintf(end, room, format, args);
+
+    if (length > 0) {
+        line->length += (size_t)length < room ? (size_t)length : room - 1;
+    }
+}
+
+static void finish(struct line *line)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    line->text[line->length++] = '\n';
+    if (poll(&out, 1, PATIENCE_MS) == 1 && (out.revents & POLLOUT) != 0) {
+        /* Nobody is left to be told of a failure. */
+        ssize_t ignored = write(STDERR_FILENO, line->text, line->length);
+        (void)ignored;
+    }
+}
+
+void simba__say(const char *format, ...)
+{
+    struct line line = {.length = 0};
+    va_list args;
+
+    put_text(&line, "simba: ");
+    va_start(args, format);
+    put_format(&line, format, args);
+    va_end(args);
+    finish(&line);
+}
+
+/* The length of the UTF-8 sequence that starts here, 0 when there is none. */
+static size_t sequence_length(const unsigned char *at)
+{
+    size_t length;
+    size_t i;
+
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] < 0xc2 || at[0] > 0xf4) {
+        return 0;
+    }
+    length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) {
+        return 0; /* overlong, a surrogate, or beyond the last character */
+    }
+    return length;
+}
+
+static void put_character(struct line *line, const char *at, size_t length)
+{
+    char escaped[8];
+
+    if (length == 0) {
+        put_text(line, "\\ufffd");
+    } else if (*at == '"' || *at == '\\') {
+        put_text(line, *at == '"' ? "\\\"" : "\\\\");
+    } else if ((unsigned char)*at < 0x20 || *at == 0x7f) {
+        (void)snprintf(escaped, sizeof(escaped), "\\u%04x", *at);
+        put_text(line, escaped);
+    } else {
+        put(line, at, length);
+    }
+}
+
+static void put_member(struct line *line, const char *key, const char *value)
+{
+    if (value == NULL) {
+        return;
+    }
+    put_text(line, line->length == 0 ? "{\"" : ",\"");
+    put_text(line, key);
+    put_text(line, "\":\"");
+    while (*value != '\0') {
+        size_t length = sequence_length((const unsigned char *)value);
+
+        put_character(line, value, length);
+        value += length == 0 ? 1 : length;
+    }
+    put_text(line, "\"");
+}
+
+static void put_number(struct line *line, const char *key, int64_t value)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), ",\"%s\":%" PRId64, key, value);
+    put_text(line, text);
+}
+
+/* Both clocks: the boot clock orders events on one machine, the other one is
+ * for people. */
+static void put_times(struct line *line, int64_t boot_ms)
+{
+    struct timespec now;
+    int64_t unix_ms;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    unix_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    put_number(line, "unix_ms", unix_ms - (simba__clock_ms() - boot_ms));
+    put_number(line, "boot_ms", boot_ms);
+}
+
+void simba__say_json(const struct simba__event *event)
+{
+    struct line line = {.length = 0};
+
+    put_member(&line, "event", event->name);
+    put_member(&line, "mutex", event->mutex);
+    put_member(&line, "id", event->id);
+    if (event->token != 0) {
+        put_number(&line, "token", (int64_t)event->token);
+    }
+    put_member(&line, "status", event->status);
+    if (event->exit_code >= 0) {
+        put_number(&line, "exit", event->exit_code);
+    }
+    put_times(&line, event->boot_ms);
+    put_member(&line, "message", event->message);
+    put_text(&line, "}");
+    finish(&line);
+}

@@ -1,0 +1,29 @@
+/* What simba says on stderr: a line for people, or a line of JSON.
+ *
+ * stderr is shared with CMD and may be a pipe that nobody reads. A message is
+ * given up rather than waited for: the one who talks also passes on signals. */
+#ifndef SIMBA_CLI_SAY_H
+#define SIMBA_CLI_SAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Something happened to a mutex. */
+struct simba__event {
+    const char *name;    /* "acquired", "released", "lost", "failed" */
+    const char *mutex;   /* NULL when no mutex is concerned yet */
+    const char *id;      /* owner id, or NULL */
+    const char *status;  /* short name of a status code, or NULL */
+    const char *message; /* for people, or NULL */
+    uint64_t token;      /* 0: none */
+    int64_t boot_ms;     /* when, on CLOCK_BOOTTIME */
+    int exit_code;       /* -1: the process goes on */
+};
+
+/** "simba: …" and a newline, cut when it is too long. */
+void simba__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** An event as one JSON object on one line. */
+void simba__say_json(const struct simba__event *event);
+
+#endif

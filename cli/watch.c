@@ -1,0 +1,184 @@
+/* The front's watch over the guardian. The guardian keeps the deadline; the
+ * front keeps it when the guardian is stopped, stuck or dead, from what the
+ * guardian wrote into the shared page while it could. */
+#define _GNU_SOURCE
+#include "clock.h"
+#include "exit.h"
+#include "front.h"
+#include "say.h"
+
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    HEAD_START_MS = 50, /* for the guardian, at U: no second TERM then */
+    KILL_START_MS = 20, /* the same at H - 250 ms */
+    FRESH_MS = 100,     /* a guardian that ran so recently is at work */
+    SILENT_MS = 3000,   /* one in RELEASING looks up far more often */
+    ROUND_FIRST_MS = 1, /* between two rounds of KILL, doubled each time */
+    ROUND_MOST_MS = 64,
+};
+
+static bool is_enforcing(const struct simba__front *front)
+{
+    int phase = atomic_load(&front->share->phase);
+
+    return phase == SIMBA__RUNNING || phase == SIMBA__ENDING;
+}
+
+static int64_t term_at(const struct simba__front *front)
+{
+    int64_t use_until_ms = atomic_load(&front->share->use_until_ms);
+    int64_t hard_until_ms = atomic_load(&front->share->hard_until_ms);
+    int64_t start_ms = (hard_until_ms - use_until_ms) / 4;
+
+    return use_until_ms + (start_ms < HEAD_START_MS ? start_ms : HEAD_START_MS);
+}
+
+static int64_t kill_at(const struct simba__front *front)
+{
+    int64_t kill_ms =
+        atomic_load(&front->share->hard_until_ms) - SIMBA__KILL_MS;
+    int64_t use_until_ms = atomic_load(&front->share->use_until_ms);
+
+    /* A budget of less than 250 ms: then TERM and KILL come together. */
+    return (kill_ms > use_until_ms ? kill_ms : use_until_ms) + KILL_START_MS;
+}
+
+static int64_t silent_at(const struct simba__front *front)
+{
+    int64_t beat_ms = atomic_load(&front->share->beat_ms) + SILENT_MS;
+    int64_t hard_until_ms = atomic_load(&front->share->hard_until_ms);
+
+    return beat_ms > hard_until_ms ? beat_ms : hard_until_ms;
+}
+
+int64_t simba__watch_next(const struct simba__front *front)
+{
+    int64_t at_ms;
+
+    switch (atomic_load(&front->share->phase)) {
+    case SIMBA__WAITING:
+        return front->cancelled != 0 ? front->cancel_until_ms
+                                     : SIMBA__CLOCK_NEVER;
+    case SIMBA__RUNNING:
+        at_ms = kill_at(front);
+        return !front->is_termed && term_at(front) < at_ms ? term_at(front)
+                                                           : at_ms;
+    case SIMBA__ENDING:
+        return kill_at(front);
+    default:
+        return silent_at(front);
+    }
+}
+
+static void reap_all(struct simba__front *front)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+        if (pid == front->guardian) {
+            front->is_guardian_gone = true;
+        } else if (pid == front->anchor) {
+            front->anchor = 0;
+        }
+    }
+}
+
+static void pause_ms(int64_t ms)
+{
+    struct timespec length = {0, (long)ms * 1000000};
+
+    (void)nanosleep(&length, NULL);
+}
+
+/* The guardian goes first: from then on the front is the nearest subreaper, and
+ * whatever is orphaned comes to it. Ends when nothing is left; what can't be
+ * killed is waited for, with the store's life descriptor still open. */
+static void kill_everything(struct simba__front *front)
+{
+    int64_t round_ms = ROUND_FIRST_MS;
+    pid_t cmd = atomic_load(&front->share->cmd);
+
+    if (!front->is_guardian_gone) {
+        (void)kill(front->guardian, SIGKILL);
+    }
+    for (;;) {
+        int left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
+
+        if (left < 0 && cmd > 0) {
+            (void)kill(-cmd, SIGKILL); /* no /proc: what we know of */
+        }
+        reap_all(front);
+        if (left <= 0 && front->is_guardian_gone) {
+            return;
+        }
+        pause_ms(round_ms);
+        round_ms = round_ms < ROUND_MOST_MS ? round_ms * 2 : ROUND_MOST_MS;
+    }
+}
+
+static int take_over(struct simba__front *front, const char *why)
+{
+    int phase = atomic_load(&front->share->phase);
+
+    kill_everything(front);
+    if (phase == SIMBA__WAITING) {
+        if (front->cancelled != 0) {
+            return SIMBA__EXIT_SIGNAL + front->cancelled;
+        }
+        simba__say("%s while waiting for '%s'; try again", why,
+                   front->job->mutex);
+        return SIMBA__EXIT_FAULT;
+    }
+    if (phase == SIMBA__RELEASING) {
+        simba__say("%s before the release of '%s' was answered; it is free "
+                   "when the lease ends",
+                   why, front->job->mutex);
+        return atomic_load(&front->share->exit_code);
+    }
+    simba__say("%s; '%s' counts as lost, and %s was stopped", why,
+               front->job->mutex, front->job->argv[0]);
+    return SIMBA__EXIT_LOST;
+}
+
+/* At U the guardian should have sent TERM, and it has not. */
+static void send_term(struct simba__front *front)
+{
+    struct simba__reaper below = {.root = front->guardian};
+
+    front->is_termed = true;
+    (void)simba__reaper_signal(&below, SIGTERM, 0);
+}
+
+static bool is_stuck(const struct simba__front *front, int64_t now_ms)
+{
+    return now_ms - atomic_load(&front->share->beat_ms) > FRESH_MS;
+}
+
+int simba__watch_guardian(struct simba__front *front)
+{
+    int64_t now_ms = simba__clock_ms();
+    int phase = atomic_load(&front->share->phase);
+
+    if (phase == SIMBA__DONE) {
+        return -1;
+    }
+    if (front->is_guardian_gone) {
+        /* The page may have been completed before it went. */
+        return take_over(front, "the guardian process was killed");
+    }
+    if (phase == SIMBA__RUNNING && !front->is_termed &&
+        now_ms >= term_at(front)) {
+        send_term(front);
+    }
+    if ((is_enforcing(front) && now_ms >= kill_at(front) &&
+         is_stuck(front, now_ms)) ||
+        (phase == SIMBA__RELEASING && now_ms >= silent_at(front)) ||
+        (phase == SIMBA__WAITING && front->cancelled != 0 &&
+         now_ms >= front->cancel_until_ms)) {
+        return take_over(front, "the guardian process does not answer");
+    }
+    return -1;
+}

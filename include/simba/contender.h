@@ -1,0 +1,74 @@
+/**
+ * @file simba/contender.h
+ * Who wants a mutex: its name, an id, the times of its lease, and what to call
+ * when ownership changes.
+ */
+#ifndef SIMBA_CONTENDER_H
+#define SIMBA_CONTENDER_H
+
+#include <simba/export.h>
+#include <simba/state.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+/**
+ * Called when ownership changes. `state->after.token` is the fencing token of
+ * the tenure that began; in on_released, `state->before.token` is that of the
+ * tenure that ended.
+ *
+ * Threads: called on a notifier thread, one call at a time for a contender,
+ * acquired and released in turn. No lock of ours is held. Everything may be
+ * called from it but the close and stop of its own service.
+ */
+typedef void (*simba_contender_fn)(void *user, const simba_state *state);
+
+typedef struct simba_contender {
+    uint32_t size;         /**< set by SIMBA_CONTENDER_INIT */
+    const char *mutex;     /**< required; copied */
+    const char *id;        /**< NULL: made as simba_id_host() does; copied */
+    int64_t ttl_ms;        /**< 0: 10 000 */
+    int64_t transition_ms; /**< negative: 6 000 */
+    int64_t budget_ms;     /**< how long on_released may take; 0: the least of
+                              an eighth of the lease, 2 s, and what fits */
+    int64_t initial_delay_ms; /**< from start to the first request */
+    int64_t max_hold_ms;      /**< 0: none; a tenure ends by then */
+    int64_t min_hold_ms;      /**< 0: none; a stop keeps others out so long */
+    int64_t progress_ms;      /**< 0: off; renew only so long after the last
+                                 simba_service_progress() */
+    simba_contender_fn on_acquired; /**< NULL: logged only */
+    simba_contender_fn on_released; /**< NULL: logged only */
+    simba_contender_fn on_changed; /**< any change of owner seen; may be NULL */
+    void *user;                    /**< first argument of the callbacks */
+} simba_contender;
+
+/* clang-format off */
+#define SIMBA_CONTENDER_INIT \
+    {(uint32_t)sizeof(simba_contender), 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/**
+ * Make a readable id, `counter:pid@host`, with randomness appended so that it
+ * is unique even where containers share pid and host name.
+ *
+ * @param[out] id  SIMBA_ID_MAX + 1 bytes at least
+ *
+ * Threads: any thread.
+ */
+SIMBA_API void simba_id_host(char *id);
+
+/**
+ * Make an id of 32 random hexadecimal digits.
+ *
+ * @param[out] id  33 bytes at least
+ *
+ * Threads: any thread.
+ */
+SIMBA_API void simba_id_uuid(char *id);
+
+SIMBA_END_DECLS
+
+#endif

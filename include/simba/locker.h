@@ -1,0 +1,142 @@
+/**
+ * @file simba/locker.h
+ * The blocking way: acquire, work, release.
+ *
+ *     SIMBA_LOCKER_SCOPE simba_locker *locker = NULL;
+ *     if (simba_locker_open(store, &options, &locker, &error) == SIMBA_OK &&
+ *         simba_locker_acquire(locker, 30000, &token, &error) == SIMBA_OK) {
+ *         work(token);
+ *     } // released and closed here
+ */
+#ifndef SIMBA_LOCKER_H
+#define SIMBA_LOCKER_H
+
+#include <simba/error.h>
+#include <simba/export.h>
+#include <simba/owner.h>
+#include <simba/store.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+typedef struct simba_locker simba_locker; /* opaque */
+
+typedef struct simba_locker_options {
+    uint32_t size;         /**< set by SIMBA_LOCKER_OPTIONS_INIT */
+    const char *mutex;     /**< required; copied */
+    const char *id;        /**< NULL: made as simba_id_host() does; copied */
+    int64_t ttl_ms;        /**< 0: 10 000 */
+    int64_t transition_ms; /**< negative: 6 000 */
+    int64_t budget_ms;     /**< from on_lost to the end of the lease; 0: the
+                              default of simba_contender */
+    int64_t max_hold_ms;   /**< 0: none */
+    int64_t min_hold_ms;   /**< 0: none; release keeps others out so long */
+    /** The mutex is lost, or was held for max_hold: stop working. Called on a
+     * notifier thread, once for a tenure; may be NULL. */
+    void (*on_lost)(void *user, const simba_error *why);
+    void *user;
+} simba_locker_options;
+
+/* clang-format off */
+#define SIMBA_LOCKER_OPTIONS_INIT \
+    {(uint32_t)sizeof(simba_locker_options), 0, 0, 0, -1, 0, 0, 0, 0, 0}
+/* clang-format on */
+
+/**
+ * Make a locker; it does nothing before acquire.
+ *
+ * @param store        must outlive the locker
+ * @param options      copied, its strings too
+ * @param[out] locker  the handle, or NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL naming the value and why; SIMBA_ENOMEM;
+ *         SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_locker_open(
+    simba_store *store,
+    const simba_locker_options *options,
+    simba_locker **locker,
+    simba_error *error);
+
+/**
+ * Block until the mutex is ours, the timeout passes, or another thread calls
+ * simba_locker_cancel().
+ *
+ * @param locker       not NULL
+ * @param timeout_ms   negative waits for ever; 0 tries once
+ * @param[out] token   fencing token of the tenure; may be NULL
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK; after anything else we do not hold it: SIMBA_EBUSY (tried
+ *         once), SIMBA_ETIMEDOUT, SIMBA_ECANCELED, SIMBA_EUNAVAIL when the
+ *         store could not be reached in all that time, SIMBA_EDENIED,
+ *         SIMBA_EMISCONFIG, SIMBA_ENOTINIT at once, SIMBA_EMISUSE when held
+ *         already or another thread is acquiring, SIMBA_EFORKED
+ *
+ * Threads: one at a time; not from a callback of this locker.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_locker_acquire(simba_locker *locker,
+                                                  int64_t timeout_ms,
+                                                  uint64_t *token,
+                                                  simba_error *error);
+
+/**
+ * Let go. The locker can be acquired again.
+ *
+ * @return SIMBA_OK, also when it was not held; SIMBA_ELOST when it had been
+ *         lost before; SIMBA_EUNKNOWN when the store did not answer within the
+ *         lease: it lapses by itself; SIMBA_EFORKED
+ *
+ * Threads: one at a time; not from a callback of this locker.
+ */
+SIMBA_API int simba_locker_release(simba_locker *locker, simba_error *error);
+
+/**
+ * Make a waiting simba_locker_acquire() return SIMBA_ECANCELED; without one,
+ * nothing happens.
+ *
+ * Threads: any thread.
+ */
+SIMBA_API void simba_locker_cancel(simba_locker *locker);
+
+/** Is it ours at this very instant? Any thread; wait-free; signal-safe. */
+SIMBA_API bool simba_locker_is_owner(const simba_locker *locker);
+
+/** Fencing token, 0 when not owner. Any thread; wait-free. */
+SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
+
+/**
+ * When the tenure ends if no further renewal gets through, as milliseconds of
+ * CLOCK_BOOTTIME: from U on is_owner answers no, and by H whatever the mutex
+ * protects must have ended. For those who must enforce that from outside, such
+ * as a guardian process.
+ *
+ * @param[out] use_until_ms   U, or 0 when not owner; may be NULL
+ * @param[out] hard_until_ms  H, or 0 when not owner; may be NULL
+ *
+ * Threads: any thread; wait-free.
+ */
+SIMBA_API void simba_locker_deadlines(const simba_locker *locker,
+                                      int64_t *use_until_ms,
+                                      int64_t *hard_until_ms);
+
+/** Release if held, then free. NULL is a no-op. Threads: one at a time. */
+SIMBA_API void simba_locker_close(simba_locker *locker);
+
+/** For SIMBA_LOCKER_SCOPE. */
+static inline void simba_locker_close_scope(simba_locker **locker)
+{
+    simba_locker_close(*locker);
+}
+
+/** Marks a local `simba_locker *` that is closed when its scope ends. */
+#if defined(__GNUC__)
+#define SIMBA_LOCKER_SCOPE __attribute__((cleanup(simba_locker_close_scope)))
+#endif
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,96 @@
+/**
+ * @file simba/store.h
+ * A store is the place where mutexes live. It is opened by URL:
+ *
+ *     sqlite:path/to/file.db      sqlite:///absolute/path.db
+ *     memory:name                 in this process only
+ *
+ * One handle serves any number of contenders; it runs one loop thread and a
+ * few notifier threads.
+ */
+#ifndef SIMBA_STORE_H
+#define SIMBA_STORE_H
+
+#include <simba/error.h>
+#include <simba/export.h>
+#include <simba/log.h>
+
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+typedef struct simba_store simba_store; /* opaque */
+
+typedef struct simba_store_options {
+    uint32_t size;    /**< set by SIMBA_STORE_OPTIONS_INIT */
+    simba_log_fn log; /**< NULL: no messages */
+    void *log_user;
+    enum simba_log_level log_level; /**< messages above are dropped */
+    int notifier_most;              /**< most notifier threads; 0: 16 */
+} simba_store_options;
+
+/* clang-format off */
+#define SIMBA_STORE_OPTIONS_INIT \
+    {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_WARN, 0}
+/* clang-format on */
+
+/**
+ * Open a store.
+ *
+ * @param url         NULL: $SIMBA_STORE, else the embedded SQLite default
+ *                    ($XDG_STATE_HOME/simba/simba.db); copied
+ * @param options     NULL: the defaults; copied
+ * @param[out] store  the handle, or NULL on failure; close it
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL for a URL that cannot be understood;
+ *         SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_ENOTINIT or SIMBA_EUNAVAIL
+ *         for a store that does not let itself be used; SIMBA_ENOMEM
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_store_open(
+    const char *url,
+    const simba_store_options *options,
+    simba_store **store,
+    simba_error *error);
+
+/**
+ * Close a store. Every service and locker made from it must be closed before;
+ * one that is not is a programming error and aborts with a message.
+ *
+ * @param store  NULL is a no-op
+ *
+ * Threads: one at a time; not from a callback. In a forked child it frees the
+ * memory and touches nothing else.
+ */
+SIMBA_API void simba_store_close(simba_store *store);
+
+/**
+ * A descriptor that stands for the life of this handle: when its last copy is
+ * closed, the store knows that the process is gone and may pass on what it owns
+ * at once, without waiting for the lease. Whatever must be gone first keeps a
+ * copy: pass it to a helper process, and close it there last.
+ *
+ * @param store  not NULL
+ * @return the descriptor, close-on-exec, still the store's (duplicate it, never
+ *         close it); -1 when this store knows no such thing
+ *
+ * Threads: any thread.
+ */
+SIMBA_API int simba_store_life_fd(const simba_store *store);
+
+/** For SIMBA_STORE_SCOPE. */
+static inline void simba_store_close_scope(simba_store **store)
+{
+    simba_store_close(*store);
+}
+
+/** Marks a local `simba_store *`, set to NULL at first, that is closed when its
+ * scope ends. Declare it before what is made from it. */
+#if defined(__GNUC__)
+#define SIMBA_STORE_SCOPE __attribute__((cleanup(simba_store_close_scope)))
+#endif
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,360 @@
+/* Lockers: a contention that one thread waits for. Nothing of the way to it
+ * passes through a notifier; only on_lost runs there. */
+#define _GNU_SOURCE
+#include "api/locker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <time.h>
+
+/* How long a caller whose time is up still waits for the store to hear that it
+ * has left; after that the leaving goes on behind its back. */
+enum { LEAVE_PATIENCE_MS = 1000 };
+
+/* --- on the loop --------------------------------------------------------- */
+
+static void run_lost(struct simba__task *task)
+{
+    simba_locker *l =
+        (simba_locker *)((char *)task - offsetof(simba_locker, lost_task));
+
+    if (l->on_lost != NULL) {
+        l->on_lost(l->user, &l->why);
+    }
+    simba__contention_returned(&l->base);
+}
+
+/* With the lock held. */
+static void send_stop(simba_locker *l)
+{
+    if (l->is_started && !l->is_stopping) {
+        l->is_stopping = true;
+        simba__loop_send(l->store->loop, &l->stop_letter);
+    }
+}
+
+static void lose(simba_locker *l, const struct simba__update *update)
+{
+    static const char *const causes[] = {
+        "it was released", "no renewal was answered in time",
+        "the store gave it away", "it was held for max_hold",
+        "no progress was made"};
+
+    simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,
+                    causes[update->cause]);
+    pthread_mutex_lock(&l->lock);
+    l->is_held = false;
+    l->is_lost = true;
+    send_stop(l); /* a locker does not contend anew by itself */
+    pthread_mutex_unlock(&l->lock);
+    simba__strand_push(&l->store->pool, &l->strand, &l->lost_task);
+}
+
+static void told(struct simba__contention *c,
+                 const struct simba__update *update)
+{
+    simba_locker *l = (simba_locker *)c;
+
+    if (update->tell & SIMBA__TELL_RELEASED) {
+        if (update->cause == SIMBA__CAUSE_STOP) {
+            simba__contention_returned(c); /* the user let go: all is done */
+        } else {
+            lose(l, update);
+        }
+    }
+    pthread_mutex_lock(&l->lock);
+    if (update->tell & SIMBA__TELL_ACQUIRED) {
+        l->is_held = true;
+        l->token = update->token;
+    }
+    if (update->tell & SIMBA__TELL_STOPPED) {
+        l->is_started = l->is_stopping = l->is_held = false;
+        l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
+        simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
+                         "%s: the store's clock made a step", c->mutex);
+    }
+}
+
+static void answered(struct simba__contention *c,
+                     const simba_op *op,
+                     int status,
+                     const simba_error *error)
+{
+    simba_locker *l = (simba_locker *)c;
+
+    pthread_mutex_lock(&l->lock);
+    l->failure = status;
+    if (status != SIMBA_OK) {
+        simba_error_set(&l->error, status, error == NULL ? 0 : error->native,
+                        "%s",
+                        error != NULL && error->message[0] != '\0'
+                            ? error->message
+                            : simba_strerror(status));
+    } else if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine) {
+        l->is_refused = true;
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+    if (status != SIMBA_OK) {
+        simba__store_log(l->store, SIMBA_LOG_DEBUG, "locker", "%s: %s",
+                         c->mutex, l->error.message);
+    }
+}
+
+#define locker_of(letter, member)                                              \
+    ((simba_locker *)((char *)(letter)-offsetof(simba_locker, member)))
+
+static void on_start(struct simba__letter *letter)
+{
+    simba_locker *l = locker_of(letter, start_letter);
+
+    simba__contention_start(&l->base, l->join);
+}
+
+static void on_stop(struct simba__letter *letter)
+{
+    simba__contention_stop(&locker_of(letter, stop_letter)->base);
+}
+
+void simba__locker_init(simba_locker *l)
+{
+    static const struct simba__contention_hooks hooks = {.told = told,
+                                                         .answered = answered};
+
+    l->base.hooks = &hooks;
+    l->lost_task.run = run_lost;
+    l->start_letter.run = on_start;
+    l->stop_letter.run = on_stop;
+}
+
+/* --- waiting ------------------------------------------------------------- */
+
+/* The condition variable counts on CLOCK_MONOTONIC; good enough for a wait. */
+static struct timespec in_ms(int64_t ms)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)(ms / 1000);
+    at.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+/* With the lock held: waits for a change; false when the time is up. */
+static bool wait_change(simba_locker *l, const struct timespec *until)
+{
+    if (until == NULL) {
+        return pthread_cond_wait(&l->changed, &l->lock) == 0;
+    }
+    return pthread_cond_timedwait(&l->changed, &l->lock, until) != ETIMEDOUT;
+}
+
+/* Waiting longer will not help. */
+static bool is_final(int status)
+{
+    return status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG ||
+           status == SIMBA_ENOTINIT || status == SIMBA_EINVAL;
+}
+
+static int fail(simba_locker *l, int code, simba_error *error)
+{
+    if (error != NULL && code == l->failure) {
+        *error = l->error;
+        return code;
+    }
+    return simba_error_set(error, code, 0, "%s: %s", l->base.mutex,
+                           simba_strerror(code));
+}
+
+/* With the lock held: why waiting ends without the mutex, or SIMBA_OK to wait
+ * on. */
+static int reason_to_give_up(const simba_locker *l, bool tries_once)
+{
+    if (l->is_cancelled) {
+        return SIMBA_ECANCELED;
+    }
+    if (is_final(l->failure)) {
+        return l->failure;
+    }
+    if (tries_once && l->is_refused) {
+        return SIMBA_EBUSY;
+    }
+    if (tries_once && l->failure != SIMBA_OK) {
+        return l->failure;
+    }
+    return SIMBA_OK;
+}
+
+/* With the lock held: the time is up. */
+static int reason_of_timeout(const simba_locker *l)
+{
+    if (!l->is_refused && l->failure != SIMBA_OK) {
+        return l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
+    }
+    return SIMBA_ETIMEDOUT;
+}
+
+/* With the lock held. */
+static int wait_until_held(simba_locker *l,
+                           const struct timespec *until,
+                           bool tries_once)
+{
+    int rc = SIMBA_OK;
+
+    while (!l->is_held && rc == SIMBA_OK) {
+        rc = reason_to_give_up(l, tries_once);
+        if (rc == SIMBA_OK && !wait_change(l, until) && !l->is_held) {
+            rc = reason_to_give_up(l, tries_once);
+            rc = rc == SIMBA_OK ? reason_of_timeout(l) : rc;
+        }
+    }
+    return l->is_held ? SIMBA_OK : rc;
+}
+
+/* With the lock held: waits until the machine rests. */
+static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
+{
+    while (l->is_started) {
+        if (!wait_change(l, until) && l->is_started) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With the lock held and the machine at rest. */
+static void begin(simba_locker *l, bool join)
+{
+    l->is_started = true;
+    l->is_held = l->is_lost = l->is_refused = l->is_unreleased = false;
+    l->failure = SIMBA_OK;
+    l->join = join;
+    simba__loop_send(l->store->loop, &l->start_letter);
+}
+
+/* With the lock held. */
+static int acquire(simba_locker *l,
+                   int64_t timeout_ms,
+                   uint64_t *token,
+                   simba_error *error)
+{
+    struct timespec until = in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    /* To try once takes as long as the store takes, at most one try. */
+    const struct timespec *limit = timeout_ms > 0 ? &until : NULL;
+    struct timespec grace;
+    int rc;
+
+    if (!wait_until_stopped(l, limit)) {
+        return fail(l, SIMBA_ETIMEDOUT, error);
+    }
+    begin(l, timeout_ms != 0);
+    rc = wait_until_held(l, limit, timeout_ms == 0);
+    if (rc == SIMBA_OK) {
+        if (token != NULL) {
+            *token = l->token;
+        }
+        return SIMBA_OK;
+    }
+    fail(l, rc, error);
+    grace = in_ms(LEAVE_PATIENCE_MS);
+    send_stop(l);
+    wait_until_stopped(l, &grace);
+    return rc;
+}
+
+int simba_locker_acquire(simba_locker *l,
+                         int64_t timeout_ms,
+                         uint64_t *token,
+                         simba_error *error)
+{
+    int rc = simba__store_check(l->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    pthread_mutex_lock(&l->lock);
+    if (l->is_acquiring || l->is_held || simba__strand_is_mine(&l->strand)) {
+        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
+                             "%s: the locker is in use already", l->base.mutex);
+    } else {
+        l->is_acquiring = true;
+        l->is_cancelled = false;
+        rc = acquire(l, timeout_ms, token, error);
+        l->is_acquiring = false;
+    }
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int simba_locker_release(simba_locker *l, simba_error *error)
+{
+    int rc = simba__store_check(l->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (simba__strand_is_mine(&l->strand)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "%s: release was called from its own callback",
+                               l->base.mutex);
+    }
+    pthread_mutex_lock(&l->lock);
+    send_stop(l);
+    wait_until_stopped(l, NULL);
+    if (l->is_lost) {
+        l->is_lost = false;
+        rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
+    } else if (l->is_unreleased) {
+        l->is_unreleased = false;
+        rc = simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                             "%s: the store did not answer the release; the "
+                             "lease lapses by itself",
+                             l->base.mutex);
+    }
+    pthread_mutex_unlock(&l->lock);
+    simba__strand_wait(&l->store->pool, &l->strand);
+    return rc;
+}
+
+void simba_locker_cancel(simba_locker *l)
+{
+    if (simba__is_forked()) {
+        return;
+    }
+    pthread_mutex_lock(&l->lock);
+    if (l->is_acquiring) {
+        l->is_cancelled = true;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool simba_locker_is_owner(const simba_locker *l)
+{
+    return simba__contention_is_owner(&l->base);
+}
+
+uint64_t simba_locker_token(const simba_locker *l)
+{
+    return simba__contention_token(&l->base);
+}
+
+void simba_locker_deadlines(const simba_locker *l,
+                            int64_t *use_until_ms,
+                            int64_t *hard_until_ms)
+{
+    if (use_until_ms != NULL) {
+        *use_until_ms = atomic_load(&l->base.owner_until_ms);
+    }
+    if (hard_until_ms != NULL) {
+        *hard_until_ms = atomic_load(&l->base.hard_until_ms);
+    }
+}

@@ -1,0 +1,38 @@
+/* What the two files of the locker share. */
+#ifndef SIMBA_API_LOCKER_H
+#define SIMBA_API_LOCKER_H
+
+#include <simba/locker.h>
+
+#include "api/store.h"
+#include "runtime/contention.h"
+
+struct simba_locker {
+    struct simba__contention base; /* first: hooks get this */
+    simba_store *store;
+    struct simba__strand strand;
+    struct simba__task lost_task;
+    void (*on_lost)(void *user, const simba_error *why);
+    void *user;
+    struct simba__letter start_letter, stop_letter;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    bool is_started;   /* from START until STOPPED */
+    bool is_stopping;  /* the stop is on its way */
+    bool is_acquiring; /* a thread is inside acquire */
+    bool is_held;      /* acquired, and neither released nor lost */
+    bool is_lost;      /* lost since it was acquired */
+    bool is_cancelled;
+    bool is_refused; /* the store said no at least once */
+    bool is_unreleased;
+    bool join;
+    int failure; /* newest status of an operation */
+    simba_error error, why;
+    uint64_t token;
+};
+
+/** Put its hooks, letters and task in place. */
+void simba__locker_init(simba_locker *locker);
+
+#endif

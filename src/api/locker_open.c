@@ -1,0 +1,134 @@
+/* Making and closing lockers. */
+#define _GNU_SOURCE
+#include "api/config.h"
+#include "api/locker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct opening {
+    simba_locker *locker;
+    const struct simba__contend_config *config;
+    const char *mutex;
+    simba_error *error;
+    int rc;
+};
+
+static void open_on_loop(void *argument)
+{
+    struct opening *o = argument;
+
+    o->rc =
+        simba__contention_open(&o->locker->base, o->config, o->mutex, o->error);
+}
+
+static void close_on_loop(void *argument)
+{
+    simba__contention_close(&((simba_locker *)argument)->base);
+}
+
+static void free_locker(simba_locker *l)
+{
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static simba_locker *make_locker(simba_store *store,
+                                 const simba_locker_options *options)
+{
+    simba_locker *l = calloc(1, sizeof *l);
+    pthread_condattr_t attributes;
+
+    if (l == NULL) {
+        return NULL;
+    }
+    l->store = store;
+    l->base.loop = store->loop;
+    l->base.backend = store->backend;
+    l->on_lost = options->on_lost;
+    l->user = options->user;
+    simba__locker_init(l);
+    simba__strand_init(&l->strand);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return l;
+}
+
+static simba_contender contender_of(const simba_locker_options *options)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+
+    contender.mutex = options->mutex;
+    contender.id = options->id;
+    contender.ttl_ms = options->ttl_ms;
+    contender.transition_ms = options->transition_ms;
+    contender.budget_ms = options->budget_ms;
+    contender.max_hold_ms = options->max_hold_ms;
+    contender.min_hold_ms = options->min_hold_ms;
+    return contender;
+}
+
+int simba_locker_open(simba_store *store,
+                      const simba_locker_options *given,
+                      simba_locker **out,
+                      simba_error *error)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_contender contender;
+    struct simba__contend_config config;
+    struct opening o = {.config = &config, .error = error};
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    memcpy(&options, given,
+           given->size < sizeof options ? given->size : sizeof options);
+    contender = contender_of(&options);
+    rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
+                            &config, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    o.locker = make_locker(store, &options);
+    if (o.locker == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    o.mutex = options.mutex;
+    o.rc = simba__config_id(options.id, o.locker->base.id, error);
+    if (o.rc == SIMBA_OK) {
+        simba__store_call(store, open_on_loop, &o);
+    }
+    if (o.rc != SIMBA_OK) {
+        free_locker(o.locker);
+        return o.rc;
+    }
+    atomic_fetch_add(&store->handles, 1);
+    *out = o.locker;
+    return SIMBA_OK;
+}
+
+void simba_locker_close(simba_locker *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    if (simba__is_forked()) {
+        free(l);
+        return;
+    }
+    if (simba_locker_release(l, NULL) == SIMBA_EUNKNOWN) {
+        simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
+                         "%s: closed, but the store did not answer",
+                         l->base.mutex);
+    }
+    simba__store_call(l->store, close_on_loop, l);
+    atomic_fetch_sub(&l->store->handles, 1);
+    free_locker(l);
+}

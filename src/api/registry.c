@@ -1,0 +1,115 @@
+/* Which backend speaks for a URL. The embedded ones are linked in; the others
+ * are modules, loaded when their scheme is first used, so that a program gets
+ * no client library it never uses. */
+#define _GNU_SOURCE
+#include "api/store.h"
+
+#include "backends/memory/memory.h"
+#include "backends/sqlite/sqlite.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCHEME_MOST = 32 };
+
+static int take_scheme(const char *url,
+                       char *scheme,
+                       const char **rest,
+                       simba_error *error)
+{
+    const char *colon = strchr(url, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - url);
+
+    if (length == 0 || length >= SCHEME_MOST) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "not a store URL: it should begin as in "
+                               "sqlite:path or memory:name");
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)url[i];
+        if (!isalnum(c) && c != '+' && c != '-') {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "not a store URL: bad scheme");
+        }
+        scheme[i] = (char)tolower(c);
+    }
+    scheme[length] = '\0';
+    *rest = colon + 1;
+    return SIMBA_OK;
+}
+
+static bool is_complete(const simba_backend_ops *ops)
+{
+    return ops->abi == SIMBA_BACKEND_ABI && ops->open != NULL &&
+           ops->submit != NULL && ops->close != NULL;
+}
+
+static int load_module(const char *scheme,
+                       struct simba__found *found,
+                       simba_error *error)
+{
+    char name[SCHEME_MOST + 16];
+
+    snprintf(name, sizeof name, "simba-%s.so", scheme);
+    found->module = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (found->module == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "no store speaks \"%s:\"; known here: "
+                               "sqlite:, memory:",
+                               scheme);
+    }
+    found->ops = dlsym(found->module, "simba_backend_ops");
+    if (found->ops == NULL || !is_complete(found->ops)) {
+        dlclose(found->module);
+        found->module = NULL;
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "%s was made for another version of simba",
+                               name);
+    }
+    return SIMBA_OK;
+}
+
+int simba__registry_find(const char *url,
+                         struct simba__found *found,
+                         simba_error *error)
+{
+    static const simba_backend_ops *const embedded[] = {
+        &simba__memory_ops, &simba__sqlite_ops, NULL};
+    char scheme[SCHEME_MOST];
+    int rc = take_scheme(url, scheme, &found->rest, error);
+
+    found->module = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    for (int i = 0; embedded[i] != NULL; i++) {
+        if (strcmp(embedded[i]->scheme, scheme) == 0) {
+            found->ops = embedded[i];
+            return SIMBA_OK;
+        }
+    }
+    return load_module(scheme, found, error);
+}
+
+char *simba__registry_default_url(void)
+{
+    const char *given = getenv("SIMBA_STORE");
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    char *url = NULL;
+    int length;
+
+    if (given != NULL && given[0] != '\0') {
+        return strdup(given);
+    }
+    if (state != NULL && state[0] == '/') {
+        length = asprintf(&url, "sqlite:%s/simba/simba.db", state);
+    } else {
+        length = asprintf(&url, "sqlite:%s/.local/state/simba/simba.db",
+                          home != NULL ? home : "");
+    }
+    return length < 0 ? NULL : url;
+}

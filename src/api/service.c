@@ -1,0 +1,374 @@
+/* Services: a contention whose callbacks run on notifier threads. */
+#define _GNU_SOURCE
+#include <simba/service.h>
+
+#include "api/config.h"
+#include "api/store.h"
+#include "runtime/contention.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum wish { WISH_NONE, WISH_STARTED, WISH_STOPPED };
+
+struct simba_service {
+    struct simba__contention base; /* first: hooks get this */
+    simba_store *store;
+    struct simba__strand strand;
+    simba_contender_fn on_acquired, on_released, on_changed;
+    void *user;
+    simba_owner seen; /* what the user was told last; loop thread */
+    struct simba__letter start_letter, stop_letter;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    enum wish wish;
+    bool is_unreleased; /* the store did not answer the last release */
+};
+
+/* One callback on its way to a notifier thread. */
+struct note {
+    struct simba__task task;
+    simba_service *service;
+    simba_contender_fn call;
+    simba_state state;
+    bool is_release;
+};
+
+static void run_note(struct simba__task *task)
+{
+    struct note *note = (struct note *)task;
+
+    if (note->call != NULL) {
+        note->call(note->service->user, &note->state);
+    }
+    if (note->is_release) {
+        simba__contention_returned(&note->service->base);
+    }
+    free(note);
+}
+
+/* Moves what the user knows to `after` and queues the callback. */
+static void push_note(simba_service *s,
+                      simba_contender_fn call,
+                      const simba_owner *after,
+                      bool is_release)
+{
+    struct note *note = calloc(1, sizeof *note);
+
+    if (note == NULL) {
+        abort(); /* S9: a release that is not told must not be skipped */
+    }
+    note->task.run = run_note;
+    note->service = s;
+    note->call = call;
+    note->is_release = is_release;
+    note->state.before = s->seen;
+    note->state.after = *after;
+    s->seen = *after;
+    simba__strand_push(&s->store->pool, &s->strand, &note->task);
+}
+
+static const char *cause_text(enum simba__cause cause)
+{
+    static const char *const texts[] = {
+        "stopped", "no renewal was answered in time", "the store says so",
+        "max_hold was reached", "no progress was made"};
+
+    return texts[cause];
+}
+
+static void tell_stopped(simba_service *s, bool is_unreleased)
+{
+    pthread_mutex_lock(&s->lock);
+    s->wish = WISH_NONE;
+    s->is_unreleased = is_unreleased;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void told(struct simba__contention *c,
+                 const struct simba__update *update)
+{
+    simba_service *s = (simba_service *)c;
+    simba_owner none = simba_owner_none();
+
+    if (update->tell & SIMBA__TELL_RELEASED) {
+        simba__store_log(s->store, SIMBA_LOG_INFO, "service",
+                         "%s: released, token %" PRIu64 ": %s", c->mutex,
+                         update->token, cause_text(update->cause));
+        push_note(s, s->on_released, &none, true);
+    }
+    if (update->tell & SIMBA__TELL_ACQUIRED) {
+        simba__store_log(s->store, SIMBA_LOG_INFO, "service",
+                         "%s: acquired, token %" PRIu64, c->mutex,
+                         update->token);
+        push_note(s, s->on_acquired, &c->owner, false);
+    }
+    if (update->tell & SIMBA__TELL_OVERRUN) {
+        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
+                         "%s: on_released took longer than its budget",
+                         c->mutex);
+    }
+    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
+        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
+                         "%s: the store's clock made a step", c->mutex);
+    }
+    if (update->tell & SIMBA__TELL_STOPPED) {
+        tell_stopped(s, (update->tell & SIMBA__TELL_UNRELEASED) != 0);
+    }
+}
+
+static void answered(struct simba__contention *c,
+                     const simba_op *op,
+                     int status,
+                     const simba_error *error)
+{
+    simba_service *s = (simba_service *)c;
+    simba_state state = {.before = s->seen, .after = c->owner};
+
+    if (status != SIMBA_OK) {
+        simba__store_log(s->store, SIMBA_LOG_WARN, "service", "%s: %s",
+                         c->mutex,
+                         error != NULL && error->message[0] != '\0'
+                             ? error->message
+                             : simba_strerror(status));
+        return;
+    }
+    /* A change between others; our own are told as acquired and released. */
+    if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine &&
+        s->on_changed != NULL && simba_state_is_changed(&state)) {
+        push_note(s, s->on_changed, &c->owner, false);
+    }
+}
+
+static const struct simba__contention_hooks hooks = {.told = told,
+                                                     .answered = answered};
+
+#define service_of(letter, member)                                             \
+    ((simba_service *)((char *)(letter)-offsetof(simba_service, member)))
+
+static void on_start(struct simba__letter *letter)
+{
+    simba__contention_start(&service_of(letter, start_letter)->base, true);
+}
+
+static void on_stop(struct simba__letter *letter)
+{
+    simba__contention_stop(&service_of(letter, stop_letter)->base);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+struct opening {
+    simba_service *service;
+    const struct simba__contend_config *config;
+    const char *mutex;
+    simba_error *error;
+    int rc;
+};
+
+static void open_on_loop(void *argument)
+{
+    struct opening *o = argument;
+
+    o->rc = simba__contention_open(&o->service->base, o->config, o->mutex,
+                                   o->error);
+}
+
+static void close_on_loop(void *argument)
+{
+    simba_service *s = argument;
+
+    simba__contention_close(&s->base);
+}
+
+static void free_service(simba_service *s)
+{
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static simba_service *make_service(simba_store *store,
+                                   const simba_contender *contender)
+{
+    simba_service *s = calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->store = store;
+    s->base.loop = store->loop;
+    s->base.backend = store->backend;
+    s->base.hooks = &hooks;
+    s->on_acquired = contender->on_acquired;
+    s->on_released = contender->on_released;
+    s->on_changed = contender->on_changed;
+    s->user = contender->user;
+    s->start_letter.run = on_start;
+    s->stop_letter.run = on_stop;
+    simba__strand_init(&s->strand);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    return s;
+}
+
+int simba_service_open(simba_store *store,
+                       const simba_contender *given,
+                       simba_service **out,
+                       simba_error *error)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct simba__contend_config config;
+    struct opening o = {.config = &config, .error = error};
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    memcpy(&contender, given,
+           given->size < sizeof contender ? given->size : sizeof contender);
+    rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
+                            &config, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    o.service = make_service(store, &contender);
+    if (o.service == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    o.mutex = contender.mutex;
+    o.rc = simba__config_id(contender.id, o.service->base.id, error);
+    if (o.rc == SIMBA_OK) {
+        simba__store_call(store, open_on_loop, &o);
+    }
+    if (o.rc != SIMBA_OK) {
+        free_service(o.service);
+        return o.rc;
+    }
+    atomic_fetch_add(&store->handles, 1);
+    *out = o.service;
+    return SIMBA_OK;
+}
+
+int simba_service_start(simba_service *s, simba_error *error)
+{
+    int rc = simba__store_check(s->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    pthread_mutex_lock(&s->lock);
+    if (s->wish != WISH_NONE) {
+        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
+                             "%s: the service is started already",
+                             s->base.mutex);
+    } else {
+        s->wish = WISH_STARTED;
+        s->is_unreleased = false;
+        simba__loop_send(s->store->loop, &s->start_letter);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* With the lock held: ask for the stop, once, and wait for it. */
+static void stop_and_wait(simba_service *s)
+{
+    if (s->wish == WISH_STARTED) {
+        s->wish = WISH_STOPPED;
+        simba__loop_send(s->store->loop, &s->stop_letter);
+    }
+    while (s->wish != WISH_NONE) {
+        pthread_cond_wait(&s->changed, &s->lock);
+    }
+}
+
+int simba_service_stop(simba_service *s, simba_error *error)
+{
+    int rc = simba__store_check(s->store, error);
+    bool is_unreleased;
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (simba__strand_is_mine(&s->strand)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "%s: stop was called from its own callback",
+                               s->base.mutex);
+    }
+    pthread_mutex_lock(&s->lock);
+    stop_and_wait(s);
+    is_unreleased = s->is_unreleased;
+    pthread_mutex_unlock(&s->lock);
+    simba__strand_wait(&s->store->pool, &s->strand);
+    if (is_unreleased) {
+        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                               "%s: the store did not answer the release; "
+                               "the lease lapses by itself",
+                               s->base.mutex);
+    }
+    return SIMBA_OK;
+}
+
+void simba_service_close(simba_service *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (simba__is_forked()) {
+        free(s);
+        return;
+    }
+    if (simba__strand_is_mine(&s->strand)) {
+        fputs("simba: a service was closed by its own callback\n", stderr);
+        abort();
+    }
+    if (simba_service_stop(s, NULL) == SIMBA_EUNKNOWN) {
+        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
+                         "%s: closed, but the store did not answer",
+                         s->base.mutex);
+    }
+    simba__store_call(s->store, close_on_loop, s);
+    atomic_fetch_sub(&s->store->handles, 1);
+    free_service(s);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+bool simba_service_is_owner(const simba_service *s)
+{
+    return simba__contention_is_owner(&s->base);
+}
+
+uint64_t simba_service_token(const simba_service *s)
+{
+    return simba__contention_token(&s->base);
+}
+
+enum simba_service_status simba_service_status(const simba_service *s)
+{
+    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
+    enum wish wish;
+
+    pthread_mutex_lock(lock);
+    wish = s->wish;
+    pthread_mutex_unlock(lock);
+    if (wish == WISH_NONE) {
+        return SIMBA_INITIAL;
+    }
+    if (wish == WISH_STOPPED) {
+        return SIMBA_STOPPING;
+    }
+    return atomic_load(&s->base.is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
+}
+
+void simba_service_progress(simba_service *s)
+{
+    simba__contention_progress(&s->base);
+}

@@ -1,0 +1,263 @@
+#define _GNU_SOURCE
+#include "api/store.h"
+
+#include "runtime/fork.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOTIFIERS_MOST = 16, NOTIFIERS_LIMIT = 1024 };
+
+static void log_nothing(void *user,
+                        enum simba_log_level level,
+                        const char *component,
+                        const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)component;
+    (void)message;
+}
+
+/* What backends and the pool log through: the level is looked at here. */
+static void log_wanted(void *user,
+                       enum simba_log_level level,
+                       const char *component,
+                       const char *message)
+{
+    const simba_store *store = user;
+
+    if (level <= store->log_level) {
+        store->log(store->log_user, level, component, message);
+    }
+}
+
+void simba__store_log(const simba_store *store,
+                      enum simba_log_level level,
+                      const char *component,
+                      const char *format,
+                      ...)
+{
+    char message[512];
+    va_list args;
+
+    if (level > store->log_level) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    store->log(store->log_user, level, component, message);
+}
+
+/* --- calls to the loop --------------------------------------------------- */
+
+struct errand {
+    struct simba__letter letter;
+    void (*run)(void *argument);
+    void *argument;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done;
+};
+
+static void run_errand(struct simba__letter *letter)
+{
+    struct errand *errand = (struct errand *)letter;
+
+    errand->run(errand->argument);
+    pthread_mutex_lock(&errand->lock);
+    errand->is_done = true;
+    pthread_cond_signal(&errand->done);
+    pthread_mutex_unlock(&errand->lock);
+}
+
+void simba__store_call(simba_store *store,
+                       void (*run)(void *argument),
+                       void *argument)
+{
+    struct errand errand = {.letter.run = run_errand,
+                            .run = run,
+                            .argument = argument,
+                            .lock = PTHREAD_MUTEX_INITIALIZER,
+                            .done = PTHREAD_COND_INITIALIZER};
+
+    assert(!simba__loop_is_mine(store->loop));
+    simba__loop_send(store->loop, &errand.letter);
+    pthread_mutex_lock(&errand.lock);
+    while (!errand.is_done) {
+        pthread_cond_wait(&errand.done, &errand.lock);
+    }
+    pthread_mutex_unlock(&errand.lock);
+}
+
+int simba__store_check(const simba_store *store, simba_error *error)
+{
+    (void)store;
+    if (simba__is_forked()) {
+        return simba_error_set(error, SIMBA_EFORKED, 0,
+                               "this handle belongs to the parent process; "
+                               "open a store of your own after fork");
+    }
+    return SIMBA_OK;
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void take_options(simba_store *store,
+                         const simba_store_options *given,
+                         int *notifiers)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+
+    if (given != NULL && given->size <= sizeof options) {
+        memcpy(&options, given, given->size);
+    } else if (given != NULL) {
+        memcpy(&options, given, sizeof options);
+    }
+    store->log = options.log != NULL ? options.log : log_nothing;
+    store->log_user = options.log_user;
+    store->log_level = options.log_level;
+    *notifiers =
+        options.notifier_most > 0 ? options.notifier_most : NOTIFIERS_MOST;
+    if (*notifiers > NOTIFIERS_LIMIT) {
+        *notifiers = NOTIFIERS_LIMIT;
+    }
+}
+
+static void close_in_child(void *self)
+{
+    simba_store *store = self;
+
+    if (store->backend->ops->forked != NULL) {
+        store->backend->ops->forked(store->backend);
+    }
+}
+
+static void detach(void *argument)
+{
+    simba_store *store = argument;
+
+    if (store->backend != NULL && store->backend->ops->detach != NULL) {
+        store->backend->ops->detach(store->backend);
+    }
+}
+
+static int open_backend(simba_store *store, const char *url, simba_error *error)
+{
+    struct simba__found found;
+    simba_backend_config config = {
+        .url = url, .loop = store->loop, .log = log_wanted, .log_user = store};
+    int rc = simba__registry_find(url, &found, error);
+
+    if (rc == SIMBA_OK) {
+        config.rest = found.rest;
+        store->module = found.module;
+        rc = found.ops->open(&config, &store->backend, error);
+    }
+    return rc;
+}
+
+static void reserve_timer(void *argument)
+{
+    simba_store *store = argument;
+
+    if (!simba__timer_reserve(store->loop, 1)) {
+        abort(); /* sixteen pointers */
+    }
+}
+
+static int open_store(simba_store *store,
+                      const char *url,
+                      int notifiers,
+                      simba_error *error)
+{
+    int rc = simba__loop_open(&store->loop, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    rc = open_backend(store, url, error);
+    if (rc == SIMBA_OK &&
+        !simba__pool_init(&store->pool, store->loop, notifiers)) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    if (rc != SIMBA_OK) {
+        simba__loop_end(store->loop, detach, store);
+        if (store->backend != NULL) {
+            store->backend->ops->close(store->backend);
+        }
+        simba__loop_drain(store->loop);
+        simba__loop_close(store->loop);
+        return rc;
+    }
+    simba__store_call(store, reserve_timer, store);
+    store->pool.log = log_wanted;
+    store->pool.log_user = store;
+    store->fork_entry.forked = close_in_child;
+    store->fork_entry.self = store;
+    simba__fork_add(&store->fork_entry);
+    return SIMBA_OK;
+}
+
+int simba_store_open(const char *url,
+                     const simba_store_options *options,
+                     simba_store **out,
+                     simba_error *error)
+{
+    simba_store *store = calloc(1, sizeof *store);
+    char *own_url = url != NULL ? strdup(url) : simba__registry_default_url();
+    int notifiers, rc;
+
+    *out = NULL;
+    if (store == NULL || own_url == NULL || !simba__fork_guard()) {
+        free(own_url);
+        free(store);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    take_options(store, options, &notifiers);
+    rc = open_store(store, own_url, notifiers, error);
+    free(own_url);
+    if (rc != SIMBA_OK) {
+        free(store);
+        return rc;
+    }
+    *out = store;
+    return SIMBA_OK;
+}
+
+void simba_store_close(simba_store *store)
+{
+    if (store == NULL) {
+        return;
+    }
+    if (simba__is_forked()) {
+        free(store); /* the rest belongs to the parent's threads */
+        return;
+    }
+    if (atomic_load(&store->handles) != 0) {
+        fprintf(stderr,
+                "simba: a store was closed with %d services or "
+                "lockers still open\n",
+                atomic_load(&store->handles));
+        abort();
+    }
+    simba__fork_remove(&store->fork_entry);
+    simba__pool_fini(&store->pool);
+    simba__loop_end(store->loop, detach, store);
+    store->backend->ops->close(store->backend);
+    simba__loop_drain(store->loop);
+    simba__loop_close(store->loop);
+    /* A module stays loaded: its client library may have threads of its own. */
+    free(store);
+}
+
+int simba_store_life_fd(const simba_store *store)
+{
+    simba_backend *backend = store->backend;
+
+    return backend->ops->life_fd == NULL ? -1 : backend->ops->life_fd(backend);
+}

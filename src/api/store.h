@@ -1,0 +1,55 @@
+/* The store handle: a loop, a backend, a pool of notifiers, a log hook. */
+#ifndef SIMBA_API_STORE_H
+#define SIMBA_API_STORE_H
+
+#include <simba/store.h>
+
+#include "runtime/notify.h"
+
+#include <stdatomic.h>
+
+struct simba_store {
+    simba_loop *loop;
+    simba_backend *backend;
+    struct simba__pool pool;
+    void *module; /* of dlopen(), or NULL */
+    simba_log_fn log;
+    void *log_user;
+    enum simba_log_level log_level;
+    _Atomic int handles; /* services and lockers not yet closed */
+    struct simba__fork_entry fork_entry;
+};
+
+/** Write a line to the store's log, if its level is wanted. Any thread. */
+void simba__store_log(const simba_store *store,
+                      enum simba_log_level level,
+                      const char *component,
+                      const char *format,
+                      ...) __attribute__((format(printf, 4, 5)));
+
+/** Run on the loop thread and wait for it. Any other thread. */
+void simba__store_call(simba_store *store,
+                       void (*run)(void *argument),
+                       void *argument);
+
+/** Refuse use in a forked child. */
+int simba__store_check(const simba_store *store, simba_error *error);
+
+/* registry.c */
+
+/* The backend of a URL. */
+struct simba__found {
+    const simba_backend_ops *ops;
+    const char *rest; /* what follows "scheme:" */
+    void *module;     /* of dlopen(), or NULL */
+};
+
+/** Find the backend of a URL, loading its module if need be. */
+int simba__registry_find(const char *url,
+                         struct simba__found *found,
+                         simba_error *error);
+
+/** The URL to use when none was given, to be freed; NULL: no memory. */
+char *simba__registry_default_url(void);
+
+#endif

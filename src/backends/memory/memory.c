@@ -1,0 +1,296 @@
+/* The memory store: `memory:name`. Handles with one name share its mutexes.
+ *
+ * It answers at once, from within submit, on the loop thread of the handle that
+ * asks; the space is locked meanwhile. A waiter is woken through the loop of
+ * its own handle. The logic is in row.c. */
+#define _GNU_SOURCE
+#include "backends/memory/memory.h"
+
+#include "backends/memory/row.h"
+#include "runtime/loop.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    struct simba__row row;
+    struct entry *next;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+struct space {
+    char *name;
+    pthread_mutex_t lock; /* guards the entries and the list of handles */
+    struct entry *entries;
+    struct memory *handles;
+    struct space *next;
+    int users; /* guarded by spaces_lock */
+};
+
+struct memory {
+    simba_backend base;
+    struct space *space;
+    struct memory *next;
+    uint64_t connection;
+};
+
+static pthread_mutex_t spaces_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct space *spaces;
+static uint64_t connections; /* guarded by spaces_lock */
+
+/* --- spaces -------------------------------------------------------------- */
+
+static struct space *make_space(const char *name)
+{
+    struct space *space = calloc(1, sizeof *space);
+
+    if (space == NULL || (space->name = strdup(name)) == NULL) {
+        free(space);
+        return NULL;
+    }
+    pthread_mutex_init(&space->lock, NULL);
+    space->next = spaces;
+    spaces = space;
+    return space;
+}
+
+static void free_space(struct space *space)
+{
+    for (struct entry *e = space->entries, *next; e != NULL; e = next) {
+        next = e->next;
+        simba__row_fini(&e->row);
+        free(e);
+    }
+    pthread_mutex_destroy(&space->lock);
+    free(space->name);
+    free(space);
+}
+
+static struct space *enter_space(const char *name, struct memory *memory)
+{
+    struct space *space;
+
+    pthread_mutex_lock(&spaces_lock);
+    for (space = spaces; space != NULL; space = space->next) {
+        if (strcmp(space->name, name) == 0) {
+            break;
+        }
+    }
+    if (space == NULL) {
+        space = make_space(name);
+    }
+    if (space != NULL) {
+        space->users++;
+        memory->connection = ++connections;
+    }
+    pthread_mutex_unlock(&spaces_lock);
+    return space;
+}
+
+static void leave_space(struct space *space)
+{
+    pthread_mutex_lock(&spaces_lock);
+    if (--space->users == 0) {
+        struct space **s = &spaces;
+        while (*s != space) {
+            s = &(*s)->next;
+        }
+        *s = space->next;
+        free_space(space);
+    }
+    pthread_mutex_unlock(&spaces_lock);
+}
+
+/* --- rows, with the space locked ----------------------------------------- */
+
+static struct memory *handle_of(struct space *space, uint64_t connection)
+{
+    struct memory *m = space->handles;
+
+    while (m != NULL && m->connection != connection) {
+        m = m->next;
+    }
+    return m;
+}
+
+static bool is_connected(void *self, uint64_t connection)
+{
+    return handle_of(self, connection) != NULL;
+}
+
+struct ring {
+    struct simba__letter letter;
+    simba_loop *loop;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+static void run_ring(struct simba__letter *letter)
+{
+    struct ring *ring = (struct ring *)letter;
+
+    simba_hint(ring->loop, ring->mutex);
+    free(ring);
+}
+
+/* A call and the mutex it is about. */
+struct serving {
+    struct space *space;
+    const char *mutex;
+};
+
+static bool is_waiter_connected(void *self, uint64_t connection)
+{
+    return is_connected(((struct serving *)self)->space, connection);
+}
+
+static void hint(void *self, const struct simba__row_waiter *waiter)
+{
+    struct serving *serving = self;
+    struct memory *m = handle_of(serving->space, waiter->connection);
+    struct ring *ring = m == NULL ? NULL : calloc(1, sizeof *ring);
+
+    if (ring != NULL) { /* a lost hint does no harm (S7) */
+        ring->letter.run = run_ring;
+        ring->loop = m->base.loop;
+        memcpy(ring->mutex, serving->mutex, strlen(serving->mutex) + 1);
+        simba__loop_send(m->base.loop, &ring->letter);
+    }
+}
+
+static struct entry *find_entry(struct space *space, const char *mutex)
+{
+    struct entry *e = space->entries;
+
+    while (e != NULL && strcmp(e->mutex, mutex) != 0) {
+        e = e->next;
+    }
+    if (e == NULL && (e = calloc(1, sizeof *e)) != NULL) {
+        simba__row_init(&e->row);
+        memcpy(e->mutex, mutex, strlen(mutex) + 1);
+        e->next = space->entries;
+        space->entries = e;
+    }
+    return e;
+}
+
+static struct simba__request request_of(const simba_op *op)
+{
+    struct simba__request request = {
+        .kind = (enum simba__request_kind)op->kind,
+        .attempt = {op->attempt.high, op->attempt.low},
+        .token = op->token,
+        .place = op->place,
+        .waiter_ms = op->waiter_ms,
+        .tombstone_ms = op->tombstone_ms,
+        .join = op->join,
+    };
+
+    if (op->kind == SIMBA_OP_READ) {
+        request.kind = SIMBA__NOTHING;
+    }
+    return request;
+}
+
+static void fill_reply(simba_op *op,
+                       const struct simba__reply *reply,
+                       const struct simba__row *row)
+{
+    op->reply.mine = reply->mine;
+    op->reply.token = reply->token;
+    op->reply.in_line = reply->in_line;
+    op->reply.is_head = reply->is_head;
+    op->reply.place = reply->place;
+    op->reply.wait_ms = reply->wait_ms;
+    op->reply.store_ms = reply->store_ms;
+    if (simba__row_is_held(row, reply->store_ms)) {
+        op->reply.owner = row->owner;
+    }
+}
+
+static int serve(struct memory *m, simba_op *op)
+{
+    struct serving serving = {.space = m->space, .mutex = op->mutex};
+    struct simba__row_host host = {
+        .self = &serving, .is_connected = is_waiter_connected, .hint = hint};
+    struct simba__request request = request_of(op);
+    struct simba__row_call call = {.request = &request,
+                                   .id = op->id,
+                                   .ttl_ms = op->ttl_ms,
+                                   .transition_ms = op->transition_ms,
+                                   .connection = m->connection,
+                                   .now_ms = simba_loop_now_ms()};
+    struct simba__reply reply;
+    struct entry *entry = find_entry(m->space, op->mutex);
+
+    if (entry == NULL || !simba__row_serve(&entry->row, &host, &call, &reply)) {
+        return SIMBA_ENOMEM;
+    }
+    fill_reply(op, &reply, &entry->row);
+    return SIMBA_OK;
+}
+
+/* --- the backend --------------------------------------------------------- */
+
+static void submit(simba_backend *self, simba_op *op)
+{
+    struct memory *m = (struct memory *)self;
+    int rc;
+
+    pthread_mutex_lock(&m->space->lock);
+    rc = serve(m, op);
+    pthread_mutex_unlock(&m->space->lock);
+    simba_op_done(op, rc, NULL);
+}
+
+static int open_memory(const simba_backend_config *config,
+                       simba_backend **out,
+                       simba_error *error)
+{
+    struct memory *m = calloc(1, sizeof *m);
+
+    *out = NULL;
+    if (m == NULL || (m->space = enter_space(config->rest, m)) == NULL) {
+        free(m);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    m->base.ops = &simba__memory_ops;
+    m->base.loop = config->loop;
+    pthread_mutex_lock(&m->space->lock);
+    m->next = m->space->handles;
+    m->space->handles = m;
+    pthread_mutex_unlock(&m->space->lock);
+    *out = &m->base;
+    return SIMBA_OK;
+}
+
+/* Off the list before the loop ends: nobody rings a loop that is gone. */
+static void detach(simba_backend *self)
+{
+    struct memory *m = (struct memory *)self;
+    struct memory **h;
+
+    pthread_mutex_lock(&m->space->lock);
+    for (h = &m->space->handles; *h != m; h = &(*h)->next) {
+    }
+    *h = m->next;
+    pthread_mutex_unlock(&m->space->lock);
+}
+
+static void close_memory(simba_backend *self)
+{
+    struct memory *m = (struct memory *)self;
+
+    leave_space(m->space);
+    free(m);
+}
+
+const simba_backend_ops simba__memory_ops = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "memory",
+    .least_lease_ms = 100,
+    .open = open_memory,
+    .submit = submit,
+    .close = close_memory,
+    .detach = detach,
+};

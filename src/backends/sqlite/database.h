@@ -1,0 +1,106 @@
+/* The connection to the database: transactions, statements, failures. Used by
+ * one thread at a time: who opens the store, then its worker. */
+#ifndef SIMBA_SQLITE_DATABASE_H
+#define SIMBA_SQLITE_DATABASE_H
+
+#include "backends/sqlite/settings.h"
+
+#include <sqlite3.h>
+
+#include <stdint.h>
+
+/* X(name, text macro) */
+#define SIMBA__SQLITE_STATEMENTS(X)                                            \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                \
+    X(BEGIN_READ, "BEGIN")                                                     \
+    X(COMMIT, "COMMIT")                                                        \
+    X(ROLLBACK, "ROLLBACK")                                                    \
+    X(LOAD_MUTEX, SIMBA__SQL_LOAD_MUTEX)                                       \
+    X(LOAD_LINE, SIMBA__SQL_LOAD_LINE)                                         \
+    X(LOAD_TOMBSTONE, SIMBA__SQL_LOAD_TOMBSTONE)                               \
+    X(STORE_MUTEX, SIMBA__SQL_STORE_MUTEX)                                     \
+    X(STORE_TENURE, SIMBA__SQL_STORE_TENURE)                                   \
+    X(STORE_WAITER, SIMBA__SQL_STORE_WAITER)                                   \
+    X(DROP_WAITER, SIMBA__SQL_DROP_WAITER)                                     \
+    X(DROP_STRANGERS, SIMBA__SQL_DROP_STRANGERS)                               \
+    X(STORE_TOMBSTONE, SIMBA__SQL_STORE_TOMBSTONE)                             \
+    X(DROP_TOMBSTONES, SIMBA__SQL_DROP_TOMBSTONES)                             \
+    X(FREE_PROCESS, SIMBA__SQL_FREE_PROCESS)                                   \
+    X(DROP_PROCESS, SIMBA__SQL_DROP_PROCESS)
+
+enum simba__sqlite_statement {
+#define X(name, text) SIMBA__SQLITE_##name,
+    SIMBA__SQLITE_STATEMENTS(X)
+#undef X
+        SIMBA__SQLITE_STATEMENT_COUNT
+};
+
+struct simba__sqlite_db {
+    const struct simba__sqlite_settings *settings;
+    sqlite3 *handle;
+    sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
+};
+
+/**
+ * Connect, and make or check the schema. The file exists.
+ *
+ * @param deadline_ms  boot clock; how long to wait for others
+ * @return SIMBA_OK, SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_EUNAVAIL,
+ *         SIMBA_ENOMEM
+ */
+int simba__sqlite_db_open(struct simba__sqlite_db *db,
+                          const struct simba__sqlite_settings *settings,
+                          int64_t deadline_ms,
+                          simba_error *error);
+
+/** Disconnect. Leaves the checkpoint to whoever writes next. */
+void simba__sqlite_db_close(struct simba__sqlite_db *db);
+
+/** Is the file we have open no longer the one at its path? */
+bool simba__sqlite_db_is_moved(const struct simba__sqlite_db *db);
+
+/** Begin to write, once nobody else does. */
+int simba__sqlite_db_begin(struct simba__sqlite_db *db,
+                           int64_t deadline_ms,
+                           simba_error *error);
+
+/** Begin to read. */
+int simba__sqlite_db_begin_read(struct simba__sqlite_db *db,
+                                int64_t deadline_ms,
+                                simba_error *error);
+
+/** @return also SIMBA_EUNKNOWN, when it may be found committed later */
+int simba__sqlite_db_commit(struct simba__sqlite_db *db,
+                            int64_t deadline_ms,
+                            simba_error *error);
+
+/** End the transaction, if there is one, without effect. */
+void simba__sqlite_db_rollback(struct simba__sqlite_db *db);
+
+/** A statement to bind and step, reset; NULL and `error` when it cannot be. */
+sqlite3_stmt *simba__sqlite_db_statement(struct simba__sqlite_db *db,
+                                         enum simba__sqlite_statement which,
+                                         simba_error *error);
+
+/** Run a bound statement that gives no rows. */
+int simba__sqlite_db_execute(struct simba__sqlite_db *db,
+                             sqlite3_stmt *statement,
+                             simba_error *error);
+
+/** What a result code of SQLite means, in our codes and words. */
+int simba__sqlite_db_fail(const struct simba__sqlite_db *db,
+                          int rc,
+                          simba_error *error);
+
+/** Does this result code of SQLite mean that others are in the way? */
+bool simba__sqlite_db_is_busy(int rc);
+
+/** Somebody else is writing: sleep a little. False after the deadline. */
+bool simba__sqlite_db_wait(int64_t deadline_ms);
+
+/* Part of simba__sqlite_db_open(). */
+int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
+                                int64_t deadline_ms,
+                                simba_error *error);
+
+#endif

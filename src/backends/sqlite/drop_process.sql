@@ -1,0 +1,1 @@
+DELETE FROM simba_line WHERE process = ?1

@@ -1,0 +1,53 @@
+-- The tables of a simba database. simba_mutex is the table that the SQL
+-- servers share with other implementations; the rest is ours.
+
+-- One row for each mutex ever used: it keeps the last token. Times are
+-- milliseconds of the boot clock. A free row has times 0 and owner ''.
+CREATE TABLE simba_mutex (
+    mutex TEXT COLLATE BINARY NOT NULL PRIMARY KEY,
+    acquired_at INTEGER NOT NULL,
+    ttl_at INTEGER NOT NULL,
+    transition_at INTEGER NOT NULL,
+    owner_id TEXT COLLATE BINARY NOT NULL,
+    version INTEGER NOT NULL,
+    fencing_token INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- What else is known of the tenure with this token. With another token than
+-- simba_mutex has, it is the one before.
+CREATE TABLE simba_tenure (
+    mutex TEXT COLLATE BINARY NOT NULL PRIMARY KEY,
+    token INTEGER NOT NULL,
+    attempt BLOB NOT NULL,
+    boot TEXT NOT NULL,
+    process TEXT NOT NULL,
+    lease INTEGER NOT NULL,
+    handover INTEGER NOT NULL,
+    broken INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Who waits. called_until is 0 in line; a called one has left it.
+CREATE TABLE simba_line (
+    mutex TEXT COLLATE BINARY NOT NULL,
+    place INTEGER NOT NULL,
+    attempt BLOB NOT NULL,
+    id TEXT COLLATE BINARY NOT NULL,
+    boot TEXT NOT NULL,
+    process TEXT NOT NULL,
+    lapses_at INTEGER NOT NULL,
+    called_until INTEGER NOT NULL,
+    PRIMARY KEY (mutex, place, attempt)
+) WITHOUT ROWID;
+
+-- Attempts that were undone. The wall clock only tells when a row of another
+-- boot is so old that it can go.
+CREATE TABLE simba_tombstone (
+    attempt BLOB NOT NULL PRIMARY KEY,
+    boot TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    wall_us INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- "Smba": tells our databases from others.
+PRAGMA application_id = 1399677537;
+PRAGMA user_version = 1;

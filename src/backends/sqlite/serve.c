@@ -1,0 +1,366 @@
+/* One operation: one transaction. Runs on the store's worker.
+ *
+ * The clock is read when the write lock is held, so that the order of times is
+ * the order of commits; then the mutex is read, judged, served by the rules of
+ * row.c, and written back. Bells ring after the commit. */
+#include "backends/sqlite/file.h"
+#include "backends/sqlite/instance.h"
+
+#include <string.h>
+
+/* How many dead ones are buried at a time, and how long that may wait for
+ * others who write. */
+enum { BURIALS = 32, BURIAL_PATIENCE_MS = 5 };
+
+/* Whom to ring after the commit: the called one, the second in line, or the
+ * first behind somebody who took the mutex without being called. */
+enum { RINGS = 3 };
+
+struct turn {
+    struct simba__sqlite *self;
+    simba_op *op;
+    struct simba__sqlite_wish wish;
+    struct simba__reply reply;
+    size_t rings[RINGS]; /* peers */
+    size_t ring_count;
+};
+
+/* --- what the row asks for ----------------------------------------------- */
+
+static bool is_connected(void *argument, uint64_t connection)
+{
+    struct turn *turn = argument;
+    struct simba__sqlite *self = turn->self;
+    enum simba__sqlite_life life = simba__sqlite_presence_look(
+        &self->presence, self->record.peers[connection].process);
+
+    self->is_burial_due |= life == SIMBA__SQLITE_DEAD;
+    return life != SIMBA__SQLITE_DEAD;
+}
+
+static void ring_later(void *argument, const struct simba__row_waiter *waiter)
+{
+    struct turn *turn = argument;
+
+    if (turn->ring_count < RINGS) {
+        turn->rings[turn->ring_count++] = (size_t)waiter->connection;
+    }
+}
+
+static void ring_now(const struct turn *turn)
+{
+    const struct simba__sqlite *self = turn->self;
+
+    for (size_t i = 0; i < turn->ring_count; i++) {
+        simba__sqlite_presence_ring(&self->presence,
+                                    self->record.peers[turn->rings[i]].process,
+                                    turn->op->mutex);
+    }
+}
+
+/* --- serving ------------------------------------------------------------- */
+
+static enum simba__request_kind request_kind(enum simba_op_kind kind)
+{
+    switch (kind) {
+    case SIMBA_OP_ACQUIRE:
+        return SIMBA__ACQUIRE;
+    case SIMBA_OP_RENEW:
+        return SIMBA__RENEW;
+    case SIMBA_OP_RELEASE:
+        return SIMBA__RELEASE;
+    case SIMBA_OP_LEAVE:
+        return SIMBA__LEAVE;
+    case SIMBA_OP_READ:
+        break;
+    }
+    return SIMBA__NOTHING;
+}
+
+static bool serve_row(struct turn *turn)
+{
+    const simba_op *op = turn->op;
+    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__request request = {
+        .kind = request_kind(op->kind),
+        .attempt = simba__sqlite_attempt(op),
+        .token = op->token,
+        .place = op->place,
+        .waiter_ms = op->waiter_ms,
+        .tombstone_ms = op->tombstone_ms,
+        .join = op->join,
+    };
+    struct simba__row_call call = {
+        .request = &request,
+        .id = op->id,
+        .ttl_ms = op->ttl_ms,
+        .transition_ms = op->transition_ms,
+        .connection = SIMBA__SQLITE_SELF,
+        .now_ms = turn->wish.now_ms,
+    };
+
+    return simba__row_serve(&turn->self->record.row, &host, &call,
+                            &turn->reply);
+}
+
+/* S4: tokens grow also over a lost file. The boot clock begins anew with every
+ * boot, so the wall clock must carry them; it is compared with other tokens
+ * only, never with a lease, and when it steps back the counter goes on. */
+static void raise_token(struct simba__row *row)
+{
+    uint64_t wall_us = simba__sqlite_clock_wall_us();
+
+    if (row->last_token + 1 < wall_us) {
+        row->last_token = wall_us - 1;
+    }
+}
+
+/* Who takes a mutex without having been called, because its owner is dead or
+ * late, leaves a line that has heard nothing of it. The first in it asks again,
+ * and so comes to watch the new owner. */
+static void wake_first(struct turn *turn)
+{
+    const struct simba__row *row = &turn->self->record.row;
+
+    for (size_t i = 0; i < row->line_count; i++) {
+        if (row->line[i].lapses_ms >= turn->wish.now_ms &&
+            is_connected(turn, row->line[i].connection)) {
+            ring_later(turn, &row->line[i]);
+            return;
+        }
+    }
+}
+
+static bool is_taken_uncalled(const struct turn *turn)
+{
+    const struct simba__sqlite_record *record = &turn->self->record;
+    bool is_called = record->is_called &&
+                     simba__attempt_equal(record->called.attempt,
+                                          simba__sqlite_attempt(turn->op));
+
+    return turn->reply.mine && !is_called &&
+           record->row.owner.token != record->owner.token;
+}
+
+/* Who is refused watches the one in its way: the owner, unless its death is
+ * not to be used, or the called one, who will be the owner. */
+static void watch_or_forget(struct turn *turn)
+{
+    struct simba__sqlite *self = turn->self;
+    const struct simba__sqlite_record *record = &self->record;
+    const struct simba__row *row = &record->row;
+    const char *process = "";
+
+    if (turn->op->kind == SIMBA_OP_RENEW) {
+        return;
+    }
+    if (turn->op->kind != SIMBA_OP_ACQUIRE || !turn->reply.in_line) {
+        simba__sqlite_watch_forget(&self->watch, turn->op);
+        return;
+    }
+    if (simba__row_is_held(row, turn->wish.now_ms)) {
+        process = record->is_handover
+                      ? record->peers[SIMBA__SQLITE_OWNER].process
+                      : "";
+    } else if (row->is_called) {
+        process = record->peers[row->called.connection].process;
+    }
+    if (!simba__sqlite_watch_wait(&self->watch, turn->op, process) &&
+        !self->is_deaf) {
+        self->is_deaf = true;
+        self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
+                  "no hints: inotify or the bell cannot be had; waiters poll");
+    }
+}
+
+static void fill_reply(const struct turn *turn)
+{
+    const struct simba__row *row = &turn->self->record.row;
+    simba_op_reply *reply = &turn->op->reply;
+
+    reply->mine = turn->reply.mine;
+    reply->token = turn->reply.token;
+    reply->in_line = turn->reply.in_line;
+    reply->is_head = turn->reply.is_head;
+    reply->place = turn->reply.place;
+    reply->wait_ms = turn->reply.wait_ms;
+    reply->store_ms = turn->wish.now_ms;
+    if (simba__row_is_held(row, turn->wish.now_ms)) {
+        reply->owner = row->owner;
+    }
+}
+
+/* Within the transaction: everything up to the commit. */
+static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
+{
+    struct simba__sqlite *self = turn->self;
+    int rc;
+
+    turn->wish.now_ms = simba__sqlite_clock_now_ms(&self->clock);
+    rc = simba__sqlite_record_load(self, &turn->wish, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    raise_token(&self->record.row);
+    if (simba__sqlite_judge(self, turn->op->mutex, turn->wish.now_ms) !=
+            SIMBA_OK ||
+        !serve_row(turn)) {
+        return simba__sqlite_db_fail(&self->db, SQLITE_NOMEM, error);
+    }
+    if (is_taken_uncalled(turn)) {
+        wake_first(turn);
+    }
+    watch_or_forget(turn);
+    return simba__sqlite_record_store(self, &turn->wish, is_changed, error);
+}
+
+static int serve_change(struct turn *turn, simba_error *error)
+{
+    struct simba__sqlite *self = turn->self;
+    bool is_changed = false;
+    int rc = simba__sqlite_db_begin(&self->db, turn->op->deadline_ms, error);
+
+    turn->wish.is_owner_only = turn->op->kind == SIMBA_OP_RENEW;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    rc = serve_inside(turn, &is_changed, error);
+    if (rc == SIMBA_OK && is_changed) {
+        rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
+    } else {
+        simba__sqlite_db_rollback(&self->db);
+    }
+    if (rc == SIMBA_OK) {
+        ring_now(turn);
+        fill_reply(turn);
+    }
+    return rc;
+}
+
+static int serve_read(struct turn *turn, simba_error *error)
+{
+    struct simba__sqlite *self = turn->self;
+    int rc =
+        simba__sqlite_db_begin_read(&self->db, turn->op->deadline_ms, error);
+
+    turn->wish.is_owner_only = true;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    turn->wish.now_ms = simba__sqlite_clock_now_ms(&self->clock);
+    rc = simba__sqlite_record_load(self, &turn->wish, error);
+    simba__sqlite_db_rollback(&self->db);
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_judge(self, turn->op->mutex, turn->wish.now_ms);
+    }
+    if (rc == SIMBA_OK) {
+        fill_reply(turn);
+    }
+    return rc;
+}
+
+/* --- the dead ------------------------------------------------------------ */
+
+static int forget_process(struct simba__sqlite *self, const char *process)
+{
+    static const enum simba__sqlite_statement steps[] = {
+        SIMBA__SQLITE_FREE_PROCESS, SIMBA__SQLITE_DROP_PROCESS};
+    simba_error error;
+
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        sqlite3_stmt *statement =
+            simba__sqlite_db_statement(&self->db, steps[i], &error);
+
+        if (statement == NULL) {
+            return error.code;
+        }
+        sqlite3_bind_text(statement, 1, process, -1, SQLITE_STATIC);
+        if (simba__sqlite_db_execute(&self->db, statement, &error) !=
+            SIMBA_OK) {
+            return error.code;
+        }
+    }
+    return SIMBA_OK;
+}
+
+/* Takes away what the dead have left: first their rows, so that a missing file
+ * never stands for a dead owner, then their files. All of it can wait, and what
+ * fails is left to the next. */
+static void bury(struct simba__sqlite *self)
+{
+    struct simba__sqlite_dead dead[BURIALS];
+    simba_error error;
+    size_t n;
+    int rc = simba__sqlite_db_begin(
+        &self->db, simba_loop_now_ms() + BURIAL_PATIENCE_MS, &error);
+
+    if (rc != SIMBA_OK) {
+        return;
+    }
+    self->is_burial_due = false;
+    n = simba__sqlite_presence_find_dead(&self->presence, dead, BURIALS);
+    for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
+        rc = forget_process(self, dead[i].process);
+    }
+    if (rc == SIMBA_OK && n > 0) {
+        rc = simba__sqlite_db_commit(
+            &self->db, simba_loop_now_ms() + BURIAL_PATIENCE_MS, &error);
+    }
+    simba__sqlite_db_rollback(&self->db);
+    for (size_t i = 0; i < n; i++) {
+        simba__sqlite_presence_bury(&self->presence, &dead[i], rc == SIMBA_OK);
+    }
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+/* Somebody deleted or replaced the file, or our directory. On the old one we
+ * could go on alone, beside others who own the same mutexes on the new one. */
+static int follow_file(struct simba__sqlite *self,
+                       int64_t deadline_ms,
+                       simba_error *error)
+{
+    bool is_moved = simba__sqlite_db_is_moved(&self->db);
+    int rc = SIMBA_OK;
+
+    if (!is_moved && !simba__sqlite_presence_is_lost(&self->presence)) {
+        return SIMBA_OK;
+    }
+    self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
+              is_moved ? "the database was deleted or replaced: opening it anew"
+                       : "the directory beside the database was cleaned up");
+    if (is_moved) {
+        simba__sqlite_db_close(&self->db);
+        rc = simba__sqlite_file_prepare(&self->settings, error);
+        if (rc == SIMBA_OK) {
+            rc = simba__sqlite_db_open(&self->db, &self->settings, deadline_ms,
+                                       error);
+        }
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_presence_open(&self->presence, &self->settings,
+                                         error);
+        simba__sqlite_watch_renew(&self->watch);
+    }
+    return rc;
+}
+
+int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
+{
+    struct simba__sqlite *self = argument;
+    struct turn turn = {.self = self, .op = op, .wish.op = op};
+    int rc = follow_file(self, op->deadline_ms, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (op->kind == SIMBA_OP_READ) {
+        return serve_read(&turn, error);
+    }
+    rc = serve_change(&turn, error);
+    /* Not while somebody waits for the answer to an acquire. */
+    if (self->is_burial_due && op->kind != SIMBA_OP_ACQUIRE) {
+        bury(self);
+    }
+    return rc;
+}

@@ -1,0 +1,55 @@
+/* What the URL of an SQLite store says, and how its failures are worded. */
+#ifndef SIMBA_SQLITE_SETTINGS_H
+#define SIMBA_SQLITE_SETTINGS_H
+
+#include <simba/error.h>
+
+#include <stdbool.h>
+
+/* How much of a path fits into a message beside the words. */
+enum { SIMBA__SQLITE_SHOWN = 160 };
+
+struct simba__sqlite_settings {
+    char *path;                          /* as given, then canonical */
+    char shown[SIMBA__SQLITE_SHOWN + 1]; /* the path, for messages */
+    bool is_trusted;  /* fs=trust: any file system will do, even a shared one */
+    bool is_handover; /* our death frees what we own at once */
+    bool is_full;     /* synchronous=full */
+};
+
+/**
+ * Read what follows "sqlite:" in a URL.
+ *
+ * @param[out] settings  to be given to simba__sqlite_settings_fini(), also
+ *                       after a failure
+ * @return SIMBA_OK, SIMBA_EINVAL or SIMBA_ENOMEM
+ */
+int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,
+                                const char *rest,
+                                simba_error *error);
+
+void simba__sqlite_settings_fini(struct simba__sqlite_settings *settings);
+
+/** Replace the path; takes it over. It came from malloc(). */
+void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,
+                                      char *path);
+
+/** Say what failed; the message is one line that begins with the path. */
+#define SIMBA__SQLITE_FAIL(settings, error, code, native, ...)                 \
+    simba__sqlite_fail(settings,                                               \
+                       &(struct simba__sqlite_failure){error, code, native},   \
+                       __VA_ARGS__)
+
+struct simba__sqlite_failure {
+    simba_error *error; /* may be NULL */
+    int code;
+    int native;
+};
+
+/** Use the macro. Returns the code. */
+int simba__sqlite_fail(const struct simba__sqlite_settings *settings,
+                       const struct simba__sqlite_failure *failure,
+                       const char *format,
+                       ...) __attribute__((format(printf, 3, 4)));
+
+#endif

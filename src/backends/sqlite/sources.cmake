@@ -1,0 +1,59 @@
+# The SQLite store: its sources, and its SQL texts as a header of macros.
+#
+#   simba_sqlite_sources      what to compile
+#   simba_sqlite_include_dir  where backends/sqlite/sql.h is made; needs also
+#                             libsqlite3 and libevent_core
+set(simba_sqlite_dir ${CMAKE_CURRENT_LIST_DIR})
+set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
+
+set(simba_sqlite_sources
+  ${simba_sqlite_dir}/bell.c
+  ${simba_sqlite_dir}/clock.c
+  ${simba_sqlite_dir}/database.c
+  ${simba_sqlite_dir}/file.c
+  ${simba_sqlite_dir}/judge.c
+  ${simba_sqlite_dir}/presence.c
+  ${simba_sqlite_dir}/record.c
+  ${simba_sqlite_dir}/schema.c
+  ${simba_sqlite_dir}/serve.c
+  ${simba_sqlite_dir}/settings.c
+  ${simba_sqlite_dir}/sqlite.c
+  ${simba_sqlite_dir}/store.c
+  ${simba_sqlite_dir}/watch.c
+  ${simba_sqlite_dir}/watch_events.c
+)
+
+set(simba_sqlite_sql
+  drop_process
+  drop_strangers
+  drop_tombstones
+  drop_waiter
+  free_process
+  load_line
+  load_mutex
+  load_tombstone
+  schema
+  store_mutex
+  store_tenure
+  store_tombstone
+  store_waiter
+)
+
+# One macro each, SIMBA__SQL_<NAME>, a string literal without the comments.
+function(simba_embed_sql header)
+  set(text "/* Made from the .sql files of the sources. */\n")
+  foreach(name IN LISTS ARGN)
+    set(file ${simba_sqlite_dir}/${name}.sql)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} sql)
+    string(TOUPPER ${name} macro)
+    string(REGEX REPLACE "--[^\n]*\n" "" sql "${sql}")
+    string(REGEX REPLACE "[ \n]+" " " sql "${sql}")
+    string(REPLACE "\"" "\\\"" sql "${sql}")
+    string(APPEND text "#define SIMBA__SQL_${macro} \"${sql}\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)
+endfunction()
+
+simba_embed_sql(${simba_sqlite_include_dir}/backends/sqlite/sql.h
+                ${simba_sqlite_sql})

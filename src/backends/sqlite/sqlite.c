@@ -1,0 +1,126 @@
+/* The SQLite store's table of functions: opening, closing, and the way of an
+ * operation to the worker. */
+#include "backends/sqlite/sqlite.h"
+
+#include "backends/sqlite/file.h"
+#include "backends/sqlite/instance.h"
+
+#include <stdlib.h>
+
+/* How long opening waits for others who make or repair the database. */
+enum { OPEN_PATIENCE_MS = 5000 };
+
+/* One in so many handles looks for what killed processes have left, even if
+ * nobody waits for them. */
+enum { SWEEP_ONE_IN = 16 };
+
+static void close_store(simba_backend *base)
+{
+    struct simba__sqlite *self = (struct simba__sqlite *)base;
+
+    if (self->worker != NULL) {
+        simba_worker_close(self->worker);
+    }
+    simba__sqlite_watch_fini(&self->watch);
+    simba__sqlite_presence_close(&self->presence);
+    simba__sqlite_db_close(&self->db);
+    simba__sqlite_record_fini(&self->record);
+    free(self->sightings);
+    simba__sqlite_settings_fini(&self->settings);
+    free(self);
+}
+
+static int build(struct simba__sqlite *self,
+                 const char *rest,
+                 simba_error *error)
+{
+    int64_t deadline_ms = simba_loop_now_ms() + OPEN_PATIENCE_MS;
+    int rc = simba__sqlite_settings_init(&self->settings, rest, error);
+
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_file_prepare(&self->settings, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_clock_init(&self->clock, &self->settings, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_db_open(&self->db, &self->settings, deadline_ms,
+                                   error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_presence_open(&self->presence, &self->settings,
+                                         error);
+    }
+    if (rc == SIMBA_OK) {
+        self->is_burial_due = self->presence.process[0] % SWEEP_ONE_IN == 0;
+        rc = simba_worker_open(self->base.loop, simba__sqlite_serve, self,
+                               &self->worker);
+    }
+    return rc;
+}
+
+static int open_store(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
+{
+    struct simba__sqlite *self = calloc(1, sizeof *self);
+    simba_error unused = {0, 0, ""};
+    int rc;
+
+    *backend = NULL;
+    error = error == NULL ? &unused : error;
+    if (self == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "sqlite: no memory");
+    }
+    self->base.ops = &simba__sqlite_ops;
+    self->base.loop = config->loop;
+    self->log = config->log;
+    self->log_user = config->log_user;
+    simba__sqlite_presence_init(&self->presence);
+    simba__sqlite_watch_init(&self->watch, &self->presence, config->loop);
+    rc = build(self, config->rest, error);
+    if (rc != SIMBA_OK) {
+        close_store(&self->base);
+        return rc;
+    }
+    *backend = &self->base;
+    return SIMBA_OK;
+}
+
+static void submit(simba_backend *base, simba_op *op)
+{
+    simba_worker_submit(((struct simba__sqlite *)base)->worker, op);
+}
+
+static void detach(simba_backend *base)
+{
+    simba__sqlite_watch_detach(&((struct simba__sqlite *)base)->watch);
+}
+
+/* SQLite's descriptors are left to exec(), which closes them: POSIX locks are
+ * not inherited, but what sqlite3_close() does to files would be the parent's
+ * loss. */
+static void forked(simba_backend *base)
+{
+    struct simba__sqlite *self = (struct simba__sqlite *)base;
+
+    simba__sqlite_watch_forked(&self->watch);
+    simba__sqlite_presence_forked(&self->presence);
+}
+
+static int life_fd(simba_backend *base)
+{
+    return ((struct simba__sqlite *)base)->presence.life_fd;
+}
+
+const simba_backend_ops simba__sqlite_ops = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "sqlite",
+    .least_lease_ms = 100,
+    .open = open_store,
+    .submit = submit,
+    .close = close_store,
+    .detach = detach,
+    .forked = forked,
+    .life_fd = life_fd,
+};

@@ -1,0 +1,92 @@
+/* Hints: our bell, and the death of those we wait for, by inotify.
+ *
+ * Nothing is set up before somebody really waits: a descriptor of inotify that
+ * had a watch takes the kernel up to 18 ms to close.
+ *
+ * The worker says who waits for whom, inside the transaction in which it was
+ * refused: so nobody can ring, and no owner can be told dead, in between. The
+ * loop reads what inotify says. A lock guards what both of them see; no call
+ * out of this file is made while it is held. */
+#ifndef SIMBA_SQLITE_WATCH_H
+#define SIMBA_SQLITE_WATCH_H
+
+#include "backends/sqlite/presence.h"
+
+#include <simba/backend.h>
+
+#include <pthread.h>
+
+struct event; /* of libevent */
+
+/* Somebody of this handle who was refused. */
+struct simba__sqlite_waiting {
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    simba_attempt attempt;
+    char process[SIMBA__SQLITE_PROCESS + 1]; /* who is in the way, or "" */
+    int64_t lapses_ms; /* by our clock: forgotten when not heard of since */
+    int wd;            /* the watch on that process's file, or -1 */
+    int looks;         /* left, to see whether the process is really dead */
+    bool is_due;       /* for a hint */
+};
+
+struct simba__sqlite_watch {
+    const struct simba__sqlite_presence *presence;
+    simba_loop *loop;
+    pthread_mutex_t lock;
+
+    /* Under the lock. Entries come and go by the worker's hand only. */
+    struct simba__sqlite_waiting *waiting;
+    size_t count, room;
+    int fd; /* inotify; -1 until somebody waits */
+    int bell_fd;
+    int bell_wd;
+    int64_t bell_read; /* how much of it */
+
+    /* The loop's alone. */
+    struct event *readable;
+    struct event *again;
+    bool is_detached;
+};
+
+void simba__sqlite_watch_init(struct simba__sqlite_watch *watch,
+                              const struct simba__sqlite_presence *presence,
+                              simba_loop *loop);
+
+/** After the loop has ended. */
+void simba__sqlite_watch_fini(struct simba__sqlite_watch *watch);
+
+/** Loop thread: no hint after this. */
+void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch);
+
+/** In a forked child: close the descriptors and nothing else. */
+void simba__sqlite_watch_forked(struct simba__sqlite_watch *watch);
+
+/**
+ * The worker: this operation was refused because of that process.
+ *
+ * @return false when hints are not to be had, and it must poll
+ */
+bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
+                              const simba_op *op,
+                              const char *process);
+
+/** The worker: this attempt waits no more. */
+void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
+                                const simba_op *op);
+
+/** The worker: the directory was made anew. */
+void simba__sqlite_watch_renew(struct simba__sqlite_watch *watch);
+
+/* --- between watch.c and watch_events.c ---------------------------------- */
+
+/** Loop thread: start to listen. Posted when somebody waits first. */
+void simba__sqlite_watch_listen(void *watch);
+
+/** Loop thread: look whether those under suspicion are dead. Posted. */
+void simba__sqlite_watch_look(void *watch);
+
+/** How often a process that let go of its file is looked at: the kernel tells
+ * of the closing before it takes the lock away. */
+enum { SIMBA__SQLITE_LOOKS = 8 };
+
+#endif

@@ -1,0 +1,266 @@
+/* What inotify says: the loop's side of watch.h. */
+#define _GNU_SOURCE
+#include "backends/sqlite/watch.h"
+
+#include <event2/event.h>
+
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+/* A bell is emptied when it has grown to this. */
+enum { BELL_MOST = 32 * 1024 };
+
+/* Between two looks at a process that let go of its file. */
+enum { LOOK_AGAIN_US = 1000 };
+
+/* --- hints --------------------------------------------------------------- */
+
+/* One mutex for which a hint is due, and no longer due for anyone. */
+static bool take_due(struct simba__sqlite_watch *watch, char *mutex)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&watch->lock);
+    for (size_t i = 0; i < watch->count; i++) {
+        struct simba__sqlite_waiting *one = &watch->waiting[i];
+
+        if (one->is_due && !is_found) {
+            memcpy(mutex, one->mutex, strlen(one->mutex) + 1);
+            is_found = true;
+        }
+        if (one->is_due && strcmp(one->mutex, mutex) == 0) {
+            one->is_due = false;
+        }
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return is_found;
+}
+
+static void hint_due(struct simba__sqlite_watch *watch)
+{
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    while (take_due(watch, mutex)) {
+        simba_hint(watch->loop, mutex);
+    }
+}
+
+/* --- the bell ------------------------------------------------------------ */
+
+/* Each line names a mutex. */
+static void hint_lines(struct simba__sqlite_watch *watch,
+                       char *text,
+                       size_t length)
+{
+    char *line = text, *end;
+
+    while ((end = memchr(line, '\n', length - (size_t)(line - text))) != NULL) {
+        *end = '\0';
+        if (end - line <= SIMBA_MUTEX_MAX_BYTES) {
+            simba_hint(watch->loop, line);
+        }
+        line = end + 1;
+    }
+}
+
+/* Takes the next whole lines; 0 when there are none. A buffer without the end
+ * of a line is nothing of ours. The worker may exchange the bell, therefore
+ * the lock. */
+static size_t read_bell(struct simba__sqlite_watch *watch,
+                        char *text,
+                        size_t room)
+{
+    ssize_t length;
+    size_t whole = 0;
+
+    pthread_mutex_lock(&watch->lock);
+    length = pread(watch->bell_fd, text, room, watch->bell_read);
+    if (length > 0) {
+        const char *last = memrchr(text, '\n', (size_t)length);
+
+        whole = last != NULL ? (size_t)(last - text) + 1
+                             : (size_t)length / room * room;
+        watch->bell_read += (int64_t)whole;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return whole;
+}
+
+/* What is written between our last look and the emptying is lost: so after it
+ * every mutex is due. True when it was emptied. */
+static bool empty_bell(struct simba__sqlite_watch *watch)
+{
+    bool is_full;
+
+    pthread_mutex_lock(&watch->lock);
+    is_full = watch->bell_read > BELL_MOST && ftruncate(watch->bell_fd, 0) == 0;
+    if (is_full) {
+        watch->bell_read = 0;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return is_full;
+}
+
+static void answer_bell(struct simba__sqlite_watch *watch, bool is_touched)
+{
+    char text[4096];
+    size_t length;
+
+    while ((length = read_bell(watch, text, sizeof text)) > 0) {
+        hint_lines(watch, text, length);
+    }
+    if (empty_bell(watch) || is_touched) {
+        simba_hint(watch->loop, NULL);
+    }
+}
+
+/* --- deaths -------------------------------------------------------------- */
+
+/* Looks once at each process under suspicion. Returns whether to look again.
+ * One that lives after all those looks has been slandered. */
+static bool look_once(struct simba__sqlite_watch *watch)
+{
+    bool is_unclear = false;
+
+    pthread_mutex_lock(&watch->lock);
+    for (size_t i = 0; i < watch->count; i++) {
+        struct simba__sqlite_waiting *one = &watch->waiting[i];
+
+        if (one->looks == 0) {
+            continue;
+        }
+        if (simba__sqlite_presence_look(watch->presence, one->process) !=
+            SIMBA__SQLITE_ALIVE) {
+            one->looks = 0;
+            one->is_due = true;
+        } else if (--one->looks > 0) {
+            is_unclear = true;
+        }
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return is_unclear;
+}
+
+void simba__sqlite_watch_look(void *argument)
+{
+    struct simba__sqlite_watch *watch = argument;
+    struct timeval soon = {0, LOOK_AGAIN_US};
+
+    if (watch->is_detached) {
+        return;
+    }
+    if (look_once(watch) && watch->again != NULL) {
+        evtimer_add(watch->again, &soon);
+    }
+    hint_due(watch);
+}
+
+static void look_again(evutil_socket_t fd, short what, void *argument)
+{
+    (void)fd;
+    (void)what;
+    simba__sqlite_watch_look(argument);
+}
+
+/* --- inotify ------------------------------------------------------------- */
+
+struct news {
+    bool is_rung, is_touched, is_closed;
+};
+
+static void take_in(struct simba__sqlite_watch *watch,
+                    const struct inotify_event *event,
+                    struct news *news)
+{
+    if ((event->mask & IN_Q_OVERFLOW) != 0 || event->wd == watch->bell_wd) {
+        news->is_rung = true;
+        news->is_touched |= (event->mask & (IN_ATTRIB | IN_Q_OVERFLOW)) != 0;
+    }
+    for (size_t i = 0; i < watch->count; i++) {
+        struct simba__sqlite_waiting *one = &watch->waiting[i];
+
+        if (one->wd != event->wd) {
+            continue;
+        }
+        if ((event->mask & IN_CLOSE_WRITE) != 0) {
+            one->looks = SIMBA__SQLITE_LOOKS;
+            news->is_closed = true;
+        }
+        if ((event->mask & IN_IGNORED) != 0) {
+            one->wd = -1; /* the file is gone, and the watch with it */
+        }
+    }
+}
+
+/* One buffer full of events; false when there was none. */
+static bool read_events(struct simba__sqlite_watch *watch, struct news *news)
+{
+    _Alignas(struct inotify_event) char events[4096];
+    const struct inotify_event *event;
+    ssize_t length = read(watch->fd, events, sizeof events);
+
+    pthread_mutex_lock(&watch->lock);
+    for (ssize_t at = 0; at < length;
+         at += (ssize_t)(sizeof *event + event->len)) {
+        event = (const struct inotify_event *)(const void *)(events + at);
+        take_in(watch, event, news);
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return length > 0;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *argument)
+{
+    struct simba__sqlite_watch *watch = argument;
+    struct news news = {false, false, false};
+
+    (void)fd;
+    (void)what;
+    while (read_events(watch, &news)) {
+    }
+    if (news.is_rung) {
+        answer_bell(watch, news.is_touched);
+    }
+    if (news.is_closed) {
+        simba__sqlite_watch_look(watch);
+    }
+}
+
+/* --- the loop ------------------------------------------------------------ */
+
+/* What was rung meanwhile waits in the descriptor. */
+void simba__sqlite_watch_listen(void *argument)
+{
+    struct simba__sqlite_watch *watch = argument;
+    struct event_base *base = simba_loop_base(watch->loop);
+    int fd;
+
+    if (watch->is_detached || watch->readable != NULL) {
+        return;
+    }
+    pthread_mutex_lock(&watch->lock);
+    fd = watch->fd;
+    pthread_mutex_unlock(&watch->lock);
+    watch->again = evtimer_new(base, look_again, watch);
+    watch->readable =
+        event_new(base, fd, EV_READ | EV_PERSIST, on_readable, watch);
+    if (watch->readable != NULL) {
+        event_add(watch->readable, NULL);
+    }
+}
+
+static void free_event(struct event **event)
+{
+    if (*event != NULL) {
+        event_free(*event);
+        *event = NULL;
+    }
+}
+
+void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch)
+{
+    watch->is_detached = true;
+    free_event(&watch->readable);
+    free_event(&watch->again);
+}

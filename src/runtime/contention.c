@@ -1,0 +1,310 @@
+#define _GNU_SOURCE
+#include "runtime/contention.h"
+
+#include "runtime/fork.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* An operation and whose it is. It outlives a contender that does not wait for
+ * it, so it has copies of the names. */
+struct simba__box {
+    simba_op op;
+    struct simba__contention *owner; /* NULL: nobody waits any more */
+    struct simba__box *next;
+    uint64_t seq;
+    char id[SIMBA_ID_MAX + 1];
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+static void feed(struct simba__contention *c, struct simba__event event);
+
+/* --- operations ---------------------------------------------------------- */
+
+static struct simba__box *new_box(struct simba__contention *c,
+                                  const struct simba__request *request)
+{
+    struct simba__box *box = calloc(1, sizeof *box);
+    const struct simba__lease *lease = &c->core.config.lease;
+
+    if (box == NULL) {
+        return NULL;
+    }
+    box->owner = c;
+    box->seq = request->seq;
+    memcpy(box->id, c->id, sizeof box->id);
+    memcpy(box->mutex, c->mutex, strlen(c->mutex) + 1);
+    box->op.kind = (enum simba_op_kind)request->kind;
+    box->op.mutex = box->mutex;
+    box->op.id = box->id;
+    box->op.attempt.high = request->attempt.high;
+    box->op.attempt.low = request->attempt.low;
+    box->op.token = request->token;
+    box->op.place = request->place;
+    box->op.ttl_ms = lease->ttl_ms;
+    box->op.transition_ms = lease->transition_ms;
+    box->op.waiter_ms = request->waiter_ms;
+    box->op.tombstone_ms = request->tombstone_ms;
+    box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
+    box->op.join = request->join;
+    return box;
+}
+
+static void send_request(struct simba__contention *c,
+                         const struct simba__request *request)
+{
+    struct simba__box *box = new_box(c, request);
+
+    if (box == NULL) {
+        return; /* the machine takes the silence as "unknown" and retries */
+    }
+    box->next = c->boxes;
+    c->boxes = box;
+    c->backend->ops->submit(c->backend, &box->op);
+}
+
+static void unlink_box(struct simba__box *box)
+{
+    struct simba__box **b = &box->owner->boxes;
+
+    while (*b != box) {
+        b = &(*b)->next;
+    }
+    *b = box->next;
+}
+
+static enum simba__outcome outcome_of(int status)
+{
+    if (status == SIMBA_OK) {
+        return SIMBA__ANSWERED;
+    }
+    return status == SIMBA_EUNKNOWN ? SIMBA__UNKNOWN : SIMBA__FAILED;
+}
+
+static struct simba__event event_of(const struct simba__box *box, int status)
+{
+    const simba_op_reply *reply = &box->op.reply;
+    struct simba__event event = {.type = SIMBA__REPLIED};
+
+    event.reply = (struct simba__reply){
+        .seq = box->seq,
+        .outcome = outcome_of(status),
+        .mine = reply->mine,
+        .token = reply->token,
+        .in_line = reply->in_line,
+        .is_head = reply->is_head,
+        .place = reply->place,
+        .wait_ms = reply->wait_ms,
+        .store_ms = reply->store_ms,
+    };
+    return event;
+}
+
+void simba_op_done(simba_op *op, int status, const simba_error *error)
+{
+    struct simba__box *box = (struct simba__box *)op;
+    struct simba__contention *c = box->owner;
+    bool is_current;
+
+    if (c != NULL) {
+        unlink_box(box);
+        is_current = box->seq == c->core.seq;
+        if (status == SIMBA_OK && op->kind != SIMBA_OP_RELEASE &&
+            op->kind != SIMBA_OP_LEAVE) {
+            c->owner = op->reply.owner;
+        }
+        feed(c, event_of(box, status));
+        if (is_current && c->hooks->answered != NULL) {
+            c->hooks->answered(c, op, status, error);
+        }
+    }
+    free(box);
+}
+
+/* --- the machine --------------------------------------------------------- */
+
+static void publish(struct simba__contention *c)
+{
+    const struct simba__contend *core = &c->core;
+    int64_t until = core->owner_until_ms;
+    /* B after U, also when max_hold comes first: then the store is told at
+     * that time, although the lease would run longer. */
+    int64_t hard = until == 0 ? 0 : until + core->config.lease.budget_ms;
+
+    atomic_store(&c->token, until == 0 ? 0 : core->token);
+    atomic_store(&c->hard_until_ms, hard);
+    atomic_store(&c->owner_until_ms, until);
+    atomic_store(&c->is_heard, core->is_heard);
+    atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
+                                       core->inflight == SIMBA__NOTHING &&
+                                       core->next_ms == SIMBA__NEVER);
+}
+
+static void step(struct simba__contention *c,
+                 struct simba__event *event,
+                 struct simba__update *update)
+{
+    event->now_ms = simba_loop_now_ms();
+    simba__contend_step(&c->core, event, update);
+    publish(c);
+}
+
+/* What comes last may feed the machine again: a backend that answers at once
+ * does so from within submit. */
+static void feed(struct simba__contention *c, struct simba__event event)
+{
+    struct simba__update update;
+
+    step(c, &event, &update);
+    simba__timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
+    if (update.tell != 0) {
+        c->hooks->told(c, &update);
+    }
+    if (update.send.kind != SIMBA__NOTHING) {
+        send_request(c, &update.send);
+    }
+}
+
+static void hear_progress(struct simba__contention *c)
+{
+    int64_t given = atomic_load(&c->progress_ms);
+
+    if (c->core.config.progress_ms > 0 && given > c->core.progress_ms) {
+        feed(c, (struct simba__event){.type = SIMBA__PROGRESS,
+                                      .progress_ms = given});
+    }
+}
+
+#define container(pointer, type, member)                                       \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static void on_timer(struct simba__timer *timer)
+{
+    struct simba__contention *c =
+        container(timer, struct simba__contention, timer);
+
+    hear_progress(c);
+    feed(c, (struct simba__event){.type = SIMBA__TIMER});
+}
+
+static void on_hint(struct simba__listener *listener)
+{
+    struct simba__contention *c =
+        container(listener, struct simba__contention, listener);
+
+    feed(c, (struct simba__event){.type = SIMBA__HINT});
+}
+
+static void on_returned(struct simba__letter *letter)
+{
+    struct simba__contention *c =
+        container(letter, struct simba__contention, returned_letter);
+
+    feed(c, (struct simba__event){.type = SIMBA__RETURNED});
+}
+
+static void on_progress(struct simba__letter *letter)
+{
+    struct simba__contention *c =
+        container(letter, struct simba__contention, progress_letter);
+
+    atomic_store(&c->is_progress_sent, false);
+    hear_progress(c);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static bool seed(struct simba__rng *rng)
+{
+    uint64_t entropy[4];
+
+    if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
+        return false;
+    }
+    simba__rng_load(rng, entropy);
+    return true;
+}
+
+int simba__contention_open(struct simba__contention *c,
+                           const struct simba__contend_config *config,
+                           const char *mutex,
+                           simba_error *error)
+{
+    struct simba__rng rng;
+
+    if (!seed(&rng)) {
+        return simba_error_set(error, SIMBA_EINTERNAL, errno,
+                               "the system gives no randomness: %s",
+                               strerror(errno));
+    }
+    c->mutex = strdup(mutex);
+    c->listener.mutex = c->mutex;
+    c->listener.hint = on_hint;
+    c->timer.fire = on_timer;
+    c->returned_letter.run = on_returned;
+    c->progress_letter.run = on_progress;
+    /* One timer each, and one for the notifier pool. */
+    if (c->mutex == NULL ||
+        !simba__timer_reserve(c->loop, c->loop->listener_count + 2) ||
+        !simba__listener_add(c->loop, &c->listener)) {
+        free(c->mutex);
+        c->mutex = NULL;
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    simba__contend_init(&c->core, config, &rng);
+    return SIMBA_OK;
+}
+
+void simba__contention_close(struct simba__contention *c)
+{
+    assert(c->core.phase == SIMBA__IDLE);
+    simba__timer_clear(c->loop, &c->timer);
+    simba__listener_remove(c->loop, &c->listener);
+    for (struct simba__box *box = c->boxes; box != NULL; box = box->next) {
+        box->owner = NULL;
+    }
+    free(c->mutex);
+}
+
+void simba__contention_start(struct simba__contention *c, bool join)
+{
+    assert(c->core.phase == SIMBA__IDLE);
+    c->core.config.join = join;
+    feed(c, (struct simba__event){.type = SIMBA__START});
+}
+
+void simba__contention_stop(struct simba__contention *c)
+{
+    feed(c, (struct simba__event){.type = SIMBA__STOP});
+}
+
+void simba__contention_returned(struct simba__contention *c)
+{
+    simba__loop_send(c->loop, &c->returned_letter);
+}
+
+void simba__contention_progress(struct simba__contention *c)
+{
+    atomic_store(&c->progress_ms, simba_loop_now_ms());
+    if (atomic_load(&c->is_held_back) &&
+        !atomic_exchange(&c->is_progress_sent, true)) {
+        simba__loop_send(c->loop, &c->progress_letter);
+    }
+}
+
+bool simba__contention_is_owner(const struct simba__contention *c)
+{
+    int64_t until = atomic_load(&c->owner_until_ms);
+
+    return until != 0 && simba_loop_now_ms() < until && !simba__is_forked();
+}
+
+uint64_t simba__contention_token(const struct simba__contention *c)
+{
+    uint64_t token = atomic_load(&c->token);
+
+    return simba__contention_is_owner(c) ? token : 0;
+}

@@ -1,0 +1,79 @@
+/* One contender on the loop: the pure machine, its timer, its ear for hints,
+ * and the operations it has with the backend. Services and lockers are made of
+ * it and say, through hooks, what users see. */
+#ifndef SIMBA_RUNTIME_CONTENTION_H
+#define SIMBA_RUNTIME_CONTENTION_H
+
+#include "core/contend.h"
+#include "runtime/loop.h"
+
+#include <stdatomic.h>
+
+struct simba__contention;
+struct simba__box;
+
+/* All called on the loop thread. */
+struct simba__contention_hooks {
+    /* The machine has something to tell (never 0). After TELL_RELEASED the
+     * hook must see to it that simba__contention_returned() is called. */
+    void (*told)(struct simba__contention *self,
+                 const struct simba__update *update);
+    /* An operation came to its end; the machine knows already. May be NULL. */
+    void (*answered)(struct simba__contention *self,
+                     const simba_op *op,
+                     int status,
+                     const simba_error *error);
+};
+
+struct simba__contention {
+    simba_loop *loop;
+    simba_backend *backend;
+    const struct simba__contention_hooks *hooks;
+    struct simba__contend core;
+    struct simba__timer timer;
+    struct simba__listener listener;
+    struct simba__box *boxes; /* operations under way */
+    simba_owner owner;        /* as last seen */
+    char *mutex;
+    char id[SIMBA_ID_MAX + 1];
+
+    /* Read from any thread (S3). */
+    _Atomic int64_t owner_until_ms;
+    _Atomic int64_t hard_until_ms;
+    _Atomic uint64_t token;
+    _Atomic bool is_heard;
+
+    /* Signs of progress, given on any thread. */
+    _Atomic int64_t progress_ms;
+    _Atomic bool is_held_back; /* a renewal waits for one */
+    _Atomic bool is_progress_sent;
+    struct simba__letter progress_letter;
+    struct simba__letter returned_letter;
+};
+
+/** Prepare it, and let it hear hints. Loop thread only.
+ *
+ * @param mutex  copied */
+int simba__contention_open(struct simba__contention *c,
+                           const struct simba__contend_config *config,
+                           const char *mutex,
+                           simba_error *error);
+
+/** Forget it; the machine must be idle. Loop thread only. */
+void simba__contention_close(struct simba__contention *c);
+
+/** Start or stop. Loop thread only. */
+void simba__contention_start(struct simba__contention *c, bool join);
+void simba__contention_stop(struct simba__contention *c);
+
+/** on_released is back. Any thread, once for each TELL_RELEASED. */
+void simba__contention_returned(struct simba__contention *c);
+
+/** A sign of progress. Any thread. */
+void simba__contention_progress(struct simba__contention *c);
+
+/** Wait-free answers for any thread. */
+bool simba__contention_is_owner(const struct simba__contention *c);
+uint64_t simba__contention_token(const struct simba__contention *c);
+
+#endif

@@ -1,0 +1,190 @@
+#include "runtime/notify.h"
+
+#include "runtime/thread.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* How long a callback waits before the pool grows. */
+enum { PATIENCE_MS = 5 };
+
+static _Thread_local const struct simba__strand *running;
+
+bool simba__strand_is_mine(const struct simba__strand *strand)
+{
+    return running == strand;
+}
+
+void simba__strand_init(struct simba__strand *strand)
+{
+    *strand = (struct simba__strand){0};
+    strand->last = &strand->first;
+}
+
+/* --- with the lock held -------------------------------------------------- */
+
+static void make_ready(struct simba__pool *pool, struct simba__strand *strand)
+{
+    strand->is_scheduled = true;
+    strand->ready_ms = simba_loop_now_ms();
+    strand->next = NULL;
+    *pool->last = strand;
+    pool->last = &strand->next;
+}
+
+static struct simba__strand *take_ready(struct simba__pool *pool)
+{
+    struct simba__strand *strand = pool->first;
+
+    pool->first = strand->next;
+    if (pool->first == NULL) {
+        pool->last = &pool->first;
+    }
+    return strand;
+}
+
+static void run_one(struct simba__pool *pool)
+{
+    struct simba__strand *strand = take_ready(pool);
+    struct simba__task *task = strand->first;
+
+    strand->first = task->next;
+    if (strand->first == NULL) {
+        strand->last = &strand->first;
+    }
+    pthread_mutex_unlock(&pool->lock); /* S9: never under a lock of ours */
+    running = strand;
+    task->run(task);
+    running = NULL;
+    pthread_mutex_lock(&pool->lock);
+    if (strand->first != NULL) {
+        make_ready(pool, strand);
+    } else {
+        strand->is_scheduled = false;
+        pthread_cond_broadcast(&pool->settled);
+    }
+}
+
+/* --- threads ------------------------------------------------------------- */
+
+static void *run_notifier(void *argument)
+{
+    struct simba__pool *pool = argument;
+
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->is_closing) {
+        if (pool->first != NULL) {
+            run_one(pool);
+        } else {
+            pool->idle_count++;
+            pthread_cond_wait(&pool->wake, &pool->lock);
+            pool->idle_count--;
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static void grow(struct simba__pool *pool)
+{
+    char name[24]; /* longer than any, shorter than 16 in use */
+
+    snprintf(name, sizeof name, "simba-notify-%d", pool->thread_count % 100);
+    if (simba__thread_start(&pool->threads[pool->thread_count], name,
+                            run_notifier, pool)) {
+        pool->thread_count++;
+    }
+}
+
+static void tell_overrun(struct simba__pool *pool)
+{
+    if (!pool->is_overrun_told) {
+        pool->is_overrun_told = true;
+        pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
+                  "callbacks wait: all notifier threads are busy");
+    }
+}
+
+/* Looks after those who wait: on the loop, 5 ms after something had to. */
+static void look_after(struct simba__timer *timer)
+{
+    struct simba__pool *pool =
+        (struct simba__pool *)((char *)timer -
+                               offsetof(struct simba__pool, timer));
+    int64_t now = simba_loop_now_ms();
+
+    pthread_mutex_lock(&pool->lock);
+    if (pool->first != NULL && now - pool->first->ready_ms >= PATIENCE_MS) {
+        if (pool->thread_count < pool->most) {
+            grow(pool);
+        } else {
+            tell_overrun(pool);
+        }
+    }
+    if (pool->first != NULL && pool->thread_count < pool->most) {
+        simba__timer_set(pool->loop, &pool->timer, now + PATIENCE_MS);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void simba__strand_push(struct simba__pool *pool,
+                        struct simba__strand *strand,
+                        struct simba__task *task)
+{
+    task->next = NULL;
+    pthread_mutex_lock(&pool->lock);
+    *strand->last = task;
+    strand->last = &task->next;
+    if (!strand->is_scheduled) {
+        make_ready(pool, strand);
+    }
+    if (pool->thread_count == 0) {
+        grow(pool);
+    } else if (pool->idle_count > 0) {
+        pthread_cond_signal(&pool->wake);
+    } else {
+        simba__timer_set(pool->loop, &pool->timer,
+                         simba_loop_now_ms() + PATIENCE_MS);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void simba__strand_wait(struct simba__pool *pool,
+                        const struct simba__strand *strand)
+{
+    pthread_mutex_lock(&pool->lock);
+    while (strand->is_scheduled) {
+        pthread_cond_wait(&pool->settled, &pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most)
+{
+    *pool = (struct simba__pool){.loop = loop, .most = most};
+    pool->threads = calloc((size_t)most, sizeof *pool->threads);
+    if (pool->threads == NULL) {
+        return false;
+    }
+    pool->timer.fire = look_after;
+    pool->last = &pool->first;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->wake, NULL);
+    pthread_cond_init(&pool->settled, NULL);
+    return true;
+}
+
+void simba__pool_fini(struct simba__pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->is_closing = true;
+    pthread_cond_broadcast(&pool->wake);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->thread_count; i++) {
+        pthread_join(pool->threads[i], NULL);
+    }
+    pthread_cond_destroy(&pool->settled);
+    pthread_cond_destroy(&pool->wake);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool->threads);
+}

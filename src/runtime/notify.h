@@ -1,0 +1,54 @@
+/* Notifier threads: where users' callbacks run.
+ *
+ * A strand is a queue of tasks that run one after the other; strands run side
+ * by side. The pool has no thread before the first callback, and grows when one
+ * has waited for 5 ms because others are slow (S9). */
+#ifndef SIMBA_RUNTIME_NOTIFY_H
+#define SIMBA_RUNTIME_NOTIFY_H
+
+#include "runtime/loop.h"
+
+struct simba__task {
+    void (*run)(struct simba__task *self);
+    struct simba__task *next;
+};
+
+struct simba__strand {
+    struct simba__task *first, **last;
+    bool is_scheduled; /* in the ready list, or running */
+    int64_t ready_ms;
+    struct simba__strand *next;
+};
+
+struct simba__pool {
+    simba_loop *loop;
+    struct simba__timer timer; /* looks after those who wait */
+    simba_log_fn log;
+    void *log_user;
+    int most;
+
+    pthread_mutex_t lock;   /* guards what follows and the strands */
+    pthread_cond_t wake;    /* there is work, or the end */
+    pthread_cond_t settled; /* a strand came to rest */
+    struct simba__strand *first, **last; /* ready */
+    pthread_t *threads;
+    int thread_count, idle_count;
+    bool is_closing, is_overrun_told;
+};
+
+bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most);
+/** Wait for running callbacks, drop the others, end the threads. */
+void simba__pool_fini(struct simba__pool *pool);
+
+void simba__strand_init(struct simba__strand *strand);
+/** Queue a task. Loop thread only. */
+void simba__strand_push(struct simba__pool *pool,
+                        struct simba__strand *strand,
+                        struct simba__task *task);
+/** Wait until nothing of it is queued or running. Any thread but its own. */
+void simba__strand_wait(struct simba__pool *pool,
+                        const struct simba__strand *strand);
+/** Is the calling thread inside a task of this strand? Any thread. */
+bool simba__strand_is_mine(const struct simba__strand *strand);
+
+#endif

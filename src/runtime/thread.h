@@ -1,0 +1,14 @@
+/* Threads of ours: named, with every signal blocked, so that the program's
+ * handlers run on the program's threads. */
+#ifndef SIMBA_RUNTIME_THREAD_H
+#define SIMBA_RUNTIME_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+bool simba__thread_start(pthread_t *thread,
+                         const char *name,
+                         void *(*run)(void *),
+                         void *argument);
+
+#endif

@@ -1,0 +1,358 @@
+/* The locker, on any store. */
+#include "harness.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static simba_locker *open_locker(simba_store *store, const char *mutex)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker;
+
+    options.mutex = mutex;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    return locker;
+}
+
+static void test_locker__acquires_and_releases(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker *locker = open_locker(store, fresh_mutex());
+    uint64_t first, second;
+
+    (void)state;
+    assert_false(simba_locker_is_owner(locker));
+    assert_int_equal(simba_locker_acquire(locker, -1, &first, NULL), SIMBA_OK);
+    assert_true(simba_locker_is_owner(locker));
+    assert_int_equal(simba_locker_token(locker), first);
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    assert_false(simba_locker_is_owner(locker));
+    assert_int_equal(simba_locker_token(locker), 0);
+    assert_int_equal(simba_locker_acquire(locker, 0, &second, NULL), SIMBA_OK);
+    assert_true(second > first);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void test_locker__tries_once_and_finds_it_busy(void **state)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *a = open_locker(store, mutex);
+    simba_locker *b = open_locker(store, mutex);
+    simba_error error;
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(b, 0, NULL, &error), SIMBA_EBUSY);
+    assert_int_equal(error.code, SIMBA_EBUSY);
+    assert_int_equal(simba_locker_release(a, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(b, 0, NULL, NULL), SIMBA_OK);
+    simba_locker_close(b);
+    simba_locker_close(a);
+    simba_store_close(store);
+}
+
+static void test_locker__gives_up_at_its_timeout(void **state)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *a = open_locker(store, mutex);
+    simba_locker *b = open_locker(store, mutex);
+    int64_t start;
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
+    start = now_ms();
+    assert_int_equal(simba_locker_acquire(b, 120, NULL, NULL), SIMBA_ETIMEDOUT);
+    assert_true(now_ms() - start >= 115);
+    simba_locker_close(a);
+    assert_int_equal(simba_locker_acquire(b, 0, NULL, NULL), SIMBA_OK);
+    simba_locker_close(b);
+    simba_store_close(store);
+}
+
+struct waiter {
+    simba_locker *locker;
+    int rc;
+    int64_t timeout_ms;
+    _Atomic bool is_done;
+    pthread_t thread;
+};
+
+static void *wait_for_it(void *argument)
+{
+    struct waiter *w = argument;
+
+    w->rc = simba_locker_acquire(w->locker, w->timeout_ms, NULL, NULL);
+    atomic_store(&w->is_done, true);
+    return NULL;
+}
+
+static void start_waiter(struct waiter *w, simba_locker *locker)
+{
+    *w = (struct waiter){.locker = locker, .timeout_ms = -1};
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
+}
+
+static void test_locker__is_cancelled_from_another_thread(void **state)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *a = open_locker(store, mutex);
+    simba_locker *b = open_locker(store, mutex);
+    struct waiter w;
+
+    (void)state;
+    simba_locker_cancel(b); /* without a wait, nothing happens */
+    assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
+    start_waiter(&w, b);
+    await((simba_locker_cancel(b), atomic_load(&w.is_done)));
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.rc, SIMBA_ECANCELED);
+    simba_locker_close(a);
+    simba_locker_close(b);
+    simba_store_close(store);
+}
+
+static void test_locker__hands_over_to_a_waiter(void **state)
+{
+    simba_store *store = open_store();
+    simba_store *other = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *a = open_locker(store, mutex);
+    simba_locker *b = open_locker(other, mutex);
+    struct waiter w;
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
+    start_waiter(&w, b);
+    assert_false(atomic_load(&w.is_done));
+    simba_locker_close(a);
+    await(atomic_load(&w.is_done));
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.rc, SIMBA_OK);
+    simba_locker_close(b);
+    simba_store_close(other);
+    simba_store_close(store);
+}
+
+static void test_locker__double_acquire_is_misuse(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker *locker = open_locker(store, fresh_mutex());
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL),
+                     SIMBA_EMISUSE);
+    assert_true(simba_locker_is_owner(locker));
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void count_loss(void *user, const simba_error *why)
+{
+    assert_int_equal(why->code, SIMBA_ELOST);
+    atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+static void test_locker__is_told_when_it_lost(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker;
+    _Atomic int losses = 0;
+
+    (void)state;
+    options.mutex = fresh_mutex();
+    options.max_hold_ms = 100;
+    options.on_lost = count_loss;
+    options.user = &losses;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    await(atomic_load(&losses) == 1);
+    assert_false(simba_locker_is_owner(locker));
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_ELOST);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void test_locker__scope_releases(void **state)
+{
+    simba_store *store = open_store();
+    const char *mutex = fresh_mutex();
+    simba_locker *b = open_locker(store, mutex);
+
+    (void)state;
+    {
+        SIMBA_LOCKER_SCOPE simba_locker *a = open_locker(store, mutex);
+        assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
+        assert_int_equal(simba_locker_acquire(b, 0, NULL, NULL), SIMBA_EBUSY);
+    }
+    assert_int_equal(simba_locker_acquire(b, 0, NULL, NULL), SIMBA_OK);
+    simba_locker_close(b);
+    simba_store_close(store);
+}
+
+static void test_locker__names_deadlines(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker *locker = open_locker(store, fresh_mutex());
+    int64_t use, hard, before = now_ms();
+
+    (void)state;
+    simba_locker_deadlines(locker, &use, &hard);
+    assert_int_equal(use, 0);
+    assert_int_equal(hard, 0);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    simba_locker_deadlines(locker, &use, &hard);
+    assert_in_range(use - before, 13654, 13654 + PATIENCE_MS);
+    assert_int_equal(hard - use, 2000); /* B */
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void test_locker__refuses_bad_options(void **state)
+{
+    static const char *const names[] = {"", "}x", "a\nb", "\xff", NULL};
+    simba_store *store = open_store();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker;
+    simba_error error;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        options.mutex = names[i];
+        assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                         SIMBA_EINVAL);
+        assert_null(locker);
+    }
+    options.mutex = "fine";
+    options.id = "a@@b";
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
+    options.id = NULL;
+    options.ttl_ms = 99;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
+    options.ttl_ms = INT64_MAX;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
+    options.ttl_ms = 10000;
+    options.budget_ms = 60000;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
+    assert_non_null(strstr(error.message, "at most 7320 ms"));
+    simba_store_close(store);
+}
+
+static int try_in_child(simba_store *store, simba_locker *locker)
+{
+    simba_error error;
+    bool is_fine =
+        simba_locker_acquire(locker, 0, NULL, &error) == SIMBA_EFORKED &&
+        simba_locker_release(locker, &error) == SIMBA_EFORKED &&
+        !simba_locker_is_owner(locker) && simba_locker_token(locker) == 0;
+
+    simba_locker_close(locker);
+    simba_store_close(store);
+    return is_fine ? 0 : 1;
+}
+
+static void test_locker__is_not_inherited_by_a_fork(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker *locker = open_locker(store, fresh_mutex());
+    int status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    child = fork();
+    if (child == 0) {
+        _exit(try_in_child(store, locker));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(simba_locker_is_owner(locker)); /* and still works here */
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+/* Ten waiters, and the counter is changed by one at a time. */
+struct hammer {
+    const char *mutex;
+    simba_store *store;
+    int *counter;
+};
+
+static void *hammer(void *argument)
+{
+    struct hammer *h = argument;
+    simba_locker *locker = open_locker(h->store, h->mutex);
+
+    for (int i = 0; i < 10; i++) {
+        if (simba_locker_acquire(locker, -1, NULL, NULL) == SIMBA_OK) {
+            int seen = *h->counter;
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            *h->counter = seen + 1;
+            simba_locker_release(locker, NULL);
+        }
+    }
+    simba_locker_close(locker);
+    return NULL;
+}
+
+static void test_locker__excludes_many_threads(void **state)
+{
+    simba_store *stores[2] = {open_store(), open_store()};
+    char mutex[64];
+    pthread_t threads[10];
+    struct hammer h[2];
+    int counter = 0;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    for (int i = 0; i < 2; i++) {
+        h[i] = (struct hammer){mutex, stores[i], &counter};
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, &h[i % 2]),
+                         0);
+    }
+    for (int i = 0; i < 10; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(counter, 100);
+    simba_store_close(stores[1]);
+    simba_store_close(stores[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_locker__acquires_and_releases),
+        cmocka_unit_test(test_locker__tries_once_and_finds_it_busy),
+        cmocka_unit_test(test_locker__gives_up_at_its_timeout),
+        cmocka_unit_test(test_locker__is_cancelled_from_another_thread),
+        cmocka_unit_test(test_locker__hands_over_to_a_waiter),
+        cmocka_unit_test(test_locker__double_acquire_is_misuse),
+        cmocka_unit_test(test_locker__is_told_when_it_lost),
+        cmocka_unit_test(test_locker__scope_releases),
+        cmocka_unit_test(test_locker__names_deadlines),
+        cmocka_unit_test(test_locker__refuses_bad_options),
+        cmocka_unit_test(test_locker__is_not_inherited_by_a_fork),
+        cmocka_unit_test(test_locker__excludes_many_threads),
+    };
+
+    if (argc > 1) {
+        store_url = argv[1];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

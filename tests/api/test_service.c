@@ -1,0 +1,280 @@
+/* Services and their callbacks, on any store. */
+#include "harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a contender saw. */
+struct witness {
+    _Atomic int acquired, released;
+    _Atomic bool is_inside, is_broken;
+    _Atomic uint64_t token;
+    _Atomic(struct timespec *) linger; /* how long a callback takes */
+};
+
+static void linger(struct witness *w)
+{
+    struct timespec *time = atomic_load(&w->linger);
+
+    if (time != NULL) {
+        nanosleep(time, NULL);
+    }
+}
+
+static void on_acquired(void *user, const simba_state *change)
+{
+    struct witness *w = user;
+
+    if (atomic_exchange(&w->is_inside, true) ||
+        change->after.token <= atomic_load(&w->token)) {
+        atomic_store(&w->is_broken, true);
+    }
+    atomic_store(&w->token, change->after.token);
+    linger(w);
+    atomic_fetch_add(&w->acquired, 1);
+}
+
+static void on_released(void *user, const simba_state *change)
+{
+    struct witness *w = user;
+
+    if (!atomic_exchange(&w->is_inside, false) ||
+        change->before.token != atomic_load(&w->token)) {
+        atomic_store(&w->is_broken, true);
+    }
+    linger(w);
+    atomic_fetch_add(&w->released, 1);
+}
+
+static simba_service *open_service(simba_store *store,
+                                   const char *mutex,
+                                   struct witness *w)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_service *service;
+
+    contender.mutex = mutex;
+    contender.on_acquired = on_acquired;
+    contender.on_released = on_released;
+    contender.user = w;
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
+                     SIMBA_OK);
+    return service;
+}
+
+static void test_service__goes_through_its_statuses(void **state)
+{
+    simba_store *store = open_store();
+    struct witness w = {0};
+    simba_service *service = open_service(store, fresh_mutex(), &w);
+
+    (void)state;
+    assert_int_equal(simba_service_status(service), SIMBA_INITIAL);
+    assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_EMISUSE);
+    await(simba_service_status(service) == SIMBA_RUNNING);
+    await(simba_service_is_owner(service));
+    await(atomic_load(&w.acquired) == 1);
+    assert_int_equal(simba_service_token(service), atomic_load(&w.token));
+    assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
+    assert_int_equal(simba_service_status(service), SIMBA_INITIAL);
+    assert_int_equal(atomic_load(&w.released), 1);
+    assert_false(simba_service_is_owner(service));
+    simba_service_close(service);
+    simba_store_close(store);
+}
+
+static void test_service__starts_again_with_a_greater_token(void **state)
+{
+    simba_store *store = open_store();
+    struct witness w = {0};
+    simba_service *service = open_service(store, fresh_mutex(), &w);
+
+    (void)state;
+    for (int i = 1; i <= 5; i++) {
+        assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+        await(atomic_load(&w.acquired) == i);
+        assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
+        assert_int_equal(atomic_load(&w.released), i);
+    }
+    assert_false(atomic_load(&w.is_broken));
+    simba_service_close(service);
+    simba_store_close(store);
+}
+
+static void test_service__passes_on_in_line(void **state)
+{
+    enum { MANY = 10 };
+    simba_store *store = open_store();
+    struct witness w[MANY] = {{0}};
+    simba_service *services[MANY];
+    char mutex[64];
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    for (int i = 0; i < MANY; i++) {
+        services[i] = open_service(store, mutex, &w[i]);
+        assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
+        await(simba_service_status(services[i]) == SIMBA_RUNNING);
+    }
+    for (int i = 0; i < MANY; i++) {
+        await(atomic_load(&w[i].acquired) == 1);
+        for (int k = i + 1; k < MANY; k++) {
+            assert_int_equal(atomic_load(&w[k].acquired), 0);
+        }
+        assert_int_equal(simba_service_stop(services[i], NULL), SIMBA_OK);
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_false(atomic_load(&w[i].is_broken));
+        simba_service_close(services[i]);
+    }
+    simba_store_close(store);
+}
+
+static void test_service__slow_callback_delays_no_other(void **state)
+{
+    struct timespec long_time = {.tv_sec = 1};
+    simba_store *store = open_store();
+    struct witness slow = {0}, quick = {0};
+    simba_service *a = open_service(store, fresh_mutex(), &slow);
+    simba_service *b = open_service(store, fresh_mutex(), &quick);
+
+    (void)state;
+    atomic_store(&slow.linger, &long_time);
+    assert_int_equal(simba_service_start(a, NULL), SIMBA_OK);
+    await(atomic_load(&slow.is_inside));
+    assert_int_equal(simba_service_start(b, NULL), SIMBA_OK);
+    await(atomic_load(&quick.acquired) == 1);
+    assert_int_equal(atomic_load(&slow.acquired), 0); /* still inside */
+    atomic_store(&slow.linger, NULL);
+    simba_service_close(a);
+    simba_service_close(b);
+    assert_false(atomic_load(&slow.is_broken));
+    simba_store_close(store);
+}
+
+struct misuser {
+    simba_service *service;
+    _Atomic int rc;
+};
+
+static void stop_myself(void *user, const simba_state *change)
+{
+    struct misuser *m = user;
+
+    (void)change;
+    atomic_store(&m->rc, simba_service_stop(m->service, NULL));
+}
+
+static void test_service__stop_in_its_callback_is_misuse(void **state)
+{
+    simba_store *store = open_store();
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct misuser m = {0};
+
+    (void)state;
+    contender.mutex = fresh_mutex();
+    contender.on_acquired = stop_myself;
+    contender.user = &m;
+    assert_int_equal(simba_service_open(store, &contender, &m.service, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_service_start(m.service, NULL), SIMBA_OK);
+    await(atomic_load(&m.rc) == SIMBA_EMISUSE);
+    simba_service_close(m.service);
+    simba_store_close(store);
+}
+
+static void test_service__stalled_work_loses_the_mutex(void **state)
+{
+    simba_store *store = open_store();
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct witness w = {0};
+    simba_service *service;
+    int64_t until;
+
+    (void)state;
+    contender.mutex = fresh_mutex();
+    contender.ttl_ms = 200;
+    contender.transition_ms = 100;
+    contender.progress_ms = 100;
+    contender.on_acquired = on_acquired;
+    contender.on_released = on_released;
+    contender.user = &w;
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    await(atomic_load(&w.acquired) == 1);
+    for (until = now_ms() + 700; now_ms() < until;) {
+        simba_service_progress(service);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    assert_int_equal(atomic_load(&w.released), 0);
+    await(atomic_load(&w.released) >= 1); /* no more signs */
+    simba_service_close(service);
+    assert_false(atomic_load(&w.is_broken));
+    simba_store_close(store);
+}
+
+static int count_threads(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    int threads = -1;
+
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
+        if (sscanf(line, "Threads: %d", &threads) == 1) {
+            break;
+        }
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return threads;
+}
+
+static void test_service__thousand_contenders_need_one_loop(void **state)
+{
+    enum { MANY = 1000 };
+    int before = count_threads();
+    simba_store *store = open_store();
+    struct witness *w = calloc(MANY, sizeof *w);
+    simba_service **services = calloc(MANY, sizeof(*services));
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        services[i] = open_service(store, fresh_mutex(), &w[i]);
+        assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
+    }
+    for (int i = 0; i < MANY; i++) {
+        await(atomic_load(&w[i].acquired) == 1);
+        assert_true(simba_service_is_owner(services[i]));
+    }
+    /* one loop, at most one worker, and the few notifiers */
+    assert_true(count_threads() - before <= 2 + 16);
+    for (int i = 0; i < MANY; i++) {
+        simba_service_close(services[i]);
+        assert_false(atomic_load(&w[i].is_broken));
+    }
+    free(services);
+    free(w);
+    simba_store_close(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_service__goes_through_its_statuses),
+        cmocka_unit_test(test_service__starts_again_with_a_greater_token),
+        cmocka_unit_test(test_service__passes_on_in_line),
+        cmocka_unit_test(test_service__slow_callback_delays_no_other),
+        cmocka_unit_test(test_service__stop_in_its_callback_is_misuse),
+        cmocka_unit_test(test_service__stalled_work_loses_the_mutex),
+        cmocka_unit_test(test_service__thousand_contenders_need_one_loop),
+    };
+
+    if (argc > 1) {
+        store_url = argv[1];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

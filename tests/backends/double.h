@@ -1,0 +1,32 @@
+/* A stand-in for the runtime, so that a backend can be driven on its own: the
+ * test's thread is the loop thread, and each store has a worker thread. */
+#ifndef TESTS_BACKENDS_DOUBLE_H
+#define TESTS_BACKENDS_DOUBLE_H
+
+#include <simba/backend.h>
+
+/** One open store with its loop. */
+struct handle {
+    simba_loop *loop;
+    simba_backend *backend;
+};
+
+/** Open a store; `rest` is the URL behind its scheme. */
+int handle_open(struct handle *handle,
+                const simba_backend_ops *ops,
+                const char *rest,
+                simba_error *error);
+
+void handle_close(struct handle *handle);
+
+/** Carry out an operation; returns its status. */
+int handle_run(struct handle *handle, simba_op *op, simba_error *error);
+
+/** Run the loop until there is a hint for this mutex or time is up, and forget
+ * the hints for it. False: there was none. */
+bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms);
+
+/** How many hints there were since opening. */
+int handle_hints(const struct handle *handle);
+
+#endif

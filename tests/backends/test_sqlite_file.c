@@ -1,0 +1,572 @@
+/* The SQLite store's URL and file: what is accepted, what is made, and how
+ * everything else is refused by name. */
+#define _GNU_SOURCE
+#include "sqlite_driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* The message is one line that names the database and says this. */
+static void expect_refusal(int code, const char *words)
+{
+    int rc = try_open(&first, "");
+
+    assert_int_equal(rc, code);
+    assert_int_equal(why.code, code);
+    if (strstr(why.message, words) == NULL ||
+        strstr(why.message, database) == NULL ||
+        strchr(why.message, '\n') != NULL) {
+        fail_msg("%s", why.message);
+    }
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(database, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void expect_file(const char *text)
+{
+    char found[256] = "";
+    FILE *file = fopen(database, "r");
+
+    assert_non_null(file);
+    assert_non_null(fgets(found, sizeof found, file));
+    fclose(file);
+    assert_string_equal(found, text);
+}
+
+static mode_t mode_of(const char *ending)
+{
+    char path[192];
+    struct stat about;
+
+    snprintf(path, sizeof path, "%s%s", database, ending);
+    assert_int_equal(stat(path, &about), 0);
+    return about.st_mode & 07777;
+}
+
+/* --- the URL ------------------------------------------------------------- */
+
+static void expect_bad_url(const char *rest, const char *words)
+{
+    int rc = handle_open(&first, &simba__sqlite_ops, rest, &why);
+
+    assert_int_equal(rc, SIMBA_EINVAL);
+    if (strstr(why.message, words) == NULL) {
+        fail_msg("%s: %s", rest, why.message);
+    }
+}
+
+static void test_sqlite_file__bad_urls_are_refused(void **state)
+{
+    (void)state;
+    expect_bad_url("", "no file");
+    expect_bad_url("?fs=trust", "no file");
+    expect_bad_url("//", "host");
+    expect_bad_url("//host/x.db", "host");
+    expect_bad_url("///tmp/", "directory");
+    expect_bad_url("x%zz", "escape");
+    expect_bad_url("x%4", "escape");
+    expect_bad_url("x%00y", "escape");
+    expect_bad_url("x?a%zz=1", "escape");
+    expect_bad_url("x?colour=red", "\"colour\"");
+    expect_bad_url("x?fs=nfs", "fs cannot be \"nfs\"");
+    expect_bad_url("x?fs", "fs cannot be \"\"");
+    expect_bad_url("x?synchronous=off&fs=trust", "synchronous");
+    expect_bad_url("x?crash_handover=maybe", "crash_handover");
+}
+
+static void test_sqlite_file__urls_name_files(void **state)
+{
+    char rest[256];
+
+    (void)state;
+    snprintf(database, sizeof database, "%s/a b%%.db", directory);
+    snprintf(rest, sizeof rest,
+             "//%s/a%%20b%%25.db?synchronous=normal&fs=trust"
+             "&crash_handover=on",
+             directory);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, rest, &why), 0);
+    assert_int_equal(mode_of(""), 0600);
+    snprintf(rest, sizeof rest, "//localhost%s/a%%20b%%25.db", directory);
+    assert_int_equal(handle_open(&second, &simba__sqlite_ops, rest, &why), 0);
+    assert_int_equal(count_files(""), 2);
+}
+
+static void test_sqlite_file__relative_path_outlives_a_change_of_place(
+    void **state)
+{
+    struct who alice = person(&first, "alice");
+    char here[256];
+
+    (void)state;
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, "simba.db", &why),
+                     0);
+    assert_int_equal(chdir(here), 0);
+    ask(&alice);
+    expect_mine(&alice);
+    unlink(database);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(mode_of(""), 0600);
+}
+
+/* --- what is made -------------------------------------------------------- */
+
+static void test_sqlite_file__files_are_for_us_alone(void **state)
+{
+    mode_t mask = umask(0);
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    ask(&bob);
+    umask(mask);
+    assert_int_equal(mode_of(""), 0600);
+    assert_int_equal(mode_of("-wal"), 0600);
+    assert_int_equal(mode_of("-simba.d"), 0700);
+}
+
+static void test_sqlite_file__missing_directories_are_made(void **state)
+{
+    char path[96];
+    struct stat about;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/x/y", directory);
+    snprintf(database, sizeof database, "%s/x/y/z.db", directory);
+    must_open(&first, "");
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0700);
+}
+
+static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    char link[96];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    snprintf(link, sizeof link, "%s/link.db", directory);
+    assert_int_equal(symlink(database, link), 0);
+    assert_int_equal(handle_open(&second, &simba__sqlite_ops, link, &why), 0);
+    ask(&bob);
+    expect_in_line(true);
+    release(&alice);
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+}
+
+static void test_sqlite_file__closing_leaves_no_process_file(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    assert_int_equal(count_files(""), 3);
+    leave(&bob);
+    handle_close(&second);
+    release(&alice);
+    handle_close(&first);
+    assert_int_equal(count_files(""), 0);
+}
+
+static void test_sqlite_file__journal_is_a_log_and_synchronous(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    assert_int_equal(sql("SELECT count(*) FROM pragma_integrity_check"), 1);
+    assert_int_equal(access(database, F_OK), 0);
+    mode_of("-wal");
+}
+
+/* --- what is refused ----------------------------------------------------- */
+
+static void test_sqlite_file__text_is_no_database(void **state)
+{
+    static const char text[] = "This is a letter, not a database. It is long "
+                               "enough to be taken for one, nearly.....";
+    (void)state;
+    write_file(text);
+    expect_refusal(SIMBA_EMISCONFIG, "is not an SQLite database");
+    expect_file(text);
+}
+
+static void test_sqlite_file__other_databases_are_refused(void **state)
+{
+    (void)state;
+    sql("CREATE TABLE letters (text)");
+    expect_refusal(SIMBA_EMISCONFIG, "of another program");
+    assert_int_equal(sql("SELECT count(*) FROM sqlite_schema"), 1);
+    sql("DROP TABLE letters; PRAGMA application_id = 77");
+    expect_refusal(SIMBA_EMISCONFIG, "of another program");
+}
+
+static void test_sqlite_file__newer_schema_is_refused(void **state)
+{
+    (void)state;
+    must_open(&first, "");
+    handle_close(&first);
+    sql("PRAGMA user_version = 2");
+    expect_refusal(SIMBA_EMISCONFIG, "made by a newer simba");
+}
+
+static void scribble(off_t from, size_t length)
+{
+    int fd = open(database, O_WRONLY);
+
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < length; i++) {
+        assert_int_equal(pwrite(fd, "\xa5", 1, from + (off_t)i), 1);
+    }
+    close(fd);
+}
+
+static void test_sqlite_file__corrupt_database_is_named(void **state)
+{
+    (void)state;
+    must_open(&first, "");
+    handle_close(&first);
+    sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    scribble(100, 900); /* the schema */
+    expect_refusal(SIMBA_EMISCONFIG, "corrupt");
+}
+
+static void test_sqlite_file__corrupt_table_fails_the_operation(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    release(&alice);
+    handle_close(&first);
+    sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    scribble(1024, 2048); /* the page of simba_mutex */
+    must_open(&first, "");
+    assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "corrupt"));
+    assert_non_null(strstr(why.message, database));
+}
+
+static void test_sqlite_file__directory_is_no_file(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(database, 0700), 0);
+    expect_refusal(SIMBA_EMISCONFIG, "is not a file");
+}
+
+static void test_sqlite_file__dangling_link_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("/nowhere/at/all", database), 0);
+    expect_refusal(SIMBA_EMISCONFIG, "cannot find it");
+}
+
+static void test_sqlite_file__file_in_the_way_of_a_directory(void **state)
+{
+    (void)state;
+    write_file("x");
+    snprintf(database + strlen(database), 8, "/y.db");
+    expect_refusal(SIMBA_EMISCONFIG, "Not a directory");
+}
+
+static void test_sqlite_file__pseudo_file_systems_are_refused(void **state)
+{
+    (void)state;
+    snprintf(database, sizeof database, "/proc/%d/comm", (int)getpid());
+    expect_refusal(SIMBA_EMISCONFIG, "file system proc");
+    assert_non_null(strstr(why.message, "?fs=trust"));
+}
+
+static void test_sqlite_file__long_paths_are_cut_in_messages(void **state)
+{
+    char rest[600];
+
+    (void)state;
+    memset(rest, 'a', sizeof rest);
+    memcpy(rest, "/proc/\n", 7);
+    memcpy(rest + sizeof rest - 5, "/end", 5);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, rest, &why),
+                     SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "sqlite ...a"));
+    assert_non_null(strstr(why.message, "/end: "));
+    rest[40] = '\0';
+    assert_true(handle_open(&first, &simba__sqlite_ops, rest, &why) < 0);
+    assert_null(strchr(why.message, '\n'));
+}
+
+/* --- permissions and space; as root, or not at all ------------------------ */
+
+/* Runs the rest of the test in a child without privileges. */
+static void as_nobody(void (*test)(void))
+{
+    pid_t pid = fork();
+    int status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0) {
+            _exit(77);
+        }
+        test();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void check_read_only_file(void)
+{
+    if (try_open(&first, "") != SIMBA_EDENIED ||
+        strstr(why.message, database) == NULL) {
+        fprintf(stderr, "%d: %s\n", why.code, why.message);
+        _exit(1);
+    }
+}
+
+static void test_sqlite_file__read_only_file_is_denied(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    must_open(&first, "");
+    handle_close(&first);
+    assert_int_equal(chmod(directory, 0777), 0);
+    assert_int_equal(chmod(database, 0444), 0);
+    as_nobody(check_read_only_file);
+}
+
+static void test_sqlite_file__unreadable_file_is_denied(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    must_open(&first, "");
+    handle_close(&first);
+    assert_int_equal(chmod(directory, 0777), 0);
+    as_nobody(check_read_only_file);
+}
+
+static void test_sqlite_file__read_only_directory_is_denied(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(directory, 0755), 0);
+    as_nobody(check_read_only_file); /* cannot create it */
+    must_open(&first, "");
+    handle_close(&first);
+    assert_int_equal(chmod(database, 0666), 0);
+    as_nobody(check_read_only_file); /* cannot create what lies beside it */
+}
+
+/* A directory of somebody else's could make us look dead. */
+static void test_sqlite_file__directory_of_another_is_denied(void **state)
+{
+    char path[192];
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    snprintf(path, sizeof path, "%s-simba.d", database);
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    expect_refusal(SIMBA_EDENIED, "-simba.d");
+}
+
+/* A file system of 64 pages; false when we may not mount one. */
+static bool mount_small(const char *options)
+{
+    return geteuid() == 0 &&
+           mount("none", directory, "tmpfs", MS_NOSUID, options) == 0;
+}
+
+static void test_sqlite_file__full_disk_says_so(void **state)
+{
+    struct who alice = person(&first, "alice");
+    char filler[128];
+    int fd, rc = SIMBA_OK;
+
+    (void)state;
+    if (!mount_small("size=256k")) {
+        skip();
+    }
+    must_open(&first, "");
+    ask(&alice);
+    snprintf(filler, sizeof filler, "%s/filler", directory);
+    fd = open(filler, O_WRONLY | O_CREAT, 0600);
+    while (write(fd, directory, sizeof directory) > 0) {
+    }
+    close(fd);
+    for (int i = 0; i < 500 && rc == SIMBA_OK; i++) {
+        rc = try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW});
+    }
+    assert_int_equal(rc, SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "disk full"));
+    unlink(filler); /* and it goes on */
+    renew(&alice);
+    expect_mine(&alice);
+    handle_close(&first);
+    assert_int_equal(umount(directory), 0);
+}
+
+static void test_sqlite_file__full_disk_at_the_beginning(void **state)
+{
+    char filler[128];
+    int fd;
+
+    (void)state;
+    if (!mount_small("size=64k")) {
+        skip();
+    }
+    snprintf(filler, sizeof filler, "%s/filler", directory);
+    fd = open(filler, O_WRONLY | O_CREAT, 0600);
+    while (write(fd, directory, sizeof directory) > 0) {
+    }
+    close(fd);
+    expect_refusal(SIMBA_EUNAVAIL, "disk full");
+    umount2(directory, MNT_DETACH);
+}
+
+static void test_sqlite_file__read_only_file_system_is_denied(void **state)
+{
+    (void)state;
+    if (!mount_small("size=1m")) {
+        skip();
+    }
+    must_open(&first, "");
+    handle_close(&first);
+    assert_int_equal(
+        mount("none", directory, "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
+    assert_int_equal(try_open(&first, ""), SIMBA_EDENIED);
+    assert_non_null(strstr(why.message, database));
+    unlink(database);
+    umount2(directory, MNT_DETACH);
+}
+
+static void test_sqlite_file__untrusted_file_system_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0 || mount("none", directory, "ramfs", 0, "") != 0) {
+        skip();
+    }
+    expect_refusal(SIMBA_EMISCONFIG, "file system ramfs");
+    must_open(&first, "?fs=trust");
+    handle_close(&first);
+    umount2(directory, MNT_DETACH);
+}
+
+/* Somebody writes for longer than we have: surely nothing was done. */
+static void test_sqlite_file__busy_database_is_given_up(void **state)
+{
+    struct who alice = person(&first, "alice");
+    simba_op op = asking(&alice);
+    int64_t from_ms = simba_loop_now_ms();
+    sqlite3 *db = NULL;
+
+    (void)state;
+    must_open(&first, "");
+    assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), 0);
+    op.deadline_ms = simba_loop_now_ms() + 100;
+    assert_int_equal(try_run(&alice, op), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "busy"));
+    assert_in_range(simba_loop_now_ms() - from_ms, 100, 1000);
+    look(&alice); /* reading goes on */
+    sqlite3_close(db);
+    ask(&alice);
+    expect_mine(&alice);
+}
+
+/* --- failing disks ------------------------------------------------------- */
+
+static _Atomic bool is_sync_broken;
+
+/* Stands before the C library's, also for SQLite. */
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    if (is_sync_broken) {
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* S8: what was written but not synced may be there after all. */
+static void test_sqlite_file__failed_commit_is_of_unknown_outcome(void **state)
+{
+    struct who alice = person(&first, "alice");
+    int rc;
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    is_sync_broken = true;
+    rc = try_run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE});
+    is_sync_broken = false;
+    assert_int_equal(rc, SIMBA_EUNKNOWN);
+    assert_int_equal(why.code, SIMBA_EUNKNOWN);
+    assert_non_null(strstr(why.message, database));
+    release(&alice);
+    look(&alice);
+    assert_string_equal(got.owner.id, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_file__bad_urls_are_refused),
+        SQLITE_TEST(test_sqlite_file__urls_name_files),
+        SQLITE_TEST(test_sqlite_file__relative_path_outlives_a_change_of_place),
+        SQLITE_TEST(test_sqlite_file__files_are_for_us_alone),
+        SQLITE_TEST(test_sqlite_file__missing_directories_are_made),
+        SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store),
+        SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file),
+        SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous),
+        SQLITE_TEST(test_sqlite_file__text_is_no_database),
+        SQLITE_TEST(test_sqlite_file__other_databases_are_refused),
+        SQLITE_TEST(test_sqlite_file__newer_schema_is_refused),
+        SQLITE_TEST(test_sqlite_file__corrupt_database_is_named),
+        SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_operation),
+        SQLITE_TEST(test_sqlite_file__directory_is_no_file),
+        SQLITE_TEST(test_sqlite_file__dangling_link_is_refused),
+        SQLITE_TEST(test_sqlite_file__file_in_the_way_of_a_directory),
+        SQLITE_TEST(test_sqlite_file__pseudo_file_systems_are_refused),
+        SQLITE_TEST(test_sqlite_file__long_paths_are_cut_in_messages),
+        SQLITE_TEST(test_sqlite_file__read_only_file_is_denied),
+        SQLITE_TEST(test_sqlite_file__unreadable_file_is_denied),
+        SQLITE_TEST(test_sqlite_file__read_only_directory_is_denied),
+        SQLITE_TEST(test_sqlite_file__directory_of_another_is_denied),
+        SQLITE_TEST(test_sqlite_file__full_disk_says_so),
+        SQLITE_TEST(test_sqlite_file__full_disk_at_the_beginning),
+        SQLITE_TEST(test_sqlite_file__read_only_file_system_is_denied),
+        SQLITE_TEST(test_sqlite_file__untrusted_file_system_is_refused),
+        SQLITE_TEST(test_sqlite_file__busy_database_is_given_up),
+        SQLITE_TEST(test_sqlite_file__failed_commit_is_of_unknown_outcome),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,385 @@
+/* Between processes: bells, crashes, and what the dead leave behind. */
+#define _GNU_SOURCE
+#include "sqlite_child.h"
+
+/* How long a crash may take to be acted upon, kill to grant. */
+enum { HANDOVER_MS = 50 };
+
+static void test_sqlite_push__killed_owner_is_succeeded_at_once(void **state)
+{
+    struct who bob = person(&first, "bob");
+    int64_t worst_us = 0;
+    int late = 0;
+
+    (void)state;
+    must_open(&first, "");
+    for (int i = 0; i < 20; i++) {
+        struct child owner = start("hold", "", "alice");
+        int64_t from_us, took_us;
+
+        hear(&owner, "owner");
+        ask(&bob);
+        expect_in_line(true);
+        from_us = now_us();
+        kill(owner.pid, SIGKILL);
+        assert_true(contend(&bob));
+        took_us = now_us() - from_us;
+        worst_us = took_us > worst_us ? took_us : worst_us;
+        late += took_us > HANDOVER_MS * 1000;
+        release(&bob);
+        bob = person(&first, "bob");
+        finish(&owner, SIGKILL);
+    }
+    print_message("kill -9 to grant: at most %lld us\n", (long long)worst_us);
+    assert_true(late <= 2); /* the machine may be busy with other things */
+    assert_true(worst_us < 1000000);
+    assert_int_equal(count_files("[0-9a-f]"), 1); /* the dead are buried */
+}
+
+static void test_sqlite_push__newcomer_sees_that_the_owner_is_dead(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    finish(&owner, SIGKILL);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_sqlite_push__handover_can_be_off(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "?crash_handover=off", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    finish(&owner, SIGKILL);
+    assert_false(handle_hinted(&first, MUTEX, 100));
+    ask(&bob);
+    expect_in_line(true);
+    assert_string_equal(got.owner.id, "alice");
+    leave(&bob); /* which buries the dead, but not their lease */
+    ask(&bob);
+    expect_in_line(true);
+}
+
+/* The child of an owner shares its file: as long as it lives, so does the
+ * tenure. */
+static void test_sqlite_push__shared_life_outlives_the_owner(void **state)
+{
+    struct who alice = person(&second, "alice"), bob = person(&first, "bob");
+    int copy;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    copy = dup(simba__sqlite_ops.life_fd(second.backend));
+    simba__sqlite_ops.forked(second.backend); /* as if it had died */
+    ask(&bob);
+    expect_in_line(true);
+    assert_false(handle_hinted(&first, MUTEX, 50));
+    close(copy);
+    assert_true(handle_hinted(&first, MUTEX, 1000));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_sqlite_push__file_deleted_by_a_cleaner_is_no_death(
+    void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+    char command[192];
+
+    (void)state;
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    snprintf(command, sizeof command, "rm -rf '%s-simba.d'", database);
+    assert_int_equal(system(command), 0);
+    must_open(&first, "");
+    ask(&bob);
+    expect_in_line(true);
+    assert_false(handle_hinted(&first, MUTEX, 50) &&
+                 handle_hinted(&first, MUTEX, 50)); /* once is enough */
+    ask(&bob);
+    expect_in_line(true);
+    finish(&owner, SIGKILL);
+}
+
+static void test_sqlite_push__forked_child_has_no_descriptors(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    fd = simba__sqlite_ops.life_fd(first.backend);
+    pid = fork();
+    if (pid == 0) {
+        simba__sqlite_ops.forked(first.backend);
+        _exit(fcntl(fd, F_GETFD) < 0 && errno == EBADF ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    /* The parent has lost neither its life nor its bell. */
+    bob = person(&second, "carol");
+    ask(&bob);
+    expect_in_line(false);
+    release(&alice);
+    assert_true(handle_hinted(&first, MUTEX, 1000));
+}
+
+/* Containers may have clocks of their own; the store has one. */
+static void test_sqlite_push__time_namespaces_share_the_clock(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+    char line[32] = "";
+
+    (void)state;
+    owner = start("shift", "", "alice");
+    assert_non_null(fgets(line, sizeof line, owner.says));
+    if (strcmp(line, "owner\n") != 0) {
+        finish(&owner, SIGKILL);
+        skip();
+    }
+    must_open(&first, "");
+    ask(&bob);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, LEASE - 2000, LEASE);
+    finish(&owner, SIGKILL);
+    assert_true(contend(&bob));
+}
+
+/* --- the dead in line ---------------------------------------------------- */
+
+static void test_sqlite_push__dead_waiter_is_passed_over(void **state)
+{
+    struct who alice = person(&first, "alice"),
+               carol = person(&second, "carol");
+    struct child waiter;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    expect_in_line(false);
+    finish(&waiter, SIGKILL);
+    release(&alice);
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+    ask(&carol);
+    expect_mine(&carol);
+    release(&carol);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+    assert_int_equal(count_files(""), 3); /* two handles and one bell */
+}
+
+static void test_sqlite_push__called_one_who_dies_is_not_waited_for(
+    void **state)
+{
+    struct who alice = person(&first, "alice"),
+               carol = person(&second, "carol");
+    struct child waiter;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    release(&alice); /* calls bob, who hears nothing */
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+    ask(&carol);
+    expect_in_line(true);
+    from_us = now_us();
+    kill(waiter.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < HANDOVER_MS * 1000);
+    finish(&waiter, SIGKILL);
+}
+
+/* The owner dies, and its successor, too: who stood behind both must have come
+ * to watch the successor. */
+static void test_sqlite_push__two_crashes_in_a_row(void **state)
+{
+    struct who bob = person(&second, "bob"), carol = person(&first, "carol");
+    struct child owner;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    finish(&owner, SIGKILL);
+    assert_true(contend(&bob));
+    assert_true(handle_hinted(&first, MUTEX, 1000));
+    ask(&carol);
+    expect_in_line(true);
+    handle_hinted(&first, MUTEX, 20);
+    from_us = now_us();
+    simba__sqlite_ops.forked(second.backend); /* bob's life ends */
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < HANDOVER_MS * 1000);
+}
+
+static void test_sqlite_push__litter_of_the_killed_is_swept_up(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child killed[4];
+    bool is_swept = false;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        killed[i] = start(i == 0 ? "hold" : "stand", "", "alice");
+        hear(&killed[i], i == 0 ? "owner" : "in line");
+    }
+    for (int i = 0; i < 4; i++) {
+        finish(&killed[i], SIGKILL);
+    }
+    /* One handle in sixteen looks for it, even if it meets none of them. */
+    for (int i = 0; i < 400 && !is_swept; i++) {
+        must_open(&first, "");
+        run(&bob, (simba_op){.kind = SIMBA_OP_LEAVE, .mutex = "other"});
+        handle_close(&first);
+        is_swept = count_files("") == 0;
+    }
+    assert_true(is_swept);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+    assert_int_equal(
+        sql("SELECT count(*) FROM simba_mutex WHERE owner_id <> ''"), 0);
+}
+
+/* --- hints --------------------------------------------------------------- */
+
+static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
+{
+    struct who alice = person(&first, "alice");
+    char command[128];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    renew(&alice);
+    release(&alice);
+    snprintf(command, sizeof command, "ls -l /proc/%d/fd | grep -q inotify",
+             (int)getpid());
+    assert_int_not_equal(system(command), 0);
+    assert_int_equal(count_files(""), 1);
+}
+
+static void test_sqlite_push__hint_names_the_mutex(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who zoe = person(&first, "zoe"), yan = person(&second, "yan");
+    simba_op other = asking(&bob);
+
+    (void)state;
+    other.mutex = "other";
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    run(&zoe, other);
+    run(&yan, other);
+    assert_true(got.in_line);
+    release(&alice);
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_false(handle_hinted(&second, "other", 50));
+    assert_int_equal(handle_hints(&second), 1);
+}
+
+static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    char command[192];
+
+    (void)state;
+    must_open(&first, "?synchronous=normal");
+    must_open(&second, "?synchronous=normal");
+    for (int i = 0; i < 3000; i++) {
+        ask(&alice);
+        ask(&bob);
+        release(&alice);
+        if (!handle_hinted(&second, MUTEX, 1000)) {
+            fail_msg("hint %d was lost", i);
+        }
+        ask(&bob);
+        expect_mine(&bob);
+        release(&bob);
+        alice = person(&first, "alice");
+        bob = person(&second, "bob");
+    }
+    snprintf(command, sizeof command,
+             "test $(cat '%s'-simba.d/*.bell | wc -c)"
+             " -lt 33000",
+             database);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_sqlite_push__processes_are_served_in_order(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct child waiters[6];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    for (int i = 0; i < 6; i++) {
+        waiters[i] = start("wait", "", "waiter");
+        hear(&waiters[i], "in line");
+    }
+    release(&alice);
+    for (int i = 0; i < 6; i++) {
+        hear(&waiters[i], "owner");
+    }
+    for (int i = 0; i < 6; i++) {
+        finish(&waiters[i], 0);
+    }
+    ask(&alice);
+    expect_mine(&alice);
+    assert_true(sql("SELECT version FROM simba_mutex") >= 15);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_push__killed_owner_is_succeeded_at_once),
+        SQLITE_TEST(test_sqlite_push__newcomer_sees_that_the_owner_is_dead),
+        SQLITE_TEST(test_sqlite_push__handover_can_be_off),
+        SQLITE_TEST(test_sqlite_push__shared_life_outlives_the_owner),
+        SQLITE_TEST(test_sqlite_push__file_deleted_by_a_cleaner_is_no_death),
+        SQLITE_TEST(test_sqlite_push__forked_child_has_no_descriptors),
+        SQLITE_TEST(test_sqlite_push__time_namespaces_share_the_clock),
+        SQLITE_TEST(test_sqlite_push__dead_waiter_is_passed_over),
+        SQLITE_TEST(test_sqlite_push__called_one_who_dies_is_not_waited_for),
+        SQLITE_TEST(test_sqlite_push__two_crashes_in_a_row),
+        SQLITE_TEST(test_sqlite_push__litter_of_the_killed_is_swept_up),
+        SQLITE_TEST(test_sqlite_push__owner_alone_sets_up_no_watch),
+        SQLITE_TEST(test_sqlite_push__hint_names_the_mutex),
+        SQLITE_TEST(test_sqlite_push__many_rings_do_not_fill_the_disk),
+        SQLITE_TEST(test_sqlite_push__processes_are_served_in_order),
+    };
+    int rc = play(argc, argv);
+
+    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+}
