@@ -295,16 +295,14 @@ static void step_running(struct simba__guardian *g)
     struct simba__note note = {.kind = SIMBA__NOTE_LOST};
 
     simba__holder_publish(&g->holder);
-    if (g->is_cmd_gone) {
-        begin_end(g);
-    } else if (is_lost(g)) {
+    if (!g->is_cmd_gone && is_lost(g)) {
         g->is_lost = true;
         send_text(g, &note,
                   atomic_load(&g->holder.is_lost)
                       ? g->holder.why.message
                       : "the lease could not be renewed in time");
         begin_end(g);
-    } else if (g->is_front_gone) {
+    } else if (g->is_cmd_gone || g->is_front_gone) {
         begin_end(g);
     }
 }

@@ -41,12 +41,13 @@ int simba_error_set(simba_error *error,
 {
     va_list args;
 
-    if (error != NULL) {
-        error->code = code;
-        error->native = native;
-        va_start(args, format);
-        vsnprintf(error->message, sizeof error->message, format, args);
-        va_end(args);
+    if (error == NULL) {
+        return code;
     }
+    error->code = code;
+    error->native = native;
+    va_start(args, format);
+    vsnprintf(error->message, sizeof error->message, format, args);
+    va_end(args);
     return code;
 }
