@@ -27,6 +27,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/contend_wait.c
   ${simba_src}/core/lease.c
   ${simba_src}/core/name.c
+  ${simba_src}/core/observe.c
   ${simba_src}/core/owner.c
   ${simba_src}/core/period.c
   ${simba_src}/core/rng.c
@@ -44,6 +45,7 @@ pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
 simba_add_layer(simba_runtime
+  ${simba_src}/runtime/box.c
   ${simba_src}/runtime/contention.c
   ${simba_src}/runtime/fork.c
   ${simba_src}/runtime/loop.c
@@ -71,6 +73,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/locker.c
   ${simba_src}/api/locker_open.c
   ${simba_src}/api/registry.c
+  ${simba_src}/api/retrieval.c
   ${simba_src}/api/service.c
   ${simba_src}/api/store.c
 )
@@ -87,6 +90,23 @@ set_target_properties(simba PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 
 add_library(simba_static STATIC ${simba_objects})
 set_target_properties(simba_static PROPERTIES OUTPUT_NAME simba)
+
+# What the command line tool is made of: each shared library costs it a quarter
+# of a millisecond at every start (docs/architecture.md).
+find_library(SIMBA_SQLITE3_ARCHIVE libsqlite3.a)
+find_library(SIMBA_LIBEVENT_ARCHIVE libevent_core.a)
+add_library(simba_embedded INTERFACE)
+if(SIMBA_SQLITE3_ARCHIVE AND SIMBA_LIBEVENT_ARCHIVE)
+  add_library(simba_whole STATIC ${simba_objects})
+  set_target_properties(simba_whole PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(simba_embedded INTERFACE simba_whole
+    ${SIMBA_LIBEVENT_ARCHIVE} ${SIMBA_SQLITE3_ARCHIVE} m Threads::Threads
+    ${CMAKE_DL_LIBS})
+  target_include_directories(simba_embedded INTERFACE
+                             ${PROJECT_SOURCE_DIR}/include)
+else()
+  target_link_libraries(simba_embedded INTERFACE simba)
+endif()
 
 foreach(library IN ITEMS simba simba_static)
   add_library(simba::${library} ALIAS ${library})

@@ -12,6 +12,7 @@
 #include <simba/log.h>
 #include <simba/owner.h>
 #include <simba/period.h>
+#include <simba/retrieval.h>
 #include <simba/service.h>
 #include <simba/state.h>
 #include <simba/store.h>

@@ -13,7 +13,7 @@ static int invalid(simba_error *error, const char *what, int64_t value)
                            value);
 }
 
-static int check_mutex(const char *mutex, simba_error *error)
+int simba__config_mutex(const char *mutex, simba_error *error)
 {
     enum simba__name_problem problem;
 
@@ -110,7 +110,7 @@ int simba__config_make(const simba_contender *given,
                        simba_error *error)
 {
     struct simba__lease *lease = &config->lease;
-    int rc = check_mutex(given->mutex, error);
+    int rc = simba__config_mutex(given->mutex, error);
 
     if (rc != SIMBA_OK) {
         return rc;

@@ -19,6 +19,9 @@ int simba__config_make(const simba_contender *contender,
                        struct simba__contend_config *config,
                        simba_error *error);
 
+/** Check the name of a mutex (S14). */
+int simba__config_mutex(const char *mutex, simba_error *error);
+
 /** Copy the id given, or make one. */
 int simba__config_id(const char *given, char *id, simba_error *error);
 

@@ -9,37 +9,24 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* An operation and whose it is. It outlives a contender that does not wait for
- * it, so it has copies of the names. */
-struct simba__box {
-    simba_op op;
-    struct simba__contention *owner; /* NULL: nobody waits any more */
-    struct simba__box *next;
-    uint64_t seq;
-    char id[SIMBA_ID_MAX + 1];
-    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-};
+#define container(pointer, type, member)                                       \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void feed(struct simba__contention *c, struct simba__event event);
 
 /* --- operations ---------------------------------------------------------- */
 
-static struct simba__box *new_box(struct simba__contention *c,
-                                  const struct simba__request *request)
+static void send_request(struct simba__contention *c,
+                         const struct simba__request *request)
 {
-    struct simba__box *box = calloc(1, sizeof *box);
     const struct simba__lease *lease = &c->core.config.lease;
+    struct simba__box *box = simba__box_make(c->mutex, c->id);
 
     if (box == NULL) {
-        return NULL;
+        return; /* the machine takes the silence as "unknown" and retries */
     }
-    box->owner = c;
     box->seq = request->seq;
-    memcpy(box->id, c->id, sizeof box->id);
-    memcpy(box->mutex, c->mutex, strlen(c->mutex) + 1);
     box->op.kind = (enum simba_op_kind)request->kind;
-    box->op.mutex = box->mutex;
-    box->op.id = box->id;
     box->op.attempt.high = request->attempt.high;
     box->op.attempt.low = request->attempt.low;
     box->op.token = request->token;
@@ -50,30 +37,7 @@ static struct simba__box *new_box(struct simba__contention *c,
     box->op.tombstone_ms = request->tombstone_ms;
     box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
     box->op.join = request->join;
-    return box;
-}
-
-static void send_request(struct simba__contention *c,
-                         const struct simba__request *request)
-{
-    struct simba__box *box = new_box(c, request);
-
-    if (box == NULL) {
-        return; /* the machine takes the silence as "unknown" and retries */
-    }
-    box->next = c->boxes;
-    c->boxes = box;
-    c->backend->ops->submit(c->backend, &box->op);
-}
-
-static void unlink_box(struct simba__box *box)
-{
-    struct simba__box **b = &box->owner->boxes;
-
-    while (*b != box) {
-        b = &(*b)->next;
-    }
-    *b = box->next;
+    simba__box_send(box, &c->caller, c->backend);
 }
 
 static enum simba__outcome outcome_of(int status)
@@ -103,25 +67,23 @@ static struct simba__event event_of(const struct simba__box *box, int status)
     return event;
 }
 
-void simba_op_done(simba_op *op, int status, const simba_error *error)
+static void done(struct simba__caller *caller,
+                 const struct simba__box *box,
+                 int status,
+                 const simba_error *error)
 {
-    struct simba__box *box = (struct simba__box *)op;
-    struct simba__contention *c = box->owner;
-    bool is_current;
+    struct simba__contention *c =
+        container(caller, struct simba__contention, caller);
+    bool is_current = box->seq == c->core.seq;
 
-    if (c != NULL) {
-        unlink_box(box);
-        is_current = box->seq == c->core.seq;
-        if (status == SIMBA_OK && op->kind != SIMBA_OP_RELEASE &&
-            op->kind != SIMBA_OP_LEAVE) {
-            c->owner = op->reply.owner;
-        }
-        feed(c, event_of(box, status));
-        if (is_current && c->hooks->answered != NULL) {
-            c->hooks->answered(c, op, status, error);
-        }
+    if (status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
+        box->op.kind != SIMBA_OP_LEAVE) {
+        c->owner = box->op.reply.owner;
     }
-    free(box);
+    feed(c, event_of(box, status));
+    if (is_current && c->hooks->answered != NULL) {
+        c->hooks->answered(c, &box->op, status, error);
+    }
 }
 
 /* --- the machine --------------------------------------------------------- */
@@ -177,9 +139,6 @@ static void hear_progress(struct simba__contention *c)
                                       .progress_ms = given});
     }
 }
-
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void on_timer(struct simba__timer *timer)
 {
@@ -241,6 +200,7 @@ int simba__contention_open(struct simba__contention *c,
                                strerror(errno));
     }
     c->mutex = strdup(mutex);
+    c->caller.done = done;
     c->listener.mutex = c->mutex;
     c->listener.hint = on_hint;
     c->timer.fire = on_timer;
@@ -263,9 +223,7 @@ void simba__contention_close(struct simba__contention *c)
     assert(c->core.phase == SIMBA__IDLE);
     simba__timer_clear(c->loop, &c->timer);
     simba__listener_remove(c->loop, &c->listener);
-    for (struct simba__box *box = c->boxes; box != NULL; box = box->next) {
-        box->owner = NULL;
-    }
+    simba__caller_leave(&c->caller);
     free(c->mutex);
 }
 

@@ -5,12 +5,12 @@
 #define SIMBA_RUNTIME_CONTENTION_H
 
 #include "core/contend.h"
+#include "runtime/box.h"
 #include "runtime/loop.h"
 
 #include <stdatomic.h>
 
 struct simba__contention;
-struct simba__box;
 
 /* All called on the loop thread. */
 struct simba__contention_hooks {
@@ -32,8 +32,8 @@ struct simba__contention {
     struct simba__contend core;
     struct simba__timer timer;
     struct simba__listener listener;
-    struct simba__box *boxes; /* operations under way */
-    simba_owner owner;        /* as last seen */
+    struct simba__caller caller; /* of operations */
+    simba_owner owner;           /* as last seen */
     char *mutex;
     char id[SIMBA_ID_MAX + 1];
 

@@ -1,0 +1,89 @@
+/**
+ * @file simba/retrieval.h
+ * Watching who owns a mutex, without contending for it.
+ *
+ * A retriever names the mutex and what to call; its retrieval service does the
+ * watching. It looks at the store every so often, so a tenure shorter than that
+ * may pass unseen.
+ */
+#ifndef SIMBA_RETRIEVAL_H
+#define SIMBA_RETRIEVAL_H
+
+#include <simba/contender.h>
+#include <simba/error.h>
+#include <simba/export.h>
+#include <simba/service.h>
+#include <simba/state.h>
+#include <simba/store.h>
+
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+typedef struct simba_retriever {
+    uint32_t size;     /**< set by SIMBA_RETRIEVER_INIT */
+    const char *mutex; /**< required; copied */
+    int64_t poll_ms;   /**< look at least this often; 0: 1 000 */
+    /** The owner changed: from state->before to state->after; an empty id means
+     * nobody. On a notifier thread, one call at a time. Required. */
+    simba_contender_fn on_changed;
+    void *user; /**< first argument of on_changed */
+} simba_retriever;
+
+/* clang-format off */
+#define SIMBA_RETRIEVER_INIT {(uint32_t)sizeof(simba_retriever), 0, 0, 0, 0}
+/* clang-format on */
+
+typedef struct simba_retrieval simba_retrieval; /* opaque */
+
+/**
+ * Make a retrieval service; it does nothing before it is started.
+ *
+ * @param store          must outlive it
+ * @param retriever      copied, its strings too
+ * @param[out] retrieval the handle, or NULL on failure; close it
+ * @param[out] error     filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL naming the value and why; SIMBA_ENOMEM;
+ *         SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_retrieval_open(
+    simba_store *store,
+    const simba_retriever *retriever,
+    simba_retrieval **retrieval,
+    simba_error *error);
+
+/**
+ * Start to watch. The first owner seen is told as a change from nobody.
+ *
+ * @return SIMBA_OK; SIMBA_EMISUSE when it is started already; SIMBA_EFORKED
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_retrieval_start(simba_retrieval *retrieval,
+                                                   simba_error *error);
+
+/**
+ * Stop watching, and wait for a callback that runs.
+ *
+ * @return SIMBA_OK, also when it was not started; SIMBA_EMISUSE from its own
+ *         callback; SIMBA_EFORKED
+ *
+ * Threads: any thread, but not a callback of this retrieval.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_retrieval_stop(simba_retrieval *retrieval,
+                                                  simba_error *error);
+
+/** Where it stands: INITIAL, STARTING until the store answered, or RUNNING.
+ * Threads: any thread. */
+SIMBA_API enum simba_service_status simba_retrieval_status(
+    simba_retrieval *retrieval);
+
+/** Stop if need be, then free. NULL is a no-op. Threads: one at a time; its own
+ * callback calling it aborts. */
+SIMBA_API void simba_retrieval_close(simba_retrieval *retrieval);
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,323 @@
+/* Retrieval services: the observation machine on the loop, its user's callback
+ * on a notifier thread. */
+#define _GNU_SOURCE
+#include <simba/retrieval.h>
+
+#include "api/config.h"
+#include "api/store.h"
+#include "core/observe.h"
+#include "runtime/box.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_POLL_MS = 1000 };
+
+struct simba_retrieval {
+    simba_store *store;
+    struct simba__observe machine; /* loop thread */
+    struct simba__caller caller;
+    struct simba__timer timer;
+    struct simba__listener listener;
+    struct simba__strand strand;
+    simba_contender_fn on_changed;
+    void *user;
+    char *mutex;
+    _Atomic bool is_heard;
+
+    pthread_mutex_t lock; /* guards what follows */
+    bool is_started;
+};
+
+struct note {
+    struct simba__task task;
+    simba_retrieval *retrieval;
+    simba_state state;
+};
+
+#define container(pointer, type, member)                                       \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* --- on the loop --------------------------------------------------------- */
+
+static void run_note(struct simba__task *task)
+{
+    struct note *note = (struct note *)task;
+
+    note->retrieval->on_changed(note->retrieval->user, &note->state);
+    free(note);
+}
+
+static void push_change(simba_retrieval *r,
+                        const struct simba__observe_update *update)
+{
+    struct note *note = calloc(1, sizeof *note);
+
+    if (note == NULL) {
+        abort(); /* a change that is not told would be lost for ever */
+    }
+    note->task.run = run_note;
+    note->retrieval = r;
+    note->state.before = update->before;
+    note->state.after = update->after;
+    simba__strand_push(&r->store->pool, &r->strand, &note->task);
+}
+
+static void send_read(simba_retrieval *r,
+                      const struct simba__observe_update *update)
+{
+    struct simba__box *box = simba__box_make(r->mutex, "");
+
+    if (box == NULL) {
+        return; /* the machine gives the silence up */
+    }
+    box->seq = update->seq;
+    box->op.kind = SIMBA_OP_READ;
+    box->op.deadline_ms = r->machine.now_ms + update->timeout_ms;
+    simba__box_send(box, &r->caller, r->store->backend);
+}
+
+static void feed(simba_retrieval *r, struct simba__observe_event event)
+{
+    struct simba__observe_update update;
+
+    event.now_ms = simba_loop_now_ms();
+    simba__observe_step(&r->machine, &event, &update);
+    atomic_store(&r->is_heard, r->machine.is_heard);
+    simba__timer_set(r->store->loop, &r->timer,
+                     simba__observe_wake_at(&r->machine));
+    if (update.changed) {
+        push_change(r, &update);
+    }
+    if (update.read) {
+        send_read(r, &update);
+    }
+}
+
+static void done(struct simba__caller *caller,
+                 const struct simba__box *box,
+                 int status,
+                 const simba_error *error)
+{
+    simba_retrieval *r = container(caller, simba_retrieval, caller);
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
+                                         .seq = box->seq,
+                                         .owner = &box->op.reply.owner};
+
+    if (status == SIMBA_OK) {
+        event.type = SIMBA__OBSERVE_READ;
+    } else {
+        simba__store_log(r->store, SIMBA_LOG_WARN, "retrieval", "%s: %s",
+                         r->mutex,
+                         error != NULL && error->message[0] != '\0'
+                             ? error->message
+                             : simba_strerror(status));
+    }
+    feed(r, event);
+}
+
+static void on_timer(struct simba__timer *timer)
+{
+    feed(container(timer, simba_retrieval, timer),
+         (struct simba__observe_event){.type = SIMBA__OBSERVE_TIMER});
+}
+
+static void on_hint(struct simba__listener *listener)
+{
+    feed(container(listener, simba_retrieval, listener),
+         (struct simba__observe_event){.type = SIMBA__OBSERVE_HINT});
+}
+
+static void start_on_loop(void *argument)
+{
+    feed(argument, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
+}
+
+static void stop_on_loop(void *argument)
+{
+    feed(argument, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+struct opening {
+    simba_retrieval *retrieval;
+    bool is_fine;
+};
+
+static void open_on_loop(void *argument)
+{
+    struct opening *o = argument;
+    simba_loop *loop = o->retrieval->store->loop;
+
+    o->is_fine = simba__timer_reserve(loop, loop->listener_count + 2) &&
+                 simba__listener_add(loop, &o->retrieval->listener);
+}
+
+static void close_on_loop(void *argument)
+{
+    simba_retrieval *r = argument;
+
+    simba__timer_clear(r->store->loop, &r->timer);
+    simba__listener_remove(r->store->loop, &r->listener);
+    simba__caller_leave(&r->caller);
+}
+
+static void free_retrieval(simba_retrieval *r)
+{
+    pthread_mutex_destroy(&r->lock);
+    free(r->mutex);
+    free(r);
+}
+
+static simba_retrieval *make_retrieval(simba_store *store,
+                                       const simba_retriever *retriever)
+{
+    simba_retrieval *r = calloc(1, sizeof *r);
+
+    if (r == NULL || (r->mutex = strdup(retriever->mutex)) == NULL) {
+        free(r);
+        return NULL;
+    }
+    r->store = store;
+    r->on_changed = retriever->on_changed;
+    r->user = retriever->user;
+    r->caller.done = done;
+    r->timer.fire = on_timer;
+    r->listener.mutex = r->mutex;
+    r->listener.hint = on_hint;
+    simba__strand_init(&r->strand);
+    pthread_mutex_init(&r->lock, NULL);
+    simba__observe_init(&r->machine, retriever->poll_ms);
+    return r;
+}
+
+static int check(simba_retriever *retriever, simba_error *error)
+{
+    int rc = simba__config_mutex(retriever->mutex, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (retriever->on_changed == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a retriever needs on_changed");
+    }
+    if (retriever->poll_ms == 0) {
+        retriever->poll_ms = DEFAULT_POLL_MS;
+    }
+    if (retriever->poll_ms < 1 || retriever->poll_ms > SIMBA__LEASE_MOST_MS) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "poll_ms is negative or too long");
+    }
+    return SIMBA_OK;
+}
+
+int simba_retrieval_open(simba_store *store,
+                         const simba_retriever *given,
+                         simba_retrieval **out,
+                         simba_error *error)
+{
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+    struct opening o = {0};
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    memcpy(&retriever, given,
+           given->size < sizeof retriever ? given->size : sizeof retriever);
+    rc = check(&retriever, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    o.retrieval = make_retrieval(store, &retriever);
+    if (o.retrieval != NULL) {
+        simba__store_call(store, open_on_loop, &o);
+    }
+    if (!o.is_fine) {
+        if (o.retrieval != NULL) {
+            free_retrieval(o.retrieval);
+        }
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    atomic_fetch_add(&store->handles, 1);
+    *out = o.retrieval;
+    return SIMBA_OK;
+}
+
+int simba_retrieval_start(simba_retrieval *r, simba_error *error)
+{
+    int rc = simba__store_check(r->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    pthread_mutex_lock(&r->lock);
+    if (r->is_started) {
+        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
+                             "%s: the retrieval is started already", r->mutex);
+    } else {
+        r->is_started = true;
+        simba__store_call(r->store, start_on_loop, r);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
+{
+    int rc = simba__store_check(r->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (simba__strand_is_mine(&r->strand)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "%s: stop was called from its own callback",
+                               r->mutex);
+    }
+    pthread_mutex_lock(&r->lock);
+    if (r->is_started) {
+        simba__store_call(r->store, stop_on_loop, r);
+        r->is_started = false;
+    }
+    pthread_mutex_unlock(&r->lock);
+    simba__strand_wait(&r->store->pool, &r->strand);
+    return SIMBA_OK;
+}
+
+enum simba_service_status simba_retrieval_status(simba_retrieval *r)
+{
+    bool is_started;
+
+    pthread_mutex_lock(&r->lock);
+    is_started = r->is_started;
+    pthread_mutex_unlock(&r->lock);
+    if (!is_started) {
+        return SIMBA_INITIAL;
+    }
+    return atomic_load(&r->is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
+}
+
+void simba_retrieval_close(simba_retrieval *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    if (simba__is_forked()) {
+        free(r);
+        return;
+    }
+    if (simba__strand_is_mine(&r->strand)) {
+        fputs("simba: a retrieval was closed by its own callback\n", stderr);
+        abort();
+    }
+    if (simba_retrieval_stop(r, NULL) == SIMBA_OK) {
+        simba__store_call(r->store, close_on_loop, r);
+    }
+    atomic_fetch_sub(&r->store->handles, 1);
+    free_retrieval(r);
+}

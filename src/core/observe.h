@@ -1,0 +1,56 @@
+/* The observation machine: it looks at one mutex and tells when its owner has
+ * changed. It never contends.
+ *
+ * Pure, like the contention machine: events carry the time, the update says
+ * whether to read and whether to tell. */
+#ifndef SIMBA_CORE_OBSERVE_H
+#define SIMBA_CORE_OBSERVE_H
+
+#include <simba/owner.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum simba__observe_event_type {
+    SIMBA__OBSERVE_START,
+    SIMBA__OBSERVE_STOP,
+    SIMBA__OBSERVE_TIMER, /* simba__observe_wake_at() has come */
+    SIMBA__OBSERVE_READ,  /* a read was answered */
+    SIMBA__OBSERVE_FAILED,
+    SIMBA__OBSERVE_HINT,
+};
+
+struct simba__observe_event {
+    enum simba__observe_event_type type;
+    int64_t now_ms;           /* boot clock */
+    uint64_t seq;             /* READ, FAILED: of the request */
+    const simba_owner *owner; /* READ: who owns it, or none */
+};
+
+struct simba__observe_update {
+    bool read; /* send a read, numbered `seq` */
+    uint64_t seq;
+    int64_t timeout_ms;
+    bool changed; /* tell: from `before` to `after` */
+    simba_owner before, after;
+};
+
+struct simba__observe {
+    int64_t poll_ms; /* at least this often */
+    bool is_running;
+    bool is_reading;
+    bool is_hinted; /* while reading: read once more */
+    bool is_heard;  /* the store has answered since start */
+    unsigned failures;
+    uint64_t seq;
+    int64_t now_ms, next_ms, timeout_at_ms;
+    simba_owner seen;
+};
+
+void simba__observe_init(struct simba__observe *o, int64_t poll_ms);
+void simba__observe_step(struct simba__observe *o,
+                         const struct simba__observe_event *event,
+                         struct simba__observe_update *update);
+int64_t simba__observe_wake_at(const struct simba__observe *o);
+
+#endif

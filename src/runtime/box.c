@@ -1,0 +1,56 @@
+#include "runtime/box.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct simba__box *simba__box_make(const char *mutex, const char *id)
+{
+    struct simba__box *box = calloc(1, sizeof *box);
+
+    if (box != NULL) {
+        memcpy(box->id, id, strlen(id) + 1);
+        memcpy(box->mutex, mutex, strlen(mutex) + 1);
+        box->op.mutex = box->mutex;
+        box->op.id = box->id;
+    }
+    return box;
+}
+
+void simba__box_send(struct simba__box *box,
+                     struct simba__caller *caller,
+                     simba_backend *backend)
+{
+    box->caller = caller;
+    box->next = caller->boxes;
+    caller->boxes = box;
+    backend->ops->submit(backend, &box->op);
+}
+
+static void unlink_box(struct simba__box *box)
+{
+    struct simba__box **b = &box->caller->boxes;
+
+    while (*b != box) {
+        b = &(*b)->next;
+    }
+    *b = box->next;
+}
+
+void simba_op_done(simba_op *op, int status, const simba_error *error)
+{
+    struct simba__box *box = (struct simba__box *)op;
+
+    if (box->caller != NULL) {
+        unlink_box(box);
+        box->caller->done(box->caller, box, status, error);
+    }
+    free(box);
+}
+
+void simba__caller_leave(struct simba__caller *caller)
+{
+    for (struct simba__box *box = caller->boxes; box != NULL; box = box->next) {
+        box->caller = NULL;
+    }
+    caller->boxes = NULL;
+}

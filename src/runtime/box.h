@@ -1,0 +1,39 @@
+/* An operation and whose it is. It outlives a caller that does not wait for it,
+ * so it has copies of the names. */
+#ifndef SIMBA_RUNTIME_BOX_H
+#define SIMBA_RUNTIME_BOX_H
+
+#include <simba/backend.h>
+
+struct simba__box;
+
+/* Who sends operations and hears what came of them, on the loop thread. */
+struct simba__caller {
+    void (*done)(struct simba__caller *self,
+                 const struct simba__box *box,
+                 int status,
+                 const simba_error *error);
+    struct simba__box *boxes; /* under way */
+};
+
+struct simba__box {
+    simba_op op;
+    struct simba__caller *caller; /* NULL: nobody waits any more */
+    struct simba__box *next;
+    uint64_t seq; /* the caller's own number */
+    char id[SIMBA_ID_MAX + 1];
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+/** Make one with copies of the names; NULL: no memory. */
+struct simba__box *simba__box_make(const char *mutex, const char *id);
+
+/** Give it to the backend, which may complete it at once. */
+void simba__box_send(struct simba__box *box,
+                     struct simba__caller *caller,
+                     simba_backend *backend);
+
+/** The caller is going: what is under way ends unheard. */
+void simba__caller_leave(struct simba__caller *caller);
+
+#endif

@@ -1,0 +1,175 @@
+/* The observation machine. */
+#include "core/observe.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct simba__observe o;
+static struct simba__observe_update up;
+
+static void happen(enum simba__observe_event_type type, int64_t now_ms)
+{
+    struct simba__observe_event event = {.type = type, .now_ms = now_ms};
+
+    simba__observe_step(&o, &event, &up);
+}
+
+static void read_is(const char *id, uint64_t token, int64_t now_ms)
+{
+    simba_owner owner = simba_owner_none();
+    struct simba__observe_event event = {.type = SIMBA__OBSERVE_READ,
+                                         .now_ms = now_ms,
+                                         .seq = o.seq,
+                                         .owner = &owner};
+
+    assert_true(simba_owner_set_id(&owner, id));
+    owner.token = token;
+    simba__observe_step(&o, &event, &up);
+}
+
+static void read_fails(int64_t now_ms)
+{
+    struct simba__observe_event event = {
+        .type = SIMBA__OBSERVE_FAILED, .now_ms = now_ms, .seq = o.seq};
+
+    simba__observe_step(&o, &event, &up);
+}
+
+static void expect_change(const char *from, const char *to)
+{
+    assert_true(up.changed);
+    assert_string_equal(up.before.id, from);
+    assert_string_equal(up.after.id, to);
+}
+
+static void begin(void)
+{
+    simba__observe_init(&o, 1000);
+    assert_int_equal(simba__observe_wake_at(&o), INT64_MAX);
+    happen(SIMBA__OBSERVE_START, 100);
+    assert_true(up.read);
+}
+
+static void test_observe__tells_the_first_owner(void **state)
+{
+    (void)state;
+    begin();
+    read_is("a", 1, 105);
+    expect_change("", "a");
+    assert_int_equal(simba__observe_wake_at(&o), 1105);
+}
+
+static void test_observe__tells_no_owner_at_first_as_nothing(void **state)
+{
+    (void)state;
+    begin();
+    read_is("", 0, 105);
+    assert_false(up.changed);
+    assert_true(o.is_heard);
+}
+
+static void test_observe__tells_every_change_once(void **state)
+{
+    (void)state;
+    begin();
+    read_is("a", 1, 105);
+    happen(SIMBA__OBSERVE_TIMER, 1105);
+    assert_true(up.read);
+    read_is("a", 1, 1110);
+    assert_false(up.changed);
+    happen(SIMBA__OBSERVE_TIMER, 2110);
+    read_is("a", 2, 2115); /* the same contender, another tenure */
+    expect_change("a", "a");
+    happen(SIMBA__OBSERVE_TIMER, 3115);
+    read_is("", 0, 3120);
+    expect_change("a", "");
+}
+
+static void test_observe__follows_a_hint(void **state)
+{
+    (void)state;
+    begin();
+    read_is("a", 1, 105);
+    happen(SIMBA__OBSERVE_HINT, 200);
+    assert_true(up.read);
+    happen(SIMBA__OBSERVE_HINT, 201); /* while reading */
+    assert_false(up.read);
+    read_is("b", 2, 202);
+    expect_change("a", "b");
+    assert_int_equal(simba__observe_wake_at(&o), 204);
+}
+
+static void test_observe__asks_again_when_a_read_fails(void **state)
+{
+    (void)state;
+    begin();
+    read_fails(110);
+    assert_int_equal(simba__observe_wake_at(&o), 1110);
+    happen(SIMBA__OBSERVE_TIMER, 1110);
+    assert_true(up.read);
+    read_fails(1120);
+    assert_int_equal(simba__observe_wake_at(&o), 3120);
+    happen(SIMBA__OBSERVE_TIMER, 3120);
+    read_is("a", 1, 3125);
+    assert_int_equal(simba__observe_wake_at(&o), 4125);
+}
+
+static void test_observe__slows_down_to_an_eighth(void **state)
+{
+    int64_t now = 100;
+
+    (void)state;
+    begin();
+    for (int i = 0; i < 10; i++) {
+        read_fails(now);
+        now = simba__observe_wake_at(&o);
+        happen(SIMBA__OBSERVE_TIMER, now);
+    }
+    read_fails(now);
+    assert_int_equal(simba__observe_wake_at(&o), now + 8000);
+}
+
+static void test_observe__gives_up_a_hung_read(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(simba__observe_wake_at(&o), 5100);
+    happen(SIMBA__OBSERVE_TIMER, 5100);
+    assert_false(up.read);
+    assert_int_equal(simba__observe_wake_at(&o), 6100);
+    read_is("a", 1, 5200); /* too late */
+    assert_false(up.changed);
+}
+
+static void test_observe__is_silent_when_stopped(void **state)
+{
+    (void)state;
+    begin();
+    happen(SIMBA__OBSERVE_STOP, 110);
+    read_is("a", 1, 120);
+    assert_false(up.changed);
+    happen(SIMBA__OBSERVE_HINT, 130);
+    happen(SIMBA__OBSERVE_TIMER, 90);
+    assert_false(up.read);
+    assert_int_equal(simba__observe_wake_at(&o), INT64_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_observe__tells_the_first_owner),
+        cmocka_unit_test(test_observe__tells_no_owner_at_first_as_nothing),
+        cmocka_unit_test(test_observe__tells_every_change_once),
+        cmocka_unit_test(test_observe__follows_a_hint),
+        cmocka_unit_test(test_observe__asks_again_when_a_read_fails),
+        cmocka_unit_test(test_observe__slows_down_to_an_eighth),
+        cmocka_unit_test(test_observe__gives_up_a_hung_read),
+        cmocka_unit_test(test_observe__is_silent_when_stopped),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
