@@ -61,7 +61,7 @@ static inline const char *fresh_mutex(void)
         int64_t await_until = now_ms() + PATIENCE_MS;                          \
         while (!(condition)) {                                                 \
             if (now_ms() > await_until) {                                      \
-                fail_msg("waited in vain for " #condition);                    \
+                fail_msg("%s", "waited in vain for " #condition);              \
             }                                                                  \
             nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);            \
         }                                                                      \
