@@ -71,13 +71,26 @@ struct parsed {
     bool is_help;
 };
 
+/* 0 would mean the default to the library. */
+static bool take_ttl(struct simba__job *job, const char *text)
+{
+    if (!simba__opt_duration("--ttl", text, &job->ttl_ms)) {
+        return false;
+    }
+    if (job->ttl_ms == 0) {
+        simba__say("--ttl: a lease must last longer than '%s'", text);
+        return false;
+    }
+    return true;
+}
+
 static bool take_duration(struct simba__job *job, int choice, const char *text)
 {
     switch (choice) {
     case 'w':
         return simba__opt_duration("--wait", text, &job->wait_ms);
     case OPT_TTL:
-        return simba__opt_duration("--ttl", text, &job->ttl_ms);
+        return take_ttl(job, text);
     case OPT_TRANSITION:
         return simba__opt_duration("--transition", text, &job->transition_ms);
     case OPT_MAX_HOLD:

@@ -1,18 +1,13 @@
 /* The front: the process the user started. It starts the guardian, passes on
- * signals, speaks for both, and answers with the exit code. */
+ * signals, and answers with the exit code. */
 #define _GNU_SOURCE
 #include "front.h"
 #include "clock.h"
 #include "exit.h"
 #include "say.h"
 
-#include <simba/error.h>
-#include <simba/log.h>
-
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -109,97 +104,6 @@ static bool open_sources(struct simba__front *front)
     return front->signals >= 0 && front->timer >= 0;
 }
 
-/* ── Speaking ────────────────────────────────────────────────────────────── */
-
-static void say_event(const struct simba__front *front,
-                      const char *name,
-                      const struct simba__note *note)
-{
-    struct simba__event event = {.name = name,
-                                 .mutex = front->job->mutex,
-                                 .boot_ms = note->boot_ms,
-                                 .exit_code = -1};
-
-    if (front->was_acquired) {
-        event.id = front->share->id;
-        event.token = front->share->token;
-    }
-    if (note->kind == SIMBA__NOTE_FAILED) {
-        event.exit_code = note->number;
-        event.status = simba_status_name(note->status);
-    }
-    event.message = note->text[0] == '\0' ? NULL : note->text;
-    simba__say_json(&event);
-}
-
-/* What to do about it, after what it was. */
-static const char *advice(int exit_code)
-{
-    switch (exit_code) {
-    case SIMBA__EXIT_UNAVAILABLE:
-        return "; check the store's URL and that it runs";
-    case SIMBA__EXIT_DENIED:
-        return "; check who may use this store";
-    case SIMBA__EXIT_FAULT:
-        return "; run again with -v -v and report it";
-    default:
-        return "";
-    }
-}
-
-static void say_failed(struct simba__front *front,
-                       const struct simba__note *note)
-{
-    const struct simba__job *job = front->job;
-    bool is_conflict =
-        note->status == SIMBA_EBUSY || note->status == SIMBA_ETIMEDOUT;
-
-    if (job->cli.is_json) {
-        say_event(front, "failed", note);
-    } else if (atomic_load(&front->share->exec_errno) != 0) {
-        simba__say("cannot run '%s': %s", job->argv[0], note->text);
-    } else if (!is_conflict) {
-        simba__say("'%s': %s%s", job->mutex, note->text, advice(note->number));
-    } else if (job->cli.verbosity >= 0) {
-        simba__say("'%s' was not acquired: %s; %s", job->mutex, note->text,
-                   job->wait_ms == 0 ? "-w DUR waits for it"
-                                     : "a longer --wait may help");
-    }
-}
-
-static void say_lost(struct simba__front *front, const struct simba__note *note)
-{
-    if (front->job->cli.is_json) {
-        say_event(front, "lost", note);
-    } else {
-        simba__say("lost '%s': %s; stopping %s", front->job->mutex, note->text,
-                   front->job->argv[0]);
-    }
-}
-
-static void say_progress(const struct simba__front *front,
-                         const char *name,
-                         const struct simba__note *note)
-{
-    if (!front->was_acquired) {
-        return;
-    }
-    if (front->job->cli.is_json) {
-        say_event(front, name, note);
-    } else if (front->job->cli.verbosity > 0) {
-        simba__say("%s '%s', token %" PRIu64, name, front->job->mutex,
-                   front->share->token);
-    }
-}
-
-static void say_log(const struct simba__front *front,
-                    const struct simba__note *note)
-{
-    if (front->job->cli.verbosity >= 0) {
-        simba__say("%s", note->text);
-    }
-}
-
 /* ── Events ──────────────────────────────────────────────────────────────── */
 
 static void on_note(struct simba__front *front, const struct simba__note *note)
@@ -211,26 +115,17 @@ static void on_note(struct simba__front *front, const struct simba__note *note)
         simba__terminal_anchor(front);
         simba__link_send(front->link, &anchored, -1);
         break;
-    case SIMBA__NOTE_ACQUIRED:
-        front->was_acquired = true;
-        say_progress(front, "acquired", note);
-        break;
     case SIMBA__NOTE_STOPPED:
         if (note->seen >= front->resumes) {
             simba__terminal_on_stopped(front, note->number);
         }
         break;
-    case SIMBA__NOTE_LOST:
-        say_lost(front, note);
-        break;
-    case SIMBA__NOTE_RELEASED:
-        say_progress(front, "released", note);
-        break;
-    case SIMBA__NOTE_FAILED:
-        say_failed(front, note);
+    case SIMBA__NOTE_ACQUIRED:
+        front->was_acquired = true;
+        simba__tell(front, note);
         break;
     default:
-        say_log(front, note);
+        simba__tell(front, note);
         break;
     }
 }
@@ -366,6 +261,6 @@ int simba__front_run(struct simba__job *job)
             code = atomic_load(&front.share->exit_code);
         }
     }
-    simba__terminal_leave(&front);
+    simba__terminal_leave(&front, code);
     return code;
 }

@@ -1,5 +1,6 @@
 /* The front's inside, shared by its loop (front.c), its watch over the
- * guardian (watch.c) and its dealings with the terminal (terminal.c). */
+ * guardian (watch.c), its dealings with the terminal (terminal.c) and what it
+ * tells the user (tell.c). */
 #ifndef SIMBA_CLI_FRONT_H
 #define SIMBA_CLI_FRONT_H
 
@@ -48,8 +49,9 @@ void simba__terminal_sleep(struct simba__front *front, int number);
 /** We were continued: so is CMD, with the terminal when it is ours to give. */
 void simba__terminal_on_continued(struct simba__front *front);
 
-/** CMD has ended: take the terminal back, and remove the anchor. */
-void simba__terminal_leave(struct simba__front *front);
+/** CMD has ended, and we will answer with this code: take the terminal back,
+ * and remove the anchor. */
+void simba__terminal_leave(struct simba__front *front, int code);
 
 /* watch.c */
 
@@ -62,6 +64,14 @@ int64_t simba__watch_next(const struct simba__front *front);
  * @return -1, or the exit code when the front had to take over
  */
 int simba__watch_guardian(struct simba__front *front);
+
+/* tell.c */
+
+/** Tell the user what the guardian reports, in the form that was chosen. */
+void simba__tell(const struct simba__front *front,
+                 const struct simba__note *note);
+
+/* front.c */
 
 /** Send a signal note to the guardian. */
 void simba__front_send_signal(const struct simba__front *front, int number);

@@ -132,7 +132,7 @@ static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)
 
 static void receive_notes(struct simba__guardian *g)
 {
-    struct simba__note note;
+    struct simba__note note = {0};
     int rc;
 
     while ((rc = simba__link_receive(LINK, &note, NULL)) > 0) {

@@ -1,5 +1,5 @@
-/* The guardian's inside, shared by its loop (guardian.c) and its decisions
- * (guardian_step.c). */
+/* The guardian's inside, shared by its loop (guardian.c), its decisions
+ * (guardian_step.c) and its way out (guardian_end.c). */
 #ifndef SIMBA_CLI_GUARDIAN_H
 #define SIMBA_CLI_GUARDIAN_H
 
@@ -42,13 +42,7 @@ struct simba__guardian {
     int64_t release_most_ms;
 };
 
-/** Tell the front that the guardian could not be set up, and end. */
-_Noreturn void simba__guardian_fail(struct simba__guardian *g,
-                                    int link,
-                                    int error_number);
-
-/** When KILL is due in ENDING. */
-int64_t simba__guardian_kill_at(const struct simba__guardian *g);
+/* guardian_step.c */
 
 /** The front says something. */
 void simba__guardian_on_note(struct simba__guardian *g,
@@ -59,5 +53,42 @@ void simba__guardian_reap(struct simba__guardian *g);
 
 /** Look at what is known now, and do what follows from it. */
 void simba__guardian_step(struct simba__guardian *g);
+
+/* guardian_end.c */
+
+/** Tell the front that the guardian could not be set up, and end. */
+_Noreturn void simba__guardian_fail(struct simba__guardian *g,
+                                    int link,
+                                    int error_number);
+
+/** When KILL is due in ENDING. */
+int64_t simba__guardian_kill_at(const struct simba__guardian *g);
+
+/** Send a note with the time and this text. */
+void simba__guardian_send(const struct simba__guardian *g,
+                          struct simba__note *note,
+                          const char *text);
+
+/** Continue the front if it sleeps because CMD was stopped. */
+void simba__guardian_wake_front(const struct simba__guardian *g);
+
+/** Send a signal to CMD and its process group. */
+void simba__guardian_pass_on(const struct simba__guardian *g, int number);
+
+/** End the process that waits to become CMD. */
+void simba__guardian_dismiss(struct simba__guardian *g);
+
+/** Make everything below us end, politely at first. */
+void simba__guardian_end(struct simba__guardian *g);
+
+/** Nothing is left below us: give the mutex back, or our place in line. */
+void simba__guardian_release(struct simba__guardian *g);
+
+/** Look on, in these phases. */
+void simba__guardian_step_ending(struct simba__guardian *g);
+void simba__guardian_step_releasing(struct simba__guardian *g);
+
+/** Leave the answer for the front, and exit. */
+_Noreturn void simba__guardian_finish(struct simba__guardian *g, int exit_code);
 
 #endif

@@ -1,4 +1,5 @@
-/* The guardian's decisions: what to do in which phase. */
+/* The guardian's decisions while it waits for the mutex and while CMD runs.
+ * How it ends is in guardian_end.c. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "exit.h"
@@ -10,86 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void send_text(const struct simba__guardian *g,
-                      struct simba__note *note,
-                      const char *text)
-{
-    note->boot_ms = simba__clock_ms();
-    (void)snprintf(note->text, sizeof(note->text), "%s", text);
-    simba__link_send(g->link, note, -1);
-}
+/* The library's own limit of a budget nobody chose (design 5). */
+enum { BUDGET_MOST_MS = 2000 };
 
-/* The front may be asleep because CMD was stopped; it must not sleep on when
- * there is nothing left to continue. */
-static void wake_front(const struct simba__guardian *g)
-{
-    if (atomic_load(&g->share->is_front_idle) && getppid() == g->job->front) {
-        (void)kill(g->job->front, SIGCONT);
-    }
-}
-
-static _Noreturn void finish(struct simba__guardian *g, int exit_code)
-{
-    atomic_store(&g->share->exit_code, exit_code);
-    atomic_store(&g->share->phase, SIMBA__DONE);
-    wake_front(g);
-    _exit(0);
-}
-
-/* CMD was never let run: its process still waits at the gate. */
-static void dismiss_command(struct simba__guardian *g)
-{
-    if (g->cmd > 0 && !g->is_cmd_gone) {
-        (void)kill(g->cmd, SIGKILL);
-        while (waitpid(g->cmd, NULL, 0) < 0 && errno == EINTR) {
-        }
-        g->is_cmd_gone = true;
-    }
-}
-
-_Noreturn void simba__guardian_fail(struct simba__guardian *g,
-                                    int link,
-                                    int error_number)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_FAILED,
-                               .number = SIMBA__EXIT_FAULT,
-                               .status = SIMBA_EINTERNAL};
-
-    (void)snprintf(note.text, sizeof(note.text), "cannot start: %s",
-                   strerror(error_number));
-    simba__link_send(link, &note, -1);
-    dismiss_command(g);
-    finish(g, SIMBA__EXIT_FAULT);
-}
-
-/* ── Signals ─────────────────────────────────────────────────────────────── */
-
-/* CMD's group, and CMD too in case it has made itself another one. */
-static void pass_on(const struct simba__guardian *g, int number)
-{
-    if (g->is_cmd_gone) {
-        return;
-    }
-    (void)kill(-g->cmd, number);
-    if (getpgid(g->cmd) != g->cmd) {
-        (void)kill(g->cmd, number);
-    }
-}
-
-/* To everything below us. The group first, since that is one call; the search
- * then finds those who left it. */
-static void signal_all(const struct simba__guardian *g, int number)
-{
-    pid_t group = g->is_cmd_gone ? 0 : g->cmd;
-
-    pass_on(g, number);
-    if (number == SIGTERM) {
-        pass_on(g, SIGCONT); /* one that is stopped would not notice */
-    }
-    if (simba__reaper_signal(&g->reaper, number, group) < 0) {
-        (void)kill(-g->cmd, number); /* no /proc: the group is all we know */
-    }
-}
+/* ── What it is told ─────────────────────────────────────────────────────── */
 
 static void on_signal_waiting(struct simba__guardian *g, int number)
 {
@@ -122,7 +47,7 @@ void simba__guardian_on_note(struct simba__guardian *g,
         g->resumes = note->seen;
     }
     if (g->was_started) {
-        pass_on(g, note->number);
+        simba__guardian_pass_on(g, note->number);
     } else {
         on_signal_waiting(g, note->number);
     }
@@ -138,7 +63,8 @@ static void on_command_status(struct simba__guardian *g, int status)
         note.number = WSTOPSIG(status);
         simba__link_send(g->link, &note, -1);
     } else if (WIFCONTINUED(status)) {
-        wake_front(g); /* somebody continued CMD behind our back */
+        /* Somebody continued CMD behind our back. */
+        simba__guardian_wake_front(g);
     } else {
         g->is_cmd_gone = true;
         g->cmd_status = status;
@@ -159,128 +85,7 @@ void simba__guardian_reap(struct simba__guardian *g)
     g->has_children = pid == 0;
 }
 
-/* ── Releasing ───────────────────────────────────────────────────────────── */
-
-static int answer(const struct simba__guardian *g)
-{
-    if (g->is_lost) {
-        return SIMBA__EXIT_LOST;
-    }
-    if (!g->was_started) {
-        return SIMBA__EXIT_SIGNAL + g->cancelled;
-    }
-    return simba__exit_of_wait(g->cmd_status);
-}
-
-static void begin_release(struct simba__guardian *g)
-{
-    int64_t now_ms = simba__clock_ms();
-    int64_t held_until_ms = g->acquired_ms + g->job->min_hold_ms;
-
-    atomic_store(&g->share->exit_code, answer(g));
-    atomic_store(&g->share->phase, SIMBA__RELEASING);
-    g->ended_ms = now_ms;
-    g->give_up_ms =
-        g->release_most_ms +
-        (g->was_started && held_until_ms > now_ms ? held_until_ms : now_ms);
-    simba__holder_all_gone(&g->holder);
-    simba__holder_order(&g->holder, SIMBA__HOLDER_RELEASE);
-}
-
-static void tell_exec_failure(const struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_FAILED};
-    int number = atomic_load(&g->share->exec_errno);
-
-    if (number != 0) {
-        note.number = simba__exit_of_exec(number);
-        note.status = SIMBA_EINVAL;
-        send_text(g, &note, strerror(number));
-    }
-}
-
-static void tell_silence(const struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
-                               .number = SIMBA_LOG_ERROR};
-    int64_t left_ms = g->job->ttl_ms > 0 ? g->job->ttl_ms : 10000;
-    char text[160];
-
-    left_ms += g->job->transition_ms >= 0 ? g->job->transition_ms : 6000;
-    (void)snprintf(text, sizeof(text),
-                   "the store has not answered the release; the mutex is free "
-                   "when the lease ends, in %.0f s at most",
-                   (double)left_ms / 1000);
-    send_text(g, &note, text);
-}
-
-static void end_released(struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_RELEASED,
-                               .boot_ms = g->ended_ms};
-    int code = answer(g);
-
-    if (g->holder.error.code == SIMBA_OK) {
-        simba__link_send(g->link, &note, -1);
-    } else if (g->holder.error.code == SIMBA_ELOST && !g->is_lost) {
-        /* Somebody freed it by force, and CMD ended before we heard of it. */
-        note.kind = SIMBA__NOTE_LOST;
-        send_text(g, &note, g->holder.error.message);
-        code = SIMBA__EXIT_LOST;
-    } else if (!g->is_lost) {
-        tell_silence(g);
-    }
-    tell_exec_failure(g);
-    finish(g, code);
-}
-
-static void step_releasing(struct simba__guardian *g)
-{
-    simba__holder_publish(&g->holder);
-    if (atomic_load(&g->holder.state) == SIMBA__HOLDER_RELEASED) {
-        end_released(g);
-    }
-    if (simba__clock_ms() >= g->give_up_ms) {
-        if (!g->is_lost) {
-            tell_silence(g);
-        }
-        tell_exec_failure(g);
-        finish(g, answer(g));
-    }
-}
-
-/* ── Running and ending ──────────────────────────────────────────────────── */
-
-int64_t simba__guardian_kill_at(const struct simba__guardian *g)
-{
-    int64_t polite_ms = g->ended_ms + g->kill_after_ms;
-    int64_t due_ms = atomic_load(&g->share->hard_until_ms) - SIMBA__KILL_MS;
-
-    return polite_ms < due_ms ? polite_ms : due_ms;
-}
-
-static void step_ending(struct simba__guardian *g)
-{
-    simba__holder_publish(&g->holder);
-    if (!g->has_children) {
-        begin_release(g);
-        return;
-    }
-    if (simba__clock_ms() >= simba__guardian_kill_at(g)) {
-        g->is_killing = true;
-        signal_all(g, SIGKILL); /* again, until nothing is left */
-    }
-}
-
-static void begin_end(struct simba__guardian *g)
-{
-    atomic_store(&g->share->phase, SIMBA__ENDING);
-    g->ended_ms = simba__clock_ms();
-    if (g->has_children) {
-        signal_all(g, SIGTERM);
-    }
-    step_ending(g);
-}
+/* ── Running ─────────────────────────────────────────────────────────────── */
 
 /* The deadline counts, also when the library has not called yet: its thread
  * may be as late as anything else. */
@@ -290,57 +95,88 @@ static bool is_lost(struct simba__guardian *g)
            simba__clock_ms() >= atomic_load(&g->share->use_until_ms);
 }
 
+static void tell_lost(const struct simba__guardian *g)
+{
+    struct simba__note note = {.kind = SIMBA__NOTE_LOST, .status = SIMBA_ELOST};
+    int64_t cap_ms = g->job->max_hold_ms;
+    bool is_capped = cap_ms > 0 && simba__clock_ms() >= g->acquired_ms + cap_ms;
+    char text[sizeof(note.text)];
+
+    if (atomic_load(&g->holder.is_lost)) {
+        simba__guardian_send(g, &note, g->holder.why.message);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "%s: lost: %s", g->job->mutex,
+                   is_capped ? "it was held for --max-hold"
+                             : "no renewal was answered in time");
+    simba__guardian_send(g, &note, text);
+}
+
 static void step_running(struct simba__guardian *g)
 {
-    struct simba__note note = {.kind = SIMBA__NOTE_LOST};
-
     simba__holder_publish(&g->holder);
     if (!g->is_cmd_gone && is_lost(g)) {
         g->is_lost = true;
-        send_text(g, &note,
-                  atomic_load(&g->holder.is_lost)
-                      ? g->holder.why.message
-                      : "the lease could not be renewed in time");
-        begin_end(g);
+        tell_lost(g);
+        simba__guardian_end(g);
     } else if (g->is_cmd_gone || g->is_front_gone) {
-        begin_end(g);
+        simba__guardian_end(g);
     }
 }
 
 /* ── Waiting ─────────────────────────────────────────────────────────────── */
 
+/* What is left of the library's default budget. A capped tenure has its U
+ * earlier, so that H - U alone would be too long. */
+static int64_t default_kill_after(const struct simba__guardian *g)
+{
+    int64_t budget_ms = atomic_load(&g->share->hard_until_ms) -
+                        atomic_load(&g->share->use_until_ms);
+    int64_t most_ms = simba__job_lease_ms(g->job) / 8;
+
+    most_ms = most_ms < BUDGET_MOST_MS ? most_ms : BUDGET_MOST_MS;
+    budget_ms = budget_ms < most_ms ? budget_ms : most_ms;
+    return budget_ms > SIMBA__KILL_MS ? budget_ms - SIMBA__KILL_MS : 0;
+}
+
 static void start_command(struct simba__guardian *g)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_ACQUIRED,
                                .boot_ms = simba__clock_ms()};
-    int64_t budget_ms;
+    ssize_t ignored;
 
     simba__holder_publish(&g->holder);
-    budget_ms = atomic_load(&g->share->hard_until_ms) -
-                atomic_load(&g->share->use_until_ms);
-    g->kill_after_ms = g->job->kill_after_ms >= 0   ? g->job->kill_after_ms
-                       : budget_ms > SIMBA__KILL_MS ? budget_ms - SIMBA__KILL_MS
-                                                    : 0;
+    g->kill_after_ms = g->job->kill_after_ms >= 0 ? g->job->kill_after_ms
+                                                  : default_kill_after(g);
     g->acquired_ms = note.boot_ms;
     g->was_started = true;
     /* The front's copy keeps the store from taking a dead guardian for the
      * end of all that used the mutex. It is on its way before CMD starts. */
     simba__link_send(g->link, &note, simba_store_life_fd(g->holder.store));
     atomic_store(&g->share->phase, SIMBA__RUNNING);
-    if (is_lost(g) || write(g->gate, "!", 1) != 1) {
-        (void)kill(g->cmd, SIGKILL);
+    if (is_lost(g)) {
+        step_running(g); /* so late already: CMD must not start */
+        return;
     }
+    /* A failure means that the process was killed, which will be seen. */
+    ignored = write(g->gate, "!", 1);
+    (void)ignored;
     (void)close(g->gate);
     if (g->is_paused) {
-        pass_on(g, SIGTSTP);
+        simba__guardian_pass_on(g, SIGTSTP);
     }
+}
+
+static void leave(struct simba__guardian *g)
+{
+    simba__guardian_dismiss(g);
+    simba__guardian_release(g);
 }
 
 static void step_held(struct simba__guardian *g)
 {
     if (g->cancelled != 0) {
-        dismiss_command(g);
-        begin_release(g);
+        leave(g);
     } else if (g->is_anchored) {
         start_command(g);
     }
@@ -356,15 +192,15 @@ static _Noreturn void end_failed(struct simba__guardian *g)
     }
     note.number = code;
     note.status = g->holder.error.code;
-    send_text(g, &note, g->holder.error.message);
-    dismiss_command(g);
-    finish(g, code);
+    simba__guardian_send(g, &note, g->holder.error.message);
+    simba__guardian_dismiss(g);
+    simba__guardian_finish(g, code);
 }
 
 static _Noreturn void end_cancelled(struct simba__guardian *g)
 {
-    dismiss_command(g);
-    finish(g, SIMBA__EXIT_SIGNAL + g->cancelled);
+    simba__guardian_dismiss(g);
+    simba__guardian_finish(g, SIMBA__EXIT_SIGNAL + g->cancelled);
 }
 
 /* While the holder is at work: ask it to leave the line when it should. */
@@ -398,11 +234,10 @@ static void step_waiting(struct simba__guardian *g)
     case SIMBA__HOLDER_FAILED:
         end_failed(g);
     case SIMBA__HOLDER_PAUSED:
-        if (g->cancelled != 0) {
-            end_cancelled(g);
-        }
         g->is_leaving = false;
-        if (!g->is_paused) {
+        if (g->cancelled != 0) {
+            leave(g);
+        } else if (!g->is_paused) {
             simba__holder_order(&g->holder, SIMBA__HOLDER_ACQUIRE);
         }
         break;
@@ -422,10 +257,10 @@ void simba__guardian_step(struct simba__guardian *g)
         step_running(g);
         break;
     case SIMBA__ENDING:
-        step_ending(g);
+        simba__guardian_step_ending(g);
         break;
     default:
-        step_releasing(g);
+        simba__guardian_step_releasing(g);
         break;
     }
 }

@@ -119,40 +119,63 @@ static enum simba__holder_order next_order(struct simba__holder *holder)
     return order;
 }
 
-/* True when it is held. A cancelled wait may be taken up again: the user
- * stopped us for a while, and a process that is stopped must not get a mutex
- * that others wait for. */
-static bool acquire(struct simba__holder *holder)
+/* A cancelled wait may be taken up again: the user stopped us for a while, and
+ * a process that is stopped must not get a mutex that others wait for. */
+static int acquire(struct simba__holder *holder)
 {
     simba_locker *locker = atomic_load(&holder->locker);
     uint64_t *token = &holder->job->share->token;
-    int rc =
-        simba_locker_acquire(locker, time_left(holder), token, &holder->error);
+    int rc;
 
-    while (rc == SIMBA_ECANCELED) {
-        report(holder, SIMBA__HOLDER_PAUSED);
-        (void)next_order(holder);
+    for (;;) {
         rc = simba_locker_acquire(locker, time_left(holder), token,
                                   &holder->error);
+        if (rc != SIMBA_ECANCELED) {
+            return rc;
+        }
+        report(holder, SIMBA__HOLDER_PAUSED);
+        if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
+            return rc;
+        }
     }
-    return rc == SIMBA_OK;
 }
 
+/* To the end of the tenure, or to where it turned out that there is none. */
+static int hold_once(struct simba__holder *holder)
+{
+    int rc = open_store(holder);
+
+    if (rc == SIMBA_OK) {
+        rc = open_locker(holder);
+    }
+    if (rc == SIMBA_OK) {
+        rc = acquire(holder);
+    }
+    if (rc == SIMBA_OK) {
+        report(holder, SIMBA__HOLDER_HELD);
+        while (next_order(holder) != SIMBA__HOLDER_RELEASE) {
+        }
+        holder->error.code = SIMBA_OK;
+        (void)simba_locker_release(atomic_load(&holder->locker),
+                                   &holder->error);
+    } else if (rc == SIMBA_ECANCELED) {
+        holder->error.code = SIMBA_OK; /* as was asked for */
+    }
+    return rc;
+}
+
+/* Closed in the end though the process will be gone: a store that is left
+ * open leaves marks behind that others have to clear away. */
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
+    int rc = hold_once(holder);
 
-    if (open_store(holder) != SIMBA_OK || open_locker(holder) != SIMBA_OK ||
-        !acquire(holder)) {
-        report(holder, SIMBA__HOLDER_FAILED);
-        return NULL;
-    }
-    report(holder, SIMBA__HOLDER_HELD);
-    while (next_order(holder) != SIMBA__HOLDER_RELEASE) {
-    }
-    holder->error.code = SIMBA_OK;
-    (void)simba_locker_release(atomic_load(&holder->locker), &holder->error);
-    report(holder, SIMBA__HOLDER_RELEASED);
+    simba_locker_close(atomic_exchange(&holder->locker, NULL));
+    simba_store_close(holder->store);
+    report(holder, rc == SIMBA_OK || rc == SIMBA_ECANCELED
+                       ? SIMBA__HOLDER_RELEASED
+                       : SIMBA__HOLDER_FAILED);
     return NULL;
 }
 
@@ -207,11 +230,11 @@ void simba__holder_publish(struct simba__holder *holder)
     int64_t use_until_ms = 0;
     int64_t hard_until_ms = 0;
 
+    /* Only while the mutex is held, so the locker is there. */
     simba_locker_deadlines(atomic_load(&holder->locker), &use_until_ms,
                            &hard_until_ms);
     if (hard_until_ms != 0) {
         atomic_store(&share->use_until_ms, use_until_ms);
         atomic_store(&share->hard_until_ms, hard_until_ms);
     }
-    atomic_store(&share->beat_ms, simba__clock_ms());
 }

@@ -14,8 +14,8 @@ enum simba__holder_state {
     SIMBA__HOLDER_BUSY,     /* opening, acquiring or releasing */
     SIMBA__HOLDER_PAUSED,   /* left the line, and waits for an order */
     SIMBA__HOLDER_HELD,     /* acquired; waits for an order */
-    SIMBA__HOLDER_FAILED,   /* see `error`; does nothing any more */
-    SIMBA__HOLDER_RELEASED, /* `error` is SIMBA_OK or tells the trouble */
+    SIMBA__HOLDER_FAILED,   /* not acquired, see `error`; all is closed */
+    SIMBA__HOLDER_RELEASED, /* or left; `error` tells trouble; all is closed */
 };
 
 enum simba__holder_order {
@@ -49,14 +49,15 @@ bool simba__holder_start(struct simba__holder *holder);
 /** Make it stop waiting in line; say it again until the state shows it. */
 void simba__holder_cancel(struct simba__holder *holder);
 
-/** Acquire again after a pause, or release what is held. */
+/** Acquire again after a pause, or release what is held and close. */
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order);
 
 /** Nothing that used the mutex is left: a loss may now be acknowledged. */
 void simba__holder_all_gone(struct simba__holder *holder);
 
-/** Put U and H into the shared page; after a loss they stay as they were. */
+/** Put U and H into the shared page; after a loss they stay as they were. Not
+ * to be called once the release was ordered. */
 void simba__holder_publish(struct simba__holder *holder);
 
 #endif

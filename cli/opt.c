@@ -1,12 +1,14 @@
 /* Reading the command line: shared options, durations, exit codes. */
 #define _GNU_SOURCE
 #include "opt.h"
+#include "exit.h"
 #include "say.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Nobody waits or holds longer than this; it keeps all sums of times far from
  * overflow. */
@@ -42,6 +44,10 @@ static void wipe_secrets(char *url)
 static void take_store(struct simba__cli *cli, char *url)
 {
     cli->store = strdup(url); /* as long as the process lives */
+    if (cli->store == NULL) {
+        simba__say("out of memory"); /* never go on with another store */
+        _exit(SIMBA__EXIT_FAULT);
+    }
     wipe_secrets(url);
 }
 

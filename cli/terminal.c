@@ -170,21 +170,19 @@ void simba__terminal_on_stopped(struct simba__front *front, int number)
 
 /* A CMD that was killed may leave the terminal raw. One that ended by itself
  * has set it as it wanted. */
-static void restore_modes(const struct simba__front *front)
+static void restore_modes(const struct simba__front *front, int code)
 {
-    int code = atomic_load(&front->share->exit_code);
-
     if (front->has_modes &&
         (code == SIMBA__EXIT_LOST || code > SIMBA__EXIT_SIGNAL)) {
         (void)tcsetattr(front->job->tty, TCSADRAIN, &front->modes);
     }
 }
 
-void simba__terminal_leave(struct simba__front *front)
+void simba__terminal_leave(struct simba__front *front, int code)
 {
     if (atomic_load(&front->share->is_tty_lent)) {
         take_back(front);
-        restore_modes(front);
+        restore_modes(front, code);
     }
     if (front->anchor != 0) {
         (void)kill(front->anchor, SIGKILL);

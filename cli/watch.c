@@ -5,8 +5,10 @@
 #include "clock.h"
 #include "exit.h"
 #include "front.h"
-#include "say.h"
 
+#include <simba/error.h>
+
+#include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,28 +121,40 @@ static void kill_everything(struct simba__front *front)
     }
 }
 
+static void tell(const struct simba__front *front,
+                 struct simba__note *note,
+                 const char *why)
+{
+    (void)snprintf(note->text, sizeof(note->text), "%s: %s", front->job->mutex,
+                   why);
+    note->boot_ms = simba__clock_ms();
+    simba__tell(front, note);
+}
+
+/* Do the guardian's duty in its place, and answer. */
 static int take_over(struct simba__front *front, const char *why)
 {
-    int phase = atomic_load(&front->share->phase);
+    struct simba__note note = {.kind = SIMBA__NOTE_LOST, .status = SIMBA_ELOST};
+    int code = SIMBA__EXIT_LOST;
 
+    switch (atomic_load(&front->share->phase)) {
+    case SIMBA__WAITING:
+        note.kind = SIMBA__NOTE_FAILED;
+        note.status = SIMBA_EINTERNAL;
+        code = front->cancelled != 0 ? SIMBA__EXIT_SIGNAL + front->cancelled
+                                     : SIMBA__EXIT_FAULT;
+        break;
+    case SIMBA__RELEASING: /* CMD has ended; the lease will lapse */
+        note.kind = SIMBA__NOTE_LOG;
+        code = atomic_load(&front->share->exit_code);
+        break;
+    default:
+        break;
+    }
+    note.number = code;
     kill_everything(front);
-    if (phase == SIMBA__WAITING) {
-        if (front->cancelled != 0) {
-            return SIMBA__EXIT_SIGNAL + front->cancelled;
-        }
-        simba__say("%s while waiting for '%s'; try again", why,
-                   front->job->mutex);
-        return SIMBA__EXIT_FAULT;
-    }
-    if (phase == SIMBA__RELEASING) {
-        simba__say("%s before the release of '%s' was answered; it is free "
-                   "when the lease ends",
-                   why, front->job->mutex);
-        return atomic_load(&front->share->exit_code);
-    }
-    simba__say("%s; '%s' counts as lost, and %s was stopped", why,
-               front->job->mutex, front->job->argv[0]);
-    return SIMBA__EXIT_LOST;
+    tell(front, &note, why);
+    return code;
 }
 
 /* At U the guardian should have sent TERM, and it has not. */
@@ -166,8 +180,7 @@ int simba__watch_guardian(struct simba__front *front)
         return -1;
     }
     if (front->is_guardian_gone) {
-        /* The page may have been completed before it went. */
-        return take_over(front, "the guardian process was killed");
+        return take_over(front, "lost: the guardian process was killed");
     }
     if (phase == SIMBA__RUNNING && !front->is_termed &&
         now_ms >= term_at(front)) {
@@ -178,7 +191,7 @@ int simba__watch_guardian(struct simba__front *front)
         (phase == SIMBA__RELEASING && now_ms >= silent_at(front)) ||
         (phase == SIMBA__WAITING && front->cancelled != 0 &&
          now_ms >= front->cancel_until_ms)) {
-        return take_over(front, "the guardian process does not answer");
+        return take_over(front, "lost: the guardian process does not answer");
     }
     return -1;
 }

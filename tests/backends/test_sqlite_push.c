@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "sqlite_child.h"
 
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
 /* How long a crash may take to be acted upon, kill to grant. */
 enum { HANDOVER_MS = 50 };
 
@@ -242,6 +245,70 @@ static void test_sqlite_push__two_crashes_in_a_row(void **state)
     assert_true(now_us() - from_us < HANDOVER_MS * 1000);
 }
 
+static void test_sqlite_push__owners_death_wakes_the_first_only(void **state)
+{
+    struct who bob = person(&first, "bob"), carol = person(&second, "carol");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    finish(&owner, SIGKILL);
+    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_false(handle_hinted(&second, MUTEX, 50));
+}
+
+static void test_sqlite_push__owner_and_first_in_line_die_together(void **state)
+{
+    struct who carol = person(&first, "carol");
+    struct child owner, waiter;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    expect_in_line(false);
+    from_us = now_us();
+    kill(owner.pid, SIGKILL);
+    kill(waiter.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < HANDOVER_MS * 1000);
+    finish(&owner, SIGKILL);
+    finish(&waiter, SIGKILL);
+}
+
+static void test_sqlite_push__who_stood_behind_a_leaver_watches_on(void **state)
+{
+    struct who bob = person(&second, "bob"), carol = person(&first, "carol");
+    struct child owner;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    leave(&bob); /* but lives on */
+    assert_true(handle_hinted(&first, MUTEX, 1000));
+    ask(&carol);
+    expect_in_line(true);
+    from_us = now_us();
+    kill(owner.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < HANDOVER_MS * 1000);
+    finish(&owner, SIGKILL);
+}
+
 static void test_sqlite_push__litter_of_the_killed_is_swept_up(void **state)
 {
     struct who bob = person(&first, "bob");
@@ -267,6 +334,26 @@ static void test_sqlite_push__litter_of_the_killed_is_swept_up(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
     assert_int_equal(
         sql("SELECT count(*) FROM simba_mutex WHERE owner_id <> ''"), 0);
+}
+
+/* On a file system that is only trusted a missing lock proves nothing. */
+static void test_sqlite_push__trusted_files_are_left_alone(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    owner = start("hold", "?fs=trust", "alice");
+    hear(&owner, "owner");
+    finish(&owner, SIGKILL);
+    sql("UPDATE simba_tenure SET boot = 'x'"); /* another machine's */
+    must_open(&first, "?fs=trust");
+    ask(&bob);
+    expect_in_line(true);
+    leave(&bob);
+    assert_int_equal(count_files("[0-9a-f]"), 2);
+    look(&bob);
+    assert_string_equal(got.owner.id, "alice");
 }
 
 /* --- hints --------------------------------------------------------------- */
@@ -336,6 +423,61 @@ static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* Stands before the C library's: no descriptor is to be had. */
+static _Atomic bool is_inotify_used_up;
+
+int inotify_init1(int flags)
+{
+    if (is_inotify_used_up) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static void test_sqlite_push__without_inotify_there_are_still_hints(
+    void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    is_inotify_used_up = true;
+    ask(&bob);
+    expect_in_line(true);
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, 1000)); /* again and again */
+    release(&alice);
+    assert_true(handle_hinted(&second, MUTEX, RESERVATION));
+    is_inotify_used_up = false;
+    ask(&bob);
+    expect_mine(&bob);
+    while (handle_hinted(&second, MUTEX, 500)) { /* and no more */
+    }
+}
+
+/* The watch is set up with the next asking. */
+static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    is_inotify_used_up = true;
+    ask(&bob);
+    is_inotify_used_up = false;
+    assert_true(handle_hinted(&second, MUTEX, 1000));
+    ask(&bob);
+    while (handle_hinted(&second, MUTEX, 500)) { /* the last made-up ones */
+    }
+    release(&alice);
+    assert_true(handle_hinted(&second, MUTEX, RESERVATION));
+}
+
 static void test_sqlite_push__processes_are_served_in_order(void **state)
 {
     struct who alice = person(&first, "alice");
@@ -373,10 +515,16 @@ int main(int argc, char **argv)
         SQLITE_TEST(test_sqlite_push__dead_waiter_is_passed_over),
         SQLITE_TEST(test_sqlite_push__called_one_who_dies_is_not_waited_for),
         SQLITE_TEST(test_sqlite_push__two_crashes_in_a_row),
+        SQLITE_TEST(test_sqlite_push__owners_death_wakes_the_first_only),
+        SQLITE_TEST(test_sqlite_push__owner_and_first_in_line_die_together),
+        SQLITE_TEST(test_sqlite_push__who_stood_behind_a_leaver_watches_on),
         SQLITE_TEST(test_sqlite_push__litter_of_the_killed_is_swept_up),
+        SQLITE_TEST(test_sqlite_push__trusted_files_are_left_alone),
         SQLITE_TEST(test_sqlite_push__owner_alone_sets_up_no_watch),
         SQLITE_TEST(test_sqlite_push__hint_names_the_mutex),
         SQLITE_TEST(test_sqlite_push__many_rings_do_not_fill_the_disk),
+        SQLITE_TEST(test_sqlite_push__without_inotify_there_are_still_hints),
+        SQLITE_TEST(test_sqlite_push__listens_as_soon_as_it_can),
         SQLITE_TEST(test_sqlite_push__processes_are_served_in_order),
     };
     int rc = play(argc, argv);

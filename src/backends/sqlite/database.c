@@ -11,9 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-/* SQLite's own busy handler backs off to steps of 100 ms; these keep the wait
- * of the unlucky near the length of one transaction. */
-enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450 };
+/* SQLite's own busy handler backs off to steps of 100 ms. These naps keep the
+ * wait of the unlucky near the length of one transaction; they grow only when
+ * so many want to write that their trying alone would fill the machine. */
+enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450, NAP_SPAN_MOST_US = 8000 };
+enum { TRIES_PER_SPAN = 8 };
 
 /* Pages of log before a writer copies them back. The log is not copied back at
  * the end, so whoever opens the database next reads it through: keep it short.
@@ -74,8 +76,10 @@ int simba__sqlite_db_fail(const struct simba__sqlite_db *db,
                               sqlite3_errmsg(db->handle));
 }
 
-bool simba__sqlite_db_wait(int64_t deadline_ms)
+bool simba__sqlite_db_wait(int64_t deadline_ms, unsigned tries)
 {
+    unsigned doublings = tries / TRIES_PER_SPAN;
+    long span = doublings > 4 ? NAP_SPAN_MOST_US : NAP_SPAN_US << doublings;
     struct timespec nap = {0, 0};
 
     if (simba_loop_now_ms() >= deadline_ms) {
@@ -85,7 +89,7 @@ bool simba__sqlite_db_wait(int64_t deadline_ms)
      * clock are random enough for that. */
     clock_gettime(CLOCK_MONOTONIC, &nap);
     nap.tv_sec = 0;
-    nap.tv_nsec = (NAP_LEAST_US + nap.tv_nsec / 64 % NAP_SPAN_US) * 1000L;
+    nap.tv_nsec = (NAP_LEAST_US + nap.tv_nsec / 64 % span) * 1000L;
     nanosleep(&nap, NULL);
     return true;
 }
@@ -138,13 +142,14 @@ bool simba__sqlite_db_is_busy(int rc)
  * SQLite's code. */
 static int step_when_free(sqlite3_stmt *statement, int64_t deadline_ms)
 {
+    unsigned tries = 0;
     int rc;
 
     do {
         rc = sqlite3_step(statement);
         sqlite3_reset(statement);
     } while (simba__sqlite_db_is_busy(rc) &&
-             simba__sqlite_db_wait(deadline_ms));
+             simba__sqlite_db_wait(deadline_ms, tries++));
     return rc;
 }
 

@@ -95,8 +95,9 @@ int simba__sqlite_db_fail(const struct simba__sqlite_db *db,
 /** Does this result code of SQLite mean that others are in the way? */
 bool simba__sqlite_db_is_busy(int rc);
 
-/** Somebody else is writing: sleep a little. False after the deadline. */
-bool simba__sqlite_db_wait(int64_t deadline_ms);
+/** Somebody else is writing: sleep a little, longer after many tries. False
+ * after the deadline. */
+bool simba__sqlite_db_wait(int64_t deadline_ms, unsigned tries);
 
 /* Part of simba__sqlite_db_open(). */
 int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,

@@ -51,4 +51,7 @@ int simba__sqlite_judge(struct simba__sqlite *self,
                         const char *mutex,
                         int64_t now_ms);
 
+/** Take away what dead processes have left, rows and files. */
+void simba__sqlite_bury(struct simba__sqlite *self);
+
 #endif

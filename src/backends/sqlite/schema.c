@@ -144,6 +144,7 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
                                 simba_error *error)
 {
     enum found found;
+    unsigned tries = 0;
 
     do {
         found = look(db, error);
@@ -152,6 +153,7 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
         } else if (found == FOUND_OURS && db->settings->is_trusted) {
             found = choose_journal(db, error);
         }
-    } while (found == FOUND_BUSY && simba__sqlite_db_wait(deadline_ms));
+    } while (found == FOUND_BUSY &&
+             simba__sqlite_db_wait(deadline_ms, tries++));
     return found == FOUND_OURS ? SIMBA_OK : error->code;
 }

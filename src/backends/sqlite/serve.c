@@ -8,12 +8,8 @@
 
 #include <string.h>
 
-/* How many dead ones are buried at a time, and how long that may wait for
- * others who write. */
-enum { BURIALS = 32, BURIAL_PATIENCE_MS = 5 };
-
-/* Whom to ring after the commit: the called one, the second in line, or the
- * first behind somebody who took the mutex without being called. */
+/* Whom to ring after the commit: the called one, the second in line, and who
+ * stands behind a change that nobody else tells of. */
 enum { RINGS = 3 };
 
 struct turn {
@@ -115,16 +111,22 @@ static void raise_token(struct simba__row *row)
     }
 }
 
-/* Who takes a mutex without having been called, because its owner is dead or
- * late, leaves a line that has heard nothing of it. The first in it asks again,
- * and so comes to watch the new owner. */
-static void wake_first(struct turn *turn)
+static bool is_live(struct turn *turn, const struct simba__row_waiter *waiter)
+{
+    return waiter->lapses_ms >= turn->wish.now_ms &&
+           is_connected(turn, waiter->connection);
+}
+
+/* Some changes nobody in line hears of, and yet who is before whom is another:
+ * somebody took the mutex without having been called, because its owner is dead
+ * or late; or somebody went out of the line. Who is then the first behind that
+ * place asks again, and so comes to watch the right one. */
+static void wake_behind(struct turn *turn, uint64_t place)
 {
     const struct simba__row *row = &turn->self->record.row;
 
     for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].lapses_ms >= turn->wish.now_ms &&
-            is_connected(turn, row->line[i].connection)) {
+        if (row->line[i].place >= place && is_live(turn, &row->line[i])) {
             ring_later(turn, &row->line[i]);
             return;
         }
@@ -142,14 +144,54 @@ static bool is_taken_uncalled(const struct turn *turn)
            record->row.owner.token != record->owner.token;
 }
 
-/* Who is refused watches the one in its way: the owner, unless its death is
+static void wake_successor(struct turn *turn)
+{
+    const struct simba__sqlite_record *record = &turn->self->record;
+    struct simba__attempt me = simba__sqlite_attempt(turn->op);
+
+    if (is_taken_uncalled(turn)) {
+        wake_behind(turn, 0);
+    }
+    if (turn->op->kind != SIMBA_OP_RELEASE &&
+        turn->op->kind != SIMBA_OP_LEAVE) {
+        return;
+    }
+    for (size_t i = 0; i < record->line_count; i++) {
+        if (simba__attempt_equal(record->line[i].attempt, me)) {
+            wake_behind(turn, record->line[i].place);
+        }
+    }
+}
+
+/* Who is refused watches the one before it in line: the death of an owner then
+ * wakes one waiter and not all of them, and who was before us and became the
+ * owner is watched already. The first watches the owner, unless its death is
  * not to be used, or the called one, who will be the owner. */
+static const char *find_obstacle(struct turn *turn)
+{
+    const struct simba__sqlite_record *record = &turn->self->record;
+    const struct simba__row *row = &record->row;
+    size_t i = row->line_count;
+
+    while (i > 0 && row->line[i - 1].place >= turn->reply.place) {
+        i--;
+    }
+    for (; i > 0; i--) {
+        if (is_live(turn, &row->line[i - 1])) {
+            return record->peers[row->line[i - 1].connection].process;
+        }
+    }
+    if (!simba__row_is_held(row, turn->wish.now_ms)) {
+        return row->is_called ? record->peers[row->called.connection].process
+                              : "";
+    }
+    return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process
+                               : "";
+}
+
 static void watch_or_forget(struct turn *turn)
 {
     struct simba__sqlite *self = turn->self;
-    const struct simba__sqlite_record *record = &self->record;
-    const struct simba__row *row = &record->row;
-    const char *process = "";
 
     if (turn->op->kind == SIMBA_OP_RENEW) {
         return;
@@ -158,14 +200,8 @@ static void watch_or_forget(struct turn *turn)
         simba__sqlite_watch_forget(&self->watch, turn->op);
         return;
     }
-    if (simba__row_is_held(row, turn->wish.now_ms)) {
-        process = record->is_handover
-                      ? record->peers[SIMBA__SQLITE_OWNER].process
-                      : "";
-    } else if (row->is_called) {
-        process = record->peers[row->called.connection].process;
-    }
-    if (!simba__sqlite_watch_wait(&self->watch, turn->op, process) &&
+    if (!simba__sqlite_watch_wait(&self->watch, turn->op,
+                                  find_obstacle(turn)) &&
         !self->is_deaf) {
         self->is_deaf = true;
         self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
@@ -207,9 +243,7 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
         !serve_row(turn)) {
         return simba__sqlite_db_fail(&self->db, SQLITE_NOMEM, error);
     }
-    if (is_taken_uncalled(turn)) {
-        wake_first(turn);
-    }
+    wake_successor(turn);
     watch_or_forget(turn);
     return simba__sqlite_record_store(self, &turn->wish, is_changed, error);
 }
@@ -257,59 +291,6 @@ static int serve_read(struct turn *turn, simba_error *error)
         fill_reply(turn);
     }
     return rc;
-}
-
-/* --- the dead ------------------------------------------------------------ */
-
-static int forget_process(struct simba__sqlite *self, const char *process)
-{
-    static const enum simba__sqlite_statement steps[] = {
-        SIMBA__SQLITE_FREE_PROCESS, SIMBA__SQLITE_DROP_PROCESS};
-    simba_error error;
-
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        sqlite3_stmt *statement =
-            simba__sqlite_db_statement(&self->db, steps[i], &error);
-
-        if (statement == NULL) {
-            return error.code;
-        }
-        sqlite3_bind_text(statement, 1, process, -1, SQLITE_STATIC);
-        if (simba__sqlite_db_execute(&self->db, statement, &error) !=
-            SIMBA_OK) {
-            return error.code;
-        }
-    }
-    return SIMBA_OK;
-}
-
-/* Takes away what the dead have left: first their rows, so that a missing file
- * never stands for a dead owner, then their files. All of it can wait, and what
- * fails is left to the next. */
-static void bury(struct simba__sqlite *self)
-{
-    struct simba__sqlite_dead dead[BURIALS];
-    simba_error error;
-    size_t n;
-    int rc = simba__sqlite_db_begin(
-        &self->db, simba_loop_now_ms() + BURIAL_PATIENCE_MS, &error);
-
-    if (rc != SIMBA_OK) {
-        return;
-    }
-    self->is_burial_due = false;
-    n = simba__sqlite_presence_find_dead(&self->presence, dead, BURIALS);
-    for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
-        rc = forget_process(self, dead[i].process);
-    }
-    if (rc == SIMBA_OK && n > 0) {
-        rc = simba__sqlite_db_commit(
-            &self->db, simba_loop_now_ms() + BURIAL_PATIENCE_MS, &error);
-    }
-    simba__sqlite_db_rollback(&self->db);
-    for (size_t i = 0; i < n; i++) {
-        simba__sqlite_presence_bury(&self->presence, &dead[i], rc == SIMBA_OK);
-    }
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -360,7 +341,7 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
     rc = serve_change(&turn, error);
     /* Not while somebody waits for the answer to an acquire. */
     if (self->is_burial_due && op->kind != SIMBA_OP_ACQUIRE) {
-        bury(self);
+        simba__sqlite_bury(self);
     }
     return rc;
 }

@@ -8,6 +8,7 @@ set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_sqlite_sources
   ${simba_sqlite_dir}/bell.c
+  ${simba_sqlite_dir}/bury.c
   ${simba_sqlite_dir}/clock.c
   ${simba_sqlite_dir}/database.c
   ${simba_sqlite_dir}/file.c

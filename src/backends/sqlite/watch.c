@@ -194,27 +194,48 @@ static bool turn_to(struct simba__sqlite_watch *watch,
     return true;
 }
 
+/* Posted outside the lock. */
+struct errands {
+    bool look, poll;
+};
+
+static void note_waiting(struct simba__sqlite_watch *watch,
+                         const simba_op *op,
+                         const char *process,
+                         struct errands *errands)
+{
+    struct simba__sqlite_waiting *one = find_or_add(watch, op);
+
+    watch->is_deaf = !start(watch);
+    if (one == NULL) {
+        return;
+    }
+    one->lapses_ms = simba_loop_now_ms() + op->waiter_ms;
+    if (!watch->is_deaf) {
+        errands->look = turn_to(watch, one, process);
+    } else if (!watch->is_polling) {
+        watch->is_polling = errands->poll = true;
+    }
+}
+
 bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
                               const simba_op *op,
                               const char *process)
 {
-    struct simba__sqlite_waiting *one = NULL;
-    bool is_suspect = false, is_started;
+    struct errands errands = {false, false};
+    bool is_deaf;
 
     pthread_mutex_lock(&watch->lock);
-    is_started = start(watch);
-    if (is_started) {
-        one = find_or_add(watch, op);
-    }
-    if (one != NULL) {
-        one->lapses_ms = simba_loop_now_ms() + op->waiter_ms;
-        is_suspect = turn_to(watch, one, process);
-    }
+    note_waiting(watch, op, process, &errands);
+    is_deaf = watch->is_deaf;
     pthread_mutex_unlock(&watch->lock);
-    if (is_suspect) {
+    if (errands.look) {
         simba_loop_post(watch->loop, simba__sqlite_watch_look, watch);
     }
-    return is_started;
+    if (errands.poll) {
+        simba_loop_post(watch->loop, simba__sqlite_watch_poll, watch);
+    }
+    return !is_deaf;
 }
 
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,

@@ -41,10 +41,13 @@ struct simba__sqlite_watch {
     int bell_fd;
     int bell_wd;
     int64_t bell_read; /* how much of it */
+    bool is_deaf;      /* no descriptor or watch was to be had */
+    bool is_polling;   /* and therefore the loop makes up hints */
 
     /* The loop's alone. */
     struct event *readable;
     struct event *again;
+    struct event *poll;
     bool is_detached;
 };
 
@@ -84,6 +87,10 @@ void simba__sqlite_watch_listen(void *watch);
 
 /** Loop thread: look whether those under suspicion are dead. Posted. */
 void simba__sqlite_watch_look(void *watch);
+
+/** Loop thread: make up hints. Posted when hints cannot be had: a user has but
+ * 128 descriptors of inotify on most machines. */
+void simba__sqlite_watch_poll(void *watch);
 
 /** How often a process that let go of its file is looked at: the kernel tells
  * of the closing before it takes the lock away. */

@@ -14,6 +14,10 @@ enum { BELL_MOST = 32 * 1024 };
 /* Between two looks at a process that let go of its file. */
 enum { LOOK_AGAIN_US = 1000 };
 
+/* Between two made-up hints: less than a reservation, so that who is called
+ * comes in time. */
+enum { POLL_US = 200000 };
+
 /* --- hints --------------------------------------------------------------- */
 
 /* One mutex for which a hint is due, and no longer due for anyone. */
@@ -227,6 +231,51 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
     }
 }
 
+/* --- without inotify ----------------------------------------------------- */
+
+static void start_poll(struct simba__sqlite_watch *watch)
+{
+    struct timeval soon = {0, POLL_US};
+
+    evtimer_add(watch->poll, &soon);
+}
+
+/* Every waiter asks, and with its asking the worker tries again to listen. */
+static void on_poll(evutil_socket_t fd, short what, void *argument)
+{
+    struct simba__sqlite_watch *watch = argument;
+    bool is_over;
+
+    (void)fd;
+    (void)what;
+    pthread_mutex_lock(&watch->lock);
+    is_over = !watch->is_deaf || watch->count == 0;
+    watch->is_polling = !is_over;
+    for (size_t i = 0; i < watch->count; i++) {
+        watch->waiting[i].is_due = true;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    if (!is_over) {
+        start_poll(watch);
+    }
+    hint_due(watch);
+}
+
+void simba__sqlite_watch_poll(void *argument)
+{
+    struct simba__sqlite_watch *watch = argument;
+
+    if (watch->is_detached) {
+        return;
+    }
+    if (watch->poll == NULL) {
+        watch->poll = evtimer_new(simba_loop_base(watch->loop), on_poll, watch);
+    }
+    if (watch->poll != NULL) {
+        start_poll(watch);
+    }
+}
+
 /* --- the loop ------------------------------------------------------------ */
 
 /* What was rung meanwhile waits in the descriptor. */
@@ -263,4 +312,5 @@ void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch)
     watch->is_detached = true;
     free_event(&watch->readable);
     free_event(&watch->again);
+    free_event(&watch->poll);
 }
