@@ -161,15 +161,6 @@ static int open_backend(simba_store *store, const char *url, simba_error *error)
     return rc;
 }
 
-static void reserve_timer(void *argument)
-{
-    simba_store *store = argument;
-
-    if (!simba__timer_reserve(store->loop, 1)) {
-        abort(); /* sixteen pointers */
-    }
-}
-
 static int open_store(simba_store *store,
                       const char *url,
                       int notifiers,
@@ -194,7 +185,6 @@ static int open_store(simba_store *store,
         simba__loop_close(store->loop);
         return rc;
     }
-    simba__store_call(store, reserve_timer, store);
     store->pool.log = log_wanted;
     store->pool.log_user = store;
     store->fork_entry.forked = close_in_child;

@@ -221,6 +221,7 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     loop->mail_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (loop->mail_fd < 0 || loop->clock_fd < 0 || !open_events(loop) ||
+        !simba__timer_reserve(loop, 1) || /* the notifier pool's own */
         !simba__thread_start(&loop->thread, "simba-loop", run_loop, loop)) {
         int cause = errno;
         free_loop(loop);

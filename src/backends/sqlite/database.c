@@ -19,8 +19,8 @@ enum { TRIES_PER_SPAN = 8 };
 
 /* Pages of log before a writer copies them back. The log is not copied back at
  * the end, so whoever opens the database next reads it through: keep it short.
- * (Half a megabyte, with the small pages of schema.c: 0.1 ms.) */
-enum { LOG_PAGES = 512 };
+ * To copy back so few pages costs one more sync in ten locks or so. */
+enum { LOG_PAGES = 64 };
 
 /* --- failures ------------------------------------------------------------ */
 

@@ -204,7 +204,7 @@ static void watch_or_forget(struct turn *turn)
                                   find_obstacle(turn)) &&
         !self->is_deaf) {
         self->is_deaf = true;
-        self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
+        self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
                   "no hints: inotify or the bell cannot be had; waiters poll");
     }
 }
