@@ -9,7 +9,7 @@
 
 /* How long a caller whose time is up still waits for the store to hear that it
  * has left; after that the leaving goes on behind its back. */
-enum { LEAVE_PATIENCE_MS = 1000 };
+enum { LEAVE_PATIENCE_MS = 1000, SILENCE_MS = 500 };
 
 /* --- on the loop --------------------------------------------------------- */
 
@@ -193,9 +193,19 @@ static int reason_to_give_up(const simba_locker *l, bool tries_once)
     return SIMBA_OK;
 }
 
-/* With the lock held: the time is up. */
-static int reason_of_timeout(const simba_locker *l)
+/* With the lock held. */
+static bool has_heard(const simba_locker *l)
 {
+    return l->is_refused || l->failure != SIMBA_OK;
+}
+
+/* With the lock held: the time is up. A store that was silent for as long as
+ * this is not there. */
+static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
+{
+    if (!has_heard(l) && timeout_ms >= SILENCE_MS) {
+        return SIMBA_EUNAVAIL;
+    }
     if (!l->is_refused && l->failure != SIMBA_OK) {
         return l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
     }
@@ -205,15 +215,16 @@ static int reason_of_timeout(const simba_locker *l)
 /* With the lock held. */
 static int wait_until_held(simba_locker *l,
                            const struct timespec *until,
-                           bool tries_once)
+                           int64_t timeout_ms)
 {
+    bool tries_once = timeout_ms == 0;
     int rc = SIMBA_OK;
 
     while (!l->is_held && rc == SIMBA_OK) {
         rc = reason_to_give_up(l, tries_once);
         if (rc == SIMBA_OK && !wait_change(l, until) && !l->is_held) {
             rc = reason_to_give_up(l, tries_once);
-            rc = rc == SIMBA_OK ? reason_of_timeout(l) : rc;
+            rc = rc == SIMBA_OK ? reason_of_timeout(l, timeout_ms) : rc;
         }
     }
     return l->is_held ? SIMBA_OK : rc;
@@ -256,7 +267,7 @@ static int acquire(simba_locker *l,
         return fail(l, SIMBA_ETIMEDOUT, error);
     }
     begin(l, timeout_ms != 0);
-    rc = wait_until_held(l, limit, timeout_ms == 0);
+    rc = wait_until_held(l, limit, timeout_ms);
     if (rc == SIMBA_OK) {
         if (token != NULL) {
             *token = l->token;
@@ -264,7 +275,7 @@ static int acquire(simba_locker *l,
         return SIMBA_OK;
     }
     fail(l, rc, error);
-    grace = in_ms(LEAVE_PATIENCE_MS);
+    grace = in_ms(has_heard(l) ? LEAVE_PATIENCE_MS : 0);
     send_stop(l);
     wait_until_stopped(l, &grace);
     return rc;
@@ -326,7 +337,7 @@ int simba_locker_release(simba_locker *l, simba_error *error)
 
 void simba_locker_cancel(simba_locker *l)
 {
-    if (simba__is_forked()) {
+    if (simba__is_forked(l->store->mark)) {
         return;
     }
     pthread_mutex_lock(&l->lock);

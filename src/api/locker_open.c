@@ -47,6 +47,7 @@ static simba_locker *make_locker(simba_store *store,
     l->store = store;
     l->base.loop = store->loop;
     l->base.backend = store->backend;
+    l->base.mark = store->mark;
     l->on_lost = options->on_lost;
     l->user = options->user;
     simba__locker_init(l);
@@ -119,7 +120,7 @@ void simba_locker_close(simba_locker *l)
     if (l == NULL) {
         return;
     }
-    if (simba__is_forked()) {
+    if (simba__is_forked(l->store->mark)) {
         free(l);
         return;
     }

@@ -307,7 +307,7 @@ void simba_retrieval_close(simba_retrieval *r)
     if (r == NULL) {
         return;
     }
-    if (simba__is_forked()) {
+    if (simba__is_forked(r->store->mark)) {
         free(r);
         return;
     }

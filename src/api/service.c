@@ -204,6 +204,7 @@ static simba_service *make_service(simba_store *store,
     s->store = store;
     s->base.loop = store->loop;
     s->base.backend = store->backend;
+    s->base.mark = store->mark;
     s->base.hooks = &hooks;
     s->on_acquired = contender->on_acquired;
     s->on_released = contender->on_released;
@@ -321,7 +322,7 @@ void simba_service_close(simba_service *s)
     if (s == NULL) {
         return;
     }
-    if (simba__is_forked()) {
+    if (simba__is_forked(s->store->mark)) {
         free(s);
         return;
     }

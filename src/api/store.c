@@ -96,8 +96,7 @@ void simba__store_call(simba_store *store,
 
 int simba__store_check(const simba_store *store, simba_error *error)
 {
-    (void)store;
-    if (simba__is_forked()) {
+    if (simba__is_forked(store->mark)) {
         return simba_error_set(error, SIMBA_EFORKED, 0,
                                "this handle belongs to the parent process; "
                                "open a store of your own after fork");
@@ -203,7 +202,10 @@ int simba_store_open(const char *url,
     int notifiers, rc;
 
     *out = NULL;
-    if (store == NULL || own_url == NULL || !simba__fork_guard()) {
+    if (store != NULL) {
+        store->mark = simba__fork_guard();
+    }
+    if (store == NULL || own_url == NULL || store->mark == NULL) {
         free(own_url);
         free(store);
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
@@ -224,7 +226,7 @@ void simba_store_close(simba_store *store)
     if (store == NULL) {
         return;
     }
-    if (simba__is_forked()) {
+    if (simba__is_forked(store->mark)) {
         free(store); /* the rest belongs to the parent's threads */
         return;
     }

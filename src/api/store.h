@@ -11,6 +11,7 @@
 struct simba_store {
     simba_loop *loop;
     simba_backend *backend;
+    simba__fork_mark mark;
     struct simba__pool pool;
     void *module; /* of dlopen(), or NULL */
     simba_log_fn log;

@@ -257,7 +257,8 @@ bool simba__contention_is_owner(const struct simba__contention *c)
 {
     int64_t until = atomic_load(&c->owner_until_ms);
 
-    return until != 0 && simba_loop_now_ms() < until && !simba__is_forked();
+    return until != 0 && simba_loop_now_ms() < until &&
+           !simba__is_forked(c->mark);
 }
 
 uint64_t simba__contention_token(const struct simba__contention *c)

@@ -28,6 +28,7 @@ struct simba__contention_hooks {
 struct simba__contention {
     simba_loop *loop;
     simba_backend *backend;
+    simba__fork_mark mark;
     const struct simba__contention_hooks *hooks;
     struct simba__contend core;
     struct simba__timer timer;

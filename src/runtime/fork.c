@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct simba__fork_entry *entries;
-static volatile const unsigned char *mark; /* 1 here, 0 in a child */
+static simba__fork_mark mark; /* of this process, or wiped */
+static bool is_registered;
 
 static void before_fork(void)
 {
@@ -30,34 +30,44 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void)
+/* Once for the process and all its descendants: they inherit the handlers. */
+static bool register_handlers(void)
+{
+    if (!is_registered) {
+        is_registered = pthread_atfork(before_fork, after_fork_in_parent,
+                                       after_fork_in_child) == 0;
+    }
+    return is_registered;
+}
+
+static simba__fork_mark make_mark(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *page = mmap(NULL, size, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (page == MAP_FAILED) {
-        return;
+        return NULL;
     }
-    if (madvise(page, size, MADV_WIPEONFORK) != 0 ||
-        pthread_atfork(before_fork, after_fork_in_parent,
-                       after_fork_in_child) != 0) {
+    if (madvise(page, size, MADV_WIPEONFORK) != 0 || !register_handlers()) {
         munmap(page, size);
-        return;
+        return NULL;
     }
     *page = 1;
-    mark = page;
+    return page;
 }
 
-bool simba__fork_guard(void)
+simba__fork_mark simba__fork_guard(void)
 {
-    pthread_once(&once, prepare);
-    return mark != NULL;
-}
+    simba__fork_mark mine;
 
-bool simba__is_forked(void)
-{
-    return mark != NULL && *mark == 0;
+    pthread_mutex_lock(&lock);
+    if (mark == NULL || *mark == 0) {
+        mark = make_mark();
+    }
+    mine = mark;
+    pthread_mutex_unlock(&lock);
+    return mine;
 }
 
 void simba__fork_add(struct simba__fork_entry *entry)

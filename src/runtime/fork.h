@@ -6,6 +6,10 @@
 
 #include <stdbool.h>
 
+/* Where a handle looks: 1 in the process that opened it, 0 in its children. A
+ * child that opens a store of its own gets a mark of its own. */
+typedef const volatile unsigned char *simba__fork_mark;
+
 /* Something with descriptors that a forked child must not keep. */
 struct simba__fork_entry {
     void (*forked)(void *self); /* in the child: close descriptors only */
@@ -13,12 +17,15 @@ struct simba__fork_entry {
     struct simba__fork_entry *next;
 };
 
-/** Prepare the page, once; false when the kernel gives none. Any thread. */
-bool simba__fork_guard(void);
+/** This process's mark; NULL when the kernel gives none. Any thread. */
+simba__fork_mark simba__fork_guard(void);
 
-/** Are we a child of the process that called simba__fork_guard()? Wait-free,
+/** Has the process been forked since the mark was made? Wait-free,
  * signal-safe. */
-bool simba__is_forked(void);
+static inline bool simba__is_forked(simba__fork_mark mark)
+{
+    return *mark == 0;
+}
 
 /** Have `entry->forked` called in every child forked from now on. */
 void simba__fork_add(struct simba__fork_entry *entry);

@@ -261,6 +261,13 @@ static int try_in_child(simba_store *store, simba_locker *locker)
 
     simba_locker_close(locker);
     simba_store_close(store);
+    store = open_store(); /* one of its own works */
+    locker = open_locker(store, "of the child");
+    is_fine = is_fine &&
+              simba_locker_acquire(locker, -1, NULL, &error) == SIMBA_OK &&
+              simba_locker_is_owner(locker);
+    simba_locker_close(locker);
+    simba_store_close(store);
     return is_fine ? 0 : 1;
 }
 
