@@ -165,14 +165,17 @@ static int hold_once(struct simba__holder *holder)
 }
 
 /* Closed in the end though the process will be gone: a store that is left
- * open leaves marks behind that others have to clear away. */
+ * open leaves marks behind that others have to clear away. One that does not
+ * answer would keep us waiting for a lease, though, and is left as it is. */
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
     int rc = hold_once(holder);
 
-    simba_locker_close(atomic_exchange(&holder->locker, NULL));
-    simba_store_close(holder->store);
+    if (rc != SIMBA_EUNAVAIL) {
+        simba_locker_close(atomic_exchange(&holder->locker, NULL));
+        simba_store_close(holder->store);
+    }
     report(holder, rc == SIMBA_OK || rc == SIMBA_ECANCELED
                        ? SIMBA__HOLDER_RELEASED
                        : SIMBA__HOLDER_FAILED);

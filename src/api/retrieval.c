@@ -129,6 +129,13 @@ static void on_hint(struct simba__listener *listener)
          (struct simba__observe_event){.type = SIMBA__OBSERVE_HINT});
 }
 
+/* It stands in no line. */
+static uint64_t no_place(const struct simba__listener *listener)
+{
+    (void)listener;
+    return 0;
+}
+
 static void start_on_loop(void *argument)
 {
     feed(argument, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
@@ -187,6 +194,7 @@ static simba_retrieval *make_retrieval(simba_store *store,
     r->timer.fire = on_timer;
     r->listener.mutex = r->mutex;
     r->listener.hint = on_hint;
+    r->listener.place = no_place;
     simba__strand_init(&r->strand);
     pthread_mutex_init(&r->lock, NULL);
     simba__observe_init(&r->machine, retriever->poll_ms);

@@ -74,7 +74,10 @@ static void done(struct simba__caller *caller,
 {
     struct simba__contention *c =
         container(caller, struct simba__contention, caller);
-    bool is_current = box->seq == c->core.seq;
+    /* Of this attempt, though perhaps given up by the machine meanwhile: the
+     * user still wants to know why. */
+    bool is_current = box->op.attempt.high == c->core.attempt.high &&
+                      box->op.attempt.low == c->core.attempt.low;
 
     if (status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
         box->op.kind != SIMBA_OP_LEAVE) {
@@ -157,6 +160,14 @@ static void on_hint(struct simba__listener *listener)
     feed(c, (struct simba__event){.type = SIMBA__HINT});
 }
 
+static uint64_t place_in_line(const struct simba__listener *listener)
+{
+    const struct simba__contention *c =
+        container(listener, const struct simba__contention, listener);
+
+    return c->core.phase == SIMBA__WAITING ? c->core.place : 0;
+}
+
 static void on_returned(struct simba__letter *letter)
 {
     struct simba__contention *c =
@@ -203,6 +214,7 @@ int simba__contention_open(struct simba__contention *c,
     c->caller.done = done;
     c->listener.mutex = c->mutex;
     c->listener.hint = on_hint;
+    c->listener.place = place_in_line;
     c->timer.fire = on_timer;
     c->returned_letter.run = on_returned;
     c->progress_letter.run = on_progress;

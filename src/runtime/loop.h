@@ -28,10 +28,13 @@ struct simba__timer {
 
 struct event;
 
-/* Who hears hints for a mutex. */
+/* Who hears hints for a mutex. Of those who stand in its line only the first
+ * two are told: a store calls nobody else, and a thousand waiters that ask at
+ * once would keep it busy for nothing. */
 struct simba__listener {
     const char *mutex;
     void (*hint)(struct simba__listener *self);
+    uint64_t (*place)(const struct simba__listener *self); /* 0: none */
     struct simba__listener *next;
 };
 

@@ -179,15 +179,47 @@ void simba__listener_remove(simba_loop *loop, struct simba__listener *listener)
     loop->listener_count--;
 }
 
-static void hint_bucket(struct simba__listener *listener, const char *mutex)
+/* The second lowest place of those who wait for this mutex, so that those up to
+ * it are told; UINT64_MAX when there is none. */
+static uint64_t second_place(const struct simba__listener *l, const char *mutex)
+{
+    uint64_t first = UINT64_MAX, second = UINT64_MAX;
+
+    for (; l != NULL; l = l->next) {
+        uint64_t place = strcmp(l->mutex, mutex) == 0 ? l->place(l) : 0;
+        if (place == 0 || place >= second) {
+            continue;
+        }
+        if (place < first) {
+            second = first;
+            first = place;
+        } else {
+            second = place;
+        }
+    }
+    return second;
+}
+
+static void hint_mutex(struct simba__listener *bucket, const char *mutex)
+{
+    uint64_t last = second_place(bucket, mutex);
+    struct simba__listener *next;
+
+    for (struct simba__listener *l = bucket; l != NULL; l = next) {
+        next = l->next;
+        if (strcmp(l->mutex, mutex) == 0 && l->place(l) <= last) {
+            l->hint(l);
+        }
+    }
+}
+
+static void hint_all(struct simba__listener *bucket)
 {
     struct simba__listener *next;
 
-    for (; listener != NULL; listener = next) {
-        next = listener->next;
-        if (mutex == NULL || strcmp(listener->mutex, mutex) == 0) {
-            listener->hint(listener);
-        }
+    for (; bucket != NULL; bucket = next) {
+        next = bucket->next;
+        bucket->hint(bucket);
     }
 }
 
@@ -197,10 +229,10 @@ void simba_hint(simba_loop *loop, const char *mutex)
         return;
     }
     if (mutex != NULL) {
-        hint_bucket(loop->buckets[bucket_of(loop, mutex)], mutex);
+        hint_mutex(loop->buckets[bucket_of(loop, mutex)], mutex);
         return;
     }
     for (size_t i = 0; i < loop->bucket_count; i++) {
-        hint_bucket(loop->buckets[i], NULL);
+        hint_all(loop->buckets[i]);
     }
 }

@@ -261,6 +261,33 @@ static void test_service__thousand_contenders_need_one_loop(void **state)
     simba_store_close(store);
 }
 
+/* Only the next in line is woken, so this takes seconds, not minutes. */
+static void test_service__thousand_wait_for_one_mutex(void **state)
+{
+    enum { MANY = 1000 };
+    simba_store *store = open_store();
+    struct witness *w = calloc(MANY, sizeof *w);
+    simba_service **services = calloc(MANY, sizeof(*services));
+    const char *mutex = fresh_mutex();
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        services[i] = open_service(store, mutex, &w[i]);
+        assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
+    }
+    await(simba_service_status(services[MANY - 1]) == SIMBA_RUNNING);
+    for (int i = 0; i < 20; i++) {
+        await(atomic_load(&w[i].acquired) == 1);
+        simba_service_close(services[i]);
+    }
+    for (int i = MANY - 1; i >= 20; i--) { /* the last leave first */
+        simba_service_close(services[i]);
+    }
+    free(services);
+    free(w);
+    simba_store_close(store);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +298,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_service__stop_in_its_callback_is_misuse),
         cmocka_unit_test(test_service__stalled_work_loses_the_mutex),
         cmocka_unit_test(test_service__thousand_contenders_need_one_loop),
+        cmocka_unit_test(test_service__thousand_wait_for_one_mutex),
     };
 
     if (argc > 1) {
