@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void report(struct simba__holder *holder, int state)
@@ -45,6 +46,15 @@ static void on_log(void *user,
     simba__link_send(holder->link, &note, -1);
 }
 
+/* A store in our own memory excludes nobody else. */
+static bool is_private(const char *url)
+{
+    if (url == NULL) {
+        url = getenv("SIMBA_STORE");
+    }
+    return url != NULL && strncmp(url, "memory:", 7) == 0;
+}
+
 static int open_store(struct simba__holder *holder)
 {
     static const enum simba_log_level levels[] = {
@@ -52,6 +62,11 @@ static int open_store(struct simba__holder *holder)
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     const struct simba__cli *cli = &holder->job->cli;
 
+    if (is_private(cli->store)) {
+        return simba_error_set(&holder->error, SIMBA_EINVAL, 0,
+                               "memory: is seen by one process only; use a "
+                               "store that others see, such as sqlite:path");
+    }
     if (cli->verbosity >= 0) {
         options.log = on_log;
         options.log_user = holder;

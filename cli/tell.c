@@ -41,7 +41,7 @@ static const char *advice(const struct simba__front *front,
         return front->job->wait_ms == 0 ? "; -w DUR would wait for it"
                                         : "; a longer --wait may help";
     case SIMBA__EXIT_UNAVAILABLE:
-        return "; check the store's URL and that it runs";
+        return "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:
         return "; check who may use this store";
     case SIMBA__EXIT_FAULT:

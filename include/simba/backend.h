@@ -188,7 +188,8 @@ SIMBA_API SIMBA_MUST_USE int simba_worker_open(simba_loop *loop,
                                                void *self,
                                                simba_worker **worker);
 
-/** Hand it an operation; it is completed on the loop thread. Loop thread. An
+/** Hand it an operation; it is completed on the loop thread. Loop thread.
+ * Renewals and releases are taken before anything else. An
  * operation whose deadline has passed before its turn is completed with
  * SIMBA_EUNAVAIL. */
 SIMBA_API void simba_worker_submit(simba_worker *worker, simba_op *op);

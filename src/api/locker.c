@@ -362,10 +362,12 @@ void simba_locker_deadlines(const simba_locker *l,
                             int64_t *use_until_ms,
                             int64_t *hard_until_ms)
 {
+    bool is_ours = !simba__is_forked(l->store->mark);
+
     if (use_until_ms != NULL) {
-        *use_until_ms = atomic_load(&l->base.owner_until_ms);
+        *use_until_ms = is_ours ? atomic_load(&l->base.owner_until_ms) : 0;
     }
     if (hard_until_ms != NULL) {
-        *hard_until_ms = atomic_load(&l->base.hard_until_ms);
+        *hard_until_ms = is_ours ? atomic_load(&l->base.hard_until_ms) : 0;
     }
 }

@@ -89,6 +89,10 @@ int simba_locker_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
+    if (given == NULL || given->size == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the options must be set up by its _INIT macro");
+    }
     memcpy(&options, given,
            given->size < sizeof options ? given->size : sizeof options);
     contender = contender_of(&options);

@@ -9,9 +9,11 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SCHEME_MOST = 32 };
 
@@ -94,22 +96,45 @@ int simba__registry_find(const char *url,
     return load_module(scheme, found, error);
 }
 
+/* $HOME, or what the system knows of this user; to be freed. */
+static char *home_directory(void)
+{
+    const char *home = getenv("HOME");
+    struct passwd entry, *found = NULL;
+    char buffer[4096];
+
+    if (home != NULL && home[0] == '/') {
+        return strdup(home);
+    }
+    getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found);
+    return strdup(found != NULL ? found->pw_dir : "/nonexistent");
+}
+
+static char *default_below(const char *directory, const char *below)
+{
+    char *url = NULL;
+
+    if (directory == NULL ||
+        asprintf(&url, "sqlite:%s%s/simba/simba.db", directory, below) < 0) {
+        return NULL;
+    }
+    return url;
+}
+
 char *simba__registry_default_url(void)
 {
     const char *given = getenv("SIMBA_STORE");
     const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    char *url = NULL;
-    int length;
+    char *home, *url;
 
     if (given != NULL && given[0] != '\0') {
         return strdup(given);
     }
     if (state != NULL && state[0] == '/') {
-        length = asprintf(&url, "sqlite:%s/simba/simba.db", state);
-    } else {
-        length = asprintf(&url, "sqlite:%s/.local/state/simba/simba.db",
-                          home != NULL ? home : "");
+        return default_below(state, "");
     }
-    return length < 0 ? NULL : url;
+    home = home_directory();
+    url = default_below(home, "/.local/state");
+    free(home);
+    return url;
 }

@@ -235,6 +235,11 @@ int simba_retrieval_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
+    if (given == NULL || given->size == 0) {
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0,
+            "the retriever must be set up by its _INIT macro");
+    }
     memcpy(&retriever, given,
            given->size < sizeof retriever ? given->size : sizeof retriever);
     rc = check(&retriever, error);

@@ -232,6 +232,11 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
+    if (given == NULL || given->size == 0) {
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0,
+            "the contender must be set up by its _INIT macro");
+    }
     memcpy(&contender, given,
            given->size < sizeof contender ? given->size : sizeof contender);
     rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,

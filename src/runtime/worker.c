@@ -16,9 +16,44 @@ struct simba_worker {
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
-    simba_op *first, **last;
+    struct queue {
+        simba_op *first, **last;
+    } urgent, other;
     bool is_closing;
 };
+
+static void init_queue(struct queue *queue)
+{
+    queue->first = NULL;
+    queue->last = &queue->first;
+}
+
+static void put(struct queue *queue, simba_op *op)
+{
+    op->next = NULL;
+    *queue->last = op;
+    queue->last = &op->next;
+}
+
+static simba_op *take(struct queue *queue)
+{
+    simba_op *op = queue->first;
+
+    if (op != NULL) {
+        queue->first = op->next;
+        if (queue->first == NULL) {
+            queue->last = &queue->first;
+        }
+    }
+    return op;
+}
+
+/* A renewal that queues behind a thousand acquires of its own process could
+ * lose its lease, and a release keeps others waiting. */
+static bool is_urgent(const simba_op *op)
+{
+    return op->kind == SIMBA_OP_RENEW || op->kind == SIMBA_OP_RELEASE;
+}
 
 /* An operation that came to its end, on its way to the loop. */
 struct result {
@@ -56,18 +91,16 @@ static void serve(simba_worker *worker, simba_op *op)
 
 static simba_op *next_op(simba_worker *worker)
 {
-    simba_op *op;
+    simba_op *op = NULL;
 
     pthread_mutex_lock(&worker->lock);
-    while (worker->first == NULL && !worker->is_closing) {
+    while (worker->urgent.first == NULL && worker->other.first == NULL &&
+           !worker->is_closing) {
         pthread_cond_wait(&worker->wake, &worker->lock);
     }
-    op = worker->is_closing ? NULL : worker->first;
-    if (op != NULL) {
-        worker->first = op->next;
-        if (worker->first == NULL) {
-            worker->last = &worker->first;
-        }
+    if (!worker->is_closing) {
+        op = take(&worker->urgent);
+        op = op != NULL ? op : take(&worker->other);
     }
     pthread_mutex_unlock(&worker->lock);
     return op;
@@ -100,7 +133,8 @@ int simba_worker_open(simba_loop *loop,
     worker->loop = loop;
     worker->serve = serve_op;
     worker->self = self;
-    worker->last = &worker->first;
+    init_queue(&worker->urgent);
+    init_queue(&worker->other);
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
     if (!simba__thread_start(&worker->thread, "simba-work-0", run_worker,
@@ -114,27 +148,30 @@ int simba_worker_open(simba_loop *loop,
 
 void simba_worker_submit(simba_worker *worker, simba_op *op)
 {
-    op->next = NULL;
     pthread_mutex_lock(&worker->lock);
-    *worker->last = op;
-    worker->last = &op->next;
+    put(is_urgent(op) ? &worker->urgent : &worker->other, op);
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
 }
 
+static void drop(struct queue *queue)
+{
+    simba_op *op;
+
+    while ((op = take(queue)) != NULL) {
+        simba_op_done(op, SIMBA_ECANCELED, NULL);
+    }
+}
+
 void simba_worker_close(simba_worker *worker)
 {
-    simba_op *op, *next;
-
     pthread_mutex_lock(&worker->lock);
     worker->is_closing = true;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
     pthread_join(worker->thread, NULL);
-    for (op = worker->first; op != NULL; op = next) {
-        next = op->next;
-        simba_op_done(op, SIMBA_ECANCELED, NULL);
-    }
+    drop(&worker->urgent);
+    drop(&worker->other);
     pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);
     free(worker);

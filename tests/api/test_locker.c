@@ -232,6 +232,8 @@ static void test_locker__refuses_bad_options(void **state)
                          SIMBA_EINVAL);
         assert_null(locker);
     }
+    assert_int_equal(simba_locker_open(store, NULL, &locker, &error),
+                     SIMBA_EINVAL);
     options.mutex = "fine";
     options.id = "a@@b";
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),

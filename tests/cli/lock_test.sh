@@ -180,6 +180,10 @@ passes_on_the_exit_code() {
         code 255 "$simba" lock a sh -c 'exit 255'
 }
 
+memory_of_one_process_is_78() {
+    code 78 "$simba" --store memory:x lock a -- true
+}
+
 dies_of_a_signal_as_128_plus_n() {
     code 137 "$simba" lock a -- sh -c 'kill -9 $$' &&
         code 143 "$simba" lock a -- sh -c 'kill $$'
