@@ -68,6 +68,7 @@ target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3
 
 simba_add_layer(simba_api
   ${simba_src}/api/config.c
+  ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c
   ${simba_src}/api/id.c
   ${simba_src}/api/locker.c

@@ -1,32 +1,11 @@
 /* Making and closing lockers. */
 #define _GNU_SOURCE
-#include "api/config.h"
+#include "api/enlist.h"
 #include "api/locker.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-struct opening {
-    simba_locker *locker;
-    const struct simba__contend_config *config;
-    const char *mutex;
-    simba_error *error;
-    int rc;
-};
-
-static void open_on_loop(void *argument)
-{
-    struct opening *o = argument;
-
-    o->rc =
-        simba__contention_open(&o->locker->base, o->config, o->mutex, o->error);
-}
-
-static void close_on_loop(void *argument)
-{
-    simba__contention_close(&((simba_locker *)argument)->base);
-}
 
 static void free_locker(simba_locker *l)
 {
@@ -45,9 +24,6 @@ static simba_locker *make_locker(simba_store *store,
         return NULL;
     }
     l->store = store;
-    l->base.loop = store->loop;
-    l->base.backend = store->backend;
-    l->base.mark = store->mark;
     l->on_lost = options->on_lost;
     l->user = options->user;
     simba__locker_init(l);
@@ -81,8 +57,7 @@ int simba_locker_open(simba_store *store,
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender;
-    struct simba__contend_config config;
-    struct opening o = {.config = &config, .error = error};
+    simba_locker *l;
     int rc = simba__store_check(store, error);
 
     *out = NULL;
@@ -95,27 +70,17 @@ int simba_locker_open(simba_store *store,
     }
     memcpy(&options, given,
            given->size < sizeof options ? given->size : sizeof options);
-    contender = contender_of(&options);
-    rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
-                            &config, error);
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    o.locker = make_locker(store, &options);
-    if (o.locker == NULL) {
+    l = make_locker(store, &options);
+    if (l == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    o.mutex = options.mutex;
-    o.rc = simba__config_id(options.id, o.locker->base.id, error);
-    if (o.rc == SIMBA_OK) {
-        simba__store_call(store, open_on_loop, &o);
+    contender = contender_of(&options);
+    rc = simba__enlist(store, &l->base, &contender, error);
+    if (rc != SIMBA_OK) {
+        free_locker(l);
+        return rc;
     }
-    if (o.rc != SIMBA_OK) {
-        free_locker(o.locker);
-        return o.rc;
-    }
-    atomic_fetch_add(&store->handles, 1);
-    *out = o.locker;
+    *out = l;
     return SIMBA_OK;
 }
 
@@ -133,7 +98,6 @@ void simba_locker_close(simba_locker *l)
                          "%s: closed, but the store did not answer",
                          l->base.mutex);
     }
-    simba__store_call(l->store, close_on_loop, l);
-    atomic_fetch_sub(&l->store->handles, 1);
+    simba__delist(l->store, &l->base);
     free_locker(l);
 }

@@ -2,9 +2,7 @@
 #define _GNU_SOURCE
 #include <simba/service.h>
 
-#include "api/config.h"
-#include "api/store.h"
-#include "runtime/contention.h"
+#include "api/enlist.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -163,29 +161,6 @@ static void on_stop(struct simba__letter *letter)
 
 /* --- life ---------------------------------------------------------------- */
 
-struct opening {
-    simba_service *service;
-    const struct simba__contend_config *config;
-    const char *mutex;
-    simba_error *error;
-    int rc;
-};
-
-static void open_on_loop(void *argument)
-{
-    struct opening *o = argument;
-
-    o->rc = simba__contention_open(&o->service->base, o->config, o->mutex,
-                                   o->error);
-}
-
-static void close_on_loop(void *argument)
-{
-    simba_service *s = argument;
-
-    simba__contention_close(&s->base);
-}
-
 static void free_service(simba_service *s)
 {
     pthread_cond_destroy(&s->changed);
@@ -202,9 +177,6 @@ static simba_service *make_service(simba_store *store,
         return NULL;
     }
     s->store = store;
-    s->base.loop = store->loop;
-    s->base.backend = store->backend;
-    s->base.mark = store->mark;
     s->base.hooks = &hooks;
     s->on_acquired = contender->on_acquired;
     s->on_released = contender->on_released;
@@ -224,8 +196,7 @@ int simba_service_open(simba_store *store,
                        simba_error *error)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    struct simba__contend_config config;
-    struct opening o = {.config = &config, .error = error};
+    simba_service *s;
     int rc = simba__store_check(store, error);
 
     *out = NULL;
@@ -239,26 +210,16 @@ int simba_service_open(simba_store *store,
     }
     memcpy(&contender, given,
            given->size < sizeof contender ? given->size : sizeof contender);
-    rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
-                            &config, error);
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    o.service = make_service(store, &contender);
-    if (o.service == NULL) {
+    s = make_service(store, &contender);
+    if (s == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    o.mutex = contender.mutex;
-    o.rc = simba__config_id(contender.id, o.service->base.id, error);
-    if (o.rc == SIMBA_OK) {
-        simba__store_call(store, open_on_loop, &o);
+    rc = simba__enlist(store, &s->base, &contender, error);
+    if (rc != SIMBA_OK) {
+        free_service(s);
+        return rc;
     }
-    if (o.rc != SIMBA_OK) {
-        free_service(o.service);
-        return o.rc;
-    }
-    atomic_fetch_add(&store->handles, 1);
-    *out = o.service;
+    *out = s;
     return SIMBA_OK;
 }
 
@@ -340,8 +301,7 @@ void simba_service_close(simba_service *s)
                          "%s: closed, but the store did not answer",
                          s->base.mutex);
     }
-    simba__store_call(s->store, close_on_loop, s);
-    atomic_fetch_sub(&s->store->handles, 1);
+    simba__delist(s->store, &s->base);
     free_service(s);
 }
 
