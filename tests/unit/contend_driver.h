@@ -334,4 +334,25 @@ static inline void own_and_renew(void)
     expect_sent(SIMBA__RENEW);
 }
 
+/* --- ends of stories ----------------------------------------------------- */
+
+static inline void expect_stopped(void)
+{
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__INITIAL);
+}
+
+/* Owner who was told to stop at `now_ms`; on_released runs. */
+static inline void own_and_stop(int64_t now_ms)
+{
+    own();
+    stop(now_ms);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+    expect_status(SIMBA__STOPPING);
+}
+
 #endif

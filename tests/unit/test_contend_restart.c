@@ -2,25 +2,6 @@
  * on_released of the last tenure has returned (S9). */
 #include "contend_driver.h"
 
-static void expect_stopped(void)
-{
-    expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
-    expect_wake_at(NEVER);
-    expect_status(SIMBA__INITIAL);
-}
-
-/* Owner who was told to stop at `now_ms`; on_released runs. */
-static void own_and_stop(int64_t now_ms)
-{
-    own();
-    stop(now_ms);
-    expect_told(SIMBA__TELL_RELEASED);
-    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
-    expect_sent(SIMBA__NOTHING);
-    expect_status(SIMBA__STOPPING);
-}
-
 static void test_contend_restart__start_again_is_a_new_attempt(void **state)
 {
     struct simba__attempt attempt;

@@ -3,25 +3,6 @@
  * test_contend_release.c, starting again in test_contend_restart.c. */
 #include "contend_driver.h"
 
-static void expect_stopped(void)
-{
-    expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
-    expect_wake_at(NEVER);
-    expect_status(SIMBA__INITIAL);
-}
-
-/* Owner who was told to stop at `now_ms`; on_released runs. */
-static void own_and_stop(int64_t now_ms)
-{
-    own();
-    stop(now_ms);
-    expect_told(SIMBA__TELL_RELEASED);
-    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
-    expect_sent(SIMBA__NOTHING);
-    expect_status(SIMBA__STOPPING);
-}
-
 /* --- stop while waiting -------------------------------------------------- */
 
 static void test_contend_stop__before_asking_there_is_nothing_to_do(
