@@ -195,9 +195,9 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
 
     (void)state;
     contender.mutex = fresh_mutex();
-    contender.ttl_ms = 200;
-    contender.transition_ms = 100;
-    contender.progress_ms = 100;
+    contender.ttl_ms = 1000;
+    contender.transition_ms = 3000; /* room for a slow disk */
+    contender.progress_ms = 500;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = &w;
@@ -205,7 +205,7 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
                      SIMBA_OK);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(atomic_load(&w.acquired) == 1);
-    for (until = now_ms() + 700; now_ms() < until;) {
+    for (until = now_ms() + 1500; now_ms() < until;) {
         simba_service_progress(service);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
