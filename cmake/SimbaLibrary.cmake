@@ -41,20 +41,19 @@ simba_add_layer(simba_memory_row
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
 simba_add_layer(simba_runtime
   ${simba_src}/runtime/box.c
   ${simba_src}/runtime/contention.c
   ${simba_src}/runtime/fork.c
+  ${simba_src}/runtime/listeners.c
   ${simba_src}/runtime/loop.c
   ${simba_src}/runtime/notify.c
   ${simba_src}/runtime/thread.c
   ${simba_src}/runtime/timers.c
   ${simba_src}/runtime/worker.c
 )
-target_link_libraries(simba_runtime PRIVATE PkgConfig::libevent)
 
 simba_add_layer(simba_memory
   ${simba_src}/backends/memory/memory.c
@@ -63,8 +62,7 @@ simba_add_layer(simba_memory
 include(${simba_src}/backends/sqlite/sources.cmake)
 simba_add_layer(simba_sqlite ${simba_sqlite_sources})
 target_include_directories(simba_sqlite PRIVATE ${simba_sqlite_include_dir})
-target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3
-                                           PkgConfig::libevent)
+target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3)
 
 simba_add_layer(simba_api
   ${simba_src}/api/config.c
@@ -95,13 +93,12 @@ set_target_properties(simba_static PROPERTIES OUTPUT_NAME simba)
 # What the command line tool is made of: each shared library costs it a quarter
 # of a millisecond at every start (docs/architecture.md).
 find_library(SIMBA_SQLITE3_ARCHIVE libsqlite3.a)
-find_library(SIMBA_LIBEVENT_ARCHIVE libevent_core.a)
 add_library(simba_embedded INTERFACE)
-if(SIMBA_SQLITE3_ARCHIVE AND SIMBA_LIBEVENT_ARCHIVE)
+if(SIMBA_SQLITE3_ARCHIVE)
   add_library(simba_whole STATIC ${simba_objects})
   set_target_properties(simba_whole PROPERTIES LINKER_LANGUAGE C)
   target_link_libraries(simba_embedded INTERFACE simba_whole
-    ${SIMBA_LIBEVENT_ARCHIVE} ${SIMBA_SQLITE3_ARCHIVE} m Threads::Threads
+    ${SIMBA_SQLITE3_ARCHIVE} m Threads::Threads
     ${CMAKE_DL_LIBS})
   target_include_directories(simba_embedded INTERFACE
                              ${PROJECT_SOURCE_DIR}/include)
@@ -113,7 +110,7 @@ foreach(library IN ITEMS simba simba_static)
   add_library(simba::${library} ALIAS ${library})
   set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
   target_link_libraries(${library} PRIVATE
-    $<BUILD_INTERFACE:simba_instrument> PkgConfig::libevent PkgConfig::sqlite3
+    $<BUILD_INTERFACE:simba_instrument> PkgConfig::sqlite3
     Threads::Threads ${CMAKE_DL_LIBS})
   target_include_directories(${library} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

@@ -24,8 +24,6 @@ SIMBA_BEGIN_DECLS
 /** The version of this file's structs. They grow at the end only. */
 #define SIMBA_BACKEND_ABI 1
 
-struct event_base; /* of libevent */
-
 typedef struct simba_loop simba_loop;
 typedef struct simba_backend simba_backend;
 typedef struct simba_backend_ops simba_backend_ops;
@@ -49,8 +47,35 @@ enum simba_op_kind {
     SIMBA_OP_RELEASE = 3,
     /** Give up the place in line; if called, call the next. */
     SIMBA_OP_LEAVE = 4,
-    /** Who owns it? Changes nothing. */
-    SIMBA_OP_READ = 5
+    /** Who owns it? With `want_line`, also who waits. Changes nothing. */
+    SIMBA_OP_READ = 5,
+    /** Which mutexes are there? simba_op_add_mutex() for each that has an owner
+     * or a line. `mutex` is "". Only with SIMBA_CAN_LIST. */
+    SIMBA_OP_LIST = 6,
+    /** End the tenure with `token`, whoever has it: no renewal is accepted any
+     * more; free at the end of its lease, or with `now` at once, the next being
+     * called. `mine` is answered when it was there. Only with
+     * SIMBA_CAN_BREAK. */
+    SIMBA_OP_BREAK = 7,
+    /** simba_op_add_finding() for everything this store, set up as it is, can
+     * or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
+    SIMBA_OP_DOCTOR = 8
+};
+
+/** One who waits, for simba_op_add_waiter(). */
+typedef struct simba_waiter {
+    char id[SIMBA_ID_MAX + 1];
+    uint64_t place;
+    int64_t joined_at; /**< store's clock, like simba_owner; 0: unknown */
+    bool is_called;    /**< the mutex is reserved for it */
+} simba_waiter;
+
+/** How grave a finding of the doctor is. */
+enum simba_gravity {
+    SIMBA_FINDING_OK = 0,     /**< a guarantee that holds */
+    SIMBA_FINDING_NOTE = 1,   /**< good to know */
+    SIMBA_FINDING_WEAK = 2,   /**< a guarantee that holds only mostly */
+    SIMBA_FINDING_SERIOUS = 3 /**< exclusion is at risk */
 };
 
 /** What a backend answers. Zeroed before the operation starts. */
@@ -80,6 +105,10 @@ struct simba_op {
     int64_t tombstone_ms;  /**< release: 0, or refuse the attempt so long */
     int64_t deadline_ms;   /**< boot clock; the answer is of no use later */
     bool join;             /**< acquire: take a place in line when refused */
+    bool want_line;        /**< read: tell who waits as well */
+    bool now;              /**< break: do not wait for the end of the lease */
+    const char *reason;    /**< break: for the store's own log, if it has one */
+    bool is_driven; /**< its caller waits on the serving thread (see drive) */
 
     simba_op_reply reply; /**< filled before simba_op_done(op, SIMBA_OK, …) */
 
@@ -95,11 +124,31 @@ struct simba_op {
  *                or may yet. Any other code: it surely had none.
  * @param error   why it failed, or NULL; copied
  *
- * Threads: loop thread only.
+ * Threads: inside the loop.
  */
 SIMBA_API void simba_op_done(simba_op *op,
                              int status,
                              const simba_error *error);
+
+/** Add one to the line that a read answers, in the order of the line; copied.
+ * Threads: whoever has the operation. */
+SIMBA_API void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter);
+
+/** Add one to what a list answers; copied. `waiting` counts its line, -1:
+ * unknown. Threads: whoever has the operation. */
+SIMBA_API void simba_op_add_mutex(simba_op *op,
+                                  const char *mutex,
+                                  const simba_owner *owner,
+                                  int waiting);
+
+/** Add one to what the doctor answers. `name` is a stable word for programs,
+ * such as "persistence"; the text is for people, without a full stop.
+ * Threads: whoever has the operation. */
+SIMBA_API void simba_op_add_finding(simba_op *op,
+                                    enum simba_gravity gravity,
+                                    const char *name,
+                                    const char *format,
+                                    ...) __attribute__((format(printf, 4, 5)));
 
 /** What a backend is opened with. */
 typedef struct simba_backend_config {
@@ -116,6 +165,33 @@ struct simba_backend {
     simba_loop *loop;
 };
 
+/** What a backend offers beyond what it must. */
+enum simba_capability {
+    SIMBA_CAN_PUSH = 1 << 0, /**< a release wakes the next in line */
+    SIMBA_CAN_LIST = 1 << 1,
+    SIMBA_CAN_BREAK = 1 << 2,
+    SIMBA_CAN_DOCTOR = 1 << 3,
+    SIMBA_CAN_SEE_CRASH = 1 << 4,   /**< a dead process costs no lease */
+    SIMBA_HAS_STEADY_CLOCK = 1 << 5 /**< its clock makes no steps */
+};
+
+/** How much this process wants to hear about a mutex. */
+enum simba_interest {
+    SIMBA_INTEREST_NONE = 0,
+    SIMBA_INTEREST_WAIT = 1,   /**< be called when it is our turn */
+    SIMBA_INTEREST_OBSERVE = 2 /**< hear of every change of owner */
+};
+
+/** The bare exchange under an operation, for `simba bench`. */
+enum simba_floor_step {
+    SIMBA_FLOOR_PAIR = 0,  /**< what an acquire and a release cannot avoid */
+    SIMBA_FLOOR_ARM = 1,   /**< get ready to be woken */
+    SIMBA_FLOOR_RING = 2,  /**< release, and wake who is armed */
+    SIMBA_FLOOR_AWAIT = 3, /**< armed: be woken, then acquire */
+};
+
+typedef struct simba_floor simba_floor;
+
 /** A backend: static, const, shared by its instances. */
 struct simba_backend_ops {
     uint32_t abi;           /**< SIMBA_BACKEND_ABI */
@@ -127,33 +203,112 @@ struct simba_backend_ops {
     int (*open)(const simba_backend_config *config,
                 simba_backend **backend,
                 simba_error *error);
-    /** MUST. Start an operation of any kind above; complete it exactly once
-     * with simba_op_done(), at once or later. Must not block. Loop thread. */
+    /** MUST. Start an operation; complete it exactly once with
+     * simba_op_done(), at once or later. Must not block. Inside the loop. */
     void (*submit)(simba_backend *self, simba_op *op);
     /** MUST. Free it. Called on the thread of simba_store_close() when the loop
      * has ended and no operation is open; may block shortly. */
     void (*close)(simba_backend *self);
-    /** MAY be NULL. The loop is about to end: remove your events from it. Loop
-     * thread. */
+    /** MAY be NULL. The loop is about to end: clear your timers and
+     * descriptors. Inside the loop. */
     void (*detach)(simba_backend *self);
     /** MAY be NULL. In a forked child: close descriptors, touch nothing shared,
      * send nothing, free nothing that needs a lock. */
     void (*forked)(simba_backend *self);
     /** MAY be NULL. The descriptor of simba_store_life_fd(). Any thread. */
     int (*life_fd)(simba_backend *self);
+
+    uint32_t capabilities; /**< of enum simba_capability */
+
+    /** MAY be NULL. How much this process wants to hear about a mutex has
+     * changed. Inside the loop. */
+    void (*interest)(simba_backend *self,
+                     const char *mutex,
+                     enum simba_interest interest);
+    /**
+     * MAY be NULL. A thread that has submitted an operation and has nothing to
+     * do until it is done lends itself: do one step of the work here, on this
+     * thread, instead of waking another. Outside the loop; enter it to complete
+     * operations. One thread at a time.
+     *
+     * @param until_ms  wait no longer than this (boot clock), nor after
+     *                  simba_loop_nudge_fd() has become readable. 0: the thread
+     *                  leaves; see to the rest without it
+     * @return false when there is nothing to do on a caller's thread
+     */
+    bool (*drive)(simba_backend *self, int64_t until_ms);
+
+    /** MAY all be NULL. What `simba bench` compares with: the least exchange
+     * with the bare client library, none of our code between, blocking, each
+     * step on one thread. config->loop is NULL. */
+    int (*floor_open)(const simba_backend_config *config,
+                      const char *mutex,
+                      simba_floor **floor,
+                      simba_error *error);
+    int (*floor_step)(simba_floor *floor,
+                      enum simba_floor_step step,
+                      simba_error *error);
+    void (*floor_close)(simba_floor *floor);
     /* ABI 1 ends here. Append below, never reorder. */
 };
 
-/** The loop's libevent base, for events of the backend. Loop thread only. */
-SIMBA_API struct event_base *simba_loop_base(simba_loop *loop);
+/* --- the loop ------------------------------------------------------------ */
 
-/** Run a function on the loop thread, soon. Threads: any. */
+/**
+ * Everything of a store that is not a user's callback or a blocking call
+ * happens inside its loop, one thread at a time: the loop thread when a
+ * descriptor or the clock wakes it, or any other that enters. What runs inside
+ * must not block and must not enter again.
+ *
+ * Threads: any that is not inside a loop.
+ */
+SIMBA_API void simba_loop_enter(simba_loop *loop);
+SIMBA_API void simba_loop_leave(simba_loop *loop);
+
+/** Run a function inside the loop, soon; never waits. Any thread, also one that
+ * is inside this or another loop. */
 SIMBA_API void simba_loop_post(simba_loop *loop,
                                void (*run)(void *argument),
                                void *argument);
 
 /** The boot clock in milliseconds, rounded down. Any thread. */
 SIMBA_API int64_t simba_loop_now_ms(void);
+
+/** Becomes readable when the thread that drives is wanted elsewhere. */
+SIMBA_API int simba_loop_nudge_fd(const simba_loop *loop);
+
+/** A descriptor to be woken by. Lives in the backend's memory, zeroed first. */
+typedef struct simba_io simba_io;
+struct simba_io {
+    /** Inside the loop. `events` as of epoll(7). */
+    void (*ready)(simba_io *self, uint32_t events);
+    int fd;          /**< set before the first simba_io_set() */
+    uint32_t events; /**< the runtime's: what it waits for */
+    bool is_set;     /**< the runtime's */
+};
+
+/** Wait for these events, or for others than before; 0: only for errors and
+ * hang-ups. False: the system refuses (errno). Inside the loop. */
+SIMBA_API bool simba_io_set(simba_loop *loop, simba_io *io, uint32_t events);
+
+/** Wait no more; before the descriptor is closed. Inside the loop. */
+SIMBA_API void simba_io_clear(simba_loop *loop, simba_io *io);
+
+/** A wake-up on the boot clock. Lives in its user's memory, zeroed first. */
+typedef struct simba_timer simba_timer;
+struct simba_timer {
+    /** Inside the loop; the timer is no longer set then. */
+    void (*fire)(simba_timer *self);
+    int64_t at_ms;
+    simba_timer *child, *sibling, *before; /**< the runtime's */
+    bool is_set;                           /**< likewise */
+};
+
+/** Set it, or move it; INT64_MAX clears it. Inside the loop. */
+SIMBA_API void simba_timer_set(simba_loop *loop,
+                               simba_timer *timer,
+                               int64_t at_ms);
+SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
 
 /**
  * Say that the owner of a mutex may have changed, or that a waiter was called.
@@ -162,7 +317,7 @@ SIMBA_API int64_t simba_loop_now_ms(void);
  * @param loop   the backend's
  * @param mutex  NULL: any mutex
  *
- * Threads: loop thread only.
+ * Threads: inside the loop.
  */
 SIMBA_API void simba_hint(simba_loop *loop, const char *mutex);
 
@@ -188,11 +343,16 @@ SIMBA_API SIMBA_MUST_USE int simba_worker_open(simba_loop *loop,
                                                void *self,
                                                simba_worker **worker);
 
-/** Hand it an operation; it is completed on the loop thread. Loop thread.
- * Renewals and releases are taken before anything else. An
- * operation whose deadline has passed before its turn is completed with
- * SIMBA_EUNAVAIL. */
+/** Hand it an operation; it is completed inside the loop. Inside the loop.
+ * Renewals and releases are taken before anything else. An operation whose
+ * deadline has passed before its turn is completed with SIMBA_EUNAVAIL. One
+ * that is_driven must not wait for others: serve answers SIMBA_EBUSY, and gets
+ * it once more on the worker's own thread. */
 SIMBA_API void simba_worker_submit(simba_worker *worker, simba_op *op);
+
+/** What a backend with a worker does in drive(): carries out the next operation
+ * on the caller's thread, if the worker rests. */
+SIMBA_API bool simba_worker_drive(simba_worker *worker, int64_t until_ms);
 
 /** Wait for the operation in hand, drop the rest, end the thread. */
 SIMBA_API void simba_worker_close(simba_worker *worker);

@@ -44,7 +44,9 @@ typedef struct simba_store_options {
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EINVAL for a URL that cannot be understood;
  *         SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_ENOTINIT or SIMBA_EUNAVAIL
- *         for a store that does not let itself be used; SIMBA_ENOMEM
+ *         for a store that does not let itself be used; SIMBA_EFORKED for
+ *         a SQLite file that was open in the parent when this process was
+ *         forked; SIMBA_ENOMEM
  *
  * Threads: any thread.
  */

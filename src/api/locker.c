@@ -11,7 +11,7 @@
  * has left; after that the leaving goes on behind its back. */
 enum { LEAVE_PATIENCE_MS = 1000, SILENCE_MS = 500 };
 
-/* --- on the loop --------------------------------------------------------- */
+/* --- inside the loop ----------------------------------------------------- */
 
 static void run_lost(struct simba__task *task)
 {
@@ -24,13 +24,18 @@ static void run_lost(struct simba__task *task)
     simba__contention_returned(&l->base);
 }
 
-/* With the lock held. */
-static void send_stop(simba_locker *l)
+static void stop(simba_locker *l)
 {
     if (l->is_started && !l->is_stopping) {
         l->is_stopping = true;
-        simba__loop_send(l->store->loop, &l->stop_letter);
+        simba__contention_stop(&l->base);
     }
+}
+
+/* The machine is in the midst of telling the loss: stop it right after. */
+static void stop_soon(struct simba__letter *letter)
+{
+    stop((simba_locker *)((char *)letter - offsetof(simba_locker, stopping)));
 }
 
 static void lose(simba_locker *l, const struct simba__update *update)
@@ -42,11 +47,10 @@ static void lose(simba_locker *l, const struct simba__update *update)
 
     simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,
                     causes[update->cause]);
-    pthread_mutex_lock(&l->lock);
     l->is_held = false;
     l->is_lost = true;
-    send_stop(l); /* a locker does not contend anew by itself */
-    pthread_mutex_unlock(&l->lock);
+    /* A locker does not contend anew by itself. */
+    simba__loop_send(l->store->loop, &l->stopping);
     simba__strand_push(&l->store->pool, &l->strand, &l->lost_task);
 }
 
@@ -62,7 +66,6 @@ static void told(struct simba__contention *c,
             lose(l, update);
         }
     }
-    pthread_mutex_lock(&l->lock);
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         l->is_held = true;
         l->token = update->token;
@@ -72,7 +75,6 @@ static void told(struct simba__contention *c,
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
         simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
                          "%s: the store's clock made a step", c->mutex);
@@ -86,7 +88,6 @@ static void answered(struct simba__contention *c,
 {
     simba_locker *l = (simba_locker *)c;
 
-    pthread_mutex_lock(&l->lock);
     l->failure = status;
     if (status != SIMBA_OK) {
         simba_error_set(&l->error, status, error == NULL ? 0 : error->native,
@@ -98,26 +99,10 @@ static void answered(struct simba__contention *c,
         l->is_refused = true;
     }
     pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->lock);
     if (status != SIMBA_OK) {
         simba__store_log(l->store, SIMBA_LOG_DEBUG, "locker", "%s: %s",
                          c->mutex, l->error.message);
     }
-}
-
-#define locker_of(letter, member)                                              \
-    ((simba_locker *)((char *)(letter)-offsetof(simba_locker, member)))
-
-static void on_start(struct simba__letter *letter)
-{
-    simba_locker *l = locker_of(letter, start_letter);
-
-    simba__contention_start(&l->base, l->join);
-}
-
-static void on_stop(struct simba__letter *letter)
-{
-    simba__contention_stop(&locker_of(letter, stop_letter)->base);
 }
 
 void simba__locker_init(simba_locker *l)
@@ -127,8 +112,7 @@ void simba__locker_init(simba_locker *l)
 
     l->base.hooks = &hooks;
     l->lost_task.run = run_lost;
-    l->start_letter.run = on_start;
-    l->stop_letter.run = on_stop;
+    l->stopping.run = stop_soon;
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -148,13 +132,56 @@ static struct timespec in_ms(int64_t ms)
     return at;
 }
 
-/* With the lock held: waits for a change; false when the time is up. */
+static int64_t in_boot_ms(const struct timespec *until)
+{
+    struct timespec now;
+
+    if (until == NULL) {
+        return INT64_MAX;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return simba_loop_now_ms() + (int64_t)(until->tv_sec - now.tv_sec) * 1000 +
+           (until->tv_nsec - now.tv_nsec) / 1000000;
+}
+
+/* --- driving ------------------------------------------------------------- */
+
+static void begin_driving(simba_locker *l)
+{
+    if (l->store->backend->ops->drive != NULL) {
+        simba__loop_drive(l->store->loop);
+    }
+}
+
+/* One step of the backend's work; until_ms 0 is the last. */
+static void drive(simba_locker *l, int64_t until_ms)
+{
+    simba_backend *backend = l->store->backend;
+    bool goes_on;
+
+    simba_loop_leave(l->store->loop);
+    goes_on = backend->ops->drive(backend, until_ms);
+    simba_loop_enter(l->store->loop);
+    if (!goes_on) {
+        simba__loop_undrive(l->store->loop);
+    }
+}
+
+static void end_driving(simba_locker *l)
+{
+    if (simba__loop_is_driver(l->store->loop)) {
+        drive(l, 0);
+    }
+}
+
+/* Waits for a change, or has it come about; false when the time is up. */
 static bool wait_change(simba_locker *l, const struct timespec *until)
 {
-    if (until == NULL) {
-        return pthread_cond_wait(&l->changed, &l->lock) == 0;
+    if (!simba__loop_is_driver(l->store->loop)) {
+        return simba__loop_wait(l->store->loop, &l->changed, until);
     }
-    return pthread_cond_timedwait(&l->changed, &l->lock, until) != ETIMEDOUT;
+    drive(l, in_boot_ms(until));
+    return until == NULL || in_boot_ms(until) > simba_loop_now_ms();
 }
 
 /* Waiting longer will not help. */
@@ -174,7 +201,7 @@ static int fail(simba_locker *l, int code, simba_error *error)
                            simba_strerror(code));
 }
 
-/* With the lock held: why waiting ends without the mutex, or SIMBA_OK to wait
+/* Why waiting ends without the mutex, or SIMBA_OK to wait
  * on. */
 static int reason_to_give_up(const simba_locker *l, bool tries_once)
 {
@@ -193,13 +220,12 @@ static int reason_to_give_up(const simba_locker *l, bool tries_once)
     return SIMBA_OK;
 }
 
-/* With the lock held. */
 static bool has_heard(const simba_locker *l)
 {
     return l->is_refused || l->failure != SIMBA_OK;
 }
 
-/* With the lock held: the time is up. A store that was silent for as long as
+/* The time is up. A store that was silent for as long as
  * this is not there. */
 static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
 {
@@ -212,7 +238,6 @@ static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
     return SIMBA_ETIMEDOUT;
 }
 
-/* With the lock held. */
 static int wait_until_held(simba_locker *l,
                            const struct timespec *until,
                            int64_t timeout_ms)
@@ -230,7 +255,7 @@ static int wait_until_held(simba_locker *l,
     return l->is_held ? SIMBA_OK : rc;
 }
 
-/* With the lock held: waits until the machine rests. */
+/* Waits until the machine rests. */
 static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
 {
     while (l->is_started) {
@@ -241,17 +266,16 @@ static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
     return true;
 }
 
-/* With the lock held and the machine at rest. */
+/* The machine is at rest. */
 static void begin(simba_locker *l, bool join)
 {
     l->is_started = true;
     l->is_held = l->is_lost = l->is_refused = l->is_unreleased = false;
     l->failure = SIMBA_OK;
-    l->join = join;
-    simba__loop_send(l->store->loop, &l->start_letter);
+    begin_driving(l);
+    simba__contention_start(&l->base, join);
 }
 
-/* With the lock held. */
 static int acquire(simba_locker *l,
                    int64_t timeout_ms,
                    uint64_t *token,
@@ -268,6 +292,7 @@ static int acquire(simba_locker *l,
     }
     begin(l, timeout_ms != 0);
     rc = wait_until_held(l, limit, timeout_ms);
+    end_driving(l);
     if (rc == SIMBA_OK) {
         if (token != NULL) {
             *token = l->token;
@@ -276,7 +301,7 @@ static int acquire(simba_locker *l,
     }
     fail(l, rc, error);
     grace = in_ms(has_heard(l) ? LEAVE_PATIENCE_MS : 0);
-    send_stop(l);
+    stop(l);
     wait_until_stopped(l, &grace);
     return rc;
 }
@@ -291,7 +316,7 @@ int simba_locker_acquire(simba_locker *l,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    pthread_mutex_lock(&l->lock);
+    simba_loop_enter(l->store->loop);
     if (l->is_acquiring || l->is_held || simba__strand_is_mine(&l->strand)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the locker is in use already", l->base.mutex);
@@ -301,7 +326,7 @@ int simba_locker_acquire(simba_locker *l,
         rc = acquire(l, timeout_ms, token, error);
         l->is_acquiring = false;
     }
-    pthread_mutex_unlock(&l->lock);
+    simba_loop_leave(l->store->loop);
     return rc;
 }
 
@@ -317,9 +342,11 @@ int simba_locker_release(simba_locker *l, simba_error *error)
                                "%s: release was called from its own callback",
                                l->base.mutex);
     }
-    pthread_mutex_lock(&l->lock);
-    send_stop(l);
+    simba_loop_enter(l->store->loop);
+    begin_driving(l);
+    stop(l);
     wait_until_stopped(l, NULL);
+    end_driving(l);
     if (l->is_lost) {
         l->is_lost = false;
         rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
@@ -330,7 +357,7 @@ int simba_locker_release(simba_locker *l, simba_error *error)
                              "lease lapses by itself",
                              l->base.mutex);
     }
-    pthread_mutex_unlock(&l->lock);
+    simba_loop_leave(l->store->loop);
     simba__strand_wait(&l->store->pool, &l->strand);
     return rc;
 }
@@ -340,12 +367,13 @@ void simba_locker_cancel(simba_locker *l)
     if (simba__is_forked(l->store->mark)) {
         return;
     }
-    pthread_mutex_lock(&l->lock);
+    simba_loop_enter(l->store->loop);
     if (l->is_acquiring) {
         l->is_cancelled = true;
         pthread_cond_broadcast(&l->changed);
+        simba__loop_nudge(l->store->loop);
     }
-    pthread_mutex_unlock(&l->lock);
+    simba_loop_leave(l->store->loop);
 }
 
 bool simba_locker_is_owner(const simba_locker *l)

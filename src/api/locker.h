@@ -14,10 +14,10 @@ struct simba_locker {
     struct simba__task lost_task;
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
-    struct simba__letter start_letter, stop_letter;
-
-    pthread_mutex_t lock; /* guards what follows */
+    struct simba__letter stopping;
     pthread_cond_t changed;
+
+    /* Inside the loop only. */
     bool is_started;   /* from START until STOPPED */
     bool is_stopping;  /* the stop is on its way */
     bool is_acquiring; /* a thread is inside acquire */
@@ -26,13 +26,12 @@ struct simba_locker {
     bool is_cancelled;
     bool is_refused; /* the store said no at least once */
     bool is_unreleased;
-    bool join;
     int failure; /* newest status of an operation */
     simba_error error, why;
     uint64_t token;
 };
 
-/** Put its hooks, letters and task in place. */
+/** Put its hooks and task in place. */
 void simba__locker_init(simba_locker *locker);
 
 #endif

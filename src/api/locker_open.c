@@ -10,7 +10,6 @@
 static void free_locker(simba_locker *l)
 {
     pthread_cond_destroy(&l->changed);
-    pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
@@ -28,7 +27,6 @@ static simba_locker *make_locker(simba_store *store,
     l->user = options->user;
     simba__locker_init(l);
     simba__strand_init(&l->strand);
-    pthread_mutex_init(&l->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&l->changed, &attributes);

@@ -16,18 +16,15 @@ enum { DEFAULT_POLL_MS = 1000 };
 
 struct simba_retrieval {
     simba_store *store;
-    struct simba__observe machine; /* loop thread */
+    struct simba__observe machine; /* inside the loop */
     struct simba__caller caller;
-    struct simba__timer timer;
+    simba_timer timer;
     struct simba__listener listener;
     struct simba__strand strand;
     simba_contender_fn on_changed;
     void *user;
     char *mutex;
-    _Atomic bool is_heard;
-
-    pthread_mutex_t lock; /* guards what follows */
-    bool is_started;
+    _Atomic bool is_started, is_heard; /* changed inside the loop */
 };
 
 struct note {
@@ -39,7 +36,7 @@ struct note {
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* --- on the loop --------------------------------------------------------- */
+/* --- inside the loop ----------------------------------------------------- */
 
 static void run_note(struct simba__task *task)
 {
@@ -85,8 +82,8 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
     event.now_ms = simba_loop_now_ms();
     simba__observe_step(&r->machine, &event, &update);
     atomic_store(&r->is_heard, r->machine.is_heard);
-    simba__timer_set(r->store->loop, &r->timer,
-                     simba__observe_wake_at(&r->machine));
+    simba_timer_set(r->store->loop, &r->timer,
+                    simba__observe_wake_at(&r->machine));
     if (update.changed) {
         push_change(r, &update);
     }
@@ -117,7 +114,7 @@ static void done(struct simba__caller *caller,
     feed(r, event);
 }
 
-static void on_timer(struct simba__timer *timer)
+static void on_timer(simba_timer *timer)
 {
     feed(container(timer, simba_retrieval, timer),
          (struct simba__observe_event){.type = SIMBA__OBSERVE_TIMER});
@@ -136,44 +133,29 @@ static uint64_t no_place(const struct simba__listener *listener)
     return 0;
 }
 
-static void start_on_loop(void *argument)
-{
-    feed(argument, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
-}
-
-static void stop_on_loop(void *argument)
-{
-    feed(argument, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
-}
-
 /* --- life ---------------------------------------------------------------- */
 
-struct opening {
-    simba_retrieval *retrieval;
-    bool is_fine;
-};
-
-static void open_on_loop(void *argument)
+static bool enlist(simba_retrieval *r)
 {
-    struct opening *o = argument;
-    simba_loop *loop = o->retrieval->store->loop;
+    bool is_fine;
 
-    o->is_fine = simba__timer_reserve(loop, loop->listener_count + 2) &&
-                 simba__listener_add(loop, &o->retrieval->listener);
+    simba_loop_enter(r->store->loop);
+    is_fine = simba__listener_add(r->store->loop, &r->listener);
+    simba_loop_leave(r->store->loop);
+    return is_fine;
 }
 
-static void close_on_loop(void *argument)
+static void delist(simba_retrieval *r)
 {
-    simba_retrieval *r = argument;
-
-    simba__timer_clear(r->store->loop, &r->timer);
+    simba_loop_enter(r->store->loop);
+    simba_timer_clear(r->store->loop, &r->timer);
     simba__listener_remove(r->store->loop, &r->listener);
     simba__caller_leave(&r->caller);
+    simba_loop_leave(r->store->loop);
 }
 
 static void free_retrieval(simba_retrieval *r)
 {
-    pthread_mutex_destroy(&r->lock);
     free(r->mutex);
     free(r);
 }
@@ -196,7 +178,6 @@ static simba_retrieval *make_retrieval(simba_store *store,
     r->listener.hint = on_hint;
     r->listener.place = no_place;
     simba__strand_init(&r->strand);
-    pthread_mutex_init(&r->lock, NULL);
     simba__observe_init(&r->machine, retriever->poll_ms);
     return r;
 }
@@ -228,7 +209,7 @@ int simba_retrieval_open(simba_store *store,
                          simba_error *error)
 {
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
-    struct opening o = {0};
+    simba_retrieval *r;
     int rc = simba__store_check(store, error);
 
     *out = NULL;
@@ -246,18 +227,15 @@ int simba_retrieval_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    o.retrieval = make_retrieval(store, &retriever);
-    if (o.retrieval != NULL) {
-        simba__store_call(store, open_on_loop, &o);
-    }
-    if (!o.is_fine) {
-        if (o.retrieval != NULL) {
-            free_retrieval(o.retrieval);
+    r = make_retrieval(store, &retriever);
+    if (r == NULL || !enlist(r)) {
+        if (r != NULL) {
+            free_retrieval(r);
         }
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     atomic_fetch_add(&store->handles, 1);
-    *out = o.retrieval;
+    *out = r;
     return SIMBA_OK;
 }
 
@@ -268,15 +246,17 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    pthread_mutex_lock(&r->lock);
-    if (r->is_started) {
+    simba_loop_enter(r->store->loop);
+    if (atomic_load(&r->is_started)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the retrieval is started already", r->mutex);
     } else {
-        r->is_started = true;
-        simba__store_call(r->store, start_on_loop, r);
+        atomic_store(&r->is_started, true);
+        simba__listener_interest(r->store->loop, &r->listener,
+                                 SIMBA_INTEREST_OBSERVE);
+        feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
     }
-    pthread_mutex_unlock(&r->lock);
+    simba_loop_leave(r->store->loop);
     return rc;
 }
 
@@ -292,24 +272,21 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
                                "%s: stop was called from its own callback",
                                r->mutex);
     }
-    pthread_mutex_lock(&r->lock);
-    if (r->is_started) {
-        simba__store_call(r->store, stop_on_loop, r);
-        r->is_started = false;
+    simba_loop_enter(r->store->loop);
+    if (atomic_load(&r->is_started)) {
+        feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
+        simba__listener_interest(r->store->loop, &r->listener,
+                                 SIMBA_INTEREST_NONE);
+        atomic_store(&r->is_started, false);
     }
-    pthread_mutex_unlock(&r->lock);
+    simba_loop_leave(r->store->loop);
     simba__strand_wait(&r->store->pool, &r->strand);
     return SIMBA_OK;
 }
 
 enum simba_service_status simba_retrieval_status(simba_retrieval *r)
 {
-    bool is_started;
-
-    pthread_mutex_lock(&r->lock);
-    is_started = r->is_started;
-    pthread_mutex_unlock(&r->lock);
-    if (!is_started) {
+    if (!atomic_load(&r->is_started)) {
         return SIMBA_INITIAL;
     }
     return atomic_load(&r->is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
@@ -329,7 +306,7 @@ void simba_retrieval_close(simba_retrieval *r)
         abort();
     }
     if (simba_retrieval_stop(r, NULL) == SIMBA_OK) {
-        simba__store_call(r->store, close_on_loop, r);
+        delist(r);
     }
     atomic_fetch_sub(&r->store->handles, 1);
     free_retrieval(r);

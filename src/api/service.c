@@ -18,12 +18,11 @@ struct simba_service {
     struct simba__strand strand;
     simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
-    simba_owner seen; /* what the user was told last; loop thread */
-    struct simba__letter start_letter, stop_letter;
-
-    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
-    enum wish wish;
+
+    /* Changed inside the loop only. */
+    simba_owner seen;   /* what the user was told last */
+    _Atomic int wish;   /* of enum wish */
     bool is_unreleased; /* the store did not answer the last release */
 };
 
@@ -81,11 +80,9 @@ static const char *cause_text(enum simba__cause cause)
 
 static void tell_stopped(simba_service *s, bool is_unreleased)
 {
-    pthread_mutex_lock(&s->lock);
-    s->wish = WISH_NONE;
+    atomic_store(&s->wish, WISH_NONE);
     s->is_unreleased = is_unreleased;
     pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
 }
 
 static void told(struct simba__contention *c,
@@ -146,25 +143,11 @@ static void answered(struct simba__contention *c,
 static const struct simba__contention_hooks hooks = {.told = told,
                                                      .answered = answered};
 
-#define service_of(letter, member)                                             \
-    ((simba_service *)((char *)(letter)-offsetof(simba_service, member)))
-
-static void on_start(struct simba__letter *letter)
-{
-    simba__contention_start(&service_of(letter, start_letter)->base, true);
-}
-
-static void on_stop(struct simba__letter *letter)
-{
-    simba__contention_stop(&service_of(letter, stop_letter)->base);
-}
-
 /* --- life ---------------------------------------------------------------- */
 
 static void free_service(simba_service *s)
 {
     pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
@@ -182,10 +165,7 @@ static simba_service *make_service(simba_store *store,
     s->on_released = contender->on_released;
     s->on_changed = contender->on_changed;
     s->user = contender->user;
-    s->start_letter.run = on_start;
-    s->stop_letter.run = on_stop;
     simba__strand_init(&s->strand);
-    pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     return s;
 }
@@ -230,29 +210,29 @@ int simba_service_start(simba_service *s, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    pthread_mutex_lock(&s->lock);
-    if (s->wish != WISH_NONE) {
+    simba_loop_enter(s->store->loop);
+    if (atomic_load(&s->wish) != WISH_NONE) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the service is started already",
                              s->base.mutex);
     } else {
-        s->wish = WISH_STARTED;
+        atomic_store(&s->wish, WISH_STARTED);
         s->is_unreleased = false;
-        simba__loop_send(s->store->loop, &s->start_letter);
+        simba__contention_start(&s->base, true);
     }
-    pthread_mutex_unlock(&s->lock);
+    simba_loop_leave(s->store->loop);
     return rc;
 }
 
-/* With the lock held: ask for the stop, once, and wait for it. */
+/* Inside the loop: ask for the stop, once, and wait for it. */
 static void stop_and_wait(simba_service *s)
 {
-    if (s->wish == WISH_STARTED) {
-        s->wish = WISH_STOPPED;
-        simba__loop_send(s->store->loop, &s->stop_letter);
+    if (atomic_load(&s->wish) == WISH_STARTED) {
+        atomic_store(&s->wish, WISH_STOPPED);
+        simba__contention_stop(&s->base);
     }
-    while (s->wish != WISH_NONE) {
-        pthread_cond_wait(&s->changed, &s->lock);
+    while (atomic_load(&s->wish) != WISH_NONE) {
+        simba__loop_wait(s->store->loop, &s->changed, NULL);
     }
 }
 
@@ -269,10 +249,10 @@ int simba_service_stop(simba_service *s, simba_error *error)
                                "%s: stop was called from its own callback",
                                s->base.mutex);
     }
-    pthread_mutex_lock(&s->lock);
+    simba_loop_enter(s->store->loop);
     stop_and_wait(s);
     is_unreleased = s->is_unreleased;
-    pthread_mutex_unlock(&s->lock);
+    simba_loop_leave(s->store->loop);
     simba__strand_wait(&s->store->pool, &s->strand);
     if (is_unreleased) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
@@ -319,12 +299,8 @@ uint64_t simba_service_token(const simba_service *s)
 
 enum simba_service_status simba_service_status(const simba_service *s)
 {
-    pthread_mutex_t *lock = (pthread_mutex_t *)&s->lock;
-    enum wish wish;
+    int wish = atomic_load(&s->wish);
 
-    pthread_mutex_lock(lock);
-    wish = s->wish;
-    pthread_mutex_unlock(lock);
     if (wish == WISH_NONE) {
         return SIMBA_INITIAL;
     }

@@ -53,47 +53,6 @@ void simba__store_log(const simba_store *store,
     store->log(store->log_user, level, component, message);
 }
 
-/* --- calls to the loop --------------------------------------------------- */
-
-struct errand {
-    struct simba__letter letter;
-    void (*run)(void *argument);
-    void *argument;
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    bool is_done;
-};
-
-static void run_errand(struct simba__letter *letter)
-{
-    struct errand *errand = (struct errand *)letter;
-
-    errand->run(errand->argument);
-    pthread_mutex_lock(&errand->lock);
-    errand->is_done = true;
-    pthread_cond_signal(&errand->done);
-    pthread_mutex_unlock(&errand->lock);
-}
-
-void simba__store_call(simba_store *store,
-                       void (*run)(void *argument),
-                       void *argument)
-{
-    struct errand errand = {.letter.run = run_errand,
-                            .run = run,
-                            .argument = argument,
-                            .lock = PTHREAD_MUTEX_INITIALIZER,
-                            .done = PTHREAD_COND_INITIALIZER};
-
-    assert(!simba__loop_is_mine(store->loop));
-    simba__loop_send(store->loop, &errand.letter);
-    pthread_mutex_lock(&errand.lock);
-    while (!errand.is_done) {
-        pthread_cond_wait(&errand.done, &errand.lock);
-    }
-    pthread_mutex_unlock(&errand.lock);
-}
-
 int simba__store_check(const simba_store *store, simba_error *error)
 {
     if (simba__is_forked(store->mark)) {
@@ -145,6 +104,25 @@ static void detach(void *argument)
     }
 }
 
+static void pass_interest(void *self,
+                          const char *mutex,
+                          enum simba_interest interest)
+{
+    simba_backend *backend = self;
+
+    backend->ops->interest(backend, mutex, interest);
+}
+
+static void listen_for_interest(simba_store *store)
+{
+    if (store->backend->ops->interest != NULL) {
+        simba_loop_enter(store->loop);
+        store->loop->on_interest = pass_interest;
+        store->loop->on_interest_self = store->backend;
+        simba_loop_leave(store->loop);
+    }
+}
+
 static int open_backend(simba_store *store, const char *url, simba_error *error)
 {
     struct simba__found found;
@@ -180,10 +158,10 @@ static int open_store(simba_store *store,
         if (store->backend != NULL) {
             store->backend->ops->close(store->backend);
         }
-        simba__loop_drain(store->loop);
         simba__loop_close(store->loop);
         return rc;
     }
+    listen_for_interest(store);
     store->pool.log = log_wanted;
     store->pool.log_user = store;
     store->fork_entry.forked = close_in_child;
@@ -241,7 +219,6 @@ void simba_store_close(simba_store *store)
     simba__pool_fini(&store->pool);
     simba__loop_end(store->loop, detach, store);
     store->backend->ops->close(store->backend);
-    simba__loop_drain(store->loop);
     simba__loop_close(store->loop);
     /* A module stays loaded: its client library may have threads of its own. */
     free(store);

@@ -28,11 +28,6 @@ void simba__store_log(const simba_store *store,
                       const char *format,
                       ...) __attribute__((format(printf, 4, 5)));
 
-/** Run on the loop thread and wait for it. Any other thread. */
-void simba__store_call(simba_store *store,
-                       void (*run)(void *argument),
-                       void *argument);
-
 /** Refuse use in a forked child. */
 int simba__store_check(const simba_store *store, simba_error *error);
 

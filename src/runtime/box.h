@@ -7,7 +7,7 @@
 
 struct simba__box;
 
-/* Who sends operations and hears what came of them, on the loop thread. */
+/* Who sends operations and hears what came of them, inside the loop. */
 struct simba__caller {
     void (*done)(struct simba__caller *self,
                  const struct simba__box *box,

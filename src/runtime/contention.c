@@ -117,6 +117,14 @@ static void step(struct simba__contention *c,
     publish(c);
 }
 
+/* Who was refused wants to be called when its turn comes. */
+static enum simba_interest interest_of(const struct simba__contend *core)
+{
+    return core->phase == SIMBA__WAITING && core->is_heard && core->config.join
+               ? SIMBA_INTEREST_WAIT
+               : SIMBA_INTEREST_NONE;
+}
+
 /* What comes last may feed the machine again: a backend that answers at once
  * does so from within submit. */
 static void feed(struct simba__contention *c, struct simba__event event)
@@ -124,7 +132,8 @@ static void feed(struct simba__contention *c, struct simba__event event)
     struct simba__update update;
 
     step(c, &event, &update);
-    simba__timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
+    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
+    simba__listener_interest(c->loop, &c->listener, interest_of(&c->core));
     if (update.tell != 0) {
         c->hooks->told(c, &update);
     }
@@ -143,7 +152,7 @@ static void hear_progress(struct simba__contention *c)
     }
 }
 
-static void on_timer(struct simba__timer *timer)
+static void on_timer(simba_timer *timer)
 {
     struct simba__contention *c =
         container(timer, struct simba__contention, timer);
@@ -218,10 +227,7 @@ int simba__contention_open(struct simba__contention *c,
     c->timer.fire = on_timer;
     c->returned_letter.run = on_returned;
     c->progress_letter.run = on_progress;
-    /* One timer each, and one for the notifier pool. */
-    if (c->mutex == NULL ||
-        !simba__timer_reserve(c->loop, c->loop->listener_count + 2) ||
-        !simba__listener_add(c->loop, &c->listener)) {
+    if (c->mutex == NULL || !simba__listener_add(c->loop, &c->listener)) {
         free(c->mutex);
         c->mutex = NULL;
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
@@ -233,7 +239,7 @@ int simba__contention_open(struct simba__contention *c,
 void simba__contention_close(struct simba__contention *c)
 {
     assert(c->core.phase == SIMBA__IDLE);
-    simba__timer_clear(c->loop, &c->timer);
+    simba_timer_clear(c->loop, &c->timer);
     simba__listener_remove(c->loop, &c->listener);
     simba__caller_leave(&c->caller);
     free(c->mutex);

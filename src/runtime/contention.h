@@ -12,7 +12,7 @@
 
 struct simba__contention;
 
-/* All called on the loop thread. */
+/* All called inside the loop. */
 struct simba__contention_hooks {
     /* The machine has something to tell (never 0). After TELL_RELEASED the
      * hook must see to it that simba__contention_returned() is called. */
@@ -31,7 +31,7 @@ struct simba__contention {
     simba__fork_mark mark;
     const struct simba__contention_hooks *hooks;
     struct simba__contend core;
-    struct simba__timer timer;
+    simba_timer timer;
     struct simba__listener listener;
     struct simba__caller caller; /* of operations */
     simba_owner owner;           /* as last seen */
@@ -52,7 +52,7 @@ struct simba__contention {
     struct simba__letter returned_letter;
 };
 
-/** Prepare it, and let it hear hints. Loop thread only.
+/** Prepare it, and let it hear hints. Inside the loop.
  *
  * @param mutex  copied */
 int simba__contention_open(struct simba__contention *c,
@@ -60,10 +60,10 @@ int simba__contention_open(struct simba__contention *c,
                            const char *mutex,
                            simba_error *error);
 
-/** Forget it; the machine must be idle. Loop thread only. */
+/** Forget it; the machine must be idle. Inside the loop. */
 void simba__contention_close(struct simba__contention *c);
 
-/** Start or stop. Loop thread only. */
+/** Start or stop. Inside the loop. */
 void simba__contention_start(struct simba__contention *c, bool join);
 void simba__contention_stop(struct simba__contention *c);
 

@@ -1,8 +1,10 @@
-/* The loop thread: mailbox and clock as two descriptors of a libevent base.
+/* The loop: a lock that is held inside, a mailbox, and a thread that waits on
+ * an epoll set without holding the lock.
  *
- * The base is touched by the loop thread only, so libevent needs no locks. The
- * clock is a timerfd on CLOCK_BOOTTIME: libevent's own timers stand still while
- * the machine sleeps, and leases do not. */
+ * epoll is used directly: a caller that enters must be able to add descriptors
+ * while the thread waits, which the kernel allows without waking it. The clock
+ * is a timerfd on CLOCK_BOOTTIME: other clocks stand still while the machine
+ * sleeps, and leases do not. */
 #define _GNU_SOURCE
 #include "runtime/loop.h"
 
@@ -10,13 +12,18 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <event2/event.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { BATCH = 64 };
+
+static _Thread_local const simba_loop *inside;
 
 int64_t simba_loop_now_ms(void)
 {
@@ -26,21 +33,43 @@ int64_t simba_loop_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+bool simba__loop_is_inside(const simba_loop *loop)
+{
+    return inside == loop;
+}
+
 /* --- mailbox ------------------------------------------------------------- */
+
+static void ring(int fd)
+{
+    uint64_t one = 1;
+
+    if (write(fd, &one, sizeof one) < 0) {
+        assert(errno == EAGAIN); /* it is awake enough */
+    }
+}
+
+static void quiet(int fd)
+{
+    uint64_t count;
+
+    if (read(fd, &count, sizeof count) < 0) {
+        assert(errno == EAGAIN || errno == EINTR);
+    }
+}
 
 void simba__loop_send(simba_loop *loop, struct simba__letter *letter)
 {
-    uint64_t one = 1;
     bool was_empty;
 
     letter->next = NULL;
-    pthread_mutex_lock(&loop->lock);
+    pthread_mutex_lock(&loop->mail_lock);
     was_empty = loop->first == NULL;
     *loop->last = letter;
     loop->last = &letter->next;
-    pthread_mutex_unlock(&loop->lock);
-    if (was_empty && write(loop->mail_fd, &one, sizeof one) < 0) {
-        assert(errno == EAGAIN); /* it is awake enough */
+    pthread_mutex_unlock(&loop->mail_lock);
+    if (was_empty && !simba__loop_is_inside(loop)) {
+        ring(loop->mail_fd);
     }
 }
 
@@ -48,24 +77,28 @@ static struct simba__letter *take_all(simba_loop *loop)
 {
     struct simba__letter *letters;
 
-    pthread_mutex_lock(&loop->lock);
+    pthread_mutex_lock(&loop->mail_lock);
     letters = loop->first;
     loop->first = NULL;
     loop->last = &loop->first;
-    pthread_mutex_unlock(&loop->lock);
+    pthread_mutex_unlock(&loop->mail_lock);
     return letters;
 }
 
-void simba__loop_drain(simba_loop *loop)
+/* True when there was something to run. */
+static bool drain(simba_loop *loop)
 {
     struct simba__letter *letter, *next;
+    bool has_run = false;
 
     while ((letter = take_all(loop)) != NULL) {
         for (; letter != NULL; letter = next) {
             next = letter->next; /* run() may free it */
             letter->run(letter);
+            has_run = true;
         }
     }
+    return has_run;
 }
 
 struct call {
@@ -97,112 +130,221 @@ void simba_loop_post(simba_loop *loop,
     simba__loop_send(loop, &call->letter);
 }
 
-/* --- the thread ---------------------------------------------------------- */
+/* --- inside -------------------------------------------------------------- */
 
-/* Set the clock for the earliest timer, if it is not set for it already. */
+/* Set the clock for the earliest timer. One that is set too early already is
+ * left alone: it will be set anew when it has rung for nothing, and most timers
+ * are moved on before. */
 static void arm_clock(simba_loop *loop)
 {
     int64_t at = simba__timers_next(loop);
     struct itimerspec when = {0};
 
-    if (at == loop->armed_ms) {
+    if (at >= loop->armed_ms) {
         return;
     }
     loop->armed_ms = at;
-    if (at != INT64_MAX) {
-        when.it_value.tv_sec = at / 1000;
-        when.it_value.tv_nsec = at % 1000 * 1000000;
-        if (at <= 0) {
-            when.it_value.tv_nsec = 1; /* all zero would disarm it */
-        }
+    when.it_value.tv_sec = at / 1000;
+    when.it_value.tv_nsec = at % 1000 * 1000000;
+    if (at <= 0) {
+        when.it_value.tv_nsec = 1; /* all zero would disarm it */
     }
     timerfd_settime(loop->clock_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void turn(evutil_socket_t fd, short what, void *argument)
+void simba_loop_enter(simba_loop *loop)
 {
-    simba_loop *loop = argument;
-    uint64_t count;
+    assert(inside == NULL);
+    pthread_mutex_lock(&loop->lock);
+    inside = loop;
+}
 
-    (void)what;
-    if (read(fd, &count, sizeof count) < 0) {
-        assert(errno == EAGAIN || errno == EINTR);
+void simba_loop_leave(simba_loop *loop)
+{
+    assert(inside == loop);
+    drain(loop);
+    arm_clock(loop);
+    inside = NULL;
+    pthread_mutex_unlock(&loop->lock);
+}
+
+bool simba__loop_wait(simba_loop *loop,
+                      pthread_cond_t *change,
+                      const struct timespec *until)
+{
+    int rc;
+
+    assert(inside == loop);
+    if (drain(loop)) {
+        return true; /* that may have been the change */
     }
-    if (fd == loop->clock_fd) {
-        loop->armed_ms = INT64_MAX;
+    arm_clock(loop);
+    inside = NULL;
+    rc = until == NULL ? pthread_cond_wait(change, &loop->lock)
+                       : pthread_cond_timedwait(change, &loop->lock, until);
+    inside = loop;
+    return rc != ETIMEDOUT;
+}
+
+int simba_loop_nudge_fd(const simba_loop *loop)
+{
+    return loop->nudge_fd;
+}
+
+void simba__loop_drive(simba_loop *loop)
+{
+    if (!loop->is_driven) {
+        loop->is_driven = true;
+        loop->driver = pthread_self();
     }
-    simba__loop_drain(loop);
+}
+
+void simba__loop_undrive(simba_loop *loop)
+{
+    quiet(loop->nudge_fd);
+    loop->is_driven = false;
+}
+
+bool simba__loop_is_driver(const simba_loop *loop)
+{
+    return loop->is_driven && pthread_equal(loop->driver, pthread_self());
+}
+
+void simba__loop_nudge(simba_loop *loop)
+{
+    if (loop->is_driven) {
+        ring(loop->nudge_fd);
+    }
+}
+
+/* --- descriptors --------------------------------------------------------- */
+
+bool simba_io_set(simba_loop *loop, simba_io *io, uint32_t events)
+{
+    struct epoll_event event = {.events = events | EPOLLRDHUP, .data.ptr = io};
+    int what = io->is_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+    if (io->is_set && io->events == events) {
+        return true;
+    }
+    if (epoll_ctl(loop->epoll_fd, what, io->fd, &event) != 0) {
+        return false;
+    }
+    io->is_set = true;
+    io->events = events;
+    return true;
+}
+
+void simba_io_clear(simba_loop *loop, simba_io *io)
+{
+    if (!io->is_set) {
+        return;
+    }
+    io->is_set = false;
+    epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, io->fd, NULL);
+    for (int i = 0; i < loop->ready_count; i++) {
+        if (loop->ready[i].data.ptr == io) {
+            loop->ready[i].data.ptr = NULL;
+        }
+    }
+}
+
+/* What is ready is asked for inside only: what was seen ready outside may be
+ * cleared by the time one has entered. */
+static void dispatch(simba_loop *loop)
+{
+    struct epoll_event ready[BATCH];
+
+    loop->ready = ready;
+    loop->ready_count = epoll_wait(loop->epoll_fd, ready, BATCH, 0);
+    for (int i = 0; i < loop->ready_count; i++) {
+        simba_io *io = ready[i].data.ptr;
+
+        if (io != NULL) {
+            io->ready(io, ready[i].events);
+        }
+    }
+    loop->ready = NULL;
+    loop->ready_count = 0;
     simba__timers_fire(loop, simba_loop_now_ms());
 }
+
+static void on_mail(simba_io *io, uint32_t events)
+{
+    (void)events;
+    quiet(io->fd); /* the letters are run when the loop is left */
+}
+
+static void on_clock(simba_io *io, uint32_t events)
+{
+    simba_loop *loop =
+        (simba_loop *)((char *)io - offsetof(simba_loop, clock_io));
+
+    (void)events;
+    quiet(io->fd);
+    loop->armed_ms = INT64_MAX;
+}
+
+/* --- the thread ---------------------------------------------------------- */
 
 static void *run_loop(void *argument)
 {
     simba_loop *loop = argument;
+    struct pollfd set = {.fd = loop->epoll_fd, .events = POLLIN};
+    bool is_ending = false;
 
-    while (!loop->is_ending) {
-        arm_clock(loop);
-        event_base_loop(loop->base, EVLOOP_ONCE);
+    while (!is_ending) {
+        poll(&set, 1, -1);
+        simba_loop_enter(loop);
+        dispatch(loop);
+        is_ending = loop->is_ending;
+        if (is_ending) {
+            loop->on_end(loop->on_end_argument);
+        }
+        simba_loop_leave(loop);
     }
-    loop->on_end(loop->on_end_argument);
-    event_free(loop->mail_event);
-    event_free(loop->clock_event);
-    event_base_free(loop->base);
     return NULL;
 }
 
-struct event_base *simba_loop_base(simba_loop *loop)
+static void close_fd(int *fd)
 {
-    return loop->base;
+    if (*fd >= 0) {
+        close(*fd);
+    }
+    *fd = -1;
 }
 
-bool simba__loop_is_mine(const simba_loop *loop)
-{
-    return pthread_equal(loop->thread, pthread_self());
-}
-
-/* In a forked child. The base is left alone: to free it would take its events
- * out of the epoll set we share with the parent. */
-static void close_in_child(void *self)
+static void close_fds(void *self)
 {
     simba_loop *loop = self;
 
-    close(loop->mail_fd);
-    close(loop->clock_fd);
+    close_fd(&loop->epoll_fd);
+    close_fd(&loop->mail_fd);
+    close_fd(&loop->clock_fd);
+    close_fd(&loop->nudge_fd);
 }
 
-static bool open_events(simba_loop *loop)
+static bool open_fds(simba_loop *loop)
 {
-    struct event_config *config = event_config_new();
-
-    if (config == NULL) {
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->mail_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->nudge_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (loop->epoll_fd < 0 || loop->mail_fd < 0 || loop->nudge_fd < 0 ||
+        loop->clock_fd < 0) {
         return false;
     }
-    event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
-    event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
-    loop->base = event_base_new_with_config(config);
-    event_config_free(config);
-    if (loop->base == NULL) {
-        return false;
-    }
-    loop->mail_event =
-        event_new(loop->base, loop->mail_fd, EV_READ | EV_PERSIST, turn, loop);
-    loop->clock_event =
-        event_new(loop->base, loop->clock_fd, EV_READ | EV_PERSIST, turn, loop);
-    return loop->mail_event != NULL && loop->clock_event != NULL &&
-           event_add(loop->mail_event, NULL) == 0 &&
-           event_add(loop->clock_event, NULL) == 0;
+    loop->mail_io = (simba_io){.ready = on_mail, .fd = loop->mail_fd};
+    loop->clock_io = (simba_io){.ready = on_clock, .fd = loop->clock_fd};
+    return simba_io_set(loop, &loop->mail_io, EPOLLIN) &&
+           simba_io_set(loop, &loop->clock_io, EPOLLIN);
 }
 
 static void free_loop(simba_loop *loop)
 {
-    if (loop->mail_fd >= 0) {
-        close(loop->mail_fd);
-    }
-    if (loop->clock_fd >= 0) {
-        close(loop->clock_fd);
-    }
+    close_fds(loop);
+    pthread_mutex_destroy(&loop->mail_lock);
     pthread_mutex_destroy(&loop->lock);
-    free(loop->heap);
     free(loop->buckets);
     free(loop);
 }
@@ -216,12 +358,10 @@ int simba__loop_open(simba_loop **out, simba_error *error)
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     pthread_mutex_init(&loop->lock, NULL);
+    pthread_mutex_init(&loop->mail_lock, NULL);
     loop->last = &loop->first;
     loop->armed_ms = INT64_MAX;
-    loop->mail_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loop->clock_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (loop->mail_fd < 0 || loop->clock_fd < 0 || !open_events(loop) ||
-        !simba__timer_reserve(loop, 1) || /* the notifier pool's own */
+    if (!open_fds(loop) ||
         !simba__thread_start(&loop->thread, "simba-loop", run_loop, loop)) {
         int cause = errno;
         free_loop(loop);
@@ -229,35 +369,24 @@ int simba__loop_open(simba_loop **out, simba_error *error)
                                "cannot start the loop thread: %s",
                                strerror(cause));
     }
-    loop->fork_entry.forked = close_in_child;
+    loop->fork_entry.forked = close_fds;
     loop->fork_entry.self = loop;
     simba__fork_add(&loop->fork_entry);
     *out = loop;
     return SIMBA_OK;
 }
 
-struct ending {
-    struct simba__letter letter;
-    simba_loop *loop;
-};
-
-static void run_ending(struct simba__letter *letter)
-{
-    ((struct ending *)letter)->loop->is_ending = true;
-}
-
 void simba__loop_end(simba_loop *loop,
                      void (*on_end)(void *argument),
                      void *argument)
 {
-    struct ending ending = {.letter.run = run_ending, .loop = loop};
-
-    assert(!simba__loop_is_mine(loop));
+    simba_loop_enter(loop);
     loop->on_end = on_end;
     loop->on_end_argument = argument;
-    simba__loop_send(loop, &ending.letter);
+    loop->is_ending = true;
+    simba_loop_leave(loop);
+    ring(loop->mail_fd);
     pthread_join(loop->thread, NULL);
-    simba__loop_drain(loop);
 }
 
 void simba__loop_close(simba_loop *loop)

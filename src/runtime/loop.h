@@ -1,5 +1,6 @@
-/* The loop: one thread per store on which everything happens that is neither a
- * user's callback nor a blocking call. Others reach it through the mailbox. */
+/* The loop: what happens inside a store, one thread at a time. A thread of its
+ * own waits for descriptors and the clock; callers enter for themselves, which
+ * spares them the way to another thread and back. */
 #ifndef SIMBA_RUNTIME_LOOP_H
 #define SIMBA_RUNTIME_LOOP_H
 
@@ -11,22 +12,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
-/* Something to be done on the loop thread; lives in the poster's memory until
- * it ran. */
+/* Something to be done inside; lives in the poster's memory until it ran. */
 struct simba__letter {
     void (*run)(struct simba__letter *self);
     struct simba__letter *next;
 };
-
-/* A wake-up on the boot clock; lives in its user's memory. */
-struct simba__timer {
-    void (*fire)(struct simba__timer *self);
-    int64_t at_ms;
-    size_t index; /* in the heap, from 1; 0: not set */
-};
-
-struct event;
 
 /* Who hears hints for a mutex. Of those who stand in its line only the first
  * two are told: a store calls nobody else, and a thousand waiters that ask at
@@ -35,62 +27,85 @@ struct simba__listener {
     const char *mutex;
     void (*hint)(struct simba__listener *self);
     uint64_t (*place)(const struct simba__listener *self); /* 0: none */
+    enum simba_interest interest;
     struct simba__listener *next;
 };
 
-enum { SIMBA__LISTENER_BUCKETS_LEAST = 16 };
+struct epoll_event;
 
 struct simba_loop {
+    pthread_mutex_t lock; /* whoever holds it is inside */
     pthread_t thread;
-    struct event_base *base;
-    struct event *mail_event, *clock_event;
-    int mail_fd, clock_fd;
+    int epoll_fd, mail_fd, clock_fd, nudge_fd;
+    simba_io mail_io, clock_io;
+    struct epoll_event *ready; /* the batch in hand, while there is one */
+    int ready_count;
     int64_t armed_ms; /* what clock_fd is set to; INT64_MAX: nothing */
-    bool is_ending;   /* loop thread only */
+    bool is_ending;
     void (*on_end)(void *argument);
     void *on_end_argument;
 
-    pthread_mutex_t lock; /* guards the mailbox */
+    bool is_driven; /* a caller lends its thread to the backend */
+    pthread_t driver;
+
+    pthread_mutex_t mail_lock; /* guards the mailbox */
     struct simba__letter *first, **last;
 
-    struct simba__timer **heap; /* heap[0] is heap index 1 */
-    size_t heap_count, heap_room;
+    simba_timer *timers; /* a pairing heap, the earliest on top */
 
     struct simba__listener **buckets;
     size_t bucket_count, listener_count;
+    void (*on_interest)(void *self,
+                        const char *mutex,
+                        enum simba_interest interest);
+    void *on_interest_self;
 
     struct simba__fork_entry fork_entry;
 };
 
 int simba__loop_open(simba_loop **loop, simba_error *error);
 
-/** End the loop: `on_end` runs on its thread last, then the thread is joined.
- * Letters posted meanwhile are run here, on the caller's thread. */
+/** End the loop: `on_end` runs inside it last, then its thread is joined. It
+ * can still be entered afterwards. */
 void simba__loop_end(simba_loop *loop,
                      void (*on_end)(void *argument),
                      void *argument);
 
-/** Run what is still in the mailbox; only after simba__loop_end(). */
-void simba__loop_drain(simba_loop *loop);
-
 /** Free it; only after simba__loop_end(). */
 void simba__loop_close(simba_loop *loop);
 
-/** Any thread. */
+/** Have a letter run inside, soon. Any thread. */
 void simba__loop_send(simba_loop *loop, struct simba__letter *letter);
 
-/* The rest: loop thread only. */
-bool simba__loop_is_mine(const simba_loop *loop);
-/** Make room for so many timers, so that setting one cannot fail. */
-bool simba__timer_reserve(simba_loop *loop, size_t count);
-void simba__timer_set(simba_loop *loop,
-                      struct simba__timer *timer,
-                      int64_t at_ms);
-void simba__timer_clear(simba_loop *loop, struct simba__timer *timer);
+/** True for the thread that is inside. */
+bool simba__loop_is_inside(const simba_loop *loop);
+
+/* --- inside -------------------------------------------------------------- */
+
+/** Leave until `change` is signalled, and come back in; false when `until` has
+ * come first. NULL: however long it takes. */
+bool simba__loop_wait(simba_loop *loop,
+                      pthread_cond_t *change,
+                      const struct timespec *until);
+
+/** Lend this thread to the backend, if nobody else does. */
+void simba__loop_drive(simba_loop *loop);
+void simba__loop_undrive(simba_loop *loop);
+
+/** True when the thread that is inside drives: it will see to what it submits
+ * itself. */
+bool simba__loop_is_driver(const simba_loop *loop);
+
+/** Have the thread that drives look up. */
+void simba__loop_nudge(simba_loop *loop);
+
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
 
 bool simba__listener_add(simba_loop *loop, struct simba__listener *listener);
 void simba__listener_remove(simba_loop *loop, struct simba__listener *listener);
+void simba__listener_interest(simba_loop *loop,
+                              struct simba__listener *listener,
+                              enum simba_interest interest);
 
 #endif

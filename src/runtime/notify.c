@@ -106,7 +106,7 @@ static void tell_overrun(struct simba__pool *pool)
 }
 
 /* Looks after those who wait: on the loop, 5 ms after something had to. */
-static void look_after(struct simba__timer *timer)
+static void look_after(simba_timer *timer)
 {
     struct simba__pool *pool =
         (struct simba__pool *)((char *)timer -
@@ -122,7 +122,7 @@ static void look_after(struct simba__timer *timer)
         }
     }
     if (pool->first != NULL && pool->thread_count < pool->most) {
-        simba__timer_set(pool->loop, &pool->timer, now + PATIENCE_MS);
+        simba_timer_set(pool->loop, &pool->timer, now + PATIENCE_MS);
     }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -143,8 +143,8 @@ void simba__strand_push(struct simba__pool *pool,
     } else if (pool->idle_count > 0) {
         pthread_cond_signal(&pool->wake);
     } else {
-        simba__timer_set(pool->loop, &pool->timer,
-                         simba_loop_now_ms() + PATIENCE_MS);
+        simba_timer_set(pool->loop, &pool->timer,
+                        simba_loop_now_ms() + PATIENCE_MS);
     }
     pthread_mutex_unlock(&pool->lock);
 }

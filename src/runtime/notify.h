@@ -22,7 +22,7 @@ struct simba__strand {
 
 struct simba__pool {
     simba_loop *loop;
-    struct simba__timer timer; /* looks after those who wait */
+    simba_timer timer; /* looks after those who wait */
     simba_log_fn log;
     void *log_user;
     int most;
@@ -41,7 +41,7 @@ bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most);
 void simba__pool_fini(struct simba__pool *pool);
 
 void simba__strand_init(struct simba__strand *strand);
-/** Queue a task. Loop thread only. */
+/** Queue a task. Inside the loop. */
 void simba__strand_push(struct simba__pool *pool,
                         struct simba__strand *strand,
                         struct simba__task *task);

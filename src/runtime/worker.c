@@ -1,5 +1,6 @@
-/* The blocking adapter: a thread that carries out operations one by one with
- * plain blocking calls, so that the loop never waits for a disk or a lock. */
+/* The blocking adapter: operations are carried out one by one with plain
+ * blocking calls, by a thread of the worker or by a caller that lends its own,
+ * so that nobody waits inside the loop for a disk or a lock. */
 #include <simba/backend.h>
 
 #include "runtime/loop.h"
@@ -12,15 +13,19 @@ struct simba_worker {
     simba_loop *loop;
     int (*serve)(void *self, simba_op *op, simba_error *error);
     void *self;
-    pthread_t thread;
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct queue {
         simba_op *first, **last;
     } urgent, other;
+    pthread_t thread;
+    bool has_thread; /* begun when it is first needed */
+    bool is_busy;    /* an operation is being carried out */
     bool is_closing;
 };
+
+/* --- the queues, with the lock held -------------------------------------- */
 
 static void init_queue(struct queue *queue)
 {
@@ -50,72 +55,152 @@ static simba_op *take(struct queue *queue)
 
 /* A renewal that queues behind a thousand acquires of its own process could
  * lose its lease, and a release keeps others waiting. */
-static bool is_urgent(const simba_op *op)
+static struct queue *queue_of(simba_worker *worker, const simba_op *op)
 {
-    return op->kind == SIMBA_OP_RENEW || op->kind == SIMBA_OP_RELEASE;
+    return op->kind == SIMBA_OP_RENEW || op->kind == SIMBA_OP_RELEASE
+               ? &worker->urgent
+               : &worker->other;
 }
 
-/* An operation that came to its end, on its way to the loop. */
-struct result {
-    struct simba__letter letter;
-    simba_op *op;
-    int status;
-    simba_error error;
-};
-
-static void deliver(struct simba__letter *letter)
-{
-    struct result *result = (struct result *)letter;
-
-    simba_op_done(result->op, result->status, &result->error);
-    free(result);
-}
-
-static void serve(simba_worker *worker, simba_op *op)
-{
-    struct result *result = calloc(1, sizeof *result);
-
-    if (result == NULL) {
-        abort(); /* an operation that never ends would hang its owner */
-    }
-    result->letter.run = deliver;
-    result->op = op;
-    if (simba_loop_now_ms() >= op->deadline_ms) {
-        result->status = simba_error_set(&result->error, SIMBA_EUNAVAIL, 0,
-                                         "store too slow: not even tried");
-    } else {
-        result->status = worker->serve(worker->self, op, &result->error);
-    }
-    simba__loop_send(worker->loop, &result->letter);
-}
-
-static simba_op *next_op(simba_worker *worker)
+/* The next operation, if there is one and nobody is at work. */
+static simba_op *take_next(simba_worker *worker)
 {
     simba_op *op = NULL;
 
-    pthread_mutex_lock(&worker->lock);
-    while (worker->urgent.first == NULL && worker->other.first == NULL &&
-           !worker->is_closing) {
-        pthread_cond_wait(&worker->wake, &worker->lock);
-    }
-    if (!worker->is_closing) {
+    if (!worker->is_busy) {
         op = take(&worker->urgent);
         op = op != NULL ? op : take(&worker->other);
     }
-    pthread_mutex_unlock(&worker->lock);
+    worker->is_busy |= op != NULL;
     return op;
+}
+
+static bool has_work(const simba_worker *worker)
+{
+    return worker->urgent.first != NULL || worker->other.first != NULL;
+}
+
+/* --- carrying out -------------------------------------------------------- */
+
+static void finish(simba_worker *worker,
+                   simba_op *op,
+                   int status,
+                   const simba_error *error)
+{
+    simba_loop_enter(worker->loop);
+    simba_op_done(op, status, error);
+    simba_loop_leave(worker->loop);
+}
+
+static int serve(simba_worker *worker, simba_op *op, simba_error *error)
+{
+    if (simba_loop_now_ms() >= op->deadline_ms) {
+        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                               "store too slow: not even tried");
+    }
+    return worker->serve(worker->self, op, error);
 }
 
 static void *run_worker(void *argument)
 {
     simba_worker *worker = argument;
-    simba_op *op;
 
-    while ((op = next_op(worker)) != NULL) {
-        serve(worker, op);
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->is_closing) {
+        simba_op *op = take_next(worker);
+        simba_error error = {0, 0, ""};
+        int status;
+
+        if (op == NULL) {
+            pthread_cond_wait(&worker->wake, &worker->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&worker->lock);
+        status = serve(worker, op, &error);
+        finish(worker, op, status, &error);
+        pthread_mutex_lock(&worker->lock);
+        worker->is_busy = false;
     }
+    pthread_mutex_unlock(&worker->lock);
     return NULL;
 }
+
+/* With the lock held: have the worker's own thread look. */
+static bool wake_thread(simba_worker *worker)
+{
+    if (!worker->has_thread) {
+        worker->has_thread = simba__thread_start(
+            &worker->thread, "simba-work-0", run_worker, worker);
+    }
+    pthread_cond_signal(&worker->wake);
+    return worker->has_thread;
+}
+
+void simba_worker_submit(simba_worker *worker, simba_op *op)
+{
+    bool is_taken;
+
+    pthread_mutex_lock(&worker->lock);
+    is_taken = simba__loop_is_driver(worker->loop) || wake_thread(worker);
+    if (is_taken) {
+        put(queue_of(worker, op), op);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    if (!is_taken) {
+        simba_op_done(op, SIMBA_ENOMEM, NULL);
+    }
+}
+
+/* On a caller's thread. What would have to wait for others is put off for the
+ * worker's own thread, so that the caller can be called off; true then. */
+static bool serve_driven(simba_worker *worker, simba_op *op)
+{
+    simba_error error = {0, 0, ""};
+    int status;
+
+    op->is_driven = true;
+    status = serve(worker, op, &error);
+    op->is_driven = false;
+    if (status != SIMBA_EBUSY) {
+        finish(worker, op, status, &error);
+        return false;
+    }
+    op->reply = (simba_op_reply){0};
+    return true;
+}
+
+/* With the lock held: what the driver leaves behind. */
+static void hand_over(simba_worker *worker)
+{
+    if (has_work(worker)) {
+        wake_thread(worker); /* if it fails, the operations time out */
+    }
+}
+
+bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
+{
+    simba_op *op;
+    bool is_put_off = true;
+
+    pthread_mutex_lock(&worker->lock);
+    op = until_ms == 0 ? NULL : take_next(worker);
+    if (op != NULL) {
+        pthread_mutex_unlock(&worker->lock);
+        is_put_off = serve_driven(worker, op);
+        pthread_mutex_lock(&worker->lock);
+        worker->is_busy = false;
+        if (is_put_off) {
+            put(queue_of(worker, op), op);
+        }
+    }
+    if (is_put_off) {
+        hand_over(worker);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return !is_put_off;
+}
+
+/* --- life ---------------------------------------------------------------- */
 
 int simba_worker_open(simba_loop *loop,
                       int (*serve_op)(void *self,
@@ -137,24 +222,11 @@ int simba_worker_open(simba_loop *loop,
     init_queue(&worker->other);
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
-    if (!simba__thread_start(&worker->thread, "simba-work-0", run_worker,
-                             worker)) {
-        free(worker);
-        return SIMBA_ENOMEM;
-    }
     *out = worker;
     return SIMBA_OK;
 }
 
-void simba_worker_submit(simba_worker *worker, simba_op *op)
-{
-    pthread_mutex_lock(&worker->lock);
-    put(is_urgent(op) ? &worker->urgent : &worker->other, op);
-    pthread_cond_signal(&worker->wake);
-    pthread_mutex_unlock(&worker->lock);
-}
-
-static void drop(struct queue *queue)
+static void drop_all(struct queue *queue)
 {
     simba_op *op;
 
@@ -169,9 +241,13 @@ void simba_worker_close(simba_worker *worker)
     worker->is_closing = true;
     pthread_cond_signal(&worker->wake);
     pthread_mutex_unlock(&worker->lock);
-    pthread_join(worker->thread, NULL);
-    drop(&worker->urgent);
-    drop(&worker->other);
+    if (worker->has_thread) {
+        pthread_join(worker->thread, NULL);
+    }
+    simba_loop_enter(worker->loop);
+    drop_all(&worker->urgent);
+    drop_all(&worker->other);
+    simba_loop_leave(worker->loop);
     pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);
     free(worker);

@@ -1,157 +1,48 @@
-/* A stand-in for the runtime; see double.h. */
+/* The runtime's loop without what stands above it; see double.h. */
 #define _GNU_SOURCE
 #include "double.h"
 
-#include <event2/event.h>
+#include "runtime/loop.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { HINTS_KEPT = 64 };
 
-struct letter {
-    void (*run)(void *argument);
-    void *argument;
-    struct letter *next;
-};
-
-struct simba_loop {
-    struct event_base *base;
-    struct event *wake;
-    int wake_fd;
-    pthread_mutex_t lock;
-    struct letter *first, **last;
+/* What a handle has beside its loop; all of it is touched inside only. */
+struct notes {
+    pthread_cond_t changed;
     char hints[HINTS_KEPT][SIMBA_MUTEX_MAX_BYTES + 1]; /* "" is any mutex */
     int kept, hint_count;
 };
 
-struct simba_worker {
-    simba_loop *loop;
-    int (*serve)(void *self, simba_op *op, simba_error *error);
-    void *self;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    simba_op *op;
-    bool is_closing;
-};
-
 /* What became of an operation; hangs at the operation as backend_data. */
 struct outcome {
-    simba_op *op;
+    struct notes *notes;
     bool is_done;
     int status;
     simba_error error;
 };
 
-/* --- the loop ------------------------------------------------------------ */
-
-struct event_base *simba_loop_base(simba_loop *loop)
+static struct notes *notes_of(const simba_loop *loop)
 {
-    return loop->base;
+    return loop->on_interest_self; /* no listener here that would use it */
 }
 
-int64_t simba_loop_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-void simba_loop_post(simba_loop *loop,
-                     void (*run)(void *argument),
-                     void *argument)
-{
-    struct letter *letter = calloc(1, sizeof *letter);
-    uint64_t one = 1;
-
-    letter->run = run;
-    letter->argument = argument;
-    pthread_mutex_lock(&loop->lock);
-    *loop->last = letter;
-    loop->last = &letter->next;
-    pthread_mutex_unlock(&loop->lock);
-    if (write(loop->wake_fd, &one, sizeof one) != (ssize_t)sizeof one) {
-        abort();
-    }
-}
-
-static void drain(evutil_socket_t fd, short what, void *argument)
-{
-    simba_loop *loop = argument;
-    struct letter *letter, *next;
-    uint64_t count;
-
-    (void)what;
-    if (read((int)fd, &count, sizeof count) < 0) {
-        return;
-    }
-    pthread_mutex_lock(&loop->lock);
-    letter = loop->first;
-    loop->first = NULL;
-    loop->last = &loop->first;
-    pthread_mutex_unlock(&loop->lock);
-    for (; letter != NULL; letter = next) {
-        next = letter->next;
-        letter->run(letter->argument);
-        free(letter);
-    }
-}
+/* --- what the runtime has above its loop --------------------------------- */
 
 void simba_hint(simba_loop *loop, const char *mutex)
 {
-    loop->hint_count++;
-    if (loop->kept < HINTS_KEPT) {
-        snprintf(loop->hints[loop->kept++], sizeof loop->hints[0], "%s",
+    struct notes *notes = notes_of(loop);
+
+    notes->hint_count++;
+    if (notes->kept < HINTS_KEPT) {
+        snprintf(notes->hints[notes->kept++], sizeof notes->hints[0], "%s",
                  mutex == NULL ? "" : mutex);
     }
+    pthread_cond_broadcast(&notes->changed);
 }
-
-static simba_loop *loop_open(void)
-{
-    simba_loop *loop = calloc(1, sizeof *loop);
-
-    loop->base = event_base_new();
-    loop->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    loop->last = &loop->first;
-    pthread_mutex_init(&loop->lock, NULL);
-    loop->wake =
-        event_new(loop->base, loop->wake_fd, EV_READ | EV_PERSIST, drain, loop);
-    event_add(loop->wake, NULL);
-    return loop;
-}
-
-static void loop_close(simba_loop *loop)
-{
-    struct letter *next;
-
-    event_free(loop->wake);
-    event_base_free(loop->base);
-    close(loop->wake_fd);
-    for (struct letter *letter = loop->first; letter != NULL; letter = next) {
-        next = letter->next;
-        free(letter);
-    }
-    pthread_mutex_destroy(&loop->lock);
-    free(loop);
-}
-
-/* One round; waits for at most so long. */
-static void turn(simba_loop *loop, int64_t wait_ms)
-{
-    struct timeval most = {wait_ms / 1000, (wait_ms % 1000) * 1000};
-
-    event_base_loopexit(loop->base, &most);
-    event_base_loop(loop->base, EVLOOP_ONCE);
-}
-
-/* --- the worker ---------------------------------------------------------- */
 
 void simba_op_done(simba_op *op, int status, const simba_error *error)
 {
@@ -162,76 +53,7 @@ void simba_op_done(simba_op *op, int status, const simba_error *error)
     if (error != NULL) {
         outcome->error = *error;
     }
-}
-
-static void deliver(void *argument)
-{
-    struct outcome *outcome = argument;
-
-    simba_op_done(outcome->op, outcome->status, NULL);
-}
-
-static void *work(void *argument)
-{
-    simba_worker *worker = argument;
-
-    pthread_mutex_lock(&worker->lock);
-    while (!worker->is_closing) {
-        struct outcome *outcome;
-
-        if (worker->op == NULL) {
-            pthread_cond_wait(&worker->wake, &worker->lock);
-            continue;
-        }
-        outcome = worker->op->backend_data;
-        outcome->status =
-            worker->serve(worker->self, worker->op, &outcome->error);
-        worker->op = NULL;
-        simba_loop_post(worker->loop, deliver, outcome);
-    }
-    pthread_mutex_unlock(&worker->lock);
-    return NULL;
-}
-
-int simba_worker_open(simba_loop *loop,
-                      int (*serve)(void *self,
-                                   simba_op *op,
-                                   simba_error *error),
-                      void *self,
-                      simba_worker **out)
-{
-    simba_worker *worker = calloc(1, sizeof *worker);
-
-    worker->loop = loop;
-    worker->serve = serve;
-    worker->self = self;
-    pthread_mutex_init(&worker->lock, NULL);
-    pthread_cond_init(&worker->wake, NULL);
-    if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
-        abort();
-    }
-    *out = worker;
-    return SIMBA_OK;
-}
-
-void simba_worker_submit(simba_worker *worker, simba_op *op)
-{
-    pthread_mutex_lock(&worker->lock);
-    worker->op = op;
-    pthread_cond_signal(&worker->wake);
-    pthread_mutex_unlock(&worker->lock);
-}
-
-void simba_worker_close(simba_worker *worker)
-{
-    pthread_mutex_lock(&worker->lock);
-    worker->is_closing = true;
-    pthread_cond_signal(&worker->wake);
-    pthread_mutex_unlock(&worker->lock);
-    pthread_join(worker->thread, NULL);
-    pthread_cond_destroy(&worker->wake);
-    pthread_mutex_destroy(&worker->lock);
-    free(worker);
+    pthread_cond_broadcast(&outcome->notes->changed);
 }
 
 /* --- stores -------------------------------------------------------------- */
@@ -247,6 +69,44 @@ static void log_nothing(void *user,
     (void)message;
 }
 
+static struct notes *make_notes(void)
+{
+    struct notes *notes = calloc(1, sizeof *notes);
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&notes->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return notes;
+}
+
+static void detach(void *argument)
+{
+    const struct handle *handle = argument;
+
+    if (handle->backend != NULL) {
+        handle->backend->ops->detach(handle->backend);
+    }
+}
+
+void handle_close(struct handle *handle)
+{
+    struct notes *notes;
+
+    if (handle->loop != NULL) {
+        notes = notes_of(handle->loop);
+        simba__loop_end(handle->loop, detach, handle);
+        if (handle->backend != NULL) {
+            handle->backend->ops->close(handle->backend);
+        }
+        simba__loop_close(handle->loop);
+        pthread_cond_destroy(&notes->changed);
+        free(notes);
+    }
+    *handle = (struct handle){NULL, NULL};
+}
+
 int handle_open(struct handle *handle,
                 const simba_backend_ops *ops,
                 const char *rest,
@@ -254,46 +114,40 @@ int handle_open(struct handle *handle,
 {
     simba_backend_config config = {
         .url = rest, .rest = rest, .log = log_nothing};
-    int rc;
+    int rc = simba__loop_open(&handle->loop, error);
 
-    handle->loop = loop_open();
-    config.loop = handle->loop;
-    rc = ops->open(&config, &handle->backend, error);
+    handle->backend = NULL;
+    if (rc == SIMBA_OK) {
+        handle->loop->on_interest_self = make_notes();
+        config.loop = handle->loop;
+        rc = ops->open(&config, &handle->backend, error);
+    }
     if (rc != SIMBA_OK) {
-        loop_close(handle->loop);
-        handle->loop = NULL;
+        handle_close(handle);
     }
     return rc;
 }
 
-void handle_close(struct handle *handle)
-{
-    if (handle->backend != NULL) {
-        handle->backend->ops->detach(handle->backend);
-        handle->backend->ops->close(handle->backend);
-        loop_close(handle->loop);
-    }
-    *handle = (struct handle){NULL, NULL};
-}
-
 int handle_run(struct handle *handle, simba_op *op, simba_error *error)
 {
-    struct outcome outcome = {.op = op};
+    struct outcome outcome = {.notes = notes_of(handle->loop)};
 
     op->backend_data = &outcome;
+    simba_loop_enter(handle->loop);
     handle->backend->ops->submit(handle->backend, op);
     while (!outcome.is_done) {
-        turn(handle->loop, 1000);
+        simba__loop_wait(handle->loop, &outcome.notes->changed, NULL);
     }
+    simba_loop_leave(handle->loop);
     *error = outcome.error;
     return outcome.status;
 }
 
-static bool take_hint(simba_loop *loop, const char *mutex)
+static bool take_hint(struct notes *notes, const char *mutex)
 {
-    for (int i = 0; i < loop->kept; i++) {
-        if (loop->hints[i][0] == '\0' || strcmp(loop->hints[i], mutex) == 0) {
-            loop->kept = 0;
+    for (int i = 0; i < notes->kept; i++) {
+        if (notes->hints[i][0] == '\0' || strcmp(notes->hints[i], mutex) == 0) {
+            notes->kept = 0;
             return true;
         }
     }
@@ -302,18 +156,31 @@ static bool take_hint(simba_loop *loop, const char *mutex)
 
 bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms)
 {
-    int64_t until_ms = simba_loop_now_ms() + timeout_ms;
+    struct notes *notes = notes_of(handle->loop);
+    struct timespec until;
+    bool is_hinted, is_in_time = true;
 
-    do {
-        if (take_hint(handle->loop, mutex)) {
-            return true;
-        }
-        turn(handle->loop, until_ms - simba_loop_now_ms() + 1);
-    } while (simba_loop_now_ms() < until_ms);
-    return take_hint(handle->loop, mutex);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    simba_loop_enter(handle->loop);
+    while (!(is_hinted = take_hint(notes, mutex)) && is_in_time) {
+        is_in_time = simba__loop_wait(handle->loop, &notes->changed, &until);
+    }
+    simba_loop_leave(handle->loop);
+    return is_hinted;
 }
 
 int handle_hints(const struct handle *handle)
 {
-    return handle->loop->hint_count;
+    int count;
+
+    simba_loop_enter(handle->loop);
+    count = notes_of(handle->loop)->hint_count;
+    simba_loop_leave(handle->loop);
+    return count;
 }

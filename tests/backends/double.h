@@ -1,5 +1,5 @@
-/* A stand-in for the runtime, so that a backend can be driven on its own: the
- * test's thread is the loop thread, and each store has a worker thread. */
+/* The runtime's loop and worker without contentions and the public functions
+ * above them, so that a backend can be driven one operation at a time. */
 #ifndef TESTS_BACKENDS_DOUBLE_H
 #define TESTS_BACKENDS_DOUBLE_H
 
@@ -22,7 +22,7 @@ void handle_close(struct handle *handle);
 /** Carry out an operation; returns its status. */
 int handle_run(struct handle *handle, simba_op *op, simba_error *error);
 
-/** Run the loop until there is a hint for this mutex or time is up, and forget
+/** Wait until there is a hint for this mutex or time is up, and forget
  * the hints for it. False: there was none. */
 bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms);
 

@@ -1,14 +1,19 @@
-# Tests of the SQLite store, driven through its table of functions with a
-# stand-in for the runtime. Needs a target simba_sqlite with its objects and
-# those they use: core, memory row, api/error.c.
+# Tests of the SQLite store, driven through its table of functions: with the
+# runtime's loop and worker, and double.c for what stands above them.
+set(loop_sources)
+foreach(name IN ITEMS fork loop thread timers worker)
+  list(APPEND loop_sources ${PROJECT_SOURCE_DIR}/src/runtime/${name}.c)
+endforeach()
+
 foreach(name IN ITEMS sqlite sqlite_contend sqlite_file sqlite_model
                       sqlite_push)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
+                                 ${loop_sources}
                                  ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_${name} PRIVATE
     simba_sqlite simba_memory_row simba_core simba_warnings PkgConfig::cmocka
-    PkgConfig::libevent PkgConfig::sqlite3 Threads::Threads)
+    PkgConfig::sqlite3 Threads::Threads)
   add_test(NAME backend_${name} COMMAND backend_${name})
   set_tests_properties(backend_${name} PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 60)

@@ -1,5 +1,6 @@
 /* Between processes: bells, crashes, and what the dead leave behind. */
 #define _GNU_SOURCE
+#include "backends/sqlite/instance.h"
 #include "sqlite_child.h"
 
 #include <sys/inotify.h>
@@ -75,6 +76,15 @@ static void test_sqlite_push__handover_can_be_off(void **state)
     expect_in_line(true);
 }
 
+/* What the kernel does to a process that dies, to one handle of this one. */
+static void end_life(const struct handle *handle)
+{
+    struct simba__sqlite *store = (struct simba__sqlite *)handle->backend;
+
+    simba__sqlite_watch_forked(&store->watch);
+    simba__sqlite_presence_forked(&store->presence);
+}
+
 /* The child of an owner shares its file: as long as it lives, so does the
  * tenure. */
 static void test_sqlite_push__shared_life_outlives_the_owner(void **state)
@@ -87,7 +97,7 @@ static void test_sqlite_push__shared_life_outlives_the_owner(void **state)
     must_open(&second, "");
     ask(&alice);
     copy = dup(simba__sqlite_ops.life_fd(second.backend));
-    simba__sqlite_ops.forked(second.backend); /* as if it had died */
+    end_life(&second);
     ask(&bob);
     expect_in_line(true);
     assert_false(handle_hinted(&first, MUTEX, 50));
@@ -242,7 +252,7 @@ static void test_sqlite_push__two_crashes_in_a_row(void **state)
     expect_in_line(true);
     handle_hinted(&first, MUTEX, 20);
     from_us = now_us();
-    simba__sqlite_ops.forked(second.backend); /* bob's life ends */
+    end_life(&second); /* which is bob's */
     assert_true(contend(&carol));
     assert_true(now_us() - from_us < BUSY_MS * 1000);
 }

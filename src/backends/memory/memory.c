@@ -1,13 +1,12 @@
 /* The memory store: `memory:name`. Handles with one name share its mutexes.
  *
- * It answers at once, from within submit, on the loop thread of the handle that
+ * It answers at once, from within submit, inside the loop of the handle that
  * asks; the space is locked meanwhile. A waiter is woken through the loop of
  * its own handle. The logic is in row.c. */
 #define _GNU_SOURCE
 #include "backends/memory/memory.h"
 
 #include "backends/memory/row.h"
-#include "runtime/loop.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -120,14 +119,13 @@ static bool is_connected(void *self, uint64_t connection)
 }
 
 struct ring {
-    struct simba__letter letter;
     simba_loop *loop;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
-static void run_ring(struct simba__letter *letter)
+static void run_ring(void *argument)
 {
-    struct ring *ring = (struct ring *)letter;
+    struct ring *ring = argument;
 
     simba_hint(ring->loop, ring->mutex);
     free(ring);
@@ -151,10 +149,9 @@ static void hint(void *self, const struct simba__row_waiter *waiter)
     struct ring *ring = m == NULL ? NULL : calloc(1, sizeof *ring);
 
     if (ring != NULL) { /* a lost hint does no harm (S7) */
-        ring->letter.run = run_ring;
         ring->loop = m->base.loop;
         memcpy(ring->mutex, serving->mutex, strlen(serving->mutex) + 1);
-        simba__loop_send(m->base.loop, &ring->letter);
+        simba_loop_post(m->base.loop, run_ring, ring);
     }
 }
 
@@ -293,4 +290,5 @@ const simba_backend_ops simba__memory_ops = {
     .submit = submit,
     .close = close_memory,
     .detach = detach,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_HAS_STEADY_CLOCK,
 };

@@ -4,6 +4,7 @@
 
 #include "backends/sqlite/clock.h"
 #include "backends/sqlite/database.h"
+#include "backends/sqlite/forked.h"
 #include "backends/sqlite/presence.h"
 #include "backends/sqlite/record.h"
 #include "backends/sqlite/watch.h"
@@ -27,6 +28,7 @@ struct simba__sqlite {
     struct simba__sqlite_presence presence;
     struct simba__sqlite_watch watch;
     simba_worker *worker;
+    struct simba__sqlite_inherited inherited; /* used in a forked child */
 
     /* The worker's alone. */
     struct simba__sqlite_db db;

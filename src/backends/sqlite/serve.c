@@ -12,6 +12,9 @@
  * stands behind a change that nobody else tells of. */
 enum { RINGS = 3 };
 
+/* How long an operation that is driven waits for other writers. */
+enum { DRIVEN_PATIENCE_MS = 2 };
+
 struct turn {
     struct simba__sqlite *self;
     simba_op *op;
@@ -68,6 +71,9 @@ static enum simba__request_kind request_kind(enum simba_op_kind kind)
     case SIMBA_OP_LEAVE:
         return SIMBA__LEAVE;
     case SIMBA_OP_READ:
+    case SIMBA_OP_LIST:
+    case SIMBA_OP_BREAK:
+    case SIMBA_OP_DOCTOR:
         break;
     }
     return SIMBA__NOTHING;
@@ -200,8 +206,8 @@ static void watch_or_forget(struct turn *turn)
         simba__sqlite_watch_forget(&self->watch, turn->op);
         return;
     }
-    if (!simba__sqlite_watch_wait(&self->watch, turn->op,
-                                  find_obstacle(turn)) &&
+    if (!simba__sqlite_watch_wait(&self->watch, turn->op, find_obstacle(turn),
+                                  turn->reply.is_head) &&
         !self->is_deaf) {
         self->is_deaf = true;
         self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
@@ -248,11 +254,26 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
     return simba__sqlite_record_store(self, &turn->wish, is_changed, error);
 }
 
+/* A caller that lends its thread is not kept waiting for other writers. */
+static int begin(const struct turn *turn, simba_error *error)
+{
+    const simba_op *op = turn->op;
+    int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
+    bool is_short = op->is_driven && soon_ms < op->deadline_ms;
+    int rc = simba__sqlite_db_begin(
+        &turn->self->db, is_short ? soon_ms : op->deadline_ms, error);
+
+    return is_short && rc != SIMBA_OK &&
+                   simba__sqlite_db_is_busy((int)error->native)
+               ? SIMBA_EBUSY
+               : rc;
+}
+
 static int serve_change(struct turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     bool is_changed = false;
-    int rc = simba__sqlite_db_begin(&self->db, turn->op->deadline_ms, error);
+    int rc = begin(turn, error);
 
     turn->wish.is_owner_only = turn->op->kind == SIMBA_OP_RENEW;
     if (rc != SIMBA_OK) {

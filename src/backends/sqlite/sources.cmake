@@ -2,7 +2,7 @@
 #
 #   simba_sqlite_sources      what to compile
 #   simba_sqlite_include_dir  where backends/sqlite/sql.h is made; needs also
-#                             libsqlite3 and libevent_core
+#                             libsqlite3
 set(simba_sqlite_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
 
@@ -12,6 +12,7 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/clock.c
   ${simba_sqlite_dir}/database.c
   ${simba_sqlite_dir}/file.c
+  ${simba_sqlite_dir}/forked.c
   ${simba_sqlite_dir}/judge.c
   ${simba_sqlite_dir}/presence.c
   ${simba_sqlite_dir}/record.c

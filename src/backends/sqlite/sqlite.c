@@ -40,6 +40,11 @@ static int build(struct simba__sqlite *self,
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_file_prepare(&self->settings, error);
     }
+    if (rc == SIMBA_OK && simba__sqlite_is_inherited(&self->settings)) {
+        rc = SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EFORKED, 0,
+                                "was open in the parent process: open it after "
+                                "fork only, or exec first");
+    }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_clock_init(&self->clock, &self->settings, error);
     }
@@ -92,18 +97,21 @@ static void submit(simba_backend *base, simba_op *op)
     simba_worker_submit(((struct simba__sqlite *)base)->worker, op);
 }
 
+static bool drive(simba_backend *base, int64_t until_ms)
+{
+    return simba_worker_drive(((struct simba__sqlite *)base)->worker, until_ms);
+}
+
 static void detach(simba_backend *base)
 {
     simba__sqlite_watch_detach(&((struct simba__sqlite *)base)->watch);
 }
 
-/* SQLite's descriptors are left to exec(), which closes them: POSIX locks are
- * not inherited, but what sqlite3_close() does to files would be the parent's
- * loss. */
 static void forked(simba_backend *base)
 {
     struct simba__sqlite *self = (struct simba__sqlite *)base;
 
+    simba__sqlite_forked(&self->settings, &self->inherited);
     simba__sqlite_watch_forked(&self->watch);
     simba__sqlite_presence_forked(&self->presence);
 }
@@ -123,4 +131,7 @@ const simba_backend_ops simba__sqlite_ops = {
     .detach = detach,
     .forked = forked,
     .life_fd = life_fd,
+    .capabilities =
+        SIMBA_CAN_PUSH | SIMBA_CAN_SEE_CRASH | SIMBA_HAS_STEADY_CLOCK,
+    .drive = drive,
 };

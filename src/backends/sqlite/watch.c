@@ -199,35 +199,38 @@ struct errands {
     bool look, poll;
 };
 
-static void note_waiting(struct simba__sqlite_watch *watch,
-                         const simba_op *op,
-                         const char *process,
-                         struct errands *errands)
+static struct errands note_waiting(struct simba__sqlite_watch *watch,
+                                   struct simba__sqlite_waiting *one,
+                                   const char *process)
 {
-    struct simba__sqlite_waiting *one = find_or_add(watch, op);
+    struct errands errands = {false, false};
 
-    watch->is_deaf = !start(watch);
-    if (one == NULL) {
-        return;
-    }
-    one->lapses_ms = simba_loop_now_ms() + op->waiter_ms;
     if (!watch->is_deaf) {
-        errands->look = turn_to(watch, one, process);
-    } else if (!watch->is_polling) {
-        watch->is_polling = errands->poll = true;
+        errands.look = turn_to(watch, one, process);
+    } else {
+        errands.poll = !watch->is_polling || one->is_head;
+        watch->is_polling = true;
     }
+    return errands;
 }
 
 bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
                               const simba_op *op,
-                              const char *process)
+                              const char *process,
+                              bool is_head)
 {
+    struct simba__sqlite_waiting *one;
     struct errands errands = {false, false};
     bool is_deaf;
 
     pthread_mutex_lock(&watch->lock);
-    note_waiting(watch, op, process, &errands);
-    is_deaf = watch->is_deaf;
+    one = find_or_add(watch, op);
+    watch->is_deaf = is_deaf = !start(watch);
+    if (one != NULL) {
+        one->lapses_ms = simba_loop_now_ms() + op->waiter_ms;
+        one->is_head = is_head;
+        errands = note_waiting(watch, one, process);
+    }
     pthread_mutex_unlock(&watch->lock);
     if (errands.look) {
         simba_loop_post(watch->loop, simba__sqlite_watch_look, watch);

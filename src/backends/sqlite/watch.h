@@ -16,8 +16,6 @@
 
 #include <pthread.h>
 
-struct event; /* of libevent */
-
 /* Somebody of this handle who was refused. */
 struct simba__sqlite_waiting {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
@@ -26,6 +24,7 @@ struct simba__sqlite_waiting {
     int64_t lapses_ms; /* by our clock: forgotten when not heard of since */
     int wd;            /* the watch on that process's file, or -1 */
     int looks;         /* left, to see whether the process is really dead */
+    bool is_head;      /* of the line */
     bool is_due;       /* for a hint */
 };
 
@@ -45,9 +44,9 @@ struct simba__sqlite_watch {
     bool is_polling;   /* and therefore the loop makes up hints */
 
     /* The loop's alone. */
-    struct event *readable;
-    struct event *again;
-    struct event *poll;
+    simba_io readable;
+    simba_timer again;
+    simba_timer poll;
     bool is_detached;
 };
 
@@ -58,20 +57,22 @@ void simba__sqlite_watch_init(struct simba__sqlite_watch *watch,
 /** After the loop has ended. */
 void simba__sqlite_watch_fini(struct simba__sqlite_watch *watch);
 
-/** Loop thread: no hint after this. */
+/** Inside the loop: no hint after this. */
 void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch);
 
 /** In a forked child: close the descriptors and nothing else. */
 void simba__sqlite_watch_forked(struct simba__sqlite_watch *watch);
 
 /**
- * The worker: this operation was refused because of that process.
+ * The worker: this operation was refused because of that process; is_head:
+ * nobody alive stands before it in line.
  *
  * @return false when hints are not to be had, and it must poll
  */
 bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
                               const simba_op *op,
-                              const char *process);
+                              const char *process,
+                              bool is_head);
 
 /** The worker: this attempt waits no more. */
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
@@ -82,14 +83,14 @@ void simba__sqlite_watch_renew(struct simba__sqlite_watch *watch);
 
 /* --- between watch.c and watch_events.c ---------------------------------- */
 
-/** Loop thread: start to listen. Posted when somebody waits first. */
+/** Inside the loop: start to listen. Posted when somebody waits first. */
 void simba__sqlite_watch_listen(void *watch);
 
-/** Loop thread: look whether those under suspicion are dead. Posted. */
+/** Inside the loop: look whether those under suspicion are dead. Posted. */
 void simba__sqlite_watch_look(void *watch);
 
-/** Loop thread: make up hints. Posted when hints cannot be had: a user has but
- * 128 descriptors of inotify on most machines. */
+/** Inside the loop: make up hints. Posted when hints cannot be had: a user has
+ * but 128 descriptors of inotify on most machines. */
 void simba__sqlite_watch_poll(void *watch);
 
 /** How often a process that let go of its file is looked at: the kernel tells

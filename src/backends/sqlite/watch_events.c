@@ -2,9 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/watch.h"
 
-#include <event2/event.h>
-
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -12,11 +11,16 @@
 enum { BELL_MOST = 32 * 1024 };
 
 /* Between two looks at a process that let go of its file. */
-enum { LOOK_AGAIN_US = 1000 };
+enum { LOOK_AGAIN_MS = 1 };
 
 /* Between two made-up hints: less than a reservation, so that who is called
- * comes in time. */
-enum { POLL_US = 200000 };
+ * comes in time; and often for the head of a line, of which there is but one
+ * among all processes. */
+enum { POLL_MS = 200, POLL_HEAD_MS = 10 };
+
+#define watch_of(pointer, member)                                              \
+    ((struct simba__sqlite_watch *)((char *)(pointer)-offsetof(                \
+        struct simba__sqlite_watch, member)))
 
 /* --- hints --------------------------------------------------------------- */
 
@@ -149,22 +153,20 @@ static bool look_once(struct simba__sqlite_watch *watch)
 void simba__sqlite_watch_look(void *argument)
 {
     struct simba__sqlite_watch *watch = argument;
-    struct timeval soon = {0, LOOK_AGAIN_US};
 
     if (watch->is_detached) {
         return;
     }
-    if (look_once(watch) && watch->again != NULL) {
-        evtimer_add(watch->again, &soon);
+    if (look_once(watch)) {
+        simba_timer_set(watch->loop, &watch->again,
+                        simba_loop_now_ms() + LOOK_AGAIN_MS);
     }
     hint_due(watch);
 }
 
-static void look_again(evutil_socket_t fd, short what, void *argument)
+static void look_again(simba_timer *timer)
 {
-    (void)fd;
-    (void)what;
-    simba__sqlite_watch_look(argument);
+    simba__sqlite_watch_look(watch_of(timer, again));
 }
 
 /* --- inotify ------------------------------------------------------------- */
@@ -214,13 +216,12 @@ static bool read_events(struct simba__sqlite_watch *watch, struct news *news)
     return length > 0;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *argument)
+static void on_readable(simba_io *io, uint32_t events)
 {
-    struct simba__sqlite_watch *watch = argument;
+    struct simba__sqlite_watch *watch = watch_of(io, readable);
     struct news news = {false, false, false};
 
-    (void)fd;
-    (void)what;
+    (void)events;
     while (read_events(watch, &news)) {
     }
     if (news.is_rung) {
@@ -233,21 +234,34 @@ static void on_readable(evutil_socket_t fd, short what, void *argument)
 
 /* --- without inotify ----------------------------------------------------- */
 
+static bool has_head(struct simba__sqlite_watch *watch)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&watch->lock);
+    for (size_t i = 0; i < watch->count; i++) {
+        is_found |= watch->waiting[i].is_head;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    return is_found;
+}
+
 static void start_poll(struct simba__sqlite_watch *watch)
 {
-    struct timeval soon = {0, POLL_US};
+    int64_t at_ms =
+        simba_loop_now_ms() + (has_head(watch) ? POLL_HEAD_MS : POLL_MS);
 
-    evtimer_add(watch->poll, &soon);
+    if (!watch->poll.is_set || watch->poll.at_ms > at_ms) {
+        simba_timer_set(watch->loop, &watch->poll, at_ms);
+    }
 }
 
 /* Every waiter asks, and with its asking the worker tries again to listen. */
-static void on_poll(evutil_socket_t fd, short what, void *argument)
+static void on_poll(simba_timer *timer)
 {
-    struct simba__sqlite_watch *watch = argument;
+    struct simba__sqlite_watch *watch = watch_of(timer, poll);
     bool is_over;
 
-    (void)fd;
-    (void)what;
     pthread_mutex_lock(&watch->lock);
     is_over = !watch->is_deaf || watch->count == 0;
     watch->is_polling = !is_over;
@@ -265,13 +279,8 @@ void simba__sqlite_watch_poll(void *argument)
 {
     struct simba__sqlite_watch *watch = argument;
 
-    if (watch->is_detached) {
-        return;
-    }
-    if (watch->poll == NULL) {
-        watch->poll = evtimer_new(simba_loop_base(watch->loop), on_poll, watch);
-    }
-    if (watch->poll != NULL) {
+    if (!watch->is_detached) {
+        watch->poll.fire = on_poll;
         start_poll(watch);
     }
 }
@@ -282,35 +291,22 @@ void simba__sqlite_watch_poll(void *argument)
 void simba__sqlite_watch_listen(void *argument)
 {
     struct simba__sqlite_watch *watch = argument;
-    struct event_base *base = simba_loop_base(watch->loop);
-    int fd;
 
-    if (watch->is_detached || watch->readable != NULL) {
+    if (watch->is_detached) {
         return;
     }
     pthread_mutex_lock(&watch->lock);
-    fd = watch->fd;
+    watch->readable.fd = watch->fd;
     pthread_mutex_unlock(&watch->lock);
-    watch->again = evtimer_new(base, look_again, watch);
-    watch->readable =
-        event_new(base, fd, EV_READ | EV_PERSIST, on_readable, watch);
-    if (watch->readable != NULL) {
-        event_add(watch->readable, NULL);
-    }
-}
-
-static void free_event(struct event **event)
-{
-    if (*event != NULL) {
-        event_free(*event);
-        *event = NULL;
-    }
+    watch->again.fire = look_again;
+    watch->readable.ready = on_readable;
+    simba_io_set(watch->loop, &watch->readable, EPOLLIN);
 }
 
 void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch)
 {
     watch->is_detached = true;
-    free_event(&watch->readable);
-    free_event(&watch->again);
-    free_event(&watch->poll);
+    simba_io_clear(watch->loop, &watch->readable);
+    simba_timer_clear(watch->loop, &watch->again);
+    simba_timer_clear(watch->loop, &watch->poll);
 }
