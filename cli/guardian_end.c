@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { CRASH_PATIENCE_MS = 10 };
+
 void simba__guardian_send(const struct simba__guardian *g,
                           struct simba__note *note,
                           const char *text)
@@ -133,12 +135,17 @@ static void tell_exec_failure(const struct simba__guardian *g)
     }
 }
 
+/* Of a mutex that was held; who was called off while waiting has none to give
+ * back, or will never know. */
 static void tell_silence(const struct simba__guardian *g)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = SIMBA_LOG_ERROR};
     char text[sizeof(note.text)];
 
+    if (!g->was_started) {
+        return;
+    }
     (void)snprintf(text, sizeof(text),
                    "%s: the store has not answered the release; it is free "
                    "when the lease ends, in %.0f s at most",
@@ -182,9 +189,18 @@ void simba__guardian_step_releasing(struct simba__guardian *g)
 
 /* ── Ending ──────────────────────────────────────────────────────────────── */
 
+/* Whoever killed the front with KILL did not ask politely, and others wait for
+ * the mutex: CMD has a moment to leave, no more. */
+static int64_t patience(const struct simba__guardian *g)
+{
+    return g->is_front_gone && g->kill_after_ms > CRASH_PATIENCE_MS
+               ? CRASH_PATIENCE_MS
+               : g->kill_after_ms;
+}
+
 int64_t simba__guardian_kill_at(const struct simba__guardian *g)
 {
-    int64_t polite_ms = g->ended_ms + g->kill_after_ms;
+    int64_t polite_ms = g->ended_ms + patience(g);
     int64_t due_ms = atomic_load(&g->share->hard_until_ms) - SIMBA__KILL_MS;
 
     return polite_ms < due_ms ? polite_ms : due_ms;

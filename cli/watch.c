@@ -18,8 +18,8 @@ enum {
     KILL_START_MS = 20, /* the same at H - 250 ms */
     FRESH_MS = 100,     /* a guardian that ran so recently is at work */
     SILENT_MS = 3000,   /* one in RELEASING looks up far more often */
-    ROUND_FIRST_MS = 1, /* between two rounds of KILL, doubled each time */
-    ROUND_MOST_MS = 64,
+    ROUND_PART = 8,     /* between two rounds of KILL: this part of the time */
+    ROUND_MOST_MS = 64, /* it has taken already, at most so long */
 };
 
 static bool is_enforcing(const struct simba__front *front)
@@ -100,7 +100,7 @@ static void pause_ms(int64_t ms)
  * killed is waited for, with the store's life descriptor still open. */
 static void kill_everything(struct simba__front *front)
 {
-    int64_t round_ms = ROUND_FIRST_MS;
+    int64_t round_ms, taken_ms = 0;
     pid_t cmd = atomic_load(&front->share->cmd);
 
     if (!front->is_guardian_gone) {
@@ -116,8 +116,10 @@ static void kill_everything(struct simba__front *front)
         if (left <= 0 && front->is_guardian_gone) {
             return;
         }
+        round_ms = 1 + taken_ms / ROUND_PART;
+        round_ms = round_ms < ROUND_MOST_MS ? round_ms : ROUND_MOST_MS;
         pause_ms(round_ms);
-        round_ms = round_ms < ROUND_MOST_MS ? round_ms * 2 : ROUND_MOST_MS;
+        taken_ms += round_ms;
     }
 }
 

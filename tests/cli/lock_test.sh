@@ -6,7 +6,8 @@
 #
 # SIMBA is the program, SCRATCH a directory to work in, PTY the helper built
 # from pty.c (without it the tests of terminals are skipped), and PATTERN a
-# glob of the tests to run. Needs bash, coreutils and /proc. Prints TAP.
+# glob of the tests to run. $writer is the helper built from writer.c. Needs
+# bash, coreutils and /proc. Prints TAP.
 #
 # Nothing here sleeps for luck: tests wait for conditions, up to a deadline.
 set -u
@@ -588,6 +589,17 @@ front_killed_ends_everything_first() {
         never_overlapped f
 } 2>/dev/null
 
+# Whoever kills simba does not wait for a command that will not go.
+front_killed_waits_for_no_stubborn_command() {
+    local begun=$SECONDS
+
+    start_stubborn f2 --ttl 60s --transition 60s --kill-after 30s || return 1
+    start_successor f2
+    kill -9 "$front"
+    code 0 wait "$successor" && all_gone "${pids[@]}" "$guardian" &&
+        never_overlapped f2 && [ $((SECONDS - begun)) -lt 20 ]
+} 2>/dev/null
+
 guardian_killed_ends_everything_first() {
     start_stubborn g --kill-after 100ms || return 1
     start_successor g
@@ -632,6 +644,25 @@ min_hold_keeps_others_out() {
     code 3 "$simba" lock k --min-hold 500ms -- sh -c 'exit 3' || return 1
     [ $((${EPOCHREALTIME/./} - start)) -ge 500000 ] && is_free k
 }
+
+# Another program writes to the database and does not end.
+cancelled_on_a_locked_store_speaks_of_no_release() {
+    local to from blocker front
+
+    [ -n "${writer-}" ] || return 200
+    "$simba" lock o -- true || return 1
+    coproc "$writer" "${SIMBA_STORE#sqlite:}"
+    from=${COPROC[0]} to=${COPROC[1]} blocker=$COPROC_PID
+    read -r -u "$from" || return 1
+    "$simba" lock o -- true 2>"$scratch/o.err" &
+    front=$!
+    within 10 guardian_of "$front" >/dev/null || return 1
+    kill -TERM "$front"
+    code 143 wait "$front" || return 1
+    exec {to}>&-
+    wait "$blocker"
+    ! grep -q release "$scratch/o.err" && within 20 is_free o
+} 2>/dev/null
 
 children_of_the_caller_are_spared() {
     local other
