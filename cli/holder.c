@@ -3,6 +3,7 @@
 #include "holder.h"
 #include "clock.h"
 #include "link.h"
+#include "opt.h"
 
 #include <simba/contender.h>
 
@@ -46,15 +47,6 @@ static void on_log(void *user,
     simba__link_send(holder->link, &note, -1);
 }
 
-/* A store in our own memory excludes nobody else. */
-static bool is_private(const char *url)
-{
-    if (url == NULL) {
-        url = getenv("SIMBA_STORE");
-    }
-    return url != NULL && strncmp(url, "memory:", 7) == 0;
-}
-
 static int open_store(struct simba__holder *holder)
 {
     static const enum simba_log_level levels[] = {
@@ -62,7 +54,7 @@ static int open_store(struct simba__holder *holder)
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     const struct simba__cli *cli = &holder->job->cli;
 
-    if (is_private(cli->store)) {
+    if (simba__opt_is_private(cli->store)) {
         return simba_error_set(&holder->error, SIMBA_EINVAL, 0,
                                "memory: is seen by one process only; use a "
                                "store that others see, such as sqlite:path");

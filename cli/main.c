@@ -1,5 +1,6 @@
 /* simba(1): global options, and which command. */
 #define _GNU_SOURCE
+#include "cmd_bench.h"
 #include "cmd_lock.h"
 #include "exit.h"
 #include "opt.h"
@@ -17,6 +18,7 @@ static const char help[] =
     "usage: simba [--store URL] [--json] [-v | -q] COMMAND …\n"
     "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
+    "  bench SCENARIO        measure this store against its floor\n"
     "\n"
     "  --store URL           where mutexes live; else $SIMBA_STORE, else an\n"
     "                        SQLite file of this user on this machine\n"
@@ -33,6 +35,11 @@ static const struct option options[] = {
     {"version", no_argument, NULL, OPT_VERSION},
     SIMBA__OPT_SHARED_LONG,
     {NULL, 0, NULL, 0}};
+
+static const struct {
+    const char *name;
+    int (*run)(struct simba__cli *cli, int argc, char **argv);
+} commands[] = {{"lock", simba__cmd_lock}, {"bench", simba__cmd_bench}};
 
 /* A descriptor opened later must not become somebody's stderr. What was closed
  * stays closed for CMD, and reads and writes fail here as they would. */
@@ -59,8 +66,10 @@ static int run_command(struct simba__cli *cli, int argc, char **argv)
         simba__say("which command? 'simba --help' lists them");
         return SIMBA__EXIT_USAGE;
     }
-    if (strcmp(argv[0], "lock") == 0) {
-        return simba__cmd_lock(cli, argc, argv);
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(argv[0], commands[i].name) == 0) {
+            return commands[i].run(cli, argc, argv);
+        }
     }
     simba__say("there is no command '%s'; 'simba --help' lists them", argv[0]);
     return SIMBA__EXIT_USAGE;

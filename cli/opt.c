@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +50,27 @@ static void take_store(struct simba__cli *cli, char *url)
         _exit(SIMBA__EXIT_FAULT);
     }
     wipe_secrets(url);
+}
+
+static const char *chosen(const char *url)
+{
+    return url != NULL ? url : getenv("SIMBA_STORE");
+}
+
+void simba__opt_show_url(const char *url, char *shown, size_t room)
+{
+    const char *given = chosen(url);
+
+    (void)snprintf(shown, room, "%s",
+                   given != NULL && *given != '\0' ? given : "default");
+    wipe_secrets(shown);
+}
+
+bool simba__opt_is_private(const char *url)
+{
+    const char *given = chosen(url);
+
+    return given != NULL && strncmp(given, "memory:", 7) == 0;
 }
 
 bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value)

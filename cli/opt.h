@@ -3,6 +3,7 @@
 #define SIMBA_CLI_OPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** Options that stand before the command, and after it too. */
@@ -34,6 +35,13 @@ enum { SIMBA__OPT_STORE = 1000, SIMBA__OPT_JSON, SIMBA__OPT_OWN };
  * @return false when it is none of them
  */
 bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value);
+
+/** The URL for people to read: without its secrets; the default store's when it
+ * is NULL. */
+void simba__opt_show_url(const char *url, char *shown, size_t room);
+
+/** Is this store in our own memory, where it excludes nobody else? */
+bool simba__opt_is_private(const char *url);
 
 /** Tell why getopt_long() returned '?' or ':', and where help is. */
 void simba__opt_complain(const char *command, int choice, char **argv);

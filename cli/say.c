@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "say.h"
 #include "clock.h"
+#include "json.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -76,47 +77,6 @@ void simba__say(const char *format, ...)
     finish(&line);
 }
 
-/* The length of the UTF-8 sequence that starts here, 0 when there is none. */
-static size_t sequence_length(const unsigned char *at)
-{
-    size_t length;
-    size_t i;
-
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    if (at[0] < 0xc2 || at[0] > 0xf4) {
-        return 0;
-    }
-    length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    for (i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) {
-        return 0; /* overlong, a surrogate, or beyond the last character */
-    }
-    return length;
-}
-
-static void put_character(struct line *line, const char *at, size_t length)
-{
-    char escaped[8];
-
-    if (length == 0) {
-        put_text(line, "\\ufffd");
-    } else if (*at == '"' || *at == '\\') {
-        put_text(line, *at == '"' ? "\\\"" : "\\\\");
-    } else if ((unsigned char)*at < 0x20 || *at == 0x7f) {
-        (void)snprintf(escaped, sizeof(escaped), "\\u%04x", *at);
-        put_text(line, escaped);
-    } else {
-        put(line, at, length);
-    }
-}
-
 static void put_member(struct line *line, const char *key, const char *value)
 {
     if (value == NULL) {
@@ -126,10 +86,10 @@ static void put_member(struct line *line, const char *key, const char *value)
     put_text(line, key);
     put_text(line, "\":\"");
     while (*value != '\0') {
-        size_t length = sequence_length((const unsigned char *)value);
+        char escaped[SIMBA__JSON_ESCAPED];
 
-        put_character(line, value, length);
-        value += length == 0 ? 1 : length;
+        value += simba__json_escape(value, escaped);
+        put_text(line, escaped);
     }
     put_text(line, "\"");
 }

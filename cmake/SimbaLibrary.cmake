@@ -65,6 +65,7 @@ target_include_directories(simba_sqlite PRIVATE ${simba_sqlite_include_dir})
 target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3)
 
 simba_add_layer(simba_api
+  ${simba_src}/api/bench.c
   ${simba_src}/api/config.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c

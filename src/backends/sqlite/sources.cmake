@@ -12,6 +12,7 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/clock.c
   ${simba_sqlite_dir}/database.c
   ${simba_sqlite_dir}/file.c
+  ${simba_sqlite_dir}/floor.c
   ${simba_sqlite_dir}/forked.c
   ${simba_sqlite_dir}/judge.c
   ${simba_sqlite_dir}/presence.c

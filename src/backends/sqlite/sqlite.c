@@ -3,6 +3,7 @@
 #include "backends/sqlite/sqlite.h"
 
 #include "backends/sqlite/file.h"
+#include "backends/sqlite/floor.h"
 #include "backends/sqlite/instance.h"
 
 #include <stdlib.h>
@@ -134,4 +135,7 @@ const simba_backend_ops simba__sqlite_ops = {
     .capabilities =
         SIMBA_CAN_PUSH | SIMBA_CAN_SEE_CRASH | SIMBA_HAS_STEADY_CLOCK,
     .drive = drive,
+    .floor_open = simba__sqlite_floor_open,
+    .floor_step = simba__sqlite_floor_step,
+    .floor_close = simba__sqlite_floor_close,
 };

@@ -1,0 +1,86 @@
+/* The bare exchanges of a backend, by URL. */
+#define _GNU_SOURCE
+#include <simba/bench.h>
+
+#include "api/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct simba_bench {
+    const simba_backend_ops *ops;
+    simba_floor *floor;
+};
+
+static void log_nothing(void *user,
+                        enum simba_log_level level,
+                        const char *component,
+                        const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)component;
+    (void)message;
+}
+
+static int open_floor(simba_bench *bench,
+                      const char *url,
+                      const char *mutex,
+                      simba_error *error)
+{
+    simba_backend_config config = {.url = url, .log = log_nothing};
+    struct simba__found found;
+    int rc = simba__registry_find(url, &found, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    bench->ops = found.ops;
+    config.rest = found.rest;
+    if (found.ops->floor_open == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a %s store has no bare exchange to compare "
+                               "with",
+                               found.ops->scheme);
+    }
+    return found.ops->floor_open(&config, mutex, &bench->floor, error);
+}
+
+int simba_bench_open(const char *url,
+                     const char *mutex,
+                     simba_bench **out,
+                     simba_error *error)
+{
+    simba_bench *bench = calloc(1, sizeof *bench);
+    char *own_url = url != NULL ? strdup(url) : simba__registry_default_url();
+    int rc = SIMBA_ENOMEM;
+
+    *out = NULL;
+    if (bench != NULL && own_url != NULL) {
+        rc = open_floor(bench, own_url, mutex, error);
+    } else {
+        simba_error_set(error, rc, 0, "out of memory");
+    }
+    free(own_url);
+    if (rc != SIMBA_OK) {
+        free(bench);
+        return rc;
+    }
+    *out = bench;
+    return SIMBA_OK;
+}
+
+int simba_bench_step(simba_bench *bench,
+                     enum simba_floor_step step,
+                     simba_error *error)
+{
+    return bench->ops->floor_step(bench->floor, step, error);
+}
+
+void simba_bench_close(simba_bench *bench)
+{
+    if (bench != NULL) {
+        bench->ops->floor_close(bench->floor);
+        free(bench);
+    }
+}
