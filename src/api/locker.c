@@ -54,6 +54,13 @@ static void lose(simba_locker *l, const struct simba__update *update)
     simba__strand_push(&l->store->pool, &l->strand, &l->lost_task);
 }
 
+/* Whoever waits for this locker, asleep or driving. */
+static void wake_waiter(simba_locker *l)
+{
+    pthread_cond_broadcast(&l->changed);
+    simba__loop_nudge(l->store->loop);
+}
+
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
@@ -74,7 +81,7 @@ static void told(struct simba__contention *c,
         l->is_started = l->is_stopping = l->is_held = false;
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
-    pthread_cond_broadcast(&l->changed);
+    wake_waiter(l);
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
         simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
                          "%s: the store's clock made a step", c->mutex);
@@ -98,7 +105,7 @@ static void answered(struct simba__contention *c,
     } else if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine) {
         l->is_refused = true;
     }
-    pthread_cond_broadcast(&l->changed);
+    wake_waiter(l);
     if (status != SIMBA_OK) {
         simba__store_log(l->store, SIMBA_LOG_DEBUG, "locker", "%s: %s",
                          c->mutex, l->error.message);
@@ -162,6 +169,7 @@ static void drive(simba_locker *l, int64_t until_ms)
     simba_loop_leave(l->store->loop);
     goes_on = backend->ops->drive(backend, until_ms);
     simba_loop_enter(l->store->loop);
+    simba__loop_calm(l->store->loop);
     if (!goes_on) {
         simba__loop_undrive(l->store->loop);
     }
@@ -370,8 +378,7 @@ void simba_locker_cancel(simba_locker *l)
     simba_loop_enter(l->store->loop);
     if (l->is_acquiring) {
         l->is_cancelled = true;
-        pthread_cond_broadcast(&l->changed);
-        simba__loop_nudge(l->store->loop);
+        wake_waiter(l);
     }
     simba_loop_leave(l->store->loop);
 }

@@ -37,6 +37,7 @@ static void send_request(struct simba__contention *c,
     box->op.tombstone_ms = request->tombstone_ms;
     box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
     box->op.join = request->join;
+    box->op.is_driven = simba__loop_is_driver(c->loop);
     simba__box_send(box, &c->caller, c->backend);
 }
 

@@ -201,7 +201,7 @@ void simba__loop_drive(simba_loop *loop)
 
 void simba__loop_undrive(simba_loop *loop)
 {
-    quiet(loop->nudge_fd);
+    simba__loop_calm(loop);
     loop->is_driven = false;
 }
 
@@ -212,8 +212,17 @@ bool simba__loop_is_driver(const simba_loop *loop)
 
 void simba__loop_nudge(simba_loop *loop)
 {
-    if (loop->is_driven) {
+    if (loop->is_driven && !loop->is_nudged && !simba__loop_is_driver(loop)) {
+        loop->is_nudged = true;
         ring(loop->nudge_fd);
+    }
+}
+
+void simba__loop_calm(simba_loop *loop)
+{
+    if (loop->is_nudged) {
+        loop->is_nudged = false;
+        quiet(loop->nudge_fd);
     }
 }
 

@@ -46,6 +46,7 @@ struct simba_loop {
     void *on_end_argument;
 
     bool is_driven; /* a caller lends its thread to the backend */
+    bool is_nudged; /* and is to look up */
     pthread_t driver;
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
@@ -96,8 +97,11 @@ void simba__loop_undrive(simba_loop *loop);
  * itself. */
 bool simba__loop_is_driver(const simba_loop *loop);
 
-/** Have the thread that drives look up. */
+/** Have the thread that drives look up, if it is another. */
 void simba__loop_nudge(simba_loop *loop);
+
+/** It has looked up. */
+void simba__loop_calm(simba_loop *loop);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);

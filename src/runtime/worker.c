@@ -140,6 +140,7 @@ void simba_worker_submit(simba_worker *worker, simba_op *op)
 {
     bool is_taken;
 
+    op->is_driven = false; /* until its caller takes it */
     pthread_mutex_lock(&worker->lock);
     is_taken = simba__loop_is_driver(worker->loop) || wake_thread(worker);
     if (is_taken) {
