@@ -72,11 +72,15 @@ simba_add_layer(simba_api
   ${simba_src}/api/id.c
   ${simba_src}/api/locker.c
   ${simba_src}/api/locker_open.c
+  ${simba_src}/api/modules.c
   ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c
   ${simba_src}/api/service.c
   ${simba_src}/api/store.c
 )
+
+target_compile_definitions(simba_api PRIVATE
+  SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
 set(simba_layers simba_core simba_memory_row simba_memory simba_sqlite
                  simba_runtime simba_api)

@@ -8,7 +8,6 @@
 #include "backends/sqlite/sqlite.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@ static int take_scheme(const char *url,
     if (length == 0 || length >= SCHEME_MOST) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "not a store URL: it should begin as in "
-                               "sqlite:path or memory:name");
+                               "sqlite:path or redis://host");
     }
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)url[i];
@@ -40,37 +39,6 @@ static int take_scheme(const char *url,
     }
     scheme[length] = '\0';
     *rest = colon + 1;
-    return SIMBA_OK;
-}
-
-static bool is_complete(const simba_backend_ops *ops)
-{
-    return ops->abi == SIMBA_BACKEND_ABI && ops->open != NULL &&
-           ops->submit != NULL && ops->close != NULL;
-}
-
-static int load_module(const char *scheme,
-                       struct simba__found *found,
-                       simba_error *error)
-{
-    char name[SCHEME_MOST + 16];
-
-    snprintf(name, sizeof name, "simba-%s.so", scheme);
-    found->module = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (found->module == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "no store speaks \"%s:\"; known here: "
-                               "sqlite:, memory:",
-                               scheme);
-    }
-    found->ops = dlsym(found->module, "simba_backend_ops");
-    if (found->ops == NULL || !is_complete(found->ops)) {
-        dlclose(found->module);
-        found->module = NULL;
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "%s was made for another version of simba",
-                               name);
-    }
     return SIMBA_OK;
 }
 
@@ -93,7 +61,7 @@ int simba__registry_find(const char *url,
             return SIMBA_OK;
         }
     }
-    return load_module(scheme, found, error);
+    return simba__module_load(scheme, found, error);
 }
 
 /* $HOME, or what the system knows of this user; to be freed. */

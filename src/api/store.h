@@ -45,6 +45,11 @@ int simba__registry_find(const char *url,
                          struct simba__found *found,
                          simba_error *error);
 
+/** Load the module that speaks for a scheme; modules.c. */
+int simba__module_load(const char *scheme,
+                       struct simba__found *found,
+                       simba_error *error);
+
 /** The URL to use when none was given, to be freed; NULL: no memory. */
 char *simba__registry_default_url(void);
 

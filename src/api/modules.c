@@ -1,0 +1,140 @@
+/* Modules: backends that are loaded when one of their schemes is first opened,
+ * so that a program gets no client library it never uses. */
+#define _GNU_SOURCE
+#include "api/store.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096 };
+
+/* A module may speak several schemes; any other is asked of its namesake. */
+static const char *module_of(const char *scheme)
+{
+    static const char *const names[][2] = {
+        {"rediss", "redis"},         {"redis+unix", "redis"},
+        {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
+        {"mariadb", "mysql"},        {"postgresql", "postgres"},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i][0], scheme) == 0) {
+            return names[i][1];
+        }
+    }
+    return scheme;
+}
+
+/* --- where they are ------------------------------------------------------ */
+
+/* What one search found. */
+struct search {
+    const char *name;
+    void *module;
+    char why[192]; /* a file that is there but cannot be loaded */
+};
+
+static bool try_directory(struct search *search,
+                          const char *directory,
+                          size_t length)
+{
+    char path[PATH_ROOM];
+    int count = snprintf(path, sizeof path, "%.*s/simba-%s.so", (int)length,
+                         directory, search->name);
+
+    if (length == 0 || count >= (int)sizeof path || access(path, F_OK) != 0) {
+        return false;
+    }
+    search->module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (search->module == NULL && search->why[0] == '\0') {
+        snprintf(search->why, sizeof search->why, "%s", dlerror());
+    }
+    return search->module != NULL;
+}
+
+static bool try_path(struct search *search, const char *path)
+{
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+
+        if (try_directory(search, path, length)) {
+            return true;
+        }
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+/* Beside this very library or program, wherever it was put. A program that has
+ * loaded the library for itself alone, as interpreters do, shares it with the
+ * module that way. */
+static bool try_beside(struct search *search)
+{
+    static const char *const below[] = {"", "/simba", "/../lib/simba"};
+    static const char here;
+    char path[PATH_ROOM];
+    const char *slash;
+    Dl_info self;
+
+    if (dladdr(&here, &self) == 0 || self.dli_fname == NULL ||
+        (slash = strrchr(self.dli_fname, '/')) == NULL) {
+        return false;
+    }
+    (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
+        int count =
+            snprintf(path, sizeof path, "%.*s%s", (int)(slash - self.dli_fname),
+                     self.dli_fname, below[i]);
+
+        if (count < (int)sizeof path &&
+            try_directory(search, path, (size_t)count)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- loading ------------------------------------------------------------- */
+
+static bool is_complete(const simba_backend_ops *ops)
+{
+    return ops->abi == SIMBA_BACKEND_ABI && ops->open != NULL &&
+           ops->submit != NULL && ops->close != NULL;
+}
+
+int simba__module_load(const char *scheme,
+                       struct simba__found *found,
+                       simba_error *error)
+{
+    struct search search = {.name = module_of(scheme)};
+
+    if (!try_path(&search, secure_getenv("SIMBA_MODULE_PATH")) &&
+        !try_beside(&search)) {
+        (void)try_path(&search, SIMBA_MODULE_DIR);
+    }
+    found->module = search.module;
+    if (found->module == NULL && search.why[0] != '\0') {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "the store of \"%s:\" cannot be loaded: %s",
+                               scheme, search.why);
+    }
+    if (found->module == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "no store speaks \"%s:\"; always there are "
+                               "sqlite: and memory:",
+                               scheme);
+    }
+    found->ops = dlsym(found->module, SIMBA_MODULE_SYMBOL);
+    if (found->ops == NULL || !is_complete(found->ops)) {
+        dlclose(found->module);
+        found->module = NULL;
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "simba-%s.so was made for another version of "
+                               "simba",
+                               search.name);
+    }
+    return SIMBA_OK;
+}
