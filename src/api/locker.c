@@ -160,8 +160,9 @@ static void begin_driving(simba_locker *l)
     }
 }
 
-/* One step of the backend's work; until_ms 0 is the last. */
-static void drive(simba_locker *l, int64_t until_ms)
+/* One step of the backend's work; until_ms 0 is the last. False when there is
+ * none for us. */
+static bool drive(simba_locker *l, int64_t until_ms)
 {
     simba_backend *backend = l->store->backend;
     bool goes_on;
@@ -170,25 +171,29 @@ static void drive(simba_locker *l, int64_t until_ms)
     goes_on = backend->ops->drive(backend, until_ms);
     simba_loop_enter(l->store->loop);
     simba__loop_calm(l->store->loop);
-    if (!goes_on) {
-        simba__loop_undrive(l->store->loop);
-    }
+    return goes_on;
 }
 
 static void end_driving(simba_locker *l)
 {
     if (simba__loop_is_driver(l->store->loop)) {
         drive(l, 0);
+        simba__loop_undrive(l->store->loop);
     }
 }
 
-/* Waits for a change, or has it come about; false when the time is up. */
+/* Waits for a change, or has it come about: who is called in line asks for the
+ * mutex from here, without a way through other threads. False when the time is
+ * up. */
 static bool wait_change(simba_locker *l, const struct timespec *until)
 {
+    begin_driving(l);
     if (!simba__loop_is_driver(l->store->loop)) {
         return simba__loop_wait(l->store->loop, &l->changed, until);
     }
-    drive(l, in_boot_ms(until));
+    if (!drive(l, in_boot_ms(until))) {
+        simba__loop_lead(l->store->loop, in_boot_ms(until));
+    }
     return until == NULL || in_boot_ms(until) > simba_loop_now_ms();
 }
 
@@ -209,8 +214,7 @@ static int fail(simba_locker *l, int code, simba_error *error)
                            simba_strerror(code));
 }
 
-/* Why waiting ends without the mutex, or SIMBA_OK to wait
- * on. */
+/* Why waiting ends without the mutex, or SIMBA_OK to wait on. */
 static int reason_to_give_up(const simba_locker *l, bool tries_once)
 {
     if (l->is_cancelled) {
@@ -300,7 +304,6 @@ static int acquire(simba_locker *l,
     }
     begin(l, timeout_ms != 0);
     rc = wait_until_held(l, limit, timeout_ms);
-    end_driving(l);
     if (rc == SIMBA_OK) {
         if (token != NULL) {
             *token = l->token;
@@ -332,6 +335,7 @@ int simba_locker_acquire(simba_locker *l,
         l->is_acquiring = true;
         l->is_cancelled = false;
         rc = acquire(l, timeout_ms, token, error);
+        end_driving(l);
         l->is_acquiring = false;
     }
     simba_loop_leave(l->store->loop);

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,9 @@
 #include <unistd.h>
 
 enum { BATCH = 64 };
+
+/* How long the loop thread lets an event be that a caller is to see to. */
+enum { NAPS = 10, NAP_US = 1000 };
 
 static _Thread_local const simba_loop *inside;
 
@@ -193,6 +197,11 @@ int simba_loop_nudge_fd(const simba_loop *loop)
 
 void simba__loop_drive(simba_loop *loop)
 {
+    if (atomic_load(&loop->is_led)) {
+        simba__loop_nudge(loop); /* it will find that it drives no more */
+        atomic_store(&loop->is_led, false);
+        loop->is_driven = false;
+    }
     if (!loop->is_driven) {
         loop->is_driven = true;
         loop->driver = pthread_self();
@@ -278,6 +287,26 @@ static void dispatch(simba_loop *loop)
     simba__timers_fire(loop, simba_loop_now_ms());
 }
 
+/* The caller's thread is woken by the event itself, where the loop thread would
+ * have to wake it in turn. */
+void simba__loop_lead(simba_loop *loop, int64_t until_ms)
+{
+    struct pollfd set[2] = {{.fd = loop->epoll_fd, .events = POLLIN},
+                            {.fd = loop->nudge_fd, .events = POLLIN}};
+    int64_t left_ms = until_ms - simba_loop_now_ms();
+    int wait_ms = left_ms > INT_MAX ? -1 : (int)(left_ms < 0 ? 0 : left_ms + 1);
+
+    atomic_store(&loop->is_led, true);
+    simba_loop_leave(loop);
+    poll(set, 2, wait_ms);
+    simba_loop_enter(loop);
+    if (simba__loop_is_driver(loop)) {
+        atomic_store(&loop->is_led, false);
+        simba__loop_calm(loop);
+    }
+    dispatch(loop);
+}
+
 static void on_mail(simba_io *io, uint32_t events)
 {
     (void)events;
@@ -296,14 +325,30 @@ static void on_clock(simba_io *io, uint32_t events)
 
 /* --- the thread ---------------------------------------------------------- */
 
+/* What happens is left to who leads, unless it does not come to it: a thread of
+ * the user may be kept in a signal handler. */
+static void wait_for_event(simba_loop *loop)
+{
+    struct pollfd set = {.fd = loop->epoll_fd, .events = POLLIN};
+    struct timespec nap = {0, NAP_US * 1000};
+
+    do {
+        poll(&set, 1, -1);
+        for (int i = 0;
+             i < NAPS && atomic_load(&loop->is_led) && poll(&set, 1, 0) > 0;
+             i++) {
+            nanosleep(&nap, NULL);
+        }
+    } while (atomic_load(&loop->is_led) && poll(&set, 1, 0) == 0);
+}
+
 static void *run_loop(void *argument)
 {
     simba_loop *loop = argument;
-    struct pollfd set = {.fd = loop->epoll_fd, .events = POLLIN};
     bool is_ending = false;
 
     while (!is_ending) {
-        poll(&set, 1, -1);
+        wait_for_event(loop);
         simba_loop_enter(loop);
         dispatch(loop);
         is_ending = loop->is_ending;

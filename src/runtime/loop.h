@@ -9,6 +9,7 @@
 #include "runtime/fork.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,7 @@ struct simba_loop {
     bool is_driven; /* a caller lends its thread to the backend */
     bool is_nudged; /* and is to look up */
     pthread_t driver;
+    _Atomic bool is_led; /* by the driver, which has nothing else to do */
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
     struct simba__letter *first, **last;
@@ -89,9 +91,13 @@ bool simba__loop_wait(simba_loop *loop,
                       pthread_cond_t *change,
                       const struct timespec *until);
 
-/** Lend this thread to the backend, if nobody else does. */
+/** Lend this thread to the backend, if nobody else does, or only leads. */
 void simba__loop_drive(simba_loop *loop);
 void simba__loop_undrive(simba_loop *loop);
+
+/** Who drives and finds nothing to do waits in the loop thread's place, until
+ * something happens or `until_ms`, and sees to it. */
+void simba__loop_lead(simba_loop *loop, int64_t until_ms);
 
 /** True when the thread that is inside drives: it will see to what it submits
  * itself. */

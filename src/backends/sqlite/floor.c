@@ -132,8 +132,7 @@ static bool prepare(simba_floor *floor)
 {
     static const char *const texts[STATEMENTS] = {
         [BEGIN] = "BEGIN IMMEDIATE",
-        [CHANGE] = "INSERT INTO floor VALUES (1, 1) "
-                   "ON CONFLICT (id) DO UPDATE SET n = n + 1",
+        [CHANGE] = "UPDATE floor SET n = n + 1",
         [COMMIT] = "COMMIT"};
 
     for (int i = 0; i < STATEMENTS; i++) {
@@ -155,7 +154,8 @@ static bool open_database(simba_floor *floor)
     return sqlite3_exec(floor->db,
                         "PRAGMA journal_mode=WAL;"
                         "CREATE TABLE IF NOT EXISTS floor"
-                        " (id INTEGER PRIMARY KEY, n INTEGER)",
+                        " (id INTEGER PRIMARY KEY, n INTEGER);"
+                        "INSERT OR IGNORE INTO floor VALUES (1, 1)",
                         NULL, NULL, NULL) == SQLITE_OK &&
            sqlite3_exec(floor->db,
                         floor->settings.is_full ? "PRAGMA synchronous=FULL"
