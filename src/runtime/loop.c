@@ -25,7 +25,7 @@
 enum { BATCH = 64 };
 
 /* How long the loop thread lets an event be that a caller is to see to. */
-enum { NAPS = 10, NAP_US = 1000 };
+enum { NAPS = 10, NAP_NS = 1000000 };
 
 static _Thread_local const simba_loop *inside;
 
@@ -330,7 +330,7 @@ static void on_clock(simba_io *io, uint32_t events)
 static void wait_for_event(simba_loop *loop)
 {
     struct pollfd set = {.fd = loop->epoll_fd, .events = POLLIN};
-    struct timespec nap = {0, NAP_US * 1000};
+    struct timespec nap = {0, NAP_NS};
 
     do {
         poll(&set, 1, -1);
