@@ -5,6 +5,7 @@
 #ifndef SIMBA_H
 #define SIMBA_H
 
+#include <simba/admin.h>
 #include <simba/contender.h>
 #include <simba/error.h>
 #include <simba/export.h>
@@ -12,6 +13,7 @@
 #include <simba/log.h>
 #include <simba/owner.h>
 #include <simba/period.h>
+#include <simba/report.h>
 #include <simba/retrieval.h>
 #include <simba/service.h>
 #include <simba/state.h>

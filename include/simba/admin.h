@@ -1,0 +1,126 @@
+/**
+ * @file simba/admin.h
+ * For those who look after a store: which mutexes are there, who owns and who
+ * waits, ending a tenure by force, and what this store can promise.
+ *
+ * Every call blocks until the store has answered, for ten seconds at most. What
+ * it found comes as a report (simba/report.h), which is a copy: it does not
+ * change when the store does, and outlives the store handle. A store need not
+ * offer list, break or doctor.
+ */
+#ifndef SIMBA_ADMIN_H
+#define SIMBA_ADMIN_H
+
+#include <simba/error.h>
+#include <simba/export.h>
+#include <simba/report.h>
+#include <simba/store.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+/** What a store can do, as bits of simba_admin_offers(). */
+enum simba_offer {
+    SIMBA_OFFERS_PUSH = 1,         /**< a release wakes the next in line */
+    SIMBA_OFFERS_LIST = 2,         /**< simba_admin_list() */
+    SIMBA_OFFERS_BREAK = 4,        /**< simba_admin_break() */
+    SIMBA_OFFERS_DOCTOR = 8,       /**< simba_admin_doctor() */
+    SIMBA_OFFERS_CRASH = 16,       /**< a dead process costs no lease */
+    SIMBA_OFFERS_STEADY_CLOCK = 32 /**< its clock makes no steps */
+};
+
+/** What this store offers: a set of enum simba_offer. Threads: any thread. */
+SIMBA_API unsigned simba_admin_offers(const simba_store *store);
+
+/**
+ * Which mutexes have an owner or a line, in the order of their names.
+ *
+ * @param store        not NULL
+ * @param glob         which names, by fnmatch(3) without flags; NULL: all
+ * @param[out] report  with simba_report_mutex(), or NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL when this store offers no list; SIMBA_EUNAVAIL
+ *         or what else the store says; SIMBA_ENOMEM; SIMBA_EFORKED
+ *
+ * Threads: any thread, but not a callback of simba.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_list(simba_store *store,
+                                              const char *glob,
+                                              simba_report **report,
+                                              simba_error *error);
+
+/**
+ * Who owns a mutex, and who waits, in the order of the line; one that was
+ * called comes first.
+ *
+ * @param store        not NULL
+ * @param mutex        its name
+ * @param[out] report  with simba_report_owner() and simba_report_waiter(), or
+ *                     NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK, also for a mutex that nobody ever used; SIMBA_EINVAL for
+ *         a name that cannot be; else as simba_admin_list()
+ *
+ * Threads: any thread, but not a callback of simba.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_show(simba_store *store,
+                                              const char *mutex,
+                                              simba_report **report,
+                                              simba_error *error);
+
+/** Which tenure is to be ended, and how. */
+typedef struct simba_break {
+    uint32_t size;      /**< set by SIMBA_BREAK_INIT */
+    const char *mutex;  /**< required */
+    uint64_t token;     /**< required: of the tenure that is meant */
+    const char *reason; /**< for the store's log, if it has one; may be NULL */
+    /** Free it now, not at the end of its lease. Its owner may believe in it
+     * for up to one lease more, so exclusion (S1) does not hold meanwhile. */
+    bool now;
+} simba_break;
+
+/* clang-format off */
+#define SIMBA_BREAK_INIT {(uint32_t)sizeof(simba_break), 0, 0, 0, 0}
+/* clang-format on */
+
+/**
+ * End a tenure, whoever has it: it is not renewed any more, and free at the end
+ * of its lease; with `now` at once. The token never comes again.
+ *
+ * @param store         not NULL
+ * @param wish          copied
+ * @param[out] present  who owns the mutex now, after a success and with
+ *                      SIMBA_ELOST; else nobody. May be NULL
+ * @param[out] error    filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_ELOST when that tenure is over, the message naming
+ *         the present token; SIMBA_EINVAL for a wrong name or token, or when
+ *         this store offers no break; SIMBA_EUNKNOWN when no answer came: it
+ *         may have been broken; else as simba_admin_list()
+ *
+ * Threads: any thread, but not a callback of simba.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
+                                               const simba_break *wish,
+                                               simba_owner *present,
+                                               simba_error *error);
+
+/**
+ * What this store, set up as it is, can and cannot promise.
+ *
+ * @param store        not NULL
+ * @param[out] report  with simba_report_finding(), or NULL on failure; close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK, whatever was found; SIMBA_EINVAL when this store offers no
+ *         doctor; else as simba_admin_list()
+ *
+ * Threads: any thread, but not a callback of simba.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_doctor(simba_store *store,
+                                                simba_report **report,
+                                                simba_error *error);
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,89 @@
+/**
+ * @file simba/report.h
+ * What a store tells an admin: its mutexes, who waits for one, and what it can
+ * promise. Plain values: copy them, keep them.
+ */
+#ifndef SIMBA_REPORT_H
+#define SIMBA_REPORT_H
+
+#include <simba/export.h>
+#include <simba/owner.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+/** One mutex of a list. */
+typedef struct simba_listed {
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    simba_owner owner; /**< with an empty id: nobody owns it */
+    int waiting;       /**< how many wait; -1: unknown */
+} simba_listed;
+
+/** One who waits for a mutex. */
+typedef struct simba_waiter {
+    char id[SIMBA_ID_MAX + 1];
+    uint64_t place;    /**< smaller is earlier */
+    int64_t joined_at; /**< store's clock, like simba_owner; 0: unknown */
+    bool is_called;    /**< the mutex is reserved for it */
+} simba_waiter;
+
+/** How grave a finding of the doctor is. */
+enum simba_gravity {
+    SIMBA_FINDING_OK = 0,     /**< a guarantee that holds */
+    SIMBA_FINDING_NOTE = 1,   /**< good to know */
+    SIMBA_FINDING_WEAK = 2,   /**< a guarantee that holds only mostly */
+    SIMBA_FINDING_SERIOUS = 3 /**< exclusion is at risk */
+};
+
+/** One finding of the doctor. */
+typedef struct simba_finding {
+    enum simba_gravity gravity;
+    char name[32];  /**< a stable word for programs, such as "persistence" */
+    char text[256]; /**< for people, one line, never with a password */
+} simba_finding;
+
+/** What one call of simba/admin.h answered; opaque, see there. */
+typedef struct simba_report simba_report;
+
+/** How many mutexes, waiters or findings there are in it. 0 where the call
+ * asked for something else. Threads: any thread. */
+SIMBA_API size_t simba_report_mutex_count(const simba_report *report);
+SIMBA_API size_t simba_report_waiter_count(const simba_report *report);
+SIMBA_API size_t simba_report_finding_count(const simba_report *report);
+
+/**
+ * One of them.
+ *
+ * @param index  from 0
+ * @return it, until the report is closed; NULL beyond the last
+ *
+ * Threads: any thread.
+ */
+SIMBA_API const simba_listed *simba_report_mutex(const simba_report *report,
+                                                 size_t index);
+SIMBA_API const simba_waiter *simba_report_waiter(const simba_report *report,
+                                                  size_t index);
+SIMBA_API const simba_finding *simba_report_finding(const simba_report *report,
+                                                    size_t index);
+
+/** The owner that simba_admin_show() found; with an empty id when there is
+ * none. Until the report is closed. Threads: any thread. */
+SIMBA_API const simba_owner *simba_report_owner(const simba_report *report);
+
+/** The store's clock when it answered, to be compared with the times of owners
+ * and waiters; 0: not told. Threads: any thread. */
+SIMBA_API int64_t simba_report_store_ms(const simba_report *report);
+
+/** The gravest of the findings; SIMBA_FINDING_OK when there is none.
+ * Threads: any thread. */
+SIMBA_API enum simba_gravity simba_report_gravity(const simba_report *report);
+
+/** Free it; NULL is a no-op. Threads: one at a time. */
+SIMBA_API void simba_report_close(simba_report *report);
+
+SIMBA_END_DECLS
+
+#endif
