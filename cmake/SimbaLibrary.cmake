@@ -50,6 +50,7 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/listeners.c
   ${simba_src}/runtime/loop.c
   ${simba_src}/runtime/notify.c
+  ${simba_src}/runtime/report.c
   ${simba_src}/runtime/thread.c
   ${simba_src}/runtime/timers.c
   ${simba_src}/runtime/worker.c
@@ -66,6 +67,7 @@ target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3)
 
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
+  ${simba_src}/api/admin.c
   ${simba_src}/api/config.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c

@@ -44,7 +44,7 @@ SIMBA_API unsigned simba_admin_offers(const simba_store *store);
  * @return SIMBA_OK; SIMBA_EINVAL when this store offers no list; SIMBA_EUNAVAIL
  *         or what else the store says; SIMBA_ENOMEM; SIMBA_EFORKED
  *
- * Threads: any thread, but not a callback of simba.
+ * Threads: any thread.
  */
 SIMBA_API SIMBA_MUST_USE int simba_admin_list(simba_store *store,
                                               const char *glob,
@@ -63,7 +63,7 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_list(simba_store *store,
  * @return SIMBA_OK, also for a mutex that nobody ever used; SIMBA_EINVAL for
  *         a name that cannot be; else as simba_admin_list()
  *
- * Threads: any thread, but not a callback of simba.
+ * Threads: any thread.
  */
 SIMBA_API SIMBA_MUST_USE int simba_admin_show(simba_store *store,
                                               const char *mutex,
@@ -99,7 +99,7 @@ typedef struct simba_break {
  *         this store offers no break; SIMBA_EUNKNOWN when no answer came: it
  *         may have been broken; else as simba_admin_list()
  *
- * Threads: any thread, but not a callback of simba.
+ * Threads: any thread.
  */
 SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
                                                const simba_break *wish,
@@ -115,7 +115,7 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
  * @return SIMBA_OK, whatever was found; SIMBA_EINVAL when this store offers no
  *         doctor; else as simba_admin_list()
  *
- * Threads: any thread, but not a callback of simba.
+ * Threads: any thread.
  */
 SIMBA_API SIMBA_MUST_USE int simba_admin_doctor(simba_store *store,
                                                 simba_report **report,

@@ -14,6 +14,7 @@
 #include <simba/export.h>
 #include <simba/log.h>
 #include <simba/owner.h>
+#include <simba/report.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,22 +61,6 @@ enum simba_op_kind {
     /** simba_op_add_finding() for everything this store, set up as it is, can
      * or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
     SIMBA_OP_DOCTOR = 8
-};
-
-/** One who waits, for simba_op_add_waiter(). */
-typedef struct simba_waiter {
-    char id[SIMBA_ID_MAX + 1];
-    uint64_t place;
-    int64_t joined_at; /**< store's clock, like simba_owner; 0: unknown */
-    bool is_called;    /**< the mutex is reserved for it */
-} simba_waiter;
-
-/** How grave a finding of the doctor is. */
-enum simba_gravity {
-    SIMBA_FINDING_OK = 0,     /**< a guarantee that holds */
-    SIMBA_FINDING_NOTE = 1,   /**< good to know */
-    SIMBA_FINDING_WEAK = 2,   /**< a guarantee that holds only mostly */
-    SIMBA_FINDING_SERIOUS = 3 /**< exclusion is at risk */
 };
 
 /** What a backend answers. Zeroed before the operation starts. */

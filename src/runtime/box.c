@@ -1,5 +1,7 @@
 #include "runtime/box.h"
 
+#include "runtime/report.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,15 @@ struct simba__box *simba__box_make(const char *mutex, const char *id)
         box->op.id = box->id;
     }
     return box;
+}
+
+void simba__box_free(struct simba__box *box)
+{
+    if (box != NULL) {
+        simba_report_close(box->report);
+        free(box->text);
+        free(box);
+    }
 }
 
 void simba__box_send(struct simba__box *box,
@@ -44,7 +55,18 @@ void simba_op_done(simba_op *op, int status, const simba_error *error)
         unlink_box(box);
         box->caller->done(box->caller, box, status, error);
     }
-    free(box);
+    simba__box_free(box);
+}
+
+simba_report *simba__box_report(simba_op *op)
+{
+    struct simba__box *box = (struct simba__box *)op;
+
+    if (box->report == NULL) {
+        box->report = simba__report_make();
+        box->is_report_short |= box->report == NULL;
+    }
+    return box->report;
 }
 
 void simba__caller_leave(struct simba__caller *caller)

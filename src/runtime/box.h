@@ -20,13 +20,22 @@ struct simba__box {
     simba_op op;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__box *next;
-    uint64_t seq; /* the caller's own number */
+    uint64_t seq;         /* the caller's own number */
+    simba_report *report; /* list, line, findings; NULL: none */
+    bool is_report_short; /* there was no memory for it */
+    char *text;           /* what op.reason points to; freed with the box */
     char id[SIMBA_ID_MAX + 1];
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
 /** Make one with copies of the names; NULL: no memory. */
 struct simba__box *simba__box_make(const char *mutex, const char *id);
+
+/** Where a backend puts what it lists; NULL and marked when memory is out. */
+simba_report *simba__box_report(simba_op *op);
+
+/** Free one that was not sent; NULL is a no-op. */
+void simba__box_free(struct simba__box *box);
 
 /** Give it to the backend, which may complete it at once. */
 void simba__box_send(struct simba__box *box,

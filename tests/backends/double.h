@@ -29,4 +29,16 @@ bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms);
 /** How many hints there were since opening. */
 int handle_hints(const struct handle *handle);
 
+/* What operations of any handle have listed; the test empties it. */
+enum { TOLD_MOST = 64 };
+
+struct told {
+    simba_listed mutexes[TOLD_MOST];
+    simba_waiter waiters[TOLD_MOST];
+    simba_finding findings[TOLD_MOST];
+    int mutex_count, waiter_count, finding_count;
+};
+
+extern struct told told;
+
 #endif

@@ -9,6 +9,7 @@ foreach(name IN ITEMS sqlite sqlite_contend sqlite_file sqlite_model
                       sqlite_push)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
+                                 ${CMAKE_CURRENT_LIST_DIR}/double_report.c
                                  ${loop_sources}
                                  ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_${name} PRIVATE

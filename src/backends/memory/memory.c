@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "backends/memory/memory.h"
 
-#include "backends/memory/row.h"
+#include "backends/memory/row_tell.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -183,7 +183,7 @@ static struct simba__request request_of(const simba_op *op)
         .join = op->join,
     };
 
-    if (op->kind == SIMBA_OP_READ) {
+    if (op->kind == SIMBA_OP_READ || op->kind == SIMBA_OP_BREAK) {
         request.kind = SIMBA__NOTHING;
     }
     return request;
@@ -201,6 +201,53 @@ static void fill_reply(simba_op *op,
     op->reply.wait_ms = reply->wait_ms;
     op->reply.store_ms = reply->store_ms;
     if (simba__row_is_held(row, reply->store_ms)) {
+        op->reply.owner = row->owner;
+    }
+}
+
+static int serve_list(struct memory *m, simba_op *op)
+{
+    struct serving serving = {.space = m->space};
+    struct simba__row_host host = {
+        .self = &serving, .is_connected = is_waiter_connected, .hint = hint};
+    int64_t now_ms = simba_loop_now_ms();
+
+    for (struct entry *e = m->space->entries; e != NULL; e = e->next) {
+        bool is_held = simba__row_is_held(&e->row, now_ms);
+        simba_owner owner = is_held ? e->row.owner : simba_owner_none();
+        int waiting = simba__row_tell_line(&e->row, &host, now_ms, NULL);
+
+        if (is_held || waiting > 0) {
+            simba_op_add_mutex(op, e->mutex, &owner, waiting);
+        }
+    }
+    op->reply.store_ms = now_ms;
+    return SIMBA_OK;
+}
+
+static int serve_doctor(simba_op *op)
+{
+    simba_op_add_finding(op, SIMBA_FINDING_NOTE, "sharing",
+                         "only this process sees its mutexes");
+    simba_op_add_finding(op, SIMBA_FINDING_NOTE, "persistence",
+                         "gone with the last handle of this name");
+    simba_op_add_finding(op, SIMBA_FINDING_OK, "clock",
+                         "the boot clock, which makes no steps");
+    simba_op_add_finding(op, SIMBA_FINDING_OK, "line",
+                         "first come, first served; waiters are woken");
+    return SIMBA_OK;
+}
+
+static void serve_break(struct simba__row *row,
+                        const struct simba__row_host *host,
+                        simba_op *op)
+{
+    struct simba__row_break wish = {
+        .token = op->token, .at_once = op->now, .now_ms = simba_loop_now_ms()};
+
+    op->reply.mine = simba__row_break(row, host, &wish);
+    op->reply.store_ms = wish.now_ms;
+    if (simba__row_is_held(row, wish.now_ms)) {
         op->reply.owner = row->owner;
     }
 }
@@ -224,7 +271,25 @@ static int serve(struct memory *m, simba_op *op)
         return SIMBA_ENOMEM;
     }
     fill_reply(op, &reply, &entry->row);
+    if (op->kind == SIMBA_OP_BREAK) {
+        serve_break(&entry->row, &host, op);
+    }
+    if (op->want_line) {
+        (void)simba__row_tell_line(&entry->row, &host, call.now_ms, op);
+    }
     return SIMBA_OK;
+}
+
+static int serve_any(struct memory *m, simba_op *op)
+{
+    switch (op->kind) {
+    case SIMBA_OP_LIST:
+        return serve_list(m, op);
+    case SIMBA_OP_DOCTOR:
+        return serve_doctor(op);
+    default:
+        return serve(m, op);
+    }
 }
 
 /* --- the backend --------------------------------------------------------- */
@@ -235,7 +300,7 @@ static void submit(simba_backend *self, simba_op *op)
     int rc;
 
     pthread_mutex_lock(&m->space->lock);
-    rc = serve(m, op);
+    rc = serve_any(m, op);
     pthread_mutex_unlock(&m->space->lock);
     simba_op_done(op, rc, NULL);
 }
@@ -290,5 +355,6 @@ const simba_backend_ops simba__memory_ops = {
     .submit = submit,
     .close = close_memory,
     .detach = detach,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_HAS_STEADY_CLOCK,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK,
 };

@@ -26,7 +26,11 @@
     X(STORE_TOMBSTONE, SIMBA__SQL_STORE_TOMBSTONE)                             \
     X(DROP_TOMBSTONES, SIMBA__SQL_DROP_TOMBSTONES)                             \
     X(FREE_PROCESS, SIMBA__SQL_FREE_PROCESS)                                   \
-    X(DROP_PROCESS, SIMBA__SQL_DROP_PROCESS)
+    X(DROP_PROCESS, SIMBA__SQL_DROP_PROCESS)                                   \
+    X(BREAK_TENURE, SIMBA__SQL_BREAK_TENURE)                                   \
+    X(AUDIT_TABLE, SIMBA__SQL_AUDIT_TABLE)                                     \
+    X(STORE_AUDIT, SIMBA__SQL_STORE_AUDIT)                                     \
+    X(LIST_MUTEXES, SIMBA__SQL_LIST_MUTEXES)
 
 enum simba__sqlite_statement {
 #define X(name, text) SIMBA__SQLITE_##name,

@@ -48,16 +48,28 @@ static const struct filesystem *find_filesystem(unsigned long magic)
     return NULL;
 }
 
-bool simba__sqlite_file_is_local(const char *path)
+/* NULL: not listed, or it cannot be looked at. */
+static const struct filesystem *look_at(const char *path)
 {
-    const struct filesystem *found;
     struct statfs about;
 
-    if (statfs(path, &about) != 0) {
-        return false;
-    }
-    found = find_filesystem((unsigned long)about.f_type & 0xFFFFFFFFUL);
+    return statfs(path, &about) == 0
+               ? find_filesystem((unsigned long)about.f_type & 0xFFFFFFFFUL)
+               : NULL;
+}
+
+bool simba__sqlite_file_is_local(const char *path)
+{
+    const struct filesystem *found = look_at(path);
+
     return found != NULL && found->is_good;
+}
+
+const char *simba__sqlite_file_system(const char *path)
+{
+    const struct filesystem *found = look_at(path);
+
+    return found == NULL ? "unknown" : found->name;
 }
 
 static int check_filesystem(const struct simba__sqlite_settings *settings,

@@ -21,6 +21,9 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
  */
 bool simba__sqlite_file_is_local(const char *path);
 
+/** The name of its file system, static; "unknown" when it is not listed. */
+const char *simba__sqlite_file_system(const char *path);
+
 /** What a failed system call means: denied, disk full, or else. */
 int simba__sqlite_file_status(int errno_value);
 

@@ -53,6 +53,29 @@ int simba__sqlite_judge(struct simba__sqlite *self,
                         const char *mutex,
                         int64_t now_ms);
 
+/** Carry out a list. */
+int simba__sqlite_list(struct simba__sqlite *self,
+                       simba_op *op,
+                       simba_error *error);
+
+/** Carry out a doctor's visit. */
+int simba__sqlite_doctor(struct simba__sqlite *self,
+                         simba_op *op,
+                         simba_error *error);
+
+/**
+ * End a tenure by force, in the loaded record and in the tables it does not
+ * cover; reply.store_ms is set, reply.mine tells whether it was there. Within a
+ * transaction, before simba__sqlite_record_store().
+ */
+int simba__sqlite_break(struct simba__sqlite *self,
+                        const struct simba__row_host *host,
+                        simba_op *op,
+                        simba_error *error);
+
+/** Log it, when it is committed. */
+void simba__sqlite_log_break(struct simba__sqlite *self, const simba_op *op);
+
 /** Take away what dead processes have left, rows and files. */
 void simba__sqlite_bury(struct simba__sqlite *self);
 

@@ -3,6 +3,7 @@
  * The clock is read when the write lock is held, so that the order of times is
  * the order of commits; then the mutex is read, judged, served by the rules of
  * row.c, and written back. Bells ring after the commit. */
+#include "backends/memory/row_tell.h"
 #include "backends/sqlite/file.h"
 #include "backends/sqlite/instance.h"
 
@@ -70,13 +71,9 @@ static enum simba__request_kind request_kind(enum simba_op_kind kind)
         return SIMBA__RELEASE;
     case SIMBA_OP_LEAVE:
         return SIMBA__LEAVE;
-    case SIMBA_OP_READ:
-    case SIMBA_OP_LIST:
-    case SIMBA_OP_BREAK:
-    case SIMBA_OP_DOCTOR:
-        break;
+    default:
+        return SIMBA__NOTHING;
     }
-    return SIMBA__NOTHING;
 }
 
 static bool serve_row(struct turn *turn)
@@ -232,6 +229,25 @@ static void fill_reply(const struct turn *turn)
     }
 }
 
+static int serve_break(struct turn *turn, simba_error *error)
+{
+    struct simba__row_host host = {turn, is_connected, ring_later};
+    int rc;
+
+    if (turn->op->kind != SIMBA_OP_BREAK) {
+        return SIMBA_OK;
+    }
+    turn->op->reply.store_ms = turn->wish.now_ms;
+    rc = simba__sqlite_break(turn->self, &host, turn->op, error);
+    turn->reply.mine = turn->op->reply.mine;
+    return rc;
+}
+
+static bool is_broken(const struct turn *turn)
+{
+    return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine;
+}
+
 /* Within the transaction: everything up to the commit. */
 static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
 {
@@ -248,6 +264,10 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
             SIMBA_OK ||
         !serve_row(turn)) {
         return simba__sqlite_db_fail(&self->db, SQLITE_NOMEM, error);
+    }
+    rc = serve_break(turn, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
     wake_successor(turn);
     watch_or_forget(turn);
@@ -280,7 +300,7 @@ static int serve_change(struct turn *turn, simba_error *error)
         return rc;
     }
     rc = serve_inside(turn, &is_changed, error);
-    if (rc == SIMBA_OK && is_changed) {
+    if (rc == SIMBA_OK && (is_changed || is_broken(turn))) {
         rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
     } else {
         simba__sqlite_db_rollback(&self->db);
@@ -288,6 +308,9 @@ static int serve_change(struct turn *turn, simba_error *error)
     if (rc == SIMBA_OK) {
         ring_now(turn);
         fill_reply(turn);
+        if (is_broken(turn)) {
+            simba__sqlite_log_break(self, turn->op);
+        }
     }
     return rc;
 }
@@ -295,10 +318,11 @@ static int serve_change(struct turn *turn, simba_error *error)
 static int serve_read(struct turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
+    struct simba__row_host host = {turn, is_connected, ring_later};
     int rc =
         simba__sqlite_db_begin_read(&self->db, turn->op->deadline_ms, error);
 
-    turn->wish.is_owner_only = true;
+    turn->wish.is_owner_only = !turn->op->want_line;
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -310,6 +334,8 @@ static int serve_read(struct turn *turn, simba_error *error)
     }
     if (rc == SIMBA_OK) {
         fill_reply(turn);
+        (void)simba__row_tell_line(&self->record.row, &host, turn->wish.now_ms,
+                                   turn->op);
     }
     return rc;
 }
@@ -356,8 +382,15 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (op->kind == SIMBA_OP_READ) {
+    switch (op->kind) {
+    case SIMBA_OP_READ:
         return serve_read(&turn, error);
+    case SIMBA_OP_LIST:
+        return simba__sqlite_list(self, op, error);
+    case SIMBA_OP_DOCTOR:
+        return simba__sqlite_doctor(self, op, error);
+    default:
+        break;
     }
     rc = serve_change(&turn, error);
     /* Not while somebody waits for the answer to an acquire. */

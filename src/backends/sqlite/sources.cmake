@@ -7,10 +7,12 @@ set(simba_sqlite_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_sqlite_sources
+  ${simba_sqlite_dir}/admin.c
   ${simba_sqlite_dir}/bell.c
   ${simba_sqlite_dir}/bury.c
   ${simba_sqlite_dir}/clock.c
   ${simba_sqlite_dir}/database.c
+  ${simba_sqlite_dir}/doctor.c
   ${simba_sqlite_dir}/file.c
   ${simba_sqlite_dir}/floor.c
   ${simba_sqlite_dir}/forked.c
@@ -27,15 +29,19 @@ set(simba_sqlite_sources
 )
 
 set(simba_sqlite_sql
+  audit_table
+  break_tenure
   drop_process
   drop_strangers
   drop_tombstones
   drop_waiter
   free_process
+  list_mutexes
   load_line
   load_mutex
   load_tombstone
   schema
+  store_audit
   store_mutex
   store_tenure
   store_tombstone

@@ -132,8 +132,9 @@ const simba_backend_ops simba__sqlite_ops = {
     .detach = detach,
     .forked = forked,
     .life_fd = life_fd,
-    .capabilities =
-        SIMBA_CAN_PUSH | SIMBA_CAN_SEE_CRASH | SIMBA_HAS_STEADY_CLOCK,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
+                    SIMBA_HAS_STEADY_CLOCK,
     .drive = drive,
     .floor_open = simba__sqlite_floor_open,
     .floor_step = simba__sqlite_floor_step,

@@ -1,0 +1,1 @@
+UPDATE simba_tenure SET broken = 1 WHERE mutex = ?1 AND token = ?2

@@ -1,0 +1,3 @@
+SELECT mutex FROM simba_mutex WHERE owner_id <> ''
+UNION
+SELECT mutex FROM simba_line

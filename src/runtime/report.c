@@ -1,0 +1,220 @@
+#include "runtime/report.h"
+
+#include "runtime/box.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* No store that anybody can look through has more; a backend gone wild must
+ * not take all memory. */
+enum { ITEMS_MOST = 1000000 };
+
+simba_report *simba__report_make(void)
+{
+    simba_report *report = calloc(1, sizeof *report);
+
+    if (report != NULL) {
+        report->mutexes.size = sizeof(simba_listed);
+        report->waiters.size = sizeof(simba_waiter);
+        report->findings.size = sizeof(simba_finding);
+    }
+    return report;
+}
+
+void simba_report_close(simba_report *report)
+{
+    if (report != NULL) {
+        free(report->mutexes.first);
+        free(report->waiters.first);
+        free(report->findings.first);
+        free(report);
+    }
+}
+
+/* --- filling ------------------------------------------------------------- */
+
+static bool grow(struct simba__items *items)
+{
+    size_t room = items->room == 0 ? 16 : items->room * 2;
+    void *grown;
+
+    if (items->count < items->room) {
+        return true;
+    }
+    grown = items->count < ITEMS_MOST
+                ? realloc(items->first, room * items->size)
+                : NULL;
+    if (grown == NULL) {
+        return false;
+    }
+    items->first = grown;
+    items->room = room;
+    return true;
+}
+
+static void *item_at(const struct simba__items *items, size_t index)
+{
+    return index < items->count ? (char *)items->first + index * items->size
+                                : NULL;
+}
+
+static void append(simba_report *report,
+                   struct simba__items *items,
+                   const void *item)
+{
+    if (!grow(items)) {
+        report->is_short = true;
+        return;
+    }
+    items->count++;
+    memcpy(item_at(items, items->count - 1), item, items->size);
+}
+
+static void append_all(simba_report *report,
+                       struct simba__items *to,
+                       const struct simba__items *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        append(report, to, item_at(from, i));
+    }
+}
+
+void simba__report_add(simba_report *to, const simba_report *from)
+{
+    append_all(to, &to->mutexes, &from->mutexes);
+    append_all(to, &to->waiters, &from->waiters);
+    append_all(to, &to->findings, &from->findings);
+    to->is_short |= from->is_short;
+}
+
+static void copy_text(char *to, size_t room, const char *text)
+{
+    snprintf(to, room, "%s", text);
+}
+
+void simba_op_add_mutex(simba_op *op,
+                        const char *mutex,
+                        const simba_owner *owner,
+                        int waiting)
+{
+    simba_report *report = simba__box_report(op);
+    simba_listed listed = {.owner = *owner, .waiting = waiting};
+
+    if (report != NULL) {
+        copy_text(listed.mutex, sizeof listed.mutex, mutex);
+        append(report, &report->mutexes, &listed);
+    }
+}
+
+void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter)
+{
+    simba_report *report = simba__box_report(op);
+
+    if (report != NULL) {
+        append(report, &report->waiters, waiter);
+    }
+}
+
+void simba_op_add_finding(simba_op *op,
+                          enum simba_gravity gravity,
+                          const char *name,
+                          const char *format,
+                          ...)
+{
+    simba_report *report = simba__box_report(op);
+    simba_finding finding = {.gravity = gravity};
+    va_list args;
+
+    if (report == NULL) {
+        return;
+    }
+    copy_text(finding.name, sizeof finding.name, name);
+    va_start(args, format);
+    vsnprintf(finding.text, sizeof finding.text, format, args);
+    va_end(args);
+    append(report, &report->findings, &finding);
+}
+
+/* --- ordering ------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const simba_listed *)a)->mutex,
+                  ((const simba_listed *)b)->mutex);
+}
+
+void simba__report_sort(simba_report *report,
+                        bool (*wants)(const char *glob, const char *mutex),
+                        const char *glob)
+{
+    struct simba__items *items = &report->mutexes;
+    simba_listed *all = items->first;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < items->count; i++) {
+        if (wants(glob, all[i].mutex)) {
+            all[kept++] = all[i];
+        }
+    }
+    items->count = kept;
+    if (kept > 0) {
+        qsort(all, kept, sizeof *all, compare_names);
+    }
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+size_t simba_report_mutex_count(const simba_report *report)
+{
+    return report->mutexes.count;
+}
+
+size_t simba_report_waiter_count(const simba_report *report)
+{
+    return report->waiters.count;
+}
+
+size_t simba_report_finding_count(const simba_report *report)
+{
+    return report->findings.count;
+}
+
+const simba_listed *simba_report_mutex(const simba_report *report, size_t index)
+{
+    return item_at(&report->mutexes, index);
+}
+
+const simba_waiter *simba_report_waiter(const simba_report *report,
+                                        size_t index)
+{
+    return item_at(&report->waiters, index);
+}
+
+const simba_finding *simba_report_finding(const simba_report *report,
+                                          size_t index)
+{
+    return item_at(&report->findings, index);
+}
+
+const simba_owner *simba_report_owner(const simba_report *report)
+{
+    return &report->owner;
+}
+
+int64_t simba_report_store_ms(const simba_report *report)
+{
+    return report->store_ms;
+}
+
+enum simba_gravity simba_report_gravity(const simba_report *report)
+{
+    enum simba_gravity gravest = SIMBA_FINDING_OK;
+
+    for (size_t i = 0; i < report->findings.count; i++) {
+        const simba_finding *finding = item_at(&report->findings, i);
+        gravest = finding->gravity > gravest ? finding->gravity : gravest;
+    }
+    return gravest;
+}
