@@ -65,6 +65,16 @@ simba_add_layer(simba_sqlite ${simba_sqlite_sources})
 target_include_directories(simba_sqlite PRIVATE ${simba_sqlite_include_dir})
 target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3)
 
+simba_add_layer(simba_shims
+  ${simba_src}/shims/fault.c
+  ${simba_src}/shims/fault_hint.c
+  ${simba_src}/shims/fault_options.c
+  ${simba_src}/shims/line.c
+  ${simba_src}/shims/shim.c
+  ${simba_src}/shims/stat.c
+  ${simba_src}/shims/trace.c
+)
+
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c
@@ -78,6 +88,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c
   ${simba_src}/api/service.c
+  ${simba_src}/api/stat.c
   ${simba_src}/api/store.c
 )
 
@@ -85,7 +96,7 @@ target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
 set(simba_layers simba_core simba_memory_row simba_memory simba_sqlite
-                 simba_runtime simba_api)
+                 simba_shims simba_runtime simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
   list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)

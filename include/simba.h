@@ -16,6 +16,7 @@
 #include <simba/report.h>
 #include <simba/retrieval.h>
 #include <simba/service.h>
+#include <simba/stat.h>
 #include <simba/state.h>
 #include <simba/store.h>
 #include <simba/version.h>

@@ -6,6 +6,7 @@
 
 #include "backends/memory/memory.h"
 #include "backends/sqlite/sqlite.h"
+#include "shims/shims.h"
 
 #include <ctype.h>
 #include <pwd.h>
@@ -47,7 +48,8 @@ int simba__registry_find(const char *url,
                          simba_error *error)
 {
     static const simba_backend_ops *const embedded[] = {
-        &simba__memory_ops, &simba__sqlite_ops, NULL};
+        &simba__memory_ops, &simba__sqlite_ops, &simba__fault_ops,
+        &simba__trace_ops,  &simba__stat_ops,   NULL};
     char scheme[SCHEME_MOST];
     int rc = take_scheme(url, scheme, &found->rest, error);
 

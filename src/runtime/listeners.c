@@ -147,7 +147,7 @@ static void hint_all(struct simba__listener *bucket)
     }
 }
 
-void simba_hint(simba_loop *loop, const char *mutex)
+static void hint_listeners(simba_loop *loop, const char *mutex)
 {
     if (loop->bucket_count == 0) {
         return;
@@ -159,4 +159,48 @@ void simba_hint(simba_loop *loop, const char *mutex)
     for (size_t i = 0; i < loop->bucket_count; i++) {
         hint_all(loop->buckets[i]);
     }
+}
+
+/* --- filters ------------------------------------------------------------- */
+
+void simba_hint(simba_loop *loop, const char *mutex)
+{
+    if (loop->filters != NULL) {
+        loop->filters->hint(loop->filters, mutex);
+    } else {
+        hint_listeners(loop, mutex);
+    }
+}
+
+void simba__hint_pass(simba_loop *loop,
+                      const struct simba__hint_filter *filter,
+                      const char *mutex)
+{
+    if (filter->next != NULL) {
+        filter->next->hint(filter->next, mutex);
+    } else {
+        hint_listeners(loop, mutex);
+    }
+}
+
+void simba__hint_filter_add(simba_loop *loop, struct simba__hint_filter *filter)
+{
+    struct simba__hint_filter **f = &loop->filters;
+
+    while (*f != NULL) {
+        f = &(*f)->next;
+    }
+    filter->next = NULL;
+    *f = filter;
+}
+
+void simba__hint_filter_remove(simba_loop *loop,
+                               struct simba__hint_filter *filter)
+{
+    struct simba__hint_filter **f = &loop->filters;
+
+    while (*f != filter) {
+        f = &(*f)->next;
+    }
+    *f = filter->next;
 }

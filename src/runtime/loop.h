@@ -32,6 +32,13 @@ struct simba__listener {
     struct simba__listener *next;
 };
 
+/* Who hears hints before the listeners do, and decides whether these hear them:
+ * a shim. The shim next to the store is the first. */
+struct simba__hint_filter {
+    void (*hint)(struct simba__hint_filter *self, const char *mutex);
+    struct simba__hint_filter *next;
+};
+
 struct epoll_event;
 
 struct simba_loop {
@@ -62,6 +69,7 @@ struct simba_loop {
                         const char *mutex,
                         enum simba_interest interest);
     void *on_interest_self;
+    struct simba__hint_filter *filters;
 
     struct simba__fork_entry fork_entry;
 };
@@ -111,6 +119,17 @@ void simba__loop_calm(simba_loop *loop);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
+
+/** Put a filter behind those that are there; take it out. */
+void simba__hint_filter_add(simba_loop *loop,
+                            struct simba__hint_filter *filter);
+void simba__hint_filter_remove(simba_loop *loop,
+                               struct simba__hint_filter *filter);
+
+/** Pass a hint on to the filter behind this one, or to the listeners. */
+void simba__hint_pass(simba_loop *loop,
+                      const struct simba__hint_filter *filter,
+                      const char *mutex);
 
 bool simba__listener_add(simba_loop *loop, struct simba__listener *listener);
 void simba__listener_remove(simba_loop *loop, struct simba__listener *listener);

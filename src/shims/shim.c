@@ -1,0 +1,275 @@
+#define _GNU_SOURCE
+#include "shims/shim.h"
+
+#include "api/store.h"
+#include "runtime/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- the URL ------------------------------------------------------------- */
+
+static int hex_value(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found =
+        c == '\0' ? NULL : strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
+
+    return found == NULL ? -1 : (int)(found - digits);
+}
+
+/* In place; a colon must be written %3A, as it ends the options. */
+static bool decode(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++) {
+        int high = *from == '%' ? hex_value(from[1]) : -1;
+        int low = high < 0 ? -1 : hex_value(from[2]);
+
+        if (*from != '%') {
+            *to++ = *from;
+        } else if (low < 0 || high * 16 + low == 0) {
+            return false;
+        } else {
+            *to++ = (char)(high * 16 + low);
+            from += 2;
+        }
+    }
+    *to = '\0';
+    return true;
+}
+
+int simba__shim_split(const char *rest,
+                      char **options,
+                      const char **inner_url,
+                      simba_error *error)
+{
+    const char *colon = strchr(rest, ':');
+
+    *options = NULL;
+    if (colon == NULL || colon[1] == '\0') {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a shim needs a store behind it, as in "
+                               "fault:seed=7:sqlite:path");
+    }
+    *options = strndup(rest, (size_t)(colon - rest));
+    *inner_url = colon + 1;
+    if (*options == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    if (!decode(*options)) {
+        free(*options);
+        *options = NULL;
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a broken %%-escape in the options of a shim");
+    }
+    return SIMBA_OK;
+}
+
+/* --- passing on ---------------------------------------------------------- */
+
+static simba_backend *inner_of(simba_backend *self)
+{
+    return ((struct simba__shim *)self)->inner;
+}
+
+static int pass_life_fd(simba_backend *self)
+{
+    return inner_of(self)->ops->life_fd(inner_of(self));
+}
+
+static void pass_interest(simba_backend *self,
+                          const char *mutex,
+                          enum simba_interest interest)
+{
+    inner_of(self)->ops->interest(inner_of(self), mutex, interest);
+}
+
+static bool pass_drive(simba_backend *self, int64_t until_ms)
+{
+    return inner_of(self)->ops->drive(inner_of(self), until_ms);
+}
+
+static void pass_detach(simba_backend *self)
+{
+    struct simba__shim *shim = (struct simba__shim *)self;
+
+    if (shim->kind->detach != NULL) {
+        shim->kind->detach(self);
+    }
+    if (shim->inner->ops->detach != NULL) {
+        shim->inner->ops->detach(shim->inner);
+    }
+}
+
+static void pass_forked(simba_backend *self)
+{
+    struct simba__shim *shim = (struct simba__shim *)self;
+
+    if (shim->kind->forked != NULL) {
+        shim->kind->forked(self);
+    }
+    if (shim->inner->ops->forked != NULL) {
+        shim->inner->ops->forked(shim->inner);
+    }
+}
+
+/* The bare exchange of the inner store has no shim in it. */
+static int pass_floor_open(const simba_backend_config *config,
+                           const char *mutex,
+                           simba_floor **floor,
+                           simba_error *error)
+{
+    simba_backend_config inner = *config;
+    struct simba__found found = {0};
+    char *options;
+    int rc = simba__shim_split(config->rest, &options, &inner.url, error);
+
+    free(options);
+    if (rc == SIMBA_OK) {
+        rc = simba__registry_find(inner.url, &found, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    inner.rest = found.rest;
+    return found.ops->floor_open(&inner, mutex, floor, error);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void put_ours_in_place(struct simba__shim *shim)
+{
+    const simba_backend_ops *theirs = shim->inner->ops;
+    simba_backend_ops *ops = &shim->ops;
+
+    *ops = *theirs;
+    ops->scheme = shim->kind->ops->scheme;
+    ops->open = shim->kind->ops->open;
+    ops->submit = shim->kind->ops->submit;
+    ops->close = shim->kind->ops->close;
+    ops->detach = pass_detach;
+    ops->forked = pass_forked;
+    ops->life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
+    ops->interest = theirs->interest == NULL ? NULL : pass_interest;
+    ops->drive = theirs->drive == NULL ? NULL : pass_drive;
+    ops->floor_open = theirs->floor_open == NULL ? NULL : pass_floor_open;
+}
+
+int simba__shim_open(struct simba__shim *shim,
+                     const struct simba__shim_kind *kind,
+                     const simba_backend_config *config,
+                     simba_error *error)
+{
+    struct simba__found found = {0};
+    simba_backend_config inner = *config;
+    const char *colon = strchr(config->rest, ':');
+    int rc;
+
+    inner.url = colon + 1; /* simba__shim_split() has seen it */
+    rc = simba__registry_find(inner.url, &found, error);
+    if (rc == SIMBA_OK) {
+        inner.rest = found.rest;
+        rc = found.ops->open(&inner, &shim->inner, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    shim->kind = kind;
+    put_ours_in_place(shim);
+    shim->base.ops = &shim->ops;
+    shim->base.loop = config->loop;
+    shim->filter.hint = kind->hint;
+    simba_loop_enter(config->loop);
+    simba__hint_filter_add(config->loop, &shim->filter);
+    simba_loop_leave(config->loop);
+    return SIMBA_OK;
+}
+
+void simba__shim_close(struct simba__shim *shim)
+{
+    if (shim->inner == NULL) {
+        return;
+    }
+    simba_loop_enter(shim->base.loop);
+    simba__hint_filter_remove(shim->base.loop, &shim->filter);
+    simba_loop_leave(shim->base.loop);
+    shim->inner->ops->close(shim->inner);
+    shim->inner = NULL;
+}
+
+simba_backend *simba__shim_inner(simba_backend *backend)
+{
+    return backend->ops->detach == pass_detach ? inner_of(backend) : NULL;
+}
+
+/* --- operations ---------------------------------------------------------- */
+
+struct simba__box *simba__shim_copy(const simba_op *op)
+{
+    struct simba__box *box = simba__box_make(op->mutex, op->id);
+    simba_op kept;
+
+    if (box == NULL) {
+        return NULL;
+    }
+    kept = box->op;
+    box->op = *op;
+    box->op.mutex = kept.mutex;
+    box->op.id = kept.id;
+    box->op.reply = kept.reply;
+    box->op.next = NULL;
+    box->op.backend_data = NULL;
+    if (op->reason != NULL) {
+        box->text = strdup(op->reason);
+        box->op.reason = box->text; /* for a log; NULL is fine as well */
+    }
+    return box;
+}
+
+void simba__shim_fill(simba_op *op, const struct simba__box *copy)
+{
+    simba_report *report = copy->report == NULL ? NULL : simba__box_report(op);
+
+    op->reply = copy->op.reply;
+    if (report != NULL) {
+        simba__report_add(report, copy->report);
+    }
+    ((struct simba__box *)op)->is_report_short |= copy->is_report_short;
+}
+
+void simba__shim_answer(simba_op *op,
+                        const struct simba__box *copy,
+                        int status,
+                        const simba_error *error)
+{
+    simba__shim_fill(op, copy);
+    simba_op_done(op, status, error);
+}
+
+void simba__shim_no_memory(simba_op *op)
+{
+    simba_error error;
+
+    simba_op_done(op, simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory"),
+                  &error);
+}
+
+const char *simba__shim_op_name(enum simba_op_kind kind)
+{
+    static const char *const names[] = {"none",    "acquire", "renew",
+                                        "release", "leave",   "read",
+                                        "list",    "break",   "doctor"};
+
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
+}
+
+int64_t simba__shim_now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
