@@ -4,6 +4,8 @@
 
 enum {
     SIMBA__EXIT_USAGE = 64,
+    SIMBA__EXIT_DATA = 65,     /* verify: a line is no event */
+    SIMBA__EXIT_NO_INPUT = 66, /* verify: a file cannot be read */
     SIMBA__EXIT_UNAVAILABLE = 69,
     SIMBA__EXIT_FAULT = 70,
     SIMBA__EXIT_NOT_ACQUIRED = 75,

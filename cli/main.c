@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cmd_bench.h"
 #include "cmd_lock.h"
+#include "cmd_verify.h"
 #include "exit.h"
 #include "opt.h"
 #include "say.h"
@@ -19,6 +20,7 @@ static const char help[] =
     "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
     "  bench SCENARIO        measure this store against its floor\n"
+    "  verify FILE…          find breaches of the rules in event logs\n"
     "\n"
     "  --store URL           where mutexes live; else $SIMBA_STORE, else an\n"
     "                        SQLite file of this user on this machine\n"
@@ -39,7 +41,9 @@ static const struct option options[] = {
 static const struct {
     const char *name;
     int (*run)(struct simba__cli *cli, int argc, char **argv);
-} commands[] = {{"lock", simba__cmd_lock}, {"bench", simba__cmd_bench}};
+} commands[] = {{"lock", simba__cmd_lock},
+                {"bench", simba__cmd_bench},
+                {"verify", simba__cmd_verify}};
 
 /* A descriptor opened later must not become somebody's stderr. What was closed
  * stays closed for CMD, and reads and writes fail here as they would. */

@@ -66,9 +66,29 @@ void simba__opt_show_url(const char *url, char *shown, size_t room)
     wipe_secrets(shown);
 }
 
+/* What stands behind the shims of a URL. */
+static const char *inner_url(const char *url)
+{
+    static const char *const shims[] = {"fault:", "trace:", "stat:"};
+    size_t i = 0;
+
+    while (url != NULL && i < sizeof(shims) / sizeof(shims[0])) {
+        size_t length = strlen(shims[i]);
+
+        if (strncmp(url, shims[i], length) != 0) {
+            i++;
+            continue;
+        }
+        url = strchr(url + length, ':');
+        url = url == NULL ? NULL : url + 1;
+        i = 0;
+    }
+    return url;
+}
+
 bool simba__opt_is_private(const char *url)
 {
-    const char *given = chosen(url);
+    const char *given = inner_url(chosen(url));
 
     return given != NULL && strncmp(given, "memory:", 7) == 0;
 }

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "json.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
@@ -102,6 +103,22 @@ static void put_number(struct line *line, const char *key, int64_t value)
     put_text(line, text);
 }
 
+/* Which boot the boot clock counts from, so that logs can be merged. */
+static void put_boot(struct line *line)
+{
+    char boot[37] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        ssize_t length = read(fd, boot, sizeof(boot) - 1);
+
+        (void)close(fd);
+        if (length == (ssize_t)sizeof(boot) - 1) {
+            put_member(line, "boot", boot);
+        }
+    }
+}
+
 /* Both clocks: the boot clock orders events on one machine, the other one is
  * for people. */
 static void put_times(struct line *line, int64_t boot_ms)
@@ -130,6 +147,10 @@ void simba__say_json(const struct simba__event *event)
         put_number(&line, "exit", event->exit_code);
     }
     put_times(&line, event->boot_ms);
+    if (event->until_ms != 0) {
+        put_number(&line, "until_ms", event->until_ms);
+    }
+    put_boot(&line);
     put_member(&line, "message", event->message);
     put_text(&line, "}");
     finish(&line);

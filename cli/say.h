@@ -17,6 +17,7 @@ struct simba__event {
     const char *message; /* for people, or NULL */
     uint64_t token;      /* 0: none */
     int64_t boot_ms;     /* when, on CLOCK_BOOTTIME */
+    int64_t until_ms;    /* lost: when it ceased to be relied on; 0: none */
     int exit_code;       /* -1: the process goes on */
 };
 

@@ -9,6 +9,15 @@
 
 #include <inttypes.h>
 
+/* It may be noticed late, after a stop; but from U on nobody relied on it. */
+static int64_t relied_until(const struct simba__front *front,
+                            const struct simba__note *note)
+{
+    int64_t use_ms = atomic_load(&front->share->use_until_ms);
+
+    return use_ms != 0 && use_ms < note->boot_ms ? use_ms : note->boot_ms;
+}
+
 static void tell_json(const struct simba__front *front,
                       const char *name,
                       const struct simba__note *note)
@@ -24,6 +33,9 @@ static void tell_json(const struct simba__front *front,
     }
     if (note->kind == SIMBA__NOTE_FAILED) {
         event.exit_code = note->number;
+    }
+    if (note->kind == SIMBA__NOTE_LOST) {
+        event.until_ms = relied_until(front, note);
     }
     if (note->status != SIMBA_OK) {
         event.status = simba_status_name(note->status);
@@ -90,6 +102,19 @@ static void tell_progress(const struct simba__front *front,
     }
 }
 
+static void tell_message(const struct simba__front *front,
+                         const struct simba__note *note)
+{
+    if (front->job->cli.verbosity < 0) {
+        return;
+    }
+    if (front->job->cli.is_json) {
+        tell_json(front, "log", note);
+    } else {
+        simba__say("%s", note->text);
+    }
+}
+
 void simba__tell(const struct simba__front *front,
                  const struct simba__note *note)
 {
@@ -107,9 +132,7 @@ void simba__tell(const struct simba__front *front,
         tell_failed(front, note);
         break;
     default:
-        if (front->job->cli.verbosity >= 0) {
-            simba__say("%s", note->text);
-        }
+        tell_message(front, note);
         break;
     }
 }

@@ -75,6 +75,13 @@ simba_add_layer(simba_shims
   ${simba_src}/shims/trace.c
 )
 
+# Not part of the library: the simulator and `simba verify` use it.
+simba_add_layer(simba_history
+  ${simba_src}/history/history.c
+  ${simba_src}/history/standing.c
+  ${simba_src}/history/tenure.c
+)
+
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c

@@ -1,0 +1,258 @@
+/* What a line of an event log says: a line of the trace shim, or of the --json
+ * of simba lock. */
+#include "flat.h"
+#include "verify_log.h"
+
+#include "core/lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The members that matter, as they stand in the line. */
+struct members {
+    const char *trace, *event, *boot, *mutex, *id, *attempt, *op, *status;
+    const char *handle;
+    uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms;
+    uint64_t boot_ms, until_ms;
+    bool has_us, has_number, has_boot_ms, has_until_ms;
+    bool mine, in_line, now;
+};
+
+static void take_text(struct members *m, const struct simba__flat_member *f)
+{
+    struct {
+        const char *key;
+        const char **to;
+    } texts[] = {
+        {"trace", &m->trace}, {"event", &m->event},   {"boot", &m->boot},
+        {"mutex", &m->mutex}, {"id", &m->id},         {"attempt", &m->attempt},
+        {"op", &m->op},       {"status", &m->status}, {"handle", &m->handle}};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (strcmp(texts[i].key, f->key) == 0) {
+            *texts[i].to = f->text;
+        }
+    }
+}
+
+static void take_number(struct members *m, const struct simba__flat_member *f)
+{
+    struct {
+        const char *key;
+        uint64_t *to;
+        bool *has;
+    } numbers[] = {{"us", &m->us, &m->has_us},
+                   {"n", &m->number, &m->has_number},
+                   {"token", &m->token, NULL},
+                   {"place", &m->place, NULL},
+                   {"ttl_ms", &m->ttl_ms, NULL},
+                   {"transition_ms", &m->transition_ms, NULL},
+                   {"waiter_ms", &m->waiter_ms, NULL},
+                   {"boot_ms", &m->boot_ms, &m->has_boot_ms},
+                   {"until_ms", &m->until_ms, &m->has_until_ms}};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (strcmp(numbers[i].key, f->key) == 0 && f->is_whole) {
+            *numbers[i].to = f->number;
+            if (numbers[i].has != NULL) {
+                *numbers[i].has = true;
+            }
+        }
+    }
+}
+
+static void take_member(void *user, const struct simba__flat_member *f)
+{
+    struct members *m = user;
+
+    if (f->kind == SIMBA__FLAT_TEXT) {
+        take_text(m, f);
+    } else if (f->kind == SIMBA__FLAT_NUMBER) {
+        take_number(m, f);
+    } else if (f->kind == SIMBA__FLAT_TRUE) {
+        m->mine |= strcmp(f->key, "mine") == 0;
+        m->in_line |= strcmp(f->key, "in_line") == 0;
+        m->now |= strcmp(f->key, "now") == 0;
+    }
+}
+
+/* --- values -------------------------------------------------------------- */
+
+static bool copy(char *to, size_t room, const char *text)
+{
+    size_t length = text == NULL ? 0 : strlen(text);
+
+    if (length >= room) {
+        return false;
+    }
+    memcpy(to, text == NULL ? "" : text, length + 1);
+    return true;
+}
+
+/* Digits, exactly sixteen of them. */
+static bool read_word(const char *hex, uint64_t *word)
+{
+    *word = 0;
+    for (int i = 0; i < 16; i++) {
+        static const char digits[] = "0123456789abcdef";
+        const char *found = hex[i] == '\0' ? NULL : strchr(digits, hex[i]);
+
+        if (found == NULL) {
+            return false;
+        }
+        *word = *word << 4 | (uint64_t)(found - digits);
+    }
+    return true;
+}
+
+static bool read_attempt(const char *text, struct simba__deed_attempt *attempt)
+{
+    return text == NULL ||
+           (strlen(text) == 32 && read_word(text, &attempt->high) &&
+            read_word(text + 16, &attempt->low));
+}
+
+static enum simba__deed_op read_op(const char *name)
+{
+    static const char *const names[] = {"",        "acquire", "renew",
+                                        "release", "leave",   "break"};
+
+    for (int i = SIMBA__DEED_ACQUIRE; i <= SIMBA__DEED_BREAK; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return (enum simba__deed_op)i;
+        }
+    }
+    return SIMBA__DEED_OTHER;
+}
+
+static enum simba__deed_outcome read_outcome(const char *status)
+{
+    if (strcmp(status, "ok") == 0) {
+        return SIMBA__DEED_HEARD;
+    }
+    return strcmp(status, "unknown-outcome") == 0 ? SIMBA__DEED_UNKNOWN
+                                                  : SIMBA__DEED_FAILED;
+}
+
+/* How long an owner relies on a yes, at most: up to H, where its user must be
+ * out. U is earlier, by a budget that the store is not told. */
+static int64_t use_us(const struct members *m)
+{
+    struct simba__lease lease = {.ttl_ms = (int64_t)m->ttl_ms,
+                                 .transition_ms = (int64_t)m->transition_ms};
+
+    return (simba__lease_length_ms(&lease) - simba__lease_margin_ms(&lease)) *
+           1000;
+}
+
+/* --- lines --------------------------------------------------------------- */
+
+static const char *check_trace(const struct members *m)
+{
+    bool is_answered = strcmp(m->trace, "answered") == 0;
+
+    if (!m->has_us || m->boot == NULL || m->handle == NULL ||
+        strlen(m->handle) != 16) {
+        return "a trace without us, boot or handle";
+    }
+    if (!m->has_number || m->op == NULL) {
+        return "an operation without n or op";
+    }
+    if (is_answered && m->status == NULL) {
+        return "an answer without status";
+    }
+    if (m->us > INT64_MAX / 4 || m->ttl_ms > SIMBA__LEASE_MOST_MS ||
+        m->transition_ms > SIMBA__LEASE_MOST_MS ||
+        m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
+        return "a time that cannot be";
+    }
+    return read_op(m->op) != SIMBA__DEED_OTHER && m->mutex == NULL
+               ? "an operation without mutex"
+               : NULL;
+}
+
+static const char *parse_trace(const struct members *m,
+                               struct simba__deed *deed,
+                               bool *is_deed)
+{
+    bool is_sent = strcmp(m->trace, "sent") == 0;
+    const char *problem;
+
+    if (!is_sent && strcmp(m->trace, "answered") != 0) {
+        return NULL; /* opened, closed, a hint */
+    }
+    problem = check_trace(m);
+    if (problem != NULL) {
+        return problem;
+    }
+    deed->kind = is_sent ? SIMBA__DEED_SENT : SIMBA__DEED_ANSWERED;
+    deed->at_us = (int64_t)m->us;
+    deed->number = m->number;
+    deed->op = read_op(m->op);
+    deed->token = m->token;
+    deed->place = m->place;
+    deed->mine = m->mine;
+    deed->in_line = m->in_line;
+    deed->now = m->now;
+    deed->use_us = use_us(m);
+    /* A store need not write a longer waiter lease before half of it is over,
+     * so half is what a place surely has. */
+    deed->waiter_us = (int64_t)m->waiter_ms * 500;
+    deed->outcome = is_sent ? SIMBA__DEED_HEARD : read_outcome(m->status);
+    *is_deed = deed->op != SIMBA__DEED_OTHER;
+    return read_word(m->handle, &deed->handle) &&
+                   read_attempt(m->attempt, &deed->attempt)
+               ? NULL
+               : "a handle or attempt that is no number";
+}
+
+static const char *parse_event(const struct members *m,
+                               struct simba__deed *deed,
+                               bool *is_deed)
+{
+    bool is_lost = strcmp(m->event, "lost") == 0;
+    bool is_end = is_lost || strcmp(m->event, "released") == 0;
+
+    if (!is_end && strcmp(m->event, "acquired") != 0) {
+        return NULL; /* failures, messages, what other commands tell */
+    }
+    if (is_lost && m->token == 0) {
+        return NULL; /* before it was had */
+    }
+    if (m->mutex == NULL || m->id == NULL || m->token == 0 || !m->has_boot_ms ||
+        m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000) {
+        return "an event without mutex, id, token or boot_ms";
+    }
+    deed->kind = is_end ? SIMBA__DEED_ENDED : SIMBA__DEED_ACQUIRED;
+    deed->at_us = (int64_t)m->boot_ms * 1000;
+    deed->until_us =
+        m->has_until_ms ? (int64_t)m->until_ms * 1000 : deed->at_us;
+    deed->token = m->token;
+    *is_deed = true;
+    return NULL;
+}
+
+const char *simba__log_parse(char *line,
+                             size_t length,
+                             struct simba__deed *deed,
+                             bool *is_deed)
+{
+    struct members m = {.trace = NULL};
+    const char *problem = simba__flat_read(line, length, take_member, &m);
+
+    *is_deed = false;
+    memset(deed, 0, sizeof(*deed));
+    if (problem == NULL && m.trace == NULL && m.event == NULL) {
+        problem = "neither a trace nor an event";
+    }
+    if (problem == NULL) {
+        problem = m.trace != NULL ? parse_trace(&m, deed, is_deed)
+                                  : parse_event(&m, deed, is_deed);
+    }
+    if (problem == NULL && (!copy(deed->scope, sizeof(deed->scope), m.boot) ||
+                            !copy(deed->mutex, sizeof(deed->mutex), m.mutex) ||
+                            !copy(deed->id, sizeof(deed->id), m.id))) {
+        problem = "a name that is too long";
+    }
+    return problem;
+}

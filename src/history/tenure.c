@@ -1,0 +1,287 @@
+/* Tenures: when somebody relies on a mutex, under which token, and what must
+ * not happen afterwards (S1, S4, S5, S8). */
+#include "history/track.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool simba__tenure_reserve(struct simba__track *track)
+{
+    size_t room = track->tenure_room == 0 ? 1 : track->tenure_room * 2;
+    struct simba__tenure *grown;
+
+    if (track->tenure_count < track->tenure_room ||
+        track->tenure_room == SIMBA__TENURES_MOST) {
+        return true;
+    }
+    grown = realloc(track->tenures, room * sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    track->tenures = grown;
+    track->tenure_room = room;
+    track->tenure_next = track->tenure_count;
+    return true;
+}
+
+static struct simba__tenure *find_tenure(struct simba__track *track,
+                                         struct simba__deed_attempt attempt)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (!t->is_whole && simba__deed_attempt_equal(t->attempt, attempt)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static struct simba__tenure *find_token(struct simba__track *track,
+                                        uint64_t token)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (t->token == token) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* In the place of the oldest. */
+static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
+{
+    struct simba__track *track = turn->track;
+    const struct simba__deed *deed = turn->deed;
+    struct simba__tenure *t = &track->tenures[track->tenure_next];
+
+    if (track->tenure_count < track->tenure_room) {
+        track->tenure_count++;
+    }
+    track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
+    *t = (struct simba__tenure){.attempt = deed->attempt,
+                                .token = deed->token,
+                                .where = deed->where,
+                                .from_us = deed->at_us,
+                                .until_us = deed->at_us,
+                                .ended_us = SIMBA__UNENDED,
+                                .broken_us = SIMBA__UNENDED,
+                                .overtaken_us = SIMBA__UNENDED};
+    memcpy(t->id, deed->id, sizeof t->id);
+    return t;
+}
+
+/* One tenure may be seen twice: by its user, and by a trace of its store. */
+static bool is_same_tenure(const struct simba__tenure *a,
+                           const struct simba__tenure *b)
+{
+    return a == b || (a->is_whole != b->is_whole && a->token == b->token &&
+                      strcmp(a->id, b->id) == 0);
+}
+
+/* S4. `newest` was known when this tenure was asked for. */
+static void check_token(const struct simba__turn *turn,
+                        const struct simba__tenure *mine,
+                        uint64_t newest)
+{
+    struct simba__track *track = turn->track;
+
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        const struct simba__tenure *t = &track->tenures[i];
+        if (t->token == mine->token && mine->token != 0 &&
+            !is_same_tenure(t, mine)) {
+            simba__history_tell(turn, SIMBA__TOKEN_TWICE, t);
+            return;
+        }
+    }
+    if (mine->token <= newest && mine->token != 0) {
+        const struct simba__tenure *last = find_token(track, newest);
+        if (last == NULL || !is_same_tenure(last, mine)) {
+            simba__history_tell(turn, SIMBA__TOKEN_BACK, last);
+        }
+    }
+    if (mine->token > track->newest_token) {
+        track->newest_token = mine->token;
+    }
+}
+
+/* S1: from now on somebody relies on this tenure; does anybody else as well?
+ * Of a whole tenure the end is not known before it is told: it is only noted
+ * that another began. */
+static void check_overlap(const struct simba__turn *turn,
+                          struct simba__tenure *mine)
+{
+    struct simba__track *track = turn->track;
+    int64_t now_us = turn->deed->at_us;
+
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+
+        if (is_same_tenure(t, mine) || t->until_us <= now_us ||
+            now_us < track->forced_until_us || (t->is_told && mine->is_told)) {
+            continue;
+        }
+        if (!t->is_whole) {
+            t->is_told = mine->is_told = true;
+            simba__history_tell(turn, SIMBA__OVERLAP, t);
+        } else if (t->overtaken_us == SIMBA__UNENDED) {
+            t->overtaken_us = now_us;
+            t->overtaker = mine->where;
+            t->overtaker_token = mine->token;
+            memcpy(t->overtaker_id, mine->id, sizeof t->overtaker_id);
+        }
+    }
+}
+
+/* The answer counts from when it was asked for. One that comes when that time
+ * is up is given back, and no renewal brings back what has lapsed. */
+static void rely_on(const struct simba__turn *turn,
+                    struct simba__tenure *t,
+                    const struct simba__pending *asked)
+{
+    int64_t until_us = asked->sent_us + asked->use_us;
+    bool is_new = t->from_us == turn->deed->at_us;
+    bool is_lapsed = !is_new && t->until_us <= turn->deed->at_us;
+
+    if (until_us > t->until_us && !is_lapsed && until_us > turn->deed->at_us &&
+        t->ended_us == SIMBA__UNENDED) {
+        t->until_us = until_us;
+        check_overlap(turn, t);
+    }
+}
+
+static void check_going_on(const struct simba__turn *turn,
+                           const struct simba__tenure *t,
+                           const struct simba__pending *asked)
+{
+    if (asked->sent_us > t->ended_us) {
+        simba__history_tell(turn, SIMBA__AFTER_END, t);
+    } else if (t->token != turn->deed->token && t->token != 0) {
+        simba__history_tell(turn, SIMBA__TOKEN_CHANGED, t);
+    } else if (asked->sent_us > t->broken_us) {
+        simba__history_tell(turn, SIMBA__AFTER_BREAK, t);
+    }
+}
+
+bool simba__tenure_granted(const struct simba__turn *turn,
+                           const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
+    bool is_new = t == NULL;
+
+    if (is_new) {
+        t = begin_tenure(turn);
+        t->attempt = asked->attempt;
+        if (asked->op == SIMBA__DEED_ACQUIRE) { /* else the log begins late */
+            check_token(turn, t, asked->newest_token);
+        }
+    } else {
+        check_going_on(turn, t, asked);
+    }
+    rely_on(turn, t, asked);
+    return is_new && asked->op == SIMBA__DEED_ACQUIRE;
+}
+
+static void end_at(struct simba__tenure *t, int64_t at_us)
+{
+    if (t->until_us > at_us) {
+        t->until_us = at_us;
+    }
+}
+
+void simba__tenure_refused(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+
+    if (t != NULL) {
+        end_at(t, turn->deed->at_us);
+        if (t->ended_us == SIMBA__UNENDED) {
+            t->ended_us = turn->deed->at_us;
+        }
+    }
+}
+
+void simba__tenure_release_sent(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+
+    if (t != NULL) {
+        end_at(t, turn->deed->at_us);
+        if (t->ended_us == SIMBA__UNENDED) {
+            t->ended_us = turn->deed->at_us;
+        }
+    }
+}
+
+/* S8: what a release undid stays undone, also if its grant was never heard. */
+void simba__tenure_release_heard(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+
+    if (t == NULL) {
+        t = begin_tenure(turn);
+        t->token = 0;
+        t->ended_us = turn->deed->at_us;
+    }
+}
+
+void simba__tenure_broken(const struct simba__turn *turn,
+                          const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_token(turn->track, asked->token);
+
+    if (t == NULL) {
+        return;
+    }
+    if (t->broken_us == SIMBA__UNENDED) {
+        t->broken_us = turn->deed->at_us;
+    }
+    if (asked->now && t->is_whole) {
+        end_at(t, turn->deed->at_us); /* its user may believe a while longer */
+    } else if (asked->now && t->until_us > turn->track->forced_until_us) {
+        turn->track->forced_until_us = t->until_us;
+    }
+}
+
+/* --- whole tenures ------------------------------------------------------- */
+
+void simba__tenure_whole(const struct simba__turn *turn)
+{
+    uint64_t newest = turn->track->newest_token;
+    struct simba__tenure *t = begin_tenure(turn);
+
+    t->is_whole = true;
+    t->until_us = SIMBA__UNENDED;
+    check_token(turn, t, newest);
+    check_overlap(turn, t);
+}
+
+static struct simba__tenure *find_whole(struct simba__track *track,
+                                        const struct simba__deed *deed)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (t->is_whole && t->token == deed->token &&
+            t->until_us == SIMBA__UNENDED && strcmp(t->id, deed->id) == 0) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+void simba__tenure_whole_ended(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_whole(turn->track, turn->deed);
+    struct simba__tenure other = {.token = 0};
+
+    if (t == NULL) {
+        return; /* the log begins in the middle */
+    }
+    t->until_us = turn->deed->until_us;
+    if (t->overtaken_us < t->until_us) {
+        other.where = t->overtaker;
+        other.token = t->overtaker_token;
+        memcpy(other.id, t->overtaker_id, sizeof other.id);
+        simba__history_tell(turn, SIMBA__OVERLAP, &other);
+    }
+}
