@@ -3,6 +3,7 @@
 #include "cmd_bench.h"
 #include "cmd_lock.h"
 #include "cmd_verify.h"
+#include "cmd_tck.h"
 #include "exit.h"
 #include "opt.h"
 #include "say.h"
@@ -21,6 +22,7 @@ static const char help[] =
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
     "  bench SCENARIO        measure this store against its floor\n"
     "  verify FILE…          find breaches of the rules in event logs\n"
+    "  tck [GLOB]            run the contract of all stores on this one\n"
     "\n"
     "  --store URL           where mutexes live; else $SIMBA_STORE, else an\n"
     "                        SQLite file of this user on this machine\n"
@@ -43,7 +45,8 @@ static const struct {
     int (*run)(struct simba__cli *cli, int argc, char **argv);
 } commands[] = {{"lock", simba__cmd_lock},
                 {"bench", simba__cmd_bench},
-                {"verify", simba__cmd_verify}};
+                {"verify", simba__cmd_verify},
+                {"tck", simba__cmd_tck}};
 
 /* A descriptor opened later must not become somebody's stderr. What was closed
  * stays closed for CMD, and reads and writes fail here as they would. */

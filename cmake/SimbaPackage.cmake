@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(simba_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/simba)
 
-install(TARGETS simba simba_static EXPORT simba_targets)
+install(TARGETS simba simba_static simba_tck EXPORT simba_targets)
 install(FILES ${PROJECT_SOURCE_DIR}/include/simba.h TYPE INCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/simba TYPE INCLUDE
         FILES_MATCHING PATTERN "*.h")

@@ -1,0 +1,294 @@
+/* simba tck: the contract every store keeps, run against this one. */
+#define _GNU_SOURCE
+#include "cmd_tck.h"
+#include "exit.h"
+#include "json.h"
+#include "say.h"
+
+#include <simba/tck.h>
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: simba tck [OPTION…] [GLOB]\n"
+    "\n"
+    "Run the contract that every store keeps against this one. Each test uses\n"
+    "mutexes of its own and leaves nothing owned behind, so it can be run on\n"
+    "a server that others use. GLOB chooses tests by name, such as 'line.*'.\n"
+    "\n"
+    "      --quick      only a small choice, in a few seconds\n"
+    "      --list       tell which tests there are, and what they ask for\n"
+    "      --faulty     the store loses and delays what it is asked: only\n"
+    "                   what must hold even then\n"
+    "      --seed N     draw the same lots as the run that told this number\n"
+    "      --store URL, --json, -v, -q, --help\n"
+    "                   see 'simba --help'\n"
+    "\n"
+    "A line for each test, then 'N passed, N failed'. With --json an object\n"
+    "for each: name, result (passed, failed, skipped), ms, message; and a "
+    "last\n"
+    "one that counts them. With -q only failures are told.\n"
+    "\n"
+    "exit codes: 0 all passed; 1 some failed; 64 usage; 69 store unreachable;\n"
+    "70 a fault of simba; 77 access denied; 78 wrong configuration or URL\n";
+
+enum { OPT_QUICK = SIMBA__OPT_OWN, OPT_LIST, OPT_FAULTY, OPT_SEED };
+
+static const struct option options[] = {
+    {"quick", no_argument, NULL, OPT_QUICK},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"faulty", no_argument, NULL, OPT_FAULTY},
+    {"seed", required_argument, NULL, OPT_SEED},
+    SIMBA__OPT_SHARED_LONG,
+    {NULL, 0, NULL, 0}};
+
+enum { EXIT_FAILED = 1 };
+
+/* What parsing has found. */
+struct parsed {
+    struct simba__cli cli;
+    simba_tck_options tck;
+    bool is_list, is_help;
+};
+
+/* Who is told, and how. */
+struct audience {
+    const struct simba__cli *cli;
+    bool is_terminal; /* stderr: show what runs */
+};
+
+/* --- telling ------------------------------------------------------------- */
+
+static void print_text(const char *key, const char *text)
+{
+    printf("\"%s\":", key);
+    simba__json_string(stdout, text);
+}
+
+static const char *word(enum simba_tck_verdict verdict)
+{
+    static const char *const words[] = {"started", "passed", "failed",
+                                        "skipped"};
+
+    return words[verdict];
+}
+
+static void tell_json(const simba_tck_result *result)
+{
+    printf("{");
+    print_text("name", result->test->name);
+    printf(",");
+    print_text("result", word(result->verdict));
+    printf(",\"ms\":%" PRId64 ",", result->elapsed_ms);
+    print_text("message", result->message);
+    printf("}\n");
+}
+
+static void tell_people(const struct audience *audience,
+                        const simba_tck_result *result)
+{
+    if (audience->cli->verbosity < 0 && result->verdict != SIMBA_TCK_FAILED) {
+        return;
+    }
+    printf("%-7s %6" PRId64 " ms  %s\n", word(result->verdict),
+           result->elapsed_ms, result->test->name);
+    if (result->verdict == SIMBA_TCK_FAILED) {
+        printf("        %s\n        it says: %s\n", result->message,
+               result->test->says);
+    } else if (result->verdict == SIMBA_TCK_SKIPPED) {
+        printf("        only %s\n", result->message);
+    }
+}
+
+/* What runs now, on one line that is wiped when it has ended. */
+static void show_progress(const struct audience *audience,
+                          const simba_tck_result *result)
+{
+    if (!audience->is_terminal) {
+        return;
+    }
+    if (result->verdict == SIMBA_TCK_STARTED) {
+        fprintf(stderr, "[%zu/%zu] %s", result->index + 1, result->count,
+                result->test->name);
+    } else {
+        fputs("\r\033[K", stderr);
+    }
+    (void)fflush(stderr);
+}
+
+static void report(void *user, const simba_tck_result *result)
+{
+    const struct audience *audience = user;
+
+    show_progress(audience, result);
+    if (result->verdict == SIMBA_TCK_STARTED) {
+        return;
+    }
+    if (audience->cli->is_json) {
+        tell_json(result);
+    } else {
+        tell_people(audience, result);
+    }
+    (void)fflush(stdout); /* before a test forks, and for who reads along */
+}
+
+static void tell_summary(const struct simba__cli *cli,
+                         const simba_tck_summary *summary)
+{
+    if (cli->is_json) {
+        printf("{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"ms\":%" PRId64
+               ",\"seed\":%" PRIu64 "}\n",
+               summary->passed, summary->failed, summary->skipped,
+               summary->elapsed_ms, summary->seed);
+        return;
+    }
+    if (cli->verbosity >= 0) {
+        printf("%" PRId64 ".%03d s, seed %" PRIu64 "\n",
+               summary->elapsed_ms / 1000, (int)(summary->elapsed_ms % 1000),
+               summary->seed);
+    }
+    if (summary->skipped > 0 && cli->verbosity >= 0) {
+        printf("%zu skipped: this store does not offer what they ask for\n",
+               summary->skipped);
+    }
+    printf("%zu passed, %zu failed\n", summary->passed, summary->failed);
+}
+
+static void list_one(const struct simba__cli *cli, const simba_tck_case *test)
+{
+    if (!cli->is_json) {
+        printf("%s\n    %s%s%s%s\n", test->name, test->says,
+               *test->only == '\0' ? "" : " Only ", test->only,
+               *test->only == '\0' ? "" : ".");
+        return;
+    }
+    printf("{");
+    print_text("name", test->name);
+    printf(",");
+    print_text("says", test->says);
+    printf(",");
+    print_text("only", test->only);
+    printf(",\"quick\":%s,\"safety\":%s}\n", test->is_quick ? "true" : "false",
+           test->is_safety ? "true" : "false");
+}
+
+static int list(const struct parsed *parsed)
+{
+    const simba_tck_case *test;
+
+    for (size_t i = 0; (test = simba_tck_case_at(i)) != NULL; i++) {
+        if (simba_tck_is_chosen(&parsed->tck, test)) {
+            list_one(&parsed->cli, test);
+        }
+    }
+    return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+}
+
+/* --- options ------------------------------------------------------------- */
+
+static bool take_seed(struct parsed *parsed, const char *text)
+{
+    char *end = NULL;
+
+    errno = 0;
+    parsed->tck.seed = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 ||
+        parsed->tck.seed == 0) {
+        simba__say("--seed: '%s' is no number from 1 on", text);
+        return false;
+    }
+    return true;
+}
+
+/* False after telling what is wrong. */
+static bool take_option(struct parsed *parsed, int choice, char **argv)
+{
+    switch (choice) {
+    case OPT_QUICK:
+        parsed->tck.is_quick = true;
+        return true;
+    case OPT_LIST:
+        parsed->is_list = true;
+        return true;
+    case OPT_FAULTY:
+        parsed->tck.is_faulty = true;
+        return true;
+    case OPT_SEED:
+        return take_seed(parsed, optarg);
+    case 'h':
+        parsed->is_help = true;
+        return true;
+    default:
+        if (simba__opt_take_shared(&parsed->cli, choice, optarg)) {
+            return true;
+        }
+        simba__opt_complain("tck", choice, argv);
+        return false;
+    }
+}
+
+static bool parse(struct parsed *parsed, int argc, char **argv)
+{
+    int choice;
+
+    opterr = 0;
+    optind = 0; /* options may stand behind GLOB: start over */
+    while ((choice = getopt_long(argc, argv, ":" SIMBA__OPT_SHARED_SHORT,
+                                 options, NULL)) != -1) {
+        if (!take_option(parsed, choice, argv)) {
+            return false;
+        }
+    }
+    if (argc - optind > 1) {
+        simba__say("tck takes one GLOB; put it in quotes; see 'simba tck "
+                   "--help'");
+        return false;
+    }
+    parsed->tck.pattern = argv[optind]; /* NULL when there is none */
+    parsed->tck.store = parsed->cli.store;
+    return true;
+}
+
+static int run(struct parsed *parsed)
+{
+    struct audience audience = {
+        .cli = &parsed->cli,
+        .is_terminal = isatty(STDERR_FILENO) == 1 && parsed->cli.verbosity >= 0,
+    };
+    simba_tck_summary summary;
+    simba_error error = {0};
+    int rc;
+
+    parsed->tck.report = report;
+    parsed->tck.user = &audience;
+    rc = simba_tck_run(&parsed->tck, &summary, &error);
+    if (rc != SIMBA_OK) {
+        simba__say("%s", error.message);
+        return simba__exit_of_status(rc);
+    }
+    tell_summary(&parsed->cli, &summary);
+    if (fflush(stdout) != 0) {
+        return SIMBA__EXIT_FAULT;
+    }
+    return summary.failed == 0 ? 0 : EXIT_FAILED;
+}
+
+int simba__cmd_tck(struct simba__cli *cli, int argc, char **argv)
+{
+    struct parsed parsed = {.cli = *cli, .tck = SIMBA_TCK_OPTIONS_INIT};
+
+    if (!parse(&parsed, argc, argv)) {
+        return SIMBA__EXIT_USAGE;
+    }
+    if (parsed.is_help) {
+        (void)fputs(help, stdout);
+        return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+    }
+    return parsed.is_list ? list(&parsed) : run(&parsed);
+}

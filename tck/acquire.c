@@ -1,0 +1,203 @@
+/* acquire: who gets a mutex, and what is answered. */
+#include "person.h"
+#include "topics.h"
+
+#include <string.h>
+
+static void free_mutex_is_granted(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT(t, a->reply.token != 0);
+    EXPECT_OWNS(a);
+}
+
+static void answer_names_the_new_owner(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_TEXT(t, a->reply.owner.id, a->id);
+    EXPECT_NUMBER(t, a->reply.owner.token, a->reply.token);
+}
+
+static void held_mutex_is_refused(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT(t, !tck_try(b)->mine);
+    EXPECT_IN_LINE(b);
+    EXPECT_OWNS(a);
+}
+
+static void refusal_names_the_owner(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(b);
+    EXPECT_TEXT(t, b->reply.owner.id, a->id);
+    EXPECT_NUMBER(t, b->reply.owner.token, a->token);
+}
+
+static void two_on_one_handle_exclude_each_other(struct tck *t)
+{
+    simba_store *store = tck_store(t);
+    struct tck_person *a = tck_person(t, store);
+    struct tck_person *b = tck_person(t, store);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(b);
+    tck_release(a);
+    EXPECT_GRANTED(b);
+}
+
+static void same_attempt_is_granted_again(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    uint64_t token;
+
+    EXPECT_GRANTED(a);
+    token = a->token;
+    EXPECT_GRANTED(a);
+    EXPECT_NUMBER(t, a->reply.token, token);
+    tck_release(a);
+    EXPECT_FREE(a);
+}
+
+/* Else who asks again could not tell from when its lease runs (S8). */
+static void asking_again_extends_the_lease(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    int64_t first;
+
+    EXPECT_GRANTED(a);
+    first = a->reply.owner.transition_at_ms;
+    do {
+        tck_sleep_until(simba_loop_now_ms() + 2); /* let the clock move */
+        EXPECT_GRANTED(a);
+    } while (a->reply.store_ms != 0 &&
+             a->reply.store_ms + tck_lease_ms(&a->times) <= first);
+    EXPECT(t, a->reply.owner.transition_at_ms > first);
+}
+
+static void other_attempt_of_one_id_is_refused(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_as(b, a->id);
+    EXPECT_GRANTED(a);
+    EXPECT(t, !tck_try(b)->mine);
+    EXPECT_IN_LINE(b);
+    tck_release(a);
+    EXPECT_GRANTED(b);
+}
+
+static void trying_takes_no_place(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    struct tck_person *c = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT(t, !tck_try(b)->mine);
+    EXPECT(t, !b->reply.in_line);
+    tck_release(a);
+    EXPECT_GRANTED(c);
+}
+
+static void mutexes_are_independent(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    char other[40];
+
+    tck_fresh(other);
+    tck_at(b, other);
+    EXPECT_GRANTED(a);
+    EXPECT_GRANTED(b);
+    tck_release(b);
+    EXPECT_OWNS(a);
+    EXPECT_FREE(b);
+}
+
+static void reading_changes_nothing(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_FREE(b);
+    EXPECT_GRANTED(a);
+    EXPECT_TEXT(t, tck_read(b)->owner.id, a->id);
+    EXPECT_NUMBER(t, b->reply.owner.transition_at_ms,
+                  a->reply.owner.transition_at_ms);
+    EXPECT(t, !b->reply.mine);
+    EXPECT_OWNS(a);
+}
+
+/* A store may round its times; nobody rounds by more than this. */
+static bool is_about(int64_t got, int64_t wanted)
+{
+    return got >= wanted - 2 && got <= wanted + 2;
+}
+
+static void owner_has_the_times_asked_for(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    const simba_owner *owner = &a->reply.owner;
+
+    EXPECT_GRANTED(a);
+    EXPECT(t,
+           is_about(owner->ttl_at_ms - owner->acquired_at_ms, a->times.ttl_ms));
+    EXPECT(t, is_about(owner->transition_at_ms - owner->ttl_at_ms,
+                       a->times.transition_ms));
+    EXPECT(t, a->reply.store_ms == 0 ||
+                  is_about(owner->acquired_at_ms, a->reply.store_ms));
+}
+
+static const struct tck_case cases[] = {
+    {"acquire.free_mutex_is_granted",
+     "Who asks for a free mutex gets it, with a token other than 0.",
+     free_mutex_is_granted, TCK_QUICK},
+    {"acquire.answer_names_the_new_owner",
+     "A grant carries the owner: the id asked with, and the token granted.",
+     answer_names_the_new_owner, 0},
+    {"acquire.held_mutex_is_refused",
+     "Who asks for a held mutex is refused, and the owner keeps it.",
+     held_mutex_is_refused, TCK_QUICK},
+    {"acquire.refusal_names_the_owner",
+     "A refusal tells who owns the mutex, and under which token.",
+     refusal_names_the_owner, 0},
+    {"acquire.two_on_one_handle_exclude_each_other",
+     "Two contenders of one handle exclude each other like strangers.",
+     two_on_one_handle_exclude_each_other, 0},
+    {"acquire.same_attempt_is_granted_again",
+     "The attempt that has the mutex gets the same token when it asks again, "
+     "and one release frees it (S5).",
+     same_attempt_is_granted_again, TCK_QUICK},
+    {"acquire.asking_again_extends_the_lease",
+     "Asking again as the owner extends the lease from that request (S8).",
+     asking_again_extends_the_lease, TCK_TENURE_LEASE},
+    {"acquire.other_attempt_of_one_id_is_refused",
+     "An id proves nothing: another attempt of the owner's id waits (S5).",
+     other_attempt_of_one_id_is_refused, 0},
+    {"acquire.trying_takes_no_place",
+     "Who asks without joining is refused without a place in line.",
+     trying_takes_no_place, 0},
+    {"acquire.mutexes_are_independent",
+     "Owning or releasing one mutex does nothing to another.",
+     mutexes_are_independent, 0},
+    {"acquire.reading_changes_nothing",
+     "A read tells the owner and moves neither ownership nor lease.",
+     reading_changes_nothing, 0},
+    {"acquire.owner_has_the_times_asked_for",
+     "ttl_at is acquired_at + ttl, and transition_at is ttl_at + transition.",
+     owner_has_the_times_asked_for, TCK_TENURE_LEASE},
+};
+
+const struct tck_topic tck_topic_acquire = TCK_TOPIC(cases);

@@ -1,0 +1,213 @@
+/* list and break: what an admin sees and may end, where it is offered. */
+#include "person.h"
+#include "topics.h"
+#include "witness.h"
+
+#include <simba/admin.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static void close_report(void *what)
+{
+    simba_report_close(what);
+}
+
+static simba_report *show(struct tck *t, simba_store *store)
+{
+    simba_report *report;
+    simba_error error = {0};
+    int rc = simba_admin_show(store, t->mutex, &report, &error);
+
+    if (rc != SIMBA_OK) {
+        tck_fail(t, TCK_HERE, "cannot show: %s", error.message);
+    }
+    tck_later(t, close_report, report);
+    return report;
+}
+
+/* The test's mutex as the list has it; NULL: it is not there. */
+static const simba_listed *find(struct tck *t, simba_store *store)
+{
+    simba_report *report;
+    simba_error error = {0};
+
+    if (simba_admin_list(store, NULL, &report, &error) != SIMBA_OK) {
+        tck_fail(t, TCK_HERE, "cannot list: %s", error.message);
+    }
+    tck_later(t, close_report, report);
+    for (size_t i = 0; i < simba_report_mutex_count(report); i++) {
+        if (strcmp(simba_report_mutex(report, i)->mutex, t->mutex) == 0) {
+            return simba_report_mutex(report, i);
+        }
+    }
+    return NULL;
+}
+
+static void list_shows_who_owns(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    const simba_listed *listed;
+
+    EXPECT(t, find(t, b->store) == NULL);
+    EXPECT_GRANTED(a);
+    listed = find(t, b->store);
+    EXPECT(t, listed != NULL);
+    EXPECT_TEXT(t, listed->owner.id, a->id);
+    EXPECT_NUMBER(t, listed->owner.token, a->token);
+    EXPECT_IN_LINE(b);
+    listed = find(t, a->store);
+    EXPECT(t, listed != NULL && listed->waiting != 0);
+}
+
+static void list_forgets_the_free(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    const simba_listed *listed;
+
+    EXPECT_GRANTED(a);
+    tck_release(a);
+    listed = find(t, a->store);
+    EXPECT(t, listed == NULL || listed->owner.id[0] == '\0');
+}
+
+static void list_chooses_by_pattern(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    simba_report *report;
+    char glob[64];
+
+    EXPECT_GRANTED(a);
+    snprintf(glob, sizeof glob, "?ck %.10s*", t->mutex + 4);
+    EXPECT_STATUS(t, simba_admin_list(a->store, glob, &report, NULL), SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_mutex_count(report), 1);
+    EXPECT_TEXT(t, simba_report_mutex(report, 0)->mutex, t->mutex);
+}
+
+static void show_tells_the_line_in_order(struct tck *t)
+{
+    struct tck_person *who[4];
+    simba_report *report;
+
+    for (int i = 0; i < 4; i++) {
+        who[i] = tck_stranger(t);
+        tck_ask(who[i]);
+    }
+    report = show(t, who[0]->store);
+    EXPECT_TEXT(t, simba_report_owner(report)->id, who[0]->id);
+    EXPECT_NUMBER(t, simba_report_waiter_count(report), 3);
+    for (size_t i = 0; i < 3; i++) {
+        EXPECT_TEXT(t, simba_report_waiter(report, i)->id, who[i + 1]->id);
+    }
+    tck_leave(who[1]);
+    report = show(t, who[0]->store);
+    EXPECT_NUMBER(t, simba_report_waiter_count(report), 2);
+    EXPECT_TEXT(t, simba_report_waiter(report, 0)->id, who[2]->id);
+}
+
+/* --- break --------------------------------------------------------------- */
+
+static int end_tenure(struct tck *t,
+                      simba_store *store,
+                      uint64_t token,
+                      bool now)
+{
+    simba_break wish = SIMBA_BREAK_INIT;
+
+    wish.mutex = t->mutex;
+    wish.token = token;
+    wish.reason = "the contract's test";
+    wish.now = now;
+    return simba_admin_break(store, &wish, NULL, NULL);
+}
+
+static void break_now_frees_at_once(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
+    EXPECT_FREE(b);
+    EXPECT(t, !tck_renew(a)->mine);
+    EXPECT_GRANTED(b);
+    EXPECT(t, b->token > a->token);
+}
+
+static void break_ends_with_the_lease(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    int64_t sent = simba_loop_now_ms();
+
+    a->times = b->times = t->short_lease;
+    EXPECT_GRANTED(a);
+    EXPECT_SWIFT(t, sent, tck_lease_ms(&a->times) / 2);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token, false), SIMBA_OK);
+    EXPECT(t, !tck_renew(a)->mine);
+    EXPECT(t, !tck_try(a)->mine); /* nor by asking again */
+    AWAIT(t, tck_ask(b)->mine);
+    EXPECT_LEASE_PASSED(t, sent, tck_lease_ms(&a->times));
+}
+
+static void break_of_another_tenure_is_refused(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token + 1, true), SIMBA_ELOST);
+    EXPECT_OWNS(a);
+    tck_release(a);
+    EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_ELOST);
+    EXPECT_GRANTED(b);
+}
+
+static void broken_service_hears_of_it(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_person *b = tck_stranger(t);
+    uint64_t token;
+
+    w->contender.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.transition_ms = t->short_lease.transition_ms;
+    tck_contend(w, tck_store(t));
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    token = atomic_load(&w->token);
+    EXPECT_STATUS(t, end_tenure(t, b->store, token, true), SIMBA_OK);
+    AWAIT(t, atomic_load(&w->released) >= 1);
+    AWAIT(t, atomic_load(&w->acquired) >= 2); /* and contends anew */
+    tck_close(w);
+    EXPECT_ORDERLY(w);
+}
+
+static const struct tck_case cases[] = {
+    {"admin.list_shows_who_owns",
+     "A list names a mutex with its owner and token, and that somebody waits.",
+     list_shows_who_owns, TCK_LIST},
+    {"admin.list_forgets_the_free", "A list shows no owner of a free mutex.",
+     list_forgets_the_free, TCK_LIST},
+    {"admin.list_chooses_by_pattern", "A list can be limited by a pattern.",
+     list_chooses_by_pattern, TCK_LIST},
+    {"admin.show_tells_the_line_in_order",
+     "Those who wait are told in the order of the line.",
+     show_tells_the_line_in_order, TCK_LIST},
+    {"admin.break_now_frees_at_once",
+     "A tenure broken at once is free, its token never comes again, and it "
+     "cannot be renewed.",
+     break_now_frees_at_once, TCK_BREAK},
+    {"admin.break_ends_with_the_lease",
+     "A tenure that is broken is not renewed any more, and free when its lease "
+     "is over, not before.",
+     break_ends_with_the_lease, TCK_BREAK | TCK_TENURE_LEASE},
+    {"admin.break_of_another_tenure_is_refused",
+     "A break names its tenure by token; another one is left alone.",
+     break_of_another_tenure_is_refused, TCK_BREAK},
+    {"admin.broken_service_hears_of_it",
+     "The contender whose tenure was broken is told, and contends anew.",
+     broken_service_hears_of_it, TCK_BREAK},
+};
+
+const struct tck_topic tck_topic_admin = TCK_TOPIC(cases);

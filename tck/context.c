@@ -1,0 +1,299 @@
+/* The context of one test: running it, undoing what it did, expectations. */
+#include "child.h"
+#include "kit.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum { TRIES_MOST = 8 };
+
+/* How a test left: by its end, or by a jump. */
+enum { LEFT_FAILED = 1, LEFT_SLOW = 2, LEFT_SKIPPED = 3 };
+
+/* --- undoing ------------------------------------------------------------- */
+
+void tck_later(struct tck *t, void (*undo)(void *what), void *what)
+{
+    struct tck_deed *deed = calloc(1, sizeof *deed);
+
+    if (deed == NULL) {
+        undo(what);
+        tck_fail(t, TCK_HERE, "out of memory");
+    }
+    deed->undo = undo;
+    deed->what = what;
+    deed->next = t->deeds;
+    t->deeds = deed;
+}
+
+void tck_now(struct tck *t, void *what)
+{
+    struct tck_deed **d = &t->deeds;
+    struct tck_deed *deed;
+
+    while (*d != NULL && (*d)->what != what) {
+        d = &(*d)->next;
+    }
+    deed = *d;
+    if (deed != NULL) {
+        *d = deed->next;
+        deed->undo(what);
+        free(deed);
+    }
+}
+
+static void undo_all(struct tck *t)
+{
+    while (t->deeds != NULL) {
+        tck_now(t, t->deeds->what);
+    }
+}
+
+void *tck_alloc(struct tck *t, size_t size)
+{
+    void *memory = calloc(1, size);
+
+    if (memory == NULL) {
+        tck_fail(t, TCK_HERE, "out of memory");
+    }
+    tck_later(t, free, memory);
+    return memory;
+}
+
+/* --- running ------------------------------------------------------------- */
+
+/* 0, or how it left. */
+static int run_once(struct tck *t, const struct tck_case *test)
+{
+    int left;
+
+    snprintf(t->mutex, sizeof t->mutex, "tck ");
+    tck_fresh(t->mutex + strlen(t->mutex));
+    left = setjmp(t->out);
+    if (left == 0) {
+        test->run(t);
+    }
+    undo_all(t);
+    return left;
+}
+
+enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
+{
+    int left = LEFT_SLOW;
+
+    t->message[0] = '\0';
+    for (int i = 0; i < TRIES_MOST && left == LEFT_SLOW; i++) {
+        left = run_once(t, test);
+    }
+    if (left == LEFT_SKIPPED) {
+        return SIMBA_TCK_SKIPPED;
+    }
+    return left == 0 ? SIMBA_TCK_PASSED : SIMBA_TCK_FAILED;
+}
+
+_Noreturn void tck_skip(struct tck *t, const char *where)
+{
+    snprintf(t->message, sizeof t->message, "%s", where);
+    longjmp(t->out, LEFT_SKIPPED);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+_Noreturn void tck_fail(struct tck *t,
+                        const char *where,
+                        const char *format,
+                        ...)
+{
+    char what[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    snprintf(t->message, sizeof t->message, "%.100s: %s", base_name(where),
+             what);
+    if (t->child != NULL) {
+        tck_child_fail(t->child, t->message);
+    }
+    longjmp(t->out, LEFT_FAILED);
+}
+
+_Noreturn void tck_too_slow(struct tck *t, const char *where)
+{
+    snprintf(t->message, sizeof t->message,
+             "%.100s: this machine was too slow to see it, %d times",
+             base_name(where), TRIES_MOST);
+    if (t->child != NULL) {
+        tck_child_fail(t->child, t->message);
+    }
+    longjmp(t->out, LEFT_SLOW);
+}
+
+void tck_expect_number(struct tck *t,
+                       const char *where,
+                       int64_t got,
+                       int64_t wanted)
+{
+    if (got != wanted) {
+        tck_fail(t, where, "expected %" PRId64 ", got %" PRId64, wanted, got);
+    }
+}
+
+void tck_expect_text(struct tck *t,
+                     const char *where,
+                     const char *got,
+                     const char *wanted)
+{
+    if (strcmp(got, wanted) != 0) {
+        tck_fail(t, where, "expected \"%s\", got \"%s\"", wanted, got);
+    }
+}
+
+void tck_expect_status(struct tck *t, const char *where, int got, int wanted)
+{
+    if (got != wanted) {
+        tck_fail(t, where, "expected %s, got %s", simba_status_name(wanted),
+                 simba_status_name(got));
+    }
+}
+
+/* --- chance and time ----------------------------------------------------- */
+
+uint64_t tck_random(struct tck *t)
+{
+    return tck_draw(&t->random);
+}
+
+uint64_t tck_draw(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+void tck_fresh(char *name)
+{
+    simba_id_uuid(name);
+}
+
+int64_t tck_lease_ms(const struct tck_times *times)
+{
+    return times->ttl_ms + times->transition_ms;
+}
+
+int64_t tck_patience(const struct tck *t)
+{
+    return simba_loop_now_ms() + t->patience_ms;
+}
+
+void tck_pause(struct tck *t,
+               int64_t until_ms,
+               const char *where,
+               const char *what)
+{
+    if (simba_loop_now_ms() > until_ms) {
+        tck_fail(t, where, "waited in vain for %s", what);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void tck_sleep_until(int64_t at_ms)
+{
+    struct timespec at = {.tv_sec = (time_t)(at_ms / 1000),
+                          .tv_nsec = (long)(at_ms % 1000) * 1000000};
+
+    while (simba_loop_now_ms() < at_ms) {
+        clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &at, NULL);
+    }
+}
+
+/* --- threads ------------------------------------------------------------- */
+
+struct tck_aside {
+    pthread_t thread;
+    void (*run)(void *what);
+    void *what;
+    _Atomic bool is_done;
+};
+
+static void *run_aside(void *argument)
+{
+    struct tck_aside *aside = argument;
+
+    aside->run(aside->what);
+    atomic_store(&aside->is_done, true);
+    return NULL;
+}
+
+static void end_aside(void *what)
+{
+    struct tck_aside *aside = what;
+
+    (void)pthread_join(aside->thread, NULL);
+    free(aside);
+}
+
+struct tck_aside *tck_aside(struct tck *t, void (*run)(void *what), void *what)
+{
+    struct tck_aside *aside = calloc(1, sizeof *aside);
+
+    if (aside == NULL) {
+        tck_fail(t, TCK_HERE, "out of memory");
+    }
+    aside->run = run;
+    aside->what = what;
+    if (pthread_create(&aside->thread, NULL, run_aside, aside) != 0) {
+        free(aside);
+        tck_fail(t, TCK_HERE, "no thread");
+    }
+    tck_later(t, end_aside, aside);
+    return aside;
+}
+
+bool tck_aside_is_done(const struct tck_aside *aside)
+{
+    return atomic_load(&aside->is_done);
+}
+
+void tck_aside_join(struct tck *t, struct tck_aside *aside)
+{
+    AWAIT(t, tck_aside_is_done(aside));
+    tck_now(t, aside);
+}
+
+/* --- handles ------------------------------------------------------------- */
+
+static void close_store(void *store)
+{
+    simba_store_close(store);
+}
+
+simba_store *tck_store_at(struct tck *t, const char *url)
+{
+    simba_store *store;
+    simba_error error;
+
+    if (simba_store_open(url, NULL, &store, &error) != SIMBA_OK) {
+        tck_fail(t, TCK_HERE, "cannot open the store: %s", error.message);
+    }
+    tck_later(t, close_store, store);
+    return store;
+}
+
+simba_store *tck_store(struct tck *t)
+{
+    return tck_store_at(t, t->url);
+}

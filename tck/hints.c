@@ -1,0 +1,194 @@
+/* hints: a push from the store wakes those who wait, and does nothing else
+ * (S7, S10). */
+#include "person.h"
+#include "topics.h"
+#include "witness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Far below the long lease, at whose end a waiter would ask by itself. */
+enum { WAKE_MOST_MS = 10000 };
+
+static int64_t soon(const struct tck *t)
+{
+    int64_t most =
+        t->patience_ms < WAKE_MOST_MS ? t->patience_ms : WAKE_MOST_MS;
+
+    return simba_loop_now_ms() + most;
+}
+
+static void release_wakes_the_next(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
+    tck_release(a);
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
+}
+
+static void release_wakes_one_after_the_other(struct tck *t)
+{
+    struct tck_witness *w[6];
+    int64_t until;
+
+    for (int i = 0; i < 6; i++) {
+        w[i] = tck_witness(t);
+        tck_contend(w[i], tck_store(t));
+        AWAIT(t, simba_service_status(w[i]->service) == SIMBA_RUNNING);
+    }
+    until = soon(t) + WAKE_MOST_MS;
+    for (int i = 0; i < 6; i++) {
+        AWAIT_UNTIL(t, atomic_load(&w[i]->acquired) == 1, until);
+        tck_stop(w[i]);
+    }
+}
+
+/* Several contenders of one handle wait: the right one is woken. */
+static void handle_wakes_its_contenders_in_order(struct tck *t)
+{
+    simba_store *store = tck_store(t);
+    struct tck_witness *w[4];
+    int64_t until;
+
+    for (int i = 0; i < 4; i++) {
+        w[i] = tck_witness(t);
+        tck_contend(w[i], store);
+        AWAIT(t, simba_service_status(w[i]->service) == SIMBA_RUNNING);
+    }
+    until = soon(t) + WAKE_MOST_MS;
+    for (int i = 0; i < 4; i++) {
+        AWAIT_UNTIL(t, atomic_load(&w[i]->acquired) == 1, until);
+        tck_close(w[i]);
+    }
+}
+
+/* The one that was called goes away instead of coming. */
+static void leaving_wakes_the_next(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(b);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
+    tck_release(a);
+    tck_leave(b);
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
+}
+
+/* First and second in line are told of a release; only one may own it. A
+ * backend that believes its hint grants both. */
+static void hint_alone_grants_nothing(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    struct tck_person *c = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(b);
+    EXPECT_IN_LINE(c);
+    tck_release(a);
+    AWAIT(t, tck_ask(b)->mine || tck_ask(c)->mine);
+    for (int i = 0; i < 20; i++) {
+        struct tck_person *owner = b->token > c->token ? b : c;
+        struct tck_person *other = owner == b ? c : b;
+
+        EXPECT(t, !tck_ask(other)->mine);
+        EXPECT_TEXT(t, tck_read(other)->owner.id, owner->id);
+        tck_sleep_until(simba_loop_now_ms() + 2);
+    }
+}
+
+/* --- through the shim `fault` -------------------------------------------- */
+
+/* A handle on the store under test that does this to its hints. */
+static simba_store *with_hints(struct tck *t, const char *fate)
+{
+    char *url;
+
+    if (t->url == NULL) {
+        tck_skip(t, "where the store is given by URL");
+    }
+    url = tck_alloc(t, strlen(t->url) + 64);
+
+    snprintf(url, strlen(t->url) + 64, "fault:%s=100:%s", fate, t->url);
+    return tck_store_at(t, url);
+}
+
+static struct tck_witness *waiting_with_hints(struct tck *t, const char *fate)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    w->contender.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.transition_ms = t->short_lease.transition_ms;
+    tck_contend(w, with_hints(t, fate));
+    return w;
+}
+
+/* The backstop: who waits asks again when the owner's lease would end. */
+static void all_lost_somebody_is_granted(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_witness *w[2];
+
+    a->times = t->short_lease;
+    EXPECT_GRANTED(a);
+    for (int i = 0; i < 2; i++) {
+        w[i] = waiting_with_hints(t, "hint_lose");
+    }
+    tck_release(a);
+    for (int i = 0; i < 2; i++) {
+        AWAIT(t,
+              atomic_load(&w[0]->acquired) + atomic_load(&w[1]->acquired) > i);
+        tck_stop(w[atomic_load(&w[0]->acquired) > i ? 0 : 1]);
+    }
+    EXPECT_ORDERLY(w[0]);
+    EXPECT_ORDERLY(w[1]);
+}
+
+static void all_doubled_nobody_is_granted_twice(struct tck *t)
+{
+    struct tck_witness *w[3];
+
+    for (int i = 0; i < 3; i++) {
+        w[i] = waiting_with_hints(t, "hint_double");
+    }
+    tck_pass_around(w, 3, 3);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_ORDERLY(w[i]);
+    }
+}
+
+static const struct tck_case cases[] = {
+    {"hints.release_wakes_the_next",
+     "After a release the next in line owns the mutex long before the lease "
+     "would have ended (S10).",
+     release_wakes_the_next, TCK_QUICK | TCK_PUSH},
+    {"hints.release_wakes_one_after_the_other",
+     "So do those behind it, each on a handle of its own.",
+     release_wakes_one_after_the_other, TCK_PUSH},
+    {"hints.handle_wakes_its_contenders_in_order",
+     "So do several contenders that wait on one handle.",
+     handle_wakes_its_contenders_in_order, TCK_PUSH},
+    {"hints.leaving_wakes_the_next",
+     "When the one that was called leaves, the one behind it is woken.",
+     leaving_wakes_the_next, TCK_PUSH},
+    {"hints.hint_alone_grants_nothing",
+     "Of those who are told of a release one owns the mutex, and a read names "
+     "it (S7).",
+     hint_alone_grants_nothing, 0},
+    {"hints.all_lost_somebody_is_granted",
+     "With every hint lost, those who wait are granted all the same (S10).",
+     all_lost_somebody_is_granted, 0},
+    {"hints.all_doubled_nobody_is_granted_twice",
+     "With every hint doubled, tenures and callbacks stay as they are (S7).",
+     all_doubled_nobody_is_granted_twice, 0},
+};
+
+const struct tck_topic tck_topic_hints = TCK_TOPIC(cases);

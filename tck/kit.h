@@ -1,0 +1,209 @@
+/* What the tests of the contract are written with: a context that undoes what a
+ * test did, fresh names, expectations, waiting with a deadline.
+ *
+ * A test never sleeps for luck: it waits for a condition, and a machine that
+ * was too slow for what a test wanted to see makes it start again, not fail. */
+#ifndef SIMBA_TCK_KIT_H
+#define SIMBA_TCK_KIT_H
+
+#include <simba.h>
+#include <simba/probe.h>
+#include <simba/tck.h>
+
+#include <setjmp.h>
+#include <stdatomic.h>
+
+struct tck;
+
+/* --- cases --------------------------------------------------------------- */
+
+/* What a case is for. */
+enum tck_mark {
+    TCK_QUICK = 1,         /* part of a quick run */
+    TCK_SAFETY = 2,        /* holds on a faulty store too */
+    TCK_PUSH = 4,          /* only where a release wakes the next */
+    TCK_PROCESSES = 8,     /* only where other processes see the store */
+    TCK_TENURE_LEASE = 16, /* only where each tenure has a lease of its own */
+    TCK_LIST = 32,         /* only where mutexes can be listed */
+    TCK_BREAK = 64         /* only where tenures can be broken */
+};
+
+struct tck_case {
+    const char *name;
+    const char *says;
+    void (*run)(struct tck *t);
+    unsigned marks;
+};
+
+struct tck_topic {
+    const struct tck_case *cases;
+    size_t count;
+};
+
+#define TCK_TOPIC(cases)                                                       \
+    {                                                                          \
+        cases, sizeof(cases) / sizeof(cases)[0]                                \
+    }
+
+/** All topics, in the order in which they run; ends with NULL. */
+extern const struct tck_topic *const tck_topics[];
+
+/* --- the context --------------------------------------------------------- */
+
+/* What is to be undone when a test ends, newest first. */
+struct tck_deed {
+    struct tck_deed *next;
+    void (*undo)(void *what);
+    void *what;
+};
+
+/* The lease a test works with. */
+struct tck_times {
+    int64_t ttl_ms, transition_ms;
+};
+
+struct tck {
+    const char *url;
+    bool is_faulty;
+    int64_t patience_ms;
+    simba_backend_ops ops; /* of the store under test */
+    uint64_t random;       /* state of tck_random() */
+    char mutex[40];        /* a fresh name */
+    /* So long that nothing lapses in a test, and so short that a test can wait
+     * for its end. */
+    struct tck_times long_lease, short_lease;
+
+    struct tck_deed *deeds;
+    struct tck_child *child; /* not NULL: this is a child process */
+    jmp_buf out;
+    char message[640];
+};
+
+/** Run one case; t->message says why it failed or was skipped. */
+enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test);
+
+/** See to it that this is undone when the test ends, come what may. */
+void tck_later(struct tck *t, void (*undo)(void *what), void *what);
+
+/** Undo it now. */
+void tck_now(struct tck *t, void *what);
+
+/** Zeroed memory that lives as long as the test. */
+void *tck_alloc(struct tck *t, size_t size);
+
+/** Drawn by lot, from the seed of the run. */
+uint64_t tck_random(struct tck *t);
+
+/** The same from a state of one's own, for threads. */
+uint64_t tck_draw(uint64_t *state);
+
+/** A name of 32 hexadecimal digits that nobody else uses. */
+void tck_fresh(char *name);
+
+int64_t tck_lease_ms(const struct tck_times *times);
+
+/* --- expectations -------------------------------------------------------- */
+
+#define TCK_TEXT_OF(x)   #x
+#define TCK_DIGITS_OF(x) TCK_TEXT_OF(x)
+#define TCK_HERE         __FILE__ ":" TCK_DIGITS_OF(__LINE__)
+
+/** End the test. */
+_Noreturn void tck_fail(struct tck *t,
+                        const char *where,
+                        const char *format,
+                        ...) __attribute__((format(printf, 3, 4)));
+
+/** End the test without a verdict: it is only for stores `where` this holds. */
+_Noreturn void tck_skip(struct tck *t, const char *where);
+
+/** The machine was too slow to see what this test looks for: start again. */
+_Noreturn void tck_too_slow(struct tck *t, const char *where);
+
+void tck_expect_number(struct tck *t,
+                       const char *where,
+                       int64_t got,
+                       int64_t wanted);
+void tck_expect_text(struct tck *t,
+                     const char *where,
+                     const char *got,
+                     const char *wanted);
+void tck_expect_status(struct tck *t, const char *where, int got, int wanted);
+
+#define EXPECT(t, condition)                                                   \
+    ((condition) ? (void)0 : tck_fail((t), TCK_HERE, "expected %s", #condition))
+#define EXPECT_NUMBER(t, got, wanted)                                          \
+    tck_expect_number((t), TCK_HERE ": " #got, (int64_t)(got),                 \
+                      (int64_t)(wanted))
+#define EXPECT_TEXT(t, got, wanted)                                            \
+    tck_expect_text((t), TCK_HERE ": " #got, (got), (wanted))
+#define EXPECT_STATUS(t, got, wanted)                                          \
+    tck_expect_status((t), TCK_HERE ": " #got, (got), (wanted))
+
+/* --- waiting ------------------------------------------------------------- */
+
+/** When patience ends: only a fault takes so long. */
+int64_t tck_patience(const struct tck *t);
+
+/** Rest a moment; when `until_ms` has come, fail for want of `what`. */
+void tck_pause(struct tck *t,
+               int64_t until_ms,
+               const char *where,
+               const char *what);
+
+/** Rest until that time of the boot clock. */
+void tck_sleep_until(int64_t at_ms);
+
+#define TCK_AWAIT(t, condition, text, until_ms)                                \
+    do {                                                                       \
+        int64_t tck_until_ = (until_ms);                                       \
+        while (!(condition)) {                                                 \
+            tck_pause((t), tck_until_, TCK_HERE, text);                        \
+        }                                                                      \
+    } while (0)
+#define AWAIT_UNTIL(t, condition, until_ms)                                    \
+    TCK_AWAIT(t, condition, #condition, until_ms)
+#define AWAIT(t, condition) TCK_AWAIT(t, condition, #condition, tck_patience(t))
+
+/** Start again when this took longer than the test can bear. */
+#define EXPECT_SWIFT(t, since_ms, most_ms)                                     \
+    do {                                                                       \
+        if (simba_loop_now_ms() - (since_ms) > (most_ms)) {                    \
+            tck_too_slow((t), TCK_HERE);                                       \
+        }                                                                      \
+    } while (0)
+
+/** Fail when less than a lease has passed by our clock; a store's may run one
+ * percent faster, ours one slower. */
+#define EXPECT_LEASE_PASSED(t, since_ms, lease_ms)                             \
+    do {                                                                       \
+        int64_t tck_passed_ = simba_loop_now_ms() - (since_ms);                \
+        if (tck_passed_ < (lease_ms) - (lease_ms) / 48 - 10) {                 \
+            tck_fail((t), TCK_HERE,                                            \
+                     "granted %lld ms after a lease of %lld ms began",         \
+                     (long long)tck_passed_, (long long)(lease_ms));           \
+        }                                                                      \
+    } while (0)
+
+/* --- threads ------------------------------------------------------------- */
+
+struct tck_aside;
+
+/** Run something on a thread of its own. It must come to an end by itself, also
+ * when the test fails meanwhile. */
+struct tck_aside *tck_aside(struct tck *t, void (*run)(void *what), void *what);
+
+bool tck_aside_is_done(const struct tck_aside *aside);
+
+/** Wait for its end. */
+void tck_aside_join(struct tck *t, struct tck_aside *aside);
+
+/* --- handles ------------------------------------------------------------- */
+
+/** A new handle on the store under test. */
+simba_store *tck_store(struct tck *t);
+
+/** A new handle by another URL; its failure fails the test. */
+simba_store *tck_store_at(struct tck *t, const char *url);
+
+#endif

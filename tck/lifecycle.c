@@ -1,0 +1,228 @@
+/* lifecycle: a service starts, stops, starts again; handles come and go. */
+#include "child.h"
+#include "person.h"
+#include "topics.h"
+#include "witness.h"
+
+static void service_goes_through_its_statuses(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    tck_open(w, tck_store(t));
+    EXPECT_NUMBER(t, simba_service_status(w->service), SIMBA_INITIAL);
+    tck_start(w);
+    EXPECT(t, simba_service_status(w->service) != SIMBA_INITIAL);
+    AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    tck_stop(w);
+    EXPECT_NUMBER(t, simba_service_status(w->service), SIMBA_INITIAL);
+    EXPECT_NUMBER(t, atomic_load(&w->released), 1);
+    EXPECT_ORDERLY(w);
+}
+
+static void nothing_happens_before_start(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_open(w, tck_store(t));
+    EXPECT(t, !simba_service_is_owner(w->service));
+    EXPECT_NUMBER(t, simba_service_token(w->service), 0);
+    EXPECT_GRANTED(b);
+    EXPECT_NUMBER(t, atomic_load(&w->acquired), 0);
+}
+
+static void restart_begins_a_new_tenure(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    tck_open(w, tck_store(t));
+    for (int i = 1; i <= 3; i++) {
+        tck_start(w);
+        AWAIT(t, atomic_load(&w->acquired) == i);
+        tck_stop(w);
+        EXPECT_NUMBER(t, atomic_load(&w->released), i);
+    }
+    EXPECT_ORDERLY(w); /* so the tokens grew */
+}
+
+static void second_start_is_misuse(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    tck_contend(w, tck_store(t));
+    EXPECT_STATUS(t, simba_service_start(w->service, NULL), SIMBA_EMISUSE);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    EXPECT_STATUS(t, simba_service_start(w->service, NULL), SIMBA_EMISUSE);
+    EXPECT(t, simba_service_is_owner(w->service));
+}
+
+static void stop_without_start_is_fine(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+
+    tck_open(w, tck_store(t));
+    EXPECT_STATUS(t, simba_service_stop(w->service, NULL), SIMBA_OK);
+    tck_start(w);
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    tck_stop(w);
+    tck_stop(w);
+    EXPECT_NUMBER(t, atomic_load(&w->released), 1);
+}
+
+static void stop_frees_the_mutex(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_contend(w, tck_store(t));
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    tck_stop(w);
+    EXPECT(t, !simba_service_is_owner(w->service));
+    EXPECT_FREE(b);
+    EXPECT_GRANTED(b);
+}
+
+static void close_frees_the_mutex(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_contend(w, tck_store(t));
+    AWAIT(t, atomic_load(&w->acquired) == 1);
+    tck_close(w);
+    EXPECT_NUMBER(t, atomic_load(&w->released), 1);
+    EXPECT_FREE(b);
+    EXPECT_GRANTED(b);
+}
+
+static void stop_while_waiting_leaves_the_line(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *c = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
+    AWAIT(t, !tck_ask(c)->is_head); /* somebody stands before it */
+    tck_stop(w);
+    EXPECT_IN_LINE(c);
+    EXPECT(t, c->reply.is_head);
+    EXPECT_NUMBER(t, atomic_load(&w->acquired), 0);
+}
+
+/* A stop that comes before the first answer leaves nothing behind. */
+static void stop_right_after_start_leaves_nothing(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_open(w, tck_store(t));
+    for (int i = 0; i < 10; i++) {
+        tck_start(w);
+        tck_stop(w);
+        EXPECT_NUMBER(t, atomic_load(&w->acquired), atomic_load(&w->released));
+    }
+    AWAIT(t, tck_ask(b)->mine);
+    EXPECT_ORDERLY(w);
+}
+
+static void handles_share_their_mutexes(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b;
+
+    EXPECT_GRANTED(a);
+    b = tck_stranger(t); /* opened later */
+    EXPECT_IN_LINE(b);
+    EXPECT_TEXT(t, b->reply.owner.id, a->id);
+}
+
+static void lease_too_short_is_refused(struct tck *t)
+{
+    struct tck_witness *w = tck_witness(t);
+    simba_store *store = tck_store(t);
+    simba_error error;
+
+    w->contender.ttl_ms = 99;
+    w->contender.transition_ms = 0;
+    EXPECT_STATUS(t,
+                  simba_service_open(store, &w->contender, &w->service, &error),
+                  SIMBA_EINVAL);
+    w->contender.ttl_ms = t->ops.least_lease_ms - 1;
+    EXPECT_STATUS(t,
+                  simba_service_open(store, &w->contender, &w->service, &error),
+                  SIMBA_EINVAL);
+    EXPECT(t, error.message[0] != '\0');
+}
+
+/* The child has the parent's handle in its memory, and must not use it. */
+static struct {
+    simba_locker *locker;
+} inherited;
+
+static void use_what_is_not_yours(struct tck *t, struct tck_child *self)
+{
+    (void)self;
+    EXPECT(t, !simba_locker_is_owner(inherited.locker));
+    EXPECT_STATUS(t, simba_locker_acquire(inherited.locker, 0, NULL, NULL),
+                  SIMBA_EFORKED);
+    EXPECT_STATUS(t, simba_locker_release(inherited.locker, NULL),
+                  SIMBA_EFORKED);
+}
+
+static void forked_child_owns_nothing(struct tck *t)
+{
+    struct tck_child *child;
+
+    inherited.locker = tck_locker(t, tck_store(t));
+    EXPECT_STATUS(t, simba_locker_acquire(inherited.locker, 10000, NULL, NULL),
+                  SIMBA_OK);
+    child = tck_child(t, use_what_is_not_yours);
+    tck_child_join(t, child);
+    EXPECT(t, simba_locker_is_owner(inherited.locker));
+    EXPECT_STATUS(t, simba_locker_release(inherited.locker, NULL), SIMBA_OK);
+}
+
+static const struct tck_case cases[] = {
+    {"lifecycle.service_goes_through_its_statuses",
+     "A service is INITIAL, STARTING, RUNNING, STOPPING and INITIAL again.",
+     service_goes_through_its_statuses, TCK_QUICK},
+    {"lifecycle.nothing_happens_before_start",
+     "A service that was not started takes nothing and calls nobody.",
+     nothing_happens_before_start, 0},
+    {"lifecycle.restart_begins_a_new_tenure",
+     "A service can be started again, and gets a greater token.",
+     restart_begins_a_new_tenure, TCK_SAFETY},
+    {"lifecycle.second_start_is_misuse",
+     "Starting what is started is misuse, and does it no harm.",
+     second_start_is_misuse, 0},
+    {"lifecycle.stop_without_start_is_fine",
+     "Stopping what is not started is no error.", stop_without_start_is_fine,
+     TCK_SAFETY},
+    {"lifecycle.stop_frees_the_mutex",
+     "When stop has returned, another gets the mutex at once.",
+     stop_frees_the_mutex, TCK_QUICK},
+    {"lifecycle.close_frees_the_mutex",
+     "When close has returned, another gets the mutex at once.",
+     close_frees_the_mutex, 0},
+    {"lifecycle.stop_while_waiting_leaves_the_line",
+     "A service that is stopped while it waits leaves the line.",
+     stop_while_waiting_leaves_the_line, 0},
+    {"lifecycle.stop_right_after_start_leaves_nothing",
+     "A stop right behind the start leaves neither owner nor callback behind.",
+     stop_right_after_start_leaves_nothing, 0},
+    {"lifecycle.handles_share_their_mutexes",
+     "A handle opened later sees who owns a mutex.",
+     handles_share_their_mutexes, 0},
+    {"lifecycle.lease_too_short_is_refused",
+     "A lease shorter than the store can keep is refused with a reason.",
+     lease_too_short_is_refused, 0},
+    {"lifecycle.forked_child_owns_nothing",
+     "A forked child is refused the handle of its parent, which keeps what it "
+     "owns (S12).",
+     forked_child_owns_nothing, 0},
+};
+
+const struct tck_topic tck_topic_lifecycle = TCK_TOPIC(cases);

@@ -1,0 +1,221 @@
+/* observer: who only watches sees every change, in order, none twice. */
+#include "person.h"
+#include "topics.h"
+#include "witness.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { BOOK_MOST = 64, POLL_MS = 20 };
+
+/* What an observer was told. */
+struct observer {
+    struct tck *t;
+    simba_retrieval *retrieval;
+    pthread_mutex_t lock; /* guards what follows */
+    simba_state book[BOOK_MOST];
+    int count;
+};
+
+static void on_changed(void *user, const simba_state *state)
+{
+    struct observer *o = user;
+
+    pthread_mutex_lock(&o->lock);
+    if (o->count < BOOK_MOST) {
+        o->book[o->count++] = *state;
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+static void close_retrieval(void *what)
+{
+    simba_retrieval_close(what);
+}
+
+static struct observer *observe(struct tck *t)
+{
+    struct observer *o = tck_alloc(t, sizeof *o);
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+
+    retriever.mutex = t->mutex;
+    retriever.poll_ms = POLL_MS;
+    retriever.on_changed = on_changed;
+    retriever.user = o;
+    o->t = t;
+    pthread_mutex_init(&o->lock, NULL);
+    EXPECT_STATUS(
+        t, simba_retrieval_open(tck_store(t), &retriever, &o->retrieval, NULL),
+        SIMBA_OK);
+    tck_later(t, close_retrieval, o->retrieval);
+    EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_OK);
+    AWAIT(t, simba_retrieval_status(o->retrieval) == SIMBA_RUNNING);
+    return o;
+}
+
+static int count(struct observer *o)
+{
+    int n;
+
+    pthread_mutex_lock(&o->lock);
+    n = o->count;
+    pthread_mutex_unlock(&o->lock);
+    return n;
+}
+
+/* Waits for the n-th change, and expects it to lead to this owner. */
+static void expect_change(struct observer *o, int n, const char *id)
+{
+    simba_state last;
+
+    AWAIT(o->t, count(o) >= n);
+    EXPECT_NUMBER(o->t, count(o), n);
+    pthread_mutex_lock(&o->lock);
+    last = o->book[n - 1];
+    pthread_mutex_unlock(&o->lock);
+    EXPECT_TEXT(o->t, last.after.id, id);
+}
+
+/* Each change begins where the one before it ended. */
+static void expect_chained(struct observer *o)
+{
+    int n = count(o);
+
+    for (int i = 1; i < n; i++) {
+        EXPECT_TEXT(o->t, o->book[i].before.id, o->book[i - 1].after.id);
+        EXPECT_NUMBER(o->t, o->book[i].before.token,
+                      o->book[i - 1].after.token);
+        EXPECT(o->t, simba_state_is_changed(&o->book[i]));
+    }
+}
+
+static void sees_every_change_in_order(struct tck *t)
+{
+    struct observer *o = observe(t);
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    expect_change(o, 1, a->id);
+    tck_release(a);
+    expect_change(o, 2, "");
+    EXPECT_GRANTED(b);
+    expect_change(o, 3, b->id);
+    EXPECT_NUMBER(t, o->book[2].after.token, b->token);
+    tck_release(b);
+    expect_change(o, 4, "");
+    expect_chained(o);
+}
+
+static void begins_with_the_present_owner(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct observer *o;
+
+    EXPECT_GRANTED(a);
+    o = observe(t);
+    expect_change(o, 1, a->id);
+    EXPECT_TEXT(t, o->book[0].before.id, "");
+}
+
+static void renewals_are_no_change(struct tck *t)
+{
+    struct observer *o = observe(t);
+    struct tck_person *a = tck_stranger(t);
+    int64_t until;
+
+    EXPECT_GRANTED(a);
+    expect_change(o, 1, a->id);
+    for (until = simba_loop_now_ms() + 5 * POLL_MS;
+         simba_loop_now_ms() < until;) {
+        EXPECT(t, tck_renew(a)->mine);
+    }
+    tck_release(a);
+    expect_change(o, 2, "");
+}
+
+/* The same id owns it twice: two tenures, two tokens (S5). */
+static void new_tenure_of_one_id_is_a_change(struct tck *t)
+{
+    struct observer *o = observe(t);
+    struct tck_person *a = tck_stranger(t);
+    uint64_t first;
+
+    EXPECT_GRANTED(a);
+    expect_change(o, 1, a->id);
+    first = a->token;
+    tck_release(a);
+    tck_begin_anew(a);
+    EXPECT_GRANTED(a);
+    AWAIT(t, count(o) >= 2 && o->book[count(o) - 1].after.token == a->token);
+    EXPECT_NUMBER(t, o->book[0].after.token, first);
+    expect_chained(o);
+}
+
+static void sees_nothing_after_stop(struct tck *t)
+{
+    struct observer *o = observe(t);
+    struct observer *witness = observe(t);
+    struct tck_person *a = tck_stranger(t);
+
+    EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_EMISUSE);
+    EXPECT_STATUS(t, simba_retrieval_stop(o->retrieval, NULL), SIMBA_OK);
+    EXPECT_NUMBER(t, simba_retrieval_status(o->retrieval), SIMBA_INITIAL);
+    EXPECT_GRANTED(a);
+    expect_change(witness, 1, a->id);
+    EXPECT_NUMBER(t, count(o), 0);
+    EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_OK);
+    expect_change(o, 1, a->id);
+}
+
+static void takes_nothing(struct tck *t)
+{
+    struct observer *o = observe(t);
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_FREE(a);
+    EXPECT_GRANTED(a);
+    expect_change(o, 1, a->id);
+    EXPECT_IN_LINE(b);
+    EXPECT(t, b->reply.is_head); /* it stands in no line */
+}
+
+static void waiting_contender_hears_who_owns(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, atomic_load(&w->changed) >= 1);
+    tck_release(a);
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1,
+                tck_patience(t) + tck_lease_ms(&t->long_lease));
+    EXPECT_ORDERLY(w);
+}
+
+static const struct tck_case cases[] = {
+    {"observer.sees_every_change_in_order",
+     "A retrieval tells each change of owner once, each beginning where the "
+     "last one ended.",
+     sees_every_change_in_order, TCK_QUICK},
+    {"observer.begins_with_the_present_owner",
+     "The owner it finds is its first change, from nobody.",
+     begins_with_the_present_owner, 0},
+    {"observer.renewals_are_no_change", "Renewals are not told as changes.",
+     renewals_are_no_change, 0},
+    {"observer.new_tenure_of_one_id_is_a_change",
+     "The same id under another token is another owner (S5).",
+     new_tenure_of_one_id_is_a_change, 0},
+    {"observer.sees_nothing_after_stop",
+     "A stopped retrieval tells nothing; started again it begins anew.",
+     sees_nothing_after_stop, 0},
+    {"observer.takes_nothing",
+     "Watching takes neither mutex nor place in line.", takes_nothing, 0},
+    {"observer.waiting_contender_hears_who_owns",
+     "A contender that waits is told who owns the mutex.",
+     waiting_contender_hears_who_owns, 0},
+};
+
+const struct tck_topic tck_topic_observer = TCK_TOPIC(cases);

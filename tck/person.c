@@ -1,0 +1,154 @@
+#include "person.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Long enough to outlive every test. */
+enum { PLACE_LIFE_MS = 120000 };
+
+static void draw_attempt(struct tck_person *p)
+{
+    p->attempt.high = tck_random(p->t);
+    p->attempt.low = tck_random(p->t);
+}
+
+static int send(struct tck_person *p, simba_op op, simba_error *error)
+{
+    int rc;
+
+    op.mutex = p->mutex;
+    op.id = p->id;
+    op.attempt = p->attempt;
+    op.token = p->token;
+    op.ttl_ms = p->times.ttl_ms;
+    op.transition_ms = p->times.transition_ms;
+    op.waiter_ms = p->waiter_ms;
+    rc = simba_probe(p->store, &op, error);
+    p->reply = op.reply;
+    return rc;
+}
+
+static const simba_op_reply *run(struct tck_person *p, simba_op op)
+{
+    simba_error error = {0};
+    int rc = send(p, op, &error);
+
+    if (rc != SIMBA_OK) {
+        tck_fail(p->t, TCK_HERE, "operation %d on \"%s\": %s: %s", (int)op.kind,
+                 p->mutex, simba_status_name(rc), error.message);
+    }
+    return &p->reply;
+}
+
+static void part(void *what)
+{
+    struct tck_person *p = what;
+
+    if (p->t->child == NULL && p->store != NULL) {
+        /* A store that fails now has failed the test before. */
+        (void)send(p, (simba_op){.kind = SIMBA_OP_RELEASE}, NULL);
+        simba_probe_interest(p->store, p->mutex, SIMBA_INTEREST_NONE);
+    }
+    free(p);
+}
+
+struct tck_person *tck_person(struct tck *t, simba_store *store)
+{
+    struct tck_person *p = calloc(1, sizeof *p);
+
+    if (p == NULL) {
+        tck_fail(t, TCK_HERE, "out of memory");
+    }
+    p->t = t;
+    p->store = store;
+    tck_at(p, t->mutex);
+    tck_as(p, "tck-");
+    tck_fresh(p->id + strlen(p->id));
+    p->times = t->long_lease;
+    p->waiter_ms = PLACE_LIFE_MS;
+    draw_attempt(p);
+    tck_later(t, part, p);
+    return p;
+}
+
+void tck_at(struct tck_person *p, const char *mutex)
+{
+    snprintf(p->mutex, sizeof p->mutex, "%s", mutex);
+}
+
+void tck_as(struct tck_person *p, const char *id)
+{
+    snprintf(p->id, sizeof p->id, "%s", id);
+}
+
+struct tck_person *tck_stranger(struct tck *t)
+{
+    return tck_person(t, tck_store(t));
+}
+
+void tck_gone(struct tck_person *p)
+{
+    simba_store *store = p->store;
+
+    p->store = NULL;
+    tck_now(p->t, store);
+}
+
+void tck_begin_anew(struct tck_person *p)
+{
+    draw_attempt(p);
+    p->token = 0;
+    p->place = 0;
+}
+
+static const simba_op_reply *acquire(struct tck_person *p, bool join)
+{
+    run(p,
+        (simba_op){.kind = SIMBA_OP_ACQUIRE, .place = p->place, .join = join});
+    if (p->reply.mine) {
+        p->token = p->reply.token;
+    }
+    if (p->place == 0) {
+        p->place = p->reply.place;
+    }
+    return &p->reply;
+}
+
+const simba_op_reply *tck_ask(struct tck_person *p)
+{
+    /* A store may tell the living by what they listen to. */
+    simba_probe_interest(p->store, p->mutex, SIMBA_INTEREST_WAIT);
+    return acquire(p, true);
+}
+
+const simba_op_reply *tck_try(struct tck_person *p)
+{
+    return acquire(p, false);
+}
+
+const simba_op_reply *tck_renew(struct tck_person *p)
+{
+    return run(p, (simba_op){.kind = SIMBA_OP_RENEW});
+}
+
+const simba_op_reply *tck_release(struct tck_person *p)
+{
+    return run(p, (simba_op){.kind = SIMBA_OP_RELEASE});
+}
+
+const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms)
+{
+    return run(
+        p, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = tombstone_ms});
+}
+
+const simba_op_reply *tck_leave(struct tck_person *p)
+{
+    return run(p, (simba_op){.kind = SIMBA_OP_LEAVE});
+}
+
+const simba_op_reply *tck_read(struct tck_person *p)
+{
+    return run(p, (simba_op){.kind = SIMBA_OP_READ});
+}

@@ -1,0 +1,76 @@
+/* One who asks a store by single operations, as the contention machine would,
+ * so that a test can say exactly what is asked and when. */
+#ifndef SIMBA_TCK_PERSON_H
+#define SIMBA_TCK_PERSON_H
+
+#include "kit.h"
+
+struct tck_person {
+    struct tck *t;
+    simba_store *store;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* that of the test, at first */
+    char id[SIMBA_ID_MAX + 1];             /* a fresh one, at first */
+    simba_attempt attempt;
+    uint64_t token; /* of the tenure, 0: none */
+    uint64_t place; /* the first that was given, 0: none */
+    struct tck_times times;
+    int64_t waiter_ms;    /* how long a place lives unrenewed */
+    simba_op_reply reply; /* the last */
+};
+
+/** A new one with a new attempt, on the long lease. What it may own is released
+ * when the test ends. */
+struct tck_person *tck_person(struct tck *t, simba_store *store);
+
+/** A new one with a handle of its own. */
+struct tck_person *tck_stranger(struct tck *t);
+
+/** Another mutex, or another id; copied. */
+void tck_at(struct tck_person *p, const char *mutex);
+void tck_as(struct tck_person *p, const char *id);
+
+/** Close its handle; what it owned or waited for is left as it is. */
+void tck_gone(struct tck_person *p);
+
+/** As a contender that starts again: the same id, another attempt. */
+void tck_begin_anew(struct tck_person *p);
+
+/* Each carries out one operation, fails the test when the store fails, and
+ * returns the reply. */
+
+/** Acquire; join the line when refused. */
+const simba_op_reply *tck_ask(struct tck_person *p);
+/** Acquire; take no place. */
+const simba_op_reply *tck_try(struct tck_person *p);
+const simba_op_reply *tck_renew(struct tck_person *p);
+const simba_op_reply *tck_release(struct tck_person *p);
+/** Release, and refuse the attempt for so long. */
+const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
+const simba_op_reply *tck_leave(struct tck_person *p);
+const simba_op_reply *tck_read(struct tck_person *p);
+
+/** Ask, and expect to be granted. */
+#define EXPECT_GRANTED(p)                                                      \
+    (tck_ask(p)->mine ? (void)0                                                \
+                      : tck_fail((p)->t, TCK_HERE,                             \
+                                 "expected %s to be granted; \"%s\" owns it",  \
+                                 #p, (p)->reply.owner.id))
+
+/** Ask, and expect to be refused, standing in line. */
+#define EXPECT_IN_LINE(p)                                                      \
+    (!tck_ask(p)->mine && (p)->reply.in_line                                   \
+         ? (void)0                                                             \
+         : tck_fail((p)->t, TCK_HERE, "expected %s to stand in line; it %s",   \
+                    #p, (p)->reply.mine ? "was granted" : "has no place"))
+
+/** Read, and expect this one to own it with its token. */
+#define EXPECT_OWNS(p)                                                         \
+    do {                                                                       \
+        EXPECT_TEXT((p)->t, tck_read(p)->owner.id, (p)->id);                   \
+        EXPECT_NUMBER((p)->t, (p)->reply.owner.token, (p)->token);             \
+    } while (0)
+
+/** Read, and expect nobody to own it. */
+#define EXPECT_FREE(p) EXPECT_TEXT((p)->t, tck_read(p)->owner.id, "")
+
+#endif

@@ -1,0 +1,159 @@
+/* release: ends this very attempt, and nobody else's (S5, S8). */
+#include "person.h"
+#include "topics.h"
+
+static void mutex_is_free_at_once(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_release(a);
+    EXPECT_FREE(b);
+    EXPECT_GRANTED(b);
+    EXPECT_OWNS(b);
+}
+
+static void other_owner_is_left_alone(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_release(b);
+    EXPECT_OWNS(a);
+    EXPECT(t, tck_renew(a)->mine);
+}
+
+/* A release that was delayed must not free the next tenure of its id. */
+static void late_release_of_an_earlier_tenure_is_ignored(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *late = tck_person(t, a->store);
+
+    tck_as(late, a->id);
+    EXPECT_GRANTED(late);
+    tck_release(late);
+    EXPECT_GRANTED(a);
+    tck_release(late);
+    EXPECT_OWNS(a);
+    EXPECT(t, tck_renew(a)->mine);
+}
+
+static void repeating_it_does_no_harm(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_release(a);
+    tck_release(a);
+    EXPECT_GRANTED(b);
+    tck_release(a);
+    EXPECT_OWNS(b);
+}
+
+static void free_mutex_stays_free(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+
+    tck_release(a);
+    EXPECT_FREE(a);
+    EXPECT_GRANTED(a);
+}
+
+static void tombstone_refuses_a_late_acquire(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+
+    tck_undo(a, tck_lease_ms(&a->times));
+    EXPECT(t, !tck_ask(a)->mine);
+    EXPECT(t, !tck_try(a)->mine);
+    EXPECT_FREE(a);
+}
+
+static void tombstone_ends_a_tenure_too(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_undo(a, tck_lease_ms(&a->times));
+    EXPECT_FREE(a);
+    EXPECT(t, !tck_ask(a)->mine);
+    EXPECT_FREE(a);
+}
+
+static void tombstone_is_for_one_attempt(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_undo(a, tck_lease_ms(&a->times));
+    EXPECT_GRANTED(b);
+    tck_release(b);
+    tck_begin_anew(a); /* the same id, started again */
+    EXPECT_GRANTED(a);
+}
+
+static void tombstone_takes_no_place(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *late = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    tck_undo(late, tck_lease_ms(&a->times));
+    EXPECT(t, !tck_ask(late)->mine);
+    EXPECT_IN_LINE(b);
+    tck_release(a);
+    EXPECT_GRANTED(b);
+}
+
+static void place_in_line_is_given_up_too(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    struct tck_person *c = tck_stranger(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(b);
+    EXPECT_IN_LINE(c);
+    tck_release(b);
+    tck_release(a);
+    EXPECT_GRANTED(c);
+}
+
+static const struct tck_case cases[] = {
+    {"release.mutex_is_free_at_once",
+     "After the answer nobody owns the mutex, and the next to ask gets it.",
+     mutex_is_free_at_once, TCK_QUICK},
+    {"release.other_owner_is_left_alone",
+     "Who does not own the mutex frees nothing.", other_owner_is_left_alone,
+     TCK_QUICK},
+    {"release.late_release_of_an_earlier_tenure_is_ignored",
+     "A late release of an earlier tenure leaves the next one of the same id "
+     "alone (S5).",
+     late_release_of_an_earlier_tenure_is_ignored, TCK_QUICK},
+    {"release.repeating_it_does_no_harm",
+     "A release can be repeated, also when somebody else owns it by then.",
+     repeating_it_does_no_harm, 0},
+    {"release.free_mutex_stays_free", "Releasing a free mutex is no error.",
+     free_mutex_stays_free, 0},
+    {"release.tombstone_refuses_a_late_acquire",
+     "An attempt that was undone before it arrived is refused (S8).",
+     tombstone_refuses_a_late_acquire, 0},
+    {"release.tombstone_ends_a_tenure_too",
+     "Undoing frees the mutex if the attempt had it, and keeps it free (S8).",
+     tombstone_ends_a_tenure_too, 0},
+    {"release.tombstone_is_for_one_attempt",
+     "Others, and the next start of the same id, are not refused.",
+     tombstone_is_for_one_attempt, 0},
+    {"release.tombstone_takes_no_place",
+     "An undone attempt that asks again holds nobody up in line.",
+     tombstone_takes_no_place, 0},
+    {"release.place_in_line_is_given_up_too",
+     "A release by one who waits gives up the place in line.",
+     place_in_line_is_given_up_too, 0},
+};
+
+const struct tck_topic tck_topic_release = TCK_TOPIC(cases);
