@@ -243,20 +243,15 @@ static void end_aside(void *what)
     struct tck_aside *aside = what;
 
     (void)pthread_join(aside->thread, NULL);
-    free(aside);
 }
 
 struct tck_aside *tck_aside(struct tck *t, void (*run)(void *what), void *what)
 {
-    struct tck_aside *aside = calloc(1, sizeof *aside);
+    struct tck_aside *aside = tck_alloc(t, sizeof *aside);
 
-    if (aside == NULL) {
-        tck_fail(t, TCK_HERE, "out of memory");
-    }
     aside->run = run;
     aside->what = what;
     if (pthread_create(&aside->thread, NULL, run_aside, aside) != 0) {
-        free(aside);
         tck_fail(t, TCK_HERE, "no thread");
     }
     tck_later(t, end_aside, aside);

@@ -243,7 +243,7 @@ static struct mortal make_mortal(struct tck *t)
 
 static void line_up_mortal(struct tck *t, struct mortal *m)
 {
-    if (m->child == NULL) {
+    if (m->person != NULL) {
         EXPECT_IN_LINE(m->person);
         return;
     }
@@ -253,7 +253,7 @@ static void line_up_mortal(struct tck *t, struct mortal *m)
 
 static void die(struct tck *t, struct mortal *m)
 {
-    if (m->child == NULL) {
+    if (m->person != NULL) {
         tck_gone(m->person);
     } else {
         tck_child_signal(t, m->child, SIGKILL);

@@ -143,7 +143,7 @@ static void processes_take_turns(struct tck *t)
 static void thousand_mutexes_on_one_handle(struct tck *t)
 {
     simba_store *store = tck_store(t);
-    struct tck_witness **w = tck_alloc(t, THOUSAND * sizeof(*w));
+    struct tck_witness **w = tck_alloc(t, THOUSAND * sizeof(void *));
     struct tck_person *reader = tck_stranger(t);
     int64_t until = tck_patience(t) + tck_patience(t) - simba_loop_now_ms();
     char name[80];

@@ -1,7 +1,6 @@
 #include "person.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Long enough to outlive every test. */
@@ -50,16 +49,12 @@ static void part(void *what)
         (void)send(p, (simba_op){.kind = SIMBA_OP_RELEASE}, NULL);
         simba_probe_interest(p->store, p->mutex, SIMBA_INTEREST_NONE);
     }
-    free(p);
 }
 
 struct tck_person *tck_person(struct tck *t, simba_store *store)
 {
-    struct tck_person *p = calloc(1, sizeof *p);
+    struct tck_person *p = tck_alloc(t, sizeof *p);
 
-    if (p == NULL) {
-        tck_fail(t, TCK_HERE, "out of memory");
-    }
     p->t = t;
     p->store = store;
     tck_at(p, t->mutex);

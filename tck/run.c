@@ -132,15 +132,16 @@ struct run {
 
 static void report(struct run *run,
                    const struct tck_case *test,
-                   simba_tck_result *result)
+                   const simba_tck_result *given)
 {
     simba_tck_case described = describe(test);
+    simba_tck_result result = *given;
 
-    result->test = &described;
-    result->index = run->index;
-    result->count = run->count;
+    result.test = &described;
+    result.index = run->index;
+    result.count = run->count;
     if (run->options.report != NULL) {
-        run->options.report(run->options.user, result);
+        run->options.report(run->options.user, &result);
     }
 }
 
