@@ -190,6 +190,18 @@ static int list(const struct parsed *parsed)
     return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
 }
 
+static bool is_any_chosen(const struct parsed *parsed)
+{
+    const simba_tck_case *test;
+
+    for (size_t i = 0; (test = simba_tck_case_at(i)) != NULL; i++) {
+        if (simba_tck_is_chosen(&parsed->tck, test)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- options ------------------------------------------------------------- */
 
 static bool take_seed(struct parsed *parsed, const char *text)
@@ -252,6 +264,10 @@ static bool parse(struct parsed *parsed, int argc, char **argv)
     }
     parsed->tck.pattern = argv[optind]; /* NULL when there is none */
     parsed->tck.store = parsed->cli.store;
+    if (!parsed->is_help && !is_any_chosen(parsed)) {
+        simba__say("no test has such a name; see 'simba tck --list'");
+        return false;
+    }
     return true;
 }
 

@@ -4,7 +4,16 @@
 #include <string.h>
 
 /* Long enough to outlive every test. */
-enum { PLACE_LIFE_MS = 120000 };
+enum {
+    PLACE_LIFE_MS = 120000,
+    LIFE_TTL_MS = 20000,
+    LIFE_TRANSITION_MS = 10000
+};
+
+/* On a faulty store an operation is given up soon and repeated, as the
+ * contention machine does it; and a release leaves a tombstone behind, for one
+ * that was given up may still be on its way (S8). */
+enum { FAULTY_TRY_MS = 150, FAULTY_TOMBSTONE_MS = 10000 };
 
 static void draw_attempt(struct tck_person *p)
 {
@@ -23,6 +32,12 @@ static int send(struct tck_person *p, simba_op op, simba_error *error)
     op.ttl_ms = p->times.ttl_ms;
     op.transition_ms = p->times.transition_ms;
     op.waiter_ms = p->waiter_ms;
+    if (p->t->is_faulty) {
+        op.deadline_ms = simba_loop_now_ms() + FAULTY_TRY_MS;
+    }
+    if (p->t->is_faulty && op.kind == SIMBA_OP_RELEASE) {
+        op.tombstone_ms = FAULTY_TOMBSTONE_MS;
+    }
     rc = simba_probe(p->store, &op, error);
     p->reply = op.reply;
     return rc;
@@ -31,8 +46,12 @@ static int send(struct tck_person *p, simba_op op, simba_error *error)
 static const simba_op_reply *run(struct tck_person *p, simba_op op)
 {
     simba_error error = {0};
+    int64_t until = tck_patience(p->t);
     int rc = send(p, op, &error);
 
+    while (rc != SIMBA_OK && p->t->is_faulty && simba_loop_now_ms() < until) {
+        rc = send(p, op, &error);
+    }
     if (rc != SIMBA_OK) {
         tck_fail(p->t, TCK_HERE, "operation %d on \"%s\": %s: %s", (int)op.kind,
                  p->mutex, simba_status_name(rc), error.message);
@@ -60,7 +79,8 @@ struct tck_person *tck_person(struct tck *t, simba_store *store)
     tck_at(p, t->mutex);
     tck_as(p, "tck-");
     tck_fresh(p->id + strlen(p->id));
-    p->times = t->long_lease;
+    p->times.ttl_ms = LIFE_TTL_MS;
+    p->times.transition_ms = LIFE_TRANSITION_MS;
     p->waiter_ms = PLACE_LIFE_MS;
     draw_attempt(p);
     tck_later(t, part, p);
