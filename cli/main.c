@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "cmd_bench.h"
 #include "cmd_lock.h"
-#include "cmd_verify.h"
 #include "cmd_tck.h"
+#include "cmd_verify.h"
 #include "exit.h"
 #include "opt.h"
 #include "say.h"
