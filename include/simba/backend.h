@@ -156,7 +156,7 @@ enum simba_capability {
     SIMBA_CAN_LIST = 1 << 1,
     SIMBA_CAN_BREAK = 1 << 2,
     SIMBA_CAN_DOCTOR = 1 << 3,
-    SIMBA_CAN_SEE_CRASH = 1 << 4,   /**< a dead process costs no lease */
+    SIMBA_CAN_SEE_CRASH = 1 << 4,     /**< a dead process costs no lease */
     SIMBA_HAS_STEADY_CLOCK = 1 << 5,  /**< its clock makes no steps */
     SIMBA_HAS_SESSION_LEASE = 1 << 6, /**< one for all tenures of a handle */
     SIMBA_IN_ONE_PROCESS = 1 << 7     /**< others do not see its mutexes */

@@ -24,7 +24,7 @@ struct simba__fault_options {
      * likewise. */
     unsigned lose, delay, twice, fail, echo;
     unsigned hint_lose, hint_late, hint_double; /* percent of hints */
-    int64_t late_ms;         /* the longest delay */
+    int64_t late_ms;                            /* the longest delay */
     uint64_t nth;            /* only the n-th operation, from 1; 0: off */
     enum simba__fault as;    /* what befalls the n-th */
     enum simba_op_kind only; /* of this kind; 0: all of the contention */
