@@ -224,9 +224,11 @@ static const char *parse_event(const struct members *m,
         return "an event without mutex, id, token or boot_ms";
     }
     deed->kind = is_end ? SIMBA__DEED_ENDED : SIMBA__DEED_ACQUIRED;
-    deed->at_us = (int64_t)m->boot_ms * 1000;
+    /* Rounded down to milliseconds: it has begun after that, and it was relied
+     * on no longer than that is sure. */
+    deed->at_us = (int64_t)m->boot_ms * 1000 + 999;
     deed->until_us =
-        m->has_until_ms ? (int64_t)m->until_ms * 1000 : deed->at_us;
+        (int64_t)(m->has_until_ms ? m->until_ms : m->boot_ms) * 1000;
     deed->token = m->token;
     *is_deed = true;
     return NULL;

@@ -170,7 +170,7 @@ static bool add_sent(const struct simba__turn *turn)
     if (deed->op == SIMBA__DEED_RELEASE || deed->op == SIMBA__DEED_LEAVE) {
         simba__standing_gone(turn);
     }
-    return true;
+    return deed->op != SIMBA__DEED_ACQUIRE || simba__standing_asked(turn);
 }
 
 static bool hear_acquire(const struct simba__turn *turn,
@@ -180,12 +180,15 @@ static bool hear_acquire(const struct simba__turn *turn,
         if (simba__tenure_granted(turn, asked)) {
             simba__standing_granted(turn, asked);
         }
-        simba__standing_gone(turn);
+        simba__standing_served(turn, asked);
         return true;
     }
-    simba__tenure_refused(turn);
+    if (!simba__tenure_refused(turn, asked)) {
+        return true;
+    }
     if (turn->deed->in_line) {
-        return simba__standing_heard(turn, asked);
+        simba__standing_heard(turn, asked);
+        return true;
     }
     simba__standing_gone(turn);
     return true;
@@ -202,11 +205,8 @@ static bool hear(const struct simba__turn *turn,
         if (turn->deed->mine) {
             (void)simba__tenure_granted(turn, asked);
         } else {
-            simba__tenure_refused(turn);
+            (void)simba__tenure_refused(turn, asked);
         }
-        return true;
-    case SIMBA__DEED_RELEASE:
-        simba__tenure_release_heard(turn);
         return true;
     case SIMBA__DEED_BREAK:
         if (turn->deed->mine) {
@@ -222,21 +222,23 @@ static bool add_answered(const struct simba__turn *turn)
 {
     struct simba__track *track = turn->track;
     struct simba__pending *found = find_pending(track, turn->deed);
+    struct simba__turn answer = *turn;
     struct simba__pending asked;
+    struct simba__deed heard;
 
     if (found == NULL) {
         return true; /* the log begins in the middle */
     }
     asked = *found;
+    heard = *turn->deed;
+    heard.attempt = asked.attempt; /* it is the question that counts */
+    answer.deed = &heard;
     *found = track->pendings[--track->pending_count];
-    if (turn->deed->outcome == SIMBA__DEED_HEARD) {
-        return hear(turn, &asked);
-    }
     if (turn->deed->outcome == SIMBA__DEED_UNKNOWN &&
         asked.op == SIMBA__DEED_ACQUIRE) {
-        simba__standing_doubt(turn);
+        simba__standing_doubt(&answer);
     }
-    return true;
+    return turn->deed->outcome != SIMBA__DEED_HEARD || hear(&answer, &asked);
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -260,8 +262,7 @@ bool simba__history_add(struct simba__history *history,
     case SIMBA__DEED_ENDED:
         simba__tenure_whole_ended(&turn);
         break;
-    case SIMBA__DEED_FORGET:
-        turn.track->stander_count = 0;
+    case SIMBA__DEED_FORCED:
         if (deed->until_us > turn.track->forced_until_us) {
             turn.track->forced_until_us = deed->until_us;
         }

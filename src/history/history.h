@@ -34,7 +34,7 @@ enum simba__deed_kind {
     SIMBA__DEED_ANSWERED, /* and comes to its end */
     SIMBA__DEED_ACQUIRED, /* a whole tenure begins, as its user sees it */
     SIMBA__DEED_ENDED,    /* and ends, at until_us */
-    SIMBA__DEED_FORGET,   /* the store has lost its data: lines are void */
+    SIMBA__DEED_FORCED,   /* freed by force: no exclusion before until_us */
 };
 
 enum simba__deed_op {
@@ -83,8 +83,8 @@ struct simba__deed {
     bool in_line;
     uint64_t place;
 
-    /* ENDED */
-    int64_t until_us; /* when its user ceased to rely on it */
+    /* ENDED: when its user ceased to rely on it; FORCED */
+    int64_t until_us;
 };
 
 enum simba__finding_kind {

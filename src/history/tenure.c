@@ -29,11 +29,18 @@ static struct simba__tenure *find_tenure(struct simba__track *track,
 {
     for (size_t i = 0; i < track->tenure_count; i++) {
         struct simba__tenure *t = &track->tenures[i];
-        if (!t->is_whole && simba__deed_attempt_equal(t->attempt, attempt)) {
+        if (!t->is_whole && !t->is_former &&
+            simba__deed_attempt_equal(t->attempt, attempt)) {
             return t;
         }
     }
     return NULL;
+}
+
+bool simba__tenure_is_known(struct simba__track *track,
+                            struct simba__deed_attempt attempt)
+{
+    return find_tenure(track, attempt) != NULL;
 }
 
 static struct simba__tenure *find_token(struct simba__track *track,
@@ -64,6 +71,7 @@ static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
                                 .where = deed->where,
                                 .from_us = deed->at_us,
                                 .until_us = deed->at_us,
+                                .released_us = SIMBA__UNENDED,
                                 .ended_us = SIMBA__UNENDED,
                                 .broken_us = SIMBA__UNENDED,
                                 .overtaken_us = SIMBA__UNENDED};
@@ -150,34 +158,104 @@ static void rely_on(const struct simba__turn *turn,
     }
 }
 
+/* An attempt may come to the mutex a second time: its yes came too late to be
+ * used, the tenure lapsed, and it went on asking. Not when it was released:
+ * what was undone stays undone (S8). */
+static bool is_over(const struct simba__tenure *t,
+                    const struct simba__turn *turn,
+                    const struct simba__pending *asked)
+{
+    int64_t now_us = turn->deed->at_us;
+    bool may_be = t->until_us <= now_us || t->broken_us != SIMBA__UNENDED ||
+                  now_us < turn->track->forced_until_us;
+
+    bool is_undone = asked->sent_us > t->released_us;
+
+    return may_be && asked->op == SIMBA__DEED_ACQUIRE && !is_undone &&
+           t->token != turn->deed->token;
+}
+
 static void check_going_on(const struct simba__turn *turn,
                            const struct simba__tenure *t,
                            const struct simba__pending *asked)
 {
+    bool is_same = t->token == turn->deed->token;
+    bool is_forced = asked->sent_us < turn->track->forced_until_us;
+
+    if (is_forced || (t->released_us != SIMBA__UNENDED &&
+                      asked->sent_us <= t->released_us)) {
+        return; /* what crosses the release means nothing any more */
+    }
     if (asked->sent_us > t->ended_us) {
         simba__history_tell(turn, SIMBA__AFTER_END, t);
-    } else if (t->token != turn->deed->token && t->token != 0) {
-        simba__history_tell(turn, SIMBA__TOKEN_CHANGED, t);
-    } else if (asked->sent_us > t->broken_us) {
+    } else if (is_same && asked->sent_us > t->broken_us) {
         simba__history_tell(turn, SIMBA__AFTER_BREAK, t);
+    } else if (!is_same && t->token != 0) {
+        simba__history_tell(turn, SIMBA__TOKEN_CHANGED, t);
     }
+}
+
+/* A yes of an earlier tenure of this attempt, heard after that of a newer. */
+static bool is_stale(const struct simba__tenure *t,
+                     const struct simba__turn *turn,
+                     const struct simba__pending *asked)
+{
+    for (size_t i = 0; i < turn->track->tenure_count; i++) {
+        const struct simba__tenure *former = &turn->track->tenures[i];
+
+        if (former->is_former && former->token == turn->deed->token &&
+            simba__deed_attempt_equal(former->attempt, asked->attempt)) {
+            return true;
+        }
+    }
+    return asked->sent_us < t->asked_us && turn->deed->token < t->token;
+}
+
+/* The tenure that this yes is about; NULL: none that matters any more. */
+static struct simba__tenure *tenure_of(const struct simba__turn *turn,
+                                       const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
+    bool is_again = t != NULL && is_over(t, turn, asked);
+    int64_t released_us = is_again ? t->released_us : SIMBA__UNENDED;
+
+    if (t != NULL && is_stale(t, turn, asked)) {
+        return NULL;
+    }
+    if (t != NULL && !is_again) {
+        check_going_on(turn, t, asked);
+        return t;
+    }
+    if (is_again) {
+        t->is_former = true;
+    }
+    t = begin_tenure(turn);
+    t->token = 0;
+    t->released_us = released_us; /* the yes has crossed the release */
+    t->ended_us = released_us;
+    return t;
 }
 
 bool simba__tenure_granted(const struct simba__turn *turn,
                            const struct simba__pending *asked)
 {
-    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
-    bool is_new = t == NULL;
+    struct simba__tenure *t = tenure_of(turn, asked);
+    bool is_new = t != NULL && t->token == 0;
 
-    if (is_new) {
-        t = begin_tenure(turn);
-        t->attempt = asked->attempt;
-        if (asked->op == SIMBA__DEED_ACQUIRE) { /* else the log begins late */
-            check_token(turn, t, asked->newest_token);
-        }
-    } else {
-        check_going_on(turn, t, asked);
+    if (t == NULL) {
+        return false;
     }
+    if (is_new) {
+        t->token = turn->deed->token;
+        t->where = turn->deed->where;
+    }
+    if (is_new && asked->op == SIMBA__DEED_ACQUIRE) {
+        check_token(turn, t, asked->newest_token);
+    } /* else the log begins in the middle */
+    if (asked->sent_us > t->asked_us) {
+        t->asked_us = asked->sent_us;
+    }
+    t->heard_us = turn->deed->at_us;
     rely_on(turn, t, asked);
     return is_new && asked->op == SIMBA__DEED_ACQUIRE;
 }
@@ -189,38 +267,38 @@ static void end_at(struct simba__tenure *t, int64_t at_us)
     }
 }
 
-void simba__tenure_refused(const struct simba__turn *turn)
+bool simba__tenure_refused(const struct simba__turn *turn,
+                           const struct simba__pending *asked)
 {
-    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
 
+    if (t != NULL && t->token != 0 && asked->sent_us <= t->heard_us) {
+        return false;
+    }
     if (t != NULL) {
         end_at(t, turn->deed->at_us);
         if (t->ended_us == SIMBA__UNENDED) {
             t->ended_us = turn->deed->at_us;
         }
     }
+    return true;
 }
 
+/* Also of a tenure that was not heard of yet: when its yes comes after this,
+ * nobody relies on it, and what was undone stays undone (S8). */
 void simba__tenure_release_sent(const struct simba__turn *turn)
-{
-    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
-
-    if (t != NULL) {
-        end_at(t, turn->deed->at_us);
-        if (t->ended_us == SIMBA__UNENDED) {
-            t->ended_us = turn->deed->at_us;
-        }
-    }
-}
-
-/* S8: what a release undid stays undone, also if its grant was never heard. */
-void simba__tenure_release_heard(const struct simba__turn *turn)
 {
     struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
 
     if (t == NULL) {
         t = begin_tenure(turn);
         t->token = 0;
+    }
+    end_at(t, turn->deed->at_us);
+    if (t->released_us == SIMBA__UNENDED) {
+        t->released_us = turn->deed->at_us;
+    }
+    if (t->ended_us == SIMBA__UNENDED) {
         t->ended_us = turn->deed->at_us;
     }
 }

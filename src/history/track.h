@@ -10,15 +10,18 @@ enum { SIMBA__TENURES_MOST = 16 };
 #define SIMBA__UNENDED INT64_MAX
 
 struct simba__tenure {
-    bool is_whole; /* told by ACQUIRED, not seen in operations */
+    bool is_former; /* its attempt has had the mutex again since */
+    bool is_whole;  /* told by ACQUIRED, not seen in operations */
     struct simba__deed_attempt attempt;
     uint64_t token;
     char id[SIMBA_ID_MAX + 1];
-    struct simba__where where; /* what began it */
-    int64_t from_us, until_us; /* relied on, as far as is known */
-    int64_t ended_us;          /* its end was heard; UNENDED: not yet */
-    int64_t broken_us;         /* likewise */
-    int64_t overtaken_us;      /* whole: another began meanwhile */
+    struct simba__where where;  /* what began it */
+    int64_t from_us, until_us;  /* relied on, as far as is known */
+    int64_t asked_us, heard_us; /* of the newest yes */
+    int64_t released_us;        /* its release was sent; UNENDED: not yet */
+    int64_t ended_us;           /* its end was heard; UNENDED: not yet */
+    int64_t broken_us;          /* likewise */
+    int64_t overtaken_us;       /* whole: another began meanwhile */
     struct simba__where overtaker;
     char overtaker_id[SIMBA_ID_MAX + 1];
     uint64_t overtaker_token;
@@ -36,14 +39,17 @@ struct simba__pending {
     bool now;
 };
 
-/* One who stands in line. */
+/* One who asks for the mutex, and may stand in line. */
 struct simba__stander {
     struct simba__deed_attempt attempt;
-    uint64_t place;
-    int64_t asked_us, heard_us; /* the last time it was told its place */
-    int64_t waiter_us;
-    bool is_doubtful; /* it asked since, and the outcome is unknown */
-    bool is_passed;   /* somebody got the mutex before it */
+    int64_t first_us;  /* when it asked first; 0: before it had the mutex */
+    int64_t newest_us; /* and last */
+    uint64_t place;    /* 0: it was not told yet */
+    int64_t told_us;   /* when it was first told this place */
+    int64_t asked_us;  /* of the last time it was told so */
+    int64_t waiter_us; /* the shortest it ever asked for: it may come late */
+    bool is_doubtful;  /* a question of it came to an unknown end */
+    bool is_passed;    /* somebody got the mutex before it */
     int64_t passed_us;
     struct simba__where passer;
     char passer_id[SIMBA_ID_MAX + 1];
@@ -89,13 +95,17 @@ void simba__history_tell(const struct simba__turn *turn,
 /** Make room for one more, so that what follows cannot fail. */
 bool simba__tenure_reserve(struct simba__track *track);
 
+/** Has this attempt had the mutex, or been released? */
+bool simba__tenure_is_known(struct simba__track *track,
+                            struct simba__deed_attempt attempt);
 /** The attempt was answered yes. True: a tenure begins. */
 bool simba__tenure_granted(const struct simba__turn *turn,
                            const struct simba__pending *asked);
-/** The store says no to who had it. */
-void simba__tenure_refused(const struct simba__turn *turn);
+/** The store says no. False: to a question from before it was heard to say
+ * yes, which means nothing any more. */
+bool simba__tenure_refused(const struct simba__turn *turn,
+                           const struct simba__pending *asked);
 void simba__tenure_release_sent(const struct simba__turn *turn);
-void simba__tenure_release_heard(const struct simba__turn *turn);
 void simba__tenure_broken(const struct simba__turn *turn,
                           const struct simba__pending *asked);
 void simba__tenure_whole(const struct simba__turn *turn);
@@ -103,13 +113,18 @@ void simba__tenure_whole_ended(const struct simba__turn *turn);
 
 /* --- standing.c ---------------------------------------------------------- */
 
-/** It was told its place. False: no memory. */
-bool simba__standing_heard(const struct simba__turn *turn,
+/** It asks. False: no memory. */
+bool simba__standing_asked(const struct simba__turn *turn);
+/** It was told its place. */
+void simba__standing_heard(const struct simba__turn *turn,
                            const struct simba__pending *asked);
-/** Its acquire came to an unknown end. */
+/** A question of it came to an unknown end. */
 void simba__standing_doubt(const struct simba__turn *turn);
 /** It stands there no more. */
 void simba__standing_gone(const struct simba__turn *turn);
+/** It was answered yes; with a newer question open it may not have noticed. */
+void simba__standing_served(const struct simba__turn *turn,
+                            const struct simba__pending *asked);
 /** It was granted the mutex: does anybody stand before it? */
 void simba__standing_granted(const struct simba__turn *turn,
                              const struct simba__pending *asked);

@@ -292,25 +292,34 @@ one_who_waits_is_passed() {
     {
         asked 100 1 1 acquire "$(mine 5)"
         asked 200 2 1 acquire "$(in_line 11)"
-        asked 300 3 1 acquire "$(in_line 12)"
-        asked 400 1 2 release
-        asked 500 3 2 acquire "$(mine 6)"
-        asked 600 2 2 acquire "$(in_line 11)"
+        asked 800 3 1 acquire "$(in_line 12)"
+        asked 1400 1 2 release
+        asked 1500 3 2 acquire "$(mine 6)"
+        asked 1600 2 2 acquire "$(in_line 11)"
     } | finds unfair && grep -q "'i2' waits in its old place, and was passed by 'i3' (token 6)" "$scratch/out"
 }
 
 a_newcomer_passes_the_line() {
     {
         asked 200 2 1 acquire "$(in_line 11)"
+        asked 800 3 1 acquire "$(mine 6)"
+        asked 900 2 2 acquire "$(in_line 11)"
+    } | finds unfair
+}
+
+# Who was called has 300 ms to come, whoever comes back to its place meanwhile.
+one_who_was_called_before_is_no_passer() {
+    {
+        asked 200 2 1 acquire "$(in_line 11)"
         asked 500 3 1 acquire "$(mine 6)"
         asked 600 2 2 acquire "$(in_line 11)"
-    } | finds unfair
+    } | finds
 }
 
 one_who_missed_its_call_has_another_place() {
     {
         asked 200 2 1 acquire "$(in_line 11)"
-        asked 300 3 1 acquire "$(in_line 12)"
+        asked 800 3 1 acquire "$(in_line 12)"
         asked 900 3 2 acquire "$(mine 6)"
         asked 950 2 2 acquire "$(in_line 13)"
     } | finds
@@ -329,8 +338,8 @@ one_in_doubt_is_not_passed() {
         asked 200 2 1 acquire "$(in_line 11)"
         sent 300 2 2 acquire
         line answered 400 2 2 acquire ',"status":"unknown-outcome"'
-        asked 500 3 1 acquire "$(mine 6)"
-        asked 600 2 3 acquire "$(in_line 11)"
+        asked 800 3 1 acquire "$(mine 6)"
+        asked 900 2 3 acquire "$(in_line 11)"
     } | finds
 }
 
@@ -338,8 +347,8 @@ one_who_left_is_not_passed() {
     {
         asked 200 2 1 acquire "$(in_line 11)"
         asked 300 2 2 leave
-        asked 500 3 1 acquire "$(mine 6)"
-        attempt=99 asked 600 2 3 acquire "$(in_line 14)"
+        asked 800 3 1 acquire "$(mine 6)"
+        attempt=99 asked 900 2 3 acquire "$(in_line 14)"
     } | finds
 }
 

@@ -5,8 +5,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-const char *const rule_names[RULES] = {"S1", "S4", "S5",  "S6",  "S7",
-                                       "S8", "S9", "S10", "S11", "PROGRESS"};
+const char *const rule_names[RULES] = {"S1",  "S4",       "S5",     "S6",
+                                       "S7",  "S8",       "S9",     "S10",
+                                       "S11", "PROGRESS", "HISTORY"};
 
 void violate(struct world *w, enum rule rule, const char *format, ...)
 {

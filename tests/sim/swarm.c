@@ -181,6 +181,7 @@ static void break_tenure(struct world *w, bool at_once)
             w->forced_until_us =
                 w->now_us + world_lease_us(w) / 100 * 103 + 100000;
         }
+        record_broken(w, wish.token, at_once);
     }
 }
 

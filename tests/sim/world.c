@@ -187,6 +187,7 @@ static void carry_out(struct world *w, int i, const struct simba__update *up)
     if (up->send.kind != SIMBA__NOTHING) {
         world_say(w, "n%d -> %s%s", i, request_name(up->send.kind),
                   up->send.tombstone_ms > 0 ? " with tombstone" : "");
+        record_sent(w, i, &up->send);
         store_send(w, i, &up->send);
     }
     user_hear(w, i, up);
@@ -259,6 +260,9 @@ static void deliver(struct world *w, const struct message *m)
     } else if (m->kind == MSG_LOCAL) {
         happen_locally(w, m);
     } else if (m->store_epoch == w->store_epoch) {
+        if (m->kind == MSG_REPLY) {
+            record_heard(w, m->node, &m->event.reply);
+        }
         world_feed(w, m->node, m->event);
     }
 }

@@ -15,7 +15,7 @@
 enum { WORLD_NODES_MOST = 8, WORLD_UNDONE = 32 };
 
 /* The rules the checkers speak for. */
-enum rule { S1, S4, S5, S6, S7, S8, S9, S10, S11, PROGRESS, RULES };
+enum rule { S1, S4, S5, S6, S7, S8, S9, S10, S11, PROGRESS, HISTORY, RULES };
 extern const char *const rule_names[RULES];
 
 enum message_kind {
@@ -133,7 +133,9 @@ struct world {
     int violations[RULES];
     int rotations; /* hand-overs watched after healing */
 
-    FILE *trace; /* NULL: silent */
+    FILE *trace;                    /* NULL: silent */
+    struct simba__history *history; /* NULL: not recorded */
+    bool is_line_hidden; /* from the history: it cannot judge fairness */
 };
 
 /* world.c */
@@ -176,6 +178,13 @@ void swarm_crash(struct world *w, int node);
 
 /* heal.c: the second half of a run, when everything must go well */
 void heal_and_check(struct world *w);
+
+/* record.c: what the contenders did, for the history checker */
+void record_begin(struct world *w);
+void record_end(struct world *w);
+void record_sent(struct world *w, int node, const struct simba__request *r);
+void record_heard(struct world *w, int node, const struct simba__reply *reply);
+void record_broken(struct world *w, uint64_t token, bool at_once);
 
 /* checkers.c */
 void violate(struct world *w, enum rule rule, const char *format, ...)
