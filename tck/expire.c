@@ -70,7 +70,7 @@ static void line_goes_before_newcomers(struct tck *t)
     since = simba_loop_now_ms();
     tck_ask(late);
     tck_ask(b);
-    EXPECT_SWIFT(t, since, 200); /* then b would have lost its turn */
+    EXPECT_SWIFT(t, since, 280); /* then b would have lost its turn */
     EXPECT(t, !late->reply.mine);
     EXPECT(t, b->reply.mine);
 }

@@ -72,6 +72,7 @@ struct tck {
     /* So long that nothing lapses in a test, and so short that a test can wait
      * for its end. */
     struct tck_times long_lease, short_lease;
+    int64_t least_lease_ms; /* the short one at first */
 
     struct tck_deed *deeds;
     struct tck_child *child; /* not NULL: this is a child process */

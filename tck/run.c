@@ -189,10 +189,8 @@ static void run_all(struct run *run)
 static void set_times(struct tck *t)
 {
     int64_t least = t->ops.least_lease_ms;
-    int64_t lease = least > SHORT_LEASE_MS ? least : SHORT_LEASE_MS;
 
-    t->short_lease.ttl_ms = lease * 6 / 10;
-    t->short_lease.transition_ms = lease - t->short_lease.ttl_ms;
+    t->least_lease_ms = least > SHORT_LEASE_MS ? least : SHORT_LEASE_MS;
     t->long_lease.ttl_ms = LONG_TTL_MS;
     t->long_lease.transition_ms = LONG_TRANSITION_MS;
     if (t->is_faulty) {
