@@ -59,13 +59,13 @@ expect_code 0 && grep -q '^skipped' "$dir/out" &&
     [ "$(tail -n 1 "$dir/out")" = '0 passed, 0 failed' ]
 report $? 'what a store does not offer is skipped, not passed'
 
-run acquire.free_mutex_is_granted --store fault:fail=100:memory:x
-expect_code 1 && grep -Eq '^failed +[0-9]+ ms  acquire\.free' "$dir/out" &&
+run renew.token_is_kept --store fault:only=renew,fail=100:memory:x
+expect_code 1 && grep -Eq '^failed +[0-9]+ ms  renew\.token_is_kept' "$dir/out" &&
     grep -Eq '^ +person\.c:[0-9]+: ' "$dir/out" &&
     [ "$(tail -n 1 "$dir/out")" = '0 passed, 1 failed' ]
 report $? 'a failure says where and what, and the exit code is 1'
 
-run -q --json acquire.free_mutex_is_granted --store fault:fail=100:memory:x
+run -q --json renew.token_is_kept --store fault:only=renew,fail=100:memory:x
 expect_code 1 && grep -q '"result":"failed"' "$dir/out"
 report $? 'a failure in JSON'
 
