@@ -217,6 +217,7 @@ static void wait_for_ever(struct tck *t, struct tck_child *self)
 
     tck_child_obey(t, self, JOIN);
     p = tck_stranger(t);
+    p->times = t->short_lease; /* where its death is known when that is over */
     EXPECT_IN_LINE(p);
     atomic_store(&self->step, WAITS);
     tck_child_obey(t, self, NEVER);

@@ -5,6 +5,6 @@ execute_process(COMMAND ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK} -G Ninja
                 COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}
                 COMMAND_ERROR_IS_FATAL ANY)
-foreach(name IN ITEMS shared static)
+foreach(name IN ITEMS shared static contract)
   execute_process(COMMAND ${WORK}/${name} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

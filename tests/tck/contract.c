@@ -1,4 +1,6 @@
-/* The contract on one store, told in TAP: contract URL [--faulty] [GLOB]. */
+/* The contract on one store, told in TAP:
+ *
+ *     contract [--quick] [--faulty] URL [GLOB] */
 #include <simba/tck.h>
 
 #include <stdio.h>
@@ -33,6 +35,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--faulty") == 0) {
             options.is_faulty = true;
+        } else if (strcmp(argv[i], "--quick") == 0) {
+            options.is_quick = true;
         } else if (options.store == NULL) {
             options.store = argv[i];
         } else {
