@@ -194,6 +194,7 @@ static _Noreturn void end_failed(struct simba__guardian *g)
     note.status = g->holder.error.code;
     simba__guardian_send(g, &note, g->holder.error.message);
     simba__guardian_dismiss(g);
+    simba__holder_settle(&g->holder);
     simba__guardian_finish(g, code);
 }
 

@@ -11,6 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* How long a failure waits for the store to be closed. */
+enum { SETTLE_MS = 200 };
 
 static void report(struct simba__holder *holder, int state)
 {
@@ -172,21 +176,48 @@ static int hold_once(struct simba__holder *holder)
 }
 
 /* Closed in the end though the process will be gone: a store that is left
- * open leaves marks behind that others have to clear away. One that does not
- * answer would keep us waiting for a lease, though, and is left as it is. */
+ * open leaves marks behind that others have to clear away. */
+static void close_store(struct simba__holder *holder)
+{
+    simba_locker_close(atomic_exchange(&holder->locker, NULL));
+    simba_store_close(holder->store);
+    (void)pthread_mutex_lock(&holder->lock);
+    holder->is_closed = true;
+    (void)pthread_cond_broadcast(&holder->told);
+    (void)pthread_mutex_unlock(&holder->lock);
+}
+
+/* A failure is told first: a store that does not answer would keep us waiting
+ * for a lease. */
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
     int rc = hold_once(holder);
 
-    if (rc != SIMBA_EUNAVAIL) {
-        simba_locker_close(atomic_exchange(&holder->locker, NULL));
-        simba_store_close(holder->store);
+    if (rc == SIMBA_OK || rc == SIMBA_ECANCELED) {
+        close_store(holder);
+        report(holder, SIMBA__HOLDER_RELEASED);
+    } else {
+        report(holder, SIMBA__HOLDER_FAILED);
+        close_store(holder);
     }
-    report(holder, rc == SIMBA_OK || rc == SIMBA_ECANCELED
-                       ? SIMBA__HOLDER_RELEASED
-                       : SIMBA__HOLDER_FAILED);
     return NULL;
+}
+
+void simba__holder_settle(struct simba__holder *holder)
+{
+    struct timespec until;
+    int rc = 0;
+
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += SETTLE_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    (void)pthread_mutex_lock(&holder->lock);
+    while (!holder->is_closed && rc == 0) {
+        rc = pthread_cond_timedwait(&holder->told, &holder->lock, &until);
+    }
+    (void)pthread_mutex_unlock(&holder->lock);
 }
 
 bool simba__holder_start(struct simba__holder *holder)

@@ -14,7 +14,7 @@ enum simba__holder_state {
     SIMBA__HOLDER_BUSY,     /* opening, acquiring or releasing */
     SIMBA__HOLDER_PAUSED,   /* left the line, and waits for an order */
     SIMBA__HOLDER_HELD,     /* acquired; waits for an order */
-    SIMBA__HOLDER_FAILED,   /* not acquired, see `error`; all is closed */
+    SIMBA__HOLDER_FAILED,   /* not acquired, see `error`; closes the store */
     SIMBA__HOLDER_RELEASED, /* or left; `error` tells trouble; all is closed */
 };
 
@@ -41,6 +41,7 @@ struct simba__holder {
     pthread_cond_t told;
     enum simba__holder_order order; /* under the lock */
     bool is_all_gone;               /* under the lock */
+    bool is_closed;                 /* under the lock */
 };
 
 /** Start the thread, which opens the store and acquires; false with errno. */
@@ -52,6 +53,9 @@ void simba__holder_cancel(struct simba__holder *holder);
 /** Acquire again after a pause, or release what is held and close. */
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order);
+
+/** After a failure: give it a moment to close the store. */
+void simba__holder_settle(struct simba__holder *holder);
 
 /** Nothing that used the mutex is left: a loss may now be acknowledged. */
 void simba__holder_all_gone(struct simba__holder *holder);

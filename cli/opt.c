@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* Nobody waits or holds longer than this; it keeps all sums of times far from
@@ -75,7 +76,7 @@ static const char *inner_url(const char *url)
     while (url != NULL && i < sizeof(shims) / sizeof(shims[0])) {
         size_t length = strlen(shims[i]);
 
-        if (strncmp(url, shims[i], length) != 0) {
+        if (strncasecmp(url, shims[i], length) != 0) {
             i++;
             continue;
         }
@@ -90,7 +91,7 @@ bool simba__opt_is_private(const char *url)
 {
     const char *given = inner_url(chosen(url));
 
-    return given != NULL && strncmp(given, "memory:", 7) == 0;
+    return given != NULL && strncasecmp(given, "memory:", 7) == 0;
 }
 
 bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value)

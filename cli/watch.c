@@ -9,6 +9,7 @@
 #include <simba/error.h>
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,7 +141,8 @@ static int take_over(struct simba__front *front, const char *why)
     int code = SIMBA__EXIT_LOST;
 
     switch (atomic_load(&front->share->phase)) {
-    case SIMBA__WAITING:
+    case SIMBA__WAITING: /* nothing was held */
+        why += strncmp(why, "lost: ", 6) == 0 ? 6 : 0;
         note.kind = SIMBA__NOTE_FAILED;
         note.status = SIMBA_EINTERNAL;
         code = front->cancelled != 0 ? SIMBA__EXIT_SIGNAL + front->cancelled

@@ -11,6 +11,9 @@
  * has left; after that the leaving goes on behind its back. */
 enum { LEAVE_PATIENCE_MS = 1000, SILENCE_MS = 500 };
 
+/* A hundred years: longer, and sums of times could overflow. */
+#define FOR_EVER_MS (INT64_C(100) * 365 * 24 * 3600 * 1000)
+
 /* --- inside the loop ----------------------------------------------------- */
 
 static void run_lost(struct simba__task *task)
@@ -74,11 +77,12 @@ static void told(struct simba__contention *c,
         }
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        l->is_held = true;
+        l->is_granted = l->is_held = true;
         l->token = update->token;
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         l->is_started = l->is_stopping = l->is_held = false;
+        l->stops++;
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
     wake_waiter(l);
@@ -217,8 +221,8 @@ static int fail(simba_locker *l, int code, simba_error *error)
 /* Why waiting ends without the mutex, or SIMBA_OK to wait on. */
 static int reason_to_give_up(const simba_locker *l, bool tries_once)
 {
-    if (l->is_cancelled) {
-        return SIMBA_ECANCELED;
+    if (l->is_cancelled || !l->is_started) {
+        return SIMBA_ECANCELED; /* perhaps by a release on another thread */
     }
     if (is_final(l->failure)) {
         return l->failure;
@@ -257,21 +261,24 @@ static int wait_until_held(simba_locker *l,
     bool tries_once = timeout_ms == 0;
     int rc = SIMBA_OK;
 
-    while (!l->is_held && rc == SIMBA_OK) {
+    while (!l->is_granted && rc == SIMBA_OK) {
         rc = reason_to_give_up(l, tries_once);
-        if (rc == SIMBA_OK && !wait_change(l, until) && !l->is_held) {
+        if (rc == SIMBA_OK && !wait_change(l, until) && !l->is_granted) {
             rc = reason_to_give_up(l, tries_once);
             rc = rc == SIMBA_OK ? reason_of_timeout(l, timeout_ms) : rc;
         }
     }
-    return l->is_held ? SIMBA_OK : rc;
+    /* Who lost it before it looked hears that from release, and on_lost. */
+    return l->is_granted ? SIMBA_OK : rc;
 }
 
 /* Waits until the machine rests. */
 static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
 {
-    while (l->is_started) {
-        if (!wait_change(l, until) && l->is_started) {
+    uint64_t stops = l->stops; /* it may be started again before we look */
+
+    while (l->is_started && l->stops == stops) {
+        if (!wait_change(l, until) && l->is_started && l->stops == stops) {
             return false;
         }
     }
@@ -282,7 +289,8 @@ static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
 static void begin(simba_locker *l, bool join)
 {
     l->is_started = true;
-    l->is_held = l->is_lost = l->is_refused = l->is_unreleased = false;
+    l->is_granted = l->is_held = l->is_lost = false;
+    l->is_refused = l->is_unreleased = false;
     l->failure = SIMBA_OK;
     begin_driving(l);
     simba__contention_start(&l->base, join);
@@ -293,9 +301,10 @@ static int acquire(simba_locker *l,
                    uint64_t *token,
                    simba_error *error)
 {
-    struct timespec until = in_ms(timeout_ms > 0 ? timeout_ms : 0);
+    bool is_limited = timeout_ms > 0 && timeout_ms < FOR_EVER_MS;
+    struct timespec until = in_ms(is_limited ? timeout_ms : 0);
     /* To try once takes as long as the store takes, at most one try. */
-    const struct timespec *limit = timeout_ms > 0 ? &until : NULL;
+    const struct timespec *limit = is_limited ? &until : NULL;
     struct timespec grace;
     int rc;
 
@@ -327,6 +336,7 @@ int simba_locker_acquire(simba_locker *l,
     if (rc != SIMBA_OK) {
         return rc;
     }
+    simba__pool_block(&l->store->pool);
     simba_loop_enter(l->store->loop);
     if (l->is_acquiring || l->is_held || simba__strand_is_mine(&l->strand)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
@@ -339,7 +349,24 @@ int simba_locker_acquire(simba_locker *l,
         l->is_acquiring = false;
     }
     simba_loop_leave(l->store->loop);
+    simba__pool_unblock(&l->store->pool);
     return rc;
+}
+
+static int outcome_of_release(simba_locker *l, simba_error *error)
+{
+    if (l->is_lost) {
+        l->is_lost = false;
+        return simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
+    }
+    if (l->is_unreleased) {
+        l->is_unreleased = false;
+        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                               "%s: the store did not answer the release; the "
+                               "lease lapses by itself",
+                               l->base.mutex);
+    }
+    return SIMBA_OK;
 }
 
 int simba_locker_release(simba_locker *l, simba_error *error)
@@ -354,23 +381,16 @@ int simba_locker_release(simba_locker *l, simba_error *error)
                                "%s: release was called from its own callback",
                                l->base.mutex);
     }
+    simba__pool_block(&l->store->pool);
     simba_loop_enter(l->store->loop);
     begin_driving(l);
     stop(l);
     wait_until_stopped(l, NULL);
     end_driving(l);
-    if (l->is_lost) {
-        l->is_lost = false;
-        rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
-    } else if (l->is_unreleased) {
-        l->is_unreleased = false;
-        rc = simba_error_set(error, SIMBA_EUNKNOWN, 0,
-                             "%s: the store did not answer the release; the "
-                             "lease lapses by itself",
-                             l->base.mutex);
-    }
+    rc = outcome_of_release(l, error);
     simba_loop_leave(l->store->loop);
     simba__strand_wait(&l->store->pool, &l->strand);
+    simba__pool_unblock(&l->store->pool);
     return rc;
 }
 

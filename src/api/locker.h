@@ -21,6 +21,7 @@ struct simba_locker {
     bool is_started;   /* from START until STOPPED */
     bool is_stopping;  /* the stop is on its way */
     bool is_acquiring; /* a thread is inside acquire */
+    bool is_granted;   /* acquired since START, perhaps lost again */
     bool is_held;      /* acquired, and neither released nor lost */
     bool is_lost;      /* lost since it was acquired */
     bool is_cancelled;
@@ -29,6 +30,7 @@ struct simba_locker {
     int failure; /* newest status of an operation */
     simba_error error, why;
     uint64_t token;
+    uint64_t stops; /* counted */
 };
 
 /** Put its hooks and task in place. */

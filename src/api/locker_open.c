@@ -3,6 +3,7 @@
 #include "api/enlist.h"
 #include "api/locker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -90,6 +91,10 @@ void simba_locker_close(simba_locker *l)
     if (simba__is_forked(l->store->mark)) {
         free(l);
         return;
+    }
+    if (simba__strand_is_mine(&l->strand)) {
+        fputs("simba: a locker was closed by its own callback\n", stderr);
+        abort();
     }
     if (simba_locker_release(l, NULL) == SIMBA_EUNKNOWN) {
         simba__store_log(l->store, SIMBA_LOG_WARN, "locker",

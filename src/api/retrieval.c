@@ -280,7 +280,9 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
         atomic_store(&r->is_started, false);
     }
     simba_loop_leave(r->store->loop);
+    simba__pool_block(&r->store->pool);
     simba__strand_wait(&r->store->pool, &r->strand);
+    simba__pool_unblock(&r->store->pool);
     return SIMBA_OK;
 }
 

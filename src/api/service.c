@@ -23,6 +23,7 @@ struct simba_service {
     /* Changed inside the loop only. */
     simba_owner seen;   /* what the user was told last */
     _Atomic int wish;   /* of enum wish */
+    uint64_t stops;     /* counted: it may be started again before we look */
     bool is_unreleased; /* the store did not answer the last release */
 };
 
@@ -81,6 +82,7 @@ static const char *cause_text(enum simba__cause cause)
 static void tell_stopped(simba_service *s, bool is_unreleased)
 {
     atomic_store(&s->wish, WISH_NONE);
+    s->stops++;
     s->is_unreleased = is_unreleased;
     pthread_cond_broadcast(&s->changed);
 }
@@ -227,11 +229,13 @@ int simba_service_start(simba_service *s, simba_error *error)
 /* Inside the loop: ask for the stop, once, and wait for it. */
 static void stop_and_wait(simba_service *s)
 {
+    uint64_t stops = s->stops;
+
     if (atomic_load(&s->wish) == WISH_STARTED) {
         atomic_store(&s->wish, WISH_STOPPED);
         simba__contention_stop(&s->base);
     }
-    while (atomic_load(&s->wish) != WISH_NONE) {
+    while (atomic_load(&s->wish) != WISH_NONE && s->stops == stops) {
         simba__loop_wait(s->store->loop, &s->changed, NULL);
     }
 }
@@ -249,11 +253,13 @@ int simba_service_stop(simba_service *s, simba_error *error)
                                "%s: stop was called from its own callback",
                                s->base.mutex);
     }
+    simba__pool_block(&s->store->pool);
     simba_loop_enter(s->store->loop);
     stop_and_wait(s);
     is_unreleased = s->is_unreleased;
     simba_loop_leave(s->store->loop);
     simba__strand_wait(&s->store->pool, &s->strand);
+    simba__pool_unblock(&s->store->pool);
     if (is_unreleased) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
                                "%s: the store did not answer the release; "

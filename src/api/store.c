@@ -189,7 +189,9 @@ int simba_store_open(const char *url,
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     take_options(store, options, &notifiers);
+    simba__fork_hold_off();
     rc = open_store(store, own_url, notifiers, error);
+    simba__fork_let_go();
     free(own_url);
     if (rc != SIMBA_OK) {
         free(store);
@@ -215,11 +217,13 @@ void simba_store_close(simba_store *store)
                 atomic_load(&store->handles));
         abort();
     }
-    simba__fork_remove(&store->fork_entry);
     simba__pool_fini(&store->pool);
     simba__loop_end(store->loop, detach, store);
+    simba__fork_hold_off();
+    simba__fork_remove(&store->fork_entry);
     store->backend->ops->close(store->backend);
     simba__loop_close(store->loop);
+    simba__fork_let_go();
     /* A module stays loaded: its client library may have threads of its own. */
     free(store);
 }

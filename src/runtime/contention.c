@@ -265,6 +265,9 @@ void simba__contention_returned(struct simba__contention *c)
 
 void simba__contention_progress(struct simba__contention *c)
 {
+    if (simba__is_forked(c->mark)) {
+        return;
+    }
     atomic_store(&c->progress_ms, simba_loop_now_ms());
     if (atomic_load(&c->is_held_back) &&
         !atomic_exchange(&c->is_progress_sent, true)) {

@@ -6,7 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Recursive: who holds off forks adds and removes entries meanwhile. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct simba__fork_entry *entries;
 static simba__fork_mark mark; /* of this process, or wiped */
 static bool is_registered;
@@ -27,7 +28,8 @@ static void after_fork_in_child(void)
         e->forked(e->self);
     }
     entries = NULL;
-    pthread_mutex_unlock(&lock);
+    /* A recursive lock knows its owner by a number that is the parent's. */
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 /* Once for the process and all its descendants: they inherit the handlers. */
@@ -68,6 +70,16 @@ simba__fork_mark simba__fork_guard(void)
     mine = mark;
     pthread_mutex_unlock(&lock);
     return mine;
+}
+
+void simba__fork_hold_off(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void simba__fork_let_go(void)
+{
+    pthread_mutex_unlock(&lock);
 }
 
 void simba__fork_add(struct simba__fork_entry *entry)

@@ -27,6 +27,11 @@ static inline bool simba__is_forked(simba__fork_mark mark)
     return *mark == 0;
 }
 
+/** No fork between the two, on any thread: for the time in which descriptors
+ * are there and nobody knows of them. */
+void simba__fork_hold_off(void);
+void simba__fork_let_go(void);
+
 /** Have `entry->forked` called in every child forked from now on. */
 void simba__fork_add(struct simba__fork_entry *entry);
 void simba__fork_remove(struct simba__fork_entry *entry);

@@ -197,11 +197,6 @@ int simba_loop_nudge_fd(const simba_loop *loop)
 
 void simba__loop_drive(simba_loop *loop)
 {
-    if (atomic_load(&loop->is_led)) {
-        simba__loop_nudge(loop); /* it will find that it drives no more */
-        atomic_store(&loop->is_led, false);
-        loop->is_driven = false;
-    }
     if (!loop->is_driven) {
         loop->is_driven = true;
         loop->driver = pthread_self();
@@ -300,10 +295,8 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     simba_loop_leave(loop);
     poll(set, 2, wait_ms);
     simba_loop_enter(loop);
-    if (simba__loop_is_driver(loop)) {
-        atomic_store(&loop->is_led, false);
-        simba__loop_calm(loop);
-    }
+    atomic_store(&loop->is_led, false);
+    simba__loop_calm(loop);
     dispatch(loop);
 }
 

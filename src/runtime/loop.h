@@ -99,7 +99,7 @@ bool simba__loop_wait(simba_loop *loop,
                       pthread_cond_t *change,
                       const struct timespec *until);
 
-/** Lend this thread to the backend, if nobody else does, or only leads. */
+/** Lend this thread to the backend, if nobody else does. */
 void simba__loop_drive(simba_loop *loop);
 void simba__loop_undrive(simba_loop *loop);
 

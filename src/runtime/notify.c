@@ -9,6 +9,7 @@
 enum { PATIENCE_MS = 5 };
 
 static _Thread_local const struct simba__strand *running;
+static _Thread_local const struct simba__pool *runs_for;
 
 bool simba__strand_is_mine(const struct simba__strand *strand)
 {
@@ -30,6 +31,7 @@ static void make_ready(struct simba__pool *pool, struct simba__strand *strand)
     strand->next = NULL;
     *pool->last = strand;
     pool->last = &strand->next;
+    pool->ready_count++;
 }
 
 static struct simba__strand *take_ready(struct simba__pool *pool)
@@ -40,6 +42,7 @@ static struct simba__strand *take_ready(struct simba__pool *pool)
     if (pool->first == NULL) {
         pool->last = &pool->first;
     }
+    pool->ready_count--;
     return strand;
 }
 
@@ -71,6 +74,7 @@ static void *run_notifier(void *argument)
 {
     struct simba__pool *pool = argument;
 
+    runs_for = pool;
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
         if (pool->first != NULL) {
@@ -85,10 +89,35 @@ static void *run_notifier(void *argument)
     return NULL;
 }
 
+static bool has_room(struct simba__pool *pool)
+{
+    int room = pool->thread_room * 2;
+    pthread_t *threads;
+
+    if (pool->thread_count < pool->thread_room) {
+        return true;
+    }
+    threads = realloc(pool->threads, (size_t)room * sizeof *threads);
+    if (threads == NULL) {
+        return false;
+    }
+    pool->threads = threads;
+    pool->thread_room = room;
+    return true;
+}
+
+static bool may_grow(const struct simba__pool *pool)
+{
+    return pool->thread_count - pool->blocked_count < pool->most;
+}
+
 static void grow(struct simba__pool *pool)
 {
     char name[24]; /* longer than any, shorter than 16 in use */
 
+    if (!has_room(pool)) {
+        return;
+    }
     snprintf(name, sizeof name, "simba-notify-%d", pool->thread_count % 100);
     if (simba__thread_start(&pool->threads[pool->thread_count], name,
                             run_notifier, pool)) {
@@ -115,13 +144,13 @@ static void look_after(simba_timer *timer)
 
     pthread_mutex_lock(&pool->lock);
     if (pool->first != NULL && now - pool->first->ready_ms >= PATIENCE_MS) {
-        if (pool->thread_count < pool->most) {
+        if (may_grow(pool)) {
             grow(pool);
         } else {
             tell_overrun(pool);
         }
     }
-    if (pool->first != NULL && pool->thread_count < pool->most) {
+    if (pool->first != NULL && may_grow(pool)) {
         simba_timer_set(pool->loop, &pool->timer, now + PATIENCE_MS);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -140,12 +169,36 @@ void simba__strand_push(struct simba__pool *pool,
     }
     if (pool->thread_count == 0) {
         grow(pool);
-    } else if (pool->idle_count > 0) {
-        pthread_cond_signal(&pool->wake);
     } else {
+        pthread_cond_signal(&pool->wake);
+    }
+    if (pool->ready_count > pool->idle_count) {
         simba_timer_set(pool->loop, &pool->timer,
                         simba_loop_now_ms() + PATIENCE_MS);
     }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void simba__pool_block(struct simba__pool *pool)
+{
+    if (runs_for != pool) {
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->blocked_count++;
+    if (pool->idle_count == 0) {
+        grow(pool);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void simba__pool_unblock(struct simba__pool *pool)
+{
+    if (runs_for != pool) {
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->blocked_count--;
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -161,7 +214,8 @@ void simba__strand_wait(struct simba__pool *pool,
 
 bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most)
 {
-    *pool = (struct simba__pool){.loop = loop, .most = most};
+    *pool =
+        (struct simba__pool){.loop = loop, .most = most, .thread_room = most};
     pool->threads = calloc((size_t)most, sizeof *pool->threads);
     if (pool->threads == NULL) {
         return false;
@@ -176,6 +230,9 @@ bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most)
 
 void simba__pool_fini(struct simba__pool *pool)
 {
+    simba_loop_enter(pool->loop);
+    simba_timer_clear(pool->loop, &pool->timer);
+    simba_loop_leave(pool->loop);
     pthread_mutex_lock(&pool->lock);
     pool->is_closing = true;
     pthread_cond_broadcast(&pool->wake);

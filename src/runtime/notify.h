@@ -31,8 +31,11 @@ struct simba__pool {
     pthread_cond_t wake;    /* there is work, or the end */
     pthread_cond_t settled; /* a strand came to rest */
     struct simba__strand *first, **last; /* ready */
+    int ready_count;
     pthread_t *threads;
-    int thread_count, idle_count;
+    int thread_count, thread_room;
+    int idle_count;    /* wait for a strand, or are on their way to one */
+    int blocked_count; /* wait in a callback for other callbacks */
     bool is_closing, is_overrun_told;
 };
 
@@ -45,6 +48,12 @@ void simba__strand_init(struct simba__strand *strand);
 void simba__strand_push(struct simba__pool *pool,
                         struct simba__strand *strand,
                         struct simba__task *task);
+/** A callback is about to wait for what other callbacks may have to bring
+ * about; until simba__pool_unblock() its thread does not count. No-ops on
+ * threads that are no notifiers of this pool. */
+void simba__pool_block(struct simba__pool *pool);
+void simba__pool_unblock(struct simba__pool *pool);
+
 /** Wait until nothing of it is queued or running. Any thread but its own. */
 void simba__strand_wait(struct simba__pool *pool,
                         const struct simba__strand *strand);

@@ -10,7 +10,9 @@
 
 static char directory[] = "/tmp/simba-shims-XXXXXX";
 
-static simba_store *open_url(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static simba_store *open_url(
+    const char *format,
+    ...)
 {
     simba_store *store;
     simba_error error;

@@ -169,6 +169,23 @@ static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
     assert_true(handle_hinted(&second, MUTEX, 1000));
 }
 
+/* It would have a log and a directory of its own, and owners of its own. */
+static void test_sqlite_file__second_name_is_refused(void **state)
+{
+    char second_name[96];
+
+    (void)state;
+    must_open(&first, "");
+    snprintf(second_name, sizeof second_name, "%s/second.db", directory);
+    assert_int_equal(link(database, second_name), 0);
+    assert_int_equal(
+        handle_open(&second, &simba__sqlite_ops, second_name, &why),
+        SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "hard link"));
+    assert_int_equal(unlink(second_name), 0);
+    must_open(&second, "");
+}
+
 static void test_sqlite_file__closing_leaves_no_process_file(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -544,6 +561,7 @@ int main(void)
         SQLITE_TEST(test_sqlite_file__files_are_for_us_alone),
         SQLITE_TEST(test_sqlite_file__missing_directories_are_made),
         SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store),
+        SQLITE_TEST(test_sqlite_file__second_name_is_refused),
         SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file),
         SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous),
         SQLITE_TEST(test_sqlite_file__text_is_no_database),

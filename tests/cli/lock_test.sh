@@ -182,7 +182,8 @@ passes_on_the_exit_code() {
 }
 
 memory_of_one_process_is_78() {
-    code 78 "$simba" --store memory:x lock a -- true
+    code 78 "$simba" --store memory:x lock a -- true &&
+        code 78 "$simba" --store MEMORY:x lock a -- true
 }
 
 dies_of_a_signal_as_128_plus_n() {
@@ -662,6 +663,22 @@ cancelled_on_a_locked_store_speaks_of_no_release() {
     exec {to}>&-
     wait "$blocker"
     ! grep -q release "$scratch/o.err" && within 20 is_free o
+} 2>/dev/null
+
+# So is the time to wait kept, however short.
+short_wait_on_a_locked_store_is_short() {
+    local to from blocker begun=$SECONDS
+
+    [ -n "${writer-}" ] || return 200
+    "$simba" lock o -- true || return 1
+    coproc "$writer" "${SIMBA_STORE#sqlite:}"
+    from=${COPROC[0]} to=${COPROC[1]} blocker=$COPROC_PID
+    read -r -u "$from" || return 1
+    code 75 "$simba" -q lock o -w 300ms -- true &&
+        [ $((SECONDS - begun)) -lt 10 ] || return 1
+    exec {to}>&-
+    wait "$blocker"
+    within 20 is_free o
 } 2>/dev/null
 
 children_of_the_caller_are_spared() {

@@ -349,6 +349,14 @@ static void detach(simba_backend *self)
     pthread_mutex_unlock(&m->space->lock);
 }
 
+/* A child has no part in its parent's spaces: who waits there is not here. */
+static void forked(simba_backend *self)
+{
+    (void)self;
+    pthread_mutex_init(&spaces_lock, NULL);
+    spaces = NULL;
+}
+
 static void close_memory(simba_backend *self)
 {
     struct memory *m = (struct memory *)self;
@@ -365,6 +373,7 @@ const simba_backend_ops simba__memory_ops = {
     .submit = submit,
     .close = close_memory,
     .detach = detach,
+    .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS,

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/clock.h"
 
+#include "backends/sqlite/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +38,8 @@ static int read_boot(struct simba__sqlite_clock *clock,
     if (slurp("/proc/sys/kernel/random/boot_id", text, sizeof text) <
         SIMBA__SQLITE_BOOT) {
         return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, errno,
-                                  "cannot read the boot id from /proc");
+                                  "cannot read the boot id from /proc: %s",
+                                  simba__sqlite_file_words(errno));
     }
     memcpy(clock->boot, text, SIMBA__SQLITE_BOOT);
     clock->boot[SIMBA__SQLITE_BOOT] = '\0';

@@ -3,6 +3,7 @@
 #include "backends/sqlite/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -179,6 +180,34 @@ static int make_file(char *path)
     return chmod(path, 0600); /* whatever the umask says */
 }
 
+/* The log and our directory are found by the name of the file: who comes by
+ * another name finds others, and both would grant the same mutexes. Symlinks
+ * are resolved; hard links and files mounted by themselves cannot be. */
+static int check_name(const struct simba__sqlite_settings *settings,
+                      const struct stat *about,
+                      simba_error *error)
+{
+    struct statx more;
+
+    if (!S_ISREG(about->st_mode)) {
+        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
+                                  "is not a file");
+    }
+    if (about->st_nlink > 1) {
+        return SIMBA__SQLITE_FAIL(
+            settings, error, SIMBA_EMISCONFIG, 0,
+            "has %lu names (hard links); it may have one only",
+            (unsigned long)about->st_nlink);
+    }
+    if (statx(AT_FDCWD, settings->path, 0, STATX_TYPE, &more) == 0 &&
+        (more.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) {
+        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
+                                  "is mounted as a single file; mount its "
+                                  "directory instead");
+    }
+    return SIMBA_OK;
+}
+
 int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
                                simba_error *error)
 {
@@ -204,9 +233,6 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
     if (stat(settings->path, &about) != 0) {
         return failed(settings, "cannot find it", error);
     }
-    if (!S_ISREG(about.st_mode)) {
-        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
-                                  "is not a file");
-    }
-    return check_filesystem(settings, error);
+    rc = check_name(settings, &about, error);
+    return rc == SIMBA_OK ? check_filesystem(settings, error) : rc;
 }
