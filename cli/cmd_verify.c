@@ -6,6 +6,7 @@
 #include "say.h"
 #include "verify_log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -151,6 +152,7 @@ static int tell_end(const struct verification *v)
     uint64_t events = 0, malformed = 0;
     uint64_t findings = simba__history_findings(v->history);
 
+    assert(v->logs != NULL);
     for (int i = 0; i < v->count; i++) {
         events += v->logs[i].events;
         malformed += v->logs[i].malformed;

@@ -42,7 +42,7 @@ static bool read_hex(struct reader *r, unsigned *value)
 {
     *value = 0;
     for (int i = 0; i < 4; i++, r->at++) {
-        char c = r->at < r->end ? *r->at : '\0';
+        char c = (char)(r->at < r->end ? *r->at : 0);
 
         if (c >= '0' && c <= '9') {
             *value = *value * 16 + (unsigned)(c - '0');
@@ -104,7 +104,7 @@ static bool read_escape(struct reader *r, char **to)
 {
     static const char names[] = "\"\\/bfnrt";
     static const char values[] = "\"\\/\b\f\n\r\t";
-    char c = r->at < r->end ? *r->at++ : '\0';
+    char c = (char)(r->at < r->end ? *r->at++ : 0);
     const char *found = c == '\0' ? NULL : strchr(names, c);
 
     if (c == 'u') {

@@ -87,7 +87,7 @@ bool simba__log_open(struct simba__log *log, const char *name, int index)
 {
     log->name = name;
     log->index = index;
-    log->heap = calloc(AHEAD, sizeof(*log->heap));
+    log->heap = calloc(AHEAD, sizeof(struct simba__log_slot *));
     if (log->heap == NULL) {
         errno = ENOMEM;
         return false;

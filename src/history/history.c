@@ -64,7 +64,8 @@ static void spread(struct simba__history *history)
 {
     size_t before = history->bucket_count;
     struct simba__track **old = history->buckets;
-    struct simba__track **grown = calloc(before * 2, sizeof(*grown));
+    struct simba__track **grown =
+        calloc(before * 2, sizeof(struct simba__track *));
 
     if (grown == NULL) {
         return;
@@ -278,7 +279,7 @@ struct simba__history *simba__history_open(simba__finding_fn found, void *user)
     if (history == NULL) {
         return NULL;
     }
-    history->buckets = calloc(BUCKETS_LEAST, sizeof(*history->buckets));
+    history->buckets = calloc(BUCKETS_LEAST, sizeof(struct simba__track *));
     if (history->buckets == NULL) {
         free(history);
         return NULL;

@@ -2,6 +2,7 @@
  * not happen afterwards (S1, S4, S5, S8). */
 #include "history/track.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,7 @@ static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
     const struct simba__deed *deed = turn->deed;
     struct simba__tenure *t = &track->tenures[track->tenure_next];
 
+    assert(track->tenure_next < track->tenure_room);
     if (track->tenure_count < track->tenure_room) {
         track->tenure_count++;
     }

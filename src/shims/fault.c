@@ -55,6 +55,13 @@ static struct simba__delivery *make_delivery(struct simba__fault_shim *fault,
     return d;
 }
 
+static void free_delivery(struct simba__delivery *d)
+{
+    simba_timer_clear(d->fault->shim.base.loop, &d->timer);
+    simba__box_free(d->copy);
+    free(d);
+}
+
 static void drop_delivery(struct simba__delivery *d)
 {
     struct simba__delivery **other = &d->fault->deliveries;
@@ -63,9 +70,7 @@ static void drop_delivery(struct simba__delivery *d)
         other = &(*other)->next;
     }
     *other = d->next;
-    simba_timer_clear(d->fault->shim.base.loop, &d->timer);
-    simba__box_free(d->copy);
-    free(d);
+    free_delivery(d);
 }
 
 /* --- steps --------------------------------------------------------------- */
@@ -290,9 +295,11 @@ static void close_fault(simba_backend *self)
     simba_loop_leave(self->loop);
     simba__shim_close(&fault->shim);
     simba_loop_enter(self->loop);
-    while (fault->deliveries != NULL) {
-        answer(fault->deliveries, SIMBA_ECANCELED, "the store was closed");
-        drop_delivery(fault->deliveries);
+    for (struct simba__delivery *d = fault->deliveries, *next; d != NULL;
+         d = next) {
+        next = d->next;
+        answer(d, SIMBA_ECANCELED, "the store was closed");
+        free_delivery(d);
     }
     simba_loop_leave(self->loop);
     tell_counts(fault);

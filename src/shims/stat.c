@@ -44,17 +44,18 @@ static size_t bucket_of(int64_t us)
     unsigned shift = 0;
     size_t bucket;
 
-    while (value >> shift >= 2 * FINE) {
+    while (value >> shift >= UINT64_C(2) * FINE) {
         shift++;
     }
-    bucket = shift * FINE + (size_t)(value >> shift);
+    bucket = (size_t)shift * FINE + (size_t)(value >> shift);
     return bucket < BUCKETS ? bucket : BUCKETS - 1;
 }
 
 /* The first time that is not in this bucket any more. */
 static int64_t end_of(size_t bucket)
 {
-    unsigned shift = bucket < 2 * FINE ? 0 : (unsigned)(bucket / FINE) - 1;
+    unsigned shift =
+        bucket < (size_t)2 * FINE ? 0 : (unsigned)(bucket / FINE) - 1;
 
     return ((int64_t)bucket - (int64_t)shift * FINE + 1) << shift;
 }
