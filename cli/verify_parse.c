@@ -13,7 +13,7 @@ struct members {
     const char *trace, *event, *boot, *mutex, *id, *attempt, *op, *status;
     const char *handle;
     uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms;
-    uint64_t boot_ms, until_ms;
+    uint64_t boot_ms, until_ms, tombstone_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms;
     bool mine, in_line, now;
 };
@@ -48,6 +48,7 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"ttl_ms", &m->ttl_ms, NULL},
                    {"transition_ms", &m->transition_ms, NULL},
                    {"waiter_ms", &m->waiter_ms, NULL},
+                   {"tombstone_ms", &m->tombstone_ms, NULL},
                    {"boot_ms", &m->boot_ms, &m->has_boot_ms},
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
 
@@ -147,21 +148,26 @@ static int64_t use_us(const struct members *m)
 
 /* --- lines --------------------------------------------------------------- */
 
-static const char *check_trace(const struct members *m)
+static const char *check_line(const struct members *m)
 {
-    bool is_answered = strcmp(m->trace, "answered") == 0;
-
     if (!m->has_us || m->boot == NULL || m->handle == NULL ||
         strlen(m->handle) != 16) {
         return "a trace without us, boot or handle";
     }
+    return m->us > INT64_MAX / 4 ? "a time that cannot be" : NULL;
+}
+
+static const char *check_operation(const struct members *m)
+{
+    bool is_answered = strcmp(m->trace, "answered") == 0;
+
     if (!m->has_number || m->op == NULL) {
         return "an operation without n or op";
     }
     if (is_answered && m->status == NULL) {
         return "an answer without status";
     }
-    if (m->us > INT64_MAX / 4 || m->ttl_ms > SIMBA__LEASE_MOST_MS ||
+    if (m->ttl_ms > SIMBA__LEASE_MOST_MS ||
         m->transition_ms > SIMBA__LEASE_MOST_MS ||
         m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
         return "a time that cannot be";
@@ -171,22 +177,11 @@ static const char *check_trace(const struct members *m)
                : NULL;
 }
 
-static const char *parse_trace(const struct members *m,
-                               struct simba__deed *deed,
-                               bool *is_deed)
+static void take_operation(const struct members *m, struct simba__deed *deed)
 {
     bool is_sent = strcmp(m->trace, "sent") == 0;
-    const char *problem;
 
-    if (!is_sent && strcmp(m->trace, "answered") != 0) {
-        return NULL; /* opened, closed, a hint */
-    }
-    problem = check_trace(m);
-    if (problem != NULL) {
-        return problem;
-    }
     deed->kind = is_sent ? SIMBA__DEED_SENT : SIMBA__DEED_ANSWERED;
-    deed->at_us = (int64_t)m->us;
     deed->number = m->number;
     deed->op = read_op(m->op);
     deed->token = m->token;
@@ -194,12 +189,34 @@ static const char *parse_trace(const struct members *m,
     deed->mine = m->mine;
     deed->in_line = m->in_line;
     deed->now = m->now;
+    deed->undoes = m->tombstone_ms > 0;
     deed->use_us = use_us(m);
     /* A store need not write a longer waiter lease before half of it is over,
      * so half is what a place surely has. */
     deed->waiter_us = (int64_t)m->waiter_ms * 500;
     deed->outcome = is_sent ? SIMBA__DEED_HEARD : read_outcome(m->status);
-    *is_deed = deed->op != SIMBA__DEED_OTHER;
+}
+
+static const char *parse_trace(const struct members *m,
+                               struct simba__deed *deed,
+                               bool *is_deed)
+{
+    bool is_operation =
+        strcmp(m->trace, "sent") == 0 || strcmp(m->trace, "answered") == 0;
+    const char *problem = check_line(m);
+
+    if (problem == NULL && is_operation) {
+        problem = check_operation(m);
+    }
+    if (problem != NULL) {
+        return problem;
+    }
+    *is_deed = true;
+    deed->kind = SIMBA__DEED_ALIVE;
+    deed->at_us = (int64_t)m->us;
+    if (is_operation && read_op(m->op) != SIMBA__DEED_OTHER) {
+        take_operation(m, deed);
+    }
     return read_word(m->handle, &deed->handle) &&
                    read_attempt(m->attempt, &deed->attempt)
                ? NULL

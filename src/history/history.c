@@ -34,6 +34,64 @@ void simba__history_tell(const struct simba__turn *turn,
     turn->history->found(turn->history->user, &finding);
 }
 
+/* --- suspicions ---------------------------------------------------------- */
+
+static bool reserve_suspicion(struct simba__history *history)
+{
+    size_t room =
+        history->suspicion_room == 0 ? 4 : history->suspicion_room * 2;
+    struct simba__suspicion *grown;
+
+    if (history->suspicion_count < history->suspicion_room) {
+        return true;
+    }
+    grown = realloc(history->suspicions, room * sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    history->suspicions = grown;
+    history->suspicion_room = room;
+    return true;
+}
+
+bool simba__history_suspect(const struct simba__turn *turn,
+                            const struct simba__tenure *other)
+{
+    struct simba__history *history = turn->history;
+
+    if (other->handle == turn->deed->handle) {
+        simba__history_tell(turn, SIMBA__OVERLAP, other);
+        return true;
+    }
+    if (!reserve_suspicion(history)) {
+        return false;
+    }
+    history->suspicions[history->suspicion_count++] =
+        (struct simba__suspicion){other->handle, *turn->deed, *other};
+    return true;
+}
+
+/* Who does something was alive before. */
+static void confirm(struct simba__history *history,
+                    const struct simba__deed *deed)
+{
+    size_t i = 0;
+
+    while (i < history->suspicion_count) {
+        struct simba__suspicion s = history->suspicions[i];
+        struct simba__turn turn = {history, NULL, &s.deed};
+
+        if (s.handle != deed->handle ||
+            strcmp(s.deed.scope, deed->scope) != 0) {
+            i++;
+            continue;
+        }
+        history->suspicions[i] =
+            history->suspicions[--history->suspicion_count];
+        simba__history_tell(&turn, SIMBA__OVERLAP, &s.other);
+    }
+}
+
 /* --- mutexes ------------------------------------------------------------- */
 
 static size_t hash(const char *scope, const char *mutex)
@@ -247,8 +305,15 @@ static bool add_answered(const struct simba__turn *turn)
 bool simba__history_add(struct simba__history *history,
                         const struct simba__deed *deed)
 {
-    struct simba__turn turn = {history, find_track(history, deed), deed};
+    struct simba__turn turn = {history, NULL, deed};
 
+    if (deed->handle != 0) {
+        confirm(history, deed);
+    }
+    if (deed->kind == SIMBA__DEED_ALIVE) {
+        return true;
+    }
+    turn.track = find_track(history, deed);
     if (turn.track == NULL || !simba__tenure_reserve(turn.track)) {
         return false;
     }
@@ -262,6 +327,8 @@ bool simba__history_add(struct simba__history *history,
         break;
     case SIMBA__DEED_ENDED:
         simba__tenure_whole_ended(&turn);
+        break;
+    case SIMBA__DEED_ALIVE:
         break;
     case SIMBA__DEED_FORCED:
         if (deed->until_us > turn.track->forced_until_us) {
@@ -305,6 +372,7 @@ void simba__history_close(struct simba__history *history)
             free(t);
         }
     }
+    free(history->suspicions);
     free(history->buckets);
     free(history);
 }

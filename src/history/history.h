@@ -34,6 +34,7 @@ enum simba__deed_kind {
     SIMBA__DEED_ANSWERED, /* and comes to its end */
     SIMBA__DEED_ACQUIRED, /* a whole tenure begins, as its user sees it */
     SIMBA__DEED_ENDED,    /* and ends, at until_us */
+    SIMBA__DEED_ALIVE,    /* nothing but a sign of life of its handle */
     SIMBA__DEED_FORCED,   /* freed by force: no exclusion before until_us */
 };
 
@@ -77,6 +78,7 @@ struct simba__deed {
     int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on */
     int64_t waiter_us; /* SENT acquire: how long a place surely lives */
     bool now;          /* SENT break: frees at once */
+    bool undoes;       /* SENT release: with a tombstone */
     enum simba__deed_outcome outcome;
     bool mine;
     uint64_t token; /* SENT break: which; ANSWERED: when mine */
@@ -87,6 +89,8 @@ struct simba__deed {
     int64_t until_us;
 };
 
+/* An overlap is told when the other owner shows a sign of life: a store that
+ * sees crashes passes on at once what a dead process had. */
 enum simba__finding_kind {
     SIMBA__OVERLAP,    /* two owners at once (S1) */
     SIMBA__TOKEN_BACK, /* a token not above those before it (S4) */

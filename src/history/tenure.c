@@ -70,6 +70,7 @@ static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
     track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
     *t = (struct simba__tenure){.attempt = deed->attempt,
                                 .token = deed->token,
+                                .handle = deed->handle,
                                 .where = deed->where,
                                 .from_us = deed->at_us,
                                 .until_us = deed->at_us,
@@ -132,8 +133,7 @@ static void check_overlap(const struct simba__turn *turn,
             continue;
         }
         if (!t->is_whole) {
-            t->is_told = mine->is_told = true;
-            simba__history_tell(turn, SIMBA__OVERLAP, t);
+            t->is_told = mine->is_told = simba__history_suspect(turn, t);
         } else if (t->overtaken_us == SIMBA__UNENDED) {
             t->overtaken_us = now_us;
             t->overtaker = mine->where;
@@ -292,6 +292,9 @@ void simba__tenure_release_sent(const struct simba__turn *turn)
 {
     struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
 
+    if (t == NULL && !turn->deed->undoes) {
+        return; /* it has no doubt that there is none */
+    }
     if (t == NULL) {
         t = begin_tenure(turn);
         t->token = 0;

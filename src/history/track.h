@@ -14,6 +14,7 @@ struct simba__tenure {
     bool is_whole;  /* told by ACQUIRED, not seen in operations */
     struct simba__deed_attempt attempt;
     uint64_t token;
+    uint64_t handle;
     char id[SIMBA_ID_MAX + 1];
     struct simba__where where;  /* what began it */
     int64_t from_us, until_us;  /* relied on, as far as is known */
@@ -70,10 +71,19 @@ struct simba__track {
     size_t stander_count, stander_room;
 };
 
+/* An overlap with somebody who may be dead. */
+struct simba__suspicion {
+    uint64_t handle; /* whose sign of life it waits for */
+    struct simba__deed deed;
+    struct simba__tenure other;
+};
+
 struct simba__history {
     struct simba__track **buckets;
     size_t bucket_count, track_count;
     uint64_t finding_count;
+    struct simba__suspicion *suspicions;
+    size_t suspicion_count, suspicion_room;
     simba__finding_fn found;
     void *user;
 };
@@ -89,6 +99,11 @@ struct simba__turn {
 void simba__history_tell(const struct simba__turn *turn,
                          enum simba__finding_kind kind,
                          const struct simba__tenure *other);
+
+/** Tell of an overlap with a tenure when its owner turns out to live. False:
+ * no memory. */
+bool simba__history_suspect(const struct simba__turn *turn,
+                            const struct simba__tenure *other);
 
 /* --- tenure.c ------------------------------------------------------------ */
 

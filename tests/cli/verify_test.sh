@@ -109,6 +109,7 @@ two_owners_overlap() {
     {
         asked 100 1 1 acquire "$(mine 5)"
         asked 5000 2 1 acquire "$(mine 6)"
+        asked 6000 1 2 renew "$(mine 5)"
     } | finds overlap && grep -q "log:4: overlap: 'm': 'i2' (token 6) .* 'i1' (token 5) at .*log:2$" \
         "$scratch/out"
 }
@@ -125,7 +126,22 @@ an_owner_that_renews_overlaps_too() {
         asked 100 1 1 acquire "$(mine 5)"
         asked 5000 1 2 renew "$(mine 5)"
         asked 9900 2 1 acquire "$(mine 6)"
+        asked 9950 1 3 release
     } | finds overlap
+}
+
+# A store that sees crashes passes on what a dead process had.
+a_dead_owner_overlaps_nothing() {
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 2 1 acquire "$(mine 6)"
+        asked 300 2 2 release
+    } | finds || return 1
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 2 1 acquire "$(mine 6)"
+        echo '{"trace":"closed","us":900000,"boot":"'"$boot"'","pid":1,"handle":"0000000000000001"}'
+    } | finds overlap # it was alive all the time
 }
 
 a_lease_that_is_over_overlaps_nothing() {
@@ -194,6 +210,7 @@ what_is_freed_by_force_may_overlap() {
         answered 201 3 1 break '"mine":true'
         asked 9900 2 1 acquire "$(mine 6)"
         asked 9950 4 1 acquire "$(mine 7)"
+        asked 9960 2 2 release
     } | finds overlap
 }
 
@@ -261,7 +278,8 @@ granted_after_it_was_undone() {
     {
         sent 100 1 1 acquire
         line answered 200 1 1 acquire ',"status":"unknown-outcome"'
-        asked 300 1 2 release
+        sent 300 1 2 release '"tombstone_ms":10000'
+        answered 301 1 2 release
         asked 400 1 3 acquire "$(mine 5)"
     } | finds after-end
 }
@@ -411,7 +429,10 @@ lines_in_disorder_are_put_in_order() {
 }
 
 several_files_are_merged() {
-    asked 100 1 1 acquire "$(mine 5)" >"$scratch/a"
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 900 1 2 release
+    } >"$scratch/a"
     asked 300 2 1 acquire "$(mine 6)" >"$scratch/b"
     code 1 "$simba" verify "$scratch/a" "$scratch/b" &&
         grep -q "^$scratch/b:2: overlap: .* at $scratch/a:2$" "$scratch/out" &&
@@ -443,6 +464,7 @@ a_finding_outweighs_a_broken_line() {
         asked 100 1 1 acquire "$(mine 5)"
         echo nonsense
         asked 200 2 1 acquire "$(mine 6)"
+        asked 300 1 2 release
     } >"$scratch/log"
     code 1 "$simba" verify "$scratch/log"
 }
@@ -451,12 +473,13 @@ json_is_one_object_a_line() {
     {
         asked 100 1 1 acquire "$(mine 5)"
         asked 200 2 1 acquire "$(mine 6)"
+        asked 300 1 2 release
     } >"$scratch/log"
     code 1 "$simba" --json verify "$scratch/log" &&
         same lines 2 "$(wc -l <"$scratch/out")" &&
         grep -Fq '{"finding":"overlap","mutex":"m","file":"'"$scratch"'/log","line":4,"id":"i2","token":6,"other_file":"'"$scratch"'/log","other_line":2,"other_id":"i1","other_token":5}' \
             "$scratch/out" &&
-        grep -Fq '{"events":4,"mutexes":1,"findings":1,"malformed":0}' \
+        grep -Fq '{"events":6,"mutexes":1,"findings":1,"malformed":0}' \
             "$scratch/out"
 }
 

@@ -92,6 +92,7 @@ void record_sent(struct world *w, int i, const struct simba__request *request)
     deed.use_us = true_us(n, simba__lease_length_ms(lease) -
                                  simba__lease_margin_ms(lease));
     deed.waiter_us = request->waiter_ms * 500;
+    deed.undoes = request->tombstone_ms > 0;
     add(w, &deed);
 }
 
