@@ -116,28 +116,6 @@ static void pass_forked(simba_backend *self)
     }
 }
 
-/* The bare exchange of the inner store has no shim in it. */
-static int pass_floor_open(const simba_backend_config *config,
-                           const char *mutex,
-                           simba_floor **floor,
-                           simba_error *error)
-{
-    simba_backend_config inner = *config;
-    struct simba__found found = {0};
-    char *options;
-    int rc = simba__shim_split(config->rest, &options, &inner.url, error);
-
-    free(options);
-    if (rc == SIMBA_OK) {
-        rc = simba__registry_find(inner.url, &found, error);
-    }
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    inner.rest = found.rest;
-    return found.ops->floor_open(&inner, mutex, floor, error);
-}
-
 /* --- life ---------------------------------------------------------------- */
 
 static void put_ours_in_place(struct simba__shim *shim)
@@ -155,7 +133,7 @@ static void put_ours_in_place(struct simba__shim *shim)
     ops->life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
     ops->interest = theirs->interest == NULL ? NULL : pass_interest;
     ops->drive = theirs->drive == NULL ? NULL : pass_drive;
-    ops->floor_open = theirs->floor_open == NULL ? NULL : pass_floor_open;
+    ops->floor_open = NULL; /* bare of shims, it is the inner store's */
 }
 
 int simba__shim_open(struct simba__shim *shim,
