@@ -123,8 +123,8 @@ SIMBA_API void simba_locker_deadlines(const simba_locker *locker,
                                       int64_t *use_until_ms,
                                       int64_t *hard_until_ms);
 
-/** Release if held, then free. NULL is a no-op. Threads: one at a time; not from
- * its own callback, which is a programming error and aborts. */
+/** Release if held, then free. NULL is a no-op. Threads: one at a time; not
+ * from its own callback, which is a programming error and aborts. */
 SIMBA_API void simba_locker_close(simba_locker *locker);
 
 /** For SIMBA_LOCKER_SCOPE. */
