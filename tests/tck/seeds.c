@@ -2,10 +2,10 @@
  *
  *     seeds STORE FIRST COUNT [TEST]
  *
- * STORE is an inner URL; each seed has a store of its own behind it, and a
- * weather of its own: which faults there are, and how often. Seeds mostly wait,
- * so many processes run them at once. A failing seed is printed with the URL
- * that shows it again. */
+ * STORE is the beginning of inner URLs, of which there are fifty; each seed has
+ * a weather of its own: which faults there are, and how often. Seeds mostly
+ * wait, so many processes run them at once. A failing seed is printed with the
+ * URL that shows it again. */
 #define _GNU_SOURCE
 #include <simba/tck.h>
 
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 100, URL_ROOM = 512 };
+enum { AT_ONCE = 100, STORES = 50, URL_ROOM = 512 };
 
 struct plan {
     const char *store;
@@ -58,7 +58,7 @@ static void make_url(const struct plan *plan, unsigned long seed, char *url)
              "fault:seed=%lu,lose=%u,delay=%u,double=%u,fail=%u,echo=%u,"
              "late=%u,hint_lose=%u,hint_late=%u,hint_double=10:%s%lu",
              seed, lose, delay, twice, fail, echo, late, hint_lose, hint_late,
-             plan->store, seed);
+             plan->store, seed % STORES);
 }
 
 static void tell(void *user, const simba_tck_result *result)
