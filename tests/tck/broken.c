@@ -119,6 +119,15 @@ static void not_idempotent(struct simba__row *row, simba_op *op)
     }
 }
 
+/* Forgets the owner whenever somebody else asks. */
+static void grant_everybody(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && !is_present(row, op)) {
+        memset(&row->owner, 0, sizeof row->owner);
+        memset(&row->attempt, 0, sizeof row->attempt);
+    }
+}
+
 static void no_tombstone(struct simba__row *row, simba_op *op)
 {
     (void)row;
@@ -181,6 +190,7 @@ static const struct fault faults[] = {
     {.name = "token_grows_by_renewal", .after = token_grows_by_renewal},
     {.name = "acquire_by_id", PLANT(ACQUIRE_BY_ID)},
     {.name = "acquire_not_idempotent", .before = not_idempotent},
+    {.name = "everybody_is_granted", .before = grant_everybody},
     {.name = "repeat_does_not_extend", PLANT(REPEAT_NO_EXTEND)},
     {.name = "renew_steals", .before = renew_steals},
     {.name = "renew_by_id", PLANT(RENEW_BY_ID)},

@@ -22,6 +22,7 @@ enum { PATIENCE_MS = 3000 };
     X(token_grows_by_renewal, "renew.token_is_kept")                           \
     X(acquire_by_id, "acquire.other_attempt_of_one_id_is_refused")             \
     X(acquire_not_idempotent, "acquire.same_attempt_is_granted_again")         \
+    X(everybody_is_granted, "storm.nothing_unsafe_happens")                    \
     X(repeat_does_not_extend, "acquire.asking_again_extends_the_lease")        \
     X(renew_steals, "renew.nothing_is_stolen")                                 \
     X(renew_by_id, "renew.other_attempt_of_one_id_is_refused")                 \
