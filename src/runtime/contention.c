@@ -75,17 +75,21 @@ static void done(struct simba__caller *caller,
 {
     struct simba__contention *c =
         container(caller, struct simba__contention, caller);
-    /* Of this attempt, though perhaps given up by the machine meanwhile: the
-     * user still wants to know why. */
-    bool is_current = box->op.attempt.high == c->core.attempt.high &&
-                      box->op.attempt.low == c->core.attempt.low;
+    /* An answer that was given up by the machine is old news: somebody else
+     * may have owned the mutex then, and we do now. */
+    bool is_awaited =
+        c->core.inflight != SIMBA__NOTHING && box->seq == c->core.seq;
+    /* But why it failed the user still wants to know. */
+    bool is_reason = status != SIMBA_OK &&
+                     box->op.attempt.high == c->core.attempt.high &&
+                     box->op.attempt.low == c->core.attempt.low;
 
-    if (status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
+    if (is_awaited && status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
         box->op.kind != SIMBA_OP_LEAVE) {
         c->owner = box->op.reply.owner;
     }
     feed(c, event_of(box, status));
-    if (is_current && c->hooks->answered != NULL) {
+    if ((is_awaited || is_reason) && c->hooks->answered != NULL) {
         c->hooks->answered(c, &box->op, status, error);
     }
 }

@@ -28,7 +28,7 @@ struct fault {
     enum simba__plant plant;
     void (*before)(struct simba__row *row, simba_op *op);
     void (*after)(struct simba__row *row, simba_op *op);
-    bool no_hints, hint_grants;
+    bool no_hints, hint_grants, late_refusals;
     void (*rename)(char *mutex);
 };
 
@@ -217,6 +217,9 @@ static const struct fault faults[] = {
     {.name = "names_trimmed", .rename = trim},
     {.name = "ids_cut", .after = ids_are_cut},
     {.name = "broken_tenure_renews", PLANT(BREAK_RENEWS)},
+    /* Not broken, only late: what it refuses it tells when the same attempt has
+     * been granted. */
+    {.name = "late_refusals", .late_refusals = true},
 };
 
 /* --- between the runtime and the memory store ---------------------------- */
@@ -277,8 +280,37 @@ static int serve_broken(struct memory *m, simba_op *op)
     return rc;
 }
 
+/* Refusals that are not told yet; inside the loop of one handle. */
+static simba_op *kept_ops;
+
+static bool is_kept_back(simba_op *op, int rc)
+{
+    if (!fault->late_refusals || op->kind != SIMBA_OP_ACQUIRE ||
+        op->reply.mine || rc != SIMBA_OK) {
+        return false;
+    }
+    op->next = kept_ops;
+    kept_ops = op;
+    return true;
+}
+
+static void tell_kept(void)
+{
+    simba_op *op = kept_ops;
+
+    kept_ops = NULL;
+    while (op != NULL) {
+        simba_op *next = op->next;
+
+        simba_op_done(op, SIMBA_OK, NULL);
+        op = next;
+    }
+}
+
 static void submit_broken(simba_backend *self, simba_op *op)
 {
+    bool is_acquire = op->kind == SIMBA_OP_ACQUIRE;
+    const char *given = op->mutex;
     struct memory *m = (struct memory *)self;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
@@ -298,7 +330,14 @@ static void submit_broken(simba_backend *self, simba_op *op)
         rc = serve_broken(m, op);
     }
     pthread_mutex_unlock(&m->space->lock);
+    op->mutex = given;
+    if (is_kept_back(op, rc)) {
+        return;
+    }
     simba_op_done(op, rc, NULL);
+    if (is_acquire) {
+        tell_kept();
+    }
 }
 
 static simba_backend_ops own_ops; /* the memory store's, with our submit */
