@@ -95,6 +95,9 @@ simba_add_layer(simba_api
   ${simba_src}/api/probe.c
   ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c
+  ${simba_src}/api/scheduler.c
+  ${simba_src}/api/scheduler_open.c
+  ${simba_src}/api/scheduler_work.c
   ${simba_src}/api/service.c
   ${simba_src}/api/stat.c
   ${simba_src}/api/store.c

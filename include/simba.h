@@ -15,6 +15,7 @@
 #include <simba/period.h>
 #include <simba/report.h>
 #include <simba/retrieval.h>
+#include <simba/scheduler.h>
 #include <simba/service.h>
 #include <simba/stat.h>
 #include <simba/state.h>

@@ -1,0 +1,252 @@
+/* Making, starting, stopping and closing schedulers, and asking them. */
+#define _GNU_SOURCE
+#include "api/enlist.h"
+#include "api/scheduler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- making -------------------------------------------------------------- */
+
+static void free_scheduler(simba_scheduler *s)
+{
+    pthread_cond_destroy(&s->changed);
+    free(s);
+}
+
+static simba_scheduler *make_scheduler(simba_store *store,
+                                       const simba_scheduler_options *options,
+                                       struct simba__schedule_config config)
+{
+    simba_scheduler *s = calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->store = store;
+    s->work = options->work;
+    s->user = options->user;
+    s->config = config;
+    simba__scheduler_init(s);
+    pthread_cond_init(&s->changed, NULL);
+    return s;
+}
+
+static int check_schedule(const simba_scheduler_options *options,
+                          struct simba__schedule_config *config,
+                          simba_error *error)
+{
+    enum simba__schedule_problem problem;
+
+    if (options->work == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a scheduler needs work to do");
+    }
+    config->kind = (enum simba__schedule_kind)options->schedule;
+    config->period_ms = options->period_ms;
+    config->initial_delay_ms = options->initial_delay_ms;
+    problem = simba__schedule_config_check(config);
+    if (problem != SIMBA__SCHEDULE_FINE) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "%s: period %" PRId64 " ms, initial delay "
+                               "%" PRId64 " ms",
+                               simba__schedule_problem_text(problem),
+                               config->period_ms, config->initial_delay_ms);
+    }
+    return SIMBA_OK;
+}
+
+static simba_contender contender_of(const simba_scheduler_options *options)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+
+    contender.mutex = options->mutex;
+    contender.id = options->id;
+    contender.ttl_ms = options->ttl_ms;
+    contender.transition_ms = options->transition_ms;
+    contender.budget_ms = options->budget_ms;
+    contender.max_hold_ms = options->max_hold_ms;
+    return contender;
+}
+
+static int open_checked(simba_store *store,
+                        const simba_scheduler_options *options,
+                        simba_scheduler **out,
+                        simba_error *error)
+{
+    simba_contender contender = contender_of(options);
+    struct simba__schedule_config config;
+    simba_scheduler *s;
+    int rc = check_schedule(options, &config, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    s = make_scheduler(store, options, config);
+    if (s == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = simba__enlist(store, &s->base, &contender, error);
+    if (rc != SIMBA_OK) {
+        free_scheduler(s);
+        return rc;
+    }
+    *out = s;
+    return SIMBA_OK;
+}
+
+int simba_scheduler_open(simba_store *store,
+                         const simba_scheduler_options *given,
+                         simba_scheduler **out,
+                         simba_error *error)
+{
+    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (given == NULL || given->size == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the options must be set up by their _INIT "
+                               "macro");
+    }
+    memcpy(&options, given,
+           given->size < sizeof options ? given->size : sizeof options);
+    return open_checked(store, &options, out, error);
+}
+
+/* --- starting and stopping ----------------------------------------------- */
+
+int simba_scheduler_start(simba_scheduler *s, simba_error *error)
+{
+    int rc = simba__store_check(s->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    simba_loop_enter(s->store->loop);
+    if (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST) {
+        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
+                             "%s: the scheduler is started already",
+                             s->base.mutex);
+    } else {
+        atomic_store(&s->wish, SIMBA__SCHEDULER_STARTED);
+        s->is_contending = true;
+        s->is_unreleased = false;
+        simba__contention_start(&s->base, true);
+    }
+    simba_loop_leave(s->store->loop);
+    return rc;
+}
+
+/* Inside the loop: ask for the stop, once, and wait until neither the machine
+ * nor a thread is left. */
+static void stop_and_wait(simba_scheduler *s)
+{
+    if (atomic_load(&s->wish) == SIMBA__SCHEDULER_STARTED) {
+        atomic_store(&s->wish, SIMBA__SCHEDULER_STOPPED);
+        simba__contention_stop(&s->base);
+    }
+    while (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST) {
+        simba__loop_wait(s->store->loop, &s->changed, NULL);
+    }
+}
+
+int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
+{
+    int rc = simba__store_check(s->store, error);
+    bool is_unreleased;
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (simba__scheduler_is_mine(s)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "%s: stop was called from its own work",
+                               s->base.mutex);
+    }
+    simba_loop_enter(s->store->loop);
+    stop_and_wait(s);
+    is_unreleased = s->is_unreleased;
+    simba_loop_leave(s->store->loop);
+    simba__scheduler_bury(s);
+    if (is_unreleased) {
+        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                               "%s: the store did not answer the release; "
+                               "the lease lapses by itself",
+                               s->base.mutex);
+    }
+    return SIMBA_OK;
+}
+
+void simba_scheduler_close(simba_scheduler *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (simba__is_forked(s->store->mark)) {
+        free(s);
+        return;
+    }
+    if (simba__scheduler_is_mine(s)) {
+        fputs("simba: a scheduler was closed by its own work\n", stderr);
+        abort();
+    }
+    if (simba_scheduler_stop(s, NULL) == SIMBA_EUNKNOWN) {
+        simba__store_log(s->store, SIMBA_LOG_WARN, "scheduler",
+                         "%s: closed, but the store did not answer",
+                         s->base.mutex);
+    }
+    simba_loop_enter(s->store->loop);
+    simba_timer_clear(s->store->loop, &s->timer);
+    simba_loop_leave(s->store->loop);
+    simba__delist(s->store, &s->base);
+    free_scheduler(s);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+bool simba_scheduler_is_owner(const simba_scheduler *s)
+{
+    return simba__contention_is_owner(&s->base);
+}
+
+uint64_t simba_scheduler_token(const simba_scheduler *s)
+{
+    return simba__contention_token(&s->base);
+}
+
+enum simba_service_status simba_scheduler_status(const simba_scheduler *s)
+{
+    int wish = atomic_load(&s->wish);
+
+    if (wish == SIMBA__SCHEDULER_REST) {
+        return SIMBA_INITIAL;
+    }
+    if (wish == SIMBA__SCHEDULER_STOPPED) {
+        return SIMBA_STOPPING;
+    }
+    return atomic_load(&s->base.is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
+}
+
+int simba_scheduler_count(simba_scheduler *s, simba_scheduler_counts *counts)
+{
+    uint32_t size = counts->size;
+    int rc = simba__store_check(s->store, NULL);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (size < sizeof size) {
+        return SIMBA_EINVAL;
+    }
+    simba_loop_enter(s->store->loop);
+    memcpy(counts, &s->counts, size < sizeof *counts ? size : sizeof *counts);
+    simba_loop_leave(s->store->loop);
+    counts->size = size;
+    return SIMBA_OK;
+}

@@ -1,0 +1,486 @@
+/* One scheduler: its life, its beats, its work. On any store. */
+#include "scheduler_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+static void test_scheduler__goes_through_its_statuses(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .until_told = true};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+
+    (void)state;
+    assert_int_equal(simba_scheduler_status(s), SIMBA_INITIAL);
+    assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+    assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_EMISUSE);
+    await(atomic_load(&job.begun) == 1);
+    assert_int_equal(simba_scheduler_status(s), SIMBA_RUNNING);
+    assert_true(simba_scheduler_is_owner(s));
+    assert_int_equal(simba_scheduler_token(s), atomic_load(&job.token));
+    assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+    assert_int_equal(atomic_load(&job.ended), 1);
+    assert_int_equal(simba_scheduler_status(s), SIMBA_INITIAL);
+    assert_false(simba_scheduler_is_owner(s));
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void test_scheduler__starts_again_with_a_greater_token(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+    uint64_t before = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        int begun = atomic_load(&job.begun);
+
+        assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+        await(atomic_load(&job.begun) > begun + 1);
+        assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+        begun = atomic_load(&job.begun);
+        assert_int_equal(atomic_load(&job.ended), begun);
+        assert_true(atomic_load(&job.token) > before);
+        before = atomic_load(&job.token);
+        rest_ms(20);
+        assert_int_equal(atomic_load(&job.begun), begun); /* it stopped */
+    }
+    assert_int_equal(counts_of(s).tenures, 5);
+    assert_int_equal(counts_of(s).runs, atomic_load(&job.begun));
+    assert_false(atomic_load(&shared.is_broken));
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void test_scheduler__delay_counts_from_the_end_of_a_run(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .lasts_ms = 40};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s;
+
+    (void)state;
+    options.period_ms = 60;
+    s = start_scheduler(store, &options);
+    for (int i = 1; i < 4; i++) {
+        int64_t ended;
+
+        await(atomic_load(&job.ended) == i);
+        ended = atomic_load(&job.ended_ms);
+        await(atomic_load(&job.begun) == i + 1);
+        assert_true(atomic_load(&job.began_ms) - ended >= 60);
+    }
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* The embedded stores have our own clock, so that an early beat would show. */
+static void test_scheduler__rate_keeps_to_multiples_of_the_period(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s;
+    int64_t before = 0;
+
+    (void)state;
+    options.schedule = SIMBA_FIXED_RATE;
+    options.period_ms = 50;
+    s = start_scheduler(store, &options);
+    for (int i = 1; i <= 6; i++) {
+        await(atomic_load(&job.begun) >= i);
+        rest_ms(1); /* all of the run is written */
+        assert_int_equal(atomic_load(&job.beat_ms) % 50, 0);
+        assert_true(atomic_load(&job.began_ms) >= atomic_load(&job.beat_ms));
+        assert_true(atomic_load(&job.beat_ms) > before);
+        before = atomic_load(&job.beat_ms);
+        i = atomic_load(&job.begun);
+    }
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void test_scheduler__beats_missed_by_long_work_are_skipped(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .lasts_ms = 50};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s;
+
+    (void)state;
+    options.schedule = SIMBA_FIXED_RATE;
+    options.period_ms = 20;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&job.begun) == 3);
+    assert_true(atomic_load(&job.skipped) >= 2); /* since the second */
+    assert_true(counts_of(s).skipped >= 4);
+    assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+    assert_false(atomic_load(&shared.is_broken));
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void test_scheduler__first_run_waits_for_the_initial_delay(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s;
+    int64_t started = now_ms();
+
+    (void)state;
+    options.initial_delay_ms = 150;
+    s = start_scheduler(store, &options);
+    await(simba_scheduler_is_owner(s));
+    await(atomic_load(&job.begun) > 0);
+    assert_true(now_ms() - started >= 150);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* What was logged. */
+struct log {
+    _Atomic int failures, overruns;
+};
+
+static void on_log(void *user,
+                   enum simba_log_level level,
+                   const char *component,
+                   const char *message)
+{
+    struct log *log = user;
+
+    (void)level;
+    if (strcmp(component, "scheduler") == 0) {
+        atomic_fetch_add(&log->failures,
+                         strstr(message, "the tea is out") != NULL);
+        atomic_fetch_add(&log->overruns, strstr(message, "overrun") != NULL);
+    }
+}
+
+static simba_store *open_logging(struct log *log)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_store *store;
+
+    options.log = on_log;
+    options.log_user = log;
+    assert_int_equal(simba_store_open(store_url, &options, &store, NULL),
+                     SIMBA_OK);
+    return store;
+}
+
+static void test_scheduler__errors_are_logged_and_the_schedule_kept(
+    void **state)
+{
+    struct log log = {0};
+    simba_store *store = open_logging(&log);
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .rc = SIMBA_EUNAVAIL};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = start_scheduler(store, &options);
+    int failures;
+
+    (void)state;
+    await(atomic_load(&log.failures) >= 3);
+    atomic_store(&job.rc, SIMBA_OK);
+    failures = atomic_load(&job.ended) + 1; /* one may be under way */
+    await(atomic_load(&job.ended) >= failures + 3);
+    assert_true(simba_scheduler_is_owner(s)); /* in the same tenure */
+    assert_int_equal(counts_of(s).tenures, 1);
+    assert_true(counts_of(s).failures >= 3);
+    assert_true(counts_of(s).failures <= (uint64_t)failures);
+    assert_true(counts_of(s).runs > counts_of(s).failures);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void test_scheduler__running_work_is_told_by_flag_and_descriptor(
+    void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .until_told = true};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+
+    (void)state;
+    for (int i = 1; i <= 3; i++) { /* the descriptor is quiet each time */
+        assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+        await(atomic_load(&job.begun) == i);
+        rest_ms(20);
+        assert_int_equal(atomic_load(&job.ended), i - 1);
+        assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+        assert_int_equal(atomic_load(&job.ended), i);
+        assert_int_equal(atomic_load(&job.told), i);
+    }
+    assert_int_equal(counts_of(s).overruns, 0);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void *stop_aside(void *scheduler)
+{
+    return simba_scheduler_stop(scheduler, NULL) == SIMBA_OK ? scheduler : NULL;
+}
+
+static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
+{
+    enum { BUDGET_MS = 300 };
+    struct log log = {0};
+    simba_store *store = open_logging(&log);
+    struct shared one = {0}, other = {0};
+    struct job deaf = {.shared = &one, .holds = 1};
+    struct job next = {.shared = &other};
+    char mutex[64];
+    simba_scheduler_options options;
+    simba_scheduler *a, *b;
+    pthread_t stopper;
+    void *stopped;
+    int64_t asked_ms;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    options = options_of(mutex, &deaf);
+    options.budget_ms = BUDGET_MS;
+    a = start_scheduler(store, &options);
+    await(atomic_load(&deaf.begun) == 1);
+    options = options_of(mutex, &next);
+    b = start_scheduler(store, &options);
+    asked_ms = now_ms();
+    pthread_create(&stopper, NULL, stop_aside, a);
+    await(atomic_load(&next.begun) > 0);
+    assert_true(atomic_load(&next.began_ms) - asked_ms >= BUDGET_MS);
+    assert_int_equal(atomic_load(&log.overruns), 1);
+    assert_int_equal(counts_of(a).overruns, 1);
+    assert_int_equal(simba_scheduler_status(a), SIMBA_STOPPING);
+    assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_EMISUSE);
+    assert_int_equal(atomic_load(&deaf.ended), 0); /* stop still waits */
+    atomic_store(&deaf.holds, 0);
+    pthread_join(stopper, &stopped);
+    assert_ptr_equal(stopped, a);
+    assert_int_equal(atomic_load(&deaf.ended), 1);
+    assert_true(atomic_load(&next.token) > atomic_load(&deaf.token));
+    simba_scheduler_close(b);
+    assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_OK); /* as new */
+    await(atomic_load(&deaf.begun) == 2);
+    simba_scheduler_close(a);
+    simba_store_close(store);
+}
+
+struct misuser {
+    _Atomic int rc;
+};
+
+static int stop_myself(void *user, const simba_run *run, simba_error *error)
+{
+    struct misuser *m = user;
+
+    atomic_store(&m->rc, simba_scheduler_stop(run->scheduler, error));
+    return SIMBA_OK;
+}
+
+static void test_scheduler__stop_in_its_work_is_misuse(void **state)
+{
+    simba_store *store = open_store();
+    struct misuser m = {0};
+    simba_scheduler_options options = options_of(fresh_mutex(), NULL);
+    simba_scheduler *s;
+
+    (void)state;
+    options.work = stop_myself;
+    options.user = &m;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&m.rc) == SIMBA_EMISUSE);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void expect_refused(simba_store *store,
+                           const simba_scheduler_options *options,
+                           const char *why)
+{
+    simba_scheduler *s = (simba_scheduler *)store; /* anything but NULL */
+    simba_error error = {0};
+
+    assert_int_equal(simba_scheduler_open(store, options, &s, &error),
+                     SIMBA_EINVAL);
+    assert_null(s);
+    assert_non_null(strstr(error.message, why));
+}
+
+static void test_scheduler__refuses_bad_options(void **state)
+{
+    simba_store *store = open_store();
+    struct job job = {0};
+    simba_scheduler_options good = options_of("fine", &job), bad;
+
+    (void)state;
+    expect_refused(store, NULL, "_INIT");
+    bad = good, bad.size = 0;
+    expect_refused(store, &bad, "_INIT");
+    bad = good, bad.work = NULL;
+    expect_refused(store, &bad, "work");
+    bad = good, bad.period_ms = -1;
+    expect_refused(store, &bad, "period is negative");
+    bad = good, bad.schedule = SIMBA_FIXED_RATE, bad.period_ms = 0;
+    expect_refused(store, &bad, "fixed rate needs a period");
+    bad = good, bad.schedule = (enum simba_schedule)7;
+    expect_refused(store, &bad, "neither a rate nor a delay");
+    bad = good, bad.initial_delay_ms = -1;
+    expect_refused(store, &bad, "initial delay is negative");
+    bad = good, bad.mutex = NULL;
+    expect_refused(store, &bad, "name");
+    bad = good, bad.ttl_ms = 1;
+    expect_refused(store, &bad, "ttl");
+    bad = good, bad.budget_ms = 1000000;
+    expect_refused(store, &bad, "budget");
+    simba_store_close(store);
+}
+
+static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job first = {.shared = &shared}, second = {.shared = &shared};
+    char mutex[64];
+    simba_scheduler_options options;
+    simba_scheduler *a, *b;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    options = options_of(mutex, &first);
+    a = open_scheduler(store, &options);
+    assert_int_equal(count_work_threads(), 0);
+    assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_OK);
+    await(atomic_load(&first.ended) > 2);
+    options = options_of(mutex, &second);
+    b = start_scheduler(store, &options);
+    await(simba_scheduler_status(b) == SIMBA_RUNNING);
+    assert_int_equal(count_work_threads(), 1); /* a's */
+    assert_int_equal(simba_scheduler_stop(a, NULL), SIMBA_OK);
+    await(atomic_load(&second.ended) > 2);
+    assert_int_equal(count_work_threads(), 1); /* b's */
+    assert_int_equal(simba_scheduler_stop(b, NULL), SIMBA_OK);
+    assert_int_equal(count_work_threads(), 0);
+    simba_scheduler_close(a);
+    simba_scheduler_close(b);
+    simba_store_close(store);
+}
+
+/* In the child: the descriptor is gone, and the run is over. */
+static int fork_in_work(void *user, const simba_run *run, simba_error *error)
+{
+    _Atomic int *seen = user;
+    int status;
+    pid_t child = fork();
+
+    (void)error;
+    if (child == 0) {
+        _exit(fcntl(run->stop_fd, F_GETFD) == -1 && errno == EBADF &&
+                      simba_run_is_stopped(run) &&
+                      simba_scheduler_stop(run->scheduler, NULL) ==
+                          SIMBA_EFORKED
+                  ? 42
+                  : 1);
+    }
+    if (waitpid(child, &status, 0) == child && WIFEXITED(status)) {
+        atomic_store(seen, WEXITSTATUS(status));
+    }
+    return SIMBA_OK;
+}
+
+static void test_scheduler__a_forked_child_of_the_work_leads_nothing(
+    void **state)
+{
+    simba_store *store = open_store();
+    _Atomic int seen = 0;
+    simba_scheduler_options options = options_of(fresh_mutex(), NULL);
+    simba_scheduler *s;
+
+    (void)state;
+    options.work = fork_in_work;
+    options.user = &seen;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&seen) != 0);
+    assert_int_equal(atomic_load(&seen), 42);
+    assert_true(simba_scheduler_is_owner(s));
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void test_scheduler__leaks_no_descriptor(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+    int before = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+        await(atomic_load(&job.ended) > i);
+        assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+        if (i == 0) {
+            before = count_descriptors();
+        }
+    }
+    assert_int_equal(count_descriptors(), before);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scheduler__goes_through_its_statuses),
+        cmocka_unit_test(test_scheduler__starts_again_with_a_greater_token),
+        cmocka_unit_test(test_scheduler__delay_counts_from_the_end_of_a_run),
+        cmocka_unit_test(test_scheduler__rate_keeps_to_multiples_of_the_period),
+        cmocka_unit_test(test_scheduler__beats_missed_by_long_work_are_skipped),
+        cmocka_unit_test(test_scheduler__first_run_waits_for_the_initial_delay),
+        cmocka_unit_test(
+            test_scheduler__errors_are_logged_and_the_schedule_kept),
+        cmocka_unit_test(
+            test_scheduler__running_work_is_told_by_flag_and_descriptor),
+        cmocka_unit_test(test_scheduler__work_that_ignores_its_end_overruns),
+        cmocka_unit_test(test_scheduler__stop_in_its_work_is_misuse),
+        cmocka_unit_test(test_scheduler__refuses_bad_options),
+        cmocka_unit_test(test_scheduler__has_a_thread_only_while_it_leads),
+        cmocka_unit_test(
+            test_scheduler__a_forked_child_of_the_work_leads_nothing),
+        cmocka_unit_test(test_scheduler__leaks_no_descriptor),
+    };
+
+    if (argc > 1) {
+        store_url = argv[1];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
