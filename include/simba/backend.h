@@ -73,6 +73,9 @@ typedef struct simba_op_reply {
     int64_t wait_ms;   /**< refused: asking again earlier makes no sense */
     int64_t store_ms;  /**< the store's clock; 0: not told */
     simba_owner owner; /**< who owns it now, or none */
+    /** Read: token of the tenure that ended last, which is the one before the
+     * owner's. By it observers see whether they missed one. 0: not known */
+    uint64_t ended;
 } simba_op_reply;
 
 /** One operation. The runtime owns it until it is given to the backend, and
@@ -313,6 +316,24 @@ SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
  * Threads: inside the loop.
  */
 SIMBA_API void simba_hint(simba_loop *loop, const char *mutex);
+
+/**
+ * Tell those who only watch a mutex (SIMBA_INTEREST_OBSERVE) what a read would
+ * have answered right after its owner changed; waiters have nothing to ask.
+ * What does not follow on what they know makes them look for themselves, so
+ * that lost, doubled and reordered ones do no harm.
+ *
+ * @param loop   the backend's
+ * @param mutex  whose owner has changed
+ * @param owner  who owns it now, or none; borrowed. NULL: they shall look
+ * @param ended  as simba_op_reply has it
+ *
+ * Threads: inside the loop.
+ */
+SIMBA_API void simba_observed(simba_loop *loop,
+                              const char *mutex,
+                              const simba_owner *owner,
+                              uint64_t ended);
 
 /* --- the blocking adapter ----------------------------------------------- */
 

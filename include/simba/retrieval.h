@@ -3,8 +3,13 @@
  * Watching who owns a mutex, without contending for it.
  *
  * A retriever names the mutex and what to call; its retrieval service does the
- * watching. It looks at the store every so often, so a tenure shorter than that
- * may pass unseen.
+ * watching. Changes are told in order, none twice. The service looks when the
+ * store says that the owner has changed, and every so often by itself, for a
+ * lease that lapses or a dead owner is announced by nobody. A tenure that is
+ * over before it was seen leaves a gap: state->has_gap says so, between the two
+ * owners or, when the mutex was free before and is free again, alone. Stores
+ * that do not know which tenure came before the present one leave it to be
+ * guessed, and a gap may be told where there was none.
  */
 #ifndef SIMBA_RETRIEVAL_H
 #define SIMBA_RETRIEVAL_H
@@ -25,7 +30,8 @@ typedef struct simba_retriever {
     const char *mutex; /**< required; copied */
     int64_t poll_ms;   /**< look at least this often; 0: 1 000 */
     /** The owner changed: from state->before to state->after; an empty id means
-     * nobody. On a notifier thread, one call at a time. Required. */
+     * nobody. With state->has_gap others may have been owners in between. On a
+     * notifier thread, one call at a time. Required. */
     simba_contender_fn on_changed;
     void *user; /**< first argument of on_changed */
 } simba_retriever;

@@ -28,6 +28,10 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_state {
     simba_owner before; /**< the owner that was known until now */
     simba_owner after;  /**< the owner that is known from now on */
+    /** For those who only watch: between the two, owners may have come and gone
+     * unseen. Not set by a mere free moment between two tenures; set without a
+     * change when the mutex is free again after those who were missed. */
+    bool has_gap;
 } simba_state;
 
 /**

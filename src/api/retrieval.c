@@ -58,6 +58,7 @@ static void push_change(simba_retrieval *r,
     note->retrieval = r;
     note->state.before = update->before;
     note->state.after = update->after;
+    note->state.has_gap = update->has_gap;
     simba__strand_push(&r->store->pool, &r->strand, &note->task);
 }
 
@@ -100,7 +101,8 @@ static void done(struct simba__caller *caller,
     simba_retrieval *r = container(caller, simba_retrieval, caller);
     struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
                                          .seq = box->seq,
-                                         .owner = &box->op.reply.owner};
+                                         .owner = &box->op.reply.owner,
+                                         .ended = box->op.reply.ended};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;
@@ -124,6 +126,19 @@ static void on_hint(struct simba__listener *listener)
 {
     feed(container(listener, simba_retrieval, listener),
          (struct simba__observe_event){.type = SIMBA__OBSERVE_HINT});
+}
+
+static void on_observed(struct simba__listener *listener,
+                        const simba_owner *owner,
+                        uint64_t ended)
+{
+    struct simba__observe_event event = {
+        .type = SIMBA__OBSERVE_PUSHED, .owner = owner, .ended = ended};
+
+    if (owner == NULL) {
+        event.type = SIMBA__OBSERVE_HINT;
+    }
+    feed(container(listener, simba_retrieval, listener), event);
 }
 
 /* It stands in no line. */
@@ -176,6 +191,7 @@ static simba_retrieval *make_retrieval(simba_store *store,
     r->timer.fire = on_timer;
     r->listener.mutex = r->mutex;
     r->listener.hint = on_hint;
+    r->listener.observed = on_observed;
     r->listener.place = no_place;
     simba__strand_init(&r->strand);
     simba__observe_init(&r->machine, retriever->poll_ms);

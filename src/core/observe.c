@@ -6,11 +6,9 @@
 /* A read that is not answered by then is given up, and asked again. */
 enum { READ_TIMEOUT_MS = 5000 };
 
-/* Hints are followed, but not as a storm. */
-enum { HINT_SPACING_MS = 2 };
-
-/* After failures, up to this much slower than the poll. */
-enum { SLOWER_MOST = 8 };
+/* After a failure it asks again by this at the latest, however seldom it polls,
+ * and after more of them up to so much slower. */
+enum { RETRY_MS = 1000, SLOWER_MOST = 8 };
 
 void simba__observe_init(struct simba__observe *o, int64_t poll_ms)
 {
@@ -26,45 +24,87 @@ static bool is_same(const simba_owner *a, const simba_owner *b)
     return a->token == b->token && strcmp(a->id, b->id) == 0;
 }
 
-static void take_in(struct simba__observe *o,
-                    const simba_owner *owner,
-                    struct simba__observe_update *up)
+static bool is_same_tenure(const simba_owner *a, const simba_owner *b)
 {
+    return a->token != 0 && a->token == b->token;
+}
+
+/* Has a tenure come and gone that we did not see? What was before we began to
+ * look is not missed. */
+static bool is_missed(const struct simba__observe *o,
+                      const struct simba__observe_event *event)
+{
+    if (!o->is_heard || is_same_tenure(&o->seen, event->owner)) {
+        return false;
+    }
+    if (event->ended != 0) {
+        return event->ended != o->known;
+    }
+    /* The store does not say. Two owners without a free moment between them
+     * may not be neighbours, nor those before and after a silence. */
+    return !is_same(&o->seen, event->owner) &&
+           (o->is_cut ||
+            (o->seen.id[0] != '\0' && event->owner->id[0] != '\0'));
+}
+
+static void learn(struct simba__observe *o,
+                  const struct simba__observe_event *event)
+{
+    if (event->owner->token != 0) {
+        o->known = event->owner->token;
+    } else if (event->ended != 0) {
+        o->known = event->ended;
+    }
     o->failures = 0;
     o->is_heard = true;
-    o->next_ms = o->now_ms + (o->is_hinted ? HINT_SPACING_MS : o->poll_ms);
-    o->is_hinted = false;
-    if (!is_same(&o->seen, owner)) {
-        up->changed = true;
+    o->is_cut = false;
+}
+
+/* Moves what is known on, and tells what has changed by it. */
+static void move_on(struct simba__observe *o,
+                    const struct simba__observe_event *event,
+                    struct simba__observe_update *up)
+{
+    up->has_gap = is_missed(o, event);
+    up->changed = up->has_gap || !is_same(&o->seen, event->owner);
+    if (up->changed) {
         up->before = o->seen;
-        up->after = *owner;
-        o->seen = *owner;
+        up->after = *event->owner;
+        o->seen = *event->owner;
     }
+    learn(o, event);
 }
 
-static void give_up(struct simba__observe *o)
+/* The newest tenure that an event knows of. */
+static uint64_t newest(const struct simba__observe_event *event)
 {
-    unsigned slower = 1U << (o->failures < 3 ? o->failures : 3);
-
-    assert(slower <= SLOWER_MOST);
-    o->is_reading = false;
-    o->failures++;
-    o->next_ms = o->now_ms + o->poll_ms * (int64_t)slower;
+    return event->owner->token != 0 ? event->owner->token : event->ended;
 }
 
-static void step_answer(struct simba__observe *o,
-                        const struct simba__observe_event *event,
-                        struct simba__observe_update *up)
+/* Older than what we know. Tokens grow, and a tenure that has ended does not
+ * begin again. */
+static bool is_stale(const struct simba__observe *o,
+                     const struct simba__observe_event *event)
 {
-    if (!o->is_reading || event->seq != o->seq) {
-        return; /* given up long ago */
+    if (newest(event) == o->known) {
+        return event->owner->token != 0 || o->seen.token == 0;
     }
-    o->is_reading = false;
-    if (event->type == SIMBA__OBSERVE_READ) {
-        take_in(o, event->owner, up);
-    } else {
-        give_up(o);
+    return newest(event) < o->known;
+}
+
+/* An answer that was given before a push we have heard already is no news. */
+static void take_in(struct simba__observe *o,
+                    const struct simba__observe_event *event,
+                    struct simba__observe_update *up)
+{
+    if (!o->is_ahead || !is_stale(o, event)) {
+        move_on(o, event, up);
     }
+    o->is_ahead = false;
+    /* A hint that came meanwhile is followed at once: the sooner, the less is
+     * missed, and no more than one read is under way. */
+    o->next_ms = o->is_hinted ? o->now_ms : o->now_ms + o->poll_ms;
+    o->is_hinted = false;
 }
 
 static void step_hint(struct simba__observe *o)
@@ -76,6 +116,53 @@ static void step_hint(struct simba__observe *o)
     }
 }
 
+/* Taken as it is when it is next to what we know; an older one is no news; for
+ * one further on, we look ourselves. */
+static void step_push(struct simba__observe *o,
+                      const struct simba__observe_event *event,
+                      struct simba__observe_update *up)
+{
+    bool is_known = o->is_heard && newest(event) != 0;
+
+    if (!o->is_running || (is_known && is_stale(o, event))) {
+        return;
+    }
+    if (is_known && event->ended == o->known) {
+        move_on(o, event, up);
+        o->is_ahead = o->is_reading;
+        o->next_ms = o->now_ms + o->poll_ms;
+    } else {
+        step_hint(o);
+    }
+}
+
+static void give_up(struct simba__observe *o)
+{
+    unsigned slower = 1U << (o->failures < 3 ? o->failures : 3);
+    int64_t retry_ms = o->poll_ms < RETRY_MS ? o->poll_ms : RETRY_MS;
+
+    assert(slower <= SLOWER_MOST);
+    o->is_reading = false;
+    o->is_cut = true;
+    o->failures++;
+    o->next_ms = o->now_ms + retry_ms * (int64_t)slower;
+}
+
+static void step_answer(struct simba__observe *o,
+                        const struct simba__observe_event *event,
+                        struct simba__observe_update *up)
+{
+    if (!o->is_reading || event->seq != o->seq) {
+        return; /* given up long ago */
+    }
+    o->is_reading = false;
+    if (event->type == SIMBA__OBSERVE_READ) {
+        take_in(o, event, up);
+    } else {
+        give_up(o);
+    }
+}
+
 static void dispatch(struct simba__observe *o,
                      const struct simba__observe_event *event,
                      struct simba__observe_update *up)
@@ -83,7 +170,8 @@ static void dispatch(struct simba__observe *o,
     switch (event->type) {
     case SIMBA__OBSERVE_START:
         o->is_running = true;
-        o->is_heard = false;
+        o->is_heard = o->is_cut = o->is_ahead = false;
+        o->known = 0;
         o->seen = simba_owner_none();
         o->next_ms = o->now_ms;
         break;
@@ -97,6 +185,9 @@ static void dispatch(struct simba__observe *o,
         break;
     case SIMBA__OBSERVE_HINT:
         step_hint(o);
+        break;
+    case SIMBA__OBSERVE_PUSHED:
+        step_push(o, event, up);
         break;
     case SIMBA__OBSERVE_TIMER:
         break;

@@ -1,6 +1,10 @@
 /* The observation machine: it looks at one mutex and tells when its owner has
  * changed. It never contends.
  *
+ * A change that was missed cannot be told, but that it was missed is: a store
+ * that says which tenure came before the present one lets us see it for sure;
+ * of others it is guessed, rather too often than too seldom.
+ *
  * Pure, like the contention machine: events carry the time, the update says
  * whether to read and whether to tell. */
 #ifndef SIMBA_CORE_OBSERVE_H
@@ -18,13 +22,16 @@ enum simba__observe_event_type {
     SIMBA__OBSERVE_READ,  /* a read was answered */
     SIMBA__OBSERVE_FAILED,
     SIMBA__OBSERVE_HINT,
+    SIMBA__OBSERVE_PUSHED, /* the store says what a read would have answered
+                            * right after a change */
 };
 
 struct simba__observe_event {
     enum simba__observe_event_type type;
     int64_t now_ms;           /* boot clock */
     uint64_t seq;             /* READ, FAILED: of the request */
-    const simba_owner *owner; /* READ: who owns it, or none */
+    const simba_owner *owner; /* READ, PUSHED: who owns it, or none */
+    uint64_t ended; /* READ, PUSHED: token of the tenure before; 0: unknown */
 };
 
 struct simba__observe_update {
@@ -32,6 +39,8 @@ struct simba__observe_update {
     uint64_t seq;
     int64_t timeout_ms;
     bool changed; /* tell: from `before` to `after` */
+    bool has_gap; /* owners in between may have been missed; with it `before`
+                   * and `after` may be the same: nobody */
     simba_owner before, after;
 };
 
@@ -41,9 +50,12 @@ struct simba__observe {
     bool is_reading;
     bool is_hinted; /* while reading: read once more */
     bool is_heard;  /* the store has answered since start */
+    bool is_cut;    /* a read failed since the last that did not */
+    bool is_ahead;  /* a push was taken in while reading */
     unsigned failures;
     uint64_t seq;
     int64_t now_ms, next_ms, timeout_at_ms;
+    uint64_t known; /* token of the newest tenure we know of; 0: none */
     simba_owner seen;
 };
 

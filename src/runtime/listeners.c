@@ -172,6 +172,29 @@ void simba_hint(simba_loop *loop, const char *mutex)
     }
 }
 
+void simba_observed(simba_loop *loop,
+                    const char *mutex,
+                    const simba_owner *owner,
+                    uint64_t ended)
+{
+    struct simba__listener *l, *next;
+
+    if (loop->filters != NULL) { /* who meddles with hints gets a hint */
+        loop->filters->hint(loop->filters, mutex);
+        return;
+    }
+    if (loop->bucket_count == 0) {
+        return;
+    }
+    for (l = loop->buckets[bucket_of(loop, mutex)]; l != NULL; l = next) {
+        next = l->next;
+        if (l->observed != NULL && l->interest == SIMBA_INTEREST_OBSERVE &&
+            strcmp(l->mutex, mutex) == 0) {
+            l->observed(l, owner, ended);
+        }
+    }
+}
+
 void simba__hint_pass(simba_loop *loop,
                       const struct simba__hint_filter *filter,
                       const char *mutex)

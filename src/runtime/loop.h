@@ -29,6 +29,10 @@ struct simba__listener {
     void (*hint)(struct simba__listener *self);
     uint64_t (*place)(const struct simba__listener *self); /* 0: none */
     enum simba_interest interest;
+    /* Who only watches: simba_observed(); else NULL. */
+    void (*observed)(struct simba__listener *self,
+                     const simba_owner *owner,
+                     uint64_t ended);
     struct simba__listener *next;
 };
 

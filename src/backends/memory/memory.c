@@ -28,10 +28,25 @@ struct space {
     int users;            /* guarded by spaces_lock */
 };
 
+/* A mutex that a handle observes. */
+struct eye {
+    struct eye *next;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+/* A new owner, as observers are told of it. */
+struct change {
+    bool is_seen; /* one of the handle that made it observes it */
+    simba_owner owner;
+    uint64_t ended;
+};
+
 struct memory {
     simba_backend base;
     struct space *space;
     struct memory *next;
+    struct eye *eyes;     /* guarded by the space's lock */
+    struct change change; /* by the operation in hand; likewise */
     uint64_t connection;
 };
 
@@ -129,6 +144,8 @@ static bool is_connected(void *self, uint64_t connection)
 
 struct ring {
     simba_loop *loop;
+    bool is_change; /* for observers */
+    struct change change;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
@@ -136,8 +153,67 @@ static void run_ring(void *argument)
 {
     struct ring *ring = argument;
 
-    simba_hint(ring->loop, ring->mutex);
+    if (ring->is_change) {
+        simba_observed(ring->loop, ring->mutex, &ring->change.owner,
+                       ring->change.ended);
+    } else {
+        simba_hint(ring->loop, ring->mutex);
+    }
     free(ring);
+}
+
+/* A lost hint does no harm (S7). `change` is for observers; NULL: a waiter is
+ * called. */
+static void ring(const struct memory *m,
+                 const char *mutex,
+                 const struct change *change)
+{
+    struct ring *ring = calloc(1, sizeof *ring);
+
+    if (ring == NULL) {
+        return;
+    }
+    ring->loop = m->base.loop;
+    memcpy(ring->mutex, mutex, strlen(mutex) + 1);
+    if (change != NULL) {
+        ring->is_change = true;
+        ring->change = *change;
+    }
+    simba_loop_post(m->base.loop, run_ring, ring);
+}
+
+static struct eye **find_eye(struct memory *m, const char *mutex)
+{
+    struct eye **eye = &m->eyes;
+
+    while (*eye != NULL && strcmp((*eye)->mutex, mutex) != 0) {
+        eye = &(*eye)->next;
+    }
+    return eye;
+}
+
+static void fill_change(struct change *change,
+                        const struct simba__row *row,
+                        int64_t now_ms)
+{
+    change->ended = simba__row_ended(row, now_ms);
+    change->owner =
+        simba__row_is_held(row, now_ms) ? row->owner : simba_owner_none();
+}
+
+/* Our own are told later, with the space unlocked: they may look. */
+static void tell_observers(struct memory *self, const char *mutex)
+{
+    for (struct memory *m = self->space->handles; m != NULL; m = m->next) {
+        if (m->eyes == NULL || *find_eye(m, mutex) == NULL) {
+            continue;
+        }
+        if (m == self) {
+            self->change.is_seen = true;
+        } else {
+            ring(m, mutex, &self->change);
+        }
+    }
 }
 
 /* A call and the mutex it is about. */
@@ -155,12 +231,9 @@ static void hint(void *self, const struct simba__row_waiter *waiter)
 {
     struct serving *serving = self;
     struct memory *m = handle_of(serving->space, waiter->connection);
-    struct ring *ring = m == NULL ? NULL : calloc(1, sizeof *ring);
 
-    if (ring != NULL) { /* a lost hint does no harm (S7) */
-        ring->loop = m->base.loop;
-        memcpy(ring->mutex, serving->mutex, strlen(serving->mutex) + 1);
-        simba_loop_post(m->base.loop, run_ring, ring);
+    if (m != NULL) {
+        ring(m, serving->mutex, NULL);
     }
 }
 
@@ -210,6 +283,7 @@ static void fill_reply(simba_op *op,
     op->reply.place = reply->place;
     op->reply.wait_ms = reply->wait_ms;
     op->reply.store_ms = reply->store_ms;
+    op->reply.ended = simba__row_ended(row, reply->store_ms);
     if (simba__row_is_held(row, reply->store_ms)) {
         op->reply.owner = row->owner;
     }
@@ -276,6 +350,7 @@ static int serve(struct memory *m, simba_op *op)
                                    .now_ms = simba_loop_now_ms()};
     struct simba__reply reply;
     struct entry *entry = find_entry(m->space, op->mutex);
+    uint64_t owner = entry == NULL ? 0 : entry->row.owner.token;
 
     if (entry == NULL || !simba__row_serve(&entry->row, &host, &call, &reply)) {
         return SIMBA_ENOMEM;
@@ -286,6 +361,10 @@ static int serve(struct memory *m, simba_op *op)
     }
     if (op->want_line) {
         (void)simba__row_tell_line(&entry->row, &host, call.now_ms, op);
+    }
+    if (entry->row.owner.token != owner) {
+        fill_change(&m->change, &entry->row, call.now_ms);
+        tell_observers(m, op->mutex);
     }
     return SIMBA_OK;
 }
@@ -307,12 +386,40 @@ static int serve_any(struct memory *m, simba_op *op)
 static void submit(simba_backend *self, simba_op *op)
 {
     struct memory *m = (struct memory *)self;
+    struct change change;
     int rc;
 
     pthread_mutex_lock(&m->space->lock);
+    m->change.is_seen = false;
     rc = serve_any(m, op);
+    change = m->change;
     pthread_mutex_unlock(&m->space->lock);
+    if (change.is_seen) { /* before whoever asked can change it again */
+        simba_observed(m->base.loop, op->mutex, &change.owner, change.ended);
+    }
     simba_op_done(op, rc, NULL);
+}
+
+static void interest(simba_backend *self,
+                     const char *mutex,
+                     enum simba_interest interest)
+{
+    struct memory *m = (struct memory *)self;
+    struct eye **eye, *gone = NULL;
+
+    pthread_mutex_lock(&m->space->lock);
+    eye = find_eye(m, mutex);
+    if (*eye != NULL && interest != SIMBA_INTEREST_OBSERVE) {
+        gone = *eye;
+        *eye = gone->next;
+    } else if (*eye == NULL && interest == SIMBA_INTEREST_OBSERVE) {
+        *eye = calloc(1, sizeof **eye); /* without it: it polls */
+        if (*eye != NULL) {
+            memcpy((*eye)->mutex, mutex, strlen(mutex) + 1);
+        }
+    }
+    pthread_mutex_unlock(&m->space->lock);
+    free(gone);
 }
 
 static int open_memory(const simba_backend_config *config,
@@ -374,6 +481,7 @@ const simba_backend_ops simba__memory_ops = {
     .close = close_memory,
     .detach = detach,
     .forked = forked,
+    .interest = interest,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS,

@@ -24,6 +24,12 @@ bool simba__row_is_held(const struct simba__row *row, int64_t now_ms)
     return row->owner.id[0] != '\0' && row->owner.transition_at_ms >= now_ms;
 }
 
+uint64_t simba__row_ended(const struct simba__row *row, int64_t now_ms)
+{
+    return simba__row_is_held(row, now_ms) ? row->former_token
+                                           : row->tenure_token;
+}
+
 static void copy_id(char *to, const char *id)
 {
     size_t length = strlen(id);
@@ -303,6 +309,8 @@ static void grant(struct simba__row *row, const struct simba__row_call *call)
     row->attempt = call->request->attempt;
     copy_id(row->owner.id, call->id);
     row->owner.token = row->last_token;
+    row->former_token = row->tenure_token;
+    row->tenure_token = row->last_token;
     row->owner.acquired_at_ms = call->now_ms;
     extend(row, call);
 }

@@ -29,7 +29,9 @@ struct simba__row {
     simba_owner owner;
     struct simba__attempt attempt; /* of the owner's tenure */
     bool is_broken;                /* an admin ended it: no renewal */
-    uint64_t last_token;
+    uint64_t last_token;           /* none granted is greater */
+    uint64_t tenure_token;         /* of the present or last tenure */
+    uint64_t former_token;         /* of the one before that; 0: not known */
     uint64_t last_place;
 
     bool is_called; /* somebody has been called and has not come yet */
@@ -64,6 +66,9 @@ void simba__row_fini(struct simba__row *row);
 
 /** Is a lease running? A lease is free after its last millisecond. */
 bool simba__row_is_held(const struct simba__row *row, int64_t now_ms);
+
+/** The token of the tenure that ended last, for observers; 0: not known. */
+uint64_t simba__row_ended(const struct simba__row *row, int64_t now_ms);
 
 /**
  * Carry out one request of a contender.
