@@ -15,6 +15,8 @@ struct notes {
     pthread_cond_t changed;
     char hints[HINTS_KEPT][SIMBA_MUTEX_MAX_BYTES + 1]; /* "" is any mutex */
     int kept, hint_count;
+    simba_owner observed; /* as last told */
+    uint64_t ended;
 };
 
 /* What became of an operation; hangs at the operation as backend_data. */
@@ -42,6 +44,21 @@ void simba_hint(simba_loop *loop, const char *mutex)
                  mutex == NULL ? "" : mutex);
     }
     pthread_cond_broadcast(&notes->changed);
+}
+
+void simba_observed(simba_loop *loop,
+                    const char *mutex,
+                    const simba_owner *owner,
+                    uint64_t ended)
+{
+    char marked[SIMBA_MUTEX_MAX_BYTES + 2];
+
+    snprintf(marked, sizeof marked, "\t%s", mutex);
+    if (owner != NULL) {
+        notes_of(loop)->observed = *owner;
+        notes_of(loop)->ended = ended;
+    }
+    simba_hint(loop, marked);
 }
 
 void simba_op_done(simba_op *op, int status, const simba_error *error)
@@ -173,6 +190,17 @@ bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms)
     }
     simba_loop_leave(handle->loop);
     return is_hinted;
+}
+
+uint64_t handle_observed(const struct handle *handle, simba_owner *owner)
+{
+    uint64_t ended;
+
+    simba_loop_enter(handle->loop);
+    *owner = notes_of(handle->loop)->observed;
+    ended = notes_of(handle->loop)->ended;
+    simba_loop_leave(handle->loop);
+    return ended;
 }
 
 int handle_hints(const struct handle *handle)

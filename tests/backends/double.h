@@ -23,8 +23,12 @@ void handle_close(struct handle *handle);
 int handle_run(struct handle *handle, simba_op *op, simba_error *error);
 
 /** Wait until there is a hint for this mutex or time is up, and forget
- * the hints for it. False: there was none. */
+ * the hints for it. False: there was none. A hint for observers only is noted
+ * with a tab before the name. */
 bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms);
+
+/** What observers were told last: the owner, and the token that ended. */
+uint64_t handle_observed(const struct handle *handle, simba_owner *owner);
 
 /** How many hints there were since opening. */
 int handle_hints(const struct handle *handle);

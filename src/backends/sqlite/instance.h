@@ -4,6 +4,7 @@
 
 #include "backends/sqlite/clock.h"
 #include "backends/sqlite/database.h"
+#include "backends/sqlite/eye.h"
 #include "backends/sqlite/forked.h"
 #include "backends/sqlite/presence.h"
 #include "backends/sqlite/record.h"
@@ -27,6 +28,7 @@ struct simba__sqlite {
     struct simba__sqlite_clock clock;
     struct simba__sqlite_presence presence;
     struct simba__sqlite_watch watch;
+    struct simba__sqlite_eyes eyes;
     simba_worker *worker;
     struct simba__sqlite_inherited inherited; /* used in a forked child */
 

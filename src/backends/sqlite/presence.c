@@ -64,7 +64,8 @@ static bool is_linked(const struct simba__sqlite_presence *presence,
 }
 
 /* Root at a user's database: the user's processes must be able to look. */
-static void give_to_owner(const struct simba__sqlite_presence *presence, int fd)
+void simba__sqlite_presence_share(const struct simba__sqlite_presence *presence,
+                                  int fd)
 {
     struct stat directory;
 
@@ -83,7 +84,7 @@ static int make_file(const struct simba__sqlite_presence *presence,
                     O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
     if (fd >= 0) {
-        give_to_owner(presence, fd);
+        simba__sqlite_presence_share(presence, fd);
     }
     return fd;
 }

@@ -15,6 +15,8 @@
 
 #include "backends/sqlite/settings.h"
 
+#include <simba/owner.h>
+
 #include <stddef.h>
 
 /* Thirty-two hexadecimal digits. */
@@ -69,6 +71,19 @@ int simba__sqlite_presence_make_bell(
 void simba__sqlite_presence_ring(const struct simba__sqlite_presence *presence,
                                  const char *process,
                                  const char *mutex);
+
+/** Before the name of a mutex on a bell, and between what follows it: its owner
+ * has changed, which is for those who watch; who waits need not ask. No name
+ * and no id contains it. */
+#define SIMBA__SQLITE_CHANGED '\t'
+
+/** The longest line on a bell: a change, with both names and five numbers. */
+enum { SIMBA__SQLITE_LINE = SIMBA_MUTEX_MAX_BYTES + SIMBA_ID_MAX + 128 };
+
+/** Give a new file to the owner of the directory, as far as we can: root at a
+ * user's database. */
+void simba__sqlite_presence_share(const struct simba__sqlite_presence *presence,
+                                  int fd);
 
 /** The name of a process's bell in the directory. */
 void simba__sqlite_presence_bell_name(const char *process, char *name);

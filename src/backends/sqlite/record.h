@@ -30,7 +30,8 @@ struct simba__sqlite_record {
     /* As it was. */
     simba_owner owner;
     struct simba__attempt attempt;
-    uint64_t token; /* the last one, also of a free mutex */
+    uint64_t token;  /* the last one, also of a free mutex */
+    uint64_t former; /* of the tenure before the owner's; 0: not known */
     int64_t version;
     int64_t lease_ms;
     bool is_handover;

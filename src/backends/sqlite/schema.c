@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 /* As schema.sql says. */
-enum { APPLICATION = 0x536D6261, VERSION = 1 };
+enum { APPLICATION = 0x536D6261, VERSION = 2 };
 
-enum found { FOUND_OURS, FOUND_EMPTY, FOUND_BUSY, FOUND_BAD };
+enum found { FOUND_OURS, FOUND_OLDER, FOUND_EMPTY, FOUND_BUSY, FOUND_BAD };
 
 struct facts {
     int values[3]; /* application id, version, number of tables and indexes */
@@ -84,7 +84,7 @@ static enum found look(struct simba__sqlite_db *db, simba_error *error)
                            facts.values[1], VERSION);
         return FOUND_BAD;
     }
-    return FOUND_OURS;
+    return facts.values[1] < VERSION ? FOUND_OLDER : FOUND_OURS;
 }
 
 static enum found run(struct simba__sqlite_db *db,
@@ -116,27 +116,46 @@ static enum found choose_journal(struct simba__sqlite_db *db,
                error);
 }
 
-/* Two processes may come to an empty file together: who gets the lock second
+/* Two processes may come to such a file together: who gets the lock second
  * finds that all is done. */
-static enum found make(struct simba__sqlite_db *db, simba_error *error)
+static enum found change(struct simba__sqlite_db *db,
+                         enum found from,
+                         const char *text,
+                         simba_error *error)
 {
-    enum found found = choose_journal(db, error);
+    enum found found = run(db, "BEGIN IMMEDIATE", error);
 
-    if (found == FOUND_OURS) {
-        found = run(db, "BEGIN IMMEDIATE", error);
-    }
     if (found != FOUND_OURS) {
         return found;
     }
     found = look(db, error);
-    if (found == FOUND_EMPTY) {
-        found = run(db, SIMBA__SQL_SCHEMA, error);
+    if (found == from) {
+        found = run(db, text, error);
     }
     if (found == FOUND_OURS) {
         found = run(db, "COMMIT", error);
     }
     simba__sqlite_db_rollback(db);
     return found;
+}
+
+static enum found make(struct simba__sqlite_db *db, simba_error *error)
+{
+    enum found found = choose_journal(db, error);
+
+    return found == FOUND_OURS
+               ? change(db, FOUND_EMPTY, SIMBA__SQL_SCHEMA, error)
+               : found;
+}
+
+/* What processes of the version before write is right for us, too. */
+static enum found upgrade(struct simba__sqlite_db *db, simba_error *error)
+{
+    return change(db, FOUND_OLDER,
+                  "ALTER TABLE simba_tenure "
+                  "ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
+                  "PRAGMA user_version = 2",
+                  error);
 }
 
 int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
@@ -150,6 +169,8 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
         found = look(db, error);
         if (found == FOUND_EMPTY) {
             found = make(db, error);
+        } else if (found == FOUND_OLDER) {
+            found = upgrade(db, error);
         } else if (found == FOUND_OURS && db->settings->is_trusted) {
             found = choose_journal(db, error);
         }

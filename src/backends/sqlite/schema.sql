@@ -14,7 +14,8 @@ CREATE TABLE simba_mutex (
 ) WITHOUT ROWID;
 
 -- What else is known of the tenure with this token. With another token than
--- simba_mutex has, it is the one before.
+-- simba_mutex has, it is the one before. "former" is the token of the tenure
+-- before; 0: not known.
 CREATE TABLE simba_tenure (
     mutex TEXT COLLATE BINARY NOT NULL PRIMARY KEY,
     token INTEGER NOT NULL,
@@ -23,7 +24,8 @@ CREATE TABLE simba_tenure (
     process TEXT NOT NULL,
     lease INTEGER NOT NULL,
     handover INTEGER NOT NULL,
-    broken INTEGER NOT NULL
+    broken INTEGER NOT NULL,
+    former INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- Who waits. called_until is 0 in line; a called one has left it.
@@ -50,4 +52,4 @@ CREATE TABLE simba_tombstone (
 
 -- "Smba": tells our databases from others.
 PRAGMA application_id = 1399677537;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;

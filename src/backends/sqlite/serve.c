@@ -224,6 +224,7 @@ static void fill_reply(const struct turn *turn)
     reply->place = turn->reply.place;
     reply->wait_ms = turn->reply.wait_ms;
     reply->store_ms = turn->wish.now_ms;
+    reply->ended = simba__row_ended(row, turn->wish.now_ms);
     if (simba__row_is_held(row, turn->wish.now_ms)) {
         reply->owner = row->owner;
     }
@@ -274,6 +275,13 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
     return simba__sqlite_record_store(self, &turn->wish, is_changed, error);
 }
 
+static bool is_owner_changed(const struct turn *turn)
+{
+    const struct simba__sqlite_record *record = &turn->self->record;
+
+    return record->row.owner.token != record->owner.token;
+}
+
 /* A caller that lends its thread is not kept waiting for other writers. */
 static int begin(const struct turn *turn, simba_error *error)
 {
@@ -311,6 +319,9 @@ static int serve_change(struct turn *turn, simba_error *error)
         if (is_broken(turn)) {
             simba__sqlite_log_break(self, turn->op);
         }
+    }
+    if (rc == SIMBA_OK && is_owner_changed(turn)) {
+        simba__sqlite_eyes_ring(&self->eyes, turn->op);
     }
     return rc;
 }
@@ -369,6 +380,7 @@ static int follow_file(struct simba__sqlite *self,
         rc = simba__sqlite_presence_open(&self->presence, &self->settings,
                                          error);
         simba__sqlite_watch_renew(&self->watch);
+        simba__sqlite_eyes_renew(&self->eyes);
     }
     return rc;
 }
@@ -382,6 +394,7 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
+    simba__sqlite_eyes_settle(&self->eyes);
     switch (op->kind) {
     case SIMBA_OP_READ:
         return serve_read(&turn, error);

@@ -13,6 +13,7 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/clock.c
   ${simba_sqlite_dir}/database.c
   ${simba_sqlite_dir}/doctor.c
+  ${simba_sqlite_dir}/eye.c
   ${simba_sqlite_dir}/file.c
   ${simba_sqlite_dir}/floor.c
   ${simba_sqlite_dir}/forked.c

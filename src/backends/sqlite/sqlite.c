@@ -22,6 +22,7 @@ static void close_store(simba_backend *base)
     if (self->worker != NULL) {
         simba_worker_close(self->worker);
     }
+    simba__sqlite_eyes_fini(&self->eyes);
     simba__sqlite_watch_fini(&self->watch);
     simba__sqlite_presence_close(&self->presence);
     simba__sqlite_db_close(&self->db);
@@ -84,6 +85,7 @@ static int open_store(const simba_backend_config *config,
     self->log_user = config->log_user;
     simba__sqlite_presence_init(&self->presence);
     simba__sqlite_watch_init(&self->watch, &self->presence, config->loop);
+    simba__sqlite_eyes_init(&self->eyes, &self->presence, &self->watch);
     rc = build(self, config->rest, error);
     if (rc != SIMBA_OK) {
         close_store(&self->base);
@@ -98,6 +100,14 @@ static void submit(simba_backend *base, simba_op *op)
     simba_worker_submit(((struct simba__sqlite *)base)->worker, op);
 }
 
+static void interest(simba_backend *base,
+                     const char *mutex,
+                     enum simba_interest interest)
+{
+    simba__sqlite_eyes_want(&((struct simba__sqlite *)base)->eyes, mutex,
+                            interest == SIMBA_INTEREST_OBSERVE);
+}
+
 static bool drive(simba_backend *base, int64_t until_ms)
 {
     return simba_worker_drive(((struct simba__sqlite *)base)->worker, until_ms);
@@ -105,7 +115,10 @@ static bool drive(simba_backend *base, int64_t until_ms)
 
 static void detach(simba_backend *base)
 {
-    simba__sqlite_watch_detach(&((struct simba__sqlite *)base)->watch);
+    struct simba__sqlite *self = (struct simba__sqlite *)base;
+
+    simba__sqlite_watch_detach(&self->watch);
+    simba__sqlite_eyes_detach(&self->eyes);
 }
 
 static void forked(simba_backend *base)
@@ -135,6 +148,7 @@ const simba_backend_ops simba__sqlite_ops = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
                     SIMBA_HAS_STEADY_CLOCK,
+    .interest = interest,
     .drive = drive,
     .floor_open = simba__sqlite_floor_open,
     .floor_step = simba__sqlite_floor_step,

@@ -241,6 +241,16 @@ bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
     return !is_deaf;
 }
 
+bool simba__sqlite_watch_attend(struct simba__sqlite_watch *watch)
+{
+    bool is_fine;
+
+    pthread_mutex_lock(&watch->lock);
+    is_fine = start(watch);
+    pthread_mutex_unlock(&watch->lock);
+    return is_fine;
+}
+
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
                                 const simba_op *op)
 {

@@ -74,6 +74,11 @@ bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
                               const char *process,
                               bool is_head);
 
+/** The worker: somebody of this handle wants to be rung.
+ *
+ * @return false when it cannot be */
+bool simba__sqlite_watch_attend(struct simba__sqlite_watch *watch);
+
 /** The worker: this attempt waits no more. */
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
                                 const simba_op *op);

@@ -1,6 +1,6 @@
 /* What inotify says: the loop's side of watch.h. */
 #define _GNU_SOURCE
-#include "backends/sqlite/watch.h"
+#include "backends/sqlite/eye.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -56,6 +56,16 @@ static void hint_due(struct simba__sqlite_watch *watch)
 
 /* --- the bell ------------------------------------------------------------ */
 
+/* Whom a line of the bell is for. */
+static void hint_line(struct simba__sqlite_watch *watch, char *line)
+{
+    if (line[0] == SIMBA__SQLITE_CHANGED) {
+        simba__sqlite_eyes_tell(watch->loop, line + 1);
+    } else if (strlen(line) <= SIMBA_MUTEX_MAX_BYTES) {
+        simba_hint(watch->loop, line);
+    }
+}
+
 /* Each line names a mutex. */
 static void hint_lines(struct simba__sqlite_watch *watch,
                        char *text,
@@ -65,9 +75,7 @@ static void hint_lines(struct simba__sqlite_watch *watch,
 
     while ((end = memchr(line, '\n', length - (size_t)(line - text))) != NULL) {
         *end = '\0';
-        if (end - line <= SIMBA_MUTEX_MAX_BYTES) {
-            simba_hint(watch->loop, line);
-        }
+        hint_line(watch, line);
         line = end + 1;
     }
 }
