@@ -17,6 +17,7 @@ extern const struct tck_topic tck_topic_names;
 extern const struct tck_topic tck_topic_observer;
 extern const struct tck_topic tck_topic_release;
 extern const struct tck_topic tck_topic_renew;
+extern const struct tck_topic tck_topic_scheduler;
 extern const struct tck_topic tck_topic_storm;
 extern const struct tck_topic tck_topic_token;
 extern const struct tck_topic tck_topic_transition;
