@@ -149,7 +149,7 @@ static void tell_silence(const struct simba__guardian *g)
     (void)snprintf(text, sizeof(text),
                    "%s: the store has not answered the release; it is free "
                    "when the lease ends, in %.0f s at most",
-                   g->job->mutex, (double)simba__job_lease_ms(g->job) / 1000);
+                   g->job->mutex, (double)g->holder.lease_ms / 1000);
     simba__guardian_send(g, &note, text);
 }
 

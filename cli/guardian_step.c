@@ -132,7 +132,7 @@ static int64_t default_kill_after(const struct simba__guardian *g)
 {
     int64_t budget_ms = atomic_load(&g->share->hard_until_ms) -
                         atomic_load(&g->share->use_until_ms);
-    int64_t most_ms = simba__job_lease_ms(g->job) / 8;
+    int64_t most_ms = g->holder.lease_ms / 8;
 
     most_ms = most_ms < BUDGET_MOST_MS ? most_ms : BUDGET_MOST_MS;
     budget_ms = budget_ms < most_ms ? budget_ms : most_ms;

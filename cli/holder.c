@@ -54,7 +54,7 @@ static void on_log(void *user,
 static int open_store(struct simba__holder *holder)
 {
     static const enum simba_log_level levels[] = {
-        SIMBA_LOG_WARN, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
+        SIMBA_LOG_DEFAULT, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     const struct simba__cli *cli = &holder->job->cli;
 
@@ -63,6 +63,7 @@ static int open_store(struct simba__holder *holder)
                                "memory: is seen by one process only; use a "
                                "store that others see, such as sqlite:path");
     }
+    options.config = SIMBA_CONFIG_ALWAYS;
     if (cli->verbosity >= 0) {
         options.log = on_log;
         options.log_user = holder;
@@ -79,6 +80,18 @@ static void choose_id(const struct simba__job *job)
     } else {
         (void)snprintf(job->share->id, sizeof(job->share->id), "%s", job->id);
     }
+}
+
+/* What the guardian reckons with. */
+static void take_lease(struct simba__holder *holder)
+{
+    const struct simba__job *job = holder->job;
+    int64_t ttl_ms, transition_ms;
+
+    simba_store_lease(holder->store, &ttl_ms, &transition_ms);
+    holder->lease_ms =
+        (job->ttl_ms > 0 ? job->ttl_ms : ttl_ms) +
+        (job->transition_ms >= 0 ? job->transition_ms : transition_ms);
 }
 
 static int open_locker(struct simba__holder *holder)
@@ -100,6 +113,7 @@ static int open_locker(struct simba__holder *holder)
     }
     options.on_lost = on_lost;
     options.user = holder;
+    take_lease(holder);
     rc = simba_locker_open(holder->store, &options, &locker, &holder->error);
     atomic_store(&holder->locker, locker);
     return rc;

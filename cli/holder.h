@@ -30,6 +30,7 @@ struct simba__holder {
     int link;           /* the library's messages go to the front */
     int64_t wait_until_ms;
     simba_store *store; /* valid once the mutex is held */
+    int64_t lease_ms;   /* likewise; ttl + transition */
 
     _Atomic(simba_locker *) locker;
     _Atomic int state; /* enum simba__holder_state */

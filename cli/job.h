@@ -72,13 +72,6 @@ struct simba__job {
     bool is_anchor_first; /* CMD may start when its group has an anchor */
 };
 
-/** ttl + transition, with the library's defaults. */
-static inline int64_t simba__job_lease_ms(const struct simba__job *job)
-{
-    return (job->ttl_ms > 0 ? job->ttl_ms : 10000) +
-           (job->transition_ms >= 0 ? job->transition_ms : 6000);
-}
-
 /** Run the job as the front; returns simba's exit code. */
 int simba__front_run(struct simba__job *job);
 

@@ -4,6 +4,9 @@
 #include "exit.h"
 #include "say.h"
 
+#include <simba/duration.h>
+#include <simba/store.h>
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -12,37 +15,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Nobody waits or holds longer than this; it keeps all sums of times far from
- * overflow. */
-static const int64_t duration_most_ms = INT64_C(10) * 365 * 24 * 3600 * 1000;
-
-static void wipe(char *from, const char *to)
-{
-    for (; from < to; from++) {
-        *from = '*';
-    }
-}
-
-/* Who and password stand before the last @ of the authority; a query may carry
- * a password as well. */
-static void wipe_secrets(char *url)
-{
-    char *start = strstr(url, "://");
-    char *query = strchr(url, '?');
-    char *at;
-
-    if (start != NULL) {
-        start += strlen("://");
-        at = memrchr(start, '@', strcspn(start, "/?"));
-        if (at != NULL) {
-            wipe(start, at);
-        }
-    }
-    if (query != NULL) {
-        wipe(query + 1, query + strlen(query));
-    }
-}
-
 static void take_store(struct simba__cli *cli, char *url)
 {
     cli->store = strdup(url); /* as long as the process lives */
@@ -50,21 +22,14 @@ static void take_store(struct simba__cli *cli, char *url)
         simba__say("out of memory"); /* never go on with another store */
         _exit(SIMBA__EXIT_FAULT);
     }
-    wipe_secrets(url);
-}
-
-static const char *chosen(const char *url)
-{
-    return url != NULL ? url : getenv("SIMBA_STORE");
+    simba_url_hide_secrets(url);
 }
 
 void simba__opt_show_url(const char *url, char *shown, size_t room)
 {
-    const char *given = chosen(url);
-
-    (void)snprintf(shown, room, "%s",
-                   given != NULL && *given != '\0' ? given : "default");
-    wipe_secrets(shown);
+    if (simba_store_describe(url, shown, room, NULL) != SIMBA_OK) {
+        (void)snprintf(shown, room, "unknown");
+    }
 }
 
 /* What stands behind the shims of a URL. */
@@ -89,9 +54,13 @@ static const char *inner_url(const char *url)
 
 bool simba__opt_is_private(const char *url)
 {
-    const char *given = inner_url(chosen(url));
+    char shown[1024];
+    const char *inner = NULL;
 
-    return given != NULL && strncasecmp(given, "memory:", 7) == 0;
+    if (simba_store_describe(url, shown, sizeof(shown), NULL) == SIMBA_OK) {
+        inner = inner_url(shown);
+    }
+    return inner != NULL && strncasecmp(inner, "memory:", 7) == 0;
 }
 
 bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value)
@@ -134,59 +103,14 @@ void simba__opt_complain(const char *command, int choice, char **argv)
                (int)strcspn(word, "="), word, what, help, command);
 }
 
-/* How many milliseconds a unit has, 0 for what is none. */
-static double unit_ms(const char *unit)
-{
-    static const struct {
-        const char *name;
-        double ms;
-    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    size_t i;
-
-    for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(unit, units[i].name) == 0) {
-            return units[i].ms;
-        }
-    }
-    return 0;
-}
-
-/* Digits with at most one point between them: strtod() would take "inf", hex
- * and exponents as well. */
-static size_t number_length(const char *text)
-{
-    size_t whole = strspn(text, "0123456789");
-    size_t part;
-
-    if (whole == 0 || text[whole] != '.') {
-        return whole;
-    }
-    part = strspn(text + whole + 1, "0123456789");
-    return part == 0 ? 0 : whole + 1 + part;
-}
-
 bool simba__opt_duration(const char *option, const char *text, int64_t *ms)
 {
-    size_t length = number_length(text);
-    double unit = unit_ms(text + length);
-    double value;
+    simba_error error;
 
-    if (strcmp(text, "0") == 0) {
-        *ms = 0; /* the same in every unit */
-        return true;
-    }
-    if (length == 0 || unit <= 0) {
-        simba__say("%s: '%s' is no duration; write a number and a unit, "
-                   "such as 250ms, 10s, 5m or 1h",
-                   option, text);
+    if (simba_duration_parse(text, ms, &error) != SIMBA_OK) {
+        simba__say("%s: '%s' is %s", option, text, error.message);
         return false;
     }
-    value = strtod(text, NULL) * unit;
-    if (value > (double)duration_most_ms) {
-        simba__say("%s: '%s' is more than ten years", option, text);
-        return false;
-    }
-    *ms = (int64_t)(value + 0.5);
     return true;
 }
 

@@ -85,10 +85,14 @@ simba_add_layer(simba_history
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c
+  ${simba_src}/api/conf.c
+  ${simba_src}/api/conf_file.c
   ${simba_src}/api/config.c
+  ${simba_src}/api/duration.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c
   ${simba_src}/api/id.c
+  ${simba_src}/api/ini.c
   ${simba_src}/api/locker.c
   ${simba_src}/api/locker_open.c
   ${simba_src}/api/modules.c
@@ -100,7 +104,9 @@ simba_add_layer(simba_api
   ${simba_src}/api/scheduler_work.c
   ${simba_src}/api/service.c
   ${simba_src}/api/stat.c
+  ${simba_src}/api/settings.c
   ${simba_src}/api/store.c
+  ${simba_src}/api/url.c
 )
 
 target_compile_definitions(simba_api PRIVATE

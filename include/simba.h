@@ -7,6 +7,7 @@
 
 #include <simba/admin.h>
 #include <simba/contender.h>
+#include <simba/duration.h>
 #include <simba/error.h>
 #include <simba/export.h>
 #include <simba/locker.h>

@@ -30,8 +30,8 @@ typedef struct simba_contender {
     uint32_t size;         /**< set by SIMBA_CONTENDER_INIT */
     const char *mutex;     /**< required; copied */
     const char *id;        /**< NULL: made as simba_id_host() does; copied */
-    int64_t ttl_ms;        /**< 0: 10 000 */
-    int64_t transition_ms; /**< negative: 6 000 */
+    int64_t ttl_ms;        /**< 0: as configured, else 10 000 */
+    int64_t transition_ms; /**< negative: as configured, else 6 000 */
     int64_t budget_ms;     /**< how long on_released may take; 0: the least of
                               an eighth of the lease, 2 s, and what fits */
     int64_t initial_delay_ms; /**< from start to the first request */

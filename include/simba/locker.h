@@ -27,8 +27,8 @@ typedef struct simba_locker_options {
     uint32_t size;         /**< set by SIMBA_LOCKER_OPTIONS_INIT */
     const char *mutex;     /**< required; copied */
     const char *id;        /**< NULL: made as simba_id_host() does; copied */
-    int64_t ttl_ms;        /**< 0: 10 000 */
-    int64_t transition_ms; /**< negative: 6 000 */
+    int64_t ttl_ms;        /**< 0: as configured, else 10 000 */
+    int64_t transition_ms; /**< negative: as configured, else 6 000 */
     int64_t budget_ms;     /**< from on_lost to the end of the lease; 0: the
                               default of simba_contender */
     int64_t max_hold_ms;   /**< 0: none */

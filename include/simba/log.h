@@ -10,10 +10,11 @@
 SIMBA_BEGIN_DECLS
 
 enum simba_log_level {
-    SIMBA_LOG_ERROR = 0, /**< something was lost or is broken */
-    SIMBA_LOG_WARN = 1,  /**< it works, but not as it should */
-    SIMBA_LOG_INFO = 2,  /**< tenures begin and end */
-    SIMBA_LOG_DEBUG = 3  /**< everything */
+    SIMBA_LOG_DEFAULT = -1, /**< as configured, else SIMBA_LOG_WARN */
+    SIMBA_LOG_ERROR = 0,    /**< something was lost or is broken */
+    SIMBA_LOG_WARN = 1,     /**< it works, but not as it should */
+    SIMBA_LOG_INFO = 2,     /**< tenures begin and end */
+    SIMBA_LOG_DEBUG = 3     /**< everything */
 };
 
 /**

@@ -15,11 +15,19 @@
 #include <simba/export.h>
 #include <simba/log.h>
 
+#include <stddef.h>
 #include <stdint.h>
 
 SIMBA_BEGIN_DECLS
 
 typedef struct simba_store simba_store; /* opaque */
+
+/** When the config file is read (docs/configuration.md). */
+enum simba_config_use {
+    SIMBA_CONFIG_WHEN_ASKED = 0, /**< when the program gives no URL */
+    SIMBA_CONFIG_ALWAYS = 1,     /**< for its defaults also when it does */
+    SIMBA_CONFIG_NEVER = 2
+};
 
 typedef struct simba_store_options {
     uint32_t size;    /**< set by SIMBA_STORE_OPTIONS_INIT */
@@ -27,17 +35,21 @@ typedef struct simba_store_options {
     void *log_user;
     enum simba_log_level log_level; /**< messages above are dropped */
     int notifier_most;              /**< most notifier threads; 0: 16 */
+    enum simba_config_use config;   /**< may the config file be read? */
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
-    {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_WARN, 0}
+    {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
+     SIMBA_CONFIG_WHEN_ASKED}
 /* clang-format on */
 
 /**
  * Open a store.
  *
- * @param url         NULL: $SIMBA_STORE, else the embedded SQLite default
+ * @param url         a store URL; or the name of a [store NAME] in the config
+ *                    file; NULL: $SIMBA_STORE, else what the config file says,
+ *                    else the embedded SQLite default
  *                    ($XDG_STATE_HOME/simba/simba.db); copied
  * @param options     NULL: the defaults; copied
  * @param[out] store  the handle, or NULL on failure; close it
@@ -80,6 +92,36 @@ SIMBA_API void simba_store_close(simba_store *store);
  * Threads: any thread.
  */
 SIMBA_API int simba_store_life_fd(const simba_store *store);
+
+/**
+ * Tell which store simba_store_open() would open.
+ *
+ * @param url         as for simba_store_open()
+ * @param[out] shown  its URL with the secrets blanked out; cut if need be
+ * @param room        bytes of `shown`
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; else why the configuration cannot be used
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_store_describe(const char *url,
+                                                  char *shown,
+                                                  size_t room,
+                                                  simba_error *error);
+
+/**
+ * The lease of a contender that sets no times of its own: what is configured,
+ * else 10 s and 6 s.
+ *
+ * Threads: any thread.
+ */
+SIMBA_API void simba_store_lease(const simba_store *store,
+                                 int64_t *ttl_ms,
+                                 int64_t *transition_ms);
+
+/** Blank out, in place, what may be secret in a store URL: user and password,
+ * and the values of its query. Any thread. */
+SIMBA_API void simba_url_hide_secrets(char *url);
 
 /** For SIMBA_STORE_SCOPE. */
 static inline void simba_store_close_scope(simba_store **store)

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include <simba/bench.h>
 
+#include "api/settings.h"
 #include "api/store.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct simba_bench {
     const simba_backend_ops *ops;
@@ -52,16 +52,18 @@ int simba_bench_open(const char *url,
                      simba_error *error)
 {
     simba_bench *bench = calloc(1, sizeof *bench);
-    char *own_url = url != NULL ? strdup(url) : simba__registry_default_url();
-    int rc = SIMBA_ENOMEM;
+    struct simba__settings settings;
+    int rc;
 
     *out = NULL;
-    if (bench != NULL && own_url != NULL) {
-        rc = open_floor(bench, own_url, mutex, error);
-    } else {
-        simba_error_set(error, rc, 0, "out of memory");
+    if (bench == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    free(own_url);
+    rc = simba__settings_find(&settings, url, SIMBA_CONFIG_WHEN_ASKED, error);
+    if (rc == SIMBA_OK) {
+        rc = open_floor(bench, settings.url, mutex, error);
+    }
+    simba__settings_free(&settings);
     if (rc != SIMBA_OK) {
         free(bench);
         return rc;

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { DEFAULT_TTL_MS = 10000, DEFAULT_TRANSITION_MS = 6000 };
-
 static int invalid(simba_error *error, const char *what, int64_t value)
 {
     return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %" PRId64 " ms", what,
@@ -117,9 +115,10 @@ int simba__config_make(const simba_contender *given,
     }
     memset(config, 0, sizeof *config);
     config->join = true;
-    lease->ttl_ms = given->ttl_ms == 0 ? DEFAULT_TTL_MS : given->ttl_ms;
-    lease->transition_ms =
-        given->transition_ms < 0 ? DEFAULT_TRANSITION_MS : given->transition_ms;
+    lease->ttl_ms = given->ttl_ms == 0 ? SIMBA__DEFAULT_TTL_MS : given->ttl_ms;
+    lease->transition_ms = given->transition_ms < 0
+                               ? SIMBA__DEFAULT_TRANSITION_MS
+                               : given->transition_ms;
     lease->budget_ms = given->budget_ms;
     if (given->budget_ms == 0 && is_in_range(lease)) {
         lease->budget_ms = simba__lease_budget_default_ms(lease);

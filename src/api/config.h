@@ -8,6 +8,9 @@
 
 #include "core/contend.h"
 
+/* What a contender gets that sets no times, where nothing is configured. */
+enum { SIMBA__DEFAULT_TTL_MS = 10000, SIMBA__DEFAULT_TRANSITION_MS = 6000 };
+
 /**
  * Check names and times together and fill in the defaults.
  *

@@ -2,25 +2,41 @@
 
 #include "api/config.h"
 
+/* Times that the contender leaves open are the store's. */
+static simba_contender with_defaults(const simba_store *store,
+                                     const simba_contender *given)
+{
+    simba_contender contender = *given;
+
+    if (contender.ttl_ms == 0) {
+        contender.ttl_ms = store->ttl_ms;
+    }
+    if (contender.transition_ms < 0) {
+        contender.transition_ms = store->transition_ms;
+    }
+    return contender;
+}
+
 int simba__enlist(simba_store *store,
                   struct simba__contention *contention,
-                  const simba_contender *contender,
+                  const simba_contender *given,
                   simba_error *error)
 {
+    simba_contender contender = with_defaults(store, given);
     struct simba__contend_config config;
-    int rc = simba__config_make(contender, store->backend->ops->least_lease_ms,
+    int rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
                                 &config, error);
 
     if (rc == SIMBA_OK) {
-        rc = simba__config_id(contender->id, contention->id, error);
+        rc = simba__config_id(contender.id, contention->id, error);
     }
     if (rc == SIMBA_OK) {
         contention->loop = store->loop;
         contention->backend = store->backend;
         contention->mark = store->mark;
         simba_loop_enter(store->loop);
-        rc = simba__contention_open(contention, &config, contender->mutex,
-                                    error);
+        rc =
+            simba__contention_open(contention, &config, contender.mutex, error);
         simba_loop_leave(store->loop);
     }
     if (rc == SIMBA_OK) {

@@ -1,7 +1,6 @@
 /* Which backend speaks for a URL. The embedded ones are linked in; the others
  * are modules, loaded when their scheme is first used, so that a program gets
  * no client library it never uses. */
-#define _GNU_SOURCE
 #include "api/store.h"
 
 #include "backends/memory/memory.h"
@@ -9,11 +8,7 @@
 #include "shims/shims.h"
 
 #include <ctype.h>
-#include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SCHEME_MOST = 32 };
 
@@ -64,47 +59,4 @@ int simba__registry_find(const char *url,
         }
     }
     return simba__module_load(scheme, found, error);
-}
-
-/* $HOME, or what the system knows of this user; to be freed. */
-static char *home_directory(void)
-{
-    const char *home = getenv("HOME");
-    struct passwd entry, *found = NULL;
-    char buffer[4096];
-
-    if (home != NULL && home[0] == '/') {
-        return strdup(home);
-    }
-    getpwuid_r(getuid(), &entry, buffer, sizeof buffer, &found);
-    return strdup(found != NULL ? found->pw_dir : "/nonexistent");
-}
-
-static char *default_below(const char *directory, const char *below)
-{
-    char *url = NULL;
-
-    if (directory == NULL ||
-        asprintf(&url, "sqlite:%s%s/simba/simba.db", directory, below) < 0) {
-        return NULL;
-    }
-    return url;
-}
-
-char *simba__registry_default_url(void)
-{
-    const char *given = getenv("SIMBA_STORE");
-    const char *state = getenv("XDG_STATE_HOME");
-    char *home, *url;
-
-    if (given != NULL && given[0] != '\0') {
-        return strdup(given);
-    }
-    if (state != NULL && state[0] == '/') {
-        return default_below(state, "");
-    }
-    home = home_directory();
-    url = default_below(home, "/.local/state");
-    free(home);
-    return url;
 }

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "api/store.h"
 
+#include "api/config.h"
+#include "api/settings.h"
 #include "runtime/fork.h"
 
 #include <assert.h>
@@ -65,25 +67,33 @@ int simba__store_check(const simba_store *store, simba_error *error)
 
 /* --- life ---------------------------------------------------------------- */
 
-static void take_options(simba_store *store,
-                         const simba_store_options *given,
-                         int *notifiers)
+static simba_store_options options_of(const simba_store_options *given)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
-    if (given != NULL && given->size <= sizeof options) {
-        memcpy(&options, given, given->size);
-    } else if (given != NULL) {
-        memcpy(&options, given, sizeof options);
+    if (given != NULL) {
+        memcpy(&options, given,
+               given->size < sizeof options ? given->size : sizeof options);
     }
-    store->log = options.log != NULL ? options.log : log_nothing;
-    store->log_user = options.log_user;
-    store->log_level = options.log_level;
-    *notifiers =
-        options.notifier_most > 0 ? options.notifier_most : NOTIFIERS_MOST;
-    if (*notifiers > NOTIFIERS_LIMIT) {
-        *notifiers = NOTIFIERS_LIMIT;
+    if (options.notifier_most <= 0) {
+        options.notifier_most = NOTIFIERS_MOST;
+    } else if (options.notifier_most > NOTIFIERS_LIMIT) {
+        options.notifier_most = NOTIFIERS_LIMIT;
     }
+    return options;
+}
+
+static void take_options(simba_store *store,
+                         const simba_store_options *options,
+                         const struct simba__settings *settings)
+{
+    store->log = options->log != NULL ? options->log : log_nothing;
+    store->log_user = options->log_user;
+    store->log_level = options->log_level == SIMBA_LOG_DEFAULT
+                           ? settings->log_level
+                           : options->log_level;
+    store->ttl_ms = settings->ttl_ms;
+    store->transition_ms = settings->transition_ms;
 }
 
 static void close_in_child(void *self)
@@ -170,29 +180,42 @@ static int open_store(simba_store *store,
     return SIMBA_OK;
 }
 
-int simba_store_open(const char *url,
-                     const simba_store_options *options,
-                     simba_store **out,
-                     simba_error *error)
+static simba_store *make_store(simba_error *error)
 {
     simba_store *store = calloc(1, sizeof *store);
-    char *own_url = url != NULL ? strdup(url) : simba__registry_default_url();
-    int notifiers, rc;
 
-    *out = NULL;
     if (store != NULL) {
         store->mark = simba__fork_guard();
     }
-    if (store == NULL || own_url == NULL || store->mark == NULL) {
-        free(own_url);
+    if (store == NULL || store->mark == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
         free(store);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return NULL;
     }
-    take_options(store, options, &notifiers);
-    simba__fork_hold_off();
-    rc = open_store(store, own_url, notifiers, error);
-    simba__fork_let_go();
-    free(own_url);
+    return store;
+}
+
+int simba_store_open(const char *url,
+                     const simba_store_options *given,
+                     simba_store **out,
+                     simba_error *error)
+{
+    simba_store_options options = options_of(given);
+    struct simba__settings settings;
+    simba_store *store;
+    int rc = simba__settings_find(&settings, url, options.config, error);
+
+    *out = NULL;
+    store = rc == SIMBA_OK ? make_store(error) : NULL;
+    if (store != NULL) {
+        take_options(store, &options, &settings);
+        simba__fork_hold_off();
+        rc = open_store(store, settings.url, options.notifier_most, error);
+        simba__fork_let_go();
+    } else if (rc == SIMBA_OK) {
+        rc = SIMBA_ENOMEM;
+    }
+    simba__settings_free(&settings);
     if (rc != SIMBA_OK) {
         free(store);
         return rc;
@@ -233,4 +256,13 @@ int simba_store_life_fd(const simba_store *store)
     simba_backend *backend = store->backend;
 
     return backend->ops->life_fd == NULL ? -1 : backend->ops->life_fd(backend);
+}
+
+void simba_store_lease(const simba_store *store,
+                       int64_t *ttl_ms,
+                       int64_t *transition_ms)
+{
+    *ttl_ms = store->ttl_ms > 0 ? store->ttl_ms : SIMBA__DEFAULT_TTL_MS;
+    *transition_ms = store->transition_ms >= 0 ? store->transition_ms
+                                               : SIMBA__DEFAULT_TRANSITION_MS;
 }

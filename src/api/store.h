@@ -17,7 +17,8 @@ struct simba_store {
     simba_log_fn log;
     void *log_user;
     enum simba_log_level log_level;
-    _Atomic int handles; /* services and lockers not yet closed */
+    int64_t ttl_ms, transition_ms; /* for contenders that set none */
+    _Atomic int handles;           /* services and lockers not yet closed */
     struct simba__fork_entry fork_entry;
 };
 
@@ -49,8 +50,5 @@ int simba__registry_find(const char *url,
 int simba__module_load(const char *scheme,
                        struct simba__found *found,
                        simba_error *error);
-
-/** The URL to use when none was given, to be freed; NULL: no memory. */
-char *simba__registry_default_url(void);
 
 #endif

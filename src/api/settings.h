@@ -1,0 +1,49 @@
+/* Which store, and with what defaults: what the caller gave, the environment
+ * and the config file put together (docs/configuration.md). */
+#ifndef SIMBA_API_SETTINGS_H
+#define SIMBA_API_SETTINGS_H
+
+#include <simba/log.h>
+#include <simba/store.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct simba__settings {
+    char *url;             /* whole, may hold a password */
+    int64_t ttl_ms;        /* 0: not configured */
+    int64_t transition_ms; /* -1: not configured */
+    enum simba_log_level log_level;
+};
+
+/** Put them together; free them also after a failure.
+ *
+ * @param given  as for simba_store_open() */
+int simba__settings_find(struct simba__settings *settings,
+                         const char *given,
+                         enum simba_config_use use,
+                         simba_error *error);
+void simba__settings_free(struct simba__settings *settings);
+
+/** Read the name of a level; false: there is none of this name. */
+bool simba__log_level_of(const char *name, enum simba_log_level *level);
+
+/* --- url.c --------------------------------------------------------------- */
+
+/** Is there a password in it, before the @ or in the query? */
+bool simba__url_has_secret(const char *url);
+
+/* What goes before the @ of a URL. */
+struct simba__credentials {
+    const char *user;     /* NULL: as in the URL */
+    const char *password; /* NULL: none */
+};
+
+/** A URL with user and password put in, percent-encoded; to be wiped and freed.
+ * SIMBA_EMISCONFIG says why it cannot be. */
+int simba__url_with(const char *url,
+                    const struct simba__credentials *credentials,
+                    char **whole,
+                    simba_error *error);
+
+#endif

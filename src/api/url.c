@@ -1,0 +1,152 @@
+/* Secrets in store URLs: hiding them, and putting them in. */
+#define _GNU_SOURCE
+#include "api/settings.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The authority of scheme://user:password@host/rest?query, or nothing. */
+struct authority {
+    char *start; /* after "://"; NULL: it has none */
+    char *at;    /* the last @ in it, or NULL */
+};
+
+static struct authority authority_of(char *url)
+{
+    struct authority a = {strstr(url, "://"), NULL};
+
+    if (a.start != NULL) {
+        a.start += strlen("://");
+        a.at = memrchr(a.start, '@', strcspn(a.start, "/?"));
+    }
+    return a;
+}
+
+static void wipe(char *from, const char *to)
+{
+    for (; from < to; from++) {
+        *from = '*';
+    }
+}
+
+void simba_url_hide_secrets(char *url)
+{
+    struct authority a = authority_of(url);
+    char *query = strchr(url, '?');
+
+    if (a.at != NULL) {
+        wipe(a.start, a.at);
+    }
+    if (query != NULL) {
+        wipe(query + 1, query + strlen(query));
+    }
+}
+
+bool simba__url_has_secret(const char *url)
+{
+    const char *start = strstr(url, "://");
+    const char *query = strchr(url, '?');
+    const char *at;
+
+    if (query != NULL && strcasestr(query, "password") != NULL) {
+        return true;
+    }
+    if (start == NULL) {
+        return false;
+    }
+    start += strlen("://");
+    at = memrchr(start, '@', strcspn(start, "/?"));
+    return at != NULL && memchr(start, ':', (size_t)(at - start)) != NULL;
+}
+
+/* --- putting in ---------------------------------------------------------- */
+
+static char *encode(char *to, const char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if ((c < 0x80 && isalnum(c)) || strchr("-._~", c) != NULL) {
+            *to++ = (char)c;
+        } else {
+            *to++ = '%';
+            *to++ = digits[c >> 4];
+            *to++ = digits[c & 15];
+        }
+    }
+    *to = '\0';
+    return to;
+}
+
+static const char *why_not(const char *url,
+                           const struct simba__credentials *credentials)
+{
+    const char *start = strstr(url, "://");
+    const char *at;
+
+    if (start == NULL) {
+        return "this store knows no user or password";
+    }
+    start += strlen("://");
+    at = memrchr(start, '@', strcspn(start, "/?"));
+    if (at != NULL && credentials->user != NULL) {
+        return "the URL names a user already";
+    }
+    if (at != NULL && memchr(start, ':', (size_t)(at - start)) != NULL) {
+        return "the URL has a password already";
+    }
+    return NULL;
+}
+
+/* Room enough: everything encoded, and : and @. */
+static char *assemble(const char *url,
+                      const struct simba__credentials *credentials)
+{
+    const char *user = credentials->user != NULL ? credentials->user : "";
+    const char *password = credentials->password;
+    size_t most = strlen(url) + 3 * strlen(user) + 3;
+    const char *start = strstr(url, "://") + strlen("://");
+    const char *at = memrchr(start, '@', strcspn(start, "/?"));
+    const char *head_end = at != NULL ? at : start;
+    const char *rest = at != NULL ? at + 1 : start;
+    char *whole, *to;
+
+    most += password != NULL ? 3 * strlen(password) : 0;
+    whole = malloc(most);
+    if (whole == NULL) {
+        return NULL;
+    }
+    to = mempcpy(whole, url, (size_t)(head_end - url));
+    to = encode(to, user);
+    if (password != NULL) {
+        *to++ = ':';
+        to = encode(to, password);
+    }
+    *to++ = '@';
+    memcpy(to, rest, strlen(rest) + 1);
+    return whole;
+}
+
+int simba__url_with(const char *url,
+                    const struct simba__credentials *credentials,
+                    char **whole,
+                    simba_error *error)
+{
+    const char *problem = NULL;
+
+    *whole = NULL;
+    if (credentials->user == NULL && credentials->password == NULL) {
+        *whole = strdup(url);
+    } else if ((problem = why_not(url, credentials)) != NULL) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%s", problem);
+    } else {
+        *whole = assemble(url, credentials);
+    }
+    return *whole != NULL
+               ? SIMBA_OK
+               : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+}
