@@ -6,7 +6,7 @@ set(simba_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/simba)
 install(TARGETS simba simba_static simba_tck EXPORT simba_targets)
 install(FILES ${PROJECT_SOURCE_DIR}/include/simba.h TYPE INCLUDE)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/simba TYPE INCLUDE
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(EXPORT simba_targets NAMESPACE simba:: FILE simba-targets.cmake
         DESTINATION ${simba_cmake_dir})
 

@@ -1,0 +1,181 @@
+/**
+ * @file simba/locker.hpp
+ * A locker in C++; part of simba/simba.hpp.
+ */
+#ifndef SIMBA_LOCKER_HPP
+#define SIMBA_LOCKER_HPP
+
+#include <simba/locker.h>
+#include <simba/store.hpp>
+
+namespace simba
+{
+
+namespace detail
+{
+
+struct locker_closer {
+    void operator()(simba_locker *locker) const noexcept
+    {
+        simba_locker_close(locker);
+    }
+};
+
+} // namespace detail
+
+struct locker_options {
+    std::string id; /**< empty: made of process and host */
+    milliseconds ttl{0};
+    milliseconds transition{-1};
+    milliseconds budget{0};
+    milliseconds max_hold{0};
+    milliseconds min_hold{0};
+    std::function<void(const simba_error &)> on_lost;
+};
+
+/** A mutex to be acquired and released, as a standard TimedLockable. */
+class locker
+{
+  public:
+    locker(store &store, const std::string &mutex, locker_options options = {})
+        : on_lost_(std::make_unique<lost_function>(std::move(options.on_lost)))
+    {
+        simba_locker_options given = SIMBA_LOCKER_OPTIONS_INIT;
+        simba_locker *handle = nullptr;
+        simba_error why = {};
+
+        given.mutex = mutex.c_str();
+        given.id = options.id.empty() ? nullptr : options.id.c_str();
+        given.ttl_ms = options.ttl.count();
+        given.transition_ms = options.transition.count();
+        given.budget_ms = options.budget.count();
+        given.max_hold_ms = options.max_hold.count();
+        given.min_hold_ms = options.min_hold.count();
+        given.on_lost = *on_lost_ ? &locker::tell_lost : nullptr;
+        given.user = on_lost_.get();
+        detail::check(simba_locker_open(store.get(), &given, &handle, &why),
+                      why);
+        handle_.reset(handle);
+    }
+
+    static result<locker> try_open(store &store,
+                                   const std::string &mutex,
+                                   locker_options options = {}) noexcept
+    {
+        return detail::make<locker>(store, mutex, std::move(options));
+    }
+
+    /** Wait until it is ours; the fencing token, or why not. */
+    result<std::uint64_t> try_acquire() noexcept
+    {
+        return acquire_within(-1);
+    }
+
+    /** Likewise, so long at most; zero tries once. */
+    template <typename Rep, typename Period>
+    result<std::uint64_t> try_acquire(
+        std::chrono::duration<Rep, Period> timeout) noexcept
+    {
+        std::int64_t ms = detail::in_ms(timeout);
+
+        return acquire_within(ms > 0 ? ms : 0);
+    }
+
+    /** Let go; SIMBA_ELOST when it had been lost before. */
+    result<done> try_release() noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(simba_locker_release(handle_.get(), &why), why);
+    }
+
+    /* BasicLockable, Lockable, TimedLockable */
+
+    void lock()
+    {
+        try_acquire().value();
+    }
+
+    bool try_lock()
+    {
+        return got(acquire_within(0));
+    }
+
+    template <typename Rep, typename Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return got(try_acquire(timeout));
+    }
+
+    template <typename Clock, typename Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until)
+    {
+        return got(try_acquire(until - Clock::now()));
+    }
+
+    /** A mutex that was lost is as free as any: ask token() and is_owner()
+     * before it matters, or give on_lost. */
+    void unlock() noexcept
+    {
+        (void)simba_locker_release(handle_.get(), nullptr);
+    }
+
+    /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
+    void cancel() noexcept
+    {
+        simba_locker_cancel(handle_.get());
+    }
+
+    /** Any thread: is it ours at this very instant? */
+    bool is_owner() const noexcept
+    {
+        return simba_locker_is_owner(handle_.get());
+    }
+
+    /** Any thread: the fencing token, 0 when not owner. */
+    std::uint64_t token() const noexcept
+    {
+        return simba_locker_token(handle_.get());
+    }
+
+    simba_locker *get() const noexcept
+    {
+        return handle_.get();
+    }
+
+  private:
+    using lost_function = std::function<void(const simba_error &)>;
+
+    static void tell_lost(void *user, const simba_error *why) noexcept
+    {
+        (*static_cast<lost_function *>(user))(*why);
+    }
+
+    static bool got(const result<std::uint64_t> &answer)
+    {
+        if (!answer && answer.code() != SIMBA_EBUSY &&
+            answer.code() != SIMBA_ETIMEDOUT) {
+            raise(answer.error());
+        }
+        return answer.has_value();
+    }
+
+    result<std::uint64_t> acquire_within(std::int64_t timeout_ms) noexcept
+    {
+        std::uint64_t token = 0;
+        simba_error why = {};
+
+        if (simba_locker_acquire(handle_.get(), timeout_ms, &token, &why) !=
+            SIMBA_OK) {
+            return why;
+        }
+        return token;
+    }
+
+    std::unique_ptr<lost_function> on_lost_; /* outlives the handle */
+    std::unique_ptr<simba_locker, detail::locker_closer> handle_;
+};
+
+} // namespace simba
+
+#endif

@@ -1,0 +1,150 @@
+/**
+ * @file simba/service.hpp
+ * A service in C++; part of simba/simba.hpp.
+ */
+#ifndef SIMBA_SERVICE_HPP
+#define SIMBA_SERVICE_HPP
+
+#include <simba/service.h>
+#include <simba/store.hpp>
+
+namespace simba
+{
+
+namespace detail
+{
+
+struct service_closer {
+    void operator()(simba_service *service) const noexcept
+    {
+        simba_service_close(service);
+    }
+};
+
+} // namespace detail
+
+using state_function = std::function<void(const simba_state &)>;
+
+struct contender {
+    std::string mutex;
+    std::string id; /**< empty: made of process and host */
+    milliseconds ttl{0};
+    milliseconds transition{-1};
+    milliseconds budget{0};
+    milliseconds initial_delay{0};
+    milliseconds max_hold{0};
+    milliseconds min_hold{0};
+    milliseconds progress{0};
+    state_function on_acquired, on_released, on_changed;
+};
+
+/** The running contention of one contender. */
+class service
+{
+  public:
+    service(store &store, contender contender)
+        : calls_(std::make_unique<calls>())
+    {
+        simba_contender given = SIMBA_CONTENDER_INIT;
+        simba_service *handle = nullptr;
+        simba_error why = {};
+
+        calls_->on_acquired = std::move(contender.on_acquired);
+        calls_->on_released = std::move(contender.on_released);
+        calls_->on_changed = std::move(contender.on_changed);
+        given.mutex = contender.mutex.c_str();
+        given.id = contender.id.empty() ? nullptr : contender.id.c_str();
+        given.ttl_ms = contender.ttl.count();
+        given.transition_ms = contender.transition.count();
+        given.budget_ms = contender.budget.count();
+        given.initial_delay_ms = contender.initial_delay.count();
+        given.max_hold_ms = contender.max_hold.count();
+        given.min_hold_ms = contender.min_hold.count();
+        given.progress_ms = contender.progress.count();
+        given.on_acquired = &service::call<&calls::on_acquired>;
+        given.on_released = &service::call<&calls::on_released>;
+        given.on_changed =
+            calls_->on_changed ? &service::call<&calls::on_changed> : nullptr;
+        given.user = calls_.get();
+        detail::check(simba_service_open(store.get(), &given, &handle, &why),
+                      why);
+        handle_.reset(handle);
+    }
+
+    static result<service> try_open(store &store, contender contender) noexcept
+    {
+        return detail::make<service>(store, std::move(contender));
+    }
+
+    result<done> try_start() noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(simba_service_start(handle_.get(), &why), why);
+    }
+
+    result<done> try_stop() noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(simba_service_stop(handle_.get(), &why), why);
+    }
+
+    void start()
+    {
+        try_start().value();
+    }
+
+    void stop()
+    {
+        try_stop().value();
+    }
+
+    bool is_owner() const noexcept
+    {
+        return simba_service_is_owner(handle_.get());
+    }
+
+    std::uint64_t token() const noexcept
+    {
+        return simba_service_token(handle_.get());
+    }
+
+    enum simba_service_status status() const noexcept
+    {
+        return ::simba_service_status(handle_.get());
+    }
+
+    /** Say that the work is getting on. */
+    void progress() noexcept
+    {
+        simba_service_progress(handle_.get());
+    }
+
+    simba_service *get() const noexcept
+    {
+        return handle_.get();
+    }
+
+  private:
+    struct calls {
+        state_function on_acquired, on_released, on_changed;
+    };
+
+    template <state_function calls::*Which>
+    static void call(void *user, const simba_state *state) noexcept
+    {
+        state_function &function = static_cast<calls *>(user)->*Which;
+
+        if (function) {
+            function(*state);
+        }
+    }
+
+    std::unique_ptr<calls> calls_; /* outlives the handle */
+    std::unique_ptr<simba_service, detail::service_closer> handle_;
+};
+
+} // namespace simba
+
+#endif

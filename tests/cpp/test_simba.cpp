@@ -1,0 +1,240 @@
+/* simba.hpp: handles that close themselves, the standard's locks, results. */
+#include <simba/simba.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+static_assert(!std::is_copy_constructible_v<simba::store>);
+static_assert(!std::is_copy_constructible_v<simba::locker>);
+static_assert(!std::is_copy_constructible_v<simba::service>);
+static_assert(std::is_nothrow_move_constructible_v<simba::store>);
+static_assert(std::is_nothrow_move_constructible_v<simba::locker>);
+static_assert(std::is_nothrow_move_constructible_v<simba::service>);
+
+namespace
+{
+
+int count, failed;
+
+void tell(bool is_fine, const char *name)
+{
+    count++;
+    failed += is_fine ? 0 : 1;
+    std::printf("%sok %d - %s\n", is_fine ? "" : "not ", count, name);
+}
+
+#define CHECK(condition)                                                       \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            std::printf("# line %d: %s\n", __LINE__, #condition);              \
+            return false;                                                      \
+        }                                                                      \
+    } while (0)
+
+/* Waits for what other threads tell. */
+class flag
+{
+  public:
+    void set()
+    {
+        std::lock_guard guard{mutex_};
+        is_set_ = true;
+        changed_.notify_all();
+    }
+
+    bool wait()
+    {
+        std::unique_lock lock{mutex_};
+        return changed_.wait_for(lock, 20s, [this] { return is_set_; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool is_set_ = false;
+};
+
+bool standard_locks_work()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker a{store, "mutex"}, b{store, "mutex"};
+
+    {
+        std::lock_guard guard{a};
+        CHECK(a.is_owner());
+        CHECK(a.token() > 0);
+        std::unique_lock other{b, std::try_to_lock};
+        CHECK(!other.owns_lock());
+        CHECK(!b.try_lock_for(20ms));
+        CHECK(!b.try_lock_until(std::chrono::system_clock::now() + 20ms));
+    }
+    CHECK(!a.is_owner());
+    std::unique_lock timed{b, 1s};
+    CHECK(timed.owns_lock());
+    timed.unlock();
+    std::scoped_lock both{a};
+    CHECK(a.is_owner());
+    return true;
+}
+
+bool tokens_grow()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker locker{store, "tokens"};
+    std::uint64_t first = locker.try_acquire().value();
+
+    CHECK(locker.token() == first);
+    CHECK(locker.try_release());
+    auto second = locker.try_acquire(1s);
+    CHECK(second && *second > first);
+    return true;
+}
+
+bool failures_throw_or_are_results()
+{
+    try {
+        simba::store store{"nostore:"};
+        return false;
+    } catch (const simba::error &e) {
+        CHECK(e.code() == SIMBA_EINVAL);
+        CHECK(std::string_view(e.name()) == "invalid");
+        CHECK(std::string_view(e.what()).size() > 0);
+    }
+    auto none = simba::store::try_open("nostore:");
+    CHECK(!none);
+    CHECK(none.code() == SIMBA_EINVAL);
+    CHECK(none.error().message[0] != '\0');
+
+    simba::store store{"memory:cpp"};
+    CHECK(simba::locker::try_open(store, "").code() == SIMBA_EINVAL);
+    CHECK(simba::service::try_open(store, {}).code() == SIMBA_EINVAL);
+    simba::locker a{store, "busy"}, b{store, "busy"};
+    a.lock();
+    CHECK(b.try_acquire(0s).code() == SIMBA_EBUSY);
+    CHECK(b.try_acquire(10ms).code() == SIMBA_ETIMEDOUT);
+    try {
+        a.lock();
+        return false;
+    } catch (const simba::error &e) {
+        CHECK(e.code() == SIMBA_EMISUSE);
+    }
+    return true;
+}
+
+bool handles_move_with_what_they_hold()
+{
+    simba::store first{"memory:cpp"};
+    simba::store store{std::move(first)};
+    simba::locker from{store, "moved"};
+
+    from.lock();
+    std::vector<simba::locker> lockers;
+    lockers.push_back(std::move(from));
+    CHECK(lockers[0].is_owner());
+    simba::locker other{store, "moved"};
+    CHECK(!other.try_lock());
+    lockers.clear(); /* released by the destructor */
+    CHECK(other.try_lock());
+    return true;
+}
+
+bool losses_are_told()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker_options options;
+    flag told;
+    std::atomic<int> code{0};
+
+    options.max_hold = 50ms;
+    options.on_lost = [&](const simba_error &why) {
+        code = why.code;
+        told.set();
+    };
+    simba::locker locker{store, "lost", options};
+    simba::locker moved{std::move(locker)}; /* the callback moves along */
+    moved.lock();
+    CHECK(told.wait());
+    CHECK(code == SIMBA_ELOST);
+    CHECK(moved.try_release().code() == SIMBA_ELOST);
+    return true;
+}
+
+bool waits_are_cancelled()
+{
+    simba::store store{"memory:cpp"};
+    simba::locker a{store, "cancel"}, b{store, "cancel"};
+    std::atomic<int> code{SIMBA_OK};
+    std::atomic<bool> is_back{false};
+
+    a.lock();
+    std::thread waiter{[&] {
+        code = b.try_acquire().code();
+        is_back = true;
+    }};
+    auto until = std::chrono::steady_clock::now() + 20s;
+    while (!is_back && std::chrono::steady_clock::now() < until) {
+        b.cancel();
+        std::this_thread::yield();
+    }
+    waiter.join();
+    CHECK(code == SIMBA_ECANCELED);
+    return true;
+}
+
+bool services_call_back()
+{
+    std::atomic<int> logged{0};
+    simba::store_options options;
+    flag acquired, released;
+    std::atomic<std::uint64_t> token{0};
+
+    options.log = [&](simba_log_level, const char *, const char *) {
+        logged++;
+    };
+    options.log_level = SIMBA_LOG_DEBUG;
+    simba::store store{"memory:cpp", options};
+    simba::contender contender;
+    contender.mutex = "service";
+    contender.on_acquired = [&](const simba_state &state) {
+        token = state.after.token;
+        acquired.set();
+    };
+    contender.on_released = [&](const simba_state &) { released.set(); };
+    {
+        simba::service service{store, contender};
+        CHECK(service.status() == SIMBA_INITIAL);
+        service.start();
+        CHECK(acquired.wait());
+        CHECK(service.is_owner());
+        CHECK(service.token() == token);
+        CHECK(service.try_start().code() == SIMBA_EMISUSE);
+        service.stop();
+        CHECK(released.wait());
+        service.start();
+    }
+    CHECK(logged > 0);
+    return true;
+}
+
+} // namespace
+
+int main()
+{
+    tell(standard_locks_work(), "standard_locks_work");
+    tell(tokens_grow(), "tokens_grow");
+    tell(failures_throw_or_are_results(), "failures_throw_or_are_results");
+    tell(handles_move_with_what_they_hold(),
+         "handles_move_with_what_they_hold");
+    tell(losses_are_told(), "losses_are_told");
+    tell(waits_are_cancelled(), "waits_are_cancelled");
+    tell(services_call_back(), "services_call_back");
+    std::printf("1..%d\n", count);
+    return failed == 0 ? 0 : 1;
+}
