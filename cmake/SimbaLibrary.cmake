@@ -96,6 +96,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/locker.c
   ${simba_src}/api/locker_open.c
   ${simba_src}/api/modules.c
+  ${simba_src}/api/multi_locker.c
   ${simba_src}/api/probe.c
   ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c

@@ -98,19 +98,19 @@ class locker
 
     bool try_lock()
     {
-        return got(acquire_within(0));
+        return detail::got(acquire_within(0));
     }
 
     template <typename Rep, typename Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
     {
-        return got(try_acquire(timeout));
+        return detail::got(try_acquire(timeout));
     }
 
     template <typename Clock, typename Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until)
     {
-        return got(try_acquire(until - Clock::now()));
+        return detail::got(try_acquire(until - Clock::now()));
     }
 
     /** A mutex that was lost is as free as any: ask token() and is_owner()
@@ -149,15 +149,6 @@ class locker
     static void tell_lost(void *user, const simba_error *why) noexcept
     {
         (*static_cast<lost_function *>(user))(*why);
-    }
-
-    static bool got(const result<std::uint64_t> &answer)
-    {
-        if (!answer && answer.code() != SIMBA_EBUSY &&
-            answer.code() != SIMBA_ETIMEDOUT) {
-            raise(answer.error());
-        }
-        return answer.has_value();
     }
 
     result<std::uint64_t> acquire_within(std::int64_t timeout_ms) noexcept

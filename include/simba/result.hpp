@@ -150,6 +150,16 @@ inline result<done> outcome(int rc, const simba_error &why) noexcept
     return rc == SIMBA_OK ? result<done>(done{}) : result<done>(why);
 }
 
+/* What try_lock() and its kin make of it. */
+template <typename T> bool got(const result<T> &answer)
+{
+    if (!answer && answer.code() != SIMBA_EBUSY &&
+        answer.code() != SIMBA_ETIMEDOUT) {
+        raise(answer.error());
+    }
+    return answer.has_value();
+}
+
 inline simba_error no_memory() noexcept
 {
     simba_error why = {};

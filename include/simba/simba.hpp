@@ -23,6 +23,7 @@
 
 #include <simba.h>
 #include <simba/locker.hpp>
+#include <simba/multi_locker.hpp>
 #include <simba/result.hpp>
 #include <simba/service.hpp>
 #include <simba/store.hpp>

@@ -221,7 +221,8 @@ static int fail(simba_locker *l, int code, simba_error *error)
 /* Why waiting ends without the mutex, or SIMBA_OK to wait on. */
 static int reason_to_give_up(const simba_locker *l, bool tries_once)
 {
-    if (l->is_cancelled || !l->is_started) {
+    if (l->is_cancelled || !l->is_started ||
+        (l->veto != NULL && atomic_load(l->veto))) {
         return SIMBA_ECANCELED; /* perhaps by a release on another thread */
     }
     if (is_final(l->failure)) {

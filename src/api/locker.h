@@ -16,6 +16,7 @@ struct simba_locker {
     void *user;
     struct simba__letter stopping;
     pthread_cond_t changed;
+    const _Atomic bool *veto; /* NULL, or: wait no more when it is set */
 
     /* Inside the loop only. */
     bool is_started;   /* from START until STOPPED */

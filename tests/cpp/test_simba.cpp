@@ -188,6 +188,26 @@ bool waits_are_cancelled()
     return true;
 }
 
+bool several_mutexes_are_one_lock()
+{
+    simba::store store{"memory:cpp"};
+    simba::multi_locker both{store, {"y", "x"}};
+    simba::locker x{store, "x"};
+
+    CHECK(both.size() == 2);
+    {
+        std::lock_guard guard{both};
+        CHECK(both.is_owner());
+        CHECK(both.token("x") > 0 && both.token("y") > 0);
+        CHECK(!x.try_lock());
+    }
+    CHECK(x.try_lock());
+    CHECK(!both.try_lock_for(10ms));
+    CHECK(simba::multi_locker::try_open(store, {"x", "x"}).code() ==
+          SIMBA_EINVAL);
+    return true;
+}
+
 bool services_call_back()
 {
     std::atomic<int> logged{0};
@@ -234,6 +254,7 @@ int main()
          "handles_move_with_what_they_hold");
     tell(losses_are_told(), "losses_are_told");
     tell(waits_are_cancelled(), "waits_are_cancelled");
+    tell(several_mutexes_are_one_lock(), "several_mutexes_are_one_lock");
     tell(services_call_back(), "services_call_back");
     std::printf("1..%d\n", count);
     return failed == 0 ? 0 : 1;

@@ -1,0 +1,174 @@
+/**
+ * @file simba/multi_locker.hpp
+ * Several mutexes at once in C++; part of simba/simba.hpp.
+ */
+#ifndef SIMBA_MULTI_LOCKER_HPP
+#define SIMBA_MULTI_LOCKER_HPP
+
+#include <simba/locker.hpp>
+#include <simba/multi_locker.h>
+
+#include <vector>
+
+namespace simba
+{
+
+namespace detail
+{
+
+struct multi_locker_closer {
+    void operator()(simba_multi_locker *multi) const noexcept
+    {
+        simba_multi_locker_close(multi);
+    }
+};
+
+} // namespace detail
+
+/** All of them or none, in an order that cannot deadlock; a TimedLockable. */
+class multi_locker
+{
+  public:
+    multi_locker(store &store,
+                 const std::vector<std::string> &mutexes,
+                 locker_options options = {})
+        : on_lost_(std::make_unique<lost_function>(std::move(options.on_lost)))
+    {
+        simba_multi_locker_options given = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
+        simba_multi_locker *handle = nullptr;
+        std::vector<const char *> names;
+        simba_error why = {};
+
+        for (const std::string &mutex : mutexes) {
+            names.push_back(mutex.c_str());
+        }
+        given.mutexes = names.data();
+        given.count = names.size();
+        given.id = options.id.empty() ? nullptr : options.id.c_str();
+        given.ttl_ms = options.ttl.count();
+        given.transition_ms = options.transition.count();
+        given.budget_ms = options.budget.count();
+        given.max_hold_ms = options.max_hold.count();
+        given.min_hold_ms = options.min_hold.count();
+        given.on_lost = *on_lost_ ? &multi_locker::tell_lost : nullptr;
+        given.user = on_lost_.get();
+        detail::check(
+            simba_multi_locker_open(store.get(), &given, &handle, &why), why);
+        handle_.reset(handle);
+        count_ = names.size();
+    }
+
+    static result<multi_locker> try_open(
+        store &store,
+        const std::vector<std::string> &mutexes,
+        locker_options options = {}) noexcept
+    {
+        return detail::make<multi_locker>(store, mutexes, std::move(options));
+    }
+
+    /** Wait until all are ours. */
+    result<done> try_acquire() noexcept
+    {
+        return acquire_within(-1);
+    }
+
+    /** Likewise, so long at most; zero tries each once. */
+    template <typename Rep, typename Period>
+    result<done> try_acquire(
+        std::chrono::duration<Rep, Period> timeout) noexcept
+    {
+        std::int64_t ms = detail::in_ms(timeout);
+
+        return acquire_within(ms > 0 ? ms : 0);
+    }
+
+    result<done> try_release() noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(simba_multi_locker_release(handle_.get(), &why),
+                               why);
+    }
+
+    void lock()
+    {
+        try_acquire().value();
+    }
+
+    bool try_lock()
+    {
+        return detail::got(acquire_within(0));
+    }
+
+    template <typename Rep, typename Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::got(try_acquire(timeout));
+    }
+
+    template <typename Clock, typename Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &until)
+    {
+        return detail::got(try_acquire(until - Clock::now()));
+    }
+
+    void unlock() noexcept
+    {
+        (void)simba_multi_locker_release(handle_.get(), nullptr);
+    }
+
+    /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
+    void cancel() noexcept
+    {
+        simba_multi_locker_cancel(handle_.get());
+    }
+
+    /** Any thread: are all ours at this very instant? */
+    bool is_owner() const noexcept
+    {
+        return simba_multi_locker_is_owner(handle_.get());
+    }
+
+    /** Any thread: the fencing token of one, 0 when it is not ours. */
+    std::uint64_t token(const std::string &mutex) const noexcept
+    {
+        return simba_multi_locker_token(handle_.get(), mutex.c_str());
+    }
+
+    std::size_t size() const noexcept
+    {
+        return count_;
+    }
+
+    simba_multi_locker *get() const noexcept
+    {
+        return handle_.get();
+    }
+
+  private:
+    using lost_function = std::function<void(const simba_error &)>;
+
+    static void tell_lost(void *user,
+                          const char *,
+                          const simba_error *why) noexcept
+    {
+        (*static_cast<lost_function *>(user))(*why);
+    }
+
+    result<done> acquire_within(std::int64_t timeout_ms) noexcept
+    {
+        simba_error why = {};
+
+        return detail::outcome(simba_multi_locker_acquire(
+                                   handle_.get(), timeout_ms, nullptr, &why),
+                               why);
+    }
+
+    std::size_t count_ = 0;
+    std::unique_ptr<lost_function> on_lost_; /* outlives the handle */
+    std::unique_ptr<simba_multi_locker, detail::multi_locker_closer> handle_;
+};
+
+} // namespace simba
+
+#endif

@@ -1,0 +1,417 @@
+/* Several mutexes at once: lockers in a canonical order, and what one of them
+ * means for the others. */
+#define _GNU_SOURCE
+#include <simba/contender.h>
+#include <simba/multi_locker.h>
+
+#include "api/locker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct member {
+    simba_multi_locker *multi;
+    simba_locker *locker;
+    const char *mutex; /* the locker's */
+    size_t index;      /* where the user gave it */
+    uint64_t token;    /* of the newest acquire */
+};
+
+enum telling { NOT_TOLD, TELLS, TOLD };
+
+struct simba_multi_locker {
+    simba_store *store;
+    void (*on_lost)(void *user, const char *mutex, const simba_error *why);
+    void *user;
+
+    /* Given to the lockers: an acquire that sees it set gives up. */
+    _Atomic bool veto;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    struct member *acquiring; /* the one that is being waited for */
+    bool is_acquiring;        /* a thread is inside acquire */
+    bool is_cancelled;
+    bool is_lost; /* one of those acquired is not ours any more */
+    bool is_held; /* all are, since when a loss is told */
+    enum telling telling;
+    simba_error why;
+
+    size_t count;
+    struct member members[]; /* in the order of their bytes */
+};
+
+/* --- loss and cancellation ----------------------------------------------- */
+
+/* With the lock held. Whoever waits for the next mutex shall wait no more; the
+ * veto is for the one who is only about to wait. */
+static void stop_acquiring(simba_multi_locker *m)
+{
+    struct member *acquiring = m->acquiring;
+
+    atomic_store(&m->veto, true);
+    if (acquiring != NULL) {
+        simba_locker_cancel(acquiring->locker);
+    }
+}
+
+/* With the lock held. The store gets a mutex back when this returns, so a
+ * second loss waits for the callback of the first as well (S6). */
+static void tell(simba_multi_locker *m,
+                 const struct member *member,
+                 const simba_error *why)
+{
+    if (m->telling == NOT_TOLD) {
+        m->telling = TELLS;
+        pthread_mutex_unlock(&m->lock); /* S9: never under a lock of ours */
+        if (m->on_lost != NULL) {
+            m->on_lost(m->user, member->mutex, why);
+        }
+        pthread_mutex_lock(&m->lock);
+        m->telling = TOLD;
+        pthread_cond_broadcast(&m->changed);
+    }
+    while (m->telling == TELLS) {
+        pthread_cond_wait(&m->changed, &m->lock);
+    }
+}
+
+static void on_member_lost(void *user, const simba_error *why)
+{
+    struct member *member = user;
+    simba_multi_locker *m = member->multi;
+
+    pthread_mutex_lock(&m->lock);
+    if (!m->is_lost) {
+        m->is_lost = true;
+        m->why = *why;
+    }
+    if (m->is_held) {
+        tell(m, member, why);
+    } else {
+        stop_acquiring(m);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+void simba_multi_locker_cancel(simba_multi_locker *m)
+{
+    if (simba__is_forked(m->store->mark)) {
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    if (m->is_acquiring) {
+        m->is_cancelled = true;
+        stop_acquiring(m);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* --- acquire and release ------------------------------------------------- */
+
+/* In the opposite order; the first trouble is what counts. */
+static int release_members(simba_multi_locker *m,
+                           size_t count,
+                           simba_error *error)
+{
+    int rc = SIMBA_OK;
+
+    while (count-- > 0) {
+        simba_error why;
+        int one = simba_locker_release(m->members[count].locker, &why);
+
+        m->members[count].token = 0;
+        if (one != SIMBA_OK && (rc == SIMBA_OK || one == SIMBA_ELOST)) {
+            rc = simba_error_set(error, one, why.native, "%s", why.message);
+        }
+    }
+    return rc;
+}
+
+static int64_t time_left(int64_t timeout_ms, int64_t until_ms)
+{
+    int64_t left_ms = until_ms - simba_loop_now_ms();
+
+    if (timeout_ms <= 0) {
+        return timeout_ms;
+    }
+    return left_ms > 1 ? left_ms : 1; /* 0 would not even stand in line */
+}
+
+/* Who is being waited for, so that others can end the wait. */
+static void set_acquiring(simba_multi_locker *m, struct member *member)
+{
+    pthread_mutex_lock(&m->lock);
+    m->acquiring = member;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* One after the other; *held says how many are ours now. */
+static int acquire_members(simba_multi_locker *m,
+                           int64_t timeout_ms,
+                           size_t *held,
+                           simba_error *error)
+{
+    int64_t until_ms = simba_loop_now_ms() + timeout_ms;
+    int rc = SIMBA_OK;
+
+    for (*held = 0; *held < m->count && rc == SIMBA_OK;) {
+        struct member *member = &m->members[*held];
+
+        set_acquiring(m, member);
+        rc = simba_locker_acquire(member->locker,
+                                  time_left(timeout_ms, until_ms),
+                                  &member->token, error);
+        set_acquiring(m, NULL);
+        *held += rc == SIMBA_OK ? 1 : 0;
+    }
+    return rc;
+}
+
+/* What came of it: from here on a loss is told, unless there was one already,
+ * or a wait that was ended by one. */
+static int judge(simba_multi_locker *m, int rc, simba_error *error)
+{
+    pthread_mutex_lock(&m->lock);
+    m->is_acquiring = false;
+    if (m->is_lost && (rc == SIMBA_OK || rc == SIMBA_ECANCELED)) {
+        rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", m->why.message);
+    } else if (rc == SIMBA_OK && m->is_cancelled) {
+        rc = simba_error_set(error, SIMBA_ECANCELED, 0, "%s",
+                             simba_strerror(SIMBA_ECANCELED));
+    }
+    m->is_held = rc == SIMBA_OK;
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+/* True when this thread may go on to acquire. */
+static bool begin(simba_multi_locker *m)
+{
+    bool is_free;
+
+    pthread_mutex_lock(&m->lock);
+    is_free = !m->is_acquiring && !m->is_held;
+    if (is_free) {
+        m->is_acquiring = true;
+        m->is_cancelled = m->is_lost = false;
+        m->telling = NOT_TOLD;
+        atomic_store(&m->veto, false);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return is_free;
+}
+
+static void give_tokens(const simba_multi_locker *m, uint64_t *tokens)
+{
+    for (size_t i = 0; tokens != NULL && i < m->count; i++) {
+        tokens[m->members[i].index] = m->members[i].token;
+    }
+}
+
+int simba_multi_locker_acquire(simba_multi_locker *m,
+                               int64_t timeout_ms,
+                               uint64_t *tokens,
+                               simba_error *error)
+{
+    size_t held;
+    int rc = simba__store_check(m->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (!begin(m)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "the multi locker is in use already");
+    }
+    rc = acquire_members(m, timeout_ms, &held, error);
+    rc = judge(m, rc, error);
+    if (rc != SIMBA_OK) {
+        (void)release_members(m, held, NULL);
+        return rc;
+    }
+    give_tokens(m, tokens);
+    return SIMBA_OK;
+}
+
+static bool is_in_callback(const simba_multi_locker *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (simba__strand_is_mine(&m->members[i].locker->strand)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int simba_multi_locker_release(simba_multi_locker *m, simba_error *error)
+{
+    int rc = simba__store_check(m->store, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (is_in_callback(m)) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "release was called from its own callback");
+    }
+    rc = release_members(m, m->count, error);
+    pthread_mutex_lock(&m->lock);
+    m->is_held = false;
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+bool simba_multi_locker_is_owner(const simba_multi_locker *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (!simba_locker_is_owner(m->members[i].locker)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint64_t simba_multi_locker_token(const simba_multi_locker *m,
+                                  const char *mutex)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        if (strcmp(m->members[i].mutex, mutex) == 0) {
+            return simba_locker_token(m->members[i].locker);
+        }
+    }
+    return 0;
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+void simba_multi_locker_close(simba_multi_locker *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    while (m->count > 0) {
+        simba_locker_close(m->members[--m->count].locker);
+    }
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(((const struct member *)a)->mutex,
+                  ((const struct member *)b)->mutex);
+}
+
+/* Puts the names into the members, in order; they are still the user's. */
+static int take_names(struct member *members,
+                      const simba_multi_locker_options *options,
+                      simba_error *error)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        if (options->mutexes[i] == NULL) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "a mutex needs a name");
+        }
+        members[i].mutex = options->mutexes[i];
+        members[i].index = i;
+    }
+    qsort(members, options->count, sizeof *members, by_bytes);
+    for (size_t i = 1; i < options->count; i++) {
+        if (strcmp(members[i - 1].mutex, members[i].mutex) == 0) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "'%s' is given twice", members[i].mutex);
+        }
+    }
+    return SIMBA_OK;
+}
+
+static int open_members(simba_multi_locker *m,
+                        const simba_multi_locker_options *options,
+                        simba_error *error)
+{
+    simba_locker_options one = SIMBA_LOCKER_OPTIONS_INIT;
+    char id[SIMBA_ID_MAX + 1];
+    int rc = SIMBA_OK;
+
+    simba_id_host(id);
+    one.id = options->id != NULL ? options->id : id;
+    one.ttl_ms = options->ttl_ms;
+    one.transition_ms = options->transition_ms;
+    one.budget_ms = options->budget_ms;
+    one.max_hold_ms = options->max_hold_ms;
+    one.min_hold_ms = options->min_hold_ms;
+    one.on_lost = on_member_lost;
+    for (; m->count < options->count && rc == SIMBA_OK;) {
+        struct member *member = &m->members[m->count];
+
+        member->multi = m;
+        one.mutex = member->mutex;
+        one.user = member;
+        rc = simba_locker_open(m->store, &one, &member->locker, error);
+        if (rc == SIMBA_OK) {
+            member->mutex = member->locker->base.mutex;
+            member->locker->veto = &m->veto;
+            m->count++;
+        }
+    }
+    return rc;
+}
+
+static simba_multi_locker *make(simba_store *store, size_t count)
+{
+    simba_multi_locker *m =
+        count > SIZE_MAX / 2 / sizeof *m->members
+            ? NULL
+            : calloc(1, sizeof *m + count * sizeof *m->members);
+
+    if (m != NULL) {
+        m->store = store;
+        pthread_mutex_init(&m->lock, NULL);
+        pthread_cond_init(&m->changed, NULL);
+    }
+    return m;
+}
+
+int simba_multi_locker_open(simba_store *store,
+                            const simba_multi_locker_options *given,
+                            simba_multi_locker **out,
+                            simba_error *error)
+{
+    simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
+    simba_multi_locker *m;
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (given == NULL || given->size == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the options must be set up by its _INIT macro");
+    }
+    memcpy(&options, given,
+           given->size < sizeof options ? given->size : sizeof options);
+    if (options.mutexes == NULL || options.count == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "at least one mutex must be named");
+    }
+    m = make(store, options.count);
+    if (m == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    m->on_lost = options.on_lost;
+    m->user = options.user;
+    rc = take_names(m->members, &options, error);
+    rc = rc == SIMBA_OK ? open_members(m, &options, error) : rc;
+    if (rc != SIMBA_OK) {
+        simba_multi_locker_close(m);
+        return rc;
+    }
+    *out = m;
+    return SIMBA_OK;
+}
