@@ -29,6 +29,8 @@ static const char help[] =
     "      --kill-after DUR\n"
     "                      from TERM to KILL when CMD must stop; at once when\n"
     "                      simba itself is killed\n"
+    "      --metrics-file FILE\n"
+    "                      leave figures of this run there, for Prometheus\n"
     "      --store URL, --json, -v, -q, --help\n"
     "                      see 'simba --help'\n"
     "\n"
@@ -47,7 +49,8 @@ enum {
     OPT_ID,
     OPT_MAX_HOLD,
     OPT_MIN_HOLD,
-    OPT_KILL_AFTER
+    OPT_KILL_AFTER,
+    OPT_METRICS_FILE
 };
 
 static const struct option options[] = {
@@ -61,6 +64,7 @@ static const struct option options[] = {
     {"max-hold", required_argument, NULL, OPT_MAX_HOLD},
     {"min-hold", required_argument, NULL, OPT_MIN_HOLD},
     {"kill-after", required_argument, NULL, OPT_KILL_AFTER},
+    {"metrics-file", required_argument, NULL, OPT_METRICS_FILE},
     SIMBA__OPT_SHARED_LONG,
     {NULL, 0, NULL, 0}};
 
@@ -132,6 +136,9 @@ static bool take_option(struct parsed *parsed, int choice, char **argv)
         return true;
     case OPT_ID:
         parsed->job.id = optarg;
+        return true;
+    case OPT_METRICS_FILE:
+        parsed->job.metrics_file = optarg;
         return true;
     case '?':
     case ':':

@@ -6,6 +6,7 @@
 #include "opt.h"
 
 #include <simba/contender.h>
+#include <simba/metrics.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -119,6 +120,19 @@ static int open_locker(struct simba__holder *holder)
     return rc;
 }
 
+/* Only when the store knows of the end: a disk that hangs must not keep the
+ * mutex from others. */
+static void save_metrics(struct simba__holder *holder)
+{
+    const char *path = holder->job->metrics_file;
+    simba_error error;
+
+    if (path != NULL && holder->store != NULL &&
+        simba_metrics_save(holder->store, path, &error) != SIMBA_OK) {
+        on_log(holder, SIMBA_LOG_WARN, "metrics", error.message);
+    }
+}
+
 static int64_t time_left(const struct simba__holder *holder)
 {
     int64_t left_ms;
@@ -208,6 +222,7 @@ static void *hold(void *argument)
     struct simba__holder *holder = argument;
     int rc = hold_once(holder);
 
+    save_metrics(holder);
     if (rc == SIMBA_OK || rc == SIMBA_ECANCELED) {
         close_store(holder);
         report(holder, SIMBA__HOLDER_RELEASED);

@@ -61,6 +61,7 @@ struct simba__job {
     int64_t min_hold_ms;
     int64_t kill_after_ms; /* negative: what fits the default budget */
     int conflict_code;
+    const char *metrics_file; /* NULL: none */
 
     struct simba__share *share;
     sigset_t mask;                /* as it was given to us, and is to CMD */

@@ -49,6 +49,7 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/fork.c
   ${simba_src}/runtime/listeners.c
   ${simba_src}/runtime/loop.c
+  ${simba_src}/runtime/meter.c
   ${simba_src}/runtime/notify.c
   ${simba_src}/runtime/report.c
   ${simba_src}/runtime/thread.c
@@ -95,9 +96,12 @@ simba_add_layer(simba_api
   ${simba_src}/api/ini.c
   ${simba_src}/api/locker.c
   ${simba_src}/api/locker_open.c
+  ${simba_src}/api/log.c
+  ${simba_src}/api/metrics.c
   ${simba_src}/api/modules.c
   ${simba_src}/api/multi_locker.c
   ${simba_src}/api/probe.c
+  ${simba_src}/api/prometheus.c
   ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c
   ${simba_src}/api/scheduler.c

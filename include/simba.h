@@ -12,6 +12,7 @@
 #include <simba/export.h>
 #include <simba/locker.h>
 #include <simba/log.h>
+#include <simba/metrics.h>
 #include <simba/multi_locker.h>
 #include <simba/owner.h>
 #include <simba/period.h>

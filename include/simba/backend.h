@@ -273,6 +273,10 @@ SIMBA_API int64_t simba_loop_now_ms(void);
 /** Becomes readable when the thread that drives is wanted elsewhere. */
 SIMBA_API int simba_loop_nudge_fd(const simba_loop *loop);
 
+/** Count a connection to the store that was lost and has been made anew, for
+ * simba/metrics.h. Any thread. */
+SIMBA_API void simba_count_reconnect(simba_loop *loop);
+
 /** A descriptor to be woken by. Lives in the backend's memory, zeroed first. */
 typedef struct simba_io simba_io;
 struct simba_io {

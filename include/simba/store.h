@@ -36,12 +36,14 @@ typedef struct simba_store_options {
     enum simba_log_level log_level; /**< messages above are dropped */
     int notifier_most;              /**< most notifier threads; 0: 16 */
     enum simba_config_use config;   /**< may the config file be read? */
+    simba_log_event_fn log_event;   /**< called instead of `log`, with the same
+                                       log_user; NULL: none */
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED}
+     SIMBA_CONFIG_WHEN_ASKED, 0}
 /* clang-format on */
 
 /**

@@ -12,23 +12,12 @@ struct simba_bench {
     simba_floor *floor;
 };
 
-static void log_nothing(void *user,
-                        enum simba_log_level level,
-                        const char *component,
-                        const char *message)
-{
-    (void)user;
-    (void)level;
-    (void)component;
-    (void)message;
-}
-
 static int open_floor(simba_bench *bench,
                       const char *url,
                       const char *mutex,
                       simba_error *error)
 {
-    simba_backend_config config = {.url = url, .log = log_nothing};
+    simba_backend_config config = {.url = url, .log = simba__log_nothing};
     struct simba__found found;
     int rc = simba__registry_find(url, &found, error);
 

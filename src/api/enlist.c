@@ -52,3 +52,21 @@ void simba__delist(simba_store *store, struct simba__contention *contention)
     simba_loop_leave(store->loop);
     atomic_fetch_sub(&store->handles, 1);
 }
+
+struct simba__log_entry simba__about(const struct simba__contention *contention,
+                                     enum simba_log_level level,
+                                     const char *component)
+{
+    return (struct simba__log_entry){.level = level,
+                                     .component = component,
+                                     .mutex = contention->mutex,
+                                     .id = contention->id};
+}
+
+const char *simba__cause_name(enum simba__cause cause)
+{
+    static const char *const names[] = {"stopped", "expired", "gone",
+                                        "max_hold", "stalled"};
+
+    return names[cause];
+}

@@ -17,6 +17,15 @@ int simba__enlist(simba_store *store,
                   const simba_contender *contender,
                   simba_error *error);
 
+/** What a line of the log about a contention begins with. */
+struct simba__log_entry simba__about(const struct simba__contention *contention,
+                                     enum simba_log_level level,
+                                     const char *component);
+
+/** Why a tenure ended, as a word: "stopped", "expired", "gone", "max_hold",
+ * "stalled". */
+const char *simba__cause_name(enum simba__cause cause);
+
 /** The machine must rest. */
 void simba__delist(simba_store *store, struct simba__contention *contention);
 

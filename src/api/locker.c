@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "api/locker.h"
 
+#include "api/enlist.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <time.h>
@@ -64,6 +66,24 @@ static void wake_waiter(simba_locker *l)
     simba__loop_nudge(l->store->loop);
 }
 
+/* What the caller learns anyway is for debugging; a loss is not. */
+static void log_tenure(const simba_locker *l,
+                       const struct simba__update *update)
+{
+    bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
+    bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
+    struct simba__log_entry entry = simba__about(
+        &l->base, is_loss ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "locker");
+
+    entry.token = update->token;
+    entry.cause = is_end ? simba__cause_name(update->cause) : NULL;
+    simba__store_tell(l->store, &entry, "%s, token %" PRIu64,
+                      is_loss  ? "lost"
+                      : is_end ? "released"
+                               : "acquired",
+                      update->token);
+}
+
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
@@ -86,9 +106,14 @@ static void told(struct simba__contention *c,
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
     wake_waiter(l);
+    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
+        log_tenure(l, update);
+    }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
-                         "%s: the store's clock made a step", c->mutex);
+        struct simba__log_entry entry =
+            simba__about(c, SIMBA_LOG_WARN, "locker");
+
+        simba__store_tell(l->store, &entry, "the store's clock made a step");
     }
 }
 
@@ -111,8 +136,11 @@ static void answered(struct simba__contention *c,
     }
     wake_waiter(l);
     if (status != SIMBA_OK) {
-        simba__store_log(l->store, SIMBA_LOG_DEBUG, "locker", "%s: %s",
-                         c->mutex, l->error.message);
+        struct simba__log_entry entry =
+            simba__about(c, SIMBA_LOG_DEBUG, "locker");
+
+        entry.status = status;
+        simba__store_tell(l->store, &entry, "%s", l->error.message);
     }
 }
 

@@ -97,9 +97,11 @@ void simba_locker_close(simba_locker *l)
         abort();
     }
     if (simba_locker_release(l, NULL) == SIMBA_EUNKNOWN) {
-        simba__store_log(l->store, SIMBA_LOG_WARN, "locker",
-                         "%s: closed, but the store did not answer",
-                         l->base.mutex);
+        struct simba__log_entry entry =
+            simba__about(&l->base, SIMBA_LOG_WARN, "locker");
+
+        simba__store_tell(l->store, &entry,
+                          "closed, but the store did not answer");
     }
     simba__delist(l->store, &l->base);
     free_locker(l);

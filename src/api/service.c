@@ -87,32 +87,51 @@ static void tell_stopped(simba_service *s, bool is_unreleased)
     pthread_cond_broadcast(&s->changed);
 }
 
+static void log_tenure(const simba_service *s,
+                       const struct simba__update *update)
+{
+    struct simba__log_entry entry =
+        simba__about(&s->base, SIMBA_LOG_INFO, "service");
+
+    entry.token = update->token;
+    if (update->tell & SIMBA__TELL_RELEASED) {
+        entry.cause = simba__cause_name(update->cause);
+        simba__store_tell(s->store, &entry, "released, token %" PRIu64 ": %s",
+                          update->token, cause_text(update->cause));
+    } else {
+        simba__store_tell(s->store, &entry, "acquired, token %" PRIu64,
+                          update->token);
+    }
+}
+
+static void log_trouble(const simba_service *s, const char *what)
+{
+    struct simba__log_entry entry =
+        simba__about(&s->base, SIMBA_LOG_WARN, "service");
+
+    simba__store_tell(s->store, &entry, "%s", what);
+}
+
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
     simba_service *s = (simba_service *)c;
     simba_owner none = simba_owner_none();
 
+    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
+        log_tenure(s, update);
+    }
     if (update->tell & SIMBA__TELL_RELEASED) {
-        simba__store_log(s->store, SIMBA_LOG_INFO, "service",
-                         "%s: released, token %" PRIu64 ": %s", c->mutex,
-                         update->token, cause_text(update->cause));
         push_note(s, s->on_released, &none, true);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        simba__store_log(s->store, SIMBA_LOG_INFO, "service",
-                         "%s: acquired, token %" PRIu64, c->mutex,
-                         update->token);
         push_note(s, s->on_acquired, &c->owner, false);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
-                         "%s: on_released took longer than its budget",
-                         c->mutex);
+        log_trouble(s, "on_released took longer than its budget");
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
-                         "%s: the store's clock made a step", c->mutex);
+        log_trouble(s, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         tell_stopped(s, (update->tell & SIMBA__TELL_UNRELEASED) != 0);
@@ -128,11 +147,14 @@ static void answered(struct simba__contention *c,
     simba_state state = {.before = s->seen, .after = c->owner};
 
     if (status != SIMBA_OK) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "service", "%s: %s",
-                         c->mutex,
-                         error != NULL && error->message[0] != '\0'
-                             ? error->message
-                             : simba_strerror(status));
+        struct simba__log_entry entry =
+            simba__about(c, SIMBA_LOG_WARN, "service");
+
+        entry.status = status;
+        simba__store_tell(s->store, &entry, "%s",
+                          error != NULL && error->message[0] != '\0'
+                              ? error->message
+                              : simba_strerror(status));
         return;
     }
     /* A change between others; our own are told as acquired and released. */
@@ -283,9 +305,7 @@ void simba_service_close(simba_service *s)
         abort();
     }
     if (simba_service_stop(s, NULL) == SIMBA_EUNKNOWN) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "service",
-                         "%s: closed, but the store did not answer",
-                         s->base.mutex);
+        log_trouble(s, "closed, but the store did not answer");
     }
     simba__delist(s->store, &s->base);
     free_service(s);

@@ -16,11 +16,9 @@ static int fail_memory(simba_error *error)
 
 bool simba__log_level_of(const char *name, enum simba_log_level *level)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-
-    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
-        if (strcmp(names[i], name) == 0) {
-            *level = (enum simba_log_level)i;
+    for (int i = SIMBA_LOG_ERROR; i <= (int)SIMBA_LOG_DEBUG; i++) {
+        *level = (enum simba_log_level)i;
+        if (strcmp(simba_log_level_name(*level), name) == 0) {
             return true;
         }
     }

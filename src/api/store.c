@@ -6,54 +6,11 @@
 #include "runtime/fork.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { NOTIFIERS_MOST = 16, NOTIFIERS_LIMIT = 1024 };
-
-static void log_nothing(void *user,
-                        enum simba_log_level level,
-                        const char *component,
-                        const char *message)
-{
-    (void)user;
-    (void)level;
-    (void)component;
-    (void)message;
-}
-
-/* What backends and the pool log through: the level is looked at here. */
-static void log_wanted(void *user,
-                       enum simba_log_level level,
-                       const char *component,
-                       const char *message)
-{
-    const simba_store *store = user;
-
-    if (level <= store->log_level) {
-        store->log(store->log_user, level, component, message);
-    }
-}
-
-void simba__store_log(const simba_store *store,
-                      enum simba_log_level level,
-                      const char *component,
-                      const char *format,
-                      ...)
-{
-    char message[512];
-    va_list args;
-
-    if (level > store->log_level) {
-        return;
-    }
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    store->log(store->log_user, level, component, message);
-}
 
 int simba__store_check(const simba_store *store, simba_error *error)
 {
@@ -87,7 +44,8 @@ static void take_options(simba_store *store,
                          const simba_store_options *options,
                          const struct simba__settings *settings)
 {
-    store->log = options->log != NULL ? options->log : log_nothing;
+    store->log = options->log != NULL ? options->log : simba__log_nothing;
+    store->log_event = options->log_event;
     store->log_user = options->log_user;
     store->log_level = options->log_level == SIMBA_LOG_DEFAULT
                            ? settings->log_level
@@ -136,8 +94,10 @@ static void listen_for_interest(simba_store *store)
 static int open_backend(simba_store *store, const char *url, simba_error *error)
 {
     struct simba__found found;
-    simba_backend_config config = {
-        .url = url, .loop = store->loop, .log = log_wanted, .log_user = store};
+    simba_backend_config config = {.url = url,
+                                   .loop = store->loop,
+                                   .log = simba__store_log_plain,
+                                   .log_user = store};
     int rc = simba__registry_find(url, &found, error);
 
     if (rc == SIMBA_OK) {
@@ -172,7 +132,7 @@ static int open_store(simba_store *store,
         return rc;
     }
     listen_for_interest(store);
-    store->pool.log = log_wanted;
+    store->pool.log = simba__store_log_plain;
     store->pool.log_user = store;
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;
@@ -180,18 +140,28 @@ static int open_store(simba_store *store,
     return SIMBA_OK;
 }
 
-static simba_store *make_store(simba_error *error)
+static void free_store(simba_store *store)
+{
+    if (store != NULL) {
+        free(store->name);
+        free(store);
+    }
+}
+
+static simba_store *make_store(const char *url, simba_error *error)
 {
     simba_store *store = calloc(1, sizeof *store);
 
     if (store != NULL) {
         store->mark = simba__fork_guard();
+        store->name = strdup(url);
     }
-    if (store == NULL || store->mark == NULL) {
+    if (store == NULL || store->mark == NULL || store->name == NULL) {
         simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-        free(store);
+        free_store(store);
         return NULL;
     }
+    simba_url_hide_secrets(store->name);
     return store;
 }
 
@@ -206,7 +176,7 @@ int simba_store_open(const char *url,
     int rc = simba__settings_find(&settings, url, options.config, error);
 
     *out = NULL;
-    store = rc == SIMBA_OK ? make_store(error) : NULL;
+    store = rc == SIMBA_OK ? make_store(settings.url, error) : NULL;
     if (store != NULL) {
         take_options(store, &options, &settings);
         simba__fork_hold_off();
@@ -217,7 +187,7 @@ int simba_store_open(const char *url,
     }
     simba__settings_free(&settings);
     if (rc != SIMBA_OK) {
-        free(store);
+        free_store(store);
         return rc;
     }
     *out = store;
@@ -230,7 +200,7 @@ void simba_store_close(simba_store *store)
         return;
     }
     if (simba__is_forked(store->mark)) {
-        free(store); /* the rest belongs to the parent's threads */
+        free_store(store); /* the rest belongs to the parent's threads */
         return;
     }
     if (atomic_load(&store->handles) != 0) {
@@ -245,10 +215,11 @@ void simba_store_close(simba_store *store)
     simba__fork_hold_off();
     simba__fork_remove(&store->fork_entry);
     store->backend->ops->close(store->backend);
+    simba__tallies_free(&store->loop->tallies);
     simba__loop_close(store->loop);
     simba__fork_let_go();
     /* A module stays loaded: its client library may have threads of its own. */
-    free(store);
+    free_store(store);
 }
 
 int simba_store_life_fd(const simba_store *store)

@@ -7,14 +7,17 @@
 #include "runtime/notify.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 struct simba_store {
     simba_loop *loop;
     simba_backend *backend;
     simba__fork_mark mark;
     struct simba__pool pool;
-    void *module; /* of dlopen(), or NULL */
-    simba_log_fn log;
+    void *module;                 /* of dlopen(), or NULL */
+    char *name;                   /* its URL without secrets */
+    simba_log_fn log;             /* never NULL */
+    simba_log_event_fn log_event; /* or NULL */
     void *log_user;
     enum simba_log_level log_level;
     int64_t ttl_ms, transition_ms; /* for contenders that set none */
@@ -22,17 +25,51 @@ struct simba_store {
     struct simba__fork_entry fork_entry;
 };
 
-/** Write a line to the store's log, if its level is wanted. Any thread. */
+/* --- log.c --------------------------------------------------------------- */
+
+/* A line of the log, and what it is about. */
+struct simba__log_entry {
+    enum simba_log_level level;
+    const char *component;
+    const char *mutex; /* or NULL */
+    const char *id;    /* likewise */
+    const char *cause; /* of a loss, as a word; or NULL */
+    uint64_t token;    /* 0: none */
+    int status;        /* SIMBA_OK: none */
+};
+
+/** Write a line to the store's log, if its level is wanted; the name of the
+ * mutex comes first. Any thread. */
+void simba__store_tell(const simba_store *store,
+                       const struct simba__log_entry *entry,
+                       const char *format,
+                       ...) __attribute__((format(printf, 3, 4)));
+
+/** The same for a line that is about nothing in particular. */
 void simba__store_log(const simba_store *store,
                       enum simba_log_level level,
                       const char *component,
                       const char *format,
                       ...) __attribute__((format(printf, 4, 5)));
 
+/** The same as a simba_log_fn, for backends; `user` is the store. */
+void simba__store_log_plain(void *user,
+                            enum simba_log_level level,
+                            const char *component,
+                            const char *message);
+
+/** A hook that does nothing. */
+void simba__log_nothing(void *user,
+                        enum simba_log_level level,
+                        const char *component,
+                        const char *message);
+
+/* --- store.c ------------------------------------------------------------- */
+
 /** Refuse use in a forked child. */
 int simba__store_check(const simba_store *store, simba_error *error);
 
-/* registry.c */
+/* --- registry.c ---------------------------------------------------------- */
 
 /* The backend of a URL. */
 struct simba__found {

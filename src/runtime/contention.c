@@ -38,6 +38,9 @@ static void send_request(struct simba__contention *c,
     box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
     box->op.join = request->join;
     box->op.is_driven = simba__loop_is_driver(c->loop);
+    if (request->kind == SIMBA__ACQUIRE) {
+        simba__meter_ask(&c->meter);
+    }
     simba__box_send(box, &c->caller, c->backend);
 }
 
@@ -68,6 +71,21 @@ static struct simba__event event_of(const struct simba__box *box, int status)
     return event;
 }
 
+/* Before the machine hears of it, as it counts from what was. */
+static void count_answer(struct simba__contention *c,
+                         const struct simba__box *box,
+                         int status)
+{
+    bool is_mine = status == SIMBA_OK && box->op.reply.mine;
+
+    if (box->op.kind == SIMBA_OP_ACQUIRE && status == SIMBA_OK && !is_mine) {
+        c->meter.was_refused = true;
+    } else if (box->op.kind == SIMBA_OP_RENEW && c->meter.is_owner) {
+        simba__meter_renewed(&c->meter, is_mine,
+                             c->core.owner_until_ms - simba_loop_now_ms());
+    }
+}
+
 static void done(struct simba__caller *caller,
                  const struct simba__box *box,
                  int status,
@@ -87,6 +105,9 @@ static void done(struct simba__caller *caller,
     if (is_awaited && status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
         box->op.kind != SIMBA_OP_LEAVE) {
         c->owner = box->op.reply.owner;
+    }
+    if (is_current) {
+        count_answer(c, box, status);
     }
     feed(c, event_of(box, status));
     if ((is_awaited || is_reason) && c->hooks->answered != NULL) {
@@ -140,6 +161,7 @@ static void feed(struct simba__contention *c, struct simba__event event)
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
     simba__listener_interest(c->loop, &c->listener, interest_of(&c->core));
     if (update.tell != 0) {
+        simba__meter_tell(&c->meter, &update);
         c->hooks->told(c, &update);
     }
     if (update.send.kind != SIMBA__NOTHING) {
@@ -237,6 +259,7 @@ int simba__contention_open(struct simba__contention *c,
         c->mutex = NULL;
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
+    simba__meter_open(&c->meter, &c->loop->tallies, c->mutex);
     simba__contend_init(&c->core, config, &rng);
     return SIMBA_OK;
 }
@@ -247,6 +270,7 @@ void simba__contention_close(struct simba__contention *c)
     simba_timer_clear(c->loop, &c->timer);
     simba__listener_remove(c->loop, &c->listener);
     simba__caller_leave(&c->caller);
+    simba__meter_close(&c->meter);
     free(c->mutex);
 }
 

@@ -34,7 +34,8 @@ struct simba__contention {
     simba_timer timer;
     struct simba__listener listener;
     struct simba__caller caller; /* of operations */
-    simba_owner owner;           /* as last seen */
+    struct simba__meter meter;
+    simba_owner owner; /* as last seen */
     char *mutex;
     char id[SIMBA_ID_MAX + 1];
 

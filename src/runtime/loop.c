@@ -134,6 +134,11 @@ void simba_loop_post(simba_loop *loop,
     simba__loop_send(loop, &call->letter);
 }
 
+void simba_count_reconnect(simba_loop *loop)
+{
+    atomic_fetch_add(&loop->tallies.reconnects, 1);
+}
+
 /* --- inside -------------------------------------------------------------- */
 
 /* Set the clock for the earliest timer. One that is set too early already is

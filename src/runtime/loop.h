@@ -7,6 +7,7 @@
 #include <simba/backend.h>
 
 #include "runtime/fork.h"
+#include "runtime/meter.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -74,6 +75,8 @@ struct simba_loop {
                         enum simba_interest interest);
     void *on_interest_self;
     struct simba__hint_filter *filters;
+
+    struct simba__tallies tallies; /* what happened to its contenders */
 
     struct simba__fork_entry fork_entry;
 };

@@ -127,6 +127,7 @@ static void grow(struct simba__pool *pool)
 
 static void tell_overrun(struct simba__pool *pool)
 {
+    atomic_fetch_add(&pool->loop->tallies.callback_waits, 1);
     if (!pool->is_overrun_told) {
         pool->is_overrun_told = true;
         pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",

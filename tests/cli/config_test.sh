@@ -56,6 +56,17 @@ ok secrets_are_not_told 78 "simba.conf:2: ttl: no duration" \
 config "store = memory:a"
 ok private_store_is_refused 78 "one process only" "$simba" lock a -- true
 
+# Figures of a run, for Prometheus.
+config "store = sqlite:$scratch/a.db"
+ok metrics_file_is_written 0 "" \
+    "$simba" lock a --metrics-file "$scratch/a.prom" -- true
+ok metrics_tell_of_the_tenure 0 'mutex="a"} 1' \
+    grep '^simba_acquires_total' "$scratch/a.prom"
+ok metrics_leave_nothing_behind 0 "a.prom" \
+    bash -c "ls $scratch | grep prom"
+ok metrics_that_cannot_be_written_harm_nobody 0 "nowhere" \
+    "$simba" lock a --metrics-file "$scratch/nowhere/a.prom" -- true
+
 echo "1..$count"
 rm -rf "$scratch"
 exit "$failed"
