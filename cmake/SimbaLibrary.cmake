@@ -92,6 +92,8 @@ simba_add_layer(simba_api
   ${simba_src}/api/duration.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c
+  ${simba_src}/api/guard.c
+  ${simba_src}/api/guard_file.c
   ${simba_src}/api/id.c
   ${simba_src}/api/ini.c
   ${simba_src}/api/locker.c

@@ -10,6 +10,7 @@
 #include <simba/duration.h>
 #include <simba/error.h>
 #include <simba/export.h>
+#include <simba/guard.h>
 #include <simba/locker.h>
 #include <simba/log.h>
 #include <simba/metrics.h>
