@@ -81,7 +81,8 @@ static int read_mark(const simba_guard_file *guard,
     *mark = (struct mark){0, 1};
     for (int i = 0; i < SLOTS; i++) {
         char text[SLOT_SIZE] = {0};
-        ssize_t size = pread(guard->fd, text, sizeof text, i * SLOT_APART);
+        ssize_t size =
+            pread(guard->fd, text, sizeof text, (off_t)i * SLOT_APART);
         uint64_t token = size == SLOT_SIZE ? read_text(text) : 0;
 
         if (size < 0) {
