@@ -124,9 +124,13 @@ static int write_mark(const simba_guard_file *guard,
 static int keep_name(const simba_guard_file *guard, simba_error *error)
 {
     char *path = strdup(guard->path);
-    int fd = path == NULL ? -1 : open(dirname(path), O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 || fsync(fd) != 0 ? fail_file(guard, error) : SIMBA_OK;
+    int fd, rc;
 
+    if (path == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    fd = open(dirname(path), O_RDONLY | O_CLOEXEC);
+    rc = fd < 0 || fsync(fd) != 0 ? fail_file(guard, error) : SIMBA_OK;
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -233,7 +233,8 @@ static bool wait_change(simba_locker *l, const struct timespec *until)
 static bool is_final(int status)
 {
     return status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG ||
-           status == SIMBA_ENOTINIT || status == SIMBA_EINVAL;
+           status == SIMBA_ENOTINIT || status == SIMBA_EINVAL ||
+           status == SIMBA_ENOMEM;
 }
 
 static int fail(simba_locker *l, int code, simba_error *error)

@@ -12,6 +12,14 @@
 
 enum wish { WISH_NONE, WISH_STARTED, WISH_STOPPED };
 
+/* One callback on its way to a notifier thread. */
+struct note {
+    struct simba__task task;
+    simba_service *service;
+    simba_contender_fn call;
+    simba_state state;
+};
+
 struct simba_service {
     struct simba__contention base; /* first: hooks get this */
     simba_store *store;
@@ -25,49 +33,64 @@ struct simba_service {
     _Atomic int wish;   /* of enum wish */
     uint64_t stops;     /* counted: it may be started again before we look */
     bool is_unreleased; /* the store did not answer the last release */
+
+    /* They must be told whatever happens (S9), so there is memory for them.
+     * One each will do: the next tenure does not begin before on_released is
+     * back, and on_acquired comes before that. */
+    struct note acquired, released;
 };
 
-/* One callback on its way to a notifier thread. */
-struct note {
-    struct simba__task task;
-    simba_service *service;
-    simba_contender_fn call;
-    simba_state state;
-    bool is_release;
-};
-
-static void run_note(struct simba__task *task)
+static void call_back(const struct note *note)
 {
-    struct note *note = (struct note *)task;
-
     if (note->call != NULL) {
         note->call(note->service->user, &note->state);
     }
-    if (note->is_release) {
-        simba__contention_returned(&note->service->base);
-    }
+}
+
+static void run_acquired(struct simba__task *task)
+{
+    call_back((struct note *)task);
+}
+
+static void run_released(struct simba__task *task)
+{
+    struct note *note = (struct note *)task;
+
+    call_back(note);
+    simba__contention_returned(&note->service->base);
+}
+
+static void run_changed(struct simba__task *task)
+{
+    struct note *note = (struct note *)task;
+
+    call_back(note);
     free(note);
 }
 
 /* Moves what the user knows to `after` and queues the callback. */
 static void push_note(simba_service *s,
+                      struct note *note,
                       simba_contender_fn call,
-                      const simba_owner *after,
-                      bool is_release)
+                      const simba_owner *after)
 {
-    struct note *note = calloc(1, sizeof *note);
-
-    if (note == NULL) {
-        abort(); /* S9: a release that is not told must not be skipped */
-    }
-    note->task.run = run_note;
     note->service = s;
     note->call = call;
-    note->is_release = is_release;
     note->state.before = s->seen;
     note->state.after = *after;
     s->seen = *after;
     simba__strand_push(&s->store->pool, &s->strand, &note->task);
+}
+
+static void push_change(simba_service *s, const simba_owner *after)
+{
+    struct note *note = calloc(1, sizeof *note);
+
+    if (note == NULL) {
+        return; /* the next change is told from what the user knows */
+    }
+    note->task.run = run_changed;
+    push_note(s, note, s->on_changed, after);
 }
 
 static const char *cause_text(enum simba__cause cause)
@@ -122,10 +145,10 @@ static void told(struct simba__contention *c,
         log_tenure(s, update);
     }
     if (update->tell & SIMBA__TELL_RELEASED) {
-        push_note(s, s->on_released, &none, true);
+        push_note(s, &s->released, s->on_released, &none);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        push_note(s, s->on_acquired, &c->owner, false);
+        push_note(s, &s->acquired, s->on_acquired, &c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         log_trouble(s, "on_released took longer than its budget");
@@ -160,7 +183,7 @@ static void answered(struct simba__contention *c,
     /* A change between others; our own are told as acquired and released. */
     if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine &&
         s->on_changed != NULL && simba_state_is_changed(&state)) {
-        push_note(s, s->on_changed, &c->owner, false);
+        push_change(s, &c->owner);
     }
 }
 
@@ -189,6 +212,8 @@ static simba_service *make_service(simba_store *store,
     s->on_released = contender->on_released;
     s->on_changed = contender->on_changed;
     s->user = contender->user;
+    s->acquired.task.run = run_acquired;
+    s->released.task.run = run_released;
     simba__strand_init(&s->strand);
     pthread_cond_init(&s->changed, NULL);
     return s;

@@ -90,9 +90,11 @@ static int url_of_section(struct simba__settings *settings,
 
         rc = simba__url_with(section->values[key], &credentials, &settings->url,
                              &why);
-        if (rc != SIMBA_OK) {
+        if (rc == SIMBA_EMISCONFIG) {
             rc =
                 simba__conf_fail(conf, section->lines[key], why.message, error);
+        } else if (rc != SIMBA_OK) {
+            rc = fail_memory(error);
         }
     }
     simba__secret_free(password);

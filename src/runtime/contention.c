@@ -16,6 +16,23 @@ static void feed(struct simba__contention *c, struct simba__event event);
 
 /* --- operations ---------------------------------------------------------- */
 
+/* There is no memory for an operation: it had no effect, and the machine will
+ * try again. A caller that waits can hear of it at once. */
+static void fail_request(struct simba__contention *c,
+                         const struct simba__request *request)
+{
+    simba_op op = {.kind = (enum simba_op_kind)request->kind};
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
+    feed(c, (struct simba__event){
+                .type = SIMBA__REPLIED,
+                .reply = {.seq = request->seq, .outcome = SIMBA__FAILED}});
+    if (c->hooks->answered != NULL) {
+        c->hooks->answered(c, &op, SIMBA_ENOMEM, &error);
+    }
+}
+
 static void send_request(struct simba__contention *c,
                          const struct simba__request *request)
 {
@@ -23,7 +40,8 @@ static void send_request(struct simba__contention *c,
     struct simba__box *box = simba__box_make(c->mutex, c->id);
 
     if (box == NULL) {
-        return; /* the machine takes the silence as "unknown" and retries */
+        fail_request(c, request);
+        return;
     }
     box->seq = request->seq;
     box->op.kind = (enum simba_op_kind)request->kind;
