@@ -124,7 +124,7 @@ static void done(struct simba__caller *caller,
         box->op.kind != SIMBA_OP_LEAVE) {
         c->owner = box->op.reply.owner;
     }
-    if (is_current) {
+    if (is_awaited || is_reason) {
         count_answer(c, box, status);
     }
     feed(c, event_of(box, status));
