@@ -158,3 +158,5 @@ foreach(library IN ITEMS simba simba_static)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
+
+include(${simba_src}/backends/redis/sources.cmake)

@@ -1,0 +1,142 @@
+/* What admins ask; see admin.h. */
+#include "backends/redis/admin.h"
+
+#include "backends/redis/turn.h"
+
+#include <stdlib.h>
+
+#define container(pointer, type, member)                                       \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
+
+/* One command of an errand. */
+struct question {
+    struct simba__redis_ask ask;
+    struct simba__redis_errand *errand;
+    struct simba__redis_node *node;
+    void (*answered)(struct simba__redis_errand *,
+                     struct simba__redis_node *,
+                     const redisReply *reply);
+};
+
+static void complete(struct simba__redis_errand *errand)
+{
+    simba_op *op = errand->op;
+
+    errand->op = NULL;
+    simba_timer_clear(errand->store->base.loop, &errand->deadline);
+    if (op != NULL) {
+        simba_op_done(op, errand->why.code,
+                      errand->why.code == SIMBA_OK ? NULL : &errand->why);
+    }
+}
+
+static void finish_if_done(struct simba__redis_errand *errand)
+{
+    struct simba__redis_errand **at = &errand->store->errands;
+
+    if (errand->open > 0) {
+        return;
+    }
+    complete(errand);
+    while (*at != errand) {
+        at = &(*at)->next;
+    }
+    *at = errand->next;
+    simba__redis_list_fini(errand);
+    free(errand);
+}
+
+static void on_answer(struct simba__redis_ask *ask,
+                      const redisReply *reply,
+                      const simba_error *why)
+{
+    struct question *question = container(ask, struct question, ask);
+    struct simba__redis_errand *errand = question->errand;
+
+    if (reply == NULL) {
+        errand->why = *why;
+    } else if (errand->op != NULL) {
+        question->answered(errand, question->node, reply);
+    }
+    free(question);
+    errand->open--;
+    finish_if_done(errand);
+}
+
+void simba__redis_errand_ask(struct simba__redis_errand *errand,
+                             struct simba__redis_node *node,
+                             void (*answered)(struct simba__redis_errand *,
+                                              struct simba__redis_node *,
+                                              const redisReply *reply),
+                             const char *const *words)
+{
+    struct simba__redis_conn *conn = &node->command.conn;
+    struct question *question;
+
+    if (conn->state != SIMBA__REDIS_READY) {
+        errand->why = conn->why;
+        return;
+    }
+    question = calloc(1, sizeof *question);
+    if (question != NULL) {
+        question->ask.answered = on_answer;
+        question->errand = errand;
+        question->node = node;
+        question->answered = answered;
+    }
+    if (question == NULL ||
+        !simba__redis_conn_say(conn, &question->ask, words)) {
+        free(question);
+        simba_error_set(&errand->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+        return;
+    }
+    if (conn->is_solo) {
+        conn->is_solo = false;
+        simba__redis_conn_watch(conn);
+    }
+    errand->open++;
+}
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__redis_errand *errand =
+        container(timer, struct simba__redis_errand, deadline);
+
+    simba_error_set(&errand->why, SIMBA_EUNAVAIL, 0,
+                    "redis %s: no answer in time",
+                    errand->store->env.settings.shown);
+    complete(errand);
+}
+
+void simba__redis_admin_start(struct simba__redis *store, simba_op *op)
+{
+    struct simba__redis_errand *errand = calloc(1, sizeof *errand);
+
+    if (errand == NULL) {
+        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    errand->store = store;
+    errand->op = op;
+    errand->next = store->errands;
+    store->errands = errand;
+    errand->deadline.fire = on_deadline;
+    simba_timer_set(store->base.loop, &errand->deadline, op->deadline_ms);
+    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
+        if (op->kind == SIMBA_OP_LIST) {
+            simba__redis_list(errand, n);
+        } else {
+            simba__redis_doctor(errand, n);
+        }
+    }
+    finish_if_done(errand);
+}
+
+void simba__redis_admin_end(struct simba__redis *store)
+{
+    /* The connections are closed: whoever awaited an answer has got none. */
+    while (store->errands != NULL) {
+        store->errands->open = 0;
+        finish_if_done(store->errands);
+    }
+}

@@ -1,0 +1,113 @@
+/* Driving: a caller's thread polls our sockets in the loop's place.
+ *
+ * While one drives, the loop waits for no input of the sockets that the driver
+ * reads, so that nobody else is woken. The command socket stays so between two
+ * operations; the subscriber's is given back when the driver leaves. */
+#define _GNU_SOURCE
+#include "backends/redis/drive.h"
+
+#include "backends/redis/instance.h"
+#include "backends/redis/turn.h"
+
+#include <poll.h>
+
+/* Only a store with one server is driven: there the sockets are two. */
+static struct simba__redis_node *only_node(struct simba__redis *store)
+{
+    return store->cluster == NULL ? store->nodes : NULL;
+}
+
+static void listen_alone(struct simba__redis_conn *conn, bool is_alone)
+{
+    bool is_solo = is_alone && conn->state == SIMBA__REDIS_READY;
+
+    if (conn->is_solo != is_solo) {
+        conn->is_solo = is_solo;
+        simba__redis_conn_watch(conn);
+    }
+}
+
+/* The driver goes; what it awaited is read by the loop. */
+static void leave(struct simba__redis_node *node)
+{
+    struct simba__redis_conn *command = &node->command.conn;
+
+    if (command->asks > 0) {
+        listen_alone(command, false);
+    }
+    listen_alone(&node->subscriber.conn, false);
+}
+
+/* What to poll; false: nothing that a driver could do. */
+static bool choose(struct simba__redis_node *node, struct pollfd *set)
+{
+    struct simba__redis_conn *command = &node->command.conn;
+    struct simba__redis_conn *subscriber = &node->subscriber.conn;
+
+    if (!command->is_solo || command->state != SIMBA__REDIS_READY) {
+        return false;
+    }
+    set[0].fd = command->io.fd;
+    if (subscriber->is_wanted) {
+        listen_alone(subscriber, true);
+        set[1].fd = subscriber->is_solo ? subscriber->io.fd : -1;
+    }
+    return true;
+}
+
+static void read_ready(struct simba__redis_conn *conn, const struct pollfd *set)
+{
+    /* Another may have broken it meanwhile, and its descriptor be reused. */
+    if (set->revents != 0 && conn->is_solo && conn->io.fd == set->fd &&
+        conn->state == SIMBA__REDIS_READY) {
+        simba__redis_conn_read(conn);
+    }
+}
+
+static int timeout_of(int64_t until_ms)
+{
+    int64_t left_ms = until_ms - simba_loop_now_ms();
+
+    if (left_ms < 0) {
+        return 0;
+    }
+    return until_ms == INT64_MAX || left_ms > INT32_MAX ? -1 : (int)left_ms;
+}
+
+static void poll_once(struct simba__redis *store,
+                      struct simba__redis_node *node,
+                      struct pollfd *set,
+                      int64_t until_ms)
+{
+    simba_loop_leave(store->base.loop);
+    poll(set, 3, timeout_of(until_ms));
+    simba_loop_enter(store->base.loop);
+    simba__redis_turn_begin(&store->env);
+    read_ready(&node->command.conn, &set[0]);
+    read_ready(&node->subscriber.conn, &set[1]);
+    simba__redis_turn_end(&store->env);
+}
+
+bool simba__redis_drive(simba_backend *self, int64_t until_ms)
+{
+    struct simba__redis *store = (struct simba__redis *)self;
+    struct simba__redis_node *node;
+    struct pollfd set[3] = {
+        {.fd = -1, .events = POLLIN},
+        {.fd = -1, .events = POLLIN},
+        {.fd = simba_loop_nudge_fd(self->loop), .events = POLLIN}};
+    bool goes_on = false;
+
+    simba_loop_enter(self->loop);
+    node = only_node(store);
+    if (node != NULL && until_ms != 0) {
+        goes_on = choose(node, set);
+    }
+    if (goes_on) {
+        poll_once(store, node, set, until_ms);
+    } else if (node != NULL) {
+        leave(node);
+    }
+    simba_loop_leave(self->loop);
+    return goes_on;
+}

@@ -1,0 +1,225 @@
+/* The bare exchange: hiredis's own blocking calls and our scripts, nothing
+ * between. Plain connections to one server only, for that is all that hiredis
+ * of its age can. */
+#include "backends/redis/floor.h"
+
+#include "backends/redis/script.h"
+#include "backends/redis/settings.h"
+
+#include <hiredis/hiredis.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEASE_WORDS = 3 + SIMBA__REDIS_KEYS + 6 };
+
+struct simba_floor {
+    redisContext *command;
+    redisContext *subscriber; /* once armed */
+    struct simba__redis_settings settings;
+    struct simba__redis_keys keys;
+    char channel[SIMBA__REDIS_CHANNEL_MAX];
+    char attempt[SIMBA__REDIS_ATTEMPT + 1];
+    bool is_held;
+};
+
+static int fail(const redisContext *context,
+                const redisReply *reply,
+                simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EUNAVAIL, 0, "redis: floor: %s",
+                           reply != NULL && reply->str != NULL ? reply->str
+                           : context == NULL                   ? "no memory"
+                                             : context->errstr);
+}
+
+/* Sends a command and waits for its answer. */
+static int exchange(redisContext *context,
+                    int count,
+                    const char **words,
+                    simba_error *error)
+{
+    redisReply *reply = redisCommandArgv(context, count, words, NULL);
+    int rc = SIMBA_OK;
+
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR) {
+        rc = fail(context, reply, error);
+    }
+    freeReplyObject(reply);
+    return rc;
+}
+
+static int connect_to(const struct simba__redis_settings *s,
+                      redisContext **out,
+                      simba_error *error)
+{
+    const struct simba__redis_address *at = s->addresses;
+    char database[16];
+    int rc = SIMBA_OK;
+
+    *out = at->port == 0 ? redisConnectUnix(at->host)
+                         : redisConnect(at->host, at->port);
+    if (*out == NULL || (*out)->err != 0) {
+        return fail(*out, NULL, error);
+    }
+    if (s->password != NULL) {
+        const char *auth[] = {"AUTH", s->user == NULL ? "default" : s->user,
+                              s->password};
+
+        rc = exchange(*out, 3, auth, error);
+    }
+    if (rc == SIMBA_OK && s->database != 0) {
+        snprintf(database, sizeof database, "%d", s->database);
+        rc = exchange(*out, 2, (const char *[]){"SELECT", database}, error);
+    }
+    return rc;
+}
+
+/* --- our scripts --------------------------------------------------------- */
+
+static int run_script(simba_floor *floor,
+                      enum simba__redis_script_name name,
+                      bool is_whole,
+                      simba_error *error)
+{
+    const struct simba__redis_script *script = &simba__redis_scripts()[name];
+    const char *words[LEASE_WORDS];
+    int count = 3;
+
+    words[0] = is_whole ? "EVAL" : "EVALSHA";
+    words[1] = is_whole ? script->text : script->sha;
+    words[2] = "9";
+    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+        words[count++] = floor->keys.text[i];
+    }
+    words[count++] = "floor";
+    words[count++] = floor->attempt;
+    if (name == SIMBA__REDIS_ACQUIRE) {
+        words[count++] = "16000";
+        words[count++] = "6000";
+        words[count++] = "0";
+    }
+    words[count++] = "0"; /* no place; no tombstone */
+    floor->is_held = name == SIMBA__REDIS_ACQUIRE;
+    return exchange(floor->command, count, words, error);
+}
+
+static int pair(simba_floor *floor, bool is_whole, simba_error *error)
+{
+    int rc = run_script(floor, SIMBA__REDIS_ACQUIRE, is_whole, error);
+
+    return rc != SIMBA_OK
+               ? rc
+               : run_script(floor, SIMBA__REDIS_RELEASE, is_whole, error);
+}
+
+/* --- waking -------------------------------------------------------------- */
+
+/* What the last round left is cleared here, where it is not measured. */
+static int arm(simba_floor *floor, simba_error *error)
+{
+    const char *words[] = {"SUBSCRIBE", floor->channel};
+    int rc = SIMBA_OK;
+
+    if (floor->is_held) {
+        rc = run_script(floor, SIMBA__REDIS_RELEASE, false, error);
+    }
+    if (rc == SIMBA_OK && floor->subscriber == NULL) {
+        rc = connect_to(&floor->settings, &floor->subscriber, error);
+        rc = rc != SIMBA_OK ? rc : exchange(floor->subscriber, 2, words, error);
+    }
+    return rc;
+}
+
+static int ring(simba_floor *floor, simba_error *error)
+{
+    const char *words[] = {"PUBLISH", floor->channel, "floor"};
+
+    return exchange(floor->command, 3, words, error);
+}
+
+static int await(simba_floor *floor, simba_error *error)
+{
+    void *message = NULL;
+
+    if (redisGetReply(floor->subscriber, &message) != REDIS_OK) {
+        return fail(floor->subscriber, NULL, error);
+    }
+    freeReplyObject(message);
+    return run_script(floor, SIMBA__REDIS_ACQUIRE, false, error);
+}
+
+int simba__redis_floor_step(simba_floor *floor,
+                            enum simba_floor_step step,
+                            simba_error *error)
+{
+    switch (step) {
+    case SIMBA_FLOOR_PAIR:
+        return pair(floor, false, error);
+    case SIMBA_FLOOR_ARM:
+        return arm(floor, error);
+    case SIMBA_FLOOR_RING:
+        return ring(floor, error);
+    default:
+        return await(floor, error);
+    }
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+int simba__redis_floor_open(const simba_backend_config *config,
+                            const char *mutex,
+                            simba_floor **out,
+                            simba_error *error)
+{
+    static const simba_attempt attempt = {0, 1};
+    simba_floor *floor = calloc(1, sizeof *floor);
+    int rc;
+
+    *out = NULL;
+    if (floor == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
+    }
+    rc = simba__redis_settings_init(&floor->settings, config->url, error);
+    if (rc == SIMBA_OK && (floor->settings.is_tls ||
+                           floor->settings.shape != SIMBA__REDIS_SINGLE)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "redis: a floor is measured on one server "
+                             "without TLS only");
+    }
+    if (rc == SIMBA_OK) {
+        simba__redis_keys_init(&floor->keys, mutex, &attempt);
+        simba__redis_attempt_text(&attempt, floor->attempt);
+        snprintf(floor->channel, sizeof floor->channel, "simba:{%s}:floor",
+                 mutex);
+        rc = connect_to(&floor->settings, &floor->command, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = pair(floor, true, error); /* teaches the server both scripts */
+    }
+    if (rc != SIMBA_OK) {
+        simba__redis_floor_close(floor);
+        return rc;
+    }
+    *out = floor;
+    return SIMBA_OK;
+}
+
+void simba__redis_floor_close(simba_floor *floor)
+{
+    if (floor == NULL) {
+        return;
+    }
+    if (floor->is_held) {
+        (void)run_script(floor, SIMBA__REDIS_RELEASE, false, NULL);
+    }
+    if (floor->command != NULL) {
+        redisFree(floor->command);
+    }
+    if (floor->subscriber != NULL) {
+        redisFree(floor->subscriber);
+    }
+    simba__redis_settings_fini(&floor->settings);
+    free(floor);
+}

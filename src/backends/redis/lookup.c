@@ -1,0 +1,133 @@
+/* Host names to addresses; see lookup.h. A name server may take its time, so a
+ * thread of its own asks it. */
+#define _GNU_SOURCE
+#include "backends/redis/lookup.h"
+
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct simba__redis_lookup {
+    simba_loop *loop;
+    struct simba__redis_address address;
+    struct simba__redis_asker asker;
+    struct addrinfo *list;
+    int problem;
+
+    pthread_mutex_t lock; /* guards what follows */
+    bool is_cancelled;    /* nothing may be posted any more */
+    bool is_posted;
+};
+
+static int look_up(const struct simba__redis_address *address,
+                   int flags,
+                   struct addrinfo **list)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICSERV | flags};
+    char port[16];
+
+    snprintf(port, sizeof port, "%d", address->port);
+    return getaddrinfo(address->host, port, &hints, list);
+}
+
+static void discard(simba__redis_lookup *lookup)
+{
+    if (lookup->list != NULL) {
+        freeaddrinfo(lookup->list);
+    }
+    pthread_mutex_destroy(&lookup->lock);
+    free(lookup);
+}
+
+static void answer(void *argument)
+{
+    simba__redis_lookup *lookup = argument;
+    struct addrinfo *list = lookup->list;
+
+    if (!lookup->is_cancelled) { /* only changed inside the loop, as we are */
+        lookup->list = NULL;
+        lookup->asker.found(lookup->asker.self, list,
+                            list == NULL ? gai_strerror(lookup->problem)
+                                         : NULL);
+    }
+    discard(lookup);
+}
+
+static void *work(void *argument)
+{
+    simba__redis_lookup *lookup = argument;
+    bool is_cancelled;
+
+    lookup->problem = look_up(&lookup->address, AI_ADDRCONFIG, &lookup->list);
+    pthread_mutex_lock(&lookup->lock);
+    is_cancelled = lookup->is_cancelled;
+    if (!is_cancelled) { /* under the lock: the loop cannot end meanwhile */
+        lookup->is_posted = true;
+        simba_loop_post(lookup->loop, answer, lookup);
+    }
+    pthread_mutex_unlock(&lookup->lock);
+    if (is_cancelled) {
+        discard(lookup);
+    }
+    return NULL;
+}
+
+static bool start_thread(simba__redis_lookup *lookup)
+{
+    pthread_attr_t attributes;
+    sigset_t all, old;
+    pthread_t thread;
+    int rc;
+
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program */
+    rc = pthread_create(&thread, &attributes, work, lookup);
+    if (rc == 0) {
+        pthread_setname_np(thread, "simba-lookup");
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    return rc == 0;
+}
+
+simba__redis_lookup *simba__redis_lookup_start(
+    simba_loop *loop,
+    const struct simba__redis_address *address,
+    struct simba__redis_asker asker)
+{
+    struct addrinfo *list = NULL;
+    simba__redis_lookup *lookup;
+
+    if (look_up(address, AI_NUMERICHOST, &list) == 0) {
+        asker.found(asker.self, list, NULL);
+        return NULL;
+    }
+    lookup = calloc(1, sizeof *lookup);
+    if (lookup != NULL) {
+        lookup->loop = loop;
+        lookup->address = *address;
+        lookup->asker = asker;
+        pthread_mutex_init(&lookup->lock, NULL);
+        if (start_thread(lookup)) {
+            return lookup;
+        }
+        discard(lookup);
+    }
+    asker.found(asker.self, NULL, "out of memory");
+    return NULL;
+}
+
+void simba__redis_lookup_cancel(simba__redis_lookup *lookup)
+{
+    if (lookup != NULL) {
+        pthread_mutex_lock(&lookup->lock);
+        lookup->is_cancelled = true;
+        pthread_mutex_unlock(&lookup->lock);
+    }
+}

@@ -1,0 +1,89 @@
+/* Waiting for replicas; see replicas.h.
+ *
+ * WAIT holds its connection up, so these have one of their own. An acquire that
+ * too few replicas have is taken back, with a tombstone, before it is answered;
+ * a renewal remains unknown and is tried again by who wants it. */
+#include "backends/redis/replicas.h"
+
+#include <stdio.h>
+
+enum { LEAST_WAIT_MS = 1, KEPT_BACK_MS = 20 };
+
+#define container(pointer, type, member)                                       \
+    ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static void too_few(struct simba__redis_call *call, int code, long long count)
+{
+    simba_error error;
+
+    simba_error_set(&error, code, 0,
+                    "redis %s: only %lld of %d replicas have it",
+                    call->node->command.conn.shown, count,
+                    call->store->env.settings.replicas);
+    simba__redis_call_finish(call, code, &error);
+}
+
+static void on_undone(struct simba__redis_ask *ask,
+                      const redisReply *reply,
+                      const simba_error *why)
+{
+    struct simba__redis_call *call =
+        container(ask, struct simba__redis_call, ask);
+    bool is_undone = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+
+    (void)why;
+    too_few(call, is_undone ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN, 0);
+}
+
+static void undo(struct simba__redis_call *call)
+{
+    simba_op *op = call->op;
+    int64_t lease_ms = op->ttl_ms + op->transition_ms;
+
+    op->reply = (simba_op_reply){.owner = simba_owner_none()};
+    op->tombstone_ms = op->tombstone_ms != 0 ? op->tombstone_ms : lease_ms;
+    call->script = SIMBA__REDIS_RELEASE;
+    call->is_whole = true; /* no second round for want of a script */
+    call->ask.answered = on_undone;
+    if (!simba__redis_call_script(call, &call->node->waiter.conn, &call->ask)) {
+        too_few(call, SIMBA_EUNKNOWN, 0);
+    }
+}
+
+static void on_waited(struct simba__redis_ask *ask,
+                      const redisReply *reply,
+                      const simba_error *why)
+{
+    struct simba__redis_call *call =
+        container(ask, struct simba__redis_call, ask);
+    int wanted = call->store->env.settings.replicas;
+
+    if (call->op == NULL) {
+        simba__redis_call_finish(call, SIMBA_OK, NULL);
+    } else if (reply == NULL) {
+        simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);
+    } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= wanted) {
+        simba__redis_call_finish(call, SIMBA_OK, NULL);
+    } else if (call->script == SIMBA__REDIS_ACQUIRE) {
+        undo(call);
+    } else {
+        too_few(call, SIMBA_EUNKNOWN,
+                reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0);
+    }
+}
+
+void simba__redis_replicas_await(struct simba__redis_call *call)
+{
+    int64_t left_ms =
+        call->op->deadline_ms - simba_loop_now_ms() - KEPT_BACK_MS;
+    char count[16], most[24];
+
+    snprintf(count, sizeof count, "%d", call->store->env.settings.replicas);
+    snprintf(most, sizeof most, "%lld",
+             (long long)(left_ms > LEAST_WAIT_MS ? left_ms : LEAST_WAIT_MS));
+    call->ask.answered = on_waited;
+    if (!simba__redis_conn_say(&call->node->waiter.conn, &call->ask,
+                               (const char *[]){"WAIT", count, most, NULL})) {
+        simba__redis_call_finish(call, SIMBA_EUNKNOWN, NULL);
+    }
+}

@@ -1,0 +1,134 @@
+/* From what a script answers to what an operation answers. */
+#include "backends/redis/call.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_WORDS = 9 };
+
+static const char *word(const redisReply *reply, size_t i)
+{
+    const redisReply *one = reply->element[i];
+
+    return one->type == REDIS_REPLY_STRING ? one->str : "";
+}
+
+static int64_t number(const redisReply *reply, size_t i)
+{
+    const redisReply *one = reply->element[i];
+
+    return one->type == REDIS_REPLY_INTEGER ? one->integer
+                                            : strtoll(word(reply, i), NULL, 10);
+}
+
+/* "<attempt> <token> <acquired ms> <transition ms> <owner id>", the first
+ * blank being a "!" when it was broken. False: this owner has none. */
+static bool read_tenure(const char *tenure,
+                        simba_owner *owner,
+                        int64_t *transition_ms)
+{
+    uint64_t token;
+    int64_t acquired_ms, transition;
+    int id = 0;
+
+    if (strlen(tenure) <= SIMBA__REDIS_ATTEMPT ||
+        sscanf(tenure + SIMBA__REDIS_ATTEMPT + 1,
+               "%" SCNu64 " %" SCNd64 " %" SCNd64 " %n", &token, &acquired_ms,
+               &transition, &id) != 3 ||
+        strcmp(tenure + SIMBA__REDIS_ATTEMPT + 1 + id, owner->id) != 0) {
+        return false;
+    }
+    owner->token = token;
+    owner->acquired_at_ms = acquired_ms;
+    *transition_ms = transition;
+    return true;
+}
+
+/* Of an owner that is not one of ours, we know no more than the key tells: then
+ * the transition is taken to be like the asker's, as the JVM does. */
+static bool read_owner(struct simba__redis_answer *answer,
+                       const redisReply *reply,
+                       int64_t transition_ms)
+{
+    simba_owner *owner = &answer->owner;
+    int64_t left_ms = number(reply, 4);
+
+    if (!simba_owner_set_id(owner, word(reply, 2)) || owner->id[0] == '\0') {
+        *owner = simba_owner_none();
+        return word(reply, 2)[0] == '\0';
+    }
+    owner->token = strtoull(word(reply, 5), NULL, 10);
+    answer->has_tenure = read_tenure(word(reply, 3), owner, &transition_ms);
+    if (left_ms < 0) { /* a key without an end */
+        owner->transition_at_ms = INT64_MAX;
+        owner->ttl_at_ms = INT64_MAX;
+    } else {
+        owner->transition_at_ms = answer->now_us / 1000 + left_ms;
+        owner->ttl_at_ms = owner->transition_at_ms - transition_ms;
+    }
+    return true;
+}
+
+bool simba__redis_answer_read(struct simba__redis_answer *answer,
+                              const redisReply *reply,
+                              int64_t transition_ms)
+{
+    *answer = (struct simba__redis_answer){.owner = simba_owner_none()};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < ANSWER_WORDS) {
+        return false;
+    }
+    answer->is_mine = number(reply, 0) != 0;
+    answer->now_us = number(reply, 1);
+    answer->place = (uint64_t)number(reply, 6);
+    answer->is_head = number(reply, 7) != 0;
+    answer->wait_ms = number(reply, 8);
+    if (answer->wait_ms < 0) { /* no end in sight */
+        answer->wait_ms = INT32_MAX;
+    }
+    return read_owner(answer, reply, transition_ms);
+}
+
+void simba__redis_answer_fill(const struct simba__redis_answer *answer,
+                              simba_op *op)
+{
+    op->reply.store_ms = answer->now_us / 1000;
+    op->reply.owner = answer->owner;
+    op->reply.mine = answer->is_mine;
+    if (answer->is_mine) {
+        op->reply.token = answer->owner.token;
+    } else {
+        op->reply.in_line = answer->place != 0;
+        op->reply.place = answer->place;
+        op->reply.is_head = answer->is_head;
+        op->reply.wait_ms = answer->wait_ms;
+    }
+}
+
+static void add_waiter(simba_op *op, const char *id, uint64_t place)
+{
+    simba_waiter waiter = {.place = place,
+                           .joined_at = (int64_t)(place / 1000),
+                           .is_called = place == 0};
+
+    if (strlen(id) <= SIMBA_ID_MAX) {
+        memcpy(waiter.id, id, strlen(id) + 1);
+        simba_op_add_waiter(op, &waiter);
+    }
+}
+
+void simba__redis_answer_line(const redisReply *reply, simba_op *op)
+{
+    size_t at = ANSWER_WORDS;
+
+    if (reply->elements <= at) {
+        return;
+    }
+    if (word(reply, at)[0] != '\0') { /* has left the line, and was called */
+        add_waiter(op, word(reply, at), 0);
+    }
+    for (at++; at + 1 < reply->elements; at += 2) {
+        add_waiter(op, word(reply, at), (uint64_t)number(reply, at + 1));
+    }
+}

@@ -1,0 +1,86 @@
+/* The scripts, and the keys of a mutex; see script.h. */
+#include "backends/redis/script.h"
+
+#include "backends/redis/lua.h" /* made from the .lua files */
+
+#include <openssl/evp.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SCRIPT(name)                                                           \
+    {                                                                          \
+        .text = simba__redis_lua_##name,                                       \
+        .length = sizeof simba__redis_lua_##name - 1                           \
+    }
+
+static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
+    [SIMBA__REDIS_ACQUIRE] = SCRIPT(acquire),
+    [SIMBA__REDIS_RENEW] = SCRIPT(renew),
+    [SIMBA__REDIS_RELEASE] = SCRIPT(release),
+    [SIMBA__REDIS_READ] = SCRIPT(read),
+    [SIMBA__REDIS_BREAK] = SCRIPT(break),
+};
+
+/* Redis knows a script by the SHA-1 of its text. */
+static void name_scripts(void)
+{
+    for (int i = 0; i < SIMBA__REDIS_SCRIPTS; i++) {
+        unsigned char digest[EVP_MAX_MD_SIZE];
+        unsigned int length = 0;
+
+        EVP_Digest(scripts[i].text, scripts[i].length, digest, &length,
+                   EVP_sha1(), NULL);
+        for (unsigned int j = 0; j < length && j < 20; j++) {
+            snprintf(scripts[i].sha + (size_t)j * 2, 3, "%02x", digest[j]);
+        }
+    }
+}
+
+const struct simba__redis_script *simba__redis_scripts(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, name_scripts);
+    return scripts;
+}
+
+void simba__redis_attempt_text(const simba_attempt *attempt,
+                               char text[SIMBA__REDIS_ATTEMPT + 1])
+{
+    snprintf(text, SIMBA__REDIS_ATTEMPT + 1, "%016" PRIx64 "%016" PRIx64,
+             attempt->high, attempt->low);
+}
+
+static void put_key(struct simba__redis_keys *keys,
+                    int i,
+                    size_t base,
+                    const char *ending)
+{
+    size_t length = strlen(ending);
+
+    if (i > 0) {
+        memcpy(keys->text[i], keys->text[0], base);
+    }
+    memcpy(keys->text[i] + base, ending, length + 1);
+    keys->length[i] = base + length;
+}
+
+void simba__redis_keys_init(struct simba__redis_keys *keys,
+                            const char *mutex,
+                            const simba_attempt *attempt)
+{
+    static const char *const endings[SIMBA__REDIS_KEYS] = {
+        "",       ":tenure",    ":next",    ":undone:", ":token",
+        ":fence", ":contender", ":waiters", ":attempts"};
+    size_t base = (size_t)snprintf(keys->text[0], sizeof keys->text[0],
+                                   "simba:{%s}", mutex);
+
+    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+        put_key(keys, i, base, endings[i]);
+    }
+    simba__redis_attempt_text(attempt, keys->text[3] + keys->length[3]);
+    keys->length[3] += SIMBA__REDIS_ATTEMPT;
+}

@@ -1,0 +1,79 @@
+/* Small things with texts; see text.h. */
+#include "backends/redis/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool simba__redis_decode(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++) {
+        int high, low;
+
+        if (*from != '%') {
+            *to++ = *from;
+            continue;
+        }
+        high = hex_value(from[1]);
+        low = high < 0 ? -1 : hex_value(from[2]);
+        if (low < 0 || high * 16 + low == 0) {
+            return false;
+        }
+        *to++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = '\0';
+    return true;
+}
+
+bool simba__redis_put_address(struct simba__redis_address *address,
+                              const char *host,
+                              int port)
+{
+    size_t length = strlen(host);
+
+    if (length == 0 || length > SIMBA__REDIS_HOST_MAX) {
+        return false;
+    }
+    memcpy(address->host, host, length + 1);
+    address->port = port;
+    return true;
+}
+
+void simba__redis_show_address(const struct simba__redis_address *address,
+                               char *shown,
+                               size_t room)
+{
+    const char *host = address->host;
+    /* Of a long path the end tells more than the beginning. */
+    size_t length = strlen(host);
+    size_t most = room - 8;
+
+    if (length > most) {
+        host += length - most;
+    }
+    if (address->port == 0) {
+        snprintf(shown, room, "%s", host);
+    } else if (strchr(host, ':') != NULL) {
+        snprintf(shown, room, "[%s]:%d", host, address->port);
+    } else {
+        snprintf(shown, room, "%s:%d", host, address->port);
+    }
+    for (char *c = shown; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        }
+    }
+}
