@@ -1,0 +1,28 @@
+# Tests of the Redis store on real servers, driven through its table of
+# functions: with the runtime's loop, and double.c for what stands above it.
+set(redis_loop_sources)
+foreach(name IN ITEMS fork loop thread timers)
+  list(APPEND redis_loop_sources ${PROJECT_SOURCE_DIR}/src/runtime/${name}.c)
+endforeach()
+
+add_library(test_redis_server STATIC
+  ${PROJECT_SOURCE_DIR}/tests/servers/redis_server.c)
+target_include_directories(test_redis_server PUBLIC
+  ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(test_redis_server PUBLIC PkgConfig::hiredis
+                                        PRIVATE simba_warnings
+                                                simba_instrument)
+
+foreach(name IN ITEMS redis)
+  add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
+                                 ${CMAKE_CURRENT_LIST_DIR}/double.c
+                                 ${CMAKE_CURRENT_LIST_DIR}/redis_noted.c
+                                 ${redis_loop_sources}
+                                 ${PROJECT_SOURCE_DIR}/src/api/error.c)
+  target_link_libraries(backend_${name} PRIVATE
+    simba_redis simba_memory_row simba_core test_redis_server simba_warnings
+    PkgConfig::cmocka PkgConfig::hiredis PkgConfig::openssl Threads::Threads)
+  add_test(NAME backend_${name} COMMAND backend_${name})
+  set_tests_properties(backend_${name} PROPERTIES
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+endforeach()
