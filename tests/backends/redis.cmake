@@ -6,7 +6,8 @@ foreach(name IN ITEMS fork loop thread timers)
 endforeach()
 
 add_library(test_redis_server STATIC
-  ${PROJECT_SOURCE_DIR}/tests/servers/redis_server.c)
+  ${PROJECT_SOURCE_DIR}/tests/servers/redis_server.c
+  ${PROJECT_SOURCE_DIR}/tests/servers/redis_shapes.c)
 target_include_directories(test_redis_server PUBLIC
   ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(test_redis_server PUBLIC PkgConfig::hiredis
@@ -25,4 +26,21 @@ foreach(name IN ITEMS redis)
   add_test(NAME backend_${name} COMMAND backend_${name})
   set_tests_properties(backend_${name} PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+endforeach()
+
+# Any program on a server of its own: with_redis SHAPE PROGRAM ... {} ...
+add_executable(with_redis ${PROJECT_SOURCE_DIR}/tests/servers/with_redis.c)
+target_link_libraries(with_redis PRIVATE test_redis_server simba_warnings
+                                         simba_instrument)
+
+# The public API on Redis in all its shapes.
+foreach(topic IN ITEMS locker retrieval service)
+  foreach(shape IN ITEMS single unix tls sentinel cluster)
+    add_test(NAME api_${topic}_redis_${shape}
+             COMMAND with_redis ${shape} $<TARGET_FILE:api_${topic}> {})
+    add_dependencies(api_${topic} simba_module_redis)
+    set_tests_properties(api_${topic}_redis_${shape} PROPERTIES
+      ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
+      TIMEOUT 180)
+  endforeach()
 endforeach()
