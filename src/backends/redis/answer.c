@@ -111,6 +111,10 @@ static void understood(struct simba__redis_call *call, const redisReply *reply)
                                "the lease key is not of our making");
         return;
     }
+    if (!call->is_joining) {
+        call->place = answer.place;
+        answer.place = 0;
+    }
     simba__redis_answer_fill(&answer, op);
     if (call->script == SIMBA__REDIS_READ) {
         simba__redis_answer_line(reply, op);

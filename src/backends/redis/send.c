@@ -49,7 +49,7 @@ static void put_arguments(struct arguments *a,
         add_number(a, op->ttl_ms + op->transition_ms);
         add_number(a, op->transition_ms);
         add_number(a, call->is_joining ? op->waiter_ms : 0);
-        add_number(a, (int64_t)op->place);
+        add_number(a, (int64_t)(op->place != 0 ? op->place : call->place));
         break;
     case SIMBA__REDIS_RENEW:
         add_identity(a, op);

@@ -2,8 +2,8 @@
 --
 -- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
 -- line), place in us or 0.
--- Answers: mine, clock us, owner, tenure, lease left ms, token,
--- place us or 0, is head, ms to wait for.
+-- Answers: mine, clock us, owner, tenure, lease left ms, token, place us or the
+-- one it would have got, is head, ms to wait for.
 local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMB)
 local owner, tenure, called = found[1], found[2], found[3]
@@ -35,9 +35,11 @@ local function join()
 end
 
 local function refuse(wait_ms)
-    local place_us, is_head = 0, 0
+    local place_us, is_head
     if ARGV[5] ~= '0' then
         place_us, is_head = join()
+    else -- first come is who first asked, whenever it joins
+        place_us, is_head = last_place_us(now_us), 0
     end
     return {0, now_us, owner or '', tenure or '', wait_ms,
         owner and redis.call('GET', TOKEN) or '', place_us, is_head, wait_ms}
