@@ -1,0 +1,220 @@
+/* The Redis store against the row in memory: thousands of random operations,
+ * one after the other, must be answered alike. */
+#define _GNU_SOURCE
+#include "backends/memory/row.h"
+#include "redis_driver.h"
+
+enum { PEOPLE = 5, OPERATIONS = 6000 };
+
+static struct simba__row row;
+static struct who who[PEOPLE];
+
+static bool is_always_connected(void *self, uint64_t connection)
+{
+    (void)self;
+    (void)connection;
+    return true;
+}
+
+static void hint_nobody(void *self, const struct simba__row_waiter *waiter)
+{
+    (void)self;
+    (void)waiter;
+}
+
+static struct simba__row_waiter *find_waiter(const char *id)
+{
+    for (size_t i = 0; i < row.line_count; i++) {
+        if (strcmp(row.line[i].id, id) == 0) {
+            return &row.line[i];
+        }
+    }
+    return NULL;
+}
+
+/* The same request to a row in memory, at the time the store says it was. The
+ * places are the store's: it counts in microseconds. */
+static void replay(const struct who *one,
+                   const simba_op *op,
+                   struct simba__reply *reply)
+{
+    static const enum simba__request_kind kinds[] = {
+        SIMBA__NOTHING, SIMBA__ACQUIRE, SIMBA__RENEW, SIMBA__RELEASE,
+        SIMBA__LEAVE};
+    struct simba__row_host host = {NULL, is_always_connected, hint_nobody};
+    struct simba__request request = {
+        .kind = kinds[op->kind],
+        .attempt = {one->attempt.high, one->attempt.low},
+        .place = got.in_line ? got.place : 0,
+        .waiter_ms = op->waiter_ms,
+        .tombstone_ms = op->tombstone_ms,
+        .join = op->join};
+    struct simba__row_call call = {&request,           one->id, one->ttl_ms,
+                                   one->transition_ms, 0,       got.store_ms};
+
+    assert_true(simba__row_serve(&row, &host, &call, reply));
+}
+
+static simba_op any_op(const struct who *one, unsigned dice)
+{
+    simba_op op = asking(one);
+
+    op.waiter_ms = 40;
+    op.join = dice / 10 % 8 != 0;
+    if (dice % 10 == 6) {
+        op.kind = SIMBA_OP_RENEW;
+    } else if (dice % 10 == 7 || dice % 10 == 8) {
+        op.kind = SIMBA_OP_RELEASE;
+        op.tombstone_ms = dice / 10 % 4 == 0 ? 30 : 0;
+    } else if (dice % 10 == 9) {
+        op.kind = SIMBA_OP_LEAVE;
+    }
+    return op;
+}
+
+static bool is_near(int64_t a, int64_t b)
+{
+    return a - b <= 2 && b - a <= 2;
+}
+
+/* Within a millisecond of an end, the two may see different sides of it. */
+static bool is_at_an_edge(int64_t now_ms)
+{
+    bool is_edge = is_near(row.owner.transition_at_ms, now_ms) ||
+                   (row.is_called && is_near(row.called_until_ms, now_ms)) ||
+                   (row.is_called && is_near(row.called.lapses_ms, now_ms));
+
+    for (size_t i = 0; i < row.line_count; i++) {
+        is_edge |= is_near(row.line[i].lapses_ms, now_ms);
+    }
+    for (size_t i = 0; i < row.tomb_count; i++) {
+        is_edge |= is_near(row.tombs[i].until_ms, now_ms);
+    }
+    return is_edge;
+}
+
+static void compare_line(void)
+{
+    size_t at = 0;
+
+    noted.waiter_count = 0;
+    run(&who[0], (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    for (int i = 0; i < noted.waiter_count; i++) {
+        struct simba__row_waiter *waiter = find_waiter(noted.waiters[i].id);
+
+        if (noted.waiters[i].is_called || waiter == NULL) {
+            continue; /* lapsed, and not yet thrown out */
+        }
+        assert_ptr_equal(waiter, &row.line[at]);
+        waiter->place = noted.waiters[i].place;
+        at++;
+    }
+    assert_int_equal(at, row.line_count);
+}
+
+static bool is_alike(const struct simba__reply *reply)
+{
+    const char *owner =
+        simba__row_is_held(&row, got.store_ms) ? row.owner.id : "";
+
+    return got.mine == reply->mine && got.in_line == reply->in_line &&
+           got.is_head == reply->is_head &&
+           is_near(got.wait_ms, reply->wait_ms) &&
+           strcmp(got.owner.id, owner) == 0;
+}
+
+static void begin_anew(void)
+{
+    static const char *const ids[] = {"alice", "bob", "carol", "dave", "erin"};
+
+    simba__row_fini(&row);
+    simba__row_init(&row);
+    redis_number(&server, "FLUSHALL");
+    for (int i = 0; i < PEOPLE; i++) {
+        who[i] = person(&first, ids[i]);
+        who[i].ttl_ms = 15;
+        who[i].transition_ms = 10;
+    }
+}
+
+static void check(int i, struct who *one, const simba_op *op, bool *is_lost)
+{
+    struct simba__reply reply;
+    bool is_edge;
+
+    if (op->kind != SIMBA_OP_ACQUIRE && op->kind != SIMBA_OP_RENEW) {
+        simba_op_reply answer = got;
+
+        look(one); /* a release tells no time */
+        answer.store_ms = got.store_ms;
+        got = answer;
+    }
+    is_edge = is_at_an_edge(got.store_ms);
+    replay(one, op, &reply);
+    if (op->kind != SIMBA_OP_ACQUIRE && op->kind != SIMBA_OP_RENEW) {
+        *is_lost = is_edge;
+    } else if (!is_alike(&reply)) {
+        if (!is_edge) {
+            fail_msg("operation %d, kind %d of %s: mine %d/%d line %d/%d head "
+                     "%d/%d wait %d/%d owner %s/%s",
+                     i, op->kind, one->id, got.mine, reply.mine, got.in_line,
+                     reply.in_line, got.is_head, reply.is_head,
+                     (int)got.wait_ms, (int)reply.wait_ms, got.owner.id,
+                     row.owner.id);
+        }
+        *is_lost = true;
+    } else if (op->kind == SIMBA_OP_ACQUIRE && got.in_line && !is_edge) {
+        simba_op_reply answer = got;
+
+        compare_line();
+        got = answer;
+    }
+}
+
+static void test_redis_model__does_as_the_row_does(void **state)
+{
+    unsigned dice = 12345;
+    int anew = 0;
+
+    (void)state;
+    must_open(&first);
+    begin_anew();
+    for (int i = 0; i < OPERATIONS; i++) {
+        bool is_lost = false;
+        struct who *one;
+        simba_op op;
+
+        dice = dice * 1103515245 + 12345;
+        one = &who[dice / 65536 % PEOPLE];
+        dice = dice * 1103515245 + 12345;
+        op = any_op(one, dice / 65536);
+        run(one, op);
+        check(i, one, &op, &is_lost);
+        one->place = got.in_line ? got.place : one->place;
+        if (op.kind == SIMBA_OP_LEAVE || op.kind == SIMBA_OP_RELEASE) {
+            struct who next = person(&first, one->id);
+
+            next.ttl_ms = one->ttl_ms;
+            next.transition_ms = one->transition_ms;
+            *one = next;
+        }
+        if (is_lost) {
+            begin_anew();
+            anew++;
+        }
+        if (dice / 65536 % 50 == 0) {
+            redis_nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
+        }
+    }
+    assert_true(anew < OPERATIONS / 4);
+    simba__row_fini(&row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REDIS_TEST(test_redis_model__does_as_the_row_does),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, remove_server);
+}
