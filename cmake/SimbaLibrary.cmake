@@ -139,7 +139,9 @@ add_library(simba_embedded INTERFACE)
 if(SIMBA_SQLITE3_ARCHIVE)
   add_library(simba_whole STATIC ${simba_objects})
   set_target_properties(simba_whole PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(simba_embedded INTERFACE simba_whole
+  # All of it, and offered to modules: they look for it in the program.
+  target_link_libraries(simba_embedded INTERFACE
+    -Wl,--whole-archive simba_whole -Wl,--no-whole-archive
     ${SIMBA_SQLITE3_ARCHIVE} m Threads::Threads
     ${CMAKE_DL_LIBS})
   target_include_directories(simba_embedded INTERFACE
