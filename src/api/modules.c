@@ -48,7 +48,7 @@ static bool try_directory(struct search *search,
     if (length == 0 || count >= (int)sizeof path || access(path, F_OK) != 0) {
         return false;
     }
-    search->module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    search->module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (search->module == NULL && search->why[0] == '\0') {
         snprintf(search->why, sizeof search->why, "%s", dlerror());
     }
