@@ -8,6 +8,8 @@
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
 
+enum { LOOK_AGAIN_MS = 10 };
+
 /* One command of an errand. */
 struct question {
     struct simba__redis_ask ask;
@@ -24,6 +26,7 @@ static void complete(struct simba__redis_errand *errand)
 
     errand->op = NULL;
     simba_timer_clear(errand->store->base.loop, &errand->deadline);
+    simba_timer_clear(errand->store->base.loop, &errand->begin);
     if (op != NULL) {
         simba_op_done(op, errand->why.code,
                       errand->why.code == SIMBA_OK ? NULL : &errand->why);
@@ -102,10 +105,60 @@ static void on_deadline(simba_timer *timer)
     struct simba__redis_errand *errand =
         container(timer, struct simba__redis_errand, deadline);
 
-    simba_error_set(&errand->why, SIMBA_EUNAVAIL, 0,
-                    "redis %s: no answer in time",
-                    errand->store->env.settings.shown);
-    complete(errand);
+    if (errand->why.code == SIMBA_OK) {
+        simba_error_set(&errand->why, SIMBA_EUNAVAIL, 0,
+                        "redis %s: no answer in time",
+                        errand->store->env.settings.shown);
+    }
+    if (errand->open == 0) {
+        finish_if_done(errand);
+    } else {
+        complete(errand);
+    }
+}
+
+/* A list without one of the servers would be none. */
+static bool is_all_there(struct simba__redis_errand *errand)
+{
+    for (struct simba__redis_node *n = errand->store->nodes; n != NULL;
+         n = n->next) {
+        if (n->command.conn.state != SIMBA__REDIS_READY) {
+            errand->why = n->command.conn.why;
+            return false;
+        }
+    }
+    errand->why.code = SIMBA_OK;
+    return true;
+}
+
+static void begin(struct simba__redis_errand *errand)
+{
+    struct simba__redis *store = errand->store;
+
+    if (!is_all_there(errand)) {
+        simba_timer_set(store->base.loop, &errand->begin,
+                        simba_loop_now_ms() + LOOK_AGAIN_MS);
+        return;
+    }
+    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
+        if (errand->op->kind == SIMBA_OP_LIST) {
+            simba__redis_list(errand, n);
+        } else {
+            simba__redis_doctor(errand, n);
+        }
+    }
+    finish_if_done(errand);
+}
+
+static void on_begin(simba_timer *timer)
+{
+    struct simba__redis_errand *errand =
+        container(timer, struct simba__redis_errand, begin);
+    struct simba__redis_env *env = &errand->store->env;
+
+    simba__redis_turn_begin(env);
+    begin(errand);
+    simba__redis_turn_end(env);
 }
 
 void simba__redis_admin_start(struct simba__redis *store, simba_op *op)
@@ -121,15 +174,9 @@ void simba__redis_admin_start(struct simba__redis *store, simba_op *op)
     errand->next = store->errands;
     store->errands = errand;
     errand->deadline.fire = on_deadline;
+    errand->begin.fire = on_begin;
     simba_timer_set(store->base.loop, &errand->deadline, op->deadline_ms);
-    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
-        if (op->kind == SIMBA_OP_LIST) {
-            simba__redis_list(errand, n);
-        } else {
-            simba__redis_doctor(errand, n);
-        }
-    }
-    finish_if_done(errand);
+    begin(errand);
 }
 
 void simba__redis_admin_end(struct simba__redis *store)

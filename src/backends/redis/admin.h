@@ -9,6 +9,7 @@ struct simba__redis_errand {
     struct simba__redis *store;
     simba_op *op; /* NULL: its deadline has passed */
     simba_timer deadline;
+    simba_timer begin;                /* when all servers are there */
     struct simba__redis_errand *next; /* of the store */
     struct simba__redis_hash found;   /* names of mutexes */
     int open;                         /* answers awaited */

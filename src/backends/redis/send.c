@@ -149,7 +149,8 @@ static void send_call(struct simba__redis_call *call,
         simba__redis_call_fail(call, SIMBA_ENOMEM, "out of memory");
         return;
     }
-    choose_reader(conn, call->ask.is_driven);
+    /* The sockets of a cluster are many: no caller polls them. */
+    choose_reader(conn, call->ask.is_driven && call->store->cluster == NULL);
 }
 
 static void enqueue(struct simba__redis_queue *queue,
