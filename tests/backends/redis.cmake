@@ -44,3 +44,25 @@ foreach(topic IN ITEMS locker retrieval service)
       TIMEOUT 180)
   endforeach()
 endforeach()
+
+# The contract on each of them.
+foreach(shape IN ITEMS single unix tls sentinel cluster)
+  add_test(NAME tck_redis_${shape}
+           COMMAND with_redis ${shape} $<TARGET_FILE:tck_contract> {})
+  add_dependencies(tck_contract simba_module_redis)
+  set_tests_properties(tck_redis_${shape} PROPERTIES
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
+    LABELS slow TIMEOUT 600)
+endforeach()
+
+# Contenders while servers are killed, paused, moved and made to forget.
+add_executable(redis_contend ${CMAKE_CURRENT_LIST_DIR}/test_redis_contend.c)
+target_link_libraries(redis_contend PRIVATE
+  simba test_redis_server simba_warnings simba_instrument PkgConfig::cmocka
+  Threads::Threads)
+add_dependencies(redis_contend simba_module_redis)
+foreach(shape IN ITEMS single sentinel cluster)
+  add_test(NAME redis_contend_${shape} COMMAND redis_contend ${shape})
+  set_tests_properties(redis_contend_${shape} PROPERTIES
+    ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
+endforeach()
