@@ -77,8 +77,10 @@ static void on_timer(simba_timer *timer)
     if (conn->state == SIMBA__REDIS_DOWN) {
         start(conn);
     } else {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, ETIMEDOUT,
-                               "no answer within %d ms", COME_UP_MS);
+        simba__redis_conn_fail(
+            conn, SIMBA_EUNAVAIL, ETIMEDOUT, "no answer within %d ms%s",
+            COME_UP_MS,
+            conn->state == SIMBA__REDIS_SECURING ? ": does it speak TLS?" : "");
     }
     simba__redis_turn_end(conn->env);
 }

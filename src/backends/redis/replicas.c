@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { LEAST_WAIT_MS = 1, KEPT_BACK_MS = 20 };
+enum { LEAST_WAIT_MS = 1 };
 
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
@@ -74,8 +74,8 @@ static void on_waited(struct simba__redis_ask *ask,
 
 void simba__redis_replicas_await(struct simba__redis_call *call)
 {
-    int64_t left_ms =
-        call->op->deadline_ms - simba_loop_now_ms() - KEPT_BACK_MS;
+    /* A quarter of the time is kept for undoing it. */
+    int64_t left_ms = (call->op->deadline_ms - simba_loop_now_ms()) * 3 / 4;
     char count[16], most[24];
 
     snprintf(count, sizeof count, "%d", call->store->env.settings.replicas);

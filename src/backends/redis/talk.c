@@ -210,6 +210,17 @@ static bool take(struct simba__redis_conn *conn,
            (conn->state == SIMBA__REDIS_SECURING || take_secure(conn));
 }
 
+/* Who hangs up on our first words may have expected others. */
+static void hung_up(struct simba__redis_conn *conn,
+                    int native,
+                    const char *words)
+{
+    bool is_odd = conn->state == SIMBA__REDIS_GREETING && conn->tls == NULL;
+
+    simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, native, "%s%s", words,
+                           is_odd ? ": does it want TLS?" : "");
+}
+
 void simba__redis_conn_read(struct simba__redis_conn *conn)
 {
     char bytes[CHUNK];
@@ -222,10 +233,8 @@ void simba__redis_conn_read(struct simba__redis_conn *conn)
         }
     } while (count == CHUNK || (count < 0 && errno == EINTR));
     if (count == 0) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0,
-                               "the server closed the connection");
+        hung_up(conn, 0, "the server closed the connection");
     } else if (count < 0 && errno != EAGAIN) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, errno, "%s",
-                               strerror(errno));
+        hung_up(conn, errno, strerror(errno));
     }
 }

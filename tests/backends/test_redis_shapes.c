@@ -1,0 +1,125 @@
+/* TLS, sentinels and replicas: what is refused, and in which words. */
+#define _GNU_SOURCE
+#include "redis_driver.h"
+#include "servers/redis_shapes.h"
+
+static struct redis_shape shape;
+
+static void expect_refusal(const char *url, int code, const char *words)
+{
+    int rc = try_open(&first, url);
+
+    if (rc != code || strcasestr(why.message, words) == NULL) {
+        fail_msg("%s: %d %s", url, rc, why.message);
+    }
+    assert_null(strstr(why.message, "s3cr"));
+}
+
+static const char *tls_url(const char *user, const char *rest)
+{
+    static char url[512];
+    const char *in = shape.nodes[0].directory;
+
+    snprintf(url, sizeof url,
+             "rediss://%s127.0.0.1:%d?cert=%s/client.crt&key=%s/client.key"
+             "&ca=%s/%s",
+             user, shape.tls_port, in, in, in, rest);
+    return url;
+}
+
+static void test_redis_shapes__tls_is_verified(void **state)
+{
+    char url[512];
+    const char *in = shape.nodes[0].directory;
+
+    (void)state;
+    redis_shape_start(&shape, "tls");
+    expect_refusal(tls_url("simba:s3cr%3At%40@", "other.crt"), SIMBA_EMISCONFIG,
+                   "certificate");
+    expect_refusal(tls_url("simba:s3cr-wrong@", "ca.crt"), SIMBA_EDENIED,
+                   "password");
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
+             shape.tls_port, in);
+    expect_refusal(url, SIMBA_EDENIED, "TLS");
+    snprintf(url, sizeof url,
+             "rediss://localhost:%d?ca=%s/ca.crt&cert=%s/client.crt"
+             "&key=%s/client.key",
+             shape.tls_port, in, in, in);
+    expect_refusal(url, SIMBA_EMISCONFIG, "certificate"); /* for 127.0.0.1 */
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
+             shape.nodes[0].port, in);
+    expect_refusal(url, SIMBA_EUNAVAIL, "TLS"); /* the plain port */
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", shape.tls_port);
+    expect_refusal(url, SIMBA_EUNAVAIL, "TLS");
+    assert_int_equal(
+        try_open(&first, tls_url("simba:s3cr%3At%40@", "other.crt&verify=off")),
+        SIMBA_OK);
+}
+
+static void test_redis_shapes__unknown_master(void **state)
+{
+    char url[128];
+
+    (void)state;
+    redis_shape_start(&shape, "sentinel");
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/nope",
+             shape.nodes[3].port, shape.nodes[4].port);
+    expect_refusal(url, SIMBA_EMISCONFIG, "nope");
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba",
+             redis_free_port(), shape.nodes[4].port);
+    assert_int_equal(try_open(&first, url), SIMBA_OK); /* the second knows */
+}
+
+static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
+{
+    struct who alice = person(&first, "alice");
+    char url[1100];
+    simba_op soon;
+
+    (void)state;
+    redis_shape_start(&shape, "sentinel");
+    snprintf(url, sizeof url, "%s&replicas=2", shape.url);
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
+    ask(&alice);
+    expect_mine(&alice);
+    redis_kill(&shape.nodes[1]);
+    assert_int_equal(
+        try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW,
+                                   .deadline_ms = simba_loop_now_ms() + 300}),
+        SIMBA_EUNKNOWN);
+    release(&alice);
+    alice = person(&first, "alice");
+    soon = asking(&alice);
+    soon.deadline_ms = simba_loop_now_ms() + 500;
+    assert_int_equal(try_run(&alice, soon), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "replicas"));
+    assert_int_equal(redis_number(&shape.nodes[0], "EXISTS %s", KEY), 0);
+    soon.deadline_ms = simba_loop_now_ms() + 500;
+    run(&alice, soon); /* undone: that very attempt is refused */
+    assert_false(got.mine);
+    redis_run(&shape.nodes[1]);
+    alice = person(&first, "alice");
+    await(try_run(&alice, asking(&alice)) == SIMBA_OK && got.mine);
+}
+
+static int remove_shape(void **state)
+{
+    close_handles(state);
+    redis_shape_remove(&shape);
+    return 0;
+}
+
+#define SHAPE_TEST(test)                                                       \
+    cmocka_unit_test_setup_teardown(test, NULL, remove_shape)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SHAPE_TEST(test_redis_shapes__tls_is_verified),
+        SHAPE_TEST(test_redis_shapes__unknown_master),
+        SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
