@@ -195,6 +195,7 @@ static int start_single(void **state)
     redis_prepare(&shape.nodes[0]);
     shape.node_count = 1;
     redis_option(&shape.nodes[0], "--appendonly", "yes");
+    redis_option(&shape.nodes[0], "--appendfsync", "always");
     redis_run(&shape.nodes[0]);
     snprintf(shape.url, sizeof shape.url, "%s",
              redis_url(&shape.nodes[0], "?restart_grace=1"));

@@ -3,6 +3,7 @@
 
 #include "backends/redis/turn.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define container(pointer, type, member)                                       \
@@ -35,7 +36,8 @@ static void complete(struct simba__redis_errand *errand)
 
 static void finish_if_done(struct simba__redis_errand *errand)
 {
-    struct simba__redis_errand **at = &errand->store->errands;
+    struct simba__redis *store = errand->store;
+    struct simba__redis_errand **at = &store->errands;
 
     if (errand->open > 0) {
         return;
@@ -45,6 +47,7 @@ static void finish_if_done(struct simba__redis_errand *errand)
         at = &(*at)->next;
     }
     *at = errand->next;
+    assert(store->errands != errand);
     simba__redis_list_fini(errand);
     free(errand);
 }
@@ -181,9 +184,12 @@ void simba__redis_admin_start(struct simba__redis *store, simba_op *op)
 
 void simba__redis_admin_end(struct simba__redis *store)
 {
+    struct simba__redis_errand *next;
+
     /* The connections are closed: whoever awaited an answer has got none. */
-    while (store->errands != NULL) {
-        store->errands->open = 0;
-        finish_if_done(store->errands);
+    for (struct simba__redis_errand *e = store->errands; e != NULL; e = next) {
+        next = e->next;
+        e->open = 0;
+        finish_if_done(e);
     }
 }

@@ -273,16 +273,17 @@ static bool read_redirection(const struct simba__redis_call *call,
     const char *colon = place == NULL ? NULL : strrchr(place, ':');
     char host[SIMBA__REDIS_HOST_MAX + 1];
 
-    if (colon == NULL || sscanf(text, "%*s %u", slot) != 1 || *slot >= SLOTS ||
-        (size_t)(colon - place) > sizeof host) {
+    if (colon == NULL || (size_t)(colon - place) > sizeof host) {
         return false;
     }
+    *slot = (unsigned)strtoul(strchr(text, ' '), NULL, 10);
     place++;
     memcpy(host, place, (size_t)(colon - place));
     host[colon - place] = '\0';
-    return simba__redis_put_address(
-        address, host[0] == '\0' ? call->node->address.host : host,
-        atoi(colon + 1));
+    return *slot < SLOTS &&
+           simba__redis_put_address(
+               address, host[0] == '\0' ? call->node->address.host : host,
+               simba__redis_number(colon + 1, 65535));
 }
 
 void simba__redis_cluster_redirect(struct simba__redis_call *call,

@@ -3,6 +3,7 @@
 #include "backends/redis/admin.h"
 
 #include "backends/redis/info.h"
+#include "backends/redis/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ static void judge_replicas(struct simba__redis_errand *errand,
     int there;
 
     simba__redis_info_field(info, "connected_slaves", count, sizeof count);
-    there = atoi(count);
+    there = simba__redis_number(count, INT32_MAX);
     if (wanted > there) {
         simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "replicas",
                              "%s: replicas=%d but %d are connected: nothing "

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NEW_MS = 5000 };
+
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
 
@@ -32,10 +34,12 @@ static void learn_server(struct simba__redis_facts *facts, const char *info)
     simba__redis_info_field(info, "redis_version", facts->version,
                             sizeof facts->version);
     facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster");
-    facts->up_since_ms = simba_loop_now_ms() - least_uptime_ms(info);
+    facts->learned_ms = simba_loop_now_ms();
+    facts->up_since_ms = facts->learned_ms - least_uptime_ms(info);
+    facts->is_new = least_uptime_ms(info) < NEW_MS;
 }
 
-/* What an append-only file holds survives the process, if not the machine. */
+/* An append-only file lacks at most the last two seconds. */
 static void learn_persistence(struct simba__redis_facts *facts,
                               const char *info)
 {

@@ -10,8 +10,10 @@ struct simba__redis_facts {
     bool is_master;
     bool is_cluster;
     bool is_loading;
-    bool keeps_data;     /* over a restart */
+    bool keeps_data;     /* over a restart, but perhaps the last of it */
+    bool is_new;         /* was started a few seconds ago */
     int64_t up_since_ms; /* boot clock; not later than this */
+    int64_t learned_ms;  /* when all this was so */
 };
 
 struct simba__redis_greeting {

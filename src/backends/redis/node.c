@@ -253,13 +253,22 @@ struct simba__redis_node *simba__redis_node_of(struct simba__redis *store,
                                   : store->nodes;
 }
 
+/* A server that was killed may lack the last writes even of an append-only
+ * file: it postpones them while the disk is busy. Whoever owns by one of them
+ * is back by now and has heard that it does not, before anybody is granted. A
+ * server without such a file may lack all owners, those too who are not back.
+ */
+enum { SETTLE_MS = 600 };
+
 int64_t simba__redis_node_grace(const struct simba__redis_node *node,
                                 int64_t lease_ms)
 {
     const struct simba__redis_facts *facts = &node->command.greeting.facts;
 
-    if (!node->store->env.settings.has_grace || facts->keeps_data) {
+    if (!node->store->env.settings.has_grace ||
+        (facts->keeps_data && !facts->is_new)) {
         return 0;
     }
-    return facts->up_since_ms + lease_ms;
+    return facts->keeps_data ? facts->learned_ms + SETTLE_MS
+                             : facts->up_since_ms + lease_ms;
 }

@@ -58,11 +58,10 @@ static void on_waited(struct simba__redis_ask *ask,
         container(ask, struct simba__redis_call, ask);
     int wanted = call->store->env.settings.replicas;
 
-    if (call->op == NULL) {
-        simba__redis_call_finish(call, SIMBA_OK, NULL);
-    } else if (reply == NULL) {
+    if (reply == NULL) {
         simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);
-    } else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= wanted) {
+    } else if (call->op == NULL || (reply->type == REDIS_REPLY_INTEGER &&
+                                    reply->integer >= wanted)) {
         simba__redis_call_finish(call, SIMBA_OK, NULL);
     } else if (call->script == SIMBA__REDIS_ACQUIRE) {
         undo(call);

@@ -1,8 +1,6 @@
 /* From what a script answers to what an operation answers. */
 #include "backends/redis/call.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,15 +27,17 @@ static bool read_tenure(const char *tenure,
                         simba_owner *owner,
                         int64_t *transition_ms)
 {
+    char *rest;
     uint64_t token;
     int64_t acquired_ms, transition;
-    int id = 0;
 
-    if (strlen(tenure) <= SIMBA__REDIS_ATTEMPT ||
-        sscanf(tenure + SIMBA__REDIS_ATTEMPT + 1,
-               "%" SCNu64 " %" SCNd64 " %" SCNd64 " %n", &token, &acquired_ms,
-               &transition, &id) != 3 ||
-        strcmp(tenure + SIMBA__REDIS_ATTEMPT + 1 + id, owner->id) != 0) {
+    if (strlen(tenure) <= SIMBA__REDIS_ATTEMPT) {
+        return false;
+    }
+    token = strtoull(tenure + SIMBA__REDIS_ATTEMPT + 1, &rest, 10);
+    acquired_ms = strtoll(rest, &rest, 10);
+    transition = strtoll(rest, &rest, 10);
+    if (rest[0] != ' ' || strcmp(rest + 1, owner->id) != 0) {
         return false;
     }
     owner->token = token;

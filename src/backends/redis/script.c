@@ -54,20 +54,6 @@ void simba__redis_attempt_text(const simba_attempt *attempt,
              attempt->high, attempt->low);
 }
 
-static void put_key(struct simba__redis_keys *keys,
-                    int i,
-                    size_t base,
-                    const char *ending)
-{
-    size_t length = strlen(ending);
-
-    if (i > 0) {
-        memcpy(keys->text[i], keys->text[0], base);
-    }
-    memcpy(keys->text[i] + base, ending, length + 1);
-    keys->length[i] = base + length;
-}
-
 void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt)
@@ -75,11 +61,16 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
     static const char *const endings[SIMBA__REDIS_KEYS] = {
         "",       ":tenure",    ":next",    ":undone:", ":token",
         ":fence", ":contender", ":waiters", ":attempts"};
-    size_t base = (size_t)snprintf(keys->text[0], sizeof keys->text[0],
-                                   "simba:{%s}", mutex);
+    char base[SIMBA__REDIS_KEY_MAX];
+    size_t base_length =
+        (size_t)snprintf(base, sizeof base, "simba:{%s}", mutex);
 
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
-        put_key(keys, i, base, endings[i]);
+        size_t length = strlen(endings[i]);
+
+        memcpy(keys->text[i], base, base_length);
+        memcpy(keys->text[i] + base_length, endings[i], length + 1);
+        keys->length[i] = base_length + length;
     }
     simba__redis_attempt_text(attempt, keys->text[3] + keys->length[3]);
     keys->length[3] += SIMBA__REDIS_ATTEMPT;

@@ -201,7 +201,7 @@ static bool is_too_early(struct simba__redis_call *call)
     }
     simba__redis_call_fail(
         call, SIMBA_EUNAVAIL,
-        "was restarted and may have lost its data; waiting for one lease");
+        "was just restarted and may have lost its data; waiting");
     return true;
 }
 

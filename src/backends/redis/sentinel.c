@@ -102,8 +102,9 @@ static void on_answer(struct simba__redis_ask *ask,
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                reply->element[0]->str != NULL &&
                reply->element[1]->str != NULL &&
-               simba__redis_put_address(&address, reply->element[0]->str,
-                                        atoi(reply->element[1]->str)) &&
+               simba__redis_put_address(
+                   &address, reply->element[0]->str,
+                   simba__redis_number(reply->element[1]->str, 65535)) &&
                address.port > 0) {
         found(s, &address);
         return;

@@ -22,17 +22,8 @@ static int invalid(simba_error *error, const char *what, const char *text)
 
 static int read_number(const char *text, int most, int *number)
 {
-    char *end;
-    long value;
-
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (*text == '\0' || *end != '\0' || errno != 0 || value < 0 ||
-        value > most) {
-        return SIMBA_EINVAL;
-    }
-    *number = (int)value;
-    return SIMBA_OK;
+    *number = simba__redis_number(text, most);
+    return *number < 0 ? SIMBA_EINVAL : SIMBA_OK;
 }
 
 static int read_switch(const char *text, bool *is_on)

@@ -1,7 +1,9 @@
 /* Small things with texts; see text.h. */
 #include "backends/redis/text.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int hex_value(char c)
@@ -36,6 +38,19 @@ bool simba__redis_decode(char *text)
     }
     *to = '\0';
     return true;
+}
+
+int simba__redis_number(const char *text, int most)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    return *text < '0' || *text > '9' || *end != '\0' || errno != 0 ||
+                   value > most
+               ? -1
+               : (int)value;
 }
 
 bool simba__redis_put_address(struct simba__redis_address *address,

@@ -9,6 +9,9 @@
 /** Decode %-escapes in place; false for a broken one or an encoded NUL. */
 bool simba__redis_decode(char *text);
 
+/** A number without sign or anything behind it, at most `most`; -1: none. */
+int simba__redis_number(const char *text, int most);
+
 /** Fill an address; false when the host is too long. */
 bool simba__redis_put_address(struct simba__redis_address *address,
                               const char *host,
