@@ -57,13 +57,18 @@ foreach(shape IN ITEMS single unix tls sentinel cluster)
 endforeach()
 
 # Contenders while servers are killed, paused, moved and made to forget.
-add_executable(redis_contend ${CMAKE_CURRENT_LIST_DIR}/test_redis_contend.c)
-target_link_libraries(redis_contend PRIVATE
-  simba test_redis_server simba_warnings simba_instrument PkgConfig::cmocka
-  Threads::Threads)
-add_dependencies(redis_contend simba_module_redis)
+foreach(name IN ITEMS contend many)
+  add_executable(redis_${name} ${CMAKE_CURRENT_LIST_DIR}/test_redis_${name}.c)
+  target_link_libraries(redis_${name} PRIVATE
+    simba test_redis_server simba_warnings simba_instrument PkgConfig::cmocka
+    Threads::Threads)
+  add_dependencies(redis_${name} simba_module_redis)
+endforeach()
 foreach(shape IN ITEMS single sentinel cluster)
   add_test(NAME redis_contend_${shape} COMMAND redis_contend ${shape})
   set_tests_properties(redis_contend_${shape} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
+add_test(NAME redis_many COMMAND redis_many)
+set_tests_properties(redis_many PROPERTIES
+  ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
