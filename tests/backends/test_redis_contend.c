@@ -237,6 +237,22 @@ static void test_redis_contend__sentinel_failover(void **state)
     end();
 }
 
+static void test_redis_contend__hung_master_is_left(void **state)
+{
+    int before;
+
+    (void)state;
+    begin();
+    await_tenures(30);
+    before = master_now();
+    redis_pause(&shape.nodes[before], true);
+    await_tenures(30);
+    assert_int_not_equal(master_now(), before);
+    redis_pause(&shape.nodes[before], false);
+    await_tenures(30);
+    end();
+}
+
 static int start_sentinel(void **state)
 {
     (void)state;
@@ -350,6 +366,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest sentinel[] = {
         cmocka_unit_test(test_redis_contend__sentinel_failover),
+        cmocka_unit_test(test_redis_contend__hung_master_is_left),
     };
     const struct CMUnitTest cluster[] = {
         cmocka_unit_test(test_redis_contend__slot_moves),

@@ -112,6 +112,7 @@ void simba__redis_call_fail(struct simba__redis_call *call,
 static void expire(struct simba__redis_call *call)
 {
     simba_op *op = call->op;
+    struct simba__redis_node *node = call->node;
     simba_error error;
 
     if (call->state != SIMBA__REDIS_SENT) {
@@ -133,6 +134,8 @@ static void expire(struct simba__redis_call *call)
     simba_op_done(op,
                   op->kind == SIMBA_OP_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
                   &error);
+    simba__redis_conn_suspect(&node->command.conn);
+    simba__redis_conn_suspect(&node->waiter.conn);
 }
 
 static void watch_deadline(struct simba__redis *store, int64_t at_ms)

@@ -83,6 +83,7 @@ struct simba__redis_conn {
     struct simba__redis_buffer plain, wire; /* wire: with TLS only */
     struct simba__redis_ask *first, **last; /* replies awaited */
     int asks;                               /* how many they are */
+    int64_t silent_since_ms;                /* while replies are awaited */
     int64_t pause_ms;
     unsigned breaks; /* how often it broke: tells one life from the next */
     simba_error why; /* the last trouble */
@@ -138,6 +139,9 @@ bool simba__redis_conn_send(struct simba__redis_conn *conn,
 bool simba__redis_conn_say(struct simba__redis_conn *conn,
                            struct simba__redis_ask *ask,
                            const char *const *words);
+
+/** It owes answers for long: perhaps another server has taken its place. */
+void simba__redis_conn_suspect(struct simba__redis_conn *conn);
 
 /** Read what has come, and answer those who wait for it. */
 void simba__redis_conn_read(struct simba__redis_conn *conn);

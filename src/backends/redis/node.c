@@ -51,6 +51,21 @@ static void greet_command(struct simba__redis_conn *conn)
     simba__redis_greet(&node_of(conn)->command.greeting);
 }
 
+/* The other connections go where the commands go: a master that was replaced
+ * while it hung may still have them. */
+static void follow(const struct simba__redis_node *node,
+                   struct simba__redis_conn *conn)
+{
+    const struct simba__redis_address *now = &node->command.conn.address;
+
+    if (conn->is_wanted && conn->state > SIMBA__REDIS_LOOKING &&
+        (conn->address.port != now->port ||
+         strcmp(conn->address.host, now->host) != 0)) {
+        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0,
+                               "is not the master any more");
+    }
+}
+
 static void command_ready(struct simba__redis_conn *conn)
 {
     struct simba__redis_node *node = node_of(conn);
@@ -75,7 +90,10 @@ static void command_ready(struct simba__redis_conn *conn)
     } else {
         simba__redis_opened(store, NULL);
     }
+    follow(node, &node->subscriber.conn);
+    follow(node, &node->waiter.conn);
     simba__redis_queue_send(&node->queue);
+    simba__redis_queue_send(&node->waiter_queue);
     if (node->was_ready) {
         simba__redis_log(&store->env, SIMBA_LOG_INFO, "redis %s: back again",
                          conn->shown);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { CHUNK = 16384, WORDS_MOST = 16 };
+enum { CHUNK = 16384, WORDS_MOST = 16, SILENCE_MS = 2000 };
 
 /* --- saying -------------------------------------------------------------- */
 
@@ -36,7 +36,9 @@ bool simba__redis_conn_send(struct simba__redis_conn *conn,
         ask->next = NULL;
         *conn->last = ask;
         conn->last = &ask->next;
-        conn->asks++;
+        if (conn->asks++ == 0) {
+            conn->silent_since_ms = simba_loop_now_ms();
+        }
     }
     simba__redis_turn_add(conn);
     return true;
@@ -228,13 +230,27 @@ void simba__redis_conn_read(struct simba__redis_conn *conn)
 
     do {
         count = recv(conn->io.fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (count > 0 && !take(conn, bytes, (size_t)count)) {
-            return;
+        if (count > 0) {
+            conn->silent_since_ms = simba_loop_now_ms();
+            if (!take(conn, bytes, (size_t)count)) {
+                return;
+            }
         }
     } while (count == CHUNK || (count < 0 && errno == EINTR));
     if (count == 0) {
         hung_up(conn, 0, "the server closed the connection");
     } else if (count < 0 && errno != EAGAIN) {
         hung_up(conn, errno, strerror(errno));
+    }
+}
+
+void simba__redis_conn_suspect(struct simba__redis_conn *conn)
+{
+    int64_t silent_ms = simba_loop_now_ms() - conn->silent_since_ms;
+
+    if (conn->asks > 0 && conn->state == SIMBA__REDIS_READY &&
+        silent_ms >= SILENCE_MS) {
+        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0, "silent for %d ms",
+                               (int)silent_ms);
     }
 }
