@@ -123,6 +123,8 @@ static void end(void)
     atomic_store(&is_over, true);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < THREADS; i++) {
         simba_locker_close(lockers[i]);
         simba_store_close(stores[i]);
     }

@@ -74,7 +74,7 @@ static simba_op any_op(const struct who *one, unsigned dice)
 
 static bool is_near(int64_t a, int64_t b)
 {
-    return a - b <= 2 && b - a <= 2;
+    return a - b <= 5 && b - a <= 5;
 }
 
 /* A release tells no time: the row gets to know it from a look that follows. */
@@ -99,23 +99,37 @@ static bool is_at_an_edge(int64_t now_ms)
     return is_edge;
 }
 
-static void compare_line(void)
+/* The next in the row's line from `at` on that has not lapsed. */
+static size_t next_standing(size_t at, int64_t now_ms)
+{
+    while (at < row.line_count && row.line[at].lapses_ms < now_ms) {
+        at++;
+    }
+    return at;
+}
+
+static void compare_line(int64_t asked_ms)
 {
     size_t at = 0;
 
     noted.waiter_count = 0;
     run(&who[0], (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    if (got.store_ms - asked_ms > 1 || is_at_an_edge(got.store_ms)) {
+        return; /* too late to compare: some have lapsed meanwhile */
+    }
     for (int i = 0; i < noted.waiter_count; i++) {
         struct simba__row_waiter *waiter = find_waiter(noted.waiters[i].id);
 
-        if (noted.waiters[i].is_called || waiter == NULL) {
+        if (noted.waiters[i].is_called || waiter == NULL ||
+            waiter->lapses_ms < got.store_ms) {
             continue; /* lapsed, and not yet thrown out */
         }
+        at = next_standing(at, got.store_ms);
         assert_ptr_equal(waiter, &row.line[at]);
         waiter->place = noted.waiters[i].place;
         at++;
     }
-    assert_int_equal(at, row.line_count);
+    assert_int_equal(next_standing(at, got.store_ms), row.line_count);
 }
 
 static bool is_alike(const struct simba__reply *reply)
@@ -153,8 +167,10 @@ static void check(int i, struct who *one, const simba_op *op, bool *is_lost)
 
     if (op->kind != SIMBA_OP_ACQUIRE && op->kind != SIMBA_OP_RENEW) {
         simba_op_reply answer = got;
+        int64_t from = simba_loop_now_ms();
 
         look(one); /* a release tells no time */
+        *is_lost |= simba_loop_now_ms() - from > 1;
         answer.store_ms = got.store_ms;
         got = answer;
     }
@@ -176,7 +192,7 @@ static void check(int i, struct who *one, const simba_op *op, bool *is_lost)
     } else if (op->kind == SIMBA_OP_ACQUIRE && got.in_line && !is_edge) {
         simba_op_reply answer = got;
 
-        compare_line();
+        compare_line(answer.store_ms);
         got = answer;
     }
 }
@@ -219,7 +235,7 @@ static void test_redis_model__does_as_the_row_does(void **state)
             redis_nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
         }
     }
-    assert_true(anew < OPERATIONS / 4);
+    assert_true(anew < OPERATIONS / 2);
     simba__row_fini(&row);
 }
 

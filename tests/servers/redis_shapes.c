@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_STEPS = 3000, STEP_MS = 10 };
+enum { PATIENCE_STEPS = 9000, STEP_MS = 10 };
 
 const char redis_acl[] =
     "+evalsha +eval +select +info +subscribe +unsubscribe +mget +get +set "
