@@ -1,0 +1,16 @@
+# SQL texts as a header of macros: one macro for each file <name>.sql in
+# `directory`, <prefix><NAME>, a string literal without the comments.
+function(simba_embed_sql header directory prefix)
+  set(text "/* Made from the .sql files of the sources. */\n")
+  foreach(name IN LISTS ARGN)
+    set(file ${directory}/${name}.sql)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(READ ${file} sql)
+    string(TOUPPER ${name} macro)
+    string(REGEX REPLACE "--[^\n]*\n" "" sql "${sql}")
+    string(REGEX REPLACE "[ \n]+" " " sql "${sql}")
+    string(REPLACE "\"" "\\\"" sql "${sql}")
+    string(APPEND text "#define ${prefix}${macro} \\\n    \"${sql}\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)
+endfunction()

@@ -1,0 +1,155 @@
+/* What PostgreSQL's words mean to us. */
+#define _GNU_SOURCE
+#include "backends/postgres/postgres.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATE_LENGTH = 5 };
+
+struct meaning {
+    const char *state; /* SQLSTATE, or how it begins */
+    enum simba__sql_verdict verdict;
+    int status;
+    const char *words; /* instead of the server's, or NULL */
+};
+
+static const struct meaning meanings[] = {
+    {"40001", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
+    {"40P01", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
+    /* Our prepared statements were discarded, or a table was changed. */
+    {"26000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
+    {"0A000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
+    {"42P01", SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL},
+    {"42703", SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL},
+    {"42501", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
+    {"28", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
+    {"3D000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+    {"3F000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+    {"25006", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
+     "the server is read-only: a standby, or set so"},
+    {"22001", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
+     "a column of simba_mutex is too short for this name or id"},
+    {"42", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+    {"55P03", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
+     "somebody else keeps the table or the row locked"},
+    {"57014", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
+     "the statement took too long"},
+};
+
+static const struct meaning *find_meaning(const char *state)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (strncmp(meanings[i].state, state, strlen(meanings[i].state)) == 0) {
+            return &meanings[i];
+        }
+    }
+    return NULL;
+}
+
+/* The five characters as a number, so that it can be told again. */
+static int number_of(const char *state)
+{
+    return (int)strtol(state, NULL, 36);
+}
+
+/* One line of what may be several. */
+static void first_line(const char *text, char *line, size_t room)
+{
+    snprintf(line, room, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+static int say(const struct simba__pg_session *session,
+               const char *state,
+               const char *words,
+               simba_error *error)
+{
+    const struct meaning *meaning = find_meaning(state);
+    int status = meaning == NULL ? SIMBA_EUNAVAIL : meaning->status;
+    char line[160];
+
+    first_line(meaning != NULL && meaning->words != NULL ? meaning->words
+                                                         : words,
+               line, sizeof line);
+    return simba_error_set(error, status, number_of(state), "%s: %s",
+                           session->base.self->shown, line);
+}
+
+/* Two who make the tables at once are in each other's way. */
+static bool is_race(const struct simba__pg_session *session, const char *state)
+{
+    return session->base.turn != NULL &&
+           session->base.turn->statement == SIMBA__SQL_SCHEMA &&
+           (strcmp(state, "42P07") == 0 || strcmp(state, "42710") == 0 ||
+            strcmp(state, "23505") == 0);
+}
+
+void simba__pg_judge(struct simba__pg_session *session,
+                     struct simba__sql_answer *answer)
+{
+    const char *state = PQresultErrorField(session->result, PG_DIAG_SQLSTATE);
+    const char *words =
+        PQresultErrorField(session->result, PG_DIAG_MESSAGE_PRIMARY);
+    const struct meaning *meaning;
+
+    state = state == NULL ? "" : state;
+    meaning = find_meaning(state);
+    answer->verdict = meaning == NULL ? SIMBA__SQL_REFUSED : meaning->verdict;
+    if (is_race(session, state)) {
+        answer->verdict = SIMBA__SQL_AGAIN;
+    }
+    if (answer->verdict == SIMBA__SQL_AGAIN) {
+        session->prepared = 0;
+    }
+    answer->status =
+        say(session, state,
+            words == NULL ? PQresultErrorMessage(session->result) : words,
+            &answer->error);
+}
+
+/* Before there is a session the server's SQLSTATE is to be had from the text
+ * only: "FATAL:  28P01: password authentication failed". */
+static const char *find_state(const char *message, char *state)
+{
+    const char *at = message;
+
+    while ((at = strstr(at, ":  ")) != NULL) {
+        int i = 0;
+
+        at += 3;
+        while (i < STATE_LENGTH && (isdigit((unsigned char)at[i]) ||
+                                    isupper((unsigned char)at[i]))) {
+            i++;
+        }
+        if (i == STATE_LENGTH && at[i] == ':') {
+            memcpy(state, at, STATE_LENGTH);
+            state[STATE_LENGTH] = '\0';
+            return at + STATE_LENGTH + 2;
+        }
+    }
+    state[0] = '\0';
+    return message;
+}
+
+static bool is_password_missing(const struct simba__pg_session *session)
+{
+    return PQconnectionNeedsPassword(session->conn) == 1;
+}
+
+int simba__pg_explain(const struct simba__pg_session *session,
+                      simba_error *error)
+{
+    const char *message =
+        session->conn == NULL ? "out of memory" : PQerrorMessage(session->conn);
+    char state[STATE_LENGTH + 1];
+    const char *words = find_state(message, state);
+
+    if (session->conn != NULL && is_password_missing(session)) {
+        return simba_error_set(error, SIMBA_EDENIED, 0,
+                               "%s: the server asks for a password",
+                               session->base.self->shown);
+    }
+    return say(session, state, words, error);
+}

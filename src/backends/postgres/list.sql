@@ -1,0 +1,16 @@
+-- The mutexes that have an owner or a line.
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
+), line AS (
+    SELECT mutex, count(*) AS waiting FROM simba_line, moment
+    WHERE lapses_at >= ms
+    GROUP BY mutex
+)
+SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
+    CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
+    coalesce(line.waiting, 0), m.transition_at >= ms AND m.owner_id <> ''
+FROM moment, simba_mutex m
+LEFT JOIN simba_tenure t ON t.mutex = m.mutex
+LEFT JOIN line ON line.mutex = m.mutex
+WHERE m.transition_at >= ms OR line.waiting > 0
+ORDER BY m.mutex

@@ -1,0 +1,69 @@
+/* The PostgreSQL store: what its files share. */
+#ifndef SIMBA_POSTGRES_H
+#define SIMBA_POSTGRES_H
+
+#include "backends/sql/engine.h"
+
+#include <libpq-fe.h>
+
+/** The table of functions; a module exports it under the name it is looked for.
+ */
+SIMBA_API extern const simba_backend_ops simba__postgres_ops __asm__(
+    "simba_backend_ops");
+
+struct simba__pg {
+    struct simba__sql sql;
+    PQconninfoOption *options; /* of the URL */
+    bool is_pooled;            /* between us and the server is a pooler */
+};
+
+struct simba__pg_session {
+    struct simba__sql_session base;
+    PGconn *conn;
+    PGresult *result;  /* of the statement under way, the first that failed */
+    bool is_waiting;   /* for results */
+    bool is_greeting;  /* the first statement, which sets the session up */
+    uint32_t prepared; /* statements that the server knows, by bits */
+};
+
+/** Most parameters of a statement. */
+enum { SIMBA__PG_PARAMS = 40 };
+
+/* Values of parameters and the memory they lie in. */
+struct simba__pg_params {
+    int count;
+    const char *values[SIMBA__PG_PARAMS];
+    char numbers[SIMBA__PG_PARAMS][24];
+    char attempts[4][SIMBA__SQL_HEX + 1];
+    char op_attempt[SIMBA__SQL_HEX + 1];
+    char channels[2][SIMBA__SQL_HEX + 8];
+    char *gone; /* to be freed */
+};
+
+/** The parameters of a statement for this turn. False: out of memory. */
+bool simba__pg_bind(struct simba__pg_params *params,
+                    const struct simba__sql_turn *turn,
+                    enum simba__sql_statement statement);
+
+/** The text of a statement. */
+const char *simba__pg_text(const struct simba__pg *pg,
+                           enum simba__sql_statement statement);
+
+/** What a result says. `session` may have prepared statements forgotten. */
+void simba__pg_judge(struct simba__pg_session *session,
+                     struct simba__sql_answer *answer);
+
+/** Why there is no connection. */
+int simba__pg_explain(const struct simba__pg_session *session,
+                      simba_error *error);
+
+/* connection.c */
+void simba__pg_connect(struct simba__sql_session *session);
+void simba__pg_send(struct simba__sql_session *session,
+                    enum simba__sql_statement statement);
+void simba__pg_proceed(struct simba__sql_session *session, uint32_t events);
+void simba__pg_disconnect(struct simba__sql_session *session);
+void simba__pg_abandon(struct simba__sql_session *session);
+void simba__pg_hang_bell(struct simba__sql_session *session);
+
+#endif

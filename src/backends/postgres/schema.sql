@@ -1,0 +1,57 @@
+-- The tables, in one statement. simba_mutex is shared with other
+-- implementations; the rest is ours. Times are milliseconds since 1970 by the
+-- server's clock.
+DO $simba$ BEGIN
+
+-- One row for each mutex ever used. A free row has times 0 and owner ''.
+CREATE TABLE IF NOT EXISTS simba_mutex (
+    mutex varchar(66) COLLATE "C" NOT NULL PRIMARY KEY,
+    acquired_at bigint NOT NULL,
+    ttl_at bigint NOT NULL,
+    transition_at bigint NOT NULL,
+    owner_id varchar(128) COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    fencing_token bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+-- What else is known of a mutex: its tenure, who was called, and whether
+-- anybody may be in line. It speaks of simba_mutex as long as the versions of
+-- both are equal; else somebody who does not know us has been there since.
+CREATE TABLE IF NOT EXISTS simba_tenure (
+    mutex varchar(66) COLLATE "C" NOT NULL PRIMARY KEY,
+    version bigint NOT NULL,
+    token bigint NOT NULL,
+    attempt varchar(32) COLLATE "C" NOT NULL,
+    broken smallint NOT NULL,
+    waiting smallint NOT NULL,
+    called_attempt varchar(32) COLLATE "C" NOT NULL,
+    called_id varchar(128) COLLATE "C" NOT NULL,
+    called_process varchar(32) COLLATE "C" NOT NULL,
+    called_bell smallint NOT NULL,
+    called_place bigint NOT NULL,
+    called_lapses bigint NOT NULL,
+    called_until bigint NOT NULL,
+    tombs_until bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- Who waits. bell is 0 for those who cannot be woken, and therefore ask.
+CREATE TABLE IF NOT EXISTS simba_line (
+    mutex varchar(66) COLLATE "C" NOT NULL,
+    attempt varchar(32) COLLATE "C" NOT NULL,
+    id varchar(128) COLLATE "C" NOT NULL,
+    process varchar(32) COLLATE "C" NOT NULL,
+    bell smallint NOT NULL,
+    place bigint NOT NULL,
+    lapses_at bigint NOT NULL,
+    PRIMARY KEY (mutex, attempt)
+);
+
+-- Attempts that were undone.
+CREATE TABLE IF NOT EXISTS simba_tombstone (
+    mutex varchar(66) COLLATE "C" NOT NULL,
+    attempt varchar(32) COLLATE "C" NOT NULL,
+    until_at bigint NOT NULL,
+    PRIMARY KEY (mutex, attempt)
+);
+
+END $simba$

@@ -1,0 +1,224 @@
+/* What the stores on SQL servers have in common: operations wait in a queue
+ * for one of a few sessions, and go through a turn of one to three statements.
+ *
+ *              done                             nothing to write
+ *     FAST ------------------> answered <------------------------ LOAD
+ *      |                          ^ ^                             |  ^
+ *      | refused, or contended    | | written              decided|  | somebody
+ *      '--------------------------|-|------> LOAD           in C  v  | was
+ * faster | '---------------------------- APPLY
+ *
+ * A dialect knows the client library and the texts. Everything here happens
+ * inside the loop, except simba__sql_drive(). */
+#ifndef SIMBA_SQL_ENGINE_H
+#define SIMBA_SQL_ENGINE_H
+
+#include "backends/sql/record.h"
+
+#include <simba/backend.h>
+
+struct simba__sql;
+struct simba__sql_session;
+struct simba__sql_turn;
+
+enum simba__sql_statement {
+    SIMBA__SQL_FAST_ACQUIRE,
+    SIMBA__SQL_FAST_RENEW,
+    SIMBA__SQL_FAST_RELEASE,
+    SIMBA__SQL_LOAD,
+    SIMBA__SQL_APPLY,
+    SIMBA__SQL_RING,   /* wake who was called, where APPLY cannot */
+    SIMBA__SQL_ENSURE, /* the rows of a new mutex */
+    SIMBA__SQL_SCHEMA, /* the tables of a new database */
+    SIMBA__SQL_LIST,
+    SIMBA__SQL_DOCTOR,
+    SIMBA__SQL_STATEMENTS
+};
+
+enum simba__sql_verdict {
+    SIMBA__SQL_FINE,
+    SIMBA__SQL_AGAIN,     /* a deadlock or the like: surely without effect */
+    SIMBA__SQL_NO_TABLE,  /* likewise */
+    SIMBA__SQL_NO_COLUMN, /* simba_mutex has no fencing_token */
+    SIMBA__SQL_REFUSED    /* the server says why; surely without effect */
+};
+
+/** How a statement ended. */
+struct simba__sql_answer {
+    enum simba__sql_verdict verdict;
+    struct simba__sql_rows rows;
+    int status; /* REFUSED: for simba_op_done() */
+    simba_error error;
+};
+
+/** What an engine asks of the code for one kind of server. */
+struct simba__sql_dialect {
+    const char *name; /* for messages */
+    size_t session_size;
+    bool loads_apart; /* a fast statement that has done nothing tells nothing */
+    bool rings_apart; /* who is called is woken by a statement of its own */
+    /** Begin to connect: simba__sql_connected() or simba__sql_broken(). */
+    void (*connect)(struct simba__sql_session *session);
+    /** Send a statement: simba__sql_answered() or simba__sql_broken(), not
+     * before it has returned. */
+    void (*send)(struct simba__sql_session *session,
+                 enum simba__sql_statement statement);
+    /** The descriptor is ready, or is to be tried. */
+    void (*proceed)(struct simba__sql_session *session, uint32_t events);
+    /** Hang up; the memory is the engine's. */
+    void (*disconnect)(struct simba__sql_session *session);
+    /** In a forked child: close the descriptor, tell the server nothing. */
+    void (*abandon)(struct simba__sql_session *session);
+    /** Connected: begin to listen for rings; simba__sql_bell_hung() when that
+     * is settled, or simba__sql_broken(). */
+    void (*hang_bell)(struct simba__sql_session *session);
+};
+
+enum simba__sql_state {
+    SIMBA__SQL_CLOSED,
+    SIMBA__SQL_CONNECTING,
+    SIMBA__SQL_IDLE,
+    SIMBA__SQL_BUSY
+};
+
+/** One connection. A dialect's own struct begins with it. */
+struct simba__sql_session {
+    simba_io io;
+    simba_timer timer; /* the end of our patience */
+    struct simba__sql *self;
+    struct simba__sql_turn *turn; /* that it serves, or NULL */
+    enum simba__sql_state state;
+    uint32_t wanted; /* events, while its turn is not driven */
+    bool is_bell;    /* it listens, and serves no turns */
+};
+
+/** One operation on its way. */
+struct simba__sql_turn {
+    simba_op *op;
+    struct simba__sql *self;
+    struct simba__sql_session *session; /* NULL: in the queue, or parked */
+    struct simba__sql_turn *next;
+    enum simba__sql_statement statement; /* under way */
+    bool is_written;  /* a change was sent and not answered: may take effect */
+    bool is_slow;     /* begin with LOAD */
+    bool is_driven;   /* a caller's thread waits for the descriptor */
+    bool was_created; /* has tried to make the tables */
+    struct simba__reply reply;
+    struct simba__sql_record record;
+    struct simba__sql_change change;
+};
+
+enum simba__sql_bell {
+    SIMBA__SQL_BELL_NONE,
+    SIMBA__SQL_BELL_HANGING,
+    SIMBA__SQL_BELL_HUNG,
+    SIMBA__SQL_BELL_REFUSED /* no push here: who waits, asks */
+};
+
+/** Sessions that serve turns; of these so many may serve acquires. */
+enum { SIMBA__SQL_SESSIONS = 6, SIMBA__SQL_ACQUIRERS = 3 };
+
+struct simba__sql_queue {
+    struct simba__sql_turn *first, **last;
+};
+
+/** One open store. A dialect's own struct begins with it. */
+struct simba__sql {
+    simba_backend base;
+    const struct simba__sql_dialect *dialect;
+    simba_log_fn log;
+    void *log_user;
+    char process[SIMBA__SQL_HEX + 1]; /* our name, random */
+    char shown[96];                   /* the server, for messages */
+
+    struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
+    struct simba__sql_queue urgent, other;
+    struct simba__sql_queue parked; /* until the bell is hung */
+    struct simba__sql_turn *spare;
+    struct simba__sql_turn *driven; /* a caller's thread waits for it */
+    simba_timer queue_timer;        /* the first deadline in the queues */
+
+    /* The last failure to connect; nobody tries again before that time. */
+    simba_error failure;
+    int64_t retry_at_ms;
+    int64_t backoff_ms;
+
+    struct simba__sql_session *bell_session;
+    enum simba__sql_bell bell;
+    bool was_hung;          /* there may be some who rely on it */
+    simba_timer bell_timer; /* to hang it again */
+
+    bool has_no_token; /* simba_mutex is of an old make */
+    bool is_detached;
+};
+
+/** After the dialect has filled its part. */
+void simba__sql_init(struct simba__sql *self,
+                     const struct simba__sql_dialect *dialect,
+                     const simba_backend_config *config);
+/** Hang up everywhere, free everything but self. */
+void simba__sql_fini(struct simba__sql *self);
+
+/* The functions of a backend. */
+void simba__sql_submit(simba_backend *self, simba_op *op);
+void simba__sql_detach(simba_backend *self);
+void simba__sql_forked(simba_backend *self);
+bool simba__sql_drive(simba_backend *self, int64_t until_ms);
+
+/* --- said by a dialect --------------------------------------------------- */
+
+void simba__sql_connected(struct simba__sql_session *session);
+
+/** The connection is gone or never was; what was under way may have taken
+ * effect. The session is closed. */
+void simba__sql_broken(struct simba__sql_session *session,
+                       int status,
+                       const simba_error *error);
+
+void simba__sql_answered(struct simba__sql_session *session,
+                         const struct simba__sql_answer *answer);
+
+/** Wait for these events on io.fd. */
+void simba__sql_want(struct simba__sql_session *session, uint32_t events);
+
+/** The bell is hung, or cannot be. */
+void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell);
+
+/* --- between the files of the engine ------------------------------------- */
+
+/* turn.c */
+void simba__sql_turn_start(struct simba__sql_turn *turn);
+void simba__sql_turn_answered(struct simba__sql_turn *turn,
+                              const struct simba__sql_answer *answer);
+
+/* queue.c */
+
+void simba__sql_queues_init(struct simba__sql *self);
+void simba__sql_queues_fini(struct simba__sql *self);
+
+/** Complete the operation, and let its session go on with others. */
+void simba__sql_turn_end(struct simba__sql_turn *turn,
+                         int status,
+                         const simba_error *error);
+/** Give the session back and wait for the bell. */
+void simba__sql_turn_park(struct simba__sql_turn *turn);
+/** The bell is settled: parked operations begin anew. */
+void simba__sql_unpark(struct simba__sql *self);
+/** Complete all in a queue. */
+void simba__sql_fail_all(struct simba__sql_queue *queue,
+                         int status,
+                         const simba_error *error);
+/** Give waiting operations to sessions. */
+void simba__sql_pump(struct simba__sql *self);
+
+/* session.c */
+
+/** An idle session, or NULL; a new one is opened then if that can help. */
+struct simba__sql_session *simba__sql_session_get(struct simba__sql *self);
+/** Hang up, and forget what was under way there. */
+void simba__sql_session_close(struct simba__sql_session *session);
+/** See to it that the bell is hung. */
+void simba__sql_bell_start(struct simba__sql *self);
+void simba__sql_bell_retry(simba_timer *timer);
+
+#endif

@@ -1,0 +1,43 @@
+# The stores on SQL servers, one module each, built when the client library is
+# there.
+include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
+set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
+
+set(simba_sql_sources
+  ${simba_sql_dir}/change.c
+  ${simba_sql_dir}/queue.c
+  ${simba_sql_dir}/record.c
+  ${simba_sql_dir}/session.c
+  ${simba_sql_dir}/turn.c
+)
+
+# simba_<name>: its objects; simba_module_<name>: simba-<name>.so. What it needs
+# of the library itself is found in the program that loads it.
+function(simba_add_sql_store name library)
+  simba_add_layer(simba_${name} ${simba_sql_sources} ${ARGN})
+  target_include_directories(simba_${name} PRIVATE
+                             ${CMAKE_BINARY_DIR}/generated)
+  target_link_libraries(simba_${name} PRIVATE PkgConfig::${library})
+  add_library(simba_module_${name} MODULE
+    $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_memory_row>
+    $<TARGET_OBJECTS:simba_core>)
+  set_target_properties(simba_module_${name} PROPERTIES
+    PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)
+  target_link_libraries(simba_module_${name} PRIVATE
+    simba_instrument PkgConfig::${library})
+  install(TARGETS simba_module_${name}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
+endfunction()
+
+pkg_check_modules(libpq IMPORTED_TARGET libpq)
+if(libpq_FOUND)
+  set(simba_postgres_dir ${simba_sql_dir}/../postgres)
+  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
+    ${simba_postgres_dir} SIMBA__PG_ apply ensure fast_acquire fast_release
+    fast_renew greet list live load no_fast schema)
+  simba_add_sql_store(postgres libpq
+    ${simba_postgres_dir}/connection.c
+    ${simba_postgres_dir}/errors.c
+    ${simba_postgres_dir}/postgres.c
+    ${simba_postgres_dir}/statements.c)
+endif()

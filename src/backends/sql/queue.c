@@ -1,0 +1,299 @@
+/* Operations: how they wait, and how they end. */
+#include "backends/sql/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- queues -------------------------------------------------------------- */
+
+static void put(struct simba__sql_queue *queue, struct simba__sql_turn *turn)
+{
+    turn->next = NULL;
+    *queue->last = turn;
+    queue->last = &turn->next;
+}
+
+static struct simba__sql_turn *take(struct simba__sql_queue *queue,
+                                    struct simba__sql_turn **at)
+{
+    struct simba__sql_turn *turn = *at;
+
+    *at = turn->next;
+    if (turn->next == NULL) {
+        queue->last = at;
+    }
+    turn->next = NULL;
+    return turn;
+}
+
+/* A renewal that queues behind a thousand acquires of its own process could
+ * lose its lease, and a release keeps others waiting. */
+static bool is_urgent(const struct simba__sql_turn *turn)
+{
+    return turn->op->kind == SIMBA_OP_RENEW ||
+           turn->op->kind == SIMBA_OP_RELEASE;
+}
+
+static void set_timer(struct simba__sql *self)
+{
+    struct simba__sql_queue *queues[] = {&self->urgent, &self->other,
+                                         &self->parked};
+    int64_t first = INT64_MAX;
+
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        for (const struct simba__sql_turn *turn = queues[i]->first;
+             turn != NULL; turn = turn->next) {
+            if (turn->op->deadline_ms < first) {
+                first = turn->op->deadline_ms;
+            }
+        }
+    }
+    simba_timer_set(self->base.loop, &self->queue_timer, first);
+}
+
+static void enqueue(struct simba__sql *self,
+                    struct simba__sql_queue *queue,
+                    struct simba__sql_turn *turn)
+{
+    simba_timer *timer = &self->queue_timer;
+
+    put(queue, turn);
+    if (!timer->is_set || timer->at_ms > turn->op->deadline_ms) {
+        simba_timer_set(self->base.loop, timer, turn->op->deadline_ms);
+    }
+}
+
+/* --- ends ---------------------------------------------------------------- */
+
+static void recycle(struct simba__sql *self, struct simba__sql_turn *turn)
+{
+    if (self->driven == turn) {
+        self->driven = NULL;
+    }
+    turn->op = NULL;
+    turn->next = self->spare;
+    self->spare = turn;
+}
+
+static void let_go(struct simba__sql_turn *turn)
+{
+    struct simba__sql_session *session = turn->session;
+
+    if (session != NULL) {
+        turn->session = NULL;
+        session->turn = NULL;
+        if (session->state == SIMBA__SQL_BUSY) {
+            session->state = SIMBA__SQL_IDLE;
+            simba_timer_clear(session->self->base.loop, &session->timer);
+        }
+    }
+}
+
+/* The last step may bring the next operation, from within. */
+void simba__sql_turn_end(struct simba__sql_turn *turn,
+                         int status,
+                         const simba_error *error)
+{
+    struct simba__sql *self = turn->self;
+    simba_op *op = turn->op;
+
+    let_go(turn);
+    recycle(self, turn);
+    simba_op_done(op, status, error);
+    simba__sql_pump(self);
+}
+
+void simba__sql_fail_all(struct simba__sql_queue *queue,
+                         int status,
+                         const simba_error *error)
+{
+    struct simba__sql_queue failed = *queue;
+
+    if (queue->first == NULL) {
+        return;
+    }
+    queue->first = NULL;
+    queue->last = &queue->first;
+    while (failed.first != NULL) {
+        struct simba__sql_turn *turn = failed.first;
+
+        failed.first = turn->next;
+        simba__sql_turn_end(turn, status, error);
+    }
+}
+
+/* Moves those whose time is up from one queue to another. */
+static void sift(struct simba__sql_queue *queue, struct simba__sql_queue *late)
+{
+    struct simba__sql_turn **at = &queue->first;
+    int64_t now_ms = simba_loop_now_ms();
+
+    while (*at != NULL) {
+        if ((*at)->op->deadline_ms <= now_ms) {
+            put(late, take(queue, at));
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+static void end_late(simba_timer *timer)
+{
+    struct simba__sql *self =
+        (struct simba__sql *)((char *)timer -
+                              offsetof(struct simba__sql, queue_timer));
+    struct simba__sql_queue late = {NULL, NULL};
+    simba_error error;
+
+    late.last = &late.first;
+    sift(&self->urgent, &late);
+    sift(&self->other, &late);
+    sift(&self->parked, &late);
+    set_timer(self);
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: too slow: not even tried",
+                    self->shown);
+    simba__sql_fail_all(&late, SIMBA_EUNAVAIL, &error);
+}
+
+/* --- parking ------------------------------------------------------------- */
+
+void simba__sql_turn_park(struct simba__sql_turn *turn)
+{
+    struct simba__sql *self = turn->self;
+
+    let_go(turn);
+    turn->is_slow = true;
+    enqueue(self, &self->parked, turn);
+    simba__sql_bell_start(self);
+    simba__sql_pump(self);
+}
+
+void simba__sql_unpark(struct simba__sql *self)
+{
+    while (self->parked.first != NULL) {
+        struct simba__sql_turn *turn = take(&self->parked, &self->parked.first);
+
+        enqueue(self, is_urgent(turn) ? &self->urgent : &self->other, turn);
+    }
+    simba__sql_pump(self);
+}
+
+/* --- on to a session ----------------------------------------------------- */
+
+static int count_acquirers(const struct simba__sql *self)
+{
+    int count = 0;
+
+    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
+        const struct simba__sql_session *session = self->sessions[i];
+
+        if (session != NULL && session->turn != NULL &&
+            !is_urgent(session->turn)) {
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Two of one process on one mutex would only be in each other's way. */
+static bool is_served(const struct simba__sql *self, const char *mutex)
+{
+    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
+        const struct simba__sql_session *session = self->sessions[i];
+
+        if (session != NULL && session->turn != NULL &&
+            strcmp(session->turn->op->mutex, mutex) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct simba__sql_turn **find_ready(const struct simba__sql *self,
+                                           struct simba__sql_queue *queue)
+{
+    struct simba__sql_turn **at = &queue->first;
+
+    while (*at != NULL && is_served(self, (*at)->op->mutex)) {
+        at = &(*at)->next;
+    }
+    return *at == NULL ? NULL : at;
+}
+
+static bool serve_next(struct simba__sql *self)
+{
+    struct simba__sql_queue *queue = &self->urgent;
+    struct simba__sql_turn **at = find_ready(self, queue);
+    struct simba__sql_session *session;
+
+    if (at == NULL && count_acquirers(self) < SIMBA__SQL_ACQUIRERS) {
+        queue = &self->other;
+        at = find_ready(self, queue);
+    }
+    session = at == NULL ? NULL : simba__sql_session_get(self);
+    if (session == NULL) {
+        return false;
+    }
+    session->turn = take(queue, at);
+    session->turn->session = session;
+    session->state = SIMBA__SQL_BUSY;
+    simba_timer_set(self->base.loop, &session->timer,
+                    session->turn->op->deadline_ms);
+    simba__sql_turn_start(session->turn);
+    return true;
+}
+
+void simba__sql_pump(struct simba__sql *self)
+{
+    while (!self->is_detached && serve_next(self)) {
+    }
+}
+
+/* --- the backend's functions --------------------------------------------- */
+
+void simba__sql_submit(simba_backend *backend, simba_op *op)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_turn *turn = self->spare;
+
+    if (turn != NULL) {
+        self->spare = turn->next;
+    } else if ((turn = calloc(1, sizeof *turn)) == NULL) {
+        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    turn->self = self;
+    turn->op = op;
+    turn->is_slow = turn->was_created = turn->is_written = false;
+    turn->is_driven = op->is_driven && self->driven == NULL;
+    if (turn->is_driven) {
+        self->driven = turn;
+    }
+    enqueue(self, is_urgent(turn) ? &self->urgent : &self->other, turn);
+    simba__sql_pump(self);
+}
+
+void simba__sql_queues_init(struct simba__sql *self)
+{
+    self->urgent.last = &self->urgent.first;
+    self->other.last = &self->other.first;
+    self->parked.last = &self->parked.first;
+    self->queue_timer.fire = end_late;
+}
+
+static void free_turn(struct simba__sql_turn *turn)
+{
+    simba__sql_record_fini(&turn->record);
+    free(turn->change.gone);
+    free(turn);
+}
+
+void simba__sql_queues_fini(struct simba__sql *self)
+{
+    while (self->spare != NULL) {
+        struct simba__sql_turn *turn = self->spare;
+
+        self->spare = turn->next;
+        free_turn(turn);
+    }
+}

@@ -1,0 +1,283 @@
+/* Reads a mutex out of an answer; see record.h. */
+#include "backends/sql/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void simba__sql_record_fini(struct simba__sql_record *record)
+{
+    simba__row_fini(&record->row);
+    free(record->line);
+    free(record->peers);
+    memset(record, 0, sizeof *record);
+}
+
+/* Empties it, but keeps the room it has. */
+static void clear(struct simba__sql_record *record)
+{
+    struct simba__sql_record kept = *record;
+
+    memset(record, 0, sizeof *record);
+    record->row.line = kept.row.line;
+    record->row.line_room = kept.row.line_room;
+    record->row.tombs = kept.row.tombs;
+    record->row.tomb_room = kept.row.tomb_room;
+    record->line = kept.line;
+    record->line_room = kept.line_room;
+    record->peers = kept.peers;
+    record->peer_room = kept.peer_room;
+}
+
+/* Room for one more; false when memory ran out. */
+static bool grow(void **items, size_t count, size_t *room, size_t size)
+{
+    size_t wanted = *room == 0 ? 8 : *room * 2;
+    void *grown;
+
+    if (count < *room) {
+        return true;
+    }
+    grown = realloc(*items, wanted * size);
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *room = wanted;
+    return true;
+}
+
+/* --- cells --------------------------------------------------------------- */
+
+static const char *text_of(const struct simba__sql_rows *rows,
+                           int row,
+                           int column)
+{
+    const char *text = rows->cell(rows, row, column);
+
+    return text == NULL ? "" : text;
+}
+
+int64_t simba__sql_number(const struct simba__sql_rows *rows,
+                          int row,
+                          int column)
+{
+    return (int64_t)strtoll(text_of(rows, row, column), NULL, 10);
+}
+
+/* A text that does not fit was not written by us; cut, it equals nothing. */
+static void copy(char *to, size_t room, const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length >= room) {
+        length = 0;
+    }
+    memcpy(to, text, length);
+    to[length] = '\0';
+}
+
+static struct simba__attempt read_attempt(const char *text)
+{
+    struct simba__attempt attempt = {0, 0};
+    char half[17] = "";
+
+    if (strlen(text) == SIMBA__SQL_HEX) {
+        memcpy(half, text, 16);
+        attempt.high = strtoull(half, NULL, 16);
+        attempt.low = strtoull(text + 16, NULL, 16);
+    }
+    return attempt;
+}
+
+void simba__sql_write_attempt(struct simba__attempt attempt,
+                              char text[SIMBA__SQL_HEX + 1])
+{
+    text[0] = '\0';
+    if (attempt.high != 0 || attempt.low != 0) {
+        snprintf(text, SIMBA__SQL_HEX + 1, "%016" PRIx64 "%016" PRIx64,
+                 attempt.high, attempt.low);
+    }
+}
+
+/* --- waiters ------------------------------------------------------------- */
+
+/* Returns the new one's index, or SIZE_MAX. */
+static size_t add_peer(struct simba__sql_record *record)
+{
+    if (!grow((void **)&record->peers, record->peer_count, &record->peer_room,
+              sizeof *record->peers)) {
+        return SIZE_MAX;
+    }
+    memset(&record->peers[record->peer_count], 0, sizeof *record->peers);
+    return record->peer_count++;
+}
+
+/* Where the columns of a waiter begin, the called one's or another's. */
+struct place {
+    int row;
+    int first;
+    int live;
+};
+
+static bool read_waiter(struct simba__sql_record *record,
+                        const struct simba__sql_rows *rows,
+                        const struct place *at,
+                        struct simba__row_waiter *waiter)
+{
+    size_t index = add_peer(record);
+    struct simba__sql_peer *peer;
+
+    if (index == SIZE_MAX) {
+        return false;
+    }
+    memset(waiter, 0, sizeof *waiter);
+    waiter->connection = index;
+    waiter->attempt = read_attempt(text_of(rows, at->row, at->first));
+    copy(waiter->id, sizeof waiter->id, text_of(rows, at->row, at->first + 1));
+    waiter->place = (uint64_t)simba__sql_number(rows, at->row, at->first + 4);
+    waiter->lapses_ms = simba__sql_number(rows, at->row, at->first + 5);
+    peer = &record->peers[index];
+    copy(peer->process, sizeof peer->process,
+         text_of(rows, at->row, at->first + 2));
+    peer->has_bell = simba__sql_number(rows, at->row, at->first + 3) != 0;
+    peer->is_live = simba__sql_number(rows, at->row, at->live) != 0;
+    /* The last place given need not be kept: who comes when nobody waits gets
+     * one by the clock, which has gone on. */
+    if (waiter->place > record->row.last_place) {
+        record->row.last_place = waiter->place;
+    }
+    return true;
+}
+
+static bool load_called(struct simba__sql_record *record,
+                        const struct simba__sql_rows *rows)
+{
+    static const struct place at = {0, SIMBA__SQL_CALLED_ATTEMPT,
+                                    SIMBA__SQL_CALLED_LIVE};
+
+    if (text_of(rows, 0, SIMBA__SQL_CALLED_ATTEMPT)[0] == '\0') {
+        return true;
+    }
+    record->is_called = true;
+    record->called_until_ms =
+        simba__sql_number(rows, 0, SIMBA__SQL_CALLED_UNTIL);
+    return read_waiter(record, rows, &at, &record->called);
+}
+
+static bool load_line(struct simba__sql_record *record,
+                      const struct simba__sql_rows *rows)
+{
+    struct simba__row *row = &record->row;
+    struct simba__row_waiter waiter;
+
+    for (int i = 0; i < rows->count; i++) {
+        struct place at = {i, SIMBA__SQL_WAITER, SIMBA__SQL_WAITER_LIVE};
+
+        if (rows->cell(rows, i, SIMBA__SQL_WAITER) == NULL) {
+            break;
+        }
+        if (!read_waiter(record, rows, &at, &waiter) ||
+            !grow((void **)&record->line, record->line_count,
+                  &record->line_room, sizeof waiter) ||
+            !grow((void **)&row->line, row->line_count, &row->line_room,
+                  sizeof waiter)) {
+            return false;
+        }
+        record->line[record->line_count++] = waiter;
+        row->line[row->line_count++] = waiter;
+    }
+    return true;
+}
+
+/* --- the rest ------------------------------------------------------------ */
+
+static void load_owner(struct simba__sql_record *record,
+                       const struct simba__sql_rows *rows)
+{
+    simba_owner *owner = &record->owner;
+
+    record->now_us = simba__sql_number(rows, 0, SIMBA__SQL_NOW_US);
+    record->token =
+        (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_FENCING_TOKEN);
+    record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
+    record->transition_at_ms =
+        simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
+    record->is_ours = record->version ==
+                      simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION);
+    record->is_waiting = simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
+    copy(owner->id, sizeof owner->id, text_of(rows, 0, SIMBA__SQL_OWNER_ID));
+    if (owner->id[0] == '\0') {
+        return;
+    }
+    owner->acquired_at_ms = simba__sql_number(rows, 0, SIMBA__SQL_ACQUIRED_AT);
+    owner->ttl_at_ms = simba__sql_number(rows, 0, SIMBA__SQL_TTL_AT);
+    owner->transition_at_ms = record->transition_at_ms;
+    owner->token = record->token;
+    if (record->is_ours) {
+        owner->token =
+            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
+        record->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
+        record->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
+    }
+}
+
+static bool load_tomb(struct simba__sql_record *record,
+                      const struct simba__sql_rows *rows,
+                      const simba_op *op)
+{
+    struct simba__row *row = &record->row;
+
+    record->tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
+    if (record->tomb_until_ms == 0) {
+        return true;
+    }
+    if (!grow((void **)&row->tombs, 0, &row->tomb_room, sizeof *row->tombs)) {
+        return false;
+    }
+    row->tombs[0] = (struct simba__row_tombstone){
+        {op->attempt.high, op->attempt.low}, record->tomb_until_ms};
+    row->tomb_count = 1;
+    return true;
+}
+
+/* S4: the clock carries the token over lost data; the version over the tokens
+ * of implementations that take it for one. */
+static void raise_token(struct simba__sql_record *record)
+{
+    struct simba__row *row = &record->row;
+
+    row->last_token = record->token;
+    if (row->last_token < (uint64_t)record->version) {
+        row->last_token = (uint64_t)record->version;
+    }
+    if (row->last_token + 1 < (uint64_t)record->now_us) {
+        row->last_token = (uint64_t)record->now_us - 1;
+    }
+}
+
+enum simba__sql_loaded simba__sql_record_load(
+    struct simba__sql_record *record,
+    const struct simba__sql_rows *rows,
+    const simba_op *op)
+{
+    clear(record);
+    if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL ||
+        rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) == NULL) {
+        return SIMBA__SQL_NO_ROW;
+    }
+    if (add_peer(record) != SIMBA__SQL_SELF || !load_called(record, rows) ||
+        !load_line(record, rows) || !load_tomb(record, rows, op)) {
+        return SIMBA__SQL_NO_MEMORY;
+    }
+    load_owner(record, rows);
+    raise_token(record);
+    record->row.owner = record->owner;
+    record->row.attempt = record->attempt;
+    record->row.is_broken = record->is_broken;
+    record->row.is_called = record->is_called;
+    record->row.called = record->called;
+    record->row.called_until_ms = record->called_until_ms;
+    return SIMBA__SQL_LOADED;
+}

@@ -1,0 +1,357 @@
+/* The turn of one operation: which statement comes next, and what its answer
+ * means. */
+#include "backends/sql/engine.h"
+
+#include <string.h>
+
+/* --- deciding ------------------------------------------------------------ */
+
+static bool is_connected(void *argument, uint64_t connection)
+{
+    const struct simba__sql_turn *turn = argument;
+
+    return connection == SIMBA__SQL_SELF ||
+           turn->record.peers[connection].is_live;
+}
+
+static void ring_later(void *argument, const struct simba__row_waiter *waiter)
+{
+    struct simba__sql_turn *turn = argument;
+    struct simba__sql_change *change = &turn->change;
+
+    if (change->ring_count < sizeof change->rings / sizeof change->rings[0]) {
+        change->rings[change->ring_count++] = (size_t)waiter->connection;
+    }
+}
+
+static enum simba__request_kind request_kind(enum simba_op_kind kind)
+{
+    switch (kind) {
+    case SIMBA_OP_ACQUIRE:
+        return SIMBA__ACQUIRE;
+    case SIMBA_OP_RENEW:
+        return SIMBA__RENEW;
+    case SIMBA_OP_RELEASE:
+        return SIMBA__RELEASE;
+    case SIMBA_OP_LEAVE:
+        return SIMBA__LEAVE;
+    default:
+        return SIMBA__NOTHING;
+    }
+}
+
+static bool break_row(struct simba__sql_turn *turn,
+                      const struct simba__row_host *host)
+{
+    struct simba__row_break wish = {.token = turn->op->token,
+                                    .at_once = turn->op->now,
+                                    .now_ms = turn->record.now_us / 1000};
+
+    memset(&turn->reply, 0, sizeof turn->reply);
+    turn->reply.mine = simba__row_break(&turn->record.row, host, &wish);
+    turn->reply.store_ms = wish.now_ms;
+    return true;
+}
+
+static bool serve_row(struct simba__sql_turn *turn)
+{
+    const simba_op *op = turn->op;
+    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__request request = {
+        .kind = request_kind(op->kind),
+        .attempt = {op->attempt.high, op->attempt.low},
+        .token = op->token,
+        .place = op->place,
+        .waiter_ms = op->waiter_ms,
+        .tombstone_ms = op->tombstone_ms,
+        .join = op->join,
+    };
+    struct simba__row_call call = {
+        .request = &request,
+        .id = op->id,
+        .ttl_ms = op->ttl_ms,
+        .transition_ms = op->transition_ms,
+        .connection = SIMBA__SQL_SELF,
+        .now_ms = turn->record.now_us / 1000,
+    };
+
+    turn->change.ring_count = 0;
+    if (op->kind == SIMBA_OP_BREAK) {
+        return break_row(turn, &host);
+    }
+    return simba__row_serve(&turn->record.row, &host, &call, &turn->reply);
+}
+
+/* Where simba_mutex has no column for it, the token is the version that the
+ * acquire leaves. */
+static void take_version_for_token(struct simba__sql_turn *turn)
+{
+    struct simba__row *row = &turn->record.row;
+
+    if (turn->reply.mine && row->owner.token != turn->record.owner.token) {
+        row->owner.token = row->last_token = (uint64_t)turn->change.version;
+        turn->reply.token = row->owner.token;
+    }
+}
+
+/* --- answering ----------------------------------------------------------- */
+
+static void add_line(const struct simba__sql_turn *turn)
+{
+    const struct simba__row *row = &turn->record.row;
+    simba_waiter waiter;
+
+    for (size_t i = 0; i < row->line_count + (row->is_called ? 1 : 0); i++) {
+        bool is_called = row->is_called && i == 0;
+        const struct simba__row_waiter *one =
+            is_called ? &row->called : &row->line[i - (row->is_called ? 1 : 0)];
+
+        if (one->lapses_ms < turn->record.now_us / 1000) {
+            continue;
+        }
+        memset(&waiter, 0, sizeof waiter);
+        memcpy(waiter.id, one->id, sizeof waiter.id);
+        waiter.place = one->place;
+        waiter.joined_at = (int64_t)(one->place / 1000);
+        waiter.is_called = is_called;
+        simba_op_add_waiter(turn->op, &waiter);
+    }
+}
+
+static void fill_reply(struct simba__sql_turn *turn)
+{
+    simba_op_reply *reply = &turn->op->reply;
+    const struct simba__row *row = &turn->record.row;
+
+    reply->mine = turn->reply.mine;
+    reply->token = turn->reply.token;
+    reply->in_line = turn->reply.in_line;
+    reply->is_head = turn->reply.is_head;
+    reply->place = turn->reply.place;
+    reply->wait_ms = turn->reply.wait_ms;
+    reply->store_ms = turn->record.now_us / 1000;
+    if (simba__row_is_held(row, reply->store_ms)) {
+        reply->owner = row->owner;
+    }
+    if (turn->op->want_line && turn->op->kind == SIMBA_OP_READ) {
+        add_line(turn);
+    }
+}
+
+/* What the fast statement has done. */
+static void fill_fast_reply(struct simba__sql_turn *turn,
+                            const struct simba__sql_rows *rows)
+{
+    const simba_op *op = turn->op;
+    simba_op_reply *reply = &turn->op->reply;
+    int64_t now_ms = simba__sql_number(rows, 0, SIMBA__SQL_DONE_US) / 1000;
+
+    reply->store_ms = now_ms;
+    if (op->kind == SIMBA_OP_RELEASE) {
+        return;
+    }
+    reply->mine = true;
+    reply->token = (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_TOKEN);
+    memcpy(reply->owner.id, op->id, strlen(op->id) + 1);
+    reply->owner.token = reply->token;
+    reply->owner.acquired_at_ms =
+        simba__sql_number(rows, 0, SIMBA__SQL_DONE_ACQUIRED_AT);
+    reply->owner.ttl_at_ms = now_ms + op->ttl_ms;
+    reply->owner.transition_at_ms = reply->owner.ttl_at_ms + op->transition_ms;
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+static void send(struct simba__sql_turn *turn,
+                 enum simba__sql_statement statement)
+{
+    struct simba__sql_session *session = turn->session;
+
+    turn->statement = statement;
+    if (statement <= SIMBA__SQL_FAST_RELEASE || statement == SIMBA__SQL_APPLY) {
+        turn->is_written = true;
+    }
+    session->self->dialect->send(session, statement);
+}
+
+void simba__sql_turn_start(struct simba__sql_turn *turn)
+{
+    const simba_op *op = turn->op;
+    bool is_old = turn->session->self->has_no_token;
+
+    turn->is_written = false;
+    if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
+        send(turn,
+             op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
+    } else if (op->kind == SIMBA_OP_ACQUIRE && !turn->is_slow && !is_old) {
+        send(turn, SIMBA__SQL_FAST_ACQUIRE);
+    } else if (op->kind == SIMBA_OP_RENEW && !turn->is_slow) {
+        send(turn, SIMBA__SQL_FAST_RENEW);
+    } else if (op->kind == SIMBA_OP_RELEASE && op->tombstone_ms == 0 &&
+               !turn->is_slow) {
+        send(turn, SIMBA__SQL_FAST_RELEASE);
+    } else {
+        send(turn, SIMBA__SQL_LOAD);
+    }
+}
+
+/* Nobody may call us before we can hear it. */
+static bool must_park(const struct simba__sql_turn *turn)
+{
+    enum simba__sql_bell bell = turn->session->self->bell;
+
+    return turn->reply.in_line &&
+           (bell == SIMBA__SQL_BELL_NONE || bell == SIMBA__SQL_BELL_HANGING);
+}
+
+static void decide(struct simba__sql_turn *turn)
+{
+    struct simba__sql *self = turn->session->self;
+    struct simba__sql_peer *me = &turn->record.peers[SIMBA__SQL_SELF];
+
+    memcpy(me->process, self->process, sizeof me->process);
+    me->has_bell = self->bell == SIMBA__SQL_BELL_HUNG;
+    if (!serve_row(turn) ||
+        !simba__sql_change_find(&turn->change, &turn->record, turn->op)) {
+        simba__sql_turn_end(turn, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    if (self->has_no_token) {
+        take_version_for_token(turn);
+    }
+    if (must_park(turn)) {
+        simba__sql_turn_park(turn);
+    } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
+        fill_reply(turn);
+        simba__sql_turn_end(turn, SIMBA_OK, NULL);
+    } else {
+        send(turn, SIMBA__SQL_APPLY);
+    }
+}
+
+static void loaded(struct simba__sql_turn *turn,
+                   const struct simba__sql_rows *rows)
+{
+    switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
+    case SIMBA__SQL_LOADED:
+        decide(turn);
+        break;
+    case SIMBA__SQL_NO_ROW:
+        if (turn->op->kind == SIMBA_OP_READ ||
+            turn->op->kind == SIMBA_OP_BREAK) {
+            simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had it */
+        } else {
+            send(turn, SIMBA__SQL_ENSURE);
+        }
+        break;
+    case SIMBA__SQL_NO_MEMORY:
+        simba__sql_turn_end(turn, SIMBA_ENOMEM, NULL);
+        break;
+    }
+}
+
+/* Hints to contenders of our own need no server. */
+static void hint_own(struct simba__sql_turn *turn)
+{
+    const struct simba__sql *self = turn->session->self;
+
+    for (size_t i = 0; i < turn->change.ring_count; i++) {
+        size_t peer = turn->change.rings[i];
+
+        if (strcmp(turn->record.peers[peer].process, self->process) == 0) {
+            simba_hint(self->base.loop, turn->op->mutex);
+        }
+    }
+}
+
+static void applied(struct simba__sql_turn *turn,
+                    const struct simba__sql_rows *rows)
+{
+    turn->is_written = false;
+    if (rows->count == 0) {
+        send(turn, SIMBA__SQL_LOAD); /* somebody was faster */
+        return;
+    }
+    fill_reply(turn);
+    hint_own(turn);
+    if (turn->change.ring_count > 0 &&
+        turn->session->self->dialect->rings_apart) {
+        send(turn, SIMBA__SQL_RING);
+        return;
+    }
+    simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+static void fine(struct simba__sql_turn *turn,
+                 const struct simba__sql_rows *rows)
+{
+    switch (turn->statement) {
+    case SIMBA__SQL_FAST_ACQUIRE:
+    case SIMBA__SQL_FAST_RENEW:
+    case SIMBA__SQL_FAST_RELEASE:
+        turn->is_written = false;
+        if (rows->count > 0 &&
+            rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
+            fill_fast_reply(turn, rows);
+            simba__sql_turn_end(turn, SIMBA_OK, NULL);
+        } else if (turn->session->self->dialect->loads_apart) {
+            send(turn, SIMBA__SQL_LOAD);
+        } else {
+            loaded(turn, rows);
+        }
+        break;
+    case SIMBA__SQL_LOAD:
+        loaded(turn, rows);
+        break;
+    case SIMBA__SQL_APPLY:
+        applied(turn, rows);
+        break;
+    case SIMBA__SQL_ENSURE:
+        send(turn, SIMBA__SQL_LOAD);
+        break;
+    case SIMBA__SQL_SCHEMA:
+        simba__sql_turn_start(turn);
+        break;
+    default:
+        simba__sql_turn_end(turn, SIMBA_OK, NULL);
+        break;
+    }
+}
+
+void simba__sql_turn_answered(struct simba__sql_turn *turn,
+                              const struct simba__sql_answer *answer)
+{
+    struct simba__sql *self = turn->session->self;
+
+    switch (answer->verdict) {
+    case SIMBA__SQL_FINE:
+        fine(turn, &answer->rows);
+        return;
+    case SIMBA__SQL_AGAIN:
+        if (turn->statement == SIMBA__SQL_APPLY) {
+            turn->is_written = false;
+            send(turn, SIMBA__SQL_LOAD);
+        } else {
+            send(turn, turn->statement);
+        }
+        return;
+    case SIMBA__SQL_NO_COLUMN:
+        if (!self->has_no_token) {
+            self->has_no_token = true;
+            simba__sql_turn_start(turn);
+            return;
+        }
+        break;
+    case SIMBA__SQL_NO_TABLE:
+        if (!turn->was_created) {
+            turn->was_created = true;
+            turn->is_written = false;
+            send(turn, SIMBA__SQL_SCHEMA);
+            return;
+        }
+        break;
+    case SIMBA__SQL_REFUSED:
+        break;
+    }
+    simba__sql_turn_end(turn, answer->status, &answer->error);
+}
