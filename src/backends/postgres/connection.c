@@ -163,9 +163,20 @@ static void dispatch(struct simba__pg_session *session, bool is_taken)
     flush(session);
 }
 
-static void name_statement(enum simba__sql_statement statement, char *name)
+static bool prepare(struct simba__pg_session *session,
+                    enum simba__sql_statement statement,
+                    const char *name)
 {
-    snprintf(name, 16, "simba_%d", (int)statement);
+    uint32_t bit = UINT32_C(1) << statement;
+    char text[SIMBA__PG_TEXT];
+
+    if ((session->prepared & bit) != 0) {
+        return true;
+    }
+    session->prepared |= bit;
+    return PQsendPrepare(session->conn, name,
+                         simba__pg_text(store_of(session), statement, text), 0,
+                         NULL) == 1;
 }
 
 /* A pooler keeps no statements for us. */
@@ -174,21 +185,19 @@ static bool send_batch(struct simba__pg_session *session,
                        const struct simba__pg_params *params)
 {
     const struct simba__pg *pg = store_of(session);
-    const char *text = simba__pg_text(pg, statement);
-    uint32_t bit = UINT32_C(1) << statement;
+    char text[SIMBA__PG_TEXT];
     char name[16];
 
     if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA) {
-        return PQsendQueryParams(session->conn, text, params->count, NULL,
-                                 params->values, NULL, NULL, 0) == 1;
+        return PQsendQueryParams(
+                   session->conn, simba__pg_text(pg, statement, text),
+                   params->count, NULL, params->values, NULL, NULL, 0) == 1;
     }
-    name_statement(statement, name);
-    if ((session->prepared & bit) == 0 &&
-        PQsendPrepare(session->conn, name, text, 0, NULL) == 0) {
-        return false;
-    }
-    session->prepared |= bit;
-    return PQsendQueryPrepared(session->conn, name, params->count,
+    /* Of an old make by another name. */
+    snprintf(name, sizeof name, "simba_%d%s", (int)statement,
+             pg->sql.has_no_token ? "o" : "");
+    return prepare(session, statement, name) &&
+           PQsendQueryPrepared(session->conn, name, params->count,
                                params->values, NULL, NULL, 0) == 1;
 }
 

@@ -45,9 +45,13 @@ bool simba__pg_bind(struct simba__pg_params *params,
                     const struct simba__sql_turn *turn,
                     enum simba__sql_statement statement);
 
-/** The text of a statement. */
+/** Longest text of a statement. */
+enum { SIMBA__PG_TEXT = 4096 };
+
+/** The text of a statement, in `room`. */
 const char *simba__pg_text(const struct simba__pg *pg,
-                           enum simba__sql_statement statement);
+                           enum simba__sql_statement statement,
+                           char *room);
 
 /** What a result says. `session` may have prepared statements forgotten. */
 void simba__pg_judge(struct simba__pg_session *session,

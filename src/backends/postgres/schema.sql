@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS simba_line (
     lapses_at bigint NOT NULL,
     PRIMARY KEY (mutex, attempt)
 );
+CREATE INDEX IF NOT EXISTS simba_line_place ON simba_line (mutex, place);
 
 -- Attempts that were undone.
 CREATE TABLE IF NOT EXISTS simba_tombstone (

@@ -11,22 +11,39 @@
 
 #define WITH_LOAD(fast) fast SIMBA__PG_LOAD
 
-const char *simba__pg_text(const struct simba__pg *pg,
-                           enum simba__sql_statement statement)
-{
-    static const char *const texts[SIMBA__SQL_STATEMENTS] = {
-        [SIMBA__SQL_FAST_ACQUIRE] = WITH_LOAD(SIMBA__PG_FAST_ACQUIRE),
-        [SIMBA__SQL_FAST_RENEW] = WITH_LOAD(SIMBA__PG_FAST_RENEW),
-        [SIMBA__SQL_FAST_RELEASE] = WITH_LOAD(SIMBA__PG_FAST_RELEASE),
-        [SIMBA__SQL_LOAD] = WITH_LOAD(SIMBA__PG_NO_FAST),
-        [SIMBA__SQL_APPLY] = SIMBA__PG_APPLY,
-        [SIMBA__SQL_ENSURE] = SIMBA__PG_ENSURE,
-        [SIMBA__SQL_SCHEMA] = SIMBA__PG_SCHEMA,
-        [SIMBA__SQL_LIST] = SIMBA__PG_LIST,
-    };
+static const char *const texts[SIMBA__SQL_STATEMENTS] = {
+    [SIMBA__SQL_FAST_ACQUIRE] = WITH_LOAD(SIMBA__PG_FAST_ACQUIRE),
+    [SIMBA__SQL_FAST_RENEW] = WITH_LOAD(SIMBA__PG_FAST_RENEW),
+    [SIMBA__SQL_FAST_RELEASE] = WITH_LOAD(SIMBA__PG_FAST_RELEASE),
+    [SIMBA__SQL_LOAD] = WITH_LOAD(SIMBA__PG_NO_FAST),
+    [SIMBA__SQL_LOAD_ALL] = WITH_LOAD(SIMBA__PG_NO_FAST),
+    [SIMBA__SQL_APPLY] = SIMBA__PG_APPLY,
+    [SIMBA__SQL_ENSURE] = SIMBA__PG_ENSURE,
+    [SIMBA__SQL_SCHEMA] = SIMBA__PG_SCHEMA,
+    [SIMBA__SQL_LIST] = SIMBA__PG_LIST,
+};
 
-    (void)pg;
-    return texts[statement];
+/* A statement differs a little from its text when the whole line is asked for,
+ * and on tables of an old make. */
+const char *simba__pg_text(const struct simba__pg *pg,
+                           enum simba__sql_statement statement,
+                           char *room)
+{
+    static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
+                                                   {NULL, NULL}};
+    static const struct simba__sql_edit old[] = {
+        {", fencing_token = $10::bigint", ""},
+        {"m.fencing_token", "m.version"},
+        {NULL, NULL}};
+
+    snprintf(room, SIMBA__PG_TEXT, "%s", texts[statement]);
+    if (statement == SIMBA__SQL_LOAD_ALL) {
+        simba__sql_edit(room, whole);
+    }
+    if (pg->sql.has_no_token) {
+        simba__sql_edit(room, old);
+    }
+    return room;
 }
 
 /* --- parameters ---------------------------------------------------------- */

@@ -26,6 +26,7 @@ enum simba__sql_statement {
     SIMBA__SQL_FAST_RENEW,
     SIMBA__SQL_FAST_RELEASE,
     SIMBA__SQL_LOAD,
+    SIMBA__SQL_LOAD_ALL, /* the line to its end */
     SIMBA__SQL_APPLY,
     SIMBA__SQL_RING,   /* wake who was called, where APPLY cannot */
     SIMBA__SQL_ENSURE, /* the rows of a new mutex */
@@ -190,6 +191,20 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell);
 void simba__sql_turn_start(struct simba__sql_turn *turn);
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer);
+
+/* edit.c */
+
+/** One text for another that is no longer. */
+struct simba__sql_edit {
+    const char *from, *to;
+};
+
+/** Make all changes, wherever they fit; the last has NULL. */
+void simba__sql_edit(char *text, const struct simba__sql_edit *edits);
+
+/* admin.c */
+void simba__sql_listed(struct simba__sql_turn *turn,
+                       const struct simba__sql_rows *rows);
 
 /* queue.c */
 

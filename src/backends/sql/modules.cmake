@@ -4,7 +4,9 @@ include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
 set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
+  ${simba_sql_dir}/admin.c
   ${simba_sql_dir}/change.c
+  ${simba_sql_dir}/edit.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/session.c

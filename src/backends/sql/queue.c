@@ -168,12 +168,17 @@ void simba__sql_turn_park(struct simba__sql_turn *turn)
     simba__sql_pump(self);
 }
 
+/* They were there before those who are still in the queue (S11). */
 void simba__sql_unpark(struct simba__sql *self)
 {
-    while (self->parked.first != NULL) {
-        struct simba__sql_turn *turn = take(&self->parked, &self->parked.first);
-
-        enqueue(self, is_urgent(turn) ? &self->urgent : &self->other, turn);
+    if (self->parked.first != NULL) {
+        *self->parked.last = self->other.first;
+        if (self->other.first == NULL) {
+            self->other.last = self->parked.last;
+        }
+        self->other.first = self->parked.first;
+        self->parked.first = NULL;
+        self->parked.last = &self->parked.first;
     }
     simba__sql_pump(self);
 }

@@ -114,6 +114,15 @@ static size_t add_peer(struct simba__sql_record *record)
     return record->peer_count++;
 }
 
+/* The last place given need not be kept: who comes when nobody waits gets one
+ * by the clock, which has gone on. */
+static void raise_last_place(struct simba__sql_record *record, uint64_t place)
+{
+    if (place > record->row.last_place) {
+        record->row.last_place = place;
+    }
+}
+
 /* Where the columns of a waiter begin, the called one's or another's. */
 struct place {
     int row;
@@ -143,11 +152,7 @@ static bool read_waiter(struct simba__sql_record *record,
          text_of(rows, at->row, at->first + 2));
     peer->has_bell = simba__sql_number(rows, at->row, at->first + 3) != 0;
     peer->is_live = simba__sql_number(rows, at->row, at->live) != 0;
-    /* The last place given need not be kept: who comes when nobody waits gets
-     * one by the clock, which has gone on. */
-    if (waiter->place > record->row.last_place) {
-        record->row.last_place = waiter->place;
-    }
+    raise_last_place(record, waiter->place);
     return true;
 }
 
@@ -188,7 +193,25 @@ static bool load_line(struct simba__sql_record *record,
         record->line[record->line_count++] = waiter;
         row->line[row->line_count++] = waiter;
     }
+    raise_last_place(
+        record, (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_LAST_PLACE));
     return true;
+}
+
+/* A call goes to the first who is alive, and the second is told. */
+static bool is_enough(const struct simba__sql_record *record)
+{
+    int64_t now_ms = record->now_us / 1000;
+    int live = 0;
+
+    for (size_t i = 0; i < record->line_count; i++) {
+        const struct simba__row_waiter *waiter = &record->line[i];
+
+        live += waiter->lapses_ms >= now_ms &&
+                record->peers[waiter->connection].is_live;
+    }
+    /* One of them may be the one who asks, from further behind. */
+    return record->line_count < SIMBA__SQL_FIRST || live >= 3;
 }
 
 /* --- the rest ------------------------------------------------------------ */
@@ -279,5 +302,5 @@ enum simba__sql_loaded simba__sql_record_load(
     record->row.is_called = record->is_called;
     record->row.called = record->called;
     record->row.called_until_ms = record->called_until_ms;
-    return SIMBA__SQL_LOADED;
+    return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;
 }

@@ -15,6 +15,9 @@
 /** Length of a process's name and of an attempt, in hexadecimal. */
 enum { SIMBA__SQL_HEX = 32 };
 
+/** How much of a long line is loaded at first. */
+enum { SIMBA__SQL_FIRST = 32 };
+
 /** Versions of rows go round before they leave what `int` can hold. */
 #define SIMBA__SQL_VERSIONS INT64_C(2147483647)
 
@@ -52,6 +55,7 @@ enum simba__sql_column {
     SIMBA__SQL_WAITER_PLACE,
     SIMBA__SQL_WAITER_LAPSES,
     SIMBA__SQL_WAITER_LIVE,
+    SIMBA__SQL_LAST_PLACE,
     SIMBA__SQL_COLUMNS
 };
 
@@ -114,7 +118,8 @@ struct simba__sql_change {
 
 enum simba__sql_loaded {
     SIMBA__SQL_LOADED,
-    SIMBA__SQL_NO_ROW, /* ensure.sql must make the rows first */
+    SIMBA__SQL_NO_ROW,  /* ensure.sql must make the rows first */
+    SIMBA__SQL_IN_PART, /* among the first in line too few are alive */
     SIMBA__SQL_NO_MEMORY
 };
 

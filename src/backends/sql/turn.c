@@ -232,9 +232,22 @@ static void decide(struct simba__sql_turn *turn)
 static void loaded(struct simba__sql_turn *turn,
                    const struct simba__sql_rows *rows)
 {
+    bool is_whole = turn->statement == SIMBA__SQL_LOAD_ALL;
+
     switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
     case SIMBA__SQL_LOADED:
-        decide(turn);
+        if (turn->op->want_line && !is_whole) {
+            send(turn, SIMBA__SQL_LOAD_ALL);
+        } else {
+            decide(turn);
+        }
+        break;
+    case SIMBA__SQL_IN_PART:
+        if (!is_whole) {
+            send(turn, SIMBA__SQL_LOAD_ALL);
+        } else {
+            decide(turn);
+        }
         break;
     case SIMBA__SQL_NO_ROW:
         if (turn->op->kind == SIMBA_OP_READ ||
@@ -301,6 +314,7 @@ static void fine(struct simba__sql_turn *turn,
         }
         break;
     case SIMBA__SQL_LOAD:
+    case SIMBA__SQL_LOAD_ALL:
         loaded(turn, rows);
         break;
     case SIMBA__SQL_APPLY:
@@ -311,6 +325,9 @@ static void fine(struct simba__sql_turn *turn,
         break;
     case SIMBA__SQL_SCHEMA:
         simba__sql_turn_start(turn);
+        break;
+    case SIMBA__SQL_LIST:
+        simba__sql_listed(turn, rows);
         break;
     default:
         simba__sql_turn_end(turn, SIMBA_OK, NULL);

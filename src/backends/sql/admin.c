@@ -1,0 +1,38 @@
+/* What admins ask: which mutexes there are. */
+#include "backends/sql/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The columns of list.sql. */
+enum column {
+    MUTEX,
+    OWNER_ID,
+    ACQUIRED_AT,
+    TTL_AT,
+    TRANSITION_AT,
+    TOKEN,
+    WAITING,
+    IS_HELD
+};
+
+void simba__sql_listed(struct simba__sql_turn *turn,
+                       const struct simba__sql_rows *rows)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const char *id = rows->cell(rows, i, OWNER_ID);
+        simba_owner owner = {.id = ""};
+
+        if (simba__sql_number(rows, i, IS_HELD) != 0 && id != NULL &&
+            strlen(id) <= SIMBA_ID_MAX) {
+            memcpy(owner.id, id, strlen(id) + 1);
+            owner.acquired_at_ms = simba__sql_number(rows, i, ACQUIRED_AT);
+            owner.ttl_at_ms = simba__sql_number(rows, i, TTL_AT);
+            owner.transition_at_ms = simba__sql_number(rows, i, TRANSITION_AT);
+            owner.token = (uint64_t)simba__sql_number(rows, i, TOKEN);
+        }
+        simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,
+                           (int)simba__sql_number(rows, i, WAITING));
+    }
+    simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}

@@ -1,0 +1,27 @@
+# Tests of the stores on SQL servers, each beside a server of its own, driven
+# through their tables of functions.
+function(simba_add_sql_test server library name)
+  string(TOUPPER ${server} upper)
+  set(test backend_${server}_${name})
+  add_executable(${test}
+    ${simba_sql_tests_dir}/test_${name}.c ${simba_sql_tests_dir}/double.c
+    ${simba_sql_tests_dir}/sql_server_${server}.c
+    ${simba_sql_tests_dir}/sql_noted.c
+    ${PROJECT_SOURCE_DIR}/src/api/error.c
+    ${loop_sources})
+  target_compile_definitions(${test} PRIVATE SERVER_IS_${upper})
+  target_link_libraries(${test} PRIVATE
+    simba_${server} simba_memory_row simba_core simba_warnings
+    PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
+  add_test(NAME ${test} COMMAND ${simba_sql_tests_dir}/with_${server}
+                                $<TARGET_FILE:${test}>)
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+endfunction()
+
+set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
+foreach(name IN ITEMS sql)
+  if(TARGET simba_postgres)
+    simba_add_sql_test(postgres libpq ${name})
+  endif()
+endforeach()

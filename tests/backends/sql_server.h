@@ -1,0 +1,30 @@
+/* The kind of server that a test program is built for. */
+#ifndef TESTS_BACKENDS_SQL_SERVER_H
+#define TESTS_BACKENDS_SQL_SERVER_H
+
+#include <simba/backend.h>
+
+#include <stdint.h>
+
+#ifdef SERVER_IS_POSTGRES
+#include "backends/postgres/postgres.h"
+#define SERVER_OPS (&simba__postgres_ops)
+#else
+#include "backends/mysql/mysql.h"
+#define SERVER_OPS (&simba__mysql_ops)
+#endif
+
+/** Run SQL as the owner of everything; returns the first column of the first
+ * row as a number, or -1. Fails the test when it fails. */
+int64_t server_sql(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/** Begin a transaction with this statement and keep it open. */
+void server_hold(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** Roll it back. */
+void server_let_go(void);
+
+/** End all sessions but our own, as an administrator may. */
+void server_kill_sessions(void);
+
+#endif

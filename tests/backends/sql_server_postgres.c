@@ -1,0 +1,82 @@
+/* What tests do with a PostgreSQL server, past the store. */
+#define _GNU_SOURCE
+#include "sql_server.h"
+
+#include <libpq-fe.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static PGconn *holder;
+
+static PGconn *dial(void)
+{
+    PGconn *conn = PQconnectdb(getenv("SIMBA_SERVER_URL"));
+
+    if (PQstatus(conn) != CONNECTION_OK) {
+        fail_msg("%s", PQerrorMessage(conn));
+    }
+    return conn;
+}
+
+static int64_t execute(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    int64_t value = -1;
+
+    if (PQresultStatus(result) != PGRES_TUPLES_OK &&
+        PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", PQerrorMessage(conn), text);
+    }
+    if (PQntuples(result) > 0) {
+        value = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    }
+    PQclear(result);
+    return value;
+}
+
+int64_t server_sql(const char *format, ...)
+{
+    PGconn *conn = dial();
+    char text[1024];
+    va_list arguments;
+    int64_t value;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    value = execute(conn, text);
+    PQfinish(conn);
+    return value;
+}
+
+void server_hold(const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    holder = dial();
+    execute(holder, "BEGIN");
+    execute(holder, text);
+}
+
+void server_let_go(void)
+{
+    PQfinish(holder);
+    holder = NULL;
+}
+
+void server_kill_sessions(void)
+{
+    server_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+               "WHERE pid <> pg_backend_pid() AND backend_type = 'client "
+               "backend'");
+}

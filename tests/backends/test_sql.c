@@ -1,0 +1,347 @@
+/* Single operations on a store on a database server: what is granted, what is
+ * refused, the line, tombstones, breaks. */
+#define _GNU_SOURCE
+#include "sql_driver.h"
+
+static void test_sql__grants_a_free_mutex(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    expect_mine(&a);
+    release(&a);
+    look(&a);
+    assert_string_equal(got.owner.id, "");
+    ask(&a);
+    expect_mine(&a);
+}
+
+static void test_sql__refuses_a_second(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, LEASE - 5000, LEASE);
+    assert_string_equal(got.owner.id, "a");
+    look(&b);
+    assert_string_equal(got.owner.id, "a");
+    assert_int_equal(got.owner.token, a.token);
+}
+
+static void test_sql__without_join_takes_no_place(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    simba_op op = asking(&b);
+
+    (void)state;
+    op.join = false;
+    ask(&a);
+    run(&b, op);
+    assert_false(got.mine);
+    assert_false(got.in_line);
+    release(&a);
+    ask(&a);
+    expect_mine(&a);
+}
+
+static void test_sql__asking_again_extends(void **state)
+{
+    struct who a = person(&first, "a");
+    int64_t until;
+
+    (void)state;
+    ask(&a);
+    until = got.owner.transition_at_ms;
+    nap_ms(5);
+    ask(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+    assert_true(got.owner.transition_at_ms > until);
+}
+
+static void test_sql__renews_only_this_tenure(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who other_start = person(&first, "a");
+    int64_t until;
+
+    (void)state;
+    ask(&a);
+    until = got.owner.transition_at_ms;
+    nap_ms(5);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+    assert_true(got.owner.transition_at_ms > until);
+    renew(&other_start);
+    assert_false(got.mine);
+    release(&other_start);
+    renew(&a);
+    assert_true(got.mine);
+    release(&a);
+    renew(&a);
+    assert_false(got.mine);
+}
+
+static void test_sql__renews_while_others_join(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+}
+
+static void test_sql__tokens_grow(void **state)
+{
+    struct who a = person(&first, "a");
+    uint64_t last = 0;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        a = person(&first, "a");
+        ask(&a);
+        assert_true(a.token > last);
+        last = a.token;
+        release(&a);
+    }
+    server_sql("DELETE FROM simba_mutex");
+    a = person(&second, "a");
+    ask(&a);
+    assert_true(a.token > last);
+}
+
+static void test_sql__calls_the_first_in_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+    struct who d = person(&first, "d");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    ask(&c);
+    expect_in_line(false);
+    handle_hinted(&second, mutex, 0);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_hinted(&third, mutex, PATIENCE_MS)); /* the second too */
+    ask(&d);
+    assert_false(got.mine);
+    assert_in_range(got.wait_ms, 0, RESERVATION);
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__hints_within_one_process(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&first, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    release(&a);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+}
+
+static void test_sql__who_was_called_and_did_not_come_goes_last(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    nap_ms(RESERVATION + 20);
+    ask(&c);
+    expect_mine(&c);
+    ask(&b);
+    expect_in_line(true);
+}
+
+static void test_sql__skips_the_dead(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    expect_in_line(false);
+    handle_close(&second);
+    release(&a);
+    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__leaving_calls_the_next(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    handle_hinted(&third, mutex, PATIENCE_MS);
+    leave(&b);
+    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__a_tombstone_refuses(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op undo = {.kind = SIMBA_OP_RELEASE, .tombstone_ms = LEASE};
+
+    (void)state;
+    run(&a, undo);
+    ask(&a);
+    assert_false(got.mine);
+    assert_false(got.in_line);
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    run(&a, undo);
+    ask(&a);
+    assert_false(got.mine);
+}
+
+static void test_sql__an_expired_lease_passes_on(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    a.ttl_ms = a.transition_ms = 50;
+    ask(&a);
+    expect_mine(&a);
+    ask(&b);
+    expect_in_line(true);
+    nap_ms(got.wait_ms + 2);
+    renew(&a);
+    assert_false(got.mine);
+    ask(&b);
+    expect_mine(&b);
+    assert_true(b.token > a.token);
+    release(&a);
+    renew(&b);
+    expect_mine(&b);
+}
+
+static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+    simba_op op = asking(&b);
+
+    (void)state;
+    op.waiter_ms = 30;
+    ask(&a);
+    run(&b, op);
+    expect_in_line(true);
+    nap_ms(40);
+    ask(&c);
+    expect_in_line(true);
+    release(&a);
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__breaks_a_tenure(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who admin = person(&second, "admin");
+    simba_op op = {.kind = SIMBA_OP_BREAK};
+
+    (void)state;
+    ask(&a);
+    op.token = a.token + 1;
+    run(&admin, op);
+    assert_false(got.mine);
+    op.token = a.token;
+    run(&admin, op);
+    assert_true(got.mine);
+    renew(&a);
+    assert_false(got.mine);
+    ask(&admin);
+    assert_false(got.mine);
+    op.now = true;
+    run(&admin, op);
+    assert_true(got.mine);
+    ask(&admin);
+    expect_mine(&admin);
+    assert_true(admin.token > a.token);
+}
+
+static void test_sql__tells_names_apart_byte_for_byte(void **state)
+{
+    static const char *const names[] = {"Abc",      "abc",       "abc ",
+                                        "\xc3\xa4", "a\xcc\x88", "a"};
+    struct who a = person(&first, "a");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        simba_op op = asking(&a);
+
+        a = person(&first, names[i]);
+        op.mutex = names[i];
+        run(&a, op);
+        expect_mine(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql__grants_a_free_mutex),
+        SQL_TEST(test_sql__refuses_a_second),
+        SQL_TEST(test_sql__without_join_takes_no_place),
+        SQL_TEST(test_sql__asking_again_extends),
+        SQL_TEST(test_sql__renews_only_this_tenure),
+        SQL_TEST(test_sql__renews_while_others_join),
+        SQL_TEST(test_sql__tokens_grow),
+        SQL_TEST(test_sql__calls_the_first_in_line),
+        SQL_TEST(test_sql__hints_within_one_process),
+        SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
+        SQL_TEST(test_sql__skips_the_dead),
+        SQL_TEST(test_sql__leaving_calls_the_next),
+        SQL_TEST(test_sql__a_tombstone_refuses),
+        SQL_TEST(test_sql__an_expired_lease_passes_on),
+        SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
+        SQL_TEST(test_sql__breaks_a_tenure),
+        SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
