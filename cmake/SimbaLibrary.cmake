@@ -162,3 +162,4 @@ foreach(library IN ITEMS simba simba_static)
 endforeach()
 
 include(${simba_src}/backends/redis/sources.cmake)
+include(${simba_src}/backends/sql/modules.cmake)

@@ -214,12 +214,25 @@ static bool is_served(const struct simba__sql *self, const char *mutex)
     return false;
 }
 
+/* Who comes later must not pass one who waits for the bell (S11). */
+static bool is_parked(const struct simba__sql *self, const char *mutex)
+{
+    const struct simba__sql_turn *turn = self->parked.first;
+
+    while (turn != NULL && strcmp(turn->op->mutex, mutex) != 0) {
+        turn = turn->next;
+    }
+    return turn != NULL;
+}
+
 static struct simba__sql_turn **find_ready(const struct simba__sql *self,
                                            struct simba__sql_queue *queue)
 {
     struct simba__sql_turn **at = &queue->first;
 
-    while (*at != NULL && is_served(self, (*at)->op->mutex)) {
+    while (*at != NULL &&
+           (is_served(self, (*at)->op->mutex) ||
+            (queue == &self->other && is_parked(self, (*at)->op->mutex)))) {
         at = &(*at)->next;
     }
     return *at == NULL ? NULL : at;

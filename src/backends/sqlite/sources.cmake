@@ -49,21 +49,6 @@ set(simba_sqlite_sql
   store_waiter
 )
 
-# One macro each, SIMBA__SQL_<NAME>, a string literal without the comments.
-function(simba_embed_sql header)
-  set(text "/* Made from the .sql files of the sources. */\n")
-  foreach(name IN LISTS ARGN)
-    set(file ${simba_sqlite_dir}/${name}.sql)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-    file(READ ${file} sql)
-    string(TOUPPER ${name} macro)
-    string(REGEX REPLACE "--[^\n]*\n" "" sql "${sql}")
-    string(REGEX REPLACE "[ \n]+" " " sql "${sql}")
-    string(REPLACE "\"" "\\\"" sql "${sql}")
-    string(APPEND text "#define SIMBA__SQL_${macro} \"${sql}\"\n")
-  endforeach()
-  file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)
-endfunction()
-
+include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/SimbaSql.cmake)
 simba_embed_sql(${simba_sqlite_include_dir}/backends/sqlite/sql.h
-                ${simba_sqlite_sql})
+                ${simba_sqlite_dir} SIMBA__SQL_ ${simba_sqlite_sql})
