@@ -5,7 +5,7 @@
 -- who is called: $14 attempt, $15 id, $16 process, $17 bell, $18 place,
 -- $19 lapses, $20 until; the tombstone: $21 attempt, $22 until, or 0;
 -- out of the line: $23; into it, twice: $24 and $30 attempt or '', id,
--- process, bell, place, lapses; $36, $37 channels to notify, or ''; $38 now
+-- process, bell, place, lapses; $36, $37 processes to wake, or ''; $38 now
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
@@ -26,7 +26,7 @@ WITH m AS (
     WHERE mutex = $1
 ), gone AS (
     DELETE FROM simba_line USING m
-    WHERE mutex = $1 AND attempt = ANY ($23::varchar[])
+    WHERE mutex = $1 AND attempt = ANY (string_to_array($23, ','))
 ), come AS (
     INSERT INTO simba_line
     SELECT $1, v.* FROM m, (VALUES
@@ -47,6 +47,6 @@ WITH m AS (
     DELETE FROM simba_tombstone USING m
     WHERE mutex = $1 AND until_at < $38::bigint AND attempt <> $21
 )
-SELECT (SELECT pg_notify($36, $1) WHERE $36 <> ''),
-    (SELECT pg_notify($37, $1) WHERE $37 <> '')
+SELECT (SELECT pg_notify('simba_' || $36, $1) WHERE $36 <> ''),
+    (SELECT pg_notify('simba_' || $37, $1) WHERE $37 <> '')
 FROM m

@@ -182,7 +182,7 @@ static bool prepare(struct simba__pg_session *session,
 /* A pooler keeps no statements for us. */
 static bool send_batch(struct simba__pg_session *session,
                        enum simba__sql_statement statement,
-                       const struct simba__pg_params *params)
+                       const struct simba__sql_params *params)
 {
     const struct simba__pg *pg = store_of(session);
     char text[SIMBA__PG_TEXT];
@@ -205,8 +205,8 @@ void simba__pg_send(struct simba__sql_session *base,
                     enum simba__sql_statement statement)
 {
     struct simba__pg_session *session = mine(base);
-    struct simba__pg_params params;
-    bool is_taken = simba__pg_bind(&params, base->turn, statement) &&
+    struct simba__sql_params params;
+    bool is_taken = simba__sql_bind(&params, base->turn, statement) &&
                     send_batch(session, statement, &params);
 
     free(params.gone);

@@ -26,25 +26,6 @@ struct simba__pg_session {
     uint32_t prepared; /* statements that the server knows, by bits */
 };
 
-/** Most parameters of a statement. */
-enum { SIMBA__PG_PARAMS = 40 };
-
-/* Values of parameters and the memory they lie in. */
-struct simba__pg_params {
-    int count;
-    const char *values[SIMBA__PG_PARAMS];
-    char numbers[SIMBA__PG_PARAMS][24];
-    char attempts[4][SIMBA__SQL_HEX + 1];
-    char op_attempt[SIMBA__SQL_HEX + 1];
-    char channels[2][SIMBA__SQL_HEX + 8];
-    char *gone; /* to be freed */
-};
-
-/** The parameters of a statement for this turn. False: out of memory. */
-bool simba__pg_bind(struct simba__pg_params *params,
-                    const struct simba__sql_turn *turn,
-                    enum simba__sql_statement statement);
-
 /** Longest text of a statement. */
 enum { SIMBA__PG_TEXT = 4096 };
 

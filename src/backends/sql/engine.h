@@ -185,6 +185,28 @@ void simba__sql_want(struct simba__sql_session *session, uint32_t events);
 /** The bell is hung, or cannot be. */
 void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell);
 
+/* --- for a dialect ------------------------------------------------------- */
+
+/** Most parameters of a statement. */
+enum { SIMBA__SQL_PARAMS = 40 };
+
+/* Values of parameters and the memory they lie in. */
+struct simba__sql_params {
+    int count;
+    const char *values[SIMBA__SQL_PARAMS];
+    bool is_number[SIMBA__SQL_PARAMS];
+    int64_t numbers[SIMBA__SQL_PARAMS];
+    char texts[SIMBA__SQL_PARAMS][24]; /* of the numbers */
+    char attempts[4][SIMBA__SQL_HEX + 1];
+    char op_attempt[SIMBA__SQL_HEX + 1];
+    char *gone; /* to be freed */
+};
+
+/** The parameters of a statement for this turn. False: out of memory. */
+bool simba__sql_bind(struct simba__sql_params *params,
+                     const struct simba__sql_turn *turn,
+                     enum simba__sql_statement statement);
+
 /* --- between the files of the engine ------------------------------------- */
 
 /* turn.c */

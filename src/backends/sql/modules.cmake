@@ -5,6 +5,7 @@ set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
   ${simba_sql_dir}/admin.c
+  ${simba_sql_dir}/bind.c
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
   ${simba_sql_dir}/queue.c

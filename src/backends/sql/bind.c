@@ -1,0 +1,159 @@
+/* The parameters of statements, the same for every kind of server. */
+#include "backends/sql/engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_text(struct simba__sql_params *params, const char *text)
+{
+    params->is_number[params->count] = false;
+    params->values[params->count++] = text;
+}
+
+static void add_number(struct simba__sql_params *params, int64_t number)
+{
+    char *text = params->texts[params->count];
+
+    snprintf(text, sizeof params->texts[0], "%" PRId64, number);
+    params->is_number[params->count] = true;
+    params->numbers[params->count] = number;
+    params->values[params->count++] = text;
+}
+
+static void add_attempt(struct simba__sql_params *params,
+                        int slot,
+                        struct simba__attempt attempt)
+{
+    simba__sql_write_attempt(attempt, params->attempts[slot]);
+    add_text(params, params->attempts[slot]);
+}
+
+static struct simba__attempt attempt_of(const simba_op *op)
+{
+    return (struct simba__attempt){op->attempt.high, op->attempt.low};
+}
+
+static void add_waiter(struct simba__sql_params *params,
+                       const struct simba__sql_record *record,
+                       const struct simba__row_waiter *waiter,
+                       int slot)
+{
+    static const struct simba__row_waiter nobody;
+    const struct simba__sql_peer *peer;
+
+    waiter = waiter == NULL ? &nobody : waiter;
+    peer = &record->peers[waiter->connection];
+    add_attempt(params, slot, waiter->attempt);
+    add_text(params, waiter->id);
+    add_text(params, peer->process);
+    add_number(params, peer->has_bell);
+    add_number(params, (int64_t)waiter->place);
+    add_number(params, waiter->lapses_ms);
+}
+
+/* Attempts, with commas between. */
+static bool add_gone(struct simba__sql_params *params,
+                     const struct simba__sql_change *change)
+{
+    char *at = malloc(change->gone_count * (SIMBA__SQL_HEX + 1) + 1);
+
+    if (at == NULL) {
+        return false;
+    }
+    params->gone = at;
+    *at = '\0';
+    for (size_t i = 0; i < change->gone_count; i++) {
+        if (i > 0) {
+            *at++ = ',';
+        }
+        simba__sql_write_attempt(change->gone[i], at);
+        at += strlen(at);
+    }
+    add_text(params, params->gone);
+    return true;
+}
+
+/* Processes to wake; our own contenders are told without. */
+static void add_rings(struct simba__sql_params *params,
+                      const struct simba__sql_turn *turn)
+{
+    const struct simba__sql_change *change = &turn->change;
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct simba__sql_peer *peer =
+            i < change->ring_count ? &turn->record.peers[change->rings[i]]
+                                   : NULL;
+        bool is_told = peer != NULL && peer->has_bell &&
+                       strcmp(peer->process, turn->self->process) != 0;
+
+        add_text(params, is_told ? peer->process : "");
+    }
+}
+
+static bool bind_apply(struct simba__sql_params *params,
+                       const struct simba__sql_turn *turn)
+{
+    const struct simba__sql_record *record = &turn->record;
+    const struct simba__sql_change *change = &turn->change;
+    const struct simba__row *row = &record->row;
+
+    add_number(params, record->version);
+    add_number(params, record->transition_at_ms);
+    add_text(params, record->owner.id);
+    add_number(params, row->owner.acquired_at_ms);
+    add_number(params, row->owner.ttl_at_ms);
+    add_number(params, row->owner.transition_at_ms);
+    add_text(params, row->owner.id);
+    add_number(params, change->version);
+    add_number(params, (int64_t)simba__sql_token_after(record));
+    add_attempt(params, 0, row->attempt);
+    add_number(params, row->is_broken);
+    add_number(params, row->line_count > 0 || row->is_called);
+    add_waiter(params, record, row->is_called ? &row->called : NULL, 1);
+    add_number(params, row->is_called ? row->called_until_ms : 0);
+    add_text(params, params->op_attempt);
+    add_number(params, change->tomb_until_ms);
+    if (!add_gone(params, change)) {
+        return false;
+    }
+    add_waiter(params, record, change->come_count > 0 ? change->come[0] : NULL,
+               2);
+    add_waiter(params, record, change->come_count > 1 ? change->come[1] : NULL,
+               3);
+    add_rings(params, turn);
+    add_number(params, record->now_us / 1000);
+    return true;
+}
+
+bool simba__sql_bind(struct simba__sql_params *params,
+                     const struct simba__sql_turn *turn,
+                     enum simba__sql_statement statement)
+{
+    const simba_op *op = turn->op;
+
+    params->count = 0;
+    params->gone = NULL;
+    simba__sql_write_attempt(attempt_of(op), params->op_attempt);
+    if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST) {
+        return true;
+    }
+    add_text(params, op->mutex);
+    if (statement == SIMBA__SQL_APPLY) {
+        return bind_apply(params, turn);
+    }
+    if (statement == SIMBA__SQL_ENSURE) {
+        return true;
+    }
+    add_text(params, params->op_attempt);
+    if (statement == SIMBA__SQL_FAST_ACQUIRE) {
+        add_text(params, op->id);
+    }
+    if (statement == SIMBA__SQL_FAST_ACQUIRE ||
+        statement == SIMBA__SQL_FAST_RENEW) {
+        add_number(params, op->ttl_ms);
+        add_number(params, op->transition_ms);
+    }
+    return true;
+}
