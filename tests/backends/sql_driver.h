@@ -47,7 +47,7 @@ static inline void nap_ms(long ms)
 static inline int try_open(struct handle *handle, const char *url)
 {
     memset(&why, 0, sizeof why);
-    return handle_open(handle, SERVER_OPS, url, &why);
+    return handle_open(handle, SERVER_OPS, url + strlen(SERVER_SCHEME), &why);
 }
 
 static inline void must_open(struct handle *handle)

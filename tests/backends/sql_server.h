@@ -8,10 +8,12 @@
 
 #ifdef SERVER_IS_POSTGRES
 #include "backends/postgres/postgres.h"
-#define SERVER_OPS (&simba__postgres_ops)
+#define SERVER_OPS    (&simba__postgres_ops)
+#define SERVER_SCHEME "" /* libpq reads all of a URL */
 #else
 #include "backends/mysql/mysql.h"
-#define SERVER_OPS (&simba__mysql_ops)
+#define SERVER_OPS    (&simba__mysql_ops)
+#define SERVER_SCHEME "mysql:"
 #endif
 
 /** Run SQL as the owner of everything; returns the first column of the first

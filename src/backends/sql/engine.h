@@ -73,6 +73,11 @@ struct simba__sql_dialect {
     /** Connected: begin to listen for rings; simba__sql_bell_hung() when that
      * is settled, or simba__sql_broken(). */
     void (*hang_bell)(struct simba__sql_session *session);
+    /** MAY be NULL. The store is being closed: make the server notice that the
+     * bell is gone, through an idle session, if there is one; may block
+     * shortly. */
+    void (*take_down_bell)(struct simba__sql_session *bell,
+                           struct simba__sql_session *idle);
 };
 
 enum simba__sql_state {

@@ -44,3 +44,20 @@ if(libpq_FOUND)
     ${simba_postgres_dir}/postgres.c
     ${simba_postgres_dir}/statements.c)
 endif()
+
+pkg_check_modules(libmariadb IMPORTED_TARGET libmariadb)
+if(libmariadb_FOUND)
+  set(simba_mysql_dir ${simba_sql_dir}/../mysql)
+  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
+    ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
+    apply_gone apply_undone bell_hang bell_look bell_sleep ensure fast_acquire
+    fast_release fast_renew greet list load schema)
+  simba_add_sql_store(mysql libmariadb
+    ${simba_mysql_dir}/bell.c
+    ${simba_mysql_dir}/connection.c
+    ${simba_mysql_dir}/errors.c
+    ${simba_mysql_dir}/mysql.c
+    ${simba_mysql_dir}/settings.c
+    ${simba_mysql_dir}/statements.c
+    ${simba_mysql_dir}/steps.c)
+endif()

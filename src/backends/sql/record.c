@@ -151,7 +151,8 @@ static bool read_waiter(struct simba__sql_record *record,
     copy(peer->process, sizeof peer->process,
          text_of(rows, at->row, at->first + 2));
     peer->has_bell = simba__sql_number(rows, at->row, at->first + 3) != 0;
-    peer->is_live = simba__sql_number(rows, at->row, at->live) != 0;
+    peer->bell = (uint64_t)simba__sql_number(rows, at->row, at->live);
+    peer->is_live = peer->bell != 0;
     raise_last_place(record, waiter->place);
     return true;
 }

@@ -74,6 +74,7 @@ struct simba__sql_peer {
     char process[SIMBA__SQL_HEX + 1];
     bool has_bell; /* it can be woken, and its death be seen */
     bool is_live;
+    uint64_t bell; /* how the server calls its connection, if it tells */
 };
 
 /* The index of our own process. */

@@ -342,19 +342,23 @@ void simba__sql_init(struct simba__sql *self,
     simba__sql_queues_init(self);
 }
 
+static void silence(struct simba__sql_session *session)
+{
+    if (session != NULL) {
+        simba_io_clear(session->self->base.loop, &session->io);
+        simba_timer_clear(session->self->base.loop, &session->timer);
+    }
+}
+
 void simba__sql_detach(simba_backend *backend)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
 
     self->is_detached = true;
     for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
-        if (self->sessions[i] != NULL) {
-            simba__sql_session_close(self->sessions[i]);
-        }
+        silence(self->sessions[i]);
     }
-    if (self->bell_session != NULL) {
-        simba__sql_session_close(self->bell_session);
-    }
+    silence(self->bell_session);
     simba_timer_clear(self->base.loop, &self->queue_timer);
     simba_timer_clear(self->base.loop, &self->bell_timer);
 }
@@ -375,11 +379,26 @@ void simba__sql_forked(simba_backend *backend)
     }
 }
 
+static void dispose(struct simba__sql_session *session)
+{
+    if (session != NULL) {
+        if (session->state != SIMBA__SQL_CLOSED) {
+            session->self->dialect->disconnect(session);
+        }
+        free(session);
+    }
+}
+
 void simba__sql_fini(struct simba__sql *self)
 {
-    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
-        free(self->sessions[i]);
+    if (self->dialect->take_down_bell != NULL &&
+        self->bell == SIMBA__SQL_BELL_HUNG) {
+        self->dialect->take_down_bell(self->bell_session,
+                                      find_session(self, SIMBA__SQL_IDLE));
     }
-    free(self->bell_session);
+    dispose(self->bell_session);
+    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
+        dispose(self->sessions[i]);
+    }
     simba__sql_queues_fini(self);
 }

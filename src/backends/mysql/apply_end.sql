@@ -1,0 +1,2 @@
+COMMIT;
+SELECT 1 FROM dual WHERE @simba > 0

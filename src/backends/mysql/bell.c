@@ -1,0 +1,123 @@
+/* The doorbell: a connection that sleeps in the server until another process
+ * kills its statement. It has a named lock, which says who it is and that it
+ * lives.
+ *
+ * Nothing is lost while it does not sleep: the statement that sleeps looks
+ * first whether somebody of ours has been called. */
+#define _GNU_SOURCE
+#include "backends/mysql/mysql.h"
+
+#include <mysqld_error.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void ask(struct simba__my_session *session,
+                enum simba__my_bell_step step)
+{
+    char *text = simba__my_render_bell(session, step);
+
+    session->bell_step = step;
+    if (text == NULL) {
+        simba__my_give_up(session);
+        return;
+    }
+    simba__my_query(session, text);
+}
+
+void simba__my_hang_bell(struct simba__sql_session *base)
+{
+    ask((struct simba__my_session *)base, SIMBA__MY_BELL_HANG);
+}
+
+/* A bell that cannot be rung is none. */
+static void hung(struct simba__my_session *session)
+{
+    struct simba__sql *self = session->base.self;
+    MYSQL_ROW row =
+        session->result == NULL ? NULL : mysql_fetch_row(session->result);
+    bool is_good = row != NULL && row[0] != NULL && strcmp(row[0], "1") == 0;
+
+    if (!is_good) {
+        simba__sql_session_close(&session->base);
+        simba__sql_bell_hung(self, SIMBA__SQL_BELL_REFUSED);
+        return;
+    }
+    ask(session, SIMBA__MY_BELL_SLEEP);
+    simba__sql_bell_hung(self, SIMBA__SQL_BELL_HUNG);
+}
+
+/* Notes the calls that are told now, so that the bell does not ring again for
+ * them. */
+static void note_seen(struct simba__my_session *session, const char *call)
+{
+    char *more = NULL;
+
+    if (call == NULL || call[0] == '\0') {
+        return;
+    }
+    if (session->seen == NULL) {
+        session->seen = strdup(call);
+    } else if (asprintf(&more, "%s,%s", session->seen, call) >= 0) {
+        free(session->seen);
+        session->seen = more;
+    }
+}
+
+static void looked(struct simba__my_session *session)
+{
+    MYSQL_RES *result = session->result;
+    MYSQL_ROW row;
+
+    session->result = NULL;
+    free(session->seen);
+    session->seen = NULL;
+    while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
+        note_seen(session, row[1]);
+        simba_hint(session->base.self->base.loop, row[0]);
+    }
+    mysql_free_result(result);
+    ask(session, SIMBA__MY_BELL_SLEEP);
+}
+
+void simba__my_bell_answered(struct simba__my_session *session)
+{
+    struct simba__sql_answer answer;
+
+    if (session->failure == ER_QUERY_INTERRUPTED) {
+        ask(session, SIMBA__MY_BELL_LOOK); /* that was the bell */
+        return;
+    }
+    if (session->failure != 0) {
+        simba__my_judge(session, &answer);
+        simba__sql_broken(&session->base, answer.status, &answer.error);
+        return;
+    }
+    switch (session->bell_step) {
+    case SIMBA__MY_BELL_HANG:
+        hung(session);
+        break;
+    case SIMBA__MY_BELL_LOOK:
+        looked(session);
+        break;
+    case SIMBA__MY_BELL_SLEEP:
+        ask(session, SIMBA__MY_BELL_LOOK);
+        break;
+    }
+}
+
+/* A server whose client has gone while it sleeps notices it only after seconds,
+ * and until then the process would count as alive. */
+void simba__my_take_down_bell(struct simba__sql_session *bell,
+                              struct simba__sql_session *idle)
+{
+    struct simba__my_session *session = (struct simba__my_session *)bell;
+    char text[64];
+
+    if (idle != NULL) {
+        snprintf(text, sizeof text, "KILL CONNECTION %lu",
+                 mysql_thread_id(&session->mysql));
+        mysql_query(&((struct simba__my_session *)idle)->mysql, text);
+    }
+}

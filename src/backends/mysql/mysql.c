@@ -1,0 +1,82 @@
+/* The MySQL and MariaDB store: its table of functions. */
+#define _GNU_SOURCE
+#include "backends/mysql/mysql.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Lock waits are counted in whole seconds. */
+enum { LEAST_LEASE_MS = 3000 };
+
+static const struct simba__sql_dialect dialect = {
+    .name = "mysql",
+    .session_size = sizeof(struct simba__my_session),
+    .loads_apart = true,
+    .connect = simba__my_connect,
+    .send = simba__my_send,
+    .proceed = simba__my_proceed,
+    .disconnect = simba__my_disconnect,
+    .abandon = simba__my_abandon,
+    .hang_bell = simba__my_hang_bell,
+    .take_down_bell = simba__my_take_down_bell,
+};
+
+static void close_mysql(simba_backend *backend)
+{
+    struct simba__my *my = (struct simba__my *)backend;
+
+    simba__sql_fini(&my->sql);
+    simba__my_settings_fini(&my->settings);
+    free(my);
+}
+
+/* What messages call the server; no secret is among it (S13). */
+static void show_server(struct simba__my *my)
+{
+    const struct simba__my_settings *settings = &my->settings;
+    char port[8] = "";
+
+    if (settings->port != 0) {
+        snprintf(port, sizeof port, ":%u", settings->port);
+    }
+    snprintf(my->sql.shown, sizeof my->sql.shown, "mysql %s%s/%s",
+             settings->host[0] == '\0' ? "localhost" : settings->host, port,
+             settings->database);
+}
+
+static int open_mysql(const simba_backend_config *config,
+                      simba_backend **out,
+                      simba_error *error)
+{
+    struct simba__my *my = calloc(1, sizeof *my);
+    int rc;
+
+    *out = NULL;
+    if (my == NULL || mysql_library_init(0, NULL, NULL) != 0) {
+        free(my);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = simba__my_settings_read(&my->settings, config->rest, error);
+    if (rc != SIMBA_OK) {
+        free(my);
+        return rc;
+    }
+    show_server(my);
+    simba__sql_init(&my->sql, &dialect, config);
+    my->sql.base.ops = &simba__mysql_ops;
+    *out = &my->sql.base;
+    return SIMBA_OK;
+}
+
+const simba_backend_ops simba__mysql_ops = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "mysql",
+    .least_lease_ms = LEAST_LEASE_MS,
+    .open = open_mysql,
+    .submit = simba__sql_submit,
+    .close = close_mysql,
+    .detach = simba__sql_detach,
+    .forked = simba__sql_forked,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
+    .drive = simba__sql_drive,
+};

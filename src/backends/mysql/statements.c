@@ -1,0 +1,231 @@
+/* The statements of the MySQL and MariaDB store: texts with their parameters.
+ *
+ * What is uncontended is prepared; the rest is text, several statements at a
+ * time, so that a change takes one round trip. */
+#define _GNU_SOURCE
+#include "backends/mysql/mysql.h"
+
+#include "backends/mysql/sql.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const texts[SIMBA__SQL_STATEMENTS] = {
+    [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__MY_SQL_FAST_ACQUIRE,
+    [SIMBA__SQL_FAST_RENEW] = SIMBA__MY_SQL_FAST_RENEW,
+    [SIMBA__SQL_FAST_RELEASE] = SIMBA__MY_SQL_FAST_RELEASE,
+    [SIMBA__SQL_LOAD] = SIMBA__MY_SQL_LOAD,
+    [SIMBA__SQL_LOAD_ALL] = SIMBA__MY_SQL_LOAD,
+    [SIMBA__SQL_ENSURE] = SIMBA__MY_SQL_ENSURE,
+    [SIMBA__SQL_SCHEMA] = SIMBA__MY_SQL_SCHEMA,
+    [SIMBA__SQL_LIST] = SIMBA__MY_SQL_LIST,
+};
+
+const char *simba__my_greeting(void)
+{
+    return SIMBA__MY_SQL_GREET;
+}
+
+static void edit(const struct simba__my *my,
+                 enum simba__sql_statement statement,
+                 char *text)
+{
+    static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
+                                                   {NULL, NULL}};
+    static const struct simba__sql_edit old[] = {
+        {", m.fencing_token = $10", ""},
+        {"m.fencing_token", "m.version"},
+        {NULL, NULL}};
+    static const struct simba__sql_edit mysql[] = {
+        {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"}, {NULL, NULL}};
+
+    if (statement == SIMBA__SQL_LOAD_ALL) {
+        simba__sql_edit(text, whole);
+    }
+    if (my->sql.has_no_token) {
+        simba__sql_edit(text, old);
+    }
+    if (my->is_mysql) {
+        simba__sql_edit(text, mysql);
+    }
+}
+
+/* Only what there is need for. */
+static char *apply_text(const struct simba__sql_turn *turn)
+{
+    const struct simba__sql_change *change = &turn->change;
+    char *text = NULL;
+
+    if (asprintf(&text, "%s%s%s%s%s%s", SIMBA__MY_SQL_APPLY,
+                 change->gone_count > 0 ? SIMBA__MY_SQL_APPLY_GONE : "",
+                 change->come_count > 0 ? SIMBA__MY_SQL_APPLY_COME : "",
+                 change->come_count > 1 ? SIMBA__MY_SQL_APPLY_COME_TOO : "",
+                 change->tomb_until_ms > 0 ? SIMBA__MY_SQL_APPLY_UNDONE : "",
+                 SIMBA__MY_SQL_APPLY_END) < 0) {
+        return NULL;
+    }
+    return text;
+}
+
+/* --- parameters ---------------------------------------------------------- */
+
+/* Reads "$12"; 0 when there is none. */
+static int read_number(const char **at)
+{
+    int number = 0;
+
+    if (**at != '$') {
+        return 0;
+    }
+    for (++*at; isdigit((unsigned char)**at); ++*at) {
+        number = number * 10 + (**at - '0');
+    }
+    return number;
+}
+
+static size_t quote(struct simba__my_session *session,
+                    const char *value,
+                    char *to)
+{
+    size_t length;
+
+    *to = '\'';
+    length =
+        mysql_real_escape_string(&session->mysql, to + 1, value, strlen(value));
+    to[length + 1] = '\'';
+    return length + 2;
+}
+
+static size_t most_room(const struct simba__my_session *session,
+                        const char *template)
+{
+    size_t room = 1;
+
+    while (*template != '\0') {
+        int number = read_number(&template);
+
+        if (number > 0) {
+            room += 2 * strlen(session->params.values[number - 1]) + 2;
+        } else {
+            room++;
+            template ++;
+        }
+    }
+    return room;
+}
+
+/* The text with all parameters in their places. */
+static char *substitute(struct simba__my_session *session, const char *template)
+{
+    const struct simba__sql_params *params = &session->params;
+    char *text = malloc(most_room(session, template));
+    char *to = text;
+
+    if (text == NULL) {
+        return NULL;
+    }
+    while (*template != '\0') {
+        int number = read_number(&template);
+
+        if (number == 0) {
+            *to++ = *template ++;
+        } else if (params->is_number[number - 1]) {
+            to = stpcpy(to, params->values[number - 1]);
+        } else {
+            to += quote(session, params->values[number - 1], to);
+        }
+    }
+    *to = '\0';
+    return text;
+}
+
+/* S10: the commit first, then the bells of those it has called. */
+static char *add_rings(char *text, const struct simba__sql_turn *turn)
+{
+    const struct simba__sql_change *change = &turn->change;
+
+    for (size_t i = 0; i < change->ring_count && text != NULL; i++) {
+        const struct simba__sql_peer *peer =
+            &turn->record.peers[change->rings[i]];
+        char *more = NULL;
+
+        if (!peer->has_bell || peer->bell == 0 ||
+            strcmp(peer->process, turn->self->process) == 0) {
+            continue;
+        }
+        if (asprintf(&more, "%s; KILL QUERY %llu", text,
+                     (unsigned long long)peer->bell) < 0) {
+            more = NULL;
+        }
+        free(text);
+        text = more;
+    }
+    return text;
+}
+
+char *simba__my_render(struct simba__my_session *session,
+                       enum simba__sql_statement statement)
+{
+    const struct simba__sql_turn *turn = session->base.turn;
+    bool is_apply = statement == SIMBA__SQL_APPLY;
+    char *template = is_apply ? apply_text(turn) : strdup(texts[statement]);
+    char *text = NULL;
+
+    if (template != NULL &&
+        simba__sql_bind(&session->params, turn, statement)) {
+        edit((const struct simba__my *)session->base.self, statement, template);
+        text = substitute(session, template);
+        free(session->params.gone);
+    }
+    free(template);
+    return is_apply ? add_rings(text, turn) : text;
+}
+
+char *simba__my_prepared(struct simba__my_session *session,
+                         enum simba__sql_statement statement)
+{
+    const char *template = texts[statement];
+    char *text = malloc(strlen(template) + 1);
+    char *to = text;
+    int count = 0;
+
+    while (text != NULL && *template != '\0') {
+        int number = read_number(&template);
+
+        if (number == 0) {
+            *to++ = *template ++;
+        } else {
+            session->order[statement][count++] = number - 1;
+            *to++ = '?';
+        }
+    }
+    if (text != NULL) {
+        *to = '\0';
+        session->places[statement] = count;
+    }
+    return text;
+}
+
+char *simba__my_render_bell(struct simba__my_session *session,
+                            enum simba__my_bell_step step)
+{
+    static const char *const steps[] = {
+        [SIMBA__MY_BELL_HANG] = SIMBA__MY_SQL_BELL_HANG,
+        [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_BELL_LOOK,
+        [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_SQL_BELL_SLEEP,
+    };
+    struct simba__sql_params *params = &session->params;
+
+    params->count = 3;
+    params->values[0] = session->base.self->process;
+    params->is_number[0] = false;
+    params->values[1] = params->texts[1];
+    params->is_number[1] = true;
+    snprintf(params->texts[1], sizeof params->texts[1], "%lu",
+             mysql_thread_id(&session->mysql));
+    params->values[2] = session->seen == NULL ? "" : session->seen;
+    params->is_number[2] = false;
+    return substitute(session, steps[step]);
+}

@@ -1,0 +1,83 @@
+/* What tests do with a MariaDB server, past the store. */
+#define _GNU_SOURCE
+#include "sql_server.h"
+
+#include <mysql.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static MYSQL *holder;
+
+static MYSQL *dial(void)
+{
+    MYSQL *mysql = mysql_init(NULL);
+
+    if (mysql_real_connect(mysql, "localhost", "root", NULL, "simba", 0,
+                           getenv("SIMBA_SERVER_SOCKET"), 0) == NULL) {
+        fail_msg("%s", mysql_error(mysql));
+    }
+    return mysql;
+}
+
+static int64_t execute(MYSQL *mysql, const char *text)
+{
+    int64_t value = -1;
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+
+    if (mysql_query(mysql, text) != 0) {
+        fail_msg("%s: %s", mysql_error(mysql), text);
+    }
+    result = mysql_store_result(mysql);
+    if (result != NULL && (row = mysql_fetch_row(result)) != NULL &&
+        row[0] != NULL) {
+        value = strtoll(row[0], NULL, 10);
+    }
+    mysql_free_result(result);
+    return value;
+}
+
+int64_t server_sql(const char *format, ...)
+{
+    MYSQL *mysql = dial();
+    char text[1024];
+    va_list arguments;
+    int64_t value;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    value = execute(mysql, text);
+    mysql_close(mysql);
+    return value;
+}
+
+void server_hold(const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    holder = dial();
+    execute(holder, "START TRANSACTION");
+    execute(holder, text);
+}
+
+void server_let_go(void)
+{
+    mysql_close(holder);
+    holder = NULL;
+}
+
+void server_kill_sessions(void)
+{
+    server_sql("KILL USER simba@localhost");
+}
