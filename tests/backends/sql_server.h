@@ -8,11 +8,11 @@
 
 #ifdef SERVER_IS_POSTGRES
 #include "backends/postgres/postgres.h"
-#define SERVER_OPS    (&simba__postgres_ops)
+#define SERVER_OPS    (&simba_module)
 #define SERVER_SCHEME "" /* libpq reads all of a URL */
 #else
 #include "backends/mysql/mysql.h"
-#define SERVER_OPS    (&simba__mysql_ops)
+#define SERVER_OPS    (&simba_module)
 #define SERVER_SCHEME "mysql:"
 #endif
 

@@ -34,7 +34,7 @@ static void close_mysql(simba_backend *backend)
 static void show_server(struct simba__my *my)
 {
     const struct simba__my_settings *settings = &my->settings;
-    char port[8] = "";
+    char port[16] = "";
 
     if (settings->port != 0) {
         snprintf(port, sizeof port, ":%u", settings->port);
@@ -63,12 +63,12 @@ static int open_mysql(const simba_backend_config *config,
     }
     show_server(my);
     simba__sql_init(&my->sql, &dialect, config);
-    my->sql.base.ops = &simba__mysql_ops;
+    my->sql.base.ops = &simba_module;
     *out = &my->sql.base;
     return SIMBA_OK;
 }
 
-const simba_backend_ops simba__mysql_ops = {
+const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "mysql",
     .least_lease_ms = LEAST_LEASE_MS,

@@ -6,10 +6,8 @@
 
 #include <mysql.h>
 
-/** The table of functions; a module exports it under the name it is looked for.
- */
-SIMBA_API extern const simba_backend_ops simba__mysql_ops __asm__(
-    "simba_backend_ops");
+/** The table of functions, under the name by which modules are looked at. */
+extern SIMBA_API const simba_backend_ops simba_module;
 
 /* What the URL says; texts are empty when it says nothing. */
 struct simba__my_settings {

@@ -73,7 +73,7 @@ static int open_postgres(const simba_backend_config *config,
                          simba_backend **out,
                          simba_error *error);
 
-const simba_backend_ops simba__postgres_ops = {
+const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "postgres",
     .least_lease_ms = LEAST_LEASE_MS,
@@ -103,7 +103,7 @@ static int open_postgres(const simba_backend_config *config,
         return rc;
     }
     simba__sql_init(&pg->sql, &dialect, config);
-    pg->sql.base.ops = &simba__postgres_ops;
+    pg->sql.base.ops = &simba_module;
     *out = &pg->sql.base;
     return SIMBA_OK;
 }

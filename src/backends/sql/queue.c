@@ -238,18 +238,30 @@ static struct simba__sql_turn **find_ready(const struct simba__sql *self,
     return *at == NULL ? NULL : at;
 }
 
+/* The next to be served, and its queue. */
+static struct simba__sql_turn **find_next(struct simba__sql *self,
+                                          struct simba__sql_queue **queue)
+{
+    struct simba__sql_turn **at = find_ready(self, &self->urgent);
+
+    *queue = &self->urgent;
+    if (at == NULL && count_acquirers(self) < SIMBA__SQL_ACQUIRERS) {
+        *queue = &self->other;
+        at = find_ready(self, &self->other);
+    }
+    return at;
+}
+
 static bool serve_next(struct simba__sql *self)
 {
-    struct simba__sql_queue *queue = &self->urgent;
-    struct simba__sql_turn **at = find_ready(self, queue);
-    struct simba__sql_session *session;
+    struct simba__sql_queue *queue;
+    struct simba__sql_turn **at = find_next(self, &queue);
+    struct simba__sql_session *session =
+        at == NULL ? NULL : simba__sql_session_get(self);
 
-    if (at == NULL && count_acquirers(self) < SIMBA__SQL_ACQUIRERS) {
-        queue = &self->other;
-        at = find_ready(self, queue);
-    }
-    session = at == NULL ? NULL : simba__sql_session_get(self);
-    if (session == NULL) {
+    /* To get a session may have served or failed them all. */
+    at = session == NULL ? NULL : find_next(self, &queue);
+    if (at == NULL || session->state != SIMBA__SQL_IDLE) {
         return false;
     }
     session->turn = take(queue, at);
