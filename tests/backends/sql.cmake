@@ -20,7 +20,7 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_model)
+foreach(name IN ITEMS sql sql_faults sql_model)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()

@@ -74,6 +74,7 @@ static inline int set_up(void **state)
 static inline int tear_down(void **state)
 {
     (void)state;
+    server_let_go();
     handle_close(&first);
     handle_close(&second);
     handle_close(&third);

@@ -8,12 +8,16 @@
 
 #ifdef SERVER_IS_POSTGRES
 #include "backends/postgres/postgres.h"
-#define SERVER_OPS    (&simba_module)
-#define SERVER_SCHEME "" /* libpq reads all of a URL */
+#define SERVER_OPS      (&simba_module)
+#define SERVER_SCHEME   "" /* libpq reads all of a URL */
+#define SERVER_DATABASE "postgres"
+#define SERVER_ADMIN    "simba"
 #else
 #include "backends/mysql/mysql.h"
-#define SERVER_OPS    (&simba_module)
-#define SERVER_SCHEME "mysql:"
+#define SERVER_OPS      (&simba_module)
+#define SERVER_SCHEME   "mysql:"
+#define SERVER_DATABASE "simba"
+#define SERVER_ADMIN    "root"
 #endif
 
 /** Run SQL as the owner of everything; returns the first column of the first
@@ -23,8 +27,18 @@ int64_t server_sql(const char *format, ...)
 
 /** Begin a transaction with this statement and keep it open. */
 void server_hold(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** Roll it back. */
+/** Roll it back, if there is one. */
 void server_let_go(void);
+
+/** The URL of this server for another account ("user:password") or database;
+ * static. */
+const char *server_url(const char *user, const char *database);
+
+/** An account that may do nothing but come in. */
+void server_make_account(const char *user, const char *password);
+
+/** Refuse changes to all, except to whom server_sql() speaks as. */
+void server_set_read_only(bool is_on);
 
 /** End all sessions but our own, as an administrator may. */
 void server_kill_sessions(void);

@@ -67,17 +67,41 @@ void server_hold(const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     holder = dial();
+    execute(holder, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
     execute(holder, "START TRANSACTION");
     execute(holder, text);
 }
 
 void server_let_go(void)
 {
-    mysql_close(holder);
-    holder = NULL;
+    if (holder != NULL) {
+        mysql_close(holder);
+        holder = NULL;
+    }
 }
 
 void server_kill_sessions(void)
 {
     server_sql("KILL USER simba@localhost");
+}
+
+const char *server_url(const char *user, const char *database)
+{
+    static char url[512];
+
+    snprintf(url, sizeof url, "mysql://%s@localhost/%s?socket=%s", user,
+             database, getenv("SIMBA_SERVER_SOCKET"));
+    return url;
+}
+
+void server_make_account(const char *user, const char *password)
+{
+    server_sql("CREATE OR REPLACE USER %s@localhost IDENTIFIED BY '%s'", user,
+               password);
+    server_sql("GRANT CREATE ON simba.nothing TO %s@localhost", user);
+}
+
+void server_set_read_only(bool is_on)
+{
+    server_sql("SET GLOBAL read_only = %d", is_on);
 }

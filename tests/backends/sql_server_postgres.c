@@ -21,6 +21,7 @@ static PGconn *dial(void)
     if (PQstatus(conn) != CONNECTION_OK) {
         fail_msg("%s", PQerrorMessage(conn));
     }
+    PQclear(PQexec(conn, "SET default_transaction_read_only = off"));
     return conn;
 }
 
@@ -79,4 +80,28 @@ void server_kill_sessions(void)
     server_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
                "WHERE pid <> pg_backend_pid() AND backend_type = 'client "
                "backend'");
+}
+
+const char *server_url(const char *user, const char *database)
+{
+    static char url[512];
+
+    snprintf(url, sizeof url, "postgres://%s@/%s?host=%s", user, database,
+             getenv("SIMBA_SERVER_DIR"));
+    return url;
+}
+
+void server_make_account(const char *user, const char *password)
+{
+    server_sql("DROP ROLE IF EXISTS %s", user);
+    server_sql("CREATE ROLE %s LOGIN PASSWORD '%s'", user, password);
+}
+
+/* For sessions that are there already as well: a server that became a standby
+ * has ended them all. */
+void server_set_read_only(bool is_on)
+{
+    server_sql("ALTER DATABASE postgres SET default_transaction_read_only = %s",
+               is_on ? "on" : "off");
+    server_kill_sessions();
 }

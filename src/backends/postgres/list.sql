@@ -6,7 +6,7 @@ WITH moment AS MATERIALIZED (
     WHERE lapses_at >= ms
     GROUP BY mutex
 )
-SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
+SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
     coalesce(line.waiting, 0),
     CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END

@@ -7,7 +7,8 @@ FROM (SELECT 1) one
 LEFT JOIN fast f ON true
 LEFT JOIN LATERAL (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
-        m.owner_id, m.acquired_at, m.ttl_at, m.transition_at, m.fencing_token,
+        m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
+        m.fencing_token,
         m.version, t.version AS tenure_version, t.token AS tenure_token,
         t.attempt, t.broken, t.waiting,
         t.called_attempt, t.called_id, t.called_process, t.called_bell,

@@ -1,0 +1,312 @@
+/* What goes wrong with database servers and those who run them: each failure
+ * has its name, and passes when its cause does. */
+#define _GNU_SOURCE
+#include "sql_driver.h"
+
+#include <pthread.h>
+
+/* Until a renewal is answered yes; each failure must be one that may pass. */
+static void renew_in_the_end(struct who *who)
+{
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+    int status;
+
+    do {
+        simba_op op = {.kind = SIMBA_OP_RENEW,
+                       .deadline_ms = simba_loop_now_ms() + 1000};
+
+        status = try_run(who, op);
+        if (status != SIMBA_OK && status != SIMBA_EUNAVAIL &&
+            status != SIMBA_EUNKNOWN) {
+            fail_msg("%d: %s", status, why.message);
+        }
+        if (simba_loop_now_ms() > until_ms) {
+            fail_msg("waited in vain for a renewal: %s", why.message);
+        }
+    } while (status != SIMBA_OK);
+    expect_mine(who);
+    assert_int_equal(got.token, who->token);
+}
+
+static void test_sql_faults__a_tenure_survives_a_restart(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    control_server("--restart");
+    renew_in_the_end(&a);
+    release(&a);
+}
+
+static void test_sql_faults__says_when_the_server_is_down(void **state)
+{
+    struct who a = person(&first, "a");
+    int status;
+
+    (void)state;
+    ask(&a);
+    control_server("--stop");
+    status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
+    assert_true(status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
+    status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
+    assert_int_equal(status, SIMBA_EUNAVAIL);
+    assert_true(strlen(why.message) > 10);
+    control_server("--start");
+    renew_in_the_end(&a);
+}
+
+static void test_sql_faults__outlives_killed_sessions(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    server_kill_sessions();
+    renew_in_the_end(&a);
+    /* The bell is hung again, and tells so by a hint. */
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_in_line(true);
+    handle_hinted(&second, mutex, 0);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+}
+
+static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&first, "b");
+    simba_op ask_other = asking(&b);
+    simba_op renew_other = {.kind = SIMBA_OP_RENEW, .mutex = "another"};
+    simba_op renew_held = {.kind = SIMBA_OP_RENEW};
+    int64_t began_ms;
+
+    (void)state;
+    ask_other.mutex = "another";
+    ask(&a);
+    run(&b, ask_other);
+    b.token = got.token;
+    server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' FOR UPDATE");
+    began_ms = simba_loop_now_ms();
+    renew_held.deadline_ms = began_ms + 5000;
+    assert_int_equal(try_run(&a, renew_held), SIMBA_EUNAVAIL);
+    assert_true(simba_loop_now_ms() - began_ms < 3000);
+    began_ms = simba_loop_now_ms();
+    run(&b, renew_other);
+    assert_true(got.mine);
+    assert_true(simba_loop_now_ms() - began_ms < 500);
+    server_let_go();
+    renew_in_the_end(&a);
+}
+
+static void test_sql_faults__a_deadline_is_kept(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op op = {.kind = SIMBA_OP_RENEW};
+    int64_t began_ms;
+
+    (void)state;
+    ask(&a);
+    server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' FOR UPDATE");
+    began_ms = simba_loop_now_ms();
+    op.deadline_ms = began_ms + 100;
+    assert_int_equal(try_run(&a, op), SIMBA_EUNKNOWN);
+    assert_in_range(simba_loop_now_ms() - began_ms, 99, 600);
+    server_let_go();
+    renew_in_the_end(&a);
+}
+
+static void test_sql_faults__names_a_missing_database(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    (void)state;
+    assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "nowhere")),
+                     SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "nowhere"));
+    handle_close(&handle);
+}
+
+static void test_sql_faults__names_a_wrong_password(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    (void)state;
+    server_make_account("guarded", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("guarded:wr0ng-secret", SERVER_DATABASE)),
+        SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EDENIED);
+    assert_null(strstr(why.message, "wr0ng-secret"));
+    handle_close(&handle);
+}
+
+static void test_sql_faults__names_a_missing_right(void **state)
+{
+    struct handle handle;
+    struct who a = person(&first, "a");
+    struct who b = person(&handle, "b");
+
+    (void)state;
+    ask(&a); /* there are tables */
+    server_make_account("stranger", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("stranger:right", SERVER_DATABASE)),
+        SIMBA_OK);
+    assert_int_equal(try_run(&b, asking(&b)), SIMBA_EDENIED);
+    handle_close(&handle);
+}
+
+static void test_sql_faults__names_a_read_only_server(void **state)
+{
+    struct who a = person(&first, "a");
+    int status;
+
+    (void)state;
+    ask(&a);
+    server_set_read_only(true);
+    do { /* sessions may have been ended for it */
+        status = try_run(&a, (simba_op){.kind = SIMBA_OP_RELEASE});
+    } while (status == SIMBA_EUNKNOWN || status == SIMBA_EUNAVAIL);
+    assert_int_equal(status, SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "read-only"));
+    look(&a);
+    assert_string_equal(got.owner.id, "a");
+    server_set_read_only(false);
+    renew_in_the_end(&a);
+    release(&a);
+}
+
+/* --- many at once -------------------------------------------------------- */
+
+enum { THREADS = 20, NEW_ONES = 10 };
+
+static void *use_new_mutexes(void *argument)
+{
+    int index = *(int *)argument;
+    struct handle *handles[] = {&first, &second, &third};
+    char name[96];
+
+    for (int i = 0; i < NEW_ONES; i++) {
+        simba_op op = {.kind = SIMBA_OP_ACQUIRE, .join = true, .id = "x"};
+        simba_error error;
+
+        /* Half of them are used by two at once. */
+        snprintf(name, sizeof name, "%s %d", mutex,
+                 (i % 2 == 0 ? index : index / 2 * 2) * 100 + i);
+        op.mutex = name;
+        op.attempt = (simba_attempt){(uint64_t)(index + 1) << 32, (uint64_t)i};
+        op.ttl_ms = op.transition_ms = op.waiter_ms = 20000;
+        op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+        if (handle_run(handles[index % 3], &op, &error) != SIMBA_OK) {
+            fprintf(stderr, "%s\n", error.message);
+            return &first;
+        }
+    }
+    return NULL;
+}
+
+static void test_sql_faults__two_hundred_first_uses_at_once(void **state)
+{
+    pthread_t threads[THREADS];
+    int indices[THREADS];
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        indices[i] = i;
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, use_new_mutexes, &indices[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+}
+
+/* --- other implementations ----------------------------------------------- */
+
+static void test_sql_faults__an_owner_who_does_not_know_us(void **state)
+{
+    struct who a = person(&first, "a");
+    int64_t until;
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    until = got.store_ms + 400;
+    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
+               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
+               (long long)until, (long long)until);
+    ask(&a);
+    assert_false(got.mine);
+    assert_string_equal(got.owner.id, "jvm");
+    assert_in_range(got.wait_ms, 1, 400);
+    nap_ms(got.wait_ms + 2);
+    ask(&a);
+    expect_mine(&a);
+    server_sql("UPDATE simba_mutex SET version = version + 1, acquired_at = 2");
+    renew(&a); /* somebody else has taken it meanwhile */
+    assert_false(got.mine);
+}
+
+static void test_sql_faults__adopts_a_table_without_tokens(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    uint64_t before;
+
+    (void)state;
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
+               "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
+               "transition_at bigint NOT NULL, owner_id char(32) NOT NULL, "
+               "version int NOT NULL)");
+    ask(&a);
+    expect_mine(&a);
+    before = a.token;
+    ask(&b);
+    expect_in_line(true);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, before);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+    assert_true(b.token > before);
+    release(&b);
+    b = person(&second, "an id that is longer than thirty-two characters");
+    assert_int_equal(try_run(&b, asking(&b)), SIMBA_EMISCONFIG);
+    server_sql("DROP TABLE simba_mutex");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql_faults__a_tenure_survives_a_restart),
+        SQL_TEST(test_sql_faults__says_when_the_server_is_down),
+        SQL_TEST(test_sql_faults__outlives_killed_sessions),
+        SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
+        SQL_TEST(test_sql_faults__a_deadline_is_kept),
+        SQL_TEST(test_sql_faults__names_a_missing_database),
+        SQL_TEST(test_sql_faults__names_a_wrong_password),
+        SQL_TEST(test_sql_faults__names_a_missing_right),
+        SQL_TEST(test_sql_faults__names_a_read_only_server),
+        SQL_TEST(test_sql_faults__two_hundred_first_uses_at_once),
+        SQL_TEST(test_sql_faults__an_owner_who_does_not_know_us),
+        SQL_TEST(test_sql_faults__adopts_a_table_without_tokens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
