@@ -79,4 +79,7 @@ const simba_backend_ops simba_module = {
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
     .drive = simba__sql_drive,
+    .floor_open = simba__my_floor_open,
+    .floor_step = simba__my_floor_step,
+    .floor_close = simba__my_floor_close,
 };

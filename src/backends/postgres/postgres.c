@@ -84,6 +84,9 @@ const simba_backend_ops simba_module = {
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
     .drive = simba__sql_drive,
+    .floor_open = simba__pg_floor_open,
+    .floor_step = simba__pg_floor_step,
+    .floor_close = simba__pg_floor_close,
 };
 
 static int open_postgres(const simba_backend_config *config,

@@ -37,10 +37,11 @@ if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply ensure fast_acquire fast_release
-    fast_renew greet list live load no_fast schema)
+    fast_renew floor_acquire floor_release greet list live load no_fast schema)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
+    ${simba_postgres_dir}/floor.c
     ${simba_postgres_dir}/postgres.c
     ${simba_postgres_dir}/statements.c)
 endif()
@@ -51,11 +52,12 @@ if(libmariadb_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
     apply_gone apply_undone bell_hang bell_look bell_sleep ensure fast_acquire
-    fast_release fast_renew greet list load schema)
+    fast_release fast_renew floor_acquire floor_release greet list load schema)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c
     ${simba_mysql_dir}/errors.c
+    ${simba_mysql_dir}/floor.c
     ${simba_mysql_dir}/mysql.c
     ${simba_mysql_dir}/settings.c
     ${simba_mysql_dir}/statements.c

@@ -1,0 +1,183 @@
+/* The least that a PostgreSQL server can do for a mutex, with libpq alone: what
+ * `simba bench` compares the store with. */
+#define _GNU_SOURCE
+#include "backends/postgres/postgres.h"
+
+#include "backends/postgres/sql.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct simba_floor {
+    PGconn *conn;
+    char *mutex;
+    char channel[32];
+};
+
+static int fail(const struct simba_floor *floor, simba_error *error)
+{
+    const char *words = PQerrorMessage(floor->conn);
+
+    return simba_error_set(error, SIMBA_EUNAVAIL, 0, "postgres: %.*s",
+                           (int)strcspn(words, "\n"), words);
+}
+
+static int take(const struct simba_floor *floor,
+                PGresult *result,
+                simba_error *error)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    PQclear(result);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK
+               ? SIMBA_OK
+               : fail(floor, error);
+}
+
+static int run(const struct simba_floor *floor,
+               const char *text,
+               simba_error *error)
+{
+    return take(floor, PQexec(floor->conn, text), error);
+}
+
+static int run_prepared(const struct simba_floor *floor,
+                        const char *name,
+                        simba_error *error)
+{
+    const char *values[] = {floor->mutex, floor->channel};
+    int count = strcmp(name, "ring") == 0 ? 2 : 1;
+
+    return take(floor,
+                PQexecPrepared(floor->conn, name, count, values, NULL, NULL, 0),
+                error);
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+static int prepare(struct simba_floor *floor, simba_error *error)
+{
+    static const char *const texts[][2] = {
+        {"acquire", SIMBA__PG_FLOOR_ACQUIRE},
+        {"release", SIMBA__PG_FLOOR_RELEASE},
+        {"ring", SIMBA__PG_FLOOR_RELEASE " RETURNING pg_notify($2, '')"},
+    };
+    int rc = SIMBA_OK;
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && rc == SIMBA_OK;
+         i++) {
+        rc = take(floor,
+                  PQprepare(floor->conn, texts[i][0], texts[i][1], 0, NULL),
+                  error);
+    }
+    return rc;
+}
+
+/* A row to play with. */
+static int make_row(struct simba_floor *floor, simba_error *error)
+{
+    const char *values[] = {floor->mutex};
+    int rc = run(floor, SIMBA__PG_SCHEMA, error);
+
+    return rc == SIMBA_OK ? take(floor,
+                                 PQexecParams(floor->conn, SIMBA__PG_ENSURE, 1,
+                                              NULL, values, NULL, NULL, 0),
+                                 error)
+                          : rc;
+}
+
+/* All floors of a mutex ring and hear the same channel. */
+static void name_channel(struct simba_floor *floor)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (const char *c = floor->mutex; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    }
+    snprintf(floor->channel, sizeof floor->channel, "floor_%016" PRIx64, hash);
+}
+
+void simba__pg_floor_close(simba_floor *floor)
+{
+    if (floor != NULL) {
+        PQfinish(floor->conn);
+        free(floor->mutex);
+        free(floor);
+    }
+}
+
+static void ignore_notice(void *user, const char *message)
+{
+    (void)user;
+    (void)message;
+}
+
+int simba__pg_floor_open(const simba_backend_config *config,
+                         const char *mutex,
+                         simba_floor **out,
+                         simba_error *error)
+{
+    simba_floor *floor = calloc(1, sizeof *floor);
+    int rc;
+
+    *out = NULL;
+    if (floor == NULL || (floor->mutex = strdup(mutex)) == NULL) {
+        free(floor);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    name_channel(floor);
+    floor->conn = PQconnectdb(config->url);
+    PQsetNoticeProcessor(floor->conn, ignore_notice, NULL);
+    rc = PQstatus(floor->conn) == CONNECTION_OK ? make_row(floor, error)
+                                                : fail(floor, error);
+    if (rc == SIMBA_OK) {
+        rc = prepare(floor, error);
+    }
+    if (rc != SIMBA_OK) {
+        simba__pg_floor_close(floor);
+        return rc;
+    }
+    *out = floor;
+    return SIMBA_OK;
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+static int await(const struct simba_floor *floor, simba_error *error)
+{
+    struct pollfd fd = {.fd = PQsocket(floor->conn), .events = POLLIN};
+    PGnotify *ring;
+
+    while ((ring = PQnotifies(floor->conn)) == NULL) {
+        if (poll(&fd, 1, -1) < 0 || PQconsumeInput(floor->conn) == 0) {
+            return fail(floor, error);
+        }
+    }
+    PQfreemem(ring);
+    return run_prepared(floor, "acquire", error);
+}
+
+int simba__pg_floor_step(simba_floor *floor,
+                         enum simba_floor_step step,
+                         simba_error *error)
+{
+    char listen[64];
+    int rc;
+
+    switch (step) {
+    case SIMBA_FLOOR_PAIR:
+        rc = run_prepared(floor, "acquire", error);
+        return rc == SIMBA_OK ? run_prepared(floor, "release", error) : rc;
+    case SIMBA_FLOOR_ARM:
+        snprintf(listen, sizeof listen, "LISTEN %s", floor->channel);
+        return run(floor, listen, error);
+    case SIMBA_FLOOR_RING:
+        return run_prepared(floor, "ring", error);
+    case SIMBA_FLOOR_AWAIT:
+        return await(floor, error);
+    }
+    return SIMBA_EINVAL;
+}
