@@ -19,9 +19,8 @@ struct simba_floor {
     MYSQL *mysql; /* for statements */
     MYSQL *bell;  /* that sleeps, when armed */
     MYSQL_STMT *statements[STATEMENTS];
-    char *mutex;
+    char name[32]; /* of its row and its lock */
     unsigned long length;
-    char lock[32];
     unsigned long bell_id; /* of who is armed; 0: not known yet */
 };
 
@@ -67,7 +66,7 @@ static int prepare(struct simba_floor *floor, simba_error *error)
 
     for (int i = 0; i < STATEMENTS; i++) {
         MYSQL_BIND bind = {.buffer_type = MYSQL_TYPE_STRING,
-                           .buffer = floor->mutex,
+                           .buffer = floor->name,
                            .buffer_length = floor->length,
                            .length = &floor->length};
 
@@ -84,30 +83,27 @@ static int prepare(struct simba_floor *floor, simba_error *error)
 /* A row to play with. */
 static int make_row(struct simba_floor *floor, simba_error *error)
 {
-    char quoted[2 * SIMBA_MUTEX_MAX_BYTES + 1];
-    char text[1024];
+    char text[256];
     int rc = run(floor->mysql, SIMBA__MY_SQL_SCHEMA, error);
 
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    mysql_real_escape_string(floor->mysql, quoted, floor->mutex, floor->length);
     snprintf(text, sizeof text,
              "INSERT IGNORE INTO simba_mutex (mutex, acquired_at, ttl_at, "
              "transition_at, owner_id, version) VALUES "
              "('%s', 0, 0, 0, '', 0)",
-             quoted);
-    return run(floor->mysql, text, error);
+             floor->name);
+    return rc == SIMBA_OK ? run(floor->mysql, text, error) : rc;
 }
 
-static void name_lock(struct simba_floor *floor)
+/* All floors of a mutex use one row and one lock: not the mutex's own. */
+static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
 
-    for (const char *c = floor->mutex; *c != '\0'; c++) {
+    for (const char *c = mutex; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
     }
-    snprintf(floor->lock, sizeof floor->lock, "floor_%016" PRIx64, hash);
+    snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64, hash);
+    floor->length = strlen(floor->name);
 }
 
 void simba__my_floor_close(simba_floor *floor)
@@ -127,7 +123,6 @@ void simba__my_floor_close(simba_floor *floor)
         mysql_close(floor->bell);
     }
     simba__my_settings_fini(&floor->settings);
-    free(floor->mutex);
     free(floor);
 }
 
@@ -160,12 +155,10 @@ int simba__my_floor_open(const simba_backend_config *config,
     int rc;
 
     *out = NULL;
-    if (floor == NULL || (floor->mutex = strdup(mutex)) == NULL) {
-        free(floor);
+    if (floor == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    floor->length = strlen(mutex);
-    name_lock(floor);
+    name_floor(floor, mutex);
     rc = open_floor(floor, config, error);
     if (rc != SIMBA_OK) {
         simba__my_floor_close(floor);
@@ -192,7 +185,7 @@ static int arm(struct simba_floor *floor, simba_error *error)
 
     if (floor->bell == NULL) {
         floor->bell = dial(&floor->settings);
-        snprintf(text, sizeof text, "SELECT get_lock('%s', 0)", floor->lock);
+        snprintf(text, sizeof text, "SELECT get_lock('%s', 0)", floor->name);
         rc = run(floor->bell, text, error);
     }
     if (rc == SIMBA_OK &&
@@ -208,7 +201,7 @@ static int find_bell(struct simba_floor *floor, simba_error *error)
     MYSQL_RES *result;
     MYSQL_ROW row;
 
-    snprintf(text, sizeof text, "SELECT is_used_lock('%s')", floor->lock);
+    snprintf(text, sizeof text, "SELECT is_used_lock('%s')", floor->name);
     if (mysql_query(floor->mysql, text) != 0 ||
         (result = mysql_store_result(floor->mysql)) == NULL) {
         return fail(floor->mysql, error);

@@ -4,5 +4,4 @@ SET acquired_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned),
     ttl_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned) + 10000,
     transition_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned) + 16000,
     owner_id = 'floor', version = (version + 1) % 2147483647
-WHERE mutex = ? AND transition_at
-    < cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+WHERE mutex = ?

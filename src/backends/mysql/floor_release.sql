@@ -2,4 +2,4 @@
 UPDATE simba_mutex
 SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = '',
     version = (version + 1) % 2147483647
-WHERE mutex = ? AND owner_id = 'floor'
+WHERE mutex = ?

@@ -13,8 +13,7 @@
 
 struct simba_floor {
     PGconn *conn;
-    char *mutex;
-    char channel[32];
+    char name[32]; /* of its row and its channel */
 };
 
 static int fail(const struct simba_floor *floor, simba_error *error)
@@ -48,7 +47,7 @@ static int run_prepared(const struct simba_floor *floor,
                         const char *name,
                         simba_error *error)
 {
-    const char *values[] = {floor->mutex, floor->channel};
+    const char *values[] = {floor->name, floor->name};
     int count = strcmp(name, "ring") == 0 ? 2 : 1;
 
     return take(floor,
@@ -79,7 +78,7 @@ static int prepare(struct simba_floor *floor, simba_error *error)
 /* A row to play with. */
 static int make_row(struct simba_floor *floor, simba_error *error)
 {
-    const char *values[] = {floor->mutex};
+    const char *values[] = {floor->name};
     int rc = run(floor, SIMBA__PG_SCHEMA, error);
 
     return rc == SIMBA_OK ? take(floor,
@@ -89,22 +88,21 @@ static int make_row(struct simba_floor *floor, simba_error *error)
                           : rc;
 }
 
-/* All floors of a mutex ring and hear the same channel. */
-static void name_channel(struct simba_floor *floor)
+/* All floors of a mutex use one row and one channel: not the mutex's own. */
+static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
 
-    for (const char *c = floor->mutex; *c != '\0'; c++) {
+    for (const char *c = mutex; *c != '\0'; c++) {
         hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
     }
-    snprintf(floor->channel, sizeof floor->channel, "floor_%016" PRIx64, hash);
+    snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64, hash);
 }
 
 void simba__pg_floor_close(simba_floor *floor)
 {
     if (floor != NULL) {
         PQfinish(floor->conn);
-        free(floor->mutex);
         free(floor);
     }
 }
@@ -124,11 +122,10 @@ int simba__pg_floor_open(const simba_backend_config *config,
     int rc;
 
     *out = NULL;
-    if (floor == NULL || (floor->mutex = strdup(mutex)) == NULL) {
-        free(floor);
+    if (floor == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    name_channel(floor);
+    name_floor(floor, mutex);
     floor->conn = PQconnectdb(config->url);
     PQsetNoticeProcessor(floor->conn, ignore_notice, NULL);
     rc = PQstatus(floor->conn) == CONNECTION_OK ? make_row(floor, error)
@@ -172,7 +169,7 @@ int simba__pg_floor_step(simba_floor *floor,
         rc = run_prepared(floor, "acquire", error);
         return rc == SIMBA_OK ? run_prepared(floor, "release", error) : rc;
     case SIMBA_FLOOR_ARM:
-        snprintf(listen, sizeof listen, "LISTEN %s", floor->channel);
+        snprintf(listen, sizeof listen, "LISTEN %s", floor->name);
         return run(floor, listen, error);
     case SIMBA_FLOOR_RING:
         return run_prepared(floor, "ring", error);

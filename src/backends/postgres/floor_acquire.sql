@@ -5,6 +5,5 @@ SET acquired_at = floor(extract(epoch FROM clock_timestamp()) * 1000),
     ttl_at = floor(extract(epoch FROM clock_timestamp()) * 1000) + 10000,
     transition_at = floor(extract(epoch FROM clock_timestamp()) * 1000) + 16000,
     owner_id = 'floor', version = (version + 1) % 2147483647
-WHERE mutex = $1 AND transition_at
-    < floor(extract(epoch FROM clock_timestamp()) * 1000)
+WHERE mutex = $1
 RETURNING version
