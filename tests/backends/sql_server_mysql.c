@@ -105,3 +105,9 @@ void server_set_read_only(bool is_on)
 {
     server_sql("SET GLOBAL read_only = %d", is_on);
 }
+
+int64_t server_count_bells(void)
+{
+    return server_sql("SELECT count(*) FROM information_schema.processlist "
+                      "WHERE info LIKE 'SELECT sleep(%%'");
+}

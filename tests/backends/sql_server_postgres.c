@@ -105,3 +105,9 @@ void server_set_read_only(bool is_on)
                is_on ? "on" : "off");
     server_kill_sessions();
 }
+
+int64_t server_count_bells(void)
+{
+    return server_sql("SELECT count(*) FROM pg_locks WHERE locktype = "
+                      "'advisory' AND mode = 'ExclusiveLock'");
+}

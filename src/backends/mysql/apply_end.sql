@@ -1,2 +1,2 @@
-COMMIT;
-SELECT 1 FROM dual WHERE @simba > 0
+-- What comes after it, if anything, rings bells.
+COMMIT

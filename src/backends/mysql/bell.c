@@ -75,10 +75,25 @@ static void looked(struct simba__my_session *session)
     session->seen = NULL;
     while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
         note_seen(session, row[1]);
-        simba_hint(session->base.self->base.loop, row[0]);
+        if (strcmp(row[0], session->told) != 0) {
+            simba_hint(session->base.self->base.loop, row[0]);
+        }
     }
     mysql_free_result(result);
     ask(session, SIMBA__MY_BELL_SLEEP);
+}
+
+/* Which mutex? The server must tell, unless there is only one it can be. */
+static void hear(struct simba__my_session *session)
+{
+    const char *only = simba__sql_only_wish(session->base.self);
+
+    session->told[0] = '\0';
+    if (only != NULL && strlen(only) < sizeof session->told) {
+        memcpy(session->told, only, strlen(only) + 1);
+        simba_hint(session->base.self->base.loop, session->told);
+    }
+    ask(session, SIMBA__MY_BELL_LOOK);
 }
 
 void simba__my_bell_answered(struct simba__my_session *session)
@@ -86,7 +101,7 @@ void simba__my_bell_answered(struct simba__my_session *session)
     struct simba__sql_answer answer;
 
     if (session->failure == ER_QUERY_INTERRUPTED) {
-        ask(session, SIMBA__MY_BELL_LOOK); /* that was the bell */
+        hear(session); /* that was the bell */
         return;
     }
     if (session->failure != 0) {
@@ -102,7 +117,7 @@ void simba__my_bell_answered(struct simba__my_session *session)
         looked(session);
         break;
     case SIMBA__MY_BELL_SLEEP:
-        ask(session, SIMBA__MY_BELL_LOOK);
+        hear(session);
         break;
     }
 }

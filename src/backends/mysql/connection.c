@@ -133,6 +133,7 @@ void simba__my_query(struct simba__my_session *session, char *text)
 {
     simba__my_free_query(session);
     session->failure = 0;
+    session->answered = 0;
     session->text = text;
     simba__my_run(session, simba__my_start(session, SIMBA__MY_QUERY, text));
 }

@@ -1,5 +1,5 @@
 -- Everything there is to know about the mutex, one row for each of the first in
--- line, and for this attempt, in their order.
+-- line, in their order; in all of them also this attempt.
 -- $1 mutex, $2 attempt
 -- A process is alive as long as it has its lock; the number is that of the
 -- connection that has it.
@@ -14,15 +14,12 @@ SELECT NULL, NULL, NULL, cast(unix_timestamp(now(6)) * 1000000 AS unsigned),
     w.attempt, w.id, w.process, w.bell, w.place, w.lapses_at,
     if(w.bell = 0, 1,
        coalesce(is_used_lock(concat('simba_', w.process)), 0)),
-    (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1)
+    (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
+    i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
-LEFT JOIN (
-    (SELECT l.* FROM simba_line l WHERE l.mutex = $1
-     ORDER BY l.place, l.attempt LIMIT 32)
-    UNION
-    (SELECT l.* FROM simba_line l WHERE l.mutex = $1 AND l.attempt = $2)
-) w ON 1 = 1
+LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
+LEFT JOIN simba_line w ON w.mutex = $1
 WHERE m.mutex = $1 AND cast(m.mutex AS binary) = $1
-ORDER BY w.place, w.attempt
+ORDER BY w.place LIMIT 32

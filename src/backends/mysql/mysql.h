@@ -62,6 +62,9 @@ struct simba__my_session {
     MYSQL_BIND binds[SIMBA__SQL_PARAMS];
     unsigned long lengths[SIMBA__SQL_PARAMS];
 
+    int batch;         /* statements of the query that must go well */
+    int answered;      /* so many have */
+    int64_t found;     /* rows that the second of a change was about */
     MYSQL_RES *result; /* the last that had rows */
     unsigned failure;  /* of a query: error number, 0 when all went well */
     char words[160];   /* what the server said about it */
@@ -72,7 +75,8 @@ struct simba__my_session {
     int rc;
 
     enum simba__my_bell_step bell_step;
-    char *seen; /* calls that were told already, or NULL */
+    char *seen;                           /* calls told already, or NULL */
+    char told[SIMBA_MUTEX_MAX_BYTES + 1]; /* told before the look, or "" */
 };
 
 /* settings.c */

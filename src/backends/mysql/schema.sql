@@ -3,6 +3,7 @@
 -- compared byte for byte.
 
 -- One row for each mutex ever used. A free row has times 0 and owner ''.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_mutex (
     mutex varchar(66) NOT NULL PRIMARY KEY,
     acquired_at bigint unsigned NOT NULL,
@@ -16,6 +17,7 @@ CREATE TABLE IF NOT EXISTS simba_mutex (
 -- What else is known of a mutex: its tenure, who was called, and whether
 -- anybody may be in line. It speaks of simba_mutex as long as the versions of
 -- both are equal; else somebody who does not know us has been there since.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_tenure (
     mutex varchar(66) NOT NULL PRIMARY KEY,
     version bigint NOT NULL,
@@ -35,6 +37,7 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Who waits. bell is 0 for those who cannot be woken, and therefore ask.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_line (
     mutex varchar(66) NOT NULL,
     attempt varchar(32) CHARACTER SET ascii NOT NULL,
@@ -49,6 +52,7 @@ CREATE TABLE IF NOT EXISTS simba_line (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- Attempts that were undone.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_tombstone (
     mutex varchar(66) NOT NULL,
     attempt varchar(32) CHARACTER SET ascii NOT NULL,

@@ -20,6 +20,7 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_LOAD_ALL] = SIMBA__MY_SQL_LOAD,
     [SIMBA__SQL_ENSURE] = SIMBA__MY_SQL_ENSURE,
     [SIMBA__SQL_SCHEMA] = SIMBA__MY_SQL_SCHEMA,
+    [SIMBA__SQL_LOOK] = SIMBA__MY_SQL_LOOK,
     [SIMBA__SQL_LIST] = SIMBA__MY_SQL_LIST,
 };
 
@@ -165,6 +166,17 @@ static char *add_rings(char *text, const struct simba__sql_turn *turn)
     return text;
 }
 
+/* Semicolons are between statements only, until parameters come in. */
+static int count_statements(const char *template)
+{
+    int count = 1;
+
+    for (; *template != '\0'; template ++) {
+        count += *template == ';';
+    }
+    return count;
+}
+
 char *simba__my_render(struct simba__my_session *session,
                        enum simba__sql_statement statement)
 {
@@ -176,6 +188,7 @@ char *simba__my_render(struct simba__my_session *session,
     if (template != NULL &&
         simba__sql_bind(&session->params, turn, statement)) {
         edit((const struct simba__my *)session->base.self, statement, template);
+        session->batch = count_statements(template);
         text = substitute(session, template);
         free(session->params.gone);
     }
@@ -213,7 +226,7 @@ char *simba__my_render_bell(struct simba__my_session *session,
 {
     static const char *const steps[] = {
         [SIMBA__MY_BELL_HANG] = SIMBA__MY_SQL_BELL_HANG,
-        [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_BELL_LOOK,
+        [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_LOOK,
         [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_SQL_BELL_SLEEP,
     };
     struct simba__sql_params *params = &session->params;

@@ -138,6 +138,8 @@ static void answer_query(struct simba__my_session *session)
     simba__my_free_query(session);
     if (session->failure != 0) {
         simba__my_judge(session, &answer);
+    } else if (session->statement == SIMBA__SQL_APPLY) {
+        answer.rows.count = session->found > 0;
     } else if (result != NULL) {
         answer.rows =
             (struct simba__sql_rows){(int)mysql_num_rows(result), cell, result};
@@ -178,7 +180,7 @@ static int after_failure(struct simba__my_session *session)
         return ANSWERED;
     }
     if (!session->base.is_bell && session->statement == SIMBA__SQL_APPLY) {
-        if (session->result != NULL) {
+        if (session->answered >= session->batch) {
             answer(session);
             return ANSWERED;
         }
@@ -190,28 +192,43 @@ static int after_failure(struct simba__my_session *session)
     return ANSWERED;
 }
 
-static int after_query(struct simba__my_session *session)
+static int after_result(struct simba__my_session *session)
 {
-    if (session->rc != 0) {
-        return after_failure(session);
-    }
-    return start_store(session);
-}
-
-static int after_store(struct simba__my_session *session)
-{
-    if (session->stored == NULL && mysql_errno(&session->mysql) != 0) {
-        return after_failure(session);
-    }
-    if (session->stored != NULL) {
-        mysql_free_result(session->result);
-        session->result = session->stored;
-    }
     if (mysql_more_results(&session->mysql)) {
         return start_next(session);
     }
     answer(session);
     return ANSWERED;
+}
+
+/* The second statement of a change is the one that compares. */
+static int take_result(struct simba__my_session *session)
+{
+    if (++session->answered == 2) {
+        session->found = (int64_t)mysql_affected_rows(&session->mysql);
+    }
+    if (mysql_field_count(&session->mysql) > 0) {
+        return start_store(session);
+    }
+    return after_result(session);
+}
+
+static int after_query(struct simba__my_session *session)
+{
+    if (session->rc != 0) {
+        return after_failure(session);
+    }
+    return take_result(session);
+}
+
+static int after_store(struct simba__my_session *session)
+{
+    if (session->stored == NULL) {
+        return after_failure(session);
+    }
+    mysql_free_result(session->result);
+    session->result = session->stored;
+    return after_result(session);
 }
 
 static int after_connect(struct simba__my_session *session)
@@ -301,7 +318,7 @@ static int next_phase(struct simba__my_session *session)
     case SIMBA__MY_STORE:
         return after_store(session);
     case SIMBA__MY_NEXT:
-        return session->rc == 0 ? start_store(session) : after_failure(session);
+        return session->rc == 0 ? take_result(session) : after_failure(session);
     case SIMBA__MY_ROLLBACK:
         return after_rollback(session);
     case SIMBA__MY_IDLE:

@@ -1,5 +1,6 @@
 -- What "fast" has done, or else everything there is to know about the mutex,
--- one row for each of the first in line, and for this attempt, in their order.
+-- one row for each of the first in line, in their order; in all of them also
+-- this attempt.
 -- $1 mutex, $2 attempt
 -- A process is alive as long as it keeps us from getting its lock.
 SELECT f.us, f.token, f.acquired_at, x.*
@@ -24,15 +25,17 @@ LEFT JOIN LATERAL (
             WHEN pg_try_advisory_xact_lock_shared(
                 ('x' || left(w.process, 16))::bit(64)::bigint) THEN 0
             ELSE 1 END AS live,
-        (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1) AS last_place
+        (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1) AS last_place,
+        i.attempt AS i_attempt, i.id AS i_id, i.process AS i_process,
+        i.bell AS i_bell, i.place AS i_place, i.lapses_at AS i_lapses_at,
+        1 AS i_live
     FROM simba_mutex m
     LEFT JOIN simba_tenure t ON t.mutex = m.mutex
     LEFT JOIN simba_tombstone b ON b.mutex = m.mutex AND b.attempt = $2
+    LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
     LEFT JOIN LATERAL (
-        (SELECT * FROM simba_line l WHERE l.mutex = $1
-         ORDER BY l.place, l.attempt LIMIT 32)
-        UNION SELECT * FROM simba_line l WHERE l.mutex = $1 AND l.attempt = $2
+        SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
     ) w ON true
     WHERE m.mutex = $1 AND f.us IS NULL
 ) x ON true
-ORDER BY x.place, x.waiter
+ORDER BY x.place

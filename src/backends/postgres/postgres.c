@@ -83,6 +83,7 @@ const simba_backend_ops simba_module = {
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
+    .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__pg_floor_open,
     .floor_step = simba__pg_floor_step,

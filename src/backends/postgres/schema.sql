@@ -2,6 +2,7 @@
 -- implementations; the rest is ours. Times are milliseconds since 1970 by the
 -- server's clock.
 DO $simba$ BEGIN
+SET LOCAL lock_timeout = '10s';
 
 -- One row for each mutex ever used. A free row has times 0 and owner ''.
 CREATE TABLE IF NOT EXISTS simba_mutex (
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_until bigint NOT NULL,
     tombs_until bigint NOT NULL
 ) WITH (fillfactor = 50);
+CREATE INDEX IF NOT EXISTS simba_tenure_called ON simba_tenure (called_process);
 
 -- Who waits. bell is 0 for those who cannot be woken, and therefore ask.
 CREATE TABLE IF NOT EXISTS simba_line (
@@ -45,6 +47,7 @@ CREATE TABLE IF NOT EXISTS simba_line (
     lapses_at bigint NOT NULL,
     PRIMARY KEY (mutex, attempt)
 );
+CREATE INDEX IF NOT EXISTS simba_line_process ON simba_line (process);
 CREATE INDEX IF NOT EXISTS simba_line_place ON simba_line (mutex, place);
 
 -- Attempts that were undone.

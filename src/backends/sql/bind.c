@@ -139,6 +139,10 @@ bool simba__sql_bind(struct simba__sql_params *params,
     if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST) {
         return true;
     }
+    if (statement == SIMBA__SQL_LOOK) {
+        add_text(params, turn->self->process);
+        return true;
+    }
     add_text(params, op->mutex);
     if (statement == SIMBA__SQL_APPLY) {
         return bind_apply(params, turn);

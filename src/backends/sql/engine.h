@@ -31,6 +31,7 @@ enum simba__sql_statement {
     SIMBA__SQL_RING,   /* wake who was called, where APPLY cannot */
     SIMBA__SQL_ENSURE, /* the rows of a new mutex */
     SIMBA__SQL_SCHEMA, /* the tables of a new database */
+    SIMBA__SQL_LOOK,   /* what should those of us who wait hear of? */
     SIMBA__SQL_LIST,
     SIMBA__SQL_DOCTOR,
     SIMBA__SQL_STATEMENTS
@@ -128,6 +129,12 @@ struct simba__sql_queue {
     struct simba__sql_turn *first, **last;
 };
 
+/** The mutexes that somebody here waits for or watches. */
+struct simba__sql_wishes {
+    struct simba__sql_wish **buckets;
+    size_t bucket_count, count;
+};
+
 /** One open store. A dialect's own struct begins with it. */
 struct simba__sql {
     simba_backend base;
@@ -154,6 +161,11 @@ struct simba__sql {
     bool was_hung;          /* there may be some who rely on it */
     simba_timer bell_timer; /* to hang it again */
 
+    struct simba__sql_wishes wishes;
+    simba_timer poll_timer; /* where there is no bell */
+    simba_op poll_op;
+    bool is_polling;
+
     bool has_no_token; /* simba_mutex is of an old make */
     bool is_detached;
 };
@@ -170,6 +182,9 @@ void simba__sql_submit(simba_backend *self, simba_op *op);
 void simba__sql_detach(simba_backend *self);
 void simba__sql_forked(simba_backend *self);
 bool simba__sql_drive(simba_backend *self, int64_t until_ms);
+void simba__sql_interest(simba_backend *self,
+                         const char *mutex,
+                         enum simba_interest interest);
 
 /* --- said by a dialect --------------------------------------------------- */
 
@@ -212,12 +227,25 @@ bool simba__sql_bind(struct simba__sql_params *params,
                      const struct simba__sql_turn *turn,
                      enum simba__sql_statement statement);
 
+/** The mutex that somebody here waits for, if it is only one; else NULL. */
+const char *simba__sql_only_wish(const struct simba__sql *self);
+
 /* --- between the files of the engine ------------------------------------- */
 
 /* turn.c */
 void simba__sql_turn_start(struct simba__sql_turn *turn);
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer);
+
+/* interest.c */
+void simba__sql_wishes_fini(struct simba__sql_wishes *all);
+
+/* poll.c */
+void simba__sql_poll_soon(struct simba__sql *self);
+void simba__sql_poll_now(simba_timer *timer);
+void simba__sql_polled(struct simba__sql_turn *turn,
+                       const struct simba__sql_rows *rows);
+void simba__sql_poll_done(struct simba__sql *self);
 
 /* edit.c */
 

@@ -8,6 +8,8 @@ set(simba_sql_sources
   ${simba_sql_dir}/bind.c
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
+  ${simba_sql_dir}/interest.c
+  ${simba_sql_dir}/poll.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/session.c
@@ -37,7 +39,8 @@ if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply ensure fast_acquire fast_release
-    fast_renew floor_acquire floor_release greet list live load no_fast schema)
+    fast_renew floor_acquire floor_release greet list live load
+    look no_fast schema)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -51,8 +54,9 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone bell_hang bell_look bell_sleep ensure fast_acquire
-    fast_release fast_renew floor_acquire floor_release greet list load schema)
+    apply_gone apply_undone bell_hang bell_sleep ensure fast_acquire
+    fast_release fast_renew floor_acquire floor_release greet list load
+    look schema)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c

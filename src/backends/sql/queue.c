@@ -99,7 +99,11 @@ void simba__sql_turn_end(struct simba__sql_turn *turn,
 
     let_go(turn);
     recycle(self, turn);
-    simba_op_done(op, status, error);
+    if (op == &self->poll_op) {
+        simba__sql_poll_done(self);
+    } else {
+        simba_op_done(op, status, error);
+    }
     simba__sql_pump(self);
 }
 
@@ -206,7 +210,7 @@ static bool is_served(const struct simba__sql *self, const char *mutex)
     for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
         const struct simba__sql_session *session = self->sessions[i];
 
-        if (session != NULL && session->turn != NULL &&
+        if (session != NULL && session->turn != NULL && mutex[0] != '\0' &&
             strcmp(session->turn->op->mutex, mutex) == 0) {
             return true;
         }

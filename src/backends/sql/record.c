@@ -172,31 +172,61 @@ static bool load_called(struct simba__sql_record *record,
     return read_waiter(record, rows, &at, &record->called);
 }
 
-static bool load_line(struct simba__sql_record *record,
-                      const struct simba__sql_rows *rows)
+static bool append(struct simba__sql_record *record,
+                   const struct simba__sql_rows *rows,
+                   const struct place *at)
 {
     struct simba__row *row = &record->row;
     struct simba__row_waiter waiter;
 
+    if (!read_waiter(record, rows, at, &waiter) ||
+        !grow((void **)&record->line, record->line_count, &record->line_room,
+              sizeof waiter) ||
+        !grow((void **)&row->line, row->line_count, &row->line_room,
+              sizeof waiter)) {
+        return false;
+    }
+    record->line[record->line_count++] = waiter;
+    row->line[row->line_count++] = waiter;
+    return true;
+}
+
+/* Who asks may stand further behind than what was loaded. */
+static bool append_self(struct simba__sql_record *record,
+                        const struct simba__sql_rows *rows)
+{
+    static const struct place at = {0, SIMBA__SQL_SELF_ATTEMPT,
+                                    SIMBA__SQL_SELF_LIVE};
+    struct simba__attempt self;
+
+    if (rows->cell(rows, 0, SIMBA__SQL_SELF_ATTEMPT) == NULL) {
+        return true;
+    }
+    self = read_attempt(text_of(rows, 0, SIMBA__SQL_SELF_ATTEMPT));
+    for (size_t i = 0; i < record->line_count; i++) {
+        if (simba__attempt_equal(record->line[i].attempt, self)) {
+            return true;
+        }
+    }
+    return append(record, rows, &at);
+}
+
+static bool load_line(struct simba__sql_record *record,
+                      const struct simba__sql_rows *rows)
+{
     for (int i = 0; i < rows->count; i++) {
         struct place at = {i, SIMBA__SQL_WAITER, SIMBA__SQL_WAITER_LIVE};
 
         if (rows->cell(rows, i, SIMBA__SQL_WAITER) == NULL) {
             break;
         }
-        if (!read_waiter(record, rows, &at, &waiter) ||
-            !grow((void **)&record->line, record->line_count,
-                  &record->line_room, sizeof waiter) ||
-            !grow((void **)&row->line, row->line_count, &row->line_room,
-                  sizeof waiter)) {
+        if (!append(record, rows, &at)) {
             return false;
         }
-        record->line[record->line_count++] = waiter;
-        row->line[row->line_count++] = waiter;
     }
     raise_last_place(
         record, (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_LAST_PLACE));
-    return true;
+    return append_self(record, rows);
 }
 
 /* A call goes to the first who is alive, and the second is told. */

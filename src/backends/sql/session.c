@@ -242,6 +242,7 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell)
     self->bell = bell;
     self->was_hung |= bell == SIMBA__SQL_BELL_HUNG;
     simba__sql_unpark(self);
+    simba__sql_poll_soon(self);
     if (is_again) {
         simba_hint(self->base.loop, NULL);
     }
@@ -338,6 +339,7 @@ void simba__sql_init(struct simba__sql *self,
     self->log = config->log;
     self->log_user = config->log_user;
     self->bell_timer.fire = simba__sql_bell_retry;
+    self->poll_timer.fire = simba__sql_poll_now;
     name_process(self->process);
     simba__sql_queues_init(self);
 }
@@ -361,6 +363,7 @@ void simba__sql_detach(simba_backend *backend)
     silence(self->bell_session);
     simba_timer_clear(self->base.loop, &self->queue_timer);
     simba_timer_clear(self->base.loop, &self->bell_timer);
+    simba_timer_clear(self->base.loop, &self->poll_timer);
 }
 
 void simba__sql_forked(simba_backend *backend)
@@ -401,4 +404,5 @@ void simba__sql_fini(struct simba__sql *self)
         dispose(self->sessions[i]);
     }
     simba__sql_queues_fini(self);
+    simba__sql_wishes_fini(&self->wishes);
 }

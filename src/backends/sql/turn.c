@@ -180,7 +180,9 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
     bool is_old = turn->session->self->has_no_token;
 
     turn->is_written = false;
-    if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
+    if (op == &turn->self->poll_op) {
+        send(turn, SIMBA__SQL_LOOK);
+    } else if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
         send(turn,
              op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
     } else if (op->kind == SIMBA_OP_ACQUIRE && !turn->is_slow && !is_old) {
@@ -328,6 +330,9 @@ static void fine(struct simba__sql_turn *turn,
         break;
     case SIMBA__SQL_LIST:
         simba__sql_listed(turn, rows);
+        break;
+    case SIMBA__SQL_LOOK:
+        simba__sql_polled(turn, rows);
         break;
     default:
         simba__sql_turn_end(turn, SIMBA_OK, NULL);

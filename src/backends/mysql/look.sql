@@ -1,0 +1,11 @@
+-- The mutexes that a process should ask for: it was called, or it is in line
+-- while somebody is called or nobody owns it; and a name for each call.
+-- $1 the process
+SELECT mutex, concat(called_attempt, '-', called_until) FROM simba_tenure
+WHERE called_process = $1 AND called_attempt <> ''
+UNION
+SELECT l.mutex, '' FROM simba_line l, simba_tenure t, simba_mutex m
+WHERE l.process = $1 AND t.mutex = l.mutex
+    AND m.mutex = l.mutex COLLATE utf8mb4_bin
+    AND (t.called_attempt <> '' OR m.transition_at
+        < cast(unix_timestamp(now(3)) * 1000 AS unsigned))

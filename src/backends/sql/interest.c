@@ -1,0 +1,133 @@
+/* Which mutexes somebody of this process waits for or watches: a set, hashed,
+ * for there may be many. */
+#include "backends/sql/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUCKETS_LEAST = 16 };
+
+struct simba__sql_wish {
+    struct simba__sql_wish *next;
+    char mutex[]; /* its name */
+};
+
+static struct simba__sql_wish **bucket_of(const struct simba__sql_wishes *all,
+                                          const char *mutex)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (; *mutex != '\0'; mutex++) {
+        hash = (hash ^ (unsigned char)*mutex) * UINT64_C(1099511628211);
+    }
+    return &all->buckets[hash & (all->bucket_count - 1)];
+}
+
+static struct simba__sql_wish **find(const struct simba__sql_wishes *all,
+                                     const char *mutex)
+{
+    struct simba__sql_wish **at = bucket_of(all, mutex);
+
+    while (*at != NULL && strcmp((*at)->mutex, mutex) != 0) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static bool grow(struct simba__sql_wishes *all)
+{
+    struct simba__sql_wishes old = *all;
+    size_t wanted =
+        old.bucket_count == 0 ? BUCKETS_LEAST : 2 * all->bucket_count;
+    struct simba__sql_wish **buckets =
+        calloc(wanted, sizeof(struct simba__sql_wish *));
+
+    if (buckets == NULL) {
+        return old.bucket_count != 0; /* slower, but it works */
+    }
+    all->buckets = buckets;
+    all->bucket_count = wanted;
+    for (size_t i = 0; i < old.bucket_count; i++) {
+        for (struct simba__sql_wish *w = old.buckets[i], *next; w != NULL;
+             w = next) {
+            struct simba__sql_wish **at = bucket_of(all, w->mutex);
+
+            next = w->next;
+            w->next = *at;
+            *at = w;
+        }
+    }
+    free(old.buckets);
+    return true;
+}
+
+static void add(struct simba__sql_wishes *all, const char *mutex)
+{
+    size_t room = strlen(mutex) + 1;
+    struct simba__sql_wish *wish;
+
+    if (all->count >= all->bucket_count && !grow(all)) {
+        return;
+    }
+    if (*find(all, mutex) == NULL &&
+        (wish = malloc(sizeof *wish + room)) != NULL) {
+        struct simba__sql_wish **at = bucket_of(all, mutex);
+
+        memcpy(wish->mutex, mutex, room);
+        wish->next = *at;
+        *at = wish;
+        all->count++;
+    }
+}
+
+static void take_away(struct simba__sql_wishes *all, const char *mutex)
+{
+    struct simba__sql_wish **at, *wish;
+
+    if (all->count > 0 && (wish = *(at = find(all, mutex))) != NULL) {
+        *at = wish->next;
+        free(wish);
+        all->count--;
+    }
+}
+
+void simba__sql_interest(simba_backend *backend,
+                         const char *mutex,
+                         enum simba_interest interest)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+
+    if (interest == SIMBA_INTEREST_NONE) {
+        take_away(&self->wishes, mutex);
+    } else {
+        add(&self->wishes, mutex);
+    }
+    simba__sql_poll_soon(self);
+}
+
+const char *simba__sql_only_wish(const struct simba__sql *self)
+{
+    const struct simba__sql_wishes *all = &self->wishes;
+
+    if (all->count != 1) {
+        return NULL;
+    }
+    for (size_t i = 0; i < all->bucket_count; i++) {
+        if (all->buckets[i] != NULL) {
+            return all->buckets[i]->mutex;
+        }
+    }
+    return NULL;
+}
+
+void simba__sql_wishes_fini(struct simba__sql_wishes *all)
+{
+    for (size_t i = 0; i < all->bucket_count; i++) {
+        for (struct simba__sql_wish *w = all->buckets[i], *next; w != NULL;
+             w = next) {
+            next = w->next;
+            free(w);
+        }
+    }
+    free(all->buckets);
+}
