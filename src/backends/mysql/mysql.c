@@ -11,7 +11,6 @@ enum { LEAST_LEASE_MS = 3000 };
 static const struct simba__sql_dialect dialect = {
     .name = "mysql",
     .session_size = sizeof(struct simba__my_session),
-    .loads_apart = true,
     .connect = simba__my_connect,
     .send = simba__my_send,
     .proceed = simba__my_proceed,

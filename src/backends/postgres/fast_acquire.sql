@@ -29,3 +29,4 @@ WITH moment AS MATERIALIZED (
     WHERE t.mutex = $1
     RETURNING us, us AS token, us / 1000 AS acquired_at
 )
+SELECT us, token, acquired_at FROM fast

@@ -17,3 +17,4 @@ WITH moment AS MATERIALIZED (
     WHERE t.mutex = $1
     RETURNING us, t.token, 0::bigint AS acquired_at
 )
+SELECT us, token, acquired_at FROM fast

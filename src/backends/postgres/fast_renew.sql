@@ -13,3 +13,4 @@ WITH moment AS MATERIALIZED (
         AND m.owner_id <> '' AND m.transition_at >= us / 1000
     RETURNING us, t.token, m.acquired_at
 )
+SELECT us, token, acquired_at FROM fast

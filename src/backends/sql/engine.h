@@ -28,7 +28,6 @@ enum simba__sql_statement {
     SIMBA__SQL_LOAD,
     SIMBA__SQL_LOAD_ALL, /* the line to its end */
     SIMBA__SQL_APPLY,
-    SIMBA__SQL_RING,   /* wake who was called, where APPLY cannot */
     SIMBA__SQL_ENSURE, /* the rows of a new mutex */
     SIMBA__SQL_SCHEMA, /* the tables of a new database */
     SIMBA__SQL_LOOK,   /* what should those of us who wait hear of? */
@@ -57,8 +56,6 @@ struct simba__sql_answer {
 struct simba__sql_dialect {
     const char *name; /* for messages */
     size_t session_size;
-    bool loads_apart; /* a fast statement that has done nothing tells nothing */
-    bool rings_apart; /* who is called is woken by a statement of its own */
     /** Begin to connect: simba__sql_connected() or simba__sql_broken(). */
     void (*connect)(struct simba__sql_session *session);
     /** Send a statement: simba__sql_answered() or simba__sql_broken(), not
@@ -129,6 +126,9 @@ struct simba__sql_queue {
     struct simba__sql_turn *first, **last;
 };
 
+/** How many mutexes share a mark. */
+enum { SIMBA__SQL_MARKS = 256 };
+
 /** The mutexes that somebody here waits for or watches. */
 struct simba__sql_wishes {
     struct simba__sql_wish **buckets;
@@ -160,6 +160,10 @@ struct simba__sql {
     enum simba__sql_bell bell;
     bool was_hung;          /* there may be some who rely on it */
     simba_timer bell_timer; /* to hang it again */
+
+    /* Mutexes, by a hash of their names, that had a line when we last freed
+     * them: there, the fast statement is not worth trying. */
+    bool has_line[SIMBA__SQL_MARKS];
 
     struct simba__sql_wishes wishes;
     simba_timer poll_timer; /* where there is no bell */

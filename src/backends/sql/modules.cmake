@@ -40,7 +40,7 @@ if(libpq_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply ensure fast_acquire fast_release
     fast_renew floor_acquire floor_release greet list live load
-    look no_fast schema)
+    look schema)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c

@@ -174,6 +174,18 @@ static void send(struct simba__sql_turn *turn,
     session->self->dialect->send(session, statement);
 }
 
+/* Where the mark of a mutex is; two that share it cost each other a round trip
+ * now and then. */
+static bool *mark_of(const struct simba__sql_turn *turn)
+{
+    unsigned hash = 5381;
+
+    for (const char *c = turn->op->mutex; *c != '\0'; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    return &turn->self->has_line[hash % SIMBA__SQL_MARKS];
+}
+
 void simba__sql_turn_start(struct simba__sql_turn *turn)
 {
     const simba_op *op = turn->op;
@@ -190,7 +202,7 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
     } else if (op->kind == SIMBA_OP_RENEW && !turn->is_slow) {
         send(turn, SIMBA__SQL_FAST_RENEW);
     } else if (op->kind == SIMBA_OP_RELEASE && op->tombstone_ms == 0 &&
-               !turn->is_slow) {
+               !turn->is_slow && !*mark_of(turn)) {
         send(turn, SIMBA__SQL_FAST_RELEASE);
     } else {
         send(turn, SIMBA__SQL_LOAD);
@@ -289,11 +301,6 @@ static void applied(struct simba__sql_turn *turn,
     }
     fill_reply(turn);
     hint_own(turn);
-    if (turn->change.ring_count > 0 &&
-        turn->session->self->dialect->rings_apart) {
-        send(turn, SIMBA__SQL_RING);
-        return;
-    }
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
 
@@ -309,10 +316,8 @@ static void fine(struct simba__sql_turn *turn,
             rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
             fill_fast_reply(turn, rows);
             simba__sql_turn_end(turn, SIMBA_OK, NULL);
-        } else if (turn->session->self->dialect->loads_apart) {
-            send(turn, SIMBA__SQL_LOAD);
         } else {
-            loaded(turn, rows);
+            send(turn, SIMBA__SQL_LOAD);
         }
         break;
     case SIMBA__SQL_LOAD:
