@@ -28,3 +28,12 @@ foreach(name IN ITEMS sql sql_faults sql_model)
     simba_add_sql_test(mysql libmariadb ${name})
   endif()
 endforeach()
+
+if(TARGET simba_postgres)
+  add_test(NAME backend_postgres_pooled
+    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
+            ${simba_sql_tests_dir}/with_postgres
+            $<TARGET_FILE:backend_postgres_sql>)
+  set_tests_properties(backend_postgres_pooled PROPERTIES SKIP_RETURN_CODE 77
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+endif()

@@ -144,10 +144,21 @@ static inline simba_op asking(const struct who *who)
     return op;
 }
 
+static inline void wish(const struct who *who)
+{
+    simba_loop_enter(who->at->loop);
+    who->at->backend->ops->interest(who->at->backend, mutex,
+                                    SIMBA_INTEREST_WAIT);
+    simba_loop_leave(who->at->loop);
+}
+
 /* As the contention machine asks: with the first place it was given. */
 static inline void ask(struct who *who)
 {
     run(who, asking(who));
+    if (got.in_line) {
+        wish(who);
+    }
     if (who->place == 0) {
         who->place = got.place;
     }

@@ -201,6 +201,9 @@ static void test_sql__skips_the_dead(void **state)
     struct who c = person(&third, "c");
 
     (void)state;
+    if (getenv("SIMBA_SERVER_POOLED") != NULL) {
+        skip(); /* behind a pooler nobody is seen to die */
+    }
     ask(&a);
     ask(&b);
     ask(&c);
