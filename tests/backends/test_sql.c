@@ -2,6 +2,7 @@
  * refused, the line, tombstones, breaks. */
 #define _GNU_SOURCE
 #include "sql_driver.h"
+#include "sql_noted.h"
 
 static void test_sql__grants_a_free_mutex(void **state)
 {
@@ -338,6 +339,72 @@ static void test_sql__tells_names_apart_byte_for_byte(void **state)
     }
 }
 
+static void test_sql__lists_what_is_owned_or_wanted(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    int found = -1;
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    for (int i = 0; i < noted.mutexes; i++) {
+        if (strcmp(noted.mutex[i].name, mutex) == 0) {
+            found = i;
+        }
+    }
+    assert_true(found >= 0);
+    assert_string_equal(noted.mutex[found].owner.id, "a");
+    assert_int_equal(noted.mutex[found].owner.token, a.token);
+    assert_int_equal(noted.mutex[found].waiting, 1);
+}
+
+static void test_sql__shows_the_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    assert_int_equal(noted.waiters, 2);
+    assert_string_equal(noted.waiter[0].id, "b");
+    assert_string_equal(noted.waiter[1].id, "c");
+    assert_false(noted.waiter[0].is_called);
+    release(&a);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    assert_string_equal(noted.waiter[0].id, "b");
+    assert_true(noted.waiter[0].is_called);
+}
+
+static void test_sql__tells_what_can_be_relied_on(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    assert_true(noted.findings >= 6);
+    for (int i = 0; i < noted.findings; i++) {
+        const struct noted_finding *one = &noted.finding[i];
+
+        assert_true(one->text[0] != '\0');
+        if (strcmp(one->name, "persistence") == 0) { /* not in tests */
+            assert_true(one->gravity >= SIMBA_FINDING_WEAK);
+        } else if (one->gravity > SIMBA_FINDING_NOTE) {
+            fail_msg("%s: %s", one->name, one->text);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +425,9 @@ int main(void)
         SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
         SQL_TEST(test_sql__breaks_a_tenure),
         SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
+        SQL_TEST(test_sql__lists_what_is_owned_or_wanted),
+        SQL_TEST(test_sql__shows_the_line),
+        SQL_TEST(test_sql__tells_what_can_be_relied_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,12 @@
 /* Lock waits are counted in whole seconds. */
 enum { LEAST_LEASE_MS = 3000 };
 
+/* Nobody knows before the bell is hung. */
+static bool can_push(const struct simba__sql_session *session)
+{
+    return session->self->bell != SIMBA__SQL_BELL_REFUSED;
+}
+
 static const struct simba__sql_dialect dialect = {
     .name = "mysql",
     .session_size = sizeof(struct simba__my_session),
@@ -17,6 +23,7 @@ static const struct simba__sql_dialect dialect = {
     .disconnect = simba__my_disconnect,
     .abandon = simba__my_abandon,
     .hang_bell = simba__my_hang_bell,
+    .can_push = can_push,
     .take_down_bell = simba__my_take_down_bell,
 };
 
@@ -76,7 +83,8 @@ const simba_backend_ops simba_module = {
     .close = close_mysql,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
+    .capabilities =
+        SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK | SIMBA_CAN_DOCTOR,
     .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__my_floor_open,

@@ -9,6 +9,11 @@
 /* Transactions wait for each other up to a second, and losers start anew. */
 enum { LEAST_LEASE_MS = 3000 };
 
+static bool can_push(const struct simba__sql_session *session)
+{
+    return !((const struct simba__pg *)session->self)->is_pooled;
+}
+
 static const struct simba__sql_dialect dialect = {
     .name = "postgres",
     .session_size = sizeof(struct simba__pg_session),
@@ -18,6 +23,7 @@ static const struct simba__sql_dialect dialect = {
     .disconnect = simba__pg_disconnect,
     .abandon = simba__pg_abandon,
     .hang_bell = simba__pg_hang_bell,
+    .can_push = can_push,
 };
 
 static const char *option(const struct simba__pg *pg, const char *keyword)
@@ -82,7 +88,8 @@ const simba_backend_ops simba_module = {
     .close = close_postgres,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK,
+    .capabilities =
+        SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK | SIMBA_CAN_DOCTOR,
     .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__pg_floor_open,

@@ -1,4 +1,4 @@
-/* What admins ask: which mutexes there are. */
+/* What admins ask: which mutexes there are, and what can be relied on. */
 #include "backends/sql/engine.h"
 
 #include <stdlib.h>
@@ -33,6 +33,33 @@ void simba__sql_listed(struct simba__sql_turn *turn,
         }
         simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,
                            (int)simba__sql_number(rows, i, WAITING));
+    }
+    simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+/* The judgement is in doctor.sql; how we are woken, only we know. */
+void simba__sql_examined(struct simba__sql_turn *turn,
+                         const struct simba__sql_rows *rows)
+{
+    const struct simba__sql *self = turn->self;
+
+    for (int i = 0; i < rows->count; i++) {
+        const char *name = rows->cell(rows, i, 1);
+        const char *text = rows->cell(rows, i, 2);
+
+        simba_op_add_finding(
+            turn->op, (enum simba_gravity)simba__sql_number(rows, i, 0),
+            name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+    }
+    if (self->dialect->can_push(turn->session) &&
+        self->bell != SIMBA__SQL_BELL_REFUSED) {
+        simba_op_add_finding(turn->op, SIMBA_FINDING_OK, "push",
+                             "who is called is woken");
+    } else {
+        simba_op_add_finding(turn->op, SIMBA_FINDING_NOTE, "push",
+                             "not through this pooler, proxy or cluster: who "
+                             "waits asks every 100 ms, and a dead waiter may "
+                             "cost 300 ms");
     }
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }

@@ -136,7 +136,8 @@ bool simba__sql_bind(struct simba__sql_params *params,
     params->count = 0;
     params->gone = NULL;
     simba__sql_write_attempt(attempt_of(op), params->op_attempt);
-    if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST) {
+    if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST ||
+        statement == SIMBA__SQL_DOCTOR) {
         return true;
     }
     if (statement == SIMBA__SQL_LOOK) {

@@ -71,6 +71,8 @@ struct simba__sql_dialect {
     /** Connected: begin to listen for rings; simba__sql_bell_hung() when that
      * is settled, or simba__sql_broken(). */
     void (*hang_bell)(struct simba__sql_session *session);
+    /** Is there any hope for a bell? */
+    bool (*can_push)(const struct simba__sql_session *session);
     /** MAY be NULL. The store is being closed: make the server notice that the
      * bell is gone, through an idle session, if there is one; may block
      * shortly. */
@@ -264,6 +266,8 @@ void simba__sql_edit(char *text, const struct simba__sql_edit *edits);
 /* admin.c */
 void simba__sql_listed(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
+void simba__sql_examined(struct simba__sql_turn *turn,
+                         const struct simba__sql_rows *rows);
 
 /* queue.c */
 

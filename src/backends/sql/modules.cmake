@@ -38,7 +38,7 @@ pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply ensure fast_acquire fast_release
+    ${simba_postgres_dir} SIMBA__PG_ apply doctor ensure fast_acquire fast_release
     fast_renew floor_acquire floor_release greet list live load
     look schema)
   simba_add_sql_store(postgres libpq
@@ -54,7 +54,7 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone bell_hang bell_sleep ensure fast_acquire
+    apply_gone apply_undone bell_hang bell_sleep doctor ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release greet list load
     look schema)
   simba_add_sql_store(mysql libmariadb

@@ -336,6 +336,9 @@ static void fine(struct simba__sql_turn *turn,
     case SIMBA__SQL_LIST:
         simba__sql_listed(turn, rows);
         break;
+    case SIMBA__SQL_DOCTOR:
+        simba__sql_examined(turn, rows);
+        break;
     case SIMBA__SQL_LOOK:
         simba__sql_polled(turn, rows);
         break;

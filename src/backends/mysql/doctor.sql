@@ -1,0 +1,44 @@
+-- What this server, set up as it is, can promise: gravity (0 holds, 1 note,
+-- 2 weak, 3 serious), name, text.
+SELECT 0, 'version', version()
+UNION ALL SELECT if(@@read_only, 3, 0), 'primary',
+    if(@@read_only, 'read-only: a replica, or set so',
+       'this server takes changes')
+UNION ALL SELECT if(@@innodb_flush_log_at_trx_commit = 1, 0, 2), 'persistence',
+    if(@@innodb_flush_log_at_trx_commit = 1,
+       'what was acknowledged survives a crash',
+       concat('innodb_flush_log_at_trx_commit=',
+              @@innodb_flush_log_at_trx_commit,
+              ': a crash may forget the last owners'))
+UNION ALL SELECT if(@@log_bin AND @@binlog_format = 'STATEMENT', 3, 0), 'binlog',
+    if(@@log_bin AND @@binlog_format = 'STATEMENT',
+       'binlog_format=STATEMENT does not go with READ COMMITTED: use ROW',
+       'its format goes with READ COMMITTED')
+UNION ALL SELECT if(@@log_bin, 1, 0), 'replicas',
+    if(@@log_bin, 'a failover to a replica may forget the last owners',
+       'none')
+UNION ALL SELECT 1, 'clock',
+    'a wall clock: a step forward beyond the margin ends leases too early'
+UNION ALL SELECT if(count(*) = 0, 1,
+        if(sum(column_name = 'fencing_token') > 0, 0, 2)), 'tables',
+    if(count(*) = 0, 'none yet: they are made on first use',
+       if(sum(column_name = 'fencing_token') > 0, 'simba_mutex is complete',
+          'simba_mutex has no fencing_token: versions serve as tokens'))
+FROM information_schema.columns
+WHERE table_schema = database() AND table_name = 'simba_mutex'
+UNION ALL SELECT if(count(*) = 0, 0, 2), 'names',
+    if(count(*) = 0, 'all names and ids fit',
+       'simba_mutex cannot hold all names and ids')
+FROM information_schema.columns
+WHERE table_schema = database() AND table_name = 'simba_mutex'
+    AND (data_type = 'char'
+         OR character_maximum_length < if(column_name = 'mutex', 66, 128)
+         OR character_set_name NOT IN ('utf8mb4', 'binary'))
+UNION ALL SELECT if(count(*) = 0, 0, 2), 'collation',
+    if(count(*) = 0, 'names are compared byte for byte',
+       'simba_mutex does not tell all names apart; those it mixes up are refused')
+FROM information_schema.columns
+WHERE table_schema = database() AND table_name = 'simba_mutex'
+    AND column_name = 'mutex' AND collation_name NOT LIKE '%nopad_bin'
+    AND collation_name NOT LIKE '%0900_bin'
+    AND character_set_name <> 'binary'

@@ -1,0 +1,74 @@
+-- What this server, set up as it is, can promise: gravity (0 holds, 1 note,
+-- 2 weak, 3 serious), name, text.
+WITH columns AS (
+    SELECT column_name, data_type, character_maximum_length AS length
+    FROM information_schema.columns
+    WHERE table_name = 'simba_mutex' AND table_schema = ANY (current_schemas(false))
+), tables AS (
+    SELECT c.oid FROM pg_class c
+    WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
+                        'simba_tombstone')
+        AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
+)
+SELECT CASE WHEN current_setting('server_version_num')::int >= 120000
+        THEN 0 ELSE 3 END, 'version',
+    'PostgreSQL ' || current_setting('server_version')
+    || '; 12 or newer is needed'
+UNION ALL SELECT CASE WHEN pg_is_in_recovery() THEN 3 ELSE 0 END, 'primary',
+    CASE WHEN pg_is_in_recovery() THEN 'a standby: nothing can be acquired here'
+        ELSE 'this server takes changes' END
+UNION ALL SELECT
+    CASE WHEN current_setting('fsync') = 'on'
+        AND current_setting('synchronous_commit') <> 'off' THEN 0 ELSE 3 END,
+    'persistence',
+    CASE WHEN current_setting('fsync') = 'on'
+        AND current_setting('synchronous_commit') <> 'off'
+        THEN 'what was acknowledged survives a crash'
+        ELSE 'fsync=' || current_setting('fsync') || ', synchronous_commit='
+            || current_setting('synchronous_commit')
+            || ': a crash may forget the last owners' END
+UNION ALL SELECT
+    CASE WHEN current_setting('synchronous_standby_names') = ''
+        THEN 1 ELSE 0 END, 'replicas',
+    CASE WHEN current_setting('synchronous_standby_names') = ''
+        THEN 'none is synchronous: a failover may forget the last owners'
+        ELSE 'synchronous: ' || current_setting('synchronous_standby_names') END
+UNION ALL SELECT 1, 'clock',
+    'a wall clock: a step forward beyond the margin ends leases too early'
+UNION ALL SELECT
+    CASE WHEN inet_client_addr() IS NULL THEN 0
+        WHEN s.ssl THEN 0 ELSE 2 END, 'tls',
+    CASE WHEN inet_client_addr() IS NULL THEN 'not needed: a local socket'
+        WHEN s.ssl THEN 'encrypted by ' || s.version
+        ELSE 'not encrypted; sslmode=verify-full does it' END
+FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()
+UNION ALL SELECT
+    CASE WHEN NOT EXISTS (SELECT 1 FROM columns) THEN 1
+        WHEN EXISTS (SELECT 1 FROM columns WHERE column_name = 'fencing_token')
+        THEN 0 ELSE 2 END, 'tables',
+    CASE WHEN NOT EXISTS (SELECT 1 FROM columns)
+        THEN 'none yet: they are made on first use'
+        WHEN EXISTS (SELECT 1 FROM columns WHERE column_name = 'fencing_token')
+        THEN 'simba_mutex is complete'
+        ELSE 'simba_mutex has no fencing_token: versions serve as tokens' END
+UNION ALL SELECT
+    CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
+        OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
+        THEN 2 ELSE 0 END, 'names',
+    CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
+        OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
+        THEN 'simba_mutex cannot hold all names and ids'
+        ELSE 'all names and ids fit, compared byte for byte' END
+UNION ALL SELECT
+    CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')
+        AND has_table_privilege(oid, 'INSERT')
+        AND has_table_privilege(oid, 'UPDATE')
+        AND has_table_privilege(oid, 'DELETE')) IS NOT FALSE
+        THEN 0 ELSE 3 END, 'rights',
+    CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')
+        AND has_table_privilege(oid, 'INSERT')
+        AND has_table_privilege(oid, 'UPDATE')
+        AND has_table_privilege(oid, 'DELETE')) IS NOT FALSE
+        THEN current_user || ' may do what is needed'
+        ELSE current_user || ' lacks a right on the tables of simba' END
+FROM tables
