@@ -40,6 +40,9 @@ void server_make_account(const char *user, const char *password);
 /** Refuse changes to all, except to whom server_sql() speaks as. */
 void server_set_read_only(bool is_on);
 
+/** Have new sessions live in a time zone with summer time, or not any more. */
+void server_set_time_zone(bool is_on);
+
 /** How many processes the server knows to be alive and waiting. */
 int64_t server_count_bells(void);
 

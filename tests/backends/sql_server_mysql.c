@@ -111,3 +111,9 @@ int64_t server_count_bells(void)
     return server_sql("SELECT count(*) FROM information_schema.processlist "
                       "WHERE info LIKE 'SELECT sleep(%%'");
 }
+
+/* Names of zones are known to servers that were told them only. */
+void server_set_time_zone(bool is_on)
+{
+    server_sql("SET GLOBAL time_zone = '%s'", is_on ? "-05:00" : "SYSTEM");
+}

@@ -111,3 +111,10 @@ int64_t server_count_bells(void)
     return server_sql("SELECT count(*) FROM pg_locks WHERE locktype = "
                       "'advisory' AND mode = 'ExclusiveLock'");
 }
+
+void server_set_time_zone(bool is_on)
+{
+    server_sql(is_on ? "ALTER DATABASE postgres SET timezone = "
+                       "'America/New_York'"
+                     : "ALTER DATABASE postgres RESET timezone");
+}

@@ -4,6 +4,11 @@
 #include "sql_driver.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
 
 /* Until a renewal is answered yes; each failure must be one that may pass. */
 static void renew_in_the_end(struct who *who)
@@ -291,7 +296,87 @@ static void test_sql_faults__adopts_a_table_without_tokens(void **state)
     server_sql("DROP TABLE simba_mutex");
 }
 
-int main(void)
+#ifndef SERVER_IS_POSTGRES
+static void test_sql_faults__names_a_collation_that_mixes_up(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op op = asking(&a);
+
+    (void)state;
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
+               "KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint "
+               "unsigned NOT NULL, transition_at bigint unsigned NOT NULL, "
+               "owner_id varchar(128) NOT NULL, version int unsigned NOT NULL, "
+               "fencing_token bigint unsigned NOT NULL DEFAULT 0) "
+               "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci");
+    op.mutex = "one";
+    run(&a, op);
+    assert_true(got.mine);
+    op.mutex = "ONE";
+    a = person(&first, "a");
+    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "collation"));
+    server_sql("DROP TABLE simba_mutex");
+}
+#endif
+
+static void test_sql_faults__counts_in_no_time_zone(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    (void)state;
+    server_set_time_zone(true);
+    must_open(&handle);
+    ask(&a);
+    expect_mine(&a);
+    assert_in_range(got.store_ms / 1000, time(NULL) - 600, time(NULL) + 600);
+    handle_close(&handle);
+    server_set_time_zone(false);
+}
+
+/* --- a waiter that is stopped -------------------------------------------- */
+
+/* In another process: joins the line and leaves it, without end. */
+static _Noreturn void play_restless(const char *name)
+{
+    struct who who;
+
+    snprintf(mutex, sizeof mutex, "%s", name);
+    must_open(&first);
+    for (;;) {
+        who = person(&first, "restless");
+        (void)try_run(&who, asking(&who));
+        (void)try_run(&who, (simba_op){.kind = SIMBA_OP_LEAVE});
+    }
+}
+
+/* Wherever it is stopped, it holds nothing that a renewal waits for: that would
+ * fail when the wait for the lock is over. */
+static void test_sql_faults__a_stopped_waiter_blocks_no_renewal(void **state)
+{
+    struct who a = person(&second, "a");
+    char self[] = "/proc/self/exe";
+    char *arguments[] = {self, mutex, NULL};
+    pid_t pid;
+
+    (void)state;
+    ask(&a);
+    assert_int_equal(posix_spawn(&pid, self, NULL, NULL, arguments, environ),
+                     0);
+    for (int i = 0; i < 60; i++) {
+        nap_ms(i % 7);
+        kill(pid, SIGSTOP);
+        renew(&a);
+        expect_mine(&a);
+        kill(pid, SIGCONT);
+    }
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         SQL_TEST(test_sql_faults__a_tenure_survives_a_restart),
@@ -305,8 +390,16 @@ int main(void)
         SQL_TEST(test_sql_faults__names_a_read_only_server),
         SQL_TEST(test_sql_faults__two_hundred_first_uses_at_once),
         SQL_TEST(test_sql_faults__an_owner_who_does_not_know_us),
+        SQL_TEST(test_sql_faults__counts_in_no_time_zone),
+        SQL_TEST(test_sql_faults__a_stopped_waiter_blocks_no_renewal),
         SQL_TEST(test_sql_faults__adopts_a_table_without_tokens),
+#ifndef SERVER_IS_POSTGRES
+        SQL_TEST(test_sql_faults__names_a_collation_that_mixes_up),
+#endif
     };
 
+    if (argc > 1) {
+        play_restless(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,7 @@ struct simba__sql_turn {
     bool is_slow;     /* begin with LOAD */
     bool is_driven;   /* a caller's thread waits for the descriptor */
     bool was_created; /* has tried to make the tables */
+    bool was_ensured; /* has tried to make the rows */
     struct simba__reply reply;
     struct simba__sql_record record;
     struct simba__sql_change change;

@@ -298,7 +298,8 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     }
     turn->self = self;
     turn->op = op;
-    turn->is_slow = turn->was_created = turn->is_written = false;
+    turn->is_slow = turn->is_written = false;
+    turn->was_created = turn->was_ensured = false;
     turn->is_driven = op->is_driven && self->driven == NULL;
     if (turn->is_driven) {
         self->driven = turn;

@@ -243,6 +243,27 @@ static void decide(struct simba__sql_turn *turn)
     }
 }
 
+/* A row that is there for the server's insert and not for our search bears
+ * another name, which the server takes for the same (S14). */
+static void make_rows(struct simba__sql_turn *turn)
+{
+    enum simba_op_kind kind = turn->op->kind;
+    simba_error error;
+
+    if (kind == SIMBA_OP_READ || kind == SIMBA_OP_BREAK) {
+        simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had it */
+    } else if (!turn->was_ensured) {
+        turn->was_ensured = true;
+        send(turn, SIMBA__SQL_ENSURE);
+    } else {
+        simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                        "%s: simba_mutex does not tell this name from another: "
+                        "its collation or its character set",
+                        turn->self->shown);
+        simba__sql_turn_end(turn, SIMBA_EMISCONFIG, &error);
+    }
+}
+
 static void loaded(struct simba__sql_turn *turn,
                    const struct simba__sql_rows *rows)
 {
@@ -264,12 +285,7 @@ static void loaded(struct simba__sql_turn *turn,
         }
         break;
     case SIMBA__SQL_NO_ROW:
-        if (turn->op->kind == SIMBA_OP_READ ||
-            turn->op->kind == SIMBA_OP_BREAK) {
-            simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had it */
-        } else {
-            send(turn, SIMBA__SQL_ENSURE);
-        }
+        make_rows(turn);
         break;
     case SIMBA__SQL_NO_MEMORY:
         simba__sql_turn_end(turn, SIMBA_ENOMEM, NULL);
