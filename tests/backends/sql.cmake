@@ -37,3 +37,28 @@ if(TARGET simba_postgres)
   set_tests_properties(backend_postgres_pooled PROPERTIES SKIP_RETURN_CODE 77
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
 endif()
+
+# The public API and the contract on each server, through the modules.
+foreach(server IN ITEMS postgres mysql)
+  if(NOT TARGET simba_module_${server})
+    continue()
+  endif()
+  foreach(program IN ITEMS api_locker api_retrieval api_service tck_contract)
+    add_dependencies(${program} simba_module_${server})
+    add_test(NAME ${program}_${server}
+      COMMAND ${simba_sql_tests_dir}/with_${server} $<TARGET_FILE:${program}>
+              {})
+    set_tests_properties(${program}_${server} PROPERTIES SKIP_RETURN_CODE 77
+      ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
+      TIMEOUT 300)
+  endforeach()
+  set_tests_properties(tck_contract_${server} PROPERTIES LABELS slow
+                       TIMEOUT 600)
+  add_test(NAME tck_contract_${server}_quick
+    COMMAND ${simba_sql_tests_dir}/with_${server} $<TARGET_FILE:tck_contract>
+            --quick {})
+  set_tests_properties(tck_contract_${server}_quick PROPERTIES
+    SKIP_RETURN_CODE 77
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
+    TIMEOUT 300)
+endforeach()
