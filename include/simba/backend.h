@@ -162,7 +162,9 @@ enum simba_capability {
     SIMBA_CAN_SEE_CRASH = 1 << 4,     /**< a dead process costs no lease */
     SIMBA_HAS_STEADY_CLOCK = 1 << 5,  /**< its clock makes no steps */
     SIMBA_HAS_SESSION_LEASE = 1 << 6, /**< one for all tenures of a handle */
-    SIMBA_IN_ONE_PROCESS = 1 << 7     /**< others do not see its mutexes */
+    SIMBA_IN_ONE_PROCESS = 1 << 7,    /**< others do not see its mutexes */
+    SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
+    SIMBA_TELLS_ENDED = 1 << 9  /**< a read tells which tenure ended last */
 };
 
 /** How much this process wants to hear about a mutex. */

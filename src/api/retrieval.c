@@ -194,7 +194,9 @@ static simba_retrieval *make_retrieval(simba_store *store,
     r->listener.observed = on_observed;
     r->listener.place = no_place;
     simba__strand_init(&r->strand);
-    simba__observe_init(&r->machine, retriever->poll_ms);
+    simba__observe_init(
+        &r->machine, retriever->poll_ms,
+        (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
     return r;
 }
 

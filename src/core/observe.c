@@ -10,11 +10,14 @@ enum { READ_TIMEOUT_MS = 5000 };
  * and after more of them up to so much slower. */
 enum { RETRY_MS = 1000, SLOWER_MOST = 8 };
 
-void simba__observe_init(struct simba__observe *o, int64_t poll_ms)
+void simba__observe_init(struct simba__observe *o,
+                         int64_t poll_ms,
+                         bool knows_ended)
 {
     assert(poll_ms > 0);
     memset(o, 0, sizeof *o);
     o->poll_ms = poll_ms;
+    o->knows_ended = knows_ended;
     o->next_ms = INT64_MAX;
 }
 
@@ -40,11 +43,14 @@ static bool is_missed(const struct simba__observe *o,
     if (event->ended != 0) {
         return event->ended != o->known;
     }
-    /* The store does not say. Two owners without a free moment between them
-     * may not be neighbours, nor those before and after a silence. */
-    return !is_same(&o->seen, event->owner) &&
-           (o->is_cut ||
-            (o->seen.id[0] != '\0' && event->owner->id[0] != '\0'));
+    if (o->is_cut || is_same(&o->seen, event->owner)) {
+        return o->is_cut && !is_same(&o->seen, event->owner);
+    }
+    /* There was no tenure before, or the store does not say. A whole tenure
+     * fits between two looks: who is new may not be the neighbour of the one
+     * before, free moment or not. */
+    return event->owner->id[0] != '\0' &&
+           (!o->knows_ended || o->seen.id[0] != '\0');
 }
 
 static void learn(struct simba__observe *o,

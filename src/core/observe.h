@@ -45,7 +45,8 @@ struct simba__observe_update {
 };
 
 struct simba__observe {
-    int64_t poll_ms; /* at least this often */
+    int64_t poll_ms;  /* at least this often */
+    bool knows_ended; /* the store tells which tenure was before; 0: none */
     bool is_running;
     bool is_reading;
     bool is_hinted; /* while reading: read once more */
@@ -59,7 +60,9 @@ struct simba__observe {
     simba_owner seen;
 };
 
-void simba__observe_init(struct simba__observe *o, int64_t poll_ms);
+void simba__observe_init(struct simba__observe *o,
+                         int64_t poll_ms,
+                         bool knows_ended);
 void simba__observe_step(struct simba__observe *o,
                          const struct simba__observe_event *event,
                          struct simba__observe_update *update);

@@ -1,6 +1,8 @@
 /* Watching a mutex, on any store. */
 #include "harness.h"
 
+#include <simba/probe.h>
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +198,28 @@ static void *own_often(void *argument)
     return owner;
 }
 
+static uint32_t capabilities; /* of the store */
+
+static bool offers(uint32_t capability)
+{
+    return (capabilities & capability) != 0;
+}
+
+/* Stores that tell nobody are polled: the tests of push are not for them. */
+static void need_push(simba_store *store)
+{
+    capabilities = simba_probe_ops(store)->capabilities;
+    if (!offers(SIMBA_CAN_OBSERVE)) {
+        simba_store_close(store);
+        skip();
+    }
+}
+
+static bool is_store(const char *scheme)
+{
+    return strncmp(store_url, scheme, strlen(scheme)) == 0;
+}
+
 static int compare_tokens(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
@@ -256,7 +280,10 @@ static int check_book(const struct book *book)
         }
         next = tenure_of(book, told->after.token);
         assert_true(next > last);
-        assert_int_equal(next == last + 1, !has_gap);
+        assert_true(next == last + 1 || has_gap);
+        if (offers(SIMBA_TELLS_ENDED)) {
+            assert_int_equal(next == last + 1, !has_gap);
+        }
         has_gap = false;
         seen++;
         last = next;
@@ -266,12 +293,15 @@ static int check_book(const struct book *book)
 
 static void test_retrieval__is_told_by_push(void **state)
 {
-    simba_store *store = open_store(), *other = open_store();
-    struct book *book = calloc(1, sizeof *book);
+    simba_store *store = open_store(), *other;
+    struct book *book;
     char mutex[64];
     simba_retrieval *retrieval;
 
     (void)state;
+    need_push(store);
+    other = open_store();
+    book = calloc(1, sizeof *book);
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     retrieval = watch_by_push(store, mutex, book);
     for (int i = 0; i < 5; i++) {
@@ -282,11 +312,6 @@ static void test_retrieval__is_told_by_push(void **state)
     free(book);
     simba_store_close(other);
     simba_store_close(store);
-}
-
-static bool is_store(const char *scheme)
-{
-    return strncmp(store_url, scheme, strlen(scheme)) == 0;
 }
 
 /* In memory no push is lost. A bell is emptied now and then, and a ring can be
@@ -320,9 +345,11 @@ static void check_sequence(simba_store *store, simba_store *other)
 
 static void test_retrieval__sees_each_of_a_fast_sequence(void **state)
 {
-    simba_store *store = open_store(), *other = open_store();
+    simba_store *store = open_store(), *other;
 
     (void)state;
+    need_push(store);
+    other = open_store();
     check_sequence(store, store);
     check_sequence(store, other);
     simba_store_close(other);
@@ -334,13 +361,16 @@ static void test_retrieval__sees_how_owners_alternate(void **state)
 {
     enum { MANY = 3 };
     simba_store *store = open_store(), *stores[MANY];
-    struct book *book = calloc(1, sizeof *book);
-    struct owner *owners = calloc(MANY, sizeof *owners);
+    struct book *book;
+    struct owner *owners;
     pthread_t threads[MANY];
     char mutex[64];
     simba_retrieval *retrieval;
 
     (void)state;
+    need_push(store);
+    book = calloc(1, sizeof *book);
+    owners = calloc(MANY, sizeof *owners);
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     retrieval = watch_by_push(store, mutex, book);
     for (int i = 0; i < MANY; i++) {

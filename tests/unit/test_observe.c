@@ -67,7 +67,7 @@ static void expect_change(const char *from, const char *to)
 
 static void begin(void)
 {
-    simba__observe_init(&o, 1000);
+    simba__observe_init(&o, 1000, true);
     assert_int_equal(simba__observe_wake_at(&o), INT64_MAX);
     happen(SIMBA__OBSERVE_START, 100);
     assert_true(up.read);
@@ -143,7 +143,7 @@ static void test_observe__asks_again_when_a_read_fails(void **state)
 static void test_observe__asks_again_soon_however_seldom_it_polls(void **state)
 {
     (void)state;
-    simba__observe_init(&o, 3600 * 1000);
+    simba__observe_init(&o, 3600 * 1000, true);
     happen(SIMBA__OBSERVE_START, 100);
     read_fails(110);
     assert_int_equal(simba__observe_wake_at(&o), 1110);
@@ -285,6 +285,22 @@ static void test_observe__guesses_where_the_store_does_not_say(void **state)
     assert_true(up.has_gap);
     poll_finds("d", 4, 0);
     assert_false(up.has_gap);
+}
+
+/* Between a free moment and the next owner there may have been another. */
+static void test_observe__new_owner_of_a_mute_store_is_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("a", 1, 105);
+    assert_false(up.has_gap);
+    poll_finds("", 0, 0);
+    assert_false(up.has_gap);
+    poll_finds("b", 2, 0);
+    assert_true(up.has_gap);
+    poll_finds("b", 2, 0);
+    assert_false(up.changed);
 }
 
 static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
@@ -442,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_observe__the_first_tenure_of_all_can_be_missed),
         cmocka_unit_test(test_observe__a_renewal_is_no_gap),
         cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
+        cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
         cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
         cmocka_unit_test(test_observe__starts_anew_without_a_gap),
         cmocka_unit_test(

@@ -484,5 +484,6 @@ const simba_backend_ops simba__memory_ops = {
     .interest = interest,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
-                    SIMBA_IN_ONE_PROCESS,
+                    SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |
+                    SIMBA_TELLS_ENDED,
 };

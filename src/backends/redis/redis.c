@@ -234,8 +234,8 @@ const simba_backend_ops simba_module = {
     .close = close_store,
     .detach = detach,
     .forked = forked,
-    .capabilities =
-        SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK | SIMBA_CAN_DOCTOR,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE,
     .interest = interest,
     .drive = simba__redis_drive,
     .floor_open = simba__redis_floor_open,

@@ -147,7 +147,8 @@ const simba_backend_ops simba__sqlite_ops = {
     .life_fd = life_fd,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
-                    SIMBA_HAS_STEADY_CLOCK,
+                    SIMBA_HAS_STEADY_CLOCK | SIMBA_CAN_OBSERVE |
+                    SIMBA_TELLS_ENDED,
     .interest = interest,
     .drive = drive,
     .floor_open = simba__sqlite_floor_open,
