@@ -135,10 +135,7 @@ static void test_sql__calls_the_first_in_line(void **state)
     expect_in_line(true);
     ask(&c);
     expect_in_line(false);
-    handle_hinted(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-    assert_true(handle_hinted(&third, mutex, PATIENCE_MS)); /* the second too */
     ask(&d);
     assert_false(got.mine);
     assert_in_range(got.wait_ms, 0, RESERVATION);
@@ -147,6 +144,21 @@ static void test_sql__calls_the_first_in_line(void **state)
     release(&b);
     ask(&c);
     expect_mine(&c);
+}
+
+static void test_sql__hints_the_first_two_in_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
 }
 
 static void test_sql__hints_within_one_process(void **state)
@@ -416,6 +428,7 @@ int main(void)
         SQL_TEST(test_sql__renews_while_others_join),
         SQL_TEST(test_sql__tokens_grow),
         SQL_TEST(test_sql__calls_the_first_in_line),
+        SQL_TEST(test_sql__hints_the_first_two_in_line),
         SQL_TEST(test_sql__hints_within_one_process),
         SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
         SQL_TEST(test_sql__skips_the_dead),
