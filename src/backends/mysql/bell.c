@@ -13,12 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Longer than it sleeps: a server that says nothing for so long is cut off. */
+enum { SILENCE_MS = 25000 };
+
 static void ask(struct simba__my_session *session,
                 enum simba__my_bell_step step)
 {
     char *text = simba__my_render_bell(session, step);
 
     session->bell_step = step;
+    simba_timer_set(session->base.self->base.loop, &session->base.timer,
+                    simba_loop_now_ms() + SILENCE_MS);
     if (text == NULL) {
         simba__my_give_up(session);
         return;

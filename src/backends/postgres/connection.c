@@ -78,6 +78,7 @@ static void greeted(struct simba__pg_session *session)
 static void listening(struct simba__pg_session *session)
 {
     if (is_good(session->result)) {
+        simba_timer_clear(session->base.self->base.loop, &session->base.timer);
         simba__sql_bell_hung(session->base.self, SIMBA__SQL_BELL_HUNG);
     } else {
         struct simba__sql_answer answer;
@@ -251,9 +252,19 @@ void simba__pg_hang_bell(struct simba__sql_session *base)
 static PGconn *start(const struct simba__pg *pg)
 {
     enum { MOST = 80 };
+    /* A server that is cut off is noticed within a lease. What the URL says
+     * comes later, and counts. */
+    static const char *const ours[][2] = {{"keepalives_idle", "5"},
+                                          {"keepalives_interval", "2"},
+                                          {"keepalives_count", "3"},
+                                          {"tcp_user_timeout", "10000"}};
     const char *keywords[MOST], *values[MOST];
     int n = 0;
 
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        keywords[n] = ours[i][0];
+        values[n++] = ours[i][1];
+    }
     for (const PQconninfoOption *option = pg->options;
          option->keyword != NULL && n < MOST - 4; option++) {
         if (option->val != NULL) {

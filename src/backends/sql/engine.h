@@ -274,6 +274,7 @@ void simba__sql_examined(struct simba__sql_turn *turn,
 
 void simba__sql_queues_init(struct simba__sql *self);
 void simba__sql_queues_fini(struct simba__sql *self);
+void simba__sql_turn_free(struct simba__sql_turn *turn);
 
 /** Complete the operation, and let its session go on with others. */
 void simba__sql_turn_end(struct simba__sql_turn *turn,

@@ -316,19 +316,27 @@ void simba__sql_queues_init(struct simba__sql *self)
     self->queue_timer.fire = end_late;
 }
 
-static void free_turn(struct simba__sql_turn *turn)
+void simba__sql_turn_free(struct simba__sql_turn *turn)
 {
     simba__sql_record_fini(&turn->record);
     free(turn->change.gone);
     free(turn);
 }
 
+static void free_all(struct simba__sql_turn *turn)
+{
+    while (turn != NULL) {
+        struct simba__sql_turn *next = turn->next;
+
+        simba__sql_turn_free(turn);
+        turn = next;
+    }
+}
+
 void simba__sql_queues_fini(struct simba__sql *self)
 {
-    while (self->spare != NULL) {
-        struct simba__sql_turn *turn = self->spare;
-
-        self->spare = turn->next;
-        free_turn(turn);
-    }
+    free_all(self->spare);
+    free_all(self->urgent.first);
+    free_all(self->other.first);
+    free_all(self->parked.first);
 }

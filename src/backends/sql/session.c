@@ -140,6 +140,8 @@ void simba__sql_connected(struct simba__sql_session *session)
     simba_timer_clear(self->base.loop, &session->timer);
     session->state = session->is_bell ? SIMBA__SQL_BUSY : SIMBA__SQL_IDLE;
     if (session->is_bell) {
+        simba_timer_set(self->base.loop, &session->timer,
+                        simba_loop_now_ms() + CONNECT_MS);
         self->dialect->hang_bell(session);
     } else {
         simba__sql_pump(self);
@@ -387,6 +389,9 @@ static void dispose(struct simba__sql_session *session)
     if (session != NULL) {
         if (session->state != SIMBA__SQL_CLOSED) {
             session->self->dialect->disconnect(session);
+        }
+        if (session->turn != NULL) { /* our own poll */
+            simba__sql_turn_free(session->turn);
         }
         free(session);
     }
