@@ -101,7 +101,7 @@ typedef struct simba_scheduler_options {
  * @param[out] scheduler  the handle, or NULL on failure; close it
  * @param[out] error      filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EINVAL naming the value and why; SIMBA_ENOMEM;
- *         SIMBA_EFORKED
+ *         SIMBA_EINTERNAL when the system gives no descriptor; SIMBA_EFORKED
  *
  * Threads: any thread.
  */

@@ -3,11 +3,22 @@
 #define _GNU_SOURCE
 #include "api/scheduler.h"
 
+#include "api/enlist.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 
 /* When the system gave no thread for the work, try again after this. */
 enum { STARVED_MS = 1000 };
+
+static void log_trouble(const simba_scheduler *s,
+                        enum simba_log_level level,
+                        const char *what)
+{
+    struct simba__log_entry entry = simba__about(&s->base, level, "scheduler");
+
+    simba__store_tell(s->store, &entry, "%s", what);
+}
 
 /* --- the schedule -------------------------------------------------------- */
 
@@ -36,10 +47,9 @@ static void begin_run(simba_scheduler *s,
     s->run.token = update->token;
     s->run.beat_ms = update->beat_ms;
     if (!simba__scheduler_wake(s)) {
-        simba__store_log(s->store, SIMBA_LOG_ERROR, "scheduler",
-                         "%s: the system gives no thread for the work; it is "
-                         "tried again",
-                         s->base.mutex);
+        log_trouble(s, SIMBA_LOG_ERROR,
+                    "the system gives no thread for the work; it is tried "
+                    "again");
     }
 }
 
@@ -128,17 +138,40 @@ void simba__scheduler_settle(simba_scheduler *s)
 {
     if (!s->is_contending && !s->has_thread) {
         atomic_store(&s->wish, SIMBA__SCHEDULER_REST);
+        s->rests++;
         pthread_cond_broadcast(&s->changed);
+    }
+}
+
+static void log_tenure(const simba_scheduler *s,
+                       const struct simba__update *update)
+{
+    struct simba__log_entry entry =
+        simba__about(&s->base, SIMBA_LOG_INFO, "scheduler");
+
+    entry.token = update->token;
+    if (update->tell & SIMBA__TELL_ACQUIRED) {
+        simba__store_tell(s->store, &entry, "leads, token %" PRIu64,
+                          update->token);
+    } else {
+        entry.cause = simba__cause_name(update->cause);
+        simba__store_tell(s->store, &entry,
+                          "leads no more, token %" PRIu64 ": %s", update->token,
+                          entry.cause);
     }
 }
 
 static void tell_overrun(simba_scheduler *s)
 {
+    struct simba__log_entry entry =
+        simba__about(&s->base, SIMBA_LOG_WARN, "scheduler");
+
     s->counts.overruns++;
-    simba__store_log(s->store, SIMBA_LOG_WARN, "scheduler",
-                     "%s: run %" PRIu64 " was told to end and has overrun its "
-                     "budget: the next leader may begin",
-                     s->base.mutex, s->run.number);
+    entry.token = s->run.token;
+    simba__store_tell(s->store, &entry,
+                      "run %" PRIu64 " was told to end and has overrun its "
+                      "budget: the next leader may begin",
+                      s->run.number);
 }
 
 static void told(struct simba__contention *c,
@@ -146,24 +179,20 @@ static void told(struct simba__contention *c,
 {
     simba_scheduler *s = (simba_scheduler *)c;
 
+    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
+        log_tenure(s, update);
+    }
     if (update->tell & SIMBA__TELL_RELEASED) {
-        simba__store_log(
-            s->store, SIMBA_LOG_INFO, "scheduler",
-            "%s: leads no more, token %" PRIu64 ": %s", c->mutex, update->token,
-            update->cause == SIMBA__CAUSE_STOP ? "stopped" : "lost");
         end_tenure(s);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        simba__store_log(s->store, SIMBA_LOG_INFO, "scheduler",
-                         "%s: leads, token %" PRIu64, c->mutex, update->token);
         begin_tenure(s, update->token);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         tell_overrun(s);
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "scheduler",
-                         "%s: the store's clock made a step", c->mutex);
+        log_trouble(s, SIMBA_LOG_WARN, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         s->is_contending = false;
@@ -181,11 +210,14 @@ static void answered(struct simba__contention *c,
 
     (void)op;
     if (status != SIMBA_OK) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "scheduler", "%s: %s",
-                         c->mutex,
-                         error != NULL && error->message[0] != '\0'
-                             ? error->message
-                             : simba_strerror(status));
+        struct simba__log_entry entry =
+            simba__about(c, SIMBA_LOG_WARN, "scheduler");
+
+        entry.status = status;
+        simba__store_tell(s->store, &entry, "%s",
+                          error != NULL && error->message[0] != '\0'
+                              ? error->message
+                              : simba_strerror(status));
     } else if (s->is_leading && c->core.is_clock_known) {
         simba__scheduler_feed(
             s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_OFFSET,
@@ -200,6 +232,5 @@ void simba__scheduler_init(simba_scheduler *s)
 
     s->base.hooks = &hooks;
     s->timer.fire = on_timer;
-    s->stop_fd = -1;
     simba__schedule_init(&s->machine, &s->config);
 }

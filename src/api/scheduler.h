@@ -30,6 +30,8 @@ struct simba_scheduler {
     pthread_cond_t changed; /* something of what follows did */
     bool is_contending;     /* from START until STOPPED */
     bool is_unreleased;     /* the store did not answer the last release */
+    uint64_t rests;         /* counted: it may be started again before a
+                               stopper looks */
     bool is_leading;        /* between acquired and released */
     bool is_release_due;    /* on_released is back when the work is done */
     bool has_run;           /* the thread shall begin `run` */
@@ -42,7 +44,8 @@ struct simba_scheduler {
     bool has_thread;
     bool is_thread_over; /* it has ended, and is to be joined */
     pthread_t ended;
-    int stop_fd; /* -1: no thread */
+
+    int stop_fd; /* for the life of the handle */
     struct simba__fork_entry fork_entry;
 };
 
@@ -59,6 +62,11 @@ void simba__scheduler_feed(simba_scheduler *s,
 void simba__scheduler_settle(simba_scheduler *s);
 
 /* scheduler_work.c */
+
+/** Make the descriptor that tells the work to end; close it. Outside the
+ * loop. */
+int simba__scheduler_open_fd(simba_scheduler *s, simba_error *error);
+void simba__scheduler_close_fd(simba_scheduler *s);
 
 /** Make a thread for the run that is due, or wake the one that waits. False:
  * the system gives none now. Inside the loop. */

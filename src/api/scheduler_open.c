@@ -12,48 +12,63 @@
 
 static void free_scheduler(simba_scheduler *s)
 {
+    simba__scheduler_close_fd(s);
     pthread_cond_destroy(&s->changed);
     free(s);
 }
 
-static simba_scheduler *make_scheduler(simba_store *store,
-                                       const simba_scheduler_options *options,
-                                       struct simba__schedule_config config)
+static struct simba__schedule_config config_of(
+    const simba_scheduler_options *options)
+{
+    return (struct simba__schedule_config){
+        .kind = (enum simba__schedule_kind)options->schedule,
+        .period_ms = options->period_ms,
+        .initial_delay_ms = options->initial_delay_ms};
+}
+
+static int make_scheduler(simba_store *store,
+                          const simba_scheduler_options *options,
+                          simba_scheduler **out,
+                          simba_error *error)
 {
     simba_scheduler *s = calloc(1, sizeof *s);
+    int rc;
 
     if (s == NULL) {
-        return NULL;
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = simba__scheduler_open_fd(s, error);
+    if (rc != SIMBA_OK) {
+        free(s);
+        return rc;
     }
     s->store = store;
     s->work = options->work;
     s->user = options->user;
-    s->config = config;
+    s->config = config_of(options);
     simba__scheduler_init(s);
     pthread_cond_init(&s->changed, NULL);
-    return s;
+    *out = s;
+    return SIMBA_OK;
 }
 
 static int check_schedule(const simba_scheduler_options *options,
-                          struct simba__schedule_config *config,
                           simba_error *error)
 {
+    struct simba__schedule_config config = config_of(options);
     enum simba__schedule_problem problem;
 
     if (options->work == NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "a scheduler needs work to do");
     }
-    config->kind = (enum simba__schedule_kind)options->schedule;
-    config->period_ms = options->period_ms;
-    config->initial_delay_ms = options->initial_delay_ms;
-    problem = simba__schedule_config_check(config);
+    problem = simba__schedule_config_check(&config);
     if (problem != SIMBA__SCHEDULE_FINE) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "%s: period %" PRId64 " ms, initial delay "
                                "%" PRId64 " ms",
                                simba__schedule_problem_text(problem),
-                               config->period_ms, config->initial_delay_ms);
+                               config.period_ms, config.initial_delay_ms);
     }
     return SIMBA_OK;
 }
@@ -77,16 +92,14 @@ static int open_checked(simba_store *store,
                         simba_error *error)
 {
     simba_contender contender = contender_of(options);
-    struct simba__schedule_config config;
-    simba_scheduler *s;
-    int rc = check_schedule(options, &config, error);
+    simba_scheduler *s = NULL;
+    int rc = check_schedule(options, error);
 
-    if (rc != SIMBA_OK) {
-        return rc;
+    if (rc == SIMBA_OK) {
+        rc = make_scheduler(store, options, &s, error);
     }
-    s = make_scheduler(store, options, config);
     if (s == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return rc;
     }
     rc = simba__enlist(store, &s->base, &contender, error);
     if (rc != SIMBA_OK) {
@@ -147,11 +160,14 @@ int simba_scheduler_start(simba_scheduler *s, simba_error *error)
  * nor a thread is left. */
 static void stop_and_wait(simba_scheduler *s)
 {
+    uint64_t rests = s->rests;
+
     if (atomic_load(&s->wish) == SIMBA__SCHEDULER_STARTED) {
         atomic_store(&s->wish, SIMBA__SCHEDULER_STOPPED);
         simba__contention_stop(&s->base);
     }
-    while (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST) {
+    while (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST &&
+           s->rests == rests) {
         simba__loop_wait(s->store->loop, &s->changed, NULL);
     }
 }
@@ -169,10 +185,12 @@ int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
                                "%s: stop was called from its own work",
                                s->base.mutex);
     }
+    simba__pool_block(&s->store->pool);
     simba_loop_enter(s->store->loop);
     stop_and_wait(s);
     is_unreleased = s->is_unreleased;
     simba_loop_leave(s->store->loop);
+    simba__pool_unblock(&s->store->pool);
     simba__scheduler_bury(s);
     if (is_unreleased) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
@@ -197,9 +215,11 @@ void simba_scheduler_close(simba_scheduler *s)
         abort();
     }
     if (simba_scheduler_stop(s, NULL) == SIMBA_EUNKNOWN) {
-        simba__store_log(s->store, SIMBA_LOG_WARN, "scheduler",
-                         "%s: closed, but the store did not answer",
-                         s->base.mutex);
+        struct simba__log_entry entry =
+            simba__about(&s->base, SIMBA_LOG_WARN, "scheduler");
+
+        simba__store_tell(s->store, &entry,
+                          "closed, but the store did not answer");
     }
     simba_loop_enter(s->store->loop);
     simba_timer_clear(s->store->loop, &s->timer);

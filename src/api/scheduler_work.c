@@ -1,14 +1,16 @@
 /* The thread that the work of a scheduler runs on.
  *
  * It is made for the first run of a tenure and ends with the tenure, so that
- * who does not lead has none. With it lives the descriptor that tells the work
- * to end. */
+ * who does not lead has none. */
 #define _GNU_SOURCE
 #include "api/scheduler.h"
 
+#include "api/enlist.h"
 #include "runtime/thread.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -28,31 +30,35 @@ static void close_in_child(void *self)
     close(s->stop_fd);
 }
 
-static bool open_stop_fd(simba_scheduler *s)
+int simba__scheduler_open_fd(simba_scheduler *s, simba_error *error)
 {
+    simba__fork_hold_off();
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->stop_fd < 0) {
-        return false;
+    if (s->stop_fd >= 0) {
+        s->fork_entry.forked = close_in_child;
+        s->fork_entry.self = s;
+        simba__fork_add(&s->fork_entry);
     }
-    s->fork_entry.forked = close_in_child;
-    s->fork_entry.self = s;
-    simba__fork_add(&s->fork_entry);
-    return true;
+    simba__fork_let_go();
+    return s->stop_fd >= 0
+               ? SIMBA_OK
+               : simba_error_set(error, SIMBA_EINTERNAL, errno,
+                                 "the system gives no descriptor: %s",
+                                 strerror(errno));
 }
 
-static void close_stop_fd(simba_scheduler *s)
+void simba__scheduler_close_fd(simba_scheduler *s)
 {
+    simba__fork_hold_off();
     simba__fork_remove(&s->fork_entry);
     close(s->stop_fd);
-    s->stop_fd = -1;
+    simba__fork_let_go();
 }
 
 void simba__scheduler_tell(simba_scheduler *s)
 {
     atomic_store(&s->is_told, true);
-    if (s->stop_fd >= 0) {
-        eventfd_write(s->stop_fd, 1);
-    }
+    eventfd_write(s->stop_fd, 1);
     pthread_cond_broadcast(&s->changed);
 }
 
@@ -60,9 +66,7 @@ void simba__scheduler_untell(simba_scheduler *s)
 {
     eventfd_t none;
 
-    if (s->stop_fd >= 0) {
-        (void)eventfd_read(s->stop_fd, &none);
-    }
+    (void)eventfd_read(s->stop_fd, &none);
     atomic_store(&s->is_told, false);
 }
 
@@ -73,9 +77,13 @@ static void log_failure(simba_scheduler *s,
                         int rc,
                         const simba_error *error)
 {
-    simba__store_log(
-        s->store, SIMBA_LOG_WARN, "scheduler",
-        "%s: run %" PRIu64 " failed: %s (%d)", s->base.mutex, run->number,
+    struct simba__log_entry entry =
+        simba__about(&s->base, SIMBA_LOG_WARN, "scheduler");
+
+    entry.token = run->token;
+    entry.status = rc;
+    simba__store_tell(
+        s->store, &entry, "run %" PRIu64 " failed: %s (%d)", run->number,
         error->message[0] != '\0' ? error->message : simba_strerror(rc), rc);
 }
 
@@ -141,7 +149,6 @@ static void *run_thread(void *argument)
             simba__loop_wait(s->store->loop, &s->changed, NULL);
         }
     }
-    close_stop_fd(s);
     s->has_thread = false;
     s->is_thread_over = true;
     s->ended = s->thread;
@@ -156,15 +163,9 @@ bool simba__scheduler_wake(simba_scheduler *s)
         pthread_cond_broadcast(&s->changed);
         return true;
     }
-    if (!open_stop_fd(s)) {
-        return false;
-    }
-    if (!simba__thread_start(&s->thread, "simba-schedule", run_thread, s)) {
-        close_stop_fd(s);
-        return false;
-    }
-    s->has_thread = true;
-    return true;
+    s->has_thread =
+        simba__thread_start(&s->thread, "simba-schedule", run_thread, s);
+    return s->has_thread;
 }
 
 /* Not inside the loop: what the user hung on the end of the thread may want to

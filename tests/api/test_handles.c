@@ -96,6 +96,31 @@ static void use_retrieval(simba_store *store)
     simba_retrieval_close(retrieval);
 }
 
+static int work(void *user, const simba_run *run, simba_error *error)
+{
+    (void)run;
+    (void)error;
+    atomic_fetch_add((_Atomic int *)user, 1);
+    return SIMBA_OK;
+}
+
+static void use_scheduler(simba_store *store)
+{
+    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_scheduler *scheduler;
+    _Atomic int count = 0;
+
+    options.mutex = fresh_mutex();
+    options.period_ms = 1;
+    options.work = work;
+    options.user = &count;
+    assert_int_equal(simba_scheduler_open(store, &options, &scheduler, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
+    await(atomic_load(&count) > 2);
+    simba_scheduler_close(scheduler); /* running */
+}
+
 static void use_everything(void)
 {
     simba_store *store = open_store();
@@ -106,6 +131,7 @@ static void use_everything(void)
     use_multi_locker(store);
     use_service(store);
     use_retrieval(other);
+    use_scheduler(other);
     assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
     simba_metrics_free(metrics);
     simba_store_close(other);

@@ -281,6 +281,31 @@ static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
     simba_store_close(store);
 }
 
+static void test_scheduler__two_may_stop_it_at_once(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared, .until_told = true};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+
+    (void)state;
+    for (int i = 1; i <= 10; i++) {
+        pthread_t stopper;
+        void *stopped;
+
+        assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+        await(atomic_load(&job.begun) == i);
+        pthread_create(&stopper, NULL, stop_aside, s);
+        assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+        pthread_join(stopper, &stopped);
+        assert_ptr_equal(stopped, s);
+        assert_int_equal(atomic_load(&job.ended), i);
+    }
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
 struct misuser {
     _Atomic int rc;
 };
@@ -364,7 +389,7 @@ static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &first);
     a = open_scheduler(store, &options);
-    assert_int_equal(count_work_threads(), 0);
+    await(count_work_threads() == 0);
     assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_OK);
     await(atomic_load(&first.ended) > 2);
     options = options_of(mutex, &second);
@@ -373,9 +398,9 @@ static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
     assert_int_equal(count_work_threads(), 1); /* a's */
     assert_int_equal(simba_scheduler_stop(a, NULL), SIMBA_OK);
     await(atomic_load(&second.ended) > 2);
-    assert_int_equal(count_work_threads(), 1); /* b's */
+    await(count_work_threads() == 1); /* b's */
     assert_int_equal(simba_scheduler_stop(b, NULL), SIMBA_OK);
-    assert_int_equal(count_work_threads(), 0);
+    await(count_work_threads() == 0); /* an entry outlives its thread a bit */
     simba_scheduler_close(a);
     simba_scheduler_close(b);
     simba_store_close(store);
@@ -471,6 +496,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             test_scheduler__running_work_is_told_by_flag_and_descriptor),
         cmocka_unit_test(test_scheduler__work_that_ignores_its_end_overruns),
+        cmocka_unit_test(test_scheduler__two_may_stop_it_at_once),
         cmocka_unit_test(test_scheduler__stop_in_its_work_is_misuse),
         cmocka_unit_test(test_scheduler__refuses_bad_options),
         cmocka_unit_test(test_scheduler__has_a_thread_only_while_it_leads),
