@@ -24,6 +24,10 @@ struct simba_retrieval {
     simba_contender_fn on_changed;
     void *user;
     char *mutex;
+
+    /* Inside the loop: what the user was told last, and what not yet. */
+    simba_owner told;
+    bool is_behind, has_gap;
     _Atomic bool is_started, is_heard; /* changed inside the loop */
 };
 
@@ -46,19 +50,28 @@ static void run_note(struct simba__task *task)
     free(note);
 }
 
-static void push_change(simba_retrieval *r,
+/* What there is no memory for is told with the next step, which the next poll
+ * makes at the latest; what came in between is then a gap. */
+static void tell_change(simba_retrieval *r,
                         const struct simba__observe_update *update)
 {
-    struct note *note = calloc(1, sizeof *note);
+    struct note *note;
 
+    if (update->changed) {
+        r->has_gap = r->has_gap || update->has_gap || r->is_behind;
+        r->is_behind = true;
+    }
+    note = r->is_behind ? calloc(1, sizeof *note) : NULL;
     if (note == NULL) {
-        abort(); /* a change that is not told would be lost for ever */
+        return;
     }
     note->task.run = run_note;
     note->retrieval = r;
-    note->state.before = update->before;
-    note->state.after = update->after;
-    note->state.has_gap = update->has_gap;
+    note->state.before = r->told;
+    note->state.after = r->machine.seen;
+    note->state.has_gap = r->has_gap;
+    r->told = r->machine.seen;
+    r->is_behind = r->has_gap = false;
     simba__strand_push(&r->store->pool, &r->strand, &note->task);
 }
 
@@ -85,9 +98,7 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
     atomic_store(&r->is_heard, r->machine.is_heard);
     simba_timer_set(r->store->loop, &r->timer,
                     simba__observe_wake_at(&r->machine));
-    if (update.changed) {
-        push_change(r, &update);
-    }
+    tell_change(r, &update);
     if (update.read) {
         send_read(r, &update);
     }
@@ -272,6 +283,8 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
         atomic_store(&r->is_started, true);
         simba__listener_interest(r->store->loop, &r->listener,
                                  SIMBA_INTEREST_OBSERVE);
+        r->told = simba_owner_none();
+        r->is_behind = r->has_gap = false;
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
     }
     simba_loop_leave(r->store->loop);

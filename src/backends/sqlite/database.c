@@ -63,6 +63,9 @@ int simba__sqlite_db_fail(const struct simba__sqlite_db *db,
         {SQLITE_NOMEM, SIMBA_ENOMEM, "out of memory"},
     };
 
+    if (rc == SQLITE_CONSTRAINT_NOTNULL) {
+        rc = SQLITE_NOMEM; /* what we bind is NULL only for want of memory */
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].rc == (rc & 0xff)) {
             return SIMBA__SQLITE_FAIL(db->settings, error, known[i].code, rc,

@@ -215,10 +215,8 @@ static void look_now(simba_timer *timer)
     }
 }
 
-static void look_soon(void *argument)
+static void look_soon(struct simba__sqlite_eyes *eyes)
 {
-    struct simba__sqlite_eyes *eyes = argument;
-
     if (!eyes->is_detached && !eyes->again.is_set) {
         eyes->again.fire = look_now;
         simba_timer_set(eyes->watch->loop, &eyes->again,
@@ -271,7 +269,9 @@ void simba__sqlite_eyes_settle(struct simba__sqlite_eyes *eyes)
         }
     }
     if (eyes->is_deaf) {
-        simba_loop_post(eyes->watch->loop, look_soon, eyes);
+        simba_loop_enter(eyes->watch->loop);
+        look_soon(eyes);
+        simba_loop_leave(eyes->watch->loop);
     }
 }
 

@@ -89,9 +89,21 @@ static bool start(struct simba__sqlite_watch *watch)
         if (watch->fd < 0) {
             return false;
         }
-        simba_loop_post(watch->loop, simba__sqlite_watch_listen, watch);
+        watch->is_unheard = true;
     }
     return watch->bell_fd >= 0 || hang_bell(watch);
+}
+
+/* After start(), with the lock free. Entered rather than posted: a letter needs
+ * memory. */
+static void listen_if_new(struct simba__sqlite_watch *watch)
+{
+    if (watch->is_unheard) {
+        watch->is_unheard = false;
+        simba_loop_enter(watch->loop);
+        simba__sqlite_watch_listen(watch);
+        simba_loop_leave(watch->loop);
+    }
 }
 
 static void drop_watch(struct simba__sqlite_watch *watch, int wd)
@@ -232,6 +244,7 @@ bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
         errands = note_waiting(watch, one, process);
     }
     pthread_mutex_unlock(&watch->lock);
+    listen_if_new(watch);
     if (errands.look) {
         simba_loop_post(watch->loop, simba__sqlite_watch_look, watch);
     }
@@ -248,6 +261,7 @@ bool simba__sqlite_watch_attend(struct simba__sqlite_watch *watch)
     pthread_mutex_lock(&watch->lock);
     is_fine = start(watch);
     pthread_mutex_unlock(&watch->lock);
+    listen_if_new(watch);
     return is_fine;
 }
 

@@ -42,6 +42,7 @@ struct simba__sqlite_watch {
     int64_t bell_read; /* how much of it */
     bool is_deaf;      /* no descriptor or watch was to be had */
     bool is_polling;   /* and therefore the loop makes up hints */
+    bool is_unheard;   /* the loop does not listen yet; the worker's alone */
 
     /* The loop's alone. */
     simba_io readable;
@@ -88,8 +89,8 @@ void simba__sqlite_watch_renew(struct simba__sqlite_watch *watch);
 
 /* --- between watch.c and watch_events.c ---------------------------------- */
 
-/** Inside the loop: start to listen. Posted when somebody waits first. */
-void simba__sqlite_watch_listen(void *watch);
+/** Inside the loop: start to listen. When somebody waits first. */
+void simba__sqlite_watch_listen(struct simba__sqlite_watch *watch);
 
 /** Inside the loop: look whether those under suspicion are dead. Posted. */
 void simba__sqlite_watch_look(void *watch);

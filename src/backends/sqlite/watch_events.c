@@ -296,10 +296,8 @@ void simba__sqlite_watch_poll(void *argument)
 /* --- the loop ------------------------------------------------------------ */
 
 /* What was rung meanwhile waits in the descriptor. */
-void simba__sqlite_watch_listen(void *argument)
+void simba__sqlite_watch_listen(struct simba__sqlite_watch *watch)
 {
-    struct simba__sqlite_watch *watch = argument;
-
     if (watch->is_detached) {
         return;
     }
