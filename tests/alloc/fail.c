@@ -62,7 +62,8 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 char *__wrap_strdup(const char *text);
 char *__wrap_realpath(const char *path, char *resolved);
-int __wrap_asprintf(char **text, const char *format, ...);
+int __wrap_asprintf(char **text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void __wrap_free(void *block);
 
 void *__wrap_malloc(size_t size)
