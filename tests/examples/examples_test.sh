@@ -102,7 +102,7 @@ writes_under_a_token() {
     "$bin/example_fenced_writes" "$dir/data" one >/dev/null &&
         "$bin/example_fenced_writes" "$dir/data" two >/dev/null &&
         [ "$(cat "$dir/data")" = two ] &&
-        # A mark from the future: whoever had it has succeeded us.
+        # What cannot be read may hold any mark, so nobody gets by.
         rm "$dir/data.guard" &&
         printf 'simba' >"$dir/data.guard" &&
         ! "$bin/example_fenced_writes" "$dir/data" three 2>/dev/null &&
