@@ -198,6 +198,19 @@ typedef struct simba_scheduler_counts {
 SIMBA_API int simba_scheduler_count(simba_scheduler *scheduler,
                                     simba_scheduler_counts *counts);
 
+/** For SIMBA_SCHEDULER_SCOPE. */
+static inline void simba_scheduler_close_scope(simba_scheduler **scheduler)
+{
+    simba_scheduler_close(*scheduler);
+}
+
+/** Marks a local `simba_scheduler *`, set to NULL at first, that is closed when
+ * its scope ends. Declare it after its store. */
+#if defined(__GNUC__)
+#define SIMBA_SCHEDULER_SCOPE                                                  \
+    __attribute__((cleanup(simba_scheduler_close_scope)))
+#endif
+
 SIMBA_END_DECLS
 
 #endif

@@ -106,6 +106,18 @@ SIMBA_API enum simba_service_status simba_service_status(
 /** Say that the work is getting on (contender.progress_ms). Any thread. */
 SIMBA_API void simba_service_progress(simba_service *service);
 
+/** For SIMBA_SERVICE_SCOPE. */
+static inline void simba_service_close_scope(simba_service **service)
+{
+    simba_service_close(*service);
+}
+
+/** Marks a local `simba_service *`, set to NULL at first, that is closed when
+ * its scope ends. Declare it after its store. */
+#if defined(__GNUC__)
+#define SIMBA_SERVICE_SCOPE __attribute__((cleanup(simba_service_close_scope)))
+#endif
+
 SIMBA_END_DECLS
 
 #endif

@@ -75,13 +75,17 @@ static void tell_change(simba_retrieval *r,
     simba__strand_push(&r->store->pool, &r->strand, &note->task);
 }
 
+static void feed(simba_retrieval *r, struct simba__observe_event event);
+
 static void send_read(simba_retrieval *r,
                       const struct simba__observe_update *update)
 {
     struct simba__box *box = simba__box_make(r->mutex, "");
 
     if (box == NULL) {
-        return; /* the machine gives the silence up */
+        feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
+                                              .seq = update->seq});
+        return;
     }
     box->seq = update->seq;
     box->op.kind = SIMBA_OP_READ;

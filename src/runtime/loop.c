@@ -105,26 +105,56 @@ static bool drain(simba_loop *loop)
     return has_run;
 }
 
-struct call {
-    struct simba__letter letter;
-    void (*run)(void *argument);
-    void *argument;
-};
+/* One of those kept for when there is no memory, or NULL. */
+static struct simba__call *take_reserve(simba_loop *loop)
+{
+    struct simba__call *call = NULL;
+
+    pthread_mutex_lock(&loop->mail_lock);
+    for (int i = 0; i < SIMBA__RESERVE && call == NULL; i++) {
+        if (loop->reserve[i].reserve_of == NULL) {
+            call = &loop->reserve[i];
+            call->reserve_of = loop;
+        }
+    }
+    pthread_mutex_unlock(&loop->mail_lock);
+    return call;
+}
+
+static void free_call(struct simba__call *call)
+{
+    simba_loop *loop = call->reserve_of;
+
+    if (loop == NULL) {
+        free(call);
+        return;
+    }
+    pthread_mutex_lock(&loop->mail_lock);
+    call->reserve_of = NULL;
+    pthread_mutex_unlock(&loop->mail_lock);
+}
 
 static void run_call(struct simba__letter *letter)
 {
-    struct call *call = (struct call *)letter;
+    struct simba__call *call = (struct simba__call *)letter;
+    void (*run)(void *argument) = call->run;
+    void *argument = call->argument;
 
-    call->run(call->argument);
-    free(call);
+    free_call(call);
+    run(argument);
 }
 
 void simba_loop_post(simba_loop *loop,
                      void (*run)(void *argument),
                      void *argument)
 {
-    struct call *call = malloc(sizeof *call);
+    struct simba__call *call = malloc(sizeof *call);
 
+    if (call != NULL) {
+        call->reserve_of = NULL;
+    } else {
+        call = take_reserve(loop);
+    }
     if (call == NULL) {
         abort(); /* a completion that cannot be told would hang its owner */
     }

@@ -22,6 +22,17 @@ struct simba__letter {
     struct simba__letter *next;
 };
 
+/* What simba_loop_post() sends. A few are there from the beginning, so that
+ * running out of memory for a moment ends nobody. */
+struct simba__call {
+    struct simba__letter letter;
+    void (*run)(void *argument);
+    void *argument;
+    simba_loop *reserve_of; /* NULL: from malloc(), or not in use */
+};
+
+enum { SIMBA__RESERVE = 8 };
+
 /* Who hears hints for a mutex. Of those who stand in its line only the first
  * two are told: a store calls nobody else, and a thousand waiters that ask at
  * once would keep it busy for nothing. */
@@ -65,6 +76,7 @@ struct simba_loop {
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
     struct simba__letter *first, **last;
+    struct simba__call reserve[SIMBA__RESERVE];
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
 

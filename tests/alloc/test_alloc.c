@@ -94,7 +94,7 @@ static void count_call(void *user, const simba_state *state)
 static void serve(const char *mutex)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    _Atomic int acquired = 0, released = 0;
+    _Atomic int acquired = 0;
     simba_service *service;
 
     contender.mutex = mutex;
@@ -104,70 +104,11 @@ static void serve(const char *mutex)
             simba_service_open(shared_store, &contender, &service, NULL))) {
         return;
     }
-    (void)released;
     if (went_well(simba_service_start(service, NULL))) {
         await(atomic_load(&acquired) == 1);
         (void)went_well(simba_service_stop(service, NULL));
     }
     simba_service_close(service);
-}
-
-static int work(void *user, const simba_run *run, simba_error *error)
-{
-    (void)run;
-    (void)error;
-    atomic_fetch_add((_Atomic int *)user, 1);
-    return SIMBA_OK;
-}
-
-static void schedule(const char *mutex)
-{
-    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
-    simba_scheduler *scheduler;
-    _Atomic int runs = 0;
-
-    options.mutex = mutex;
-    options.period_ms = 1;
-    options.work = work;
-    options.user = &runs;
-    if (!went_well(
-            simba_scheduler_open(shared_store, &options, &scheduler, NULL))) {
-        assert_null(scheduler);
-        return;
-    }
-    if (went_well(simba_scheduler_start(scheduler, NULL))) {
-        await(atomic_load(&runs) > 0);
-        (void)went_well(simba_scheduler_stop(scheduler, NULL));
-    }
-    simba_scheduler_close(scheduler);
-}
-
-/* What cannot be told is told later: the owner is seen in the end. */
-static void watch(const char *mutex)
-{
-    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
-    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
-    simba_retrieval *retrieval;
-    _Atomic int seen = 0;
-
-    retriever.mutex = options.mutex = mutex;
-    retriever.poll_ms = 5;
-    retriever.on_changed = count_call;
-    retriever.user = &seen;
-    if (!went_well(
-            simba_retrieval_open(shared_store, &retriever, &retrieval, NULL))) {
-        assert_null(retrieval);
-        return;
-    }
-    if (went_well(simba_retrieval_start(retrieval, NULL)) &&
-        went_well(simba_locker_open(shared_store, &options, &locker, NULL))) {
-        if (went_well(simba_locker_acquire(locker, -1, NULL, NULL))) {
-            await(atomic_load(&seen) > 0);
-        }
-        simba_locker_close(locker);
-    }
-    simba_retrieval_close(retrieval);
 }
 
 static void lock_several(const char *mutex)
@@ -187,6 +128,67 @@ static void lock_several(const char *mutex)
         (void)went_well(simba_multi_locker_release(multi, NULL));
     }
     simba_multi_locker_close(multi);
+}
+
+/* What could not be told at once is told later. */
+static void observe(const char *mutex)
+{
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+    simba_retrieval *retrieval;
+    _Atomic int changes = 0;
+
+    retriever.mutex = mutex;
+    retriever.poll_ms = 20;
+    retriever.on_changed = count_call;
+    retriever.user = &changes;
+    if (!went_well(
+            simba_retrieval_open(shared_store, &retriever, &retrieval, NULL))) {
+        return;
+    }
+    if (went_well(simba_retrieval_start(retrieval, NULL))) {
+        simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+        simba_locker *locker;
+
+        options.mutex = mutex;
+        if (went_well(
+                simba_locker_open(shared_store, &options, &locker, NULL))) {
+            if (went_well(simba_locker_acquire(locker, -1, NULL, NULL))) {
+                await(atomic_load(&changes) > 0); /* told, sooner or later */
+            }
+            simba_locker_close(locker);
+        }
+    }
+    simba_retrieval_close(retrieval);
+}
+
+static int work(void *user, const simba_run *run, simba_error *error)
+{
+    (void)run;
+    (void)error;
+    atomic_fetch_add((_Atomic int *)user, 1);
+    return SIMBA_OK;
+}
+
+static void schedule(const char *mutex)
+{
+    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_scheduler *scheduler;
+    _Atomic int runs = 0;
+
+    options.mutex = mutex;
+    options.schedule = SIMBA_FIXED_DELAY;
+    options.period_ms = 1;
+    options.work = work;
+    options.user = &runs;
+    if (!went_well(
+            simba_scheduler_open(shared_store, &options, &scheduler, NULL))) {
+        assert_null(scheduler);
+        return;
+    }
+    if (went_well(simba_scheduler_start(scheduler, NULL))) {
+        await(atomic_load(&runs) > 0);
+    }
+    simba_scheduler_close(scheduler);
 }
 
 static void measure(const char *mutex)
@@ -291,22 +293,22 @@ static void test_alloc__services(void **state)
     walk_shared("service", serve);
 }
 
-static void test_alloc__schedulers(void **state)
+static void test_alloc__several_mutexes(void **state)
 {
     (void)state;
-    walk_shared("scheduler", schedule);
+    walk_shared("multi locker", lock_several);
 }
 
 static void test_alloc__retrievals(void **state)
 {
     (void)state;
-    walk_shared("retrieval", watch);
+    walk_shared("retrieval", observe);
 }
 
-static void test_alloc__several_mutexes(void **state)
+static void test_alloc__schedulers(void **state)
 {
     (void)state;
-    walk_shared("multi locker", lock_several);
+    walk_shared("scheduler", schedule);
 }
 
 static void test_alloc__metrics(void **state)
@@ -328,9 +330,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_alloc__opening_as_configured),
         cmocka_unit_test(test_alloc__lockers),
         cmocka_unit_test(test_alloc__services),
-        cmocka_unit_test(test_alloc__schedulers),
-        cmocka_unit_test(test_alloc__retrievals),
         cmocka_unit_test(test_alloc__several_mutexes),
+        cmocka_unit_test(test_alloc__retrievals),
+        cmocka_unit_test(test_alloc__schedulers),
         cmocka_unit_test(test_alloc__metrics),
         cmocka_unit_test(test_alloc__guards),
     };
