@@ -107,6 +107,7 @@ void simba__contend_init(struct simba__contend *c,
     assert(simba__contend_config_check(config) == SIMBA__CONTEND_FINE);
     memset(c, 0, sizeof *c);
     c->config = *config;
+    c->granted = config->lease;
     c->rng = *rng;
     c->next_ms = SIMBA__NEVER;
     c->last_claim_ms = -1;
@@ -198,9 +199,11 @@ static void step_hint(struct simba__contend *c, struct simba__update *up)
     int64_t soon = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
 
     if (PLANTED(HINT_IS_GRANT) && c->phase == SIMBA__WAITING) {
+        struct simba__reply grant = {.mine = true, .token = c->token + 1};
+
         c->sent_ms = c->now_ms;
         c->inflight = SIMBA__NOTHING;
-        simba__contend_own(c, c->token + 1, up);
+        simba__contend_own(c, &grant, up);
         return;
     }
     if (c->last_claim_ms < 0) {

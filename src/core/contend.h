@@ -115,6 +115,7 @@ struct simba__reply {
     uint64_t place;   /* where; opaque, given back with the next acquire */
     int64_t wait_ms;  /* refused: asking again earlier makes no sense */
     int64_t store_ms; /* the store's clock when it answered; 0: not told */
+    int64_t lease_ms; /* when mine: granted from the sending on; 0: L */
 };
 
 enum simba__event_type {
@@ -186,11 +187,12 @@ struct simba__contend {
 
     /* The tenure. */
     uint64_t token;
-    int64_t lease_from_ms;  /* s: newest request answered yes was sent */
-    int64_t owner_until_ms; /* U or the cap; 0 while not owner */
-    int64_t held_since_ms;  /* the grant was heard */
-    int64_t cap_ms;         /* max_hold */
-    int64_t progress_ms;    /* last sign of progress */
+    struct simba__lease granted; /* the config's, or less */
+    int64_t lease_from_ms;       /* s: newest request answered yes was sent */
+    int64_t owner_until_ms;      /* U or the cap; 0 while not owner */
+    int64_t held_since_ms;       /* the grant was heard */
+    int64_t cap_ms;              /* max_hold */
+    int64_t progress_ms;         /* last sign of progress */
 
     /* The way out. */
     enum simba__cause cause;

@@ -35,7 +35,7 @@ void simba__contend_quit(struct simba__contend *c, struct simba__update *up);
 
 /* OWNER. */
 void simba__contend_own(struct simba__contend *c,
-                        uint64_t token,
+                        const struct simba__reply *reply,
                         struct simba__update *up);
 void simba__contend_renew(struct simba__contend *c, struct simba__update *up);
 void simba__contend_renewed(struct simba__contend *c,

@@ -12,8 +12,10 @@ enum { PART_FIRST_MS = 20, PART_MOST_MS = 1000 };
 
 static int64_t hard_until(const struct simba__contend *c)
 {
-    return simba__contend_later(c->lease_from_ms,
-                                simba__lease_hard_ms(&c->config.lease));
+    int64_t hard = simba__lease_hard_ms(&c->granted);
+
+    return hard < 0 ? c->lease_from_ms
+                    : simba__contend_later(c->lease_from_ms, hard);
 }
 
 static bool is_by_choice(enum simba__cause cause)

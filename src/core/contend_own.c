@@ -14,20 +14,35 @@ static int64_t lease_from(const struct simba__contend *c)
     return PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
 }
 
-static int64_t use_until(const struct simba__contend *c)
+static int64_t use_from(int64_t from_ms, const struct simba__lease *granted)
 {
-    return simba__contend_later(c->lease_from_ms,
-                                simba__lease_use_ms(&c->config.lease));
+    /* Below zero when less was granted than the budget takes. */
+    int64_t use = simba__lease_use_ms(granted);
+
+    return use < 0 ? from_ms : simba__contend_later(from_ms, use);
 }
 
-static void extend(struct simba__contend *c)
+static int64_t use_until(const struct simba__contend *c)
 {
-    int64_t until;
+    return use_from(c->lease_from_ms, &c->granted);
+}
+
+/* The newest grant counts, unless an older one lasts longer: a store may grant
+ * less, but never takes back what it has granted. */
+static void extend(struct simba__contend *c, int64_t granted_ms)
+{
+    bool is_first = c->phase == SIMBA__OWNER && c->owner_until_ms == 0;
+    int64_t from = lease_from(c), until;
+    struct simba__lease granted = simba__lease_shorten(
+        &c->config.lease, PLANTED(GRANT_STRETCHED) ? 0 : granted_ms);
 
     c->failures = 0;
-    c->lease_from_ms = lease_from(c);
-    c->next_ms = simba__contend_later(
-        c->lease_from_ms, simba__lease_renew_after_ms(&c->config.lease));
+    c->next_ms =
+        simba__contend_later(from, simba__lease_renew_after_ms(&granted));
+    if (is_first || use_from(from, &granted) > use_until(c)) {
+        c->lease_from_ms = from;
+        c->granted = granted;
+    }
     if (c->is_hinted) { /* asked for while the renewal was under way */
         c->is_hinted = false;
         c->next_ms = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
@@ -40,17 +55,17 @@ static void extend(struct simba__contend *c)
 
 /* The store granted the request sent at `sent_ms`. */
 void simba__contend_own(struct simba__contend *c,
-                        uint64_t token,
+                        const struct simba__reply *reply,
                         struct simba__update *up)
 {
     int64_t max_hold = c->config.max_hold_ms;
 
-    c->token = token;
+    c->token = reply->token;
     c->is_hinted = false;
     c->cap_ms = max_hold == 0 ? SIMBA__NEVER
                               : simba__contend_later(c->now_ms, max_hold);
     c->phase = SIMBA__OWNER;
-    extend(c);
+    extend(c, reply->lease_ms);
     if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
         c->owner_until_ms = 0;
         simba__contend_part(c, SIMBA__RELEASE, up);
@@ -59,7 +74,7 @@ void simba__contend_own(struct simba__contend *c,
     c->held_since_ms = c->now_ms;
     c->progress_ms = c->now_ms;
     up->tell |= SIMBA__TELL_ACQUIRED;
-    up->token = token;
+    up->token = reply->token;
 }
 
 static bool is_stalled(const struct simba__contend *c)
@@ -100,7 +115,7 @@ void simba__contend_renewed(struct simba__contend *c,
     if (!is_known && !PLANTED(UNKNOWN_IS_LOST)) {
         retry(c);
     } else if (is_known && reply->mine && reply->token == c->token) {
-        extend(c);
+        extend(c, reply->lease_ms);
         if (PLANTED(TELL_TWICE)) {
             up->tell |= SIMBA__TELL_ACQUIRED;
         }

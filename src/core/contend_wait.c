@@ -125,7 +125,7 @@ void simba__contend_asked(struct simba__contend *c,
     } else if (!reply->mine) {
         refused(c, reply);
     } else {
-        simba__contend_own(c, reply->token, up);
+        simba__contend_own(c, reply, up);
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include "core/plant.h"
 
+#include <assert.h>
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -60,9 +62,31 @@ enum simba__lease_problem simba__lease_check(const struct simba__lease *lease)
     return SIMBA__LEASE_FINE;
 }
 
+struct simba__lease simba__lease_shorten(const struct simba__lease *lease,
+                                         int64_t granted_ms)
+{
+    int64_t length = simba__lease_length_ms(lease);
+    struct simba__lease granted = *lease;
+
+    assert(granted_ms >= 0 && length > 0);
+    if (granted_ms == 0 || granted_ms >= length) {
+        return granted;
+    }
+    /* In doubles: ten years times ten years would overflow. */
+    granted.ttl_ms =
+        (int64_t)((double)lease->ttl_ms * (double)granted_ms / (double)length);
+    granted.transition_ms = granted_ms - granted.ttl_ms;
+    return granted;
+}
+
+/* A lease that passed its check has 5/6 ttl before U, so 4/5 of that is no
+ * limit to it; of a shortened one the budget may take almost everything. */
 int64_t simba__lease_renew_after_ms(const struct simba__lease *lease)
 {
-    return lease->ttl_ms * 2 / 3;
+    int64_t use = simba__lease_use_ms(lease);
+    int64_t late = use > 0 ? use - use / 5 : 0;
+
+    return least(lease->ttl_ms * 2 / 3, late);
 }
 
 int64_t simba__lease_use_ms(const struct simba__lease *lease)

@@ -52,7 +52,16 @@ int64_t simba__lease_budget_most_ms(const struct simba__lease *lease);
 /** B when the user gave none: the least of L/8, 2 s and what fits. */
 int64_t simba__lease_budget_default_ms(const struct simba__lease *lease);
 
-/** From s to the first renewal. */
+/**
+ * What is left when the store granted less than was asked for: ttl and
+ * transition in proportion, the budget as it is.
+ *
+ * @param granted_ms  0 or anything longer than L: the lease as it is
+ */
+struct simba__lease simba__lease_shorten(const struct simba__lease *lease,
+                                         int64_t granted_ms);
+
+/** From s to the first renewal; before U also for a shortened lease. */
 int64_t simba__lease_renew_after_ms(const struct simba__lease *lease);
 
 /** From s to U: is_owner holds up to here. */

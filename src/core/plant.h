@@ -17,6 +17,7 @@
     X(STALE_REPLIES, S1, "answers to old requests believed")                   \
     X(NO_MARGIN, S1, "no allowance for clock rates")                           \
     X(REPEAT_NO_EXTEND, S1, "a repeated acquire keeps the old lease")          \
+    X(GRANT_STRETCHED, S1, "a shorter lease taken for the one asked for")      \
     X(TOKEN_COUNTS, S4, "a token that is forgotten with the data")             \
     X(TOKEN_STUCK, S4, "a token kept over the end of a tenure")                \
     X(RELEASE_BY_ID, S5, "release compares the id only")                       \

@@ -129,15 +129,39 @@ static uint64_t place_of(const struct simba__row *row,
     return 0;
 }
 
+/* What a stingy store is willing to grant this time: half of it at least, more
+ * than the budget takes, and no less than it has granted already. */
+static struct simba__lease lease_offered(struct world *w,
+                                         const struct message *m)
+{
+    const struct simba__lease *asked = &w->config.lease;
+    int64_t most = simba__lease_length_ms(asked);
+    int64_t left = w->row.owner.transition_at_ms - world_store_ms(w);
+    int64_t granted = most / 2;
+    struct simba__lease offered;
+
+    if (!world_chance(w, w->weather.stingy)) {
+        return *asked;
+    }
+    granted += (int64_t)world_random(w, (uint64_t)(most - granted));
+    if (granted < left &&
+        simba__attempt_equal(w->row.attempt, m->request.attempt)) {
+        granted = left;
+    }
+    offered = simba__lease_shorten(asked, granted);
+    return simba__lease_use_ms(&offered) > 0 ? offered : *asked;
+}
+
 void store_receive(struct world *w, const struct message *m)
 {
     struct simba__row before = w->row;
     struct simba__reply reply;
+    struct simba__lease lease = lease_offered(w, m);
     struct simba__row_call call = {
         .request = &m->request,
         .id = w->node[m->node].id,
-        .ttl_ms = w->config.lease.ttl_ms,
-        .transition_ms = w->config.lease.transition_ms,
+        .ttl_ms = lease.ttl_ms,
+        .transition_ms = lease.transition_ms,
         .connection = m->connection,
         .now_ms = world_store_ms(w),
     };
@@ -152,6 +176,9 @@ void store_receive(struct world *w, const struct message *m)
     w->place_before = place_of(&w->row, m->request.attempt);
     if (simba__row_serve(&w->row, &w->host, &call, &reply)) {
         check_served(w, &before, m, &reply);
+        if (reply.mine) {
+            reply.lease_ms = simba__lease_length_ms(&lease);
+        }
         reply_to(w, m, &reply);
     }
 }

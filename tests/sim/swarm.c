@@ -88,6 +88,7 @@ static void draw_weather(struct world *w)
     x->mischief_us = lease_us / 20 + 1 + maybe(w, (int)(lease_us / 2));
     x->half_open_us = maybe(w, (int)(lease_us / 2));
     x->slow_callback = maybe(w, 100);
+    x->stingy = w->seed % 3 == 0 ? (int)(w->seed / 3 % 1000) : 0;
 }
 
 static void draw_node(struct world *w, int i)

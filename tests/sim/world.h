@@ -83,6 +83,7 @@ struct weather {
     int64_t mischief_us; /* mean time between two mischiefs */
     int64_t half_open_us;
     int slow_callback;
+    int stingy; /* grants less than was asked for */
 };
 
 struct undone {

@@ -319,6 +319,75 @@ static void test_contend_own__time_never_runs_backwards(void **state)
     expect_wake_at(S + 5050);
 }
 
+/* --- less than was asked for --------------------------------------------- */
+
+static void yes_for(int64_t now_ms, int64_t lease_ms)
+{
+    reply(now_ms, (struct simba__reply){
+                      .mine = true, .token = 5, .lease_ms = lease_ms});
+}
+
+static void test_contend_own__shorter_grant_is_counted_as_such(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes_for(S + 10, 8000);
+    expect_acquired(5);
+    expect_owner_until(S + 8000 - 178 - BUDGET);
+    expect_wake_at(S + 3333);
+}
+
+static void test_contend_own__each_renewal_has_its_own_length(void **state)
+{
+    int64_t at;
+
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    yes_for(S + RENEW + 10, 12000);
+    expect_owner_until(S + RENEW + 12000 - 262 - BUDGET);
+    at = wake();
+    expect_sent(SIMBA__RENEW);
+    yes(at + 10, 5);
+    expect_owner_until(at + USE);
+}
+
+static void test_contend_own__what_was_granted_is_not_taken_back(void **state)
+{
+    (void)state;
+    use(default_config());
+    own_and_renew();
+    yes_for(S + RENEW + 100, BUDGET + 100);
+    expect_told(0);
+    expect_sent(SIMBA__RENEW); /* at once: the new grant is of little use */
+    expect_owner_until(S + USE);
+}
+
+static void test_contend_own__shorter_grant_sets_the_hard_end(void **state)
+{
+    int64_t hard = S + 8000 - 178;
+
+    (void)state;
+    use(default_config());
+    ask();
+    yes_for(S + 10, 8000);
+    while (user.owns) {
+        timer(simba__contend_wake_at(&machine));
+    }
+    expect_released(SIMBA__CAUSE_EXPIRED, hard);
+}
+
+static void test_contend_own__grant_too_short_to_use_is_given_back(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    yes_for(S + 10, BUDGET + 30);
+    expect_told(0);
+    expect_sent(SIMBA__RELEASE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +416,12 @@ int main(void)
         cmocka_unit_test(
             test_contend_own__renewal_heard_after_the_end_is_too_late),
         cmocka_unit_test(test_contend_own__loss_is_released_and_contended_anew),
+        cmocka_unit_test(test_contend_own__shorter_grant_is_counted_as_such),
+        cmocka_unit_test(test_contend_own__each_renewal_has_its_own_length),
+        cmocka_unit_test(test_contend_own__shorter_grant_sets_the_hard_end),
+        cmocka_unit_test(test_contend_own__what_was_granted_is_not_taken_back),
+        cmocka_unit_test(
+            test_contend_own__grant_too_short_to_use_is_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -179,6 +179,44 @@ static void test_lease__shortest_lease_leaves_room_for_a_callback(void **state)
     expect_problem(lease, SIMBA__LEASE_BUDGET_LONG);
 }
 
+static void test_lease__shortened_keeps_its_proportions(void **state)
+{
+    struct simba__lease lease = lease_of(10000, 6000, 2000);
+    struct simba__lease half = simba__lease_shorten(&lease, 8000);
+
+    (void)state;
+    assert_int_equal(half.ttl_ms, 5000);
+    assert_int_equal(half.transition_ms, 3000);
+    assert_int_equal(half.budget_ms, 2000);
+    assert_int_equal(simba__lease_renew_after_ms(&half), 3333);
+    assert_int_equal(simba__lease_use_ms(&half), 8000 - 178 - 2000);
+}
+
+static void test_lease__is_never_made_longer(void **state)
+{
+    struct simba__lease lease = lease_of(10000, 6000, 2000);
+    struct simba__lease same = simba__lease_shorten(&lease, 0);
+    struct simba__lease more = simba__lease_shorten(&lease, 16001);
+
+    (void)state;
+    assert_memory_equal(&same, &lease, sizeof lease);
+    assert_memory_equal(&more, &lease, sizeof lease);
+}
+
+/* Of what little there is before U, a fifth is left for a second try. */
+static void test_lease__shortened_is_renewed_before_use_ends(void **state)
+{
+    struct simba__lease lease = lease_of(10000, 6000, 7000);
+    struct simba__lease half = simba__lease_shorten(&lease, 8000);
+    struct simba__lease none = simba__lease_shorten(&lease, 7000);
+
+    (void)state;
+    assert_int_equal(simba__lease_use_ms(&half), 822);
+    assert_int_equal(simba__lease_renew_after_ms(&half), 822 - 164);
+    assert_true(simba__lease_use_ms(&none) < 0);
+    assert_int_equal(simba__lease_renew_after_ms(&none), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +232,9 @@ int main(void)
         cmocka_unit_test(test_lease__first_renewal_fits_before_use_ends),
         cmocka_unit_test(test_lease__wrong_times_are_named),
         cmocka_unit_test(test_lease__shortest_lease_leaves_room_for_a_callback),
+        cmocka_unit_test(test_lease__shortened_keeps_its_proportions),
+        cmocka_unit_test(test_lease__is_never_made_longer),
+        cmocka_unit_test(test_lease__shortened_is_renewed_before_use_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
