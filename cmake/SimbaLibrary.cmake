@@ -163,3 +163,4 @@ endforeach()
 
 include(${simba_src}/backends/redis/sources.cmake)
 include(${simba_src}/backends/sql/modules.cmake)
+include(${simba_src}/backends/zookeeper/sources.cmake)

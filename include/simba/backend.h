@@ -76,6 +76,10 @@ typedef struct simba_op_reply {
     /** Read: token of the tenure that ended last, which is the one before the
      * owner's. By it observers see whether they missed one. 0: not known */
     uint64_t ended;
+    /** When mine: the lease granted, counted from the submitting, if it is
+     * shorter than ttl + transition; 0: just that. A later answer may grant
+     * less, but never ends what an earlier one granted. */
+    int64_t lease_ms;
 } simba_op_reply;
 
 /** One operation. The runtime owns it until it is given to the backend, and

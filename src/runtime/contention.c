@@ -85,6 +85,7 @@ static struct simba__event event_of(const struct simba__box *box, int status)
         .place = reply->place,
         .wait_ms = reply->wait_ms,
         .store_ms = reply->store_ms,
+        .lease_ms = reply->lease_ms,
     };
     return event;
 }

@@ -1,0 +1,327 @@
+#define _GNU_SOURCE
+#include "backends/zookeeper/errand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One request of an errand. */
+struct call {
+    struct simba__zk_errand *errand;
+    int index;
+    void (*heard)(struct simba__zk_errand *errand,
+                  int index,
+                  const struct String_vector *list);
+};
+
+/* --- life ---------------------------------------------------------------- */
+
+static void free_items(struct simba__zk_errand *errand)
+{
+    for (int i = 0; i < errand->count; i++) {
+        free(errand->items[i].path);
+        free(errand->items[i].lowest);
+    }
+    free(errand->items);
+    errand->items = NULL;
+    errand->count = 0;
+}
+
+bool simba__zk_errand_items(struct simba__zk_errand *errand, int count)
+{
+    free_items(errand);
+    errand->items = calloc((size_t)count + 1, sizeof errand->items[0]);
+    errand->count = errand->items == NULL ? 0 : count;
+    return errand->items != NULL;
+}
+
+static void unpark(struct simba__zk_errand *errand)
+{
+    struct simba__zk_errand **at = &errand->self->parked;
+
+    if (!errand->is_parked) {
+        return;
+    }
+    while (*at != errand) {
+        at = &(*at)->next;
+    }
+    *at = errand->next;
+    errand->is_parked = false;
+}
+
+/* Frees it when nobody comes back to it any more. */
+static void tidy(struct simba__zk_errand *errand)
+{
+    if (errand->op == NULL && errand->calls == 0) {
+        free_items(errand);
+        free(errand->path);
+        free(errand);
+    }
+}
+
+static void finish(struct simba__zk_errand *errand,
+                   int status,
+                   const simba_error *error)
+{
+    simba_op *op = errand->op;
+
+    errand->op = NULL;
+    unpark(errand);
+    simba_timer_clear(errand->self->base.loop, &errand->deadline);
+    tidy(errand);
+    simba_op_done(op, status, error);
+}
+
+void simba__zk_errand_done(struct simba__zk_errand *errand)
+{
+    finish(errand, SIMBA_OK, NULL);
+}
+
+void simba__zk_errand_fail(struct simba__zk_errand *errand, int rc)
+{
+    simba_error error;
+    int status = simba__zk_fail(errand->self, rc, &error);
+
+    /* What only reads has no outcome to be in doubt about. */
+    if (status == SIMBA_EUNKNOWN && errand->op->kind != SIMBA_OP_BREAK) {
+        status = error.code = SIMBA_EUNAVAIL;
+    }
+    finish(errand, status, &error);
+}
+
+/* --- completions --------------------------------------------------------- */
+
+static struct simba__zk_errand *arrive(const void *data, struct call *call)
+{
+    *call = *(const struct call *)data;
+    free((void *)data);
+    simba_loop_enter(call->errand->self->base.loop);
+    call->errand->calls--;
+    return call->errand;
+}
+
+static void settle(struct simba__zk_errand *errand, int rc)
+{
+    struct simba__zk *self = errand->self;
+
+    if (errand->op == NULL) {
+        tidy(errand);
+    } else if (simba__zk_is_lost(rc) ||
+               errand->generation != self->generation) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    } else if (errand->calls == 0) {
+        errand->step(errand, rc);
+    }
+    simba_loop_leave(self->base.loop);
+}
+
+static void on_children(int rc,
+                        const struct String_vector *list,
+                        const void *data)
+{
+    struct call call;
+    struct simba__zk_errand *errand = arrive(data, &call);
+
+    if (errand->op != NULL && rc == ZOK) {
+        call.heard(errand, call.index, list);
+    }
+    settle(errand, rc);
+}
+
+static void take_data(struct simba__zk_item *item,
+                      const char *value,
+                      int length,
+                      const struct Stat *stat)
+{
+    char id[SIMBA_ID_MAX + 1] = "(unreadable)";
+
+    if (length >= 0 && length <= SIMBA_ID_MAX) {
+        memcpy(id, value, (size_t)length);
+        id[length] = '\0';
+    }
+    item->owner = (simba_owner){.acquired_at_ms = stat->ctime,
+                                .ttl_at_ms = INT64_MAX,
+                                .transition_at_ms = INT64_MAX,
+                                .token = (uint64_t)stat->czxid};
+    if (!simba_owner_set_id(&item->owner, id)) {
+        item->rc = ZNONODE;
+    }
+}
+
+static void on_data(int rc,
+                    const char *value,
+                    int length,
+                    const struct Stat *stat,
+                    const void *data)
+{
+    struct call call;
+    struct simba__zk_errand *errand = arrive(data, &call);
+
+    if (errand->op != NULL && call.index < errand->count) {
+        struct simba__zk_item *item = &errand->items[call.index];
+
+        item->rc = rc;
+        if (rc == ZOK) {
+            take_data(item, value, length, stat);
+        }
+    }
+    settle(errand, rc);
+}
+
+static void on_deleted(int rc, const void *data)
+{
+    struct call call;
+
+    settle(arrive(data, &call), rc);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+static struct call *depart(struct simba__zk_errand *errand, int index)
+{
+    struct call *call = calloc(1, sizeof *call);
+
+    if (call != NULL) {
+        call->errand = errand;
+        call->index = index;
+    }
+    return call;
+}
+
+static bool sent(struct simba__zk_errand *errand, struct call *call, int rc)
+{
+    if (rc != ZOK) {
+        free(call);
+        return false;
+    }
+    errand->calls++;
+    return true;
+}
+
+bool simba__zk_errand_children(struct simba__zk_errand *errand,
+                               int index,
+                               void (*heard)(struct simba__zk_errand *errand,
+                                             int index,
+                                             const struct String_vector *list))
+{
+    struct call *call = depart(errand, index);
+    const char *path = index < 0 ? errand->path : errand->items[index].path;
+
+    if (call == NULL) {
+        return false;
+    }
+    call->heard = heard;
+    return sent(
+        errand, call,
+        zoo_aget_children(errand->self->handle, path, 0, on_children, call));
+}
+
+bool simba__zk_errand_data(struct simba__zk_errand *errand, int index)
+{
+    struct call *call = depart(errand, index);
+    const struct simba__zk_item *item = &errand->items[index];
+    const char *path = item->lowest == NULL ? item->path : item->lowest;
+
+    return call != NULL &&
+           sent(errand, call,
+                zoo_aget(errand->self->handle, path, 0, on_data, call));
+}
+
+bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path)
+{
+    struct call *call = depart(errand, 0);
+
+    return call != NULL &&
+           sent(errand, call,
+                zoo_adelete(errand->self->handle, path, -1, on_deleted, call));
+}
+
+/* --- the way of an operation --------------------------------------------- */
+
+static void start(struct simba__zk_errand *errand)
+{
+    errand->generation = errand->self->generation;
+    if (errand->op->kind == SIMBA_OP_READ) {
+        simba__zk_read_start(errand);
+    } else if (errand->op->kind == SIMBA_OP_LIST) {
+        simba__zk_list_start(errand);
+    } else {
+        simba__zk_break_start(errand);
+    }
+}
+
+void simba__zk_errands_go(struct simba__zk *self)
+{
+    while (self->is_connected && self->parked != NULL) {
+        struct simba__zk_errand *errand = self->parked;
+
+        unpark(errand);
+        start(errand);
+    }
+}
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__zk_errand *errand =
+        (struct simba__zk_errand *)(void *)((char *)timer -
+                                            offsetof(struct simba__zk_errand,
+                                                     deadline));
+    const struct simba__zk *self = errand->self;
+    bool may_have = errand->op->kind == SIMBA_OP_BREAK && !errand->is_parked;
+    int status = may_have ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL;
+    simba_error error;
+
+    if (!self->is_connected && self->trouble.code == SIMBA_EDENIED) {
+        status = SIMBA_EDENIED;
+    }
+    simba_error_set(&error, status, 0, "zookeeper: %s",
+                    self->is_connected ? "no answer in time"
+                                       : self->trouble.message);
+    finish(errand, status, &error);
+}
+
+static char *path_for(struct simba__zk *self, const simba_op *op)
+{
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+
+    if (op->kind == SIMBA_OP_LIST) {
+        return strdup(self->settings.base);
+    }
+    simba__zk_escape(op->mutex, escaped);
+    return simba__zk_join(self->settings.base, escaped);
+}
+
+static void park(struct simba__zk_errand *errand)
+{
+    struct simba__zk_errand **at = &errand->self->parked;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    errand->next = NULL;
+    *at = errand;
+    errand->is_parked = true;
+}
+
+void simba__zk_errand(struct simba__zk *self, simba_op *op)
+{
+    struct simba__zk_errand *errand = calloc(1, sizeof *errand);
+    simba_error error;
+
+    if (errand != NULL) {
+        errand->path = path_for(self, op);
+    }
+    if (errand == NULL || errand->path == NULL) {
+        free(errand);
+        simba_error_set(&error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
+        simba_op_done(op, SIMBA_ENOMEM, &error);
+        return;
+    }
+    errand->self = self;
+    errand->op = op;
+    errand->deadline.fire = on_deadline;
+    simba_timer_set(self->base.loop, &errand->deadline, op->deadline_ms);
+    park(errand);
+    if (simba__zk_session_want(self, op, &error) == SIMBA_OK) {
+        simba__zk_errands_go(self);
+    }
+}

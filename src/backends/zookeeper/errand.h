@@ -1,0 +1,64 @@
+/* Operations without a latch: read, list, break, doctor. An errand waits for a
+ * connection, makes requests in rounds, and answers once. */
+#ifndef SIMBA_ZOOKEEPER_ERRAND_H
+#define SIMBA_ZOOKEEPER_ERRAND_H
+
+#include "backends/zookeeper/instance.h"
+
+/* One node that is looked at: a latch, or a mutex in a list. */
+struct simba__zk_item {
+    char *path;
+    int rc;
+    simba_owner owner; /* of a latch: who waits or owns there */
+    int latches;       /* of a mutex */
+    char *lowest;      /* of a mutex: path of its lowest latch */
+};
+
+struct simba__zk_errand {
+    struct simba__zk_errand *next; /* while parked */
+    struct simba__zk *self;
+    simba_op *op; /* NULL: answered; only completions are left */
+    uint64_t generation;
+    simba_timer deadline;
+    bool is_parked;
+    int calls;  /* completions it waits for */
+    int rounds; /* how often it began again */
+    void (*step)(struct simba__zk_errand *errand, int rc);
+    char *path;
+    struct simba__zk_item *items;
+    int count;
+};
+
+/** Begin, or begin again. */
+void simba__zk_read_start(struct simba__zk_errand *errand);
+void simba__zk_list_start(struct simba__zk_errand *errand);
+void simba__zk_break_start(struct simba__zk_errand *errand);
+
+/** Have a thread find out; it completes the operation. */
+void simba__zk_doctor(struct simba__zk *self, simba_op *op);
+
+/** Wait for the thread to end. */
+void simba__zk_doctor_join(struct simba__zk *self);
+
+/** Answer; after that the errand is gone. */
+void simba__zk_errand_done(struct simba__zk_errand *errand);
+void simba__zk_errand_fail(struct simba__zk_errand *errand, int rc);
+
+/** Ask for the children of a node, item `index`, or of the errand's path when
+ * it is -1: `heard` gets them. False: not sent. */
+bool simba__zk_errand_children(struct simba__zk_errand *errand,
+                               int index,
+                               void (*heard)(struct simba__zk_errand *errand,
+                                             int index,
+                                             const struct String_vector *list));
+
+/** Ask for the data of item `index`: fills its owner and rc. */
+bool simba__zk_errand_data(struct simba__zk_errand *errand, int index);
+
+/** Delete a node; what came of it is the rc of the next step. */
+bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path);
+
+/** Make room for so many items; false: no memory. */
+bool simba__zk_errand_items(struct simba__zk_errand *errand, int count);
+
+#endif

@@ -1,0 +1,516 @@
+/* Requests of a latch to the server, and their completions. What belongs
+ * together is sent together: the server answers in order. */
+#define _GNU_SOURCE
+#include "backends/zookeeper/instance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One request under way. */
+struct call {
+    struct simba__zk_latch *latch;
+    uint64_t generation;
+    zoo_op_result_t result; /* of a multi */
+};
+
+/* Two refusals for want of a parent: then the server knows no containers. */
+enum { CONTAINER_ROUNDS = 3 };
+
+static struct call *depart(struct simba__zk_latch *latch)
+{
+    struct call *call = calloc(1, sizeof *call);
+
+    if (call != NULL) {
+        call->latch = latch;
+        call->generation = latch->self->generation;
+        latch->references++;
+    }
+    return call;
+}
+
+/* What could not even be sent. */
+static void stay(struct call *call)
+{
+    if (call != NULL) {
+        call->latch->references--;
+        free(call);
+    }
+}
+
+/* Enters the loop. NULL: of an earlier session, and the loop is left again. */
+static struct simba__zk_latch *arrive(const void *data)
+{
+    struct call *call = (struct call *)data;
+    struct simba__zk_latch *latch = call->latch;
+    struct simba__zk *self = latch->self;
+    bool is_current;
+
+    simba_loop_enter(self->base.loop);
+    is_current = call->generation == self->generation;
+    free(call);
+    if (is_current) {
+        return latch;
+    }
+    simba__zk_latch_unref(latch);
+    simba_loop_leave(self->base.loop);
+    return NULL;
+}
+
+static void leave(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+
+    simba__zk_latch_unref(latch);
+    simba_loop_leave(self->base.loop);
+}
+
+static void settle(struct simba__zk_latch *latch)
+{
+    latch->calls--;
+    if (latch->calls == 0) {
+        simba__zk_latch_landed(latch);
+    }
+    leave(latch);
+}
+
+static void note_guard(struct simba__zk_latch *latch, int rc)
+{
+    if (!simba__zk_is_lost(rc)) {
+        simba__zk_guard_heard(&latch->self->guard, latch->sent_ms,
+                              simba_loop_now_ms());
+    }
+}
+
+/* --- the node itself ----------------------------------------------------- */
+
+static void stand(struct simba__zk_latch *latch, const struct Stat *stat)
+{
+    latch->place = SIMBA__ZK_STANDING;
+    latch->czxid = stat->czxid;
+    latch->ctime_ms = stat->ctime;
+    latch->is_watched = false;
+}
+
+static void take_node(struct simba__zk_latch *latch, const char *node)
+{
+    size_t length = strnlen(node, sizeof latch->node - 1);
+
+    memcpy(latch->node, node, length);
+    latch->node[length] = '\0';
+}
+
+static void on_created(int rc,
+                       const char *path,
+                       const struct Stat *stat,
+                       const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch == NULL) {
+        return;
+    }
+    latch->write_rc = rc;
+    note_guard(latch, rc);
+    if (rc == ZOK) {
+        take_node(latch, strrchr(path, '/') + 1);
+        stand(latch, stat);
+    } else if (simba__zk_is_lost(rc)) {
+        latch->place = SIMBA__ZK_DOUBTFUL;
+    }
+    settle(latch);
+}
+
+static void on_guarded(int rc, const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch == NULL) {
+        return;
+    }
+    latch->write_rc = rc;
+    note_guard(latch, rc);
+    if (latch->flight == SIMBA__ZK_LOOK && rc == ZNONODE) {
+        latch->place = SIMBA__ZK_ABSENT;
+    }
+    settle(latch);
+}
+
+/* A latch found by its prefix is ours if its session is. */
+static void on_identified(int rc, const struct Stat *stat, const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch == NULL) {
+        return;
+    }
+    latch->read_rc = rc;
+    if (rc == ZOK &&
+        stat->ephemeralOwner == zoo_client_id(latch->self->handle)->client_id) {
+        stand(latch, stat);
+    } else if (!simba__zk_is_lost(rc)) {
+        latch->place = SIMBA__ZK_ABSENT;
+    }
+    settle(latch);
+}
+
+static void on_removed(int rc, const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch != NULL) {
+        latch->write_rc = rc;
+        if (rc == ZOK || rc == ZNONODE) {
+            latch->place = SIMBA__ZK_ABSENT;
+        }
+        settle(latch);
+    }
+}
+
+/* --- who else is there --------------------------------------------------- */
+
+static void keep(char **to, const struct String_vector *children, int index)
+{
+    free(*to);
+    *to = index < 0 ? NULL : strdup(children->data[index]);
+}
+
+static void find_standing(struct simba__zk_latch *latch,
+                          const struct String_vector *children)
+{
+    bool is_known = latch->place == SIMBA__ZK_STANDING;
+    struct simba__zk_standing where;
+
+    simba__zk_stand(children->data, children->count,
+                    is_known ? latch->node : latch->prefix, &where);
+    latch->is_lowest = where.own >= 0 && where.own == where.lowest;
+    latch->is_second = where.own >= 0 && where.before == where.lowest;
+    keep(&latch->before, children, where.before);
+    keep(&latch->lowest, children, where.lowest);
+    if (where.own < 0 && latch->flight != SIMBA__ZK_CREATE) {
+        latch->place = SIMBA__ZK_ABSENT;
+    } else if (where.own >= 0 && !is_known) {
+        take_node(latch, children->data[where.own]);
+    }
+}
+
+/* The completion of the write before it has come already. */
+static void on_children(int rc,
+                        const struct String_vector *children,
+                        const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch == NULL) {
+        return;
+    }
+    latch->read_rc = rc;
+    if (rc == ZOK) {
+        find_standing(latch, children);
+    } else if (rc == ZNONODE && latch->flight != SIMBA__ZK_CREATE) {
+        latch->place = SIMBA__ZK_ABSENT;
+    }
+    settle(latch);
+}
+
+static void take_owner(struct simba__zk_latch *latch,
+                       const char *id,
+                       int length,
+                       const struct Stat *stat)
+{
+    char text[SIMBA_ID_MAX + 1];
+
+    if (length < 0 || length > SIMBA_ID_MAX) {
+        id = "(unreadable)";
+        length = (int)strlen(id);
+    }
+    memcpy(text, id, (size_t)length);
+    text[length] = '\0';
+    latch->owner = (simba_owner){.acquired_at_ms = stat->ctime,
+                                 .ttl_at_ms = INT64_MAX,
+                                 .transition_at_ms = INT64_MAX,
+                                 .token = (uint64_t)stat->czxid};
+    if (!simba_owner_set_id(&latch->owner, text)) {
+        latch->owner = simba_owner_none();
+    }
+}
+
+static void on_before(int rc,
+                      const char *value,
+                      int length,
+                      const struct Stat *stat,
+                      const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch != NULL) {
+        latch->read_rc = rc;
+        if (rc == ZOK && latch->is_second) {
+            take_owner(latch, value, length, stat);
+        }
+        settle(latch);
+    }
+}
+
+static void on_owner(int rc,
+                     const char *value,
+                     int length,
+                     const struct Stat *stat,
+                     const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    if (latch != NULL) {
+        latch->owner_rc = rc;
+        if (rc == ZOK) {
+            take_owner(latch, value, length, stat);
+        }
+        settle(latch);
+    }
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+/* Counts a request that was sent; returns what became of the sending. */
+static int sent(struct simba__zk_latch *latch, struct call *call, int rc)
+{
+    if (rc != ZOK) {
+        stay(call);
+    } else {
+        latch->calls++;
+    }
+    return rc;
+}
+
+static void ignore(int rc, const char *path, const void *data)
+{
+    (void)rc; /* the create that comes next will tell */
+    (void)path;
+    (void)data;
+}
+
+/* Parents above /simba are plain nodes, the others vanish when empty. */
+static void send_parents(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+    size_t from = strlen(self->settings.chroot);
+    int last =
+        latch->rounds > CONTAINER_ROUNDS ? ZOO_PERSISTENT : ZOO_CONTAINER;
+    char *path = strdup(latch->room->path);
+
+    for (char *at = path; at != NULL;) {
+        char *end = strchr(at + 1, '/');
+        int mode;
+
+        if (end != NULL) {
+            *end = '\0';
+        }
+        mode = strlen(path) <= from ? ZOO_PERSISTENT : last;
+        zoo_acreate(self->handle, path, "", 0, simba__zk_acl(self), mode,
+                    ignore, NULL);
+        if (end != NULL) {
+            *end = '/';
+        }
+        at = end;
+    }
+    free(path);
+}
+
+static int send_create(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+    struct call *call = depart(latch);
+    char *path = simba__zk_join(latch->room->path, latch->prefix);
+    int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
+
+    if (latch->write_rc == ZNONODE) {
+        send_parents(latch);
+    }
+    if (rc == ZOK) {
+        rc = zoo_acreate2(self->handle, path, latch->id, (int)strlen(latch->id),
+                          simba__zk_acl(self), ZOO_EPHEMERAL_SEQUENTIAL,
+                          on_created, call);
+    }
+    free(path);
+    return sent(latch, call, rc);
+}
+
+static int send_children(struct simba__zk_latch *latch)
+{
+    struct call *call = depart(latch);
+    int rc = call == NULL
+                 ? ZSYSTEMERROR
+                 : zoo_aget_children(latch->self->handle, latch->room->path, 0,
+                                     on_children, call);
+
+    return sent(latch, call, rc);
+}
+
+/* A multi of one check: a quorum write that fires no watch. */
+static int send_guard(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+    bool is_known = latch->place == SIMBA__ZK_STANDING;
+    struct call *call = depart(latch);
+    char *path = is_known ? simba__zk_join(latch->room->path, latch->node)
+                          : strdup(latch->room->path);
+    int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
+    zoo_op_t check;
+
+    if (rc == ZOK) {
+        zoo_check_op_init(&check, path, -1);
+        rc = zoo_amulti(self->handle, 1, &check, &call->result, on_guarded,
+                        call);
+    }
+    free(path);
+    return sent(latch, call, rc);
+}
+
+/* A request about one node. */
+static int send_about(struct simba__zk_latch *latch,
+                      const char *node,
+                      int (*send)(struct simba__zk_latch *latch,
+                                  const char *path,
+                                  struct call *call))
+{
+    struct call *call = depart(latch);
+    char *path = node == NULL ? NULL : simba__zk_join(latch->room->path, node);
+    int rc =
+        call == NULL || path == NULL ? ZSYSTEMERROR : send(latch, path, call);
+
+    free(path);
+    return sent(latch, call, rc);
+}
+
+static int send_exists(struct simba__zk_latch *latch,
+                       const char *path,
+                       struct call *call)
+{
+    return zoo_aexists(latch->self->handle, path, 0, on_identified, call);
+}
+
+static int send_delete(struct simba__zk_latch *latch,
+                       const char *path,
+                       struct call *call)
+{
+    return zoo_adelete(latch->self->handle, path, -1, on_removed, call);
+}
+
+/* By its data, not its existence: a watch on what is gone is never set. */
+static int send_watch(struct simba__zk_latch *latch,
+                      const char *path,
+                      struct call *call)
+{
+    return zoo_awget(latch->self->handle, path, simba__zk_on_node, latch->self,
+                     on_before, call);
+}
+
+static int send_owner(struct simba__zk_latch *latch,
+                      const char *path,
+                      struct call *call)
+{
+    return zoo_aget(latch->self->handle, path, 0, on_owner, call);
+}
+
+static void send_line(struct simba__zk_latch *latch)
+{
+    bool joins = latch->asking != NULL && latch->asking->join;
+
+    latch->owner = simba_owner_none();
+    latch->read_rc = ZOK;
+    if (joins) {
+        latch->read_rc = send_about(latch, latch->before, send_watch);
+    }
+    if (!joins || !latch->is_second) {
+        latch->owner_rc = send_about(latch, latch->lowest, send_owner);
+    }
+}
+
+static void send_flight(struct simba__zk_latch *latch)
+{
+    switch (latch->flight) {
+    case SIMBA__ZK_CREATE:
+        latch->write_rc = send_create(latch);
+        latch->read_rc = send_children(latch);
+        break;
+    case SIMBA__ZK_LOOK:
+    case SIMBA__ZK_FIND:
+        latch->write_rc = send_guard(latch);
+        latch->read_rc = send_children(latch);
+        break;
+    case SIMBA__ZK_IDENTIFY:
+        latch->read_rc = send_about(latch, latch->node, send_exists);
+        break;
+    case SIMBA__ZK_LINE:
+        send_line(latch);
+        break;
+    case SIMBA__ZK_REMOVE:
+        latch->write_rc = send_about(latch, latch->node, send_delete);
+        break;
+    case SIMBA__ZK_NOTHING:
+        break;
+    }
+}
+
+static bool is_guard(enum simba__zk_flight flight)
+{
+    return flight == SIMBA__ZK_CREATE || flight == SIMBA__ZK_LOOK ||
+           flight == SIMBA__ZK_FIND;
+}
+
+void simba__zk_fly(struct simba__zk_latch *latch, enum simba__zk_flight flight)
+{
+    struct simba__zk *self = latch->self;
+
+    latch->flight = flight;
+    latch->sent_ms = simba_loop_now_ms();
+    if (is_guard(flight)) {
+        self->guarded_ms = latch->sent_ms;
+    }
+    latch->references++;
+    send_flight(latch);
+    if (latch->calls == 0) {
+        simba__zk_latch_landed(latch);
+    }
+    simba__zk_latch_unref(latch);
+    simba__zk_guard_schedule(self);
+}
+
+/* --- our own node -------------------------------------------------------- */
+
+static void on_own(int rc,
+                   const char *value,
+                   int length,
+                   const struct Stat *stat,
+                   const void *data)
+{
+    struct simba__zk_latch *latch = arrive(data);
+
+    (void)value;
+    (void)length;
+    (void)stat;
+    if (latch == NULL) {
+        return;
+    }
+    if (rc == ZNONODE && latch->room != NULL && !latch->is_doomed) {
+        latch->place = SIMBA__ZK_ABSENT;
+        simba_hint(latch->self->base.loop, latch->room->mutex);
+    } else if (rc != ZOK) {
+        latch->is_watched = false;
+    }
+    leave(latch);
+}
+
+void simba__zk_watch_own(struct simba__zk_latch *latch)
+{
+    struct call *call = latch->is_watched ? NULL : depart(latch);
+    char *path =
+        call == NULL ? NULL : simba__zk_join(latch->room->path, latch->node);
+
+    if (path == NULL || zoo_awget(latch->self->handle, path, simba__zk_on_node,
+                                  latch->self, on_own, call) != ZOK) {
+        stay(call);
+    } else {
+        latch->is_watched = true;
+    }
+    free(path);
+}

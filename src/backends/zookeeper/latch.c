@@ -1,0 +1,467 @@
+/* One latch: what is asked of it, and what follows from what the flights
+ * bring.
+ *
+ *             CREATE             lowest
+ *   ABSENT ------------> STANDING -----> mine
+ *     ^  \                 |  ^  \
+ *     |   \ unanswered     |  |   \ not lowest
+ *     |    v               |  |    v
+ *     |  DOUBTFUL --FIND---'  '-- LINE: watch the one before, answer
+ *     |                    |
+ *     '------ REMOVE, vanished, session lost */
+#define _GNU_SOURCE
+#include "backends/zookeeper/instance.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* A mutex whose parents vanish so often between two requests is no mutex. */
+enum { ROUNDS_MOST = 8 };
+
+/* --- answers ------------------------------------------------------------- */
+
+/* Takes the operation first: who hears the answer may come with the next. */
+static void finish(simba_op **slot, int status, const simba_error *error)
+{
+    simba_op *op = *slot;
+
+    *slot = NULL;
+    if (op != NULL) {
+        simba_op_done(op, status, error);
+    }
+}
+
+static void give_up(simba_op **slot, int status, const char *why)
+{
+    simba_error error;
+
+    simba_error_set(&error, status, 0, "zookeeper: %s", why);
+    finish(slot, status, &error);
+}
+
+/* A latch that is not there, of which nothing is asked, is forgotten; unless
+ * its tenure was told, for then its end has to be told as well. */
+static void tidy(struct simba__zk_latch *latch)
+{
+    if (latch->asking == NULL && latch->parting == NULL &&
+        latch->renewing == NULL && latch->calls == 0 &&
+        latch->place == SIMBA__ZK_ABSENT && !latch->was_granted) {
+        simba__zk_latch_forget(latch);
+    }
+}
+
+static void fail_asking(struct simba__zk_latch *latch, int rc)
+{
+    simba_error error;
+    int status = simba__zk_fail(latch->self, rc, &error);
+
+    finish(&latch->asking, status, &error);
+    tidy(latch);
+}
+
+static simba_owner owner_of(const struct simba__zk_latch *latch)
+{
+    simba_owner owner = {.acquired_at_ms = latch->ctime_ms,
+                         .ttl_at_ms = INT64_MAX,
+                         .transition_at_ms = INT64_MAX,
+                         .token = (uint64_t)latch->czxid};
+
+    return simba_owner_set_id(&owner, latch->id) ? owner : simba_owner_none();
+}
+
+static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
+{
+    simba_op_reply *reply = &latch->asking->reply;
+
+    reply->in_line = latch->place == SIMBA__ZK_STANDING;
+    reply->is_head = latch->is_lowest || latch->is_second;
+    reply->place = reply->in_line ? simba__zk_place(latch->node) : 0;
+    reply->wait_ms = wait_ms;
+    reply->owner = latch->owner;
+    finish(&latch->asking, SIMBA_OK, NULL);
+}
+
+/* --- the lowest owns ----------------------------------------------------- */
+
+/* Enough to work with: what guards every T/4 leave at least. */
+static bool is_enough(const struct simba__zk_latch *latch, int64_t lease_ms)
+{
+    int64_t most = latch->asking->ttl_ms + latch->asking->transition_ms;
+
+    if (most > latch->self->guard.timeout_ms) {
+        most = latch->self->guard.timeout_ms;
+    }
+    return lease_ms >= most * 3 / 8;
+}
+
+static void grant(struct simba__zk_latch *latch)
+{
+    const struct simba__zk_guard *guard = &latch->self->guard;
+    int64_t lease_ms = simba__zk_guard_lease(guard, latch->asked_ms);
+    simba_op_reply *reply = &latch->asking->reply;
+
+    latch->owner = owner_of(latch);
+    simba__zk_watch_own(latch);
+    if (!is_enough(latch, lease_ms)) {
+        int64_t wait = simba__zk_guard_next(guard) - simba_loop_now_ms();
+
+        latch->owner = simba_owner_none(); /* nobody can have it but us */
+        refuse(latch, wait > 1 ? wait : 1);
+        return;
+    }
+    latch->was_granted = true;
+    reply->mine = true;
+    reply->token = (uint64_t)latch->czxid;
+    reply->lease_ms = lease_ms;
+    reply->owner = latch->owner;
+    finish(&latch->asking, SIMBA_OK, NULL);
+}
+
+/* --- what the flights bring ---------------------------------------------- */
+
+static void judge(struct simba__zk_latch *latch)
+{
+    if (latch->place != SIMBA__ZK_STANDING) {
+        simba__zk_latch_go(latch); /* vanished: make another */
+    } else if (latch->is_lowest) {
+        grant(latch);
+    } else if (latch->before == NULL) {
+        /* Not among the children right after it was made: gone again. */
+        latch->place = SIMBA__ZK_ABSENT;
+        simba__zk_latch_go(latch);
+    } else {
+        simba__zk_fly(latch, SIMBA__ZK_LINE);
+    }
+}
+
+static void created(struct simba__zk_latch *latch)
+{
+    if (latch->write_rc == ZNONODE) {
+        simba__zk_latch_go(latch); /* with its parents */
+    } else if (latch->write_rc != ZOK || latch->read_rc != ZOK) {
+        fail_asking(latch,
+                    latch->write_rc != ZOK ? latch->write_rc : latch->read_rc);
+    } else {
+        judge(latch);
+    }
+}
+
+static void looked(struct simba__zk_latch *latch)
+{
+    if (latch->read_rc != ZOK && latch->read_rc != ZNONODE) {
+        fail_asking(latch, latch->read_rc);
+    } else if (latch->write_rc != ZOK && latch->write_rc != ZNONODE) {
+        fail_asking(latch, latch->write_rc);
+    } else {
+        judge(latch);
+    }
+}
+
+static void found(struct simba__zk_latch *latch)
+{
+    if (latch->place == SIMBA__ZK_ABSENT) {
+        simba__zk_latch_go(latch);
+    } else {
+        simba__zk_fly(latch, SIMBA__ZK_IDENTIFY);
+    }
+}
+
+static void lined_up(struct simba__zk_latch *latch)
+{
+    if (latch->read_rc == ZNONODE) {
+        simba__zk_latch_go(latch); /* it went before it could be watched */
+    } else if (latch->read_rc != ZOK) {
+        fail_asking(latch, latch->read_rc);
+    } else if (!latch->asking->join) {
+        latch->is_doomed = true; /* answered when the node is gone */
+        simba__zk_latch_go(latch);
+    } else {
+        simba__zk_watch_own(latch);
+        refuse(latch, latch->self->guard.timeout_ms);
+    }
+}
+
+/* Whatever brought us here, the node is not there any more. */
+static void removed(struct simba__zk_latch *latch)
+{
+    simba_error error;
+    int status = SIMBA_OK;
+
+    if (latch->place != SIMBA__ZK_ABSENT) { /* not allowed to */
+        status = simba__zk_fail(latch->self, latch->write_rc, &error);
+        simba__zk_log(latch->self, SIMBA_LOG_ERROR, "cannot remove a latch: %s",
+                      error.message);
+    }
+    latch->place = SIMBA__ZK_ABSENT;
+    latch->was_granted = false;
+    if (latch->asking != NULL) {
+        refuse(latch, latch->self->guard.timeout_ms);
+    }
+    finish(&latch->parting, status, status == SIMBA_OK ? NULL : &error);
+    tidy(latch);
+}
+
+static bool was_lost(const struct simba__zk_latch *latch)
+{
+    return simba__zk_is_lost(latch->write_rc) ||
+           simba__zk_is_lost(latch->read_rc) ||
+           simba__zk_is_lost(latch->owner_rc);
+}
+
+static void land(struct simba__zk_latch *latch, enum simba__zk_flight flight)
+{
+    if (was_lost(latch)) { /* what is doomed waits for the next connection */
+        if (latch->asking != NULL) {
+            fail_asking(latch, ZCONNECTIONLOSS);
+        }
+    } else if (flight == SIMBA__ZK_REMOVE) {
+        removed(latch);
+    } else if (latch->is_doomed) {
+        if (flight == SIMBA__ZK_FIND && latch->place == SIMBA__ZK_DOUBTFUL) {
+            latch->place = SIMBA__ZK_STANDING; /* enough to remove it */
+        }
+        simba__zk_latch_go(latch);
+    } else if (latch->asking == NULL) {
+        tidy(latch);
+    } else if (flight == SIMBA__ZK_CREATE) {
+        created(latch);
+    } else if (flight == SIMBA__ZK_LINE) {
+        lined_up(latch);
+    } else if (flight == SIMBA__ZK_FIND) {
+        found(latch);
+    } else if (flight == SIMBA__ZK_IDENTIFY) {
+        simba__zk_latch_go(latch);
+    } else {
+        looked(latch);
+    }
+}
+
+void simba__zk_latch_landed(struct simba__zk_latch *latch)
+{
+    enum simba__zk_flight flight = latch->flight;
+
+    latch->flight = SIMBA__ZK_NOTHING;
+    if (latch->room != NULL) {
+        land(latch, flight);
+    }
+    latch->owner_rc = ZOK;
+    if (latch->room != NULL && latch->flight == SIMBA__ZK_NOTHING) {
+        latch->read_rc = ZOK;
+        latch->write_rc = ZOK;
+    }
+}
+
+static void go_ask(struct simba__zk_latch *latch)
+{
+    static const enum simba__zk_flight flights[] = {
+        [SIMBA__ZK_ABSENT] = SIMBA__ZK_CREATE,
+        [SIMBA__ZK_DOUBTFUL] = SIMBA__ZK_FIND,
+        [SIMBA__ZK_STANDING] = SIMBA__ZK_LOOK};
+
+    if (++latch->rounds > ROUNDS_MOST) {
+        fail_asking(latch, ZNONODE);
+        return;
+    }
+    simba__zk_fly(latch, flights[latch->place]);
+}
+
+void simba__zk_latch_go(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+
+    if (latch->calls > 0 || latch->flight != SIMBA__ZK_NOTHING) {
+        return;
+    }
+    if (latch->is_doomed && latch->place == SIMBA__ZK_ABSENT) {
+        removed(latch);
+    } else if (!self->is_connected || self->is_closing) {
+        return;
+    } else if (latch->is_doomed) {
+        simba__zk_fly(latch, latch->place == SIMBA__ZK_DOUBTFUL
+                                 ? SIMBA__ZK_FIND
+                                 : SIMBA__ZK_REMOVE);
+    } else if (latch->asking != NULL) {
+        go_ask(latch);
+    }
+}
+
+void simba__zk_latch_lost(struct simba__zk_latch *latch)
+{
+    latch->calls = 0;
+    latch->flight = SIMBA__ZK_NOTHING;
+    latch->place = SIMBA__ZK_ABSENT;
+    latch->is_watched = false;
+    latch->write_rc = latch->read_rc = latch->owner_rc = ZOK;
+    if (latch->renewing != NULL) {
+        simba__zk_renew_refuse(latch);
+    } else {
+        simba__zk_latch_go(latch); /* doomed: done */
+    }
+}
+
+/* --- deadlines ----------------------------------------------------------- */
+
+static void expire(simba_op **slot, bool is_sent, const char *why)
+{
+    if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
+        give_up(slot, is_sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL,
+                is_sent ? "no answer in time" : why);
+    }
+}
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__zk_latch *latch =
+        (struct simba__zk_latch *)(void *)((char *)timer -
+                                           offsetof(struct simba__zk_latch,
+                                                    deadline));
+    bool is_sent =
+        latch->flight != SIMBA__ZK_NOTHING || latch->place != SIMBA__ZK_ABSENT;
+    const char *why = latch->self->trouble.message;
+
+    latch->references++;
+    expire(&latch->asking, is_sent, why);
+    expire(&latch->renewing, true, why);
+    expire(&latch->parting, true, why);
+    if (latch->room != NULL) {
+        tidy(latch);
+    }
+    if (latch->room != NULL) {
+        simba__zk_latch_arm(latch);
+    }
+    simba__zk_latch_unref(latch);
+}
+
+static int64_t earlier(int64_t at_ms, const simba_op *op)
+{
+    return op != NULL && op->deadline_ms < at_ms ? op->deadline_ms : at_ms;
+}
+
+void simba__zk_latch_arm(struct simba__zk_latch *latch)
+{
+    int64_t at =
+        earlier(earlier(earlier(INT64_MAX, latch->asking), latch->renewing),
+                latch->parting);
+
+    latch->deadline.fire = on_deadline;
+    simba_timer_set(latch->self->base.loop, &latch->deadline, at);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+/* Of an attempt that this process has undone itself: no other can bring it. */
+static void entomb(struct simba__zk *self, const simba_op *op)
+{
+    struct simba__zk_tomb *tomb =
+        op->tombstone_ms > 0 ? malloc(sizeof *tomb) : NULL;
+
+    if (tomb != NULL) {
+        *tomb = (struct simba__zk_tomb){.next = self->tombs,
+                                        .attempt = op->attempt,
+                                        .until_ms = simba_loop_now_ms() +
+                                                    op->tombstone_ms};
+        self->tombs = tomb;
+    }
+}
+
+static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
+{
+    struct simba__zk_tomb **at = &self->tombs, *tomb;
+    int64_t now_ms = simba_loop_now_ms();
+    bool is_found = false;
+
+    while ((tomb = *at) != NULL) {
+        if (tomb->until_ms < now_ms) {
+            *at = tomb->next;
+            free(tomb);
+            continue;
+        }
+        is_found |= tomb->attempt.high == attempt.high &&
+                    tomb->attempt.low == attempt.low;
+        at = &tomb->next;
+    }
+    return is_found;
+}
+
+/* --- operations ---------------------------------------------------------- */
+
+static void ask(struct simba__zk_latch *latch, simba_op *op)
+{
+    latch->references++;
+    give_up(&latch->asking, SIMBA_EUNKNOWN, "asked again");
+    if (latch->is_doomed) {
+        finish(&op, SIMBA_OK, NULL); /* this attempt is over */
+    } else {
+        latch->asking = op;
+        latch->asked_ms = simba_loop_now_ms();
+        latch->rounds = 0;
+        simba__zk_latch_arm(latch);
+        simba__zk_latch_go(latch);
+    }
+    simba__zk_latch_unref(latch);
+}
+
+void simba__zk_acquire(struct simba__zk *self, simba_op *op)
+{
+    struct simba__zk_room *room;
+    struct simba__zk_latch *latch = NULL;
+    simba_error error;
+    int rc = simba__zk_session_want(self, op, &error);
+
+    if (rc == SIMBA_OK && self->handle == NULL &&
+        self->trouble.code == SIMBA_EDENIED) {
+        error = self->trouble;
+        rc = SIMBA_EDENIED;
+    }
+    if (rc != SIMBA_OK || is_entombed(self, op->attempt)) {
+        simba_op_done(op, rc, rc == SIMBA_OK ? NULL : &error);
+        return;
+    }
+    room = simba__zk_room(self, op->mutex);
+    if (room != NULL) {
+        latch = simba__zk_latch_find(room, op->attempt);
+    }
+    if (latch == NULL && room != NULL) {
+        latch = simba__zk_latch_make(self, room, op);
+    }
+    if (latch == NULL) {
+        give_up(&op, SIMBA_ENOMEM, "no memory");
+        return;
+    }
+    ask(latch, op);
+}
+
+/* The end of an attempt: of its place in line, and with a release also of its
+ * tenure. Once it has begun it goes on until the node is gone, however long the
+ * operation waits: the node of a living session does not vanish by itself. */
+static void part(struct simba__zk_latch *latch, simba_op *op)
+{
+    latch->references++;
+    latch->is_doomed = true;
+    give_up(&latch->asking, SIMBA_EUNKNOWN, "given up");
+    give_up(&latch->renewing, SIMBA_EUNKNOWN, "given up");
+    give_up(&latch->parting, SIMBA_EUNKNOWN, "asked again");
+    latch->parting = op;
+    simba__zk_latch_arm(latch);
+    simba__zk_latch_go(latch);
+    simba__zk_latch_unref(latch);
+}
+
+void simba__zk_part(struct simba__zk *self, simba_op *op)
+{
+    struct simba__zk_room *room = simba__zk_room(self, op->mutex);
+    struct simba__zk_latch *latch =
+        room == NULL ? NULL : simba__zk_latch_find(room, op->attempt);
+
+    if (op->kind == SIMBA_OP_RELEASE) {
+        entomb(self, op);
+    }
+    if (latch == NULL || (op->kind == SIMBA_OP_LEAVE && latch->was_granted)) {
+        if (room != NULL) {
+            simba__zk_room_tidy(self, room);
+        }
+        simba_op_done(op, SIMBA_OK, NULL);
+        return;
+    }
+    part(latch, op);
+}

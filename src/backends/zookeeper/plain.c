@@ -1,0 +1,109 @@
+#define _GNU_SOURCE
+#include "backends/zookeeper/plain.h"
+
+#include <string.h>
+#include <time.h>
+
+void simba__zk_plain_watch(zhandle_t *handle,
+                           int type,
+                           int state,
+                           const char *path,
+                           void *context)
+{
+    struct simba__zk_plain *plain = context;
+
+    (void)handle;
+    (void)path;
+    pthread_mutex_lock(&plain->lock);
+    if (type == ZOO_SESSION_EVENT) {
+        plain->state = state;
+    } else {
+        plain->events++;
+    }
+    pthread_cond_broadcast(&plain->changed);
+    pthread_mutex_unlock(&plain->lock);
+}
+
+/* Waits a while; false when the time is up. */
+static bool wait_a_while(struct simba__zk_plain *plain, int64_t until_ms)
+{
+    int64_t left = until_ms - simba_loop_now_ms();
+    struct timespec at;
+
+    if (left <= 0) {
+        return false;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += left / 1000;
+    at.tv_nsec += left % 1000 * 1000000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&plain->changed, &plain->lock, &at);
+    return true;
+}
+
+static bool await_connection(struct simba__zk_plain *plain, int64_t until_ms)
+{
+    bool is_in_time = true, is_connected;
+
+    pthread_mutex_lock(&plain->lock);
+    while (plain->state != ZOO_CONNECTED_STATE && is_in_time) {
+        is_in_time = wait_a_while(plain, until_ms);
+    }
+    is_connected = plain->state == ZOO_CONNECTED_STATE;
+    pthread_mutex_unlock(&plain->lock);
+    return is_connected;
+}
+
+bool simba__zk_plain_open(struct simba__zk_plain *plain,
+                          const struct simba__zk_settings *settings,
+                          int64_t timeout_ms,
+                          int64_t until_ms)
+{
+    pthread_condattr_t attributes;
+
+    memset(plain, 0, sizeof *plain);
+    pthread_mutex_init(&plain->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&plain->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    plain->handle = simba__zk_handle_make(settings->hosts, timeout_ms,
+                                          simba__zk_plain_watch, plain);
+    if (plain->handle != NULL && settings->auth != NULL) {
+        zoo_add_auth(plain->handle, "digest", settings->auth,
+                     (int)strlen(settings->auth), NULL, NULL);
+    }
+    if (plain->handle == NULL || !await_connection(plain, until_ms)) {
+        simba__zk_plain_close(plain);
+        return false;
+    }
+    return true;
+}
+
+void simba__zk_plain_close(struct simba__zk_plain *plain)
+{
+    if (plain->handle != NULL) {
+        zookeeper_close(plain->handle);
+    }
+    plain->handle = NULL;
+    pthread_cond_destroy(&plain->changed);
+    pthread_mutex_destroy(&plain->lock);
+}
+
+bool simba__zk_plain_await(struct simba__zk_plain *plain,
+                           int events,
+                           int64_t until_ms)
+{
+    bool is_in_time = true, is_done;
+
+    pthread_mutex_lock(&plain->lock);
+    while (plain->events < events && is_in_time) {
+        is_in_time = wait_a_while(plain, until_ms);
+    }
+    is_done = plain->events >= events;
+    pthread_mutex_unlock(&plain->lock);
+    return is_done;
+}

@@ -1,0 +1,199 @@
+/* Mutexes, and the latches of this process in them. */
+#define _GNU_SOURCE
+#include "backends/zookeeper/instance.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *simba__zk_join(const char *path, const char *node)
+{
+    char *joined = NULL;
+
+    return asprintf(&joined, "%s/%s", path, node) < 0 ? NULL : joined;
+}
+
+/* --- rooms --------------------------------------------------------------- */
+
+static struct simba__zk_room **bucket_of(struct simba__zk *self,
+                                         const char *path)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (; *path != '\0'; path++) {
+        hash = (hash ^ (unsigned char)*path) * UINT64_C(1099511628211);
+    }
+    return &self->rooms[hash % SIMBA__ZK_BUCKETS];
+}
+
+struct simba__zk_room *simba__zk_room_at(struct simba__zk *self,
+                                         const char *path)
+{
+    struct simba__zk_room *room = *bucket_of(self, path);
+
+    while (room != NULL && strcmp(room->path, path) != 0) {
+        room = room->next;
+    }
+    return room;
+}
+
+static void free_room(struct simba__zk_room *room)
+{
+    free(room->mutex);
+    free(room->path);
+    free(room);
+}
+
+static struct simba__zk_room *make_room(struct simba__zk *self,
+                                        const char *mutex,
+                                        char *path)
+{
+    struct simba__zk_room *room = calloc(1, sizeof *room);
+    struct simba__zk_room **bucket = bucket_of(self, path);
+
+    if (room == NULL) {
+        free(path);
+        return NULL;
+    }
+    room->path = path;
+    room->mutex = strdup(mutex);
+    if (room->mutex == NULL) {
+        free_room(room);
+        return NULL;
+    }
+    room->next = *bucket;
+    *bucket = room;
+    return room;
+}
+
+struct simba__zk_room *simba__zk_room(struct simba__zk *self, const char *mutex)
+{
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+    struct simba__zk_room *room;
+    char *path;
+
+    simba__zk_escape(mutex, escaped);
+    path = simba__zk_join(self->settings.base, escaped);
+    if (path == NULL) {
+        return NULL;
+    }
+    room = simba__zk_room_at(self, path);
+    if (room == NULL) {
+        return make_room(self, mutex, path);
+    }
+    free(path);
+    return room;
+}
+
+void simba__zk_room_tidy(struct simba__zk *self, struct simba__zk_room *room)
+{
+    struct simba__zk_room **at = bucket_of(self, room->path);
+
+    if (room->latches != NULL || room->is_observed) {
+        return;
+    }
+    while (*at != room) {
+        at = &(*at)->next;
+    }
+    *at = room->next;
+    free_room(room);
+}
+
+/* --- latches ------------------------------------------------------------- */
+
+struct simba__zk_latch *simba__zk_latch_find(const struct simba__zk_room *room,
+                                             simba_attempt attempt)
+{
+    struct simba__zk_latch *latch = room->latches;
+
+    while (latch != NULL && (latch->attempt.high != attempt.high ||
+                             latch->attempt.low != attempt.low)) {
+        latch = latch->next;
+    }
+    return latch;
+}
+
+struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
+                                             struct simba__zk_room *room,
+                                             const simba_op *op)
+{
+    struct simba__zk_latch *latch = calloc(1, sizeof *latch);
+
+    if (latch == NULL) {
+        return NULL;
+    }
+    latch->self = self;
+    latch->room = room;
+    latch->references = 1;
+    latch->attempt = op->attempt;
+    snprintf(latch->id, sizeof latch->id, "%s", op->id);
+    simba__zk_prefix(op->attempt, latch->prefix);
+    latch->next = room->latches;
+    room->latches = latch;
+    self->latch_count++;
+    return latch;
+}
+
+void simba__zk_latch_unref(struct simba__zk_latch *latch)
+{
+    if (--latch->references > 0) {
+        return;
+    }
+    assert(latch->room == NULL);
+    free(latch->before);
+    free(latch->lowest);
+    free(latch);
+}
+
+void simba__zk_latch_forget(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+    struct simba__zk_room *room = latch->room;
+    struct simba__zk_latch **at;
+
+    if (room == NULL) {
+        return;
+    }
+    assert(latch->asking == NULL && latch->parting == NULL &&
+           latch->renewing == NULL);
+    for (at = &room->latches; *at != latch; at = &(*at)->next) {
+    }
+    *at = latch->next;
+    latch->room = NULL;
+    self->latch_count--;
+    simba_timer_clear(self->base.loop, &latch->deadline);
+    simba__zk_room_tidy(self, room);
+    simba__zk_latch_unref(latch);
+}
+
+/* Visitors answer operations, and who hears the answer may come with the next
+ * operation: so first all are taken hold of, then each is visited. */
+void simba__zk_latches_each(struct simba__zk *self,
+                            void (*visit)(struct simba__zk_latch *latch))
+{
+    int count = 0, room_for = self->latch_count;
+    struct simba__zk_latch **all =
+        room_for == 0 ? NULL : calloc((size_t)room_for, sizeof(all[0]));
+
+    if (all == NULL) {
+        return; /* the deadlines of the operations will do */
+    }
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
+             r = r->next) {
+            for (struct simba__zk_latch *l = r->latches; l != NULL;
+                 l = l->next) {
+                l->references++;
+                all[count++] = l;
+            }
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (all[i]->room != NULL) {
+            visit(all[i]);
+        }
+        simba__zk_latch_unref(all[i]);
+    }
+    free(all);
+}

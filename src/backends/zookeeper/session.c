@@ -1,0 +1,267 @@
+/* The session: asked for by the first operation, its timeout the lease of the
+ * first contender; lost and made anew; guarded while there are latches.
+ *
+ *   none --> opening --> connecting <--> connected
+ *     ^        (opener)       |               |
+ *     '-------- expired, refused, of no use --'  */
+#define _GNU_SOURCE
+#include "backends/zookeeper/instance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LEASE_ANY_MS = 16000, /* who only reads does not care */
+    RETRY_MS = 500,       /* a host name that cannot be looked up */
+    REFUSED_MS = 2000,    /* credentials that are not taken */
+    WORRY_MS = 2000       /* no answer for so long is worth a word */
+};
+
+static struct simba__zk *of_timer(simba_timer *timer, size_t offset)
+{
+    return (struct simba__zk *)(void *)((char *)timer - offset);
+}
+
+/* --- wanting one --------------------------------------------------------- */
+
+static void on_retry(simba_timer *timer)
+{
+    struct simba__zk *self =
+        of_timer(timer, offsetof(struct simba__zk, retrying));
+
+    if (self->handle == NULL) {
+        self->wants_session = true;
+        simba__zk_opener_start(self);
+    }
+}
+
+static void on_worry(simba_timer *timer)
+{
+    struct simba__zk *self =
+        of_timer(timer, offsetof(struct simba__zk, worrying));
+
+    if (!self->is_connected) {
+        simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts,
+                      self->trouble.message);
+    }
+}
+
+static void open_session(struct simba__zk *self, int64_t timeout_ms)
+{
+    self->asked_ms = timeout_ms;
+    self->wants_session = true;
+    self->retrying.fire = on_retry;
+    self->worrying.fire = on_worry;
+    simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0, "no server answers");
+    simba_timer_set(self->base.loop, &self->worrying,
+                    simba_loop_now_ms() + WORRY_MS);
+    simba__zk_opener_start(self);
+}
+
+/* Hands the handle to the opener. Without memory for that it is left open, and
+ * its session lasts until the process ends. */
+static void bury(struct simba__zk *self, zhandle_t *handle)
+{
+    size_t size = sizeof(zhandle_t *) * (size_t)(self->old_count + 1);
+    zhandle_t **grown = handle == NULL ? NULL : realloc(self->old, size);
+
+    if (grown != NULL) {
+        self->old = grown;
+        self->old[self->old_count++] = handle;
+        simba__zk_opener_start(self);
+    }
+}
+
+void simba__zk_session_drop(struct simba__zk *self)
+{
+    zhandle_t *handle = self->handle;
+
+    self->handle = NULL;
+    self->is_connected = false;
+    self->generation++;
+    self->guards = 0;
+    simba_timer_clear(self->base.loop, &self->guarding);
+    simba__zk_unwatch_all(self);
+    simba__zk_latches_each(self, simba__zk_latch_lost);
+    bury(self, handle);
+}
+
+/* A session that nobody guards is not certain for long: who begins to contend
+ * in it would have to wait for two guards. A new one is certain at once. */
+static bool is_stale(const struct simba__zk *self)
+{
+    int64_t left = simba__zk_guard_lease(&self->guard, simba_loop_now_ms());
+
+    return self->is_connected && self->latch_count == 0 &&
+           left < self->guard.timeout_ms / 2;
+}
+
+static int64_t lease_of(const struct simba__zk *self, const simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE) {
+        return op->ttl_ms + op->transition_ms;
+    }
+    return self->asked_ms != 0 ? self->asked_ms : LEASE_ANY_MS;
+}
+
+int simba__zk_session_want(struct simba__zk *self,
+                           const simba_op *op,
+                           simba_error *error)
+{
+    int64_t lease = lease_of(self, op);
+    bool is_other = self->asked_ms != 0 && lease != self->asked_ms;
+
+    if (is_other && self->latch_count > 0) {
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0,
+            "zookeeper: the lease is the session's, and those who contend "
+            "through this handle have one of %lld ms; open another store",
+            (long long)self->asked_ms);
+    }
+    if (self->handle != NULL &&
+        (is_other || (op->kind == SIMBA_OP_ACQUIRE && is_stale(self)))) {
+        simba__zk_session_drop(self);
+    }
+    if (self->handle == NULL && (is_other || self->asked_ms == 0 ||
+                                 (!self->wants_session && !self->is_opening &&
+                                  !self->retrying.is_set))) {
+        open_session(self, lease);
+    }
+    return SIMBA_OK;
+}
+
+/* --- having one ---------------------------------------------------------- */
+
+static void connected(struct simba__zk *self)
+{
+    int64_t timeout_ms = zoo_recv_timeout(self->handle);
+
+    if (self->is_connected) {
+        return;
+    }
+    self->is_connected = true;
+    simba_timer_clear(self->base.loop, &self->worrying);
+    if (self->guard.timeout_ms != timeout_ms) {
+        /* The first connection; or a server with other bounds, and then what
+         * was certain is so no more. */
+        bool is_first = self->guard.timeout_ms == 0;
+
+        simba__zk_guard_init(&self->guard, timeout_ms,
+                             is_first ? self->born_ms
+                                      : self->born_ms - timeout_ms);
+        simba__zk_log(self,
+                      timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
+                                                               : SIMBA_LOG_INFO,
+                      "%s: the session lasts %lld ms, asked for were %lld",
+                      self->settings.hosts, (long long)timeout_ms,
+                      (long long)self->asked_ms);
+    }
+    simba__zk_observe_all(self);
+    simba__zk_latches_each(self, simba__zk_latch_go);
+    simba__zk_guard_flush(self);
+    simba__zk_guard_schedule(self);
+    simba__zk_errands_go(self);
+}
+
+static void suspended(struct simba__zk *self)
+{
+    if (self->is_connected) {
+        self->is_connected = false;
+        simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0,
+                        "the connection was lost");
+        simba_timer_set(self->base.loop, &self->worrying,
+                        simba_loop_now_ms() + WORRY_MS);
+    }
+}
+
+static bool is_needed(const struct simba__zk *self)
+{
+    if (self->latch_count > 0 || self->parked != NULL) {
+        return true;
+    }
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        if (self->rooms[i] != NULL) {
+            return true; /* observed */
+        }
+    }
+    return false;
+}
+
+static void ended(struct simba__zk *self, bool is_refused)
+{
+    simba__zk_log(self, SIMBA_LOG_WARN, "%s: the session %s",
+                  self->settings.hosts,
+                  is_refused ? "was refused: wrong credentials" : "has ended");
+    simba__zk_session_drop(self);
+    if (is_refused) {
+        simba_error_set(&self->trouble, SIMBA_EDENIED, 0,
+                        "the credentials were refused");
+        simba_timer_set(self->base.loop, &self->retrying,
+                        simba_loop_now_ms() + REFUSED_MS);
+    } else if (is_needed(self)) {
+        open_session(self, self->asked_ms);
+    }
+    simba_hint(self->base.loop, NULL);
+}
+
+static void follow(struct simba__zk *self, int state)
+{
+    if (state == ZOO_CONNECTED_STATE) {
+        connected(self);
+    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
+        ended(self, false);
+    } else if (state == ZOO_AUTH_FAILED_STATE) {
+        ended(self, true);
+    } else {
+        suspended(self);
+    }
+}
+
+void simba__zk_session_made(struct simba__zk *self,
+                            zhandle_t *handle,
+                            int64_t born_ms,
+                            int cause)
+{
+    if (handle == NULL) {
+        simba_error_set(&self->trouble, SIMBA_EUNAVAIL, cause,
+                        "no host of the URL can be looked up");
+        simba_timer_set(self->base.loop, &self->retrying,
+                        simba_loop_now_ms() + RETRY_MS);
+        return;
+    }
+    if (self->wants_session || self->is_closing) { /* wanted otherwise now */
+        bury(self, handle);
+        return;
+    }
+    self->handle = handle;
+    self->born_ms = born_ms;
+    self->guard = (struct simba__zk_guard){0};
+    follow(self, zoo_state(handle)); /* its event may have come too early */
+}
+
+void simba__zk_on_session(zhandle_t *handle,
+                          int type,
+                          int state,
+                          const char *path,
+                          void *context)
+{
+    struct simba__zk *self = context;
+
+    (void)path;
+    if (type != ZOO_SESSION_EVENT) {
+        return;
+    }
+    simba_loop_enter(self->base.loop);
+    if (handle == self->handle && !self->is_closing) {
+        follow(self, state);
+    }
+    simba_loop_leave(self->base.loop);
+}
+
+void simba__zk_session_detach(struct simba__zk *self)
+{
+    self->is_closing = true;
+    simba_timer_clear(self->base.loop, &self->guarding);
+    simba_timer_clear(self->base.loop, &self->retrying);
+    simba_timer_clear(self->base.loop, &self->worrying);
+}

@@ -1,0 +1,209 @@
+/* Watches: a node that vanished, a mutex that is observed. Hints only: what is
+ * true is asked for. */
+#define _GNU_SOURCE
+#include "backends/zookeeper/instance.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A request to watch the children of a mutex. */
+struct observing {
+    struct simba__zk *self;
+    uint64_t generation;
+    char path[];
+};
+
+static void observe(struct simba__zk *self, struct simba__zk_room *room);
+
+/* --- nodes --------------------------------------------------------------- */
+
+static bool is_same(const char *a, const char *b)
+{
+    return a != NULL && b != NULL && strcmp(a, b) == 0;
+}
+
+/* A latch of ours, or the one before it. */
+static bool touches(struct simba__zk_latch *latch, const char *node, int type)
+{
+    bool is_own =
+        latch->place == SIMBA__ZK_STANDING && is_same(latch->node, node);
+
+    if (is_own) {
+        latch->is_watched = false;
+    }
+    if (is_own && type == ZOO_DELETED_EVENT && !latch->is_doomed) {
+        latch->place = SIMBA__ZK_ABSENT;
+    }
+    return (is_own && !latch->is_doomed) || is_same(latch->before, node);
+}
+
+static void node_changed(struct simba__zk *self,
+                         struct simba__zk_room *room,
+                         const char *node,
+                         int type)
+{
+    bool is_touched = false;
+
+    for (struct simba__zk_latch *l = room->latches; l != NULL; l = l->next) {
+        is_touched |= touches(l, node, type);
+    }
+    if (is_touched) {
+        simba_hint(self->base.loop, room->mutex);
+    }
+}
+
+static void room_changed(struct simba__zk *self, struct simba__zk_room *room)
+{
+    room->is_watched = false;
+    observe(self, room);
+    simba_hint(self->base.loop, room->mutex);
+}
+
+static void changed(struct simba__zk *self, const char *path, int type)
+{
+    struct simba__zk_room *room = simba__zk_room_at(self, path);
+    const char *node = strrchr(path, '/');
+    char *parent;
+
+    if (room != NULL && room->is_observed) {
+        room_changed(self, room);
+        return;
+    }
+    parent = node == NULL ? NULL : strndup(path, (size_t)(node - path));
+    room = parent == NULL ? NULL : simba__zk_room_at(self, parent);
+    free(parent);
+    if (room != NULL) {
+        node_changed(self, room, node + 1, type);
+    }
+}
+
+void simba__zk_on_node(zhandle_t *handle,
+                       int type,
+                       int state,
+                       const char *path,
+                       void *context)
+{
+    struct simba__zk *self = context;
+
+    (void)state;
+    if (type == ZOO_SESSION_EVENT) {
+        return; /* told to every watch; the session has an ear of its own */
+    }
+    simba_loop_enter(self->base.loop);
+    if (handle == self->handle && !self->is_closing) {
+        changed(self, path, type);
+    }
+    simba_loop_leave(self->base.loop);
+}
+
+/* --- observing ----------------------------------------------------------- */
+
+static void on_exists(int rc, const struct Stat *stat, const void *data)
+{
+    struct observing *o = (struct observing *)data;
+    struct simba__zk *self = o->self;
+    struct simba__zk_room *room;
+
+    (void)stat;
+    simba_loop_enter(self->base.loop);
+    room = simba__zk_room_at(self, o->path);
+    if (o->generation == self->generation && room != NULL) {
+        room->is_watched = rc == ZNONODE;
+        if (rc == ZOK) { /* made meanwhile */
+            observe(self, room);
+        }
+    }
+    simba_loop_leave(self->base.loop);
+    free(o);
+}
+
+/* Nobody has used this mutex, or it was reaped: watch for its making. */
+static void on_children(int rc,
+                        const struct String_vector *children,
+                        const void *data)
+{
+    struct observing *o = (struct observing *)data;
+    struct simba__zk *self = o->self;
+    struct simba__zk_room *room;
+    bool is_kept = false;
+
+    (void)children;
+    simba_loop_enter(self->base.loop);
+    room = simba__zk_room_at(self, o->path);
+    if (o->generation == self->generation && room != NULL && rc != ZOK) {
+        room->is_watched = false;
+        is_kept = rc == ZNONODE &&
+                  zoo_awexists(self->handle, o->path, simba__zk_on_node, self,
+                               on_exists, o) == ZOK;
+        room->is_watched = is_kept;
+    }
+    simba_loop_leave(self->base.loop);
+    if (!is_kept) {
+        free(o);
+    }
+}
+
+static void observe(struct simba__zk *self, struct simba__zk_room *room)
+{
+    size_t length = strlen(room->path) + 1;
+    struct observing *o;
+
+    if (!room->is_observed || room->is_watched || !self->is_connected ||
+        self->is_closing) {
+        return;
+    }
+    o = malloc(sizeof *o + length);
+    if (o == NULL) {
+        return;
+    }
+    o->self = self;
+    o->generation = self->generation;
+    memcpy(o->path, room->path, length);
+    room->is_watched =
+        zoo_awget_children(self->handle, room->path, simba__zk_on_node, self,
+                           on_children, o) == ZOK;
+    if (!room->is_watched) {
+        free(o);
+    }
+}
+
+void simba__zk_observe_all(struct simba__zk *self)
+{
+    bool is_news = false;
+
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
+             r = r->next) {
+            is_news |= r->is_observed && !r->is_watched;
+            observe(self, r);
+        }
+    }
+    if (is_news) { /* what happened meanwhile was told to nobody */
+        simba_hint(self->base.loop, NULL);
+    }
+}
+
+void simba__zk_unwatch_all(struct simba__zk *self)
+{
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
+             r = r->next) {
+            r->is_watched = false;
+        }
+    }
+}
+
+void simba__zk_interest(simba_backend *base,
+                        const char *mutex,
+                        enum simba_interest interest)
+{
+    struct simba__zk *self = (struct simba__zk *)base;
+    struct simba__zk_room *room = simba__zk_room(self, mutex);
+
+    if (room == NULL) {
+        return;
+    }
+    room->is_observed = interest == SIMBA_INTEREST_OBSERVE;
+    observe(self, room);
+    simba__zk_room_tidy(self, room);
+}

@@ -1,0 +1,122 @@
+/* The ZooKeeper store's table of functions: opening, closing, and the way of an
+ * operation. */
+#include "backends/zookeeper/zookeeper.h"
+
+#include "backends/zookeeper/errand.h"
+
+#include <stdlib.h>
+
+static int open_store(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
+{
+    struct simba__zk *self = calloc(1, sizeof *self);
+    int rc;
+
+    *backend = NULL;
+    if (self == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
+    }
+    rc = simba__zk_settings_init(&self->settings, config->rest, error);
+    if (rc != SIMBA_OK) {
+        simba__zk_settings_fini(&self->settings);
+        free(self);
+        return rc;
+    }
+    self->base.ops = &simba__zookeeper_ops;
+    self->base.loop = config->loop;
+    self->log = config->log;
+    self->log_user = config->log_user;
+    *backend = &self->base;
+    return SIMBA_OK;
+}
+
+static void submit(simba_backend *base, simba_op *op)
+{
+    struct simba__zk *self = (struct simba__zk *)base;
+
+    switch (op->kind) {
+    case SIMBA_OP_ACQUIRE:
+        simba__zk_acquire(self, op);
+        break;
+    case SIMBA_OP_RENEW:
+        simba__zk_renew(self, op);
+        break;
+    case SIMBA_OP_RELEASE:
+    case SIMBA_OP_LEAVE:
+        simba__zk_part(self, op);
+        break;
+    case SIMBA_OP_READ:
+    case SIMBA_OP_LIST:
+    case SIMBA_OP_BREAK:
+        simba__zk_errand(self, op);
+        break;
+    case SIMBA_OP_DOCTOR:
+        simba__zk_doctor(self, op);
+        break;
+    }
+}
+
+static void detach(simba_backend *base)
+{
+    simba__zk_session_detach((struct simba__zk *)base);
+}
+
+static void forget_latch(struct simba__zk_latch *latch)
+{
+    latch->calls = 0;
+    simba__zk_latch_forget(latch);
+}
+
+/* Closing the session removes every latch of this store, whatever is known of
+ * it here. The client library calls what completions are left, and they enter
+ * the loop: it can still be entered. */
+static void close_store(simba_backend *base)
+{
+    struct simba__zk *self = (struct simba__zk *)base;
+    struct simba__zk_tomb *tomb;
+
+    simba__zk_opener_join(self);
+    simba__zk_doctor_join(self);
+    if (self->handle != NULL) {
+        zookeeper_close(self->handle);
+    }
+    simba_loop_enter(self->base.loop);
+    simba__zk_latches_each(self, forget_latch);
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        while (self->rooms[i] != NULL) {
+            self->rooms[i]->is_observed = false;
+            simba__zk_room_tidy(self, self->rooms[i]);
+        }
+    }
+    simba_loop_leave(self->base.loop);
+    while ((tomb = self->tombs) != NULL) {
+        self->tombs = tomb->next;
+        free(tomb);
+    }
+    simba__zk_settings_fini(&self->settings);
+    free(self);
+}
+
+static void forked(simba_backend *base)
+{
+    (void)base; /* its threads are not here, and its locks may be held */
+    simba__zk_fds_close();
+}
+
+const simba_backend_ops simba__zookeeper_ops = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "zookeeper",
+    .least_lease_ms = 1000,
+    .open = open_store,
+    .submit = submit,
+    .close = close_store,
+    .detach = detach,
+    .forked = forked,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK,
+    .interest = simba__zk_interest,
+    .floor_open = simba__zk_floor_open,
+    .floor_step = simba__zk_floor_step,
+    .floor_close = simba__zk_floor_close,
+};
