@@ -1,11 +1,14 @@
-/* The client library's descriptors. It leaves them open over exec and fork, so
- * the linker gives it ours of these functions instead of the system's (see
- * sources.cmake): descriptors are close-on-exec, known, and a write to a closed
- * connection raises no signal. */
+/* The client library's system calls: the linker gives it ours of these
+ * functions instead of the system's (see sources.cmake). Its descriptors become
+ * close-on-exec, and known, so that a forked child can close them; a write to a
+ * closed connection raises no signal; and a numeric address is not looked up,
+ * for the resolver has locks, and a process that forks while its thread holds
+ * them leaves them locked in the child. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/instance.h"
 
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -54,10 +57,18 @@ void simba__zk_fds_close(void)
 int __real_socket(int domain, int type, int protocol);
 int __real_close(int fd);
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
+int __real_getaddrinfo(const char *host,
+                       const char *port,
+                       const struct addrinfo *hints,
+                       struct addrinfo **found);
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_pipe(int ends[2]);
 int __wrap_close(int fd);
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+int __wrap_getaddrinfo(const char *host,
+                       const char *port,
+                       const struct addrinfo *hints,
+                       struct addrinfo **found);
 
 int __wrap_socket(int domain, int type, int protocol)
 {
@@ -87,5 +98,21 @@ int __wrap_close(int fd)
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
 {
     return __real_send(fd, data, size, flags | MSG_NOSIGNAL);
+}
+
+int __wrap_getaddrinfo(const char *host,
+                       const char *port,
+                       const struct addrinfo *hints,
+                       struct addrinfo **found)
+{
+    struct addrinfo numeric = {0};
+    int rc;
+
+    if (hints != NULL) {
+        numeric = *hints;
+    }
+    numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+    rc = __real_getaddrinfo(host, port, &numeric, found);
+    return rc == 0 ? 0 : __real_getaddrinfo(host, port, hints, found);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

@@ -31,6 +31,11 @@ zhandle_t *simba__zk_handle_make(const char *hosts,
     handle = zookeeper_init2(hosts, watcher, timeout, NULL, context,
                              ZOO_NO_LOG_CLIENTENV, drop_message);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (handle != NULL) {
+        /* Else it looks up every host at every turn of its thread; names are
+         * still looked up when a connection is lost. */
+        zoo_set_servers_resolution_delay(handle, -1);
+    }
     return handle;
 }
 

@@ -119,9 +119,13 @@ struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
                                              const simba_op *op)
 {
     struct simba__zk_latch *latch = calloc(1, sizeof *latch);
+    struct simba__zk_latch **last = &room->latches;
 
     if (latch == NULL) {
         return NULL;
+    }
+    while (*last != NULL) { /* in the order they came, for S11 */
+        last = &(*last)->next;
     }
     latch->self = self;
     latch->room = room;
@@ -129,8 +133,7 @@ struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
     latch->attempt = op->attempt;
     snprintf(latch->id, sizeof latch->id, "%s", op->id);
     simba__zk_prefix(op->attempt, latch->prefix);
-    latch->next = room->latches;
-    room->latches = latch;
+    *last = latch;
     self->latch_count++;
     return latch;
 }

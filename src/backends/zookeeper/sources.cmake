@@ -29,7 +29,7 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
                           ${SIMBA_ZOOKEEPER_LIBRARY})
   endif()
   target_link_options(simba_zookeeper_client INTERFACE
-    -Wl,--wrap=socket,--wrap=pipe,--wrap=close,--wrap=send)
+    -Wl,--wrap=socket,--wrap=pipe,--wrap=close,--wrap=send,--wrap=getaddrinfo)
   target_link_libraries(simba_zookeeper_client INTERFACE Threads::Threads)
 
   add_library(simba_module_zookeeper MODULE
