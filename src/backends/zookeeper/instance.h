@@ -89,6 +89,8 @@ struct simba__zk_room {
     struct simba__zk_latch *latches;
     bool is_observed;
     bool is_watched; /* its children, for those who observe */
+    bool is_made;    /* its node was there when we looked last */
+    bool is_making;  /* one latch makes it; the others wait for that */
     char *mutex;
     char *path;
 };
@@ -213,6 +215,10 @@ void simba__zk_latch_unref(struct simba__zk_latch *latch);
 /** Call for every latch; it may forget the latch it is given. */
 void simba__zk_latches_each(struct simba__zk *self,
                             void (*visit)(struct simba__zk_latch *latch));
+
+void simba__zk_room_each(struct simba__zk *self,
+                         const struct simba__zk_room *room,
+                         void (*visit)(struct simba__zk_latch *latch));
 
 /** Of path and node; to be freed. */
 char *simba__zk_join(const char *path, const char *node);

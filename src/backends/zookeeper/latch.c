@@ -236,14 +236,31 @@ static void land(struct simba__zk_latch *latch, enum simba__zk_flight flight)
     }
 }
 
+/* Whether the mutex has a node; if so, those who waited for it go on. */
+static void open_room(struct simba__zk_latch *latch, bool was_making)
+{
+    struct simba__zk_room *room = latch->room;
+
+    if (room != NULL && was_making && !room->is_making) {
+        simba__zk_room_each(latch->self, room, simba__zk_latch_go);
+    }
+}
+
 void simba__zk_latch_landed(struct simba__zk_latch *latch)
 {
     enum simba__zk_flight flight = latch->flight;
+    bool was_making = false;
 
     latch->flight = SIMBA__ZK_NOTHING;
+    if (latch->room != NULL && flight == SIMBA__ZK_CREATE) {
+        was_making = latch->room->is_making;
+        latch->room->is_making = false;
+        latch->room->is_made = latch->write_rc == ZOK;
+    }
     if (latch->room != NULL) {
         land(latch, flight);
     }
+    open_room(latch, was_making);
     latch->owner_rc = ZOK;
     if (latch->room != NULL && latch->flight == SIMBA__ZK_NOTHING) {
         latch->read_rc = ZOK;
@@ -258,7 +275,16 @@ static void go_ask(struct simba__zk_latch *latch)
         [SIMBA__ZK_DOUBTFUL] = SIMBA__ZK_FIND,
         [SIMBA__ZK_STANDING] = SIMBA__ZK_LOOK};
 
+    if (latch->place == SIMBA__ZK_ABSENT && !latch->room->is_made) {
+        /* A thousand who are told that there is no such mutex would come back
+         * in another order. */
+        if (latch->room->is_making) {
+            return;
+        }
+        latch->room->is_making = true;
+    }
     if (++latch->rounds > ROUNDS_MOST) {
+        latch->room->is_making = false;
         fail_asking(latch, ZNONODE);
         return;
     }

@@ -22,7 +22,8 @@ zhandle_t *simba__zk_handle_make(const char *hosts,
                                  watcher_fn watcher,
                                  void *context)
 {
-    int timeout = timeout_ms < INT32_MAX ? (int)timeout_ms : INT32_MAX;
+    /* It multiplies this by two in an int. */
+    int timeout = timeout_ms < INT32_MAX / 2 ? (int)timeout_ms : INT32_MAX / 2;
     sigset_t all, before;
     zhandle_t *handle;
 

@@ -171,32 +171,62 @@ void simba__zk_latch_forget(struct simba__zk_latch *latch)
 }
 
 /* Visitors answer operations, and who hears the answer may come with the next
- * operation: so first all are taken hold of, then each is visited. */
+ * operation: so first all are taken hold of, then each is visited. Without
+ * memory for that, the deadlines of the operations will do. */
+struct crowd {
+    struct simba__zk_latch **all;
+    int count;
+};
+
+static struct crowd crowd_of(const struct simba__zk *self)
+{
+    size_t most = (size_t)self->latch_count + 1;
+
+    return (struct crowd){calloc(most, sizeof(struct simba__zk_latch *)), 0};
+}
+
+static void gather(struct crowd *crowd, const struct simba__zk_room *room)
+{
+    struct simba__zk_latch *latch = room->latches;
+
+    for (; crowd->all != NULL && latch != NULL; latch = latch->next) {
+        latch->references++;
+        crowd->all[crowd->count++] = latch;
+    }
+}
+
+static void visit_all(struct crowd *crowd,
+                      void (*visit)(struct simba__zk_latch *latch))
+{
+    for (int i = 0; i < crowd->count; i++) {
+        if (crowd->all[i]->room != NULL) {
+            visit(crowd->all[i]);
+        }
+        simba__zk_latch_unref(crowd->all[i]);
+    }
+    free(crowd->all);
+}
+
 void simba__zk_latches_each(struct simba__zk *self,
                             void (*visit)(struct simba__zk_latch *latch))
 {
-    int count = 0, room_for = self->latch_count;
-    struct simba__zk_latch **all =
-        room_for == 0 ? NULL : calloc((size_t)room_for, sizeof(all[0]));
+    struct crowd crowd = crowd_of(self);
 
-    if (all == NULL) {
-        return; /* the deadlines of the operations will do */
-    }
     for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
         for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
              r = r->next) {
-            for (struct simba__zk_latch *l = r->latches; l != NULL;
-                 l = l->next) {
-                l->references++;
-                all[count++] = l;
-            }
+            gather(&crowd, r);
         }
     }
-    for (int i = 0; i < count; i++) {
-        if (all[i]->room != NULL) {
-            visit(all[i]);
-        }
-        simba__zk_latch_unref(all[i]);
-    }
-    free(all);
+    visit_all(&crowd, visit);
+}
+
+void simba__zk_room_each(struct simba__zk *self,
+                         const struct simba__zk_room *room,
+                         void (*visit)(struct simba__zk_latch *latch))
+{
+    struct crowd crowd = crowd_of(self);
+
+    gather(&crowd, room);
+    visit_all(&crowd, visit);
 }

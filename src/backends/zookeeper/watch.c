@@ -189,6 +189,8 @@ void simba__zk_unwatch_all(struct simba__zk *self)
         for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
              r = r->next) {
             r->is_watched = false;
+            r->is_made = false;
+            r->is_making = false;
         }
     }
 }

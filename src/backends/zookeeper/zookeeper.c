@@ -1,7 +1,5 @@
 /* The ZooKeeper store's table of functions: opening, closing, and the way of an
  * operation. */
-#include "backends/zookeeper/zookeeper.h"
-
 #include "backends/zookeeper/errand.h"
 
 #include <stdlib.h>
@@ -23,7 +21,7 @@ static int open_store(const simba_backend_config *config,
         free(self);
         return rc;
     }
-    self->base.ops = &simba__zookeeper_ops;
+    self->base.ops = &simba_module;
     self->base.loop = config->loop;
     self->log = config->log;
     self->log_user = config->log_user;
@@ -104,7 +102,7 @@ static void forked(simba_backend *base)
     simba__zk_fds_close();
 }
 
-const simba_backend_ops simba__zookeeper_ops = {
+const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "zookeeper",
     .least_lease_ms = 1000,

@@ -1,0 +1,29 @@
+# Tests of the ZooKeeper store, against servers they start themselves, driven
+# through its table of functions.
+if(TARGET simba_zookeeper)
+  set(zookeeper_tests ${CMAKE_CURRENT_LIST_DIR}/zookeeper)
+  add_executable(backend_zookeeper_pure
+    ${zookeeper_tests}/test_zookeeper_pure.c ${simba_zookeeper_dir}/names.c
+    ${simba_zookeeper_dir}/guard.c ${simba_zookeeper_dir}/settings.c
+    ${PROJECT_SOURCE_DIR}/src/api/error.c)
+  target_link_libraries(backend_zookeeper_pure PRIVATE
+    simba_core simba_warnings PkgConfig::cmocka)
+  add_test(NAME backend_zookeeper_pure COMMAND backend_zookeeper_pure)
+  set_tests_properties(backend_zookeeper_pure PROPERTIES
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP)
+
+  foreach(name IN ITEMS zookeeper zookeeper_faults)
+    add_executable(backend_${name}
+      ${zookeeper_tests}/test_${name}.c ${zookeeper_tests}/proxy.c
+      ${zookeeper_tests}/servers.c ${CMAKE_CURRENT_LIST_DIR}/double.c
+      ${loop_sources} ${PROJECT_SOURCE_DIR}/src/api/error.c)
+    target_include_directories(backend_${name} PRIVATE
+                               ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(backend_${name} PRIVATE
+      simba_zookeeper simba_core simba_zookeeper_client simba_warnings
+      PkgConfig::cmocka Threads::Threads)
+    add_test(NAME backend_${name} COMMAND backend_${name})
+    set_tests_properties(backend_${name} PROPERTIES SKIP_RETURN_CODE 77
+                         ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 300)
+  endforeach()
+endif()

@@ -1,0 +1,359 @@
+/* The ZooKeeper store on a single real server, one operation at a time. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+/* --- acquiring and renewing ---------------------------------------------- */
+
+static void test_zookeeper__grants_when_free_and_renews(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    expect_mine(&ann);
+    assert_int_equal(count_children(room), 1);
+    renew(&ann);
+    expect_mine(&ann);
+    assert_int_equal(got.token, ann.token);
+    release(&ann);
+    assert_int_equal(count_children(room), 0);
+    renew(&ann);
+    assert_false(got.mine);
+}
+
+static void test_zookeeper__asking_again_finds_the_same_tenure(void **state)
+{
+    struct who ann = person(&first, "ann");
+    uint64_t token;
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    token = ann.token;
+    ask(&ann);
+    expect_mine(&ann);
+    assert_int_equal(got.token, token);
+    assert_int_equal(count_children(room), 1);
+}
+
+static void test_zookeeper__refuses_and_lines_up(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
+               cid = person(&first, "cid");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    expect_in_line(true, "ann");
+    ask(&cid);
+    expect_in_line(false, "ann");
+    assert_true(cid.place > bob.place);
+    ask(&cid); /* keeps its place */
+    expect_in_line(false, "ann");
+    assert_int_equal(got.place, cid.place);
+    assert_int_equal(count_children(room), 3);
+}
+
+static void test_zookeeper__release_wakes_the_next(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    assert_false(handle_hinted(&second, mutex, 0));
+    release(&ann);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(bob.token > ann.token);
+}
+
+static void test_zookeeper__who_leaves_is_passed(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
+               cid = person(&first, "cid");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    ask(&cid);
+    leave(&bob);
+    assert_int_equal(count_children(room), 2);
+    leave(&ann); /* no place in line: a tenure is not left but released */
+    renew(&ann);
+    expect_mine(&ann);
+    release(&ann);
+    ask(&cid);
+    expect_mine(&cid);
+}
+
+static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    simba_op op = asking(&bob);
+
+    (void)state;
+    open_handles();
+    op.join = false;
+    ask(&ann);
+    run(&bob, op);
+    assert_false(got.mine);
+    assert_false(got.in_line);
+    assert_string_equal(got.owner.id, "ann");
+    assert_int_equal(count_children(room), 1);
+}
+
+static void test_zookeeper__undone_attempt_stays_undone(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    run(&ann, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = 60000});
+    ask(&ann);
+    assert_false(got.mine);
+    assert_false(got.in_line);
+    assert_int_equal(count_children(room), 0);
+}
+
+static void test_zookeeper__one_handle_has_one_lease(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+    simba_op op = asking(&bob);
+
+    (void)state;
+    open_handles();
+    op.ttl_ms = TTL + 1000;
+    ask(&ann);
+    assert_int_equal(try_run(&bob, op), SIMBA_EINVAL);
+    release(&ann); /* nobody contends with the old one any more */
+    run(&bob, op);
+    assert_true(got.mine);
+    assert_true(got.lease_ms > LEASE);
+}
+
+/* --- looking ------------------------------------------------------------- */
+
+static void test_zookeeper__tells_owner_and_line(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
+               cid = person(&first, "cid"), eve = person(&second, "eve");
+
+    (void)state;
+    open_handles();
+    look(&eve);
+    assert_string_equal(got.owner.id, "");
+    ask(&ann);
+    ask(&bob);
+    ask(&cid);
+    look(&eve);
+    assert_string_equal(got.owner.id, "ann");
+    assert_int_equal(got.owner.token, ann.token);
+    assert_string_equal(noted, "[bob][cid]");
+}
+
+static void test_zookeeper__lists_mutexes_of_any_name(void **state)
+{
+    static const char *const names[] = {"a/b", "..", "50% {x} 'y' \"z\"", "%2F",
+                                        "\xf0\x9f\xa6\x81"};
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        simba_op op = asking(&ann);
+
+        op.mutex = names[i];
+        ann.attempt.low++;
+        run(&ann, op);
+        assert_true(got.mine);
+    }
+    noted[0] = '\0';
+    run(&ann, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char entry[64];
+
+        snprintf(entry, sizeof entry, "[%s ann 0]", names[i]);
+        assert_non_null(strstr(noted, entry));
+    }
+}
+
+static void test_zookeeper__observer_hears_of_changes(void **state)
+{
+    struct who ann = person(&first, "ann"), eve = person(&second, "eve");
+
+    (void)state;
+    open_handles();
+    simba_loop_enter(second.loop);
+    second.backend->ops->interest(second.backend, mutex,
+                                  SIMBA_INTEREST_OBSERVE);
+    simba_loop_leave(second.loop);
+    look(&eve);
+    ask(&ann);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    await((look(&eve), strcmp(got.owner.id, "ann") == 0));
+    handle_hinted(&second, mutex, 0);
+    release(&ann);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+}
+
+static void test_zookeeper__doctor_names_what_it_finds(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    noted[0] = '\0';
+    run(&ann, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    assert_non_null(strstr(noted, "[ensemble 2]"));
+    assert_non_null(strstr(noted, "[session 0]"));
+    assert_non_null(strstr(noted, "[containers 0]"));
+    assert_non_null(strstr(noted, "[acl 2]"));
+    assert_non_null(strstr(noted, "[tls 2]"));
+}
+
+/* --- force --------------------------------------------------------------- */
+
+static void test_zookeeper__breaks_by_token_only(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true, .reason = "test"};
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    op.token = ann.token + 1;
+    run(&bob, op);
+    assert_false(got.mine);
+    renew(&ann);
+    expect_mine(&ann);
+    op.token = ann.token;
+    run(&bob, op);
+    assert_true(got.mine);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    renew(&ann);
+    assert_false(got.mine);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_zookeeper__own_node_deleted_is_told(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    assert_int_equal(zoo_delete(admin.handle, node_of(&ann), -1), ZOK);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    renew(&ann);
+    assert_false(got.mine);
+}
+
+static void test_zookeeper__waiter_whose_node_vanished_lines_up_anew(
+    void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    assert_int_equal(zoo_delete(admin.handle, node_of(&bob), -1), ZOK);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&bob);
+    expect_in_line(true, "ann");
+    assert_int_equal(count_children(room), 2);
+}
+
+static void test_zookeeper__stray_child_is_ignored(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    char stray[160];
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    snprintf(stray, sizeof stray, "%s/000", room);
+    assert_int_equal(zoo_create(admin.handle, stray, "", 0,
+                                &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
+                     ZOK);
+    ask(&bob);
+    expect_in_line(true, "ann");
+    release(&ann);
+    ask(&bob);
+    expect_mine(&bob);
+    assert_int_equal(zoo_delete(admin.handle, stray, -1), ZOK);
+}
+
+static void test_zookeeper__reaped_parents_are_made_anew(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    release(&ann);
+    await(count_children(room) == ZNONODE);
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(bob.token > ann.token); /* though the sequence restarts */
+}
+
+static void test_zookeeper__credentials_keep_others_out(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    assert_int_equal(try_open(&first, "//ann:secret@%s/private", servers.hosts),
+                     SIMBA_OK);
+    assert_int_equal(try_open(&second, "//%s/private", servers.hosts),
+                     SIMBA_OK);
+    ask(&ann);
+    expect_mine(&ann);
+    assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EDENIED);
+    assert_null(strstr(why.message, "secret"));
+    handle_close(&second);
+    assert_int_equal(
+        try_open(&second, "//ann:secret@%s/private", servers.hosts), SIMBA_OK);
+    ask(&bob);
+    expect_in_line(true, "ann");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ZK_TEST(test_zookeeper__grants_when_free_and_renews),
+        ZK_TEST(test_zookeeper__asking_again_finds_the_same_tenure),
+        ZK_TEST(test_zookeeper__refuses_and_lines_up),
+        ZK_TEST(test_zookeeper__release_wakes_the_next),
+        ZK_TEST(test_zookeeper__who_leaves_is_passed),
+        ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing),
+        ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
+        ZK_TEST(test_zookeeper__one_handle_has_one_lease),
+        ZK_TEST(test_zookeeper__tells_owner_and_line),
+        ZK_TEST(test_zookeeper__lists_mutexes_of_any_name),
+        ZK_TEST(test_zookeeper__observer_hears_of_changes),
+        ZK_TEST(test_zookeeper__doctor_names_what_it_finds),
+        ZK_TEST(test_zookeeper__breaks_by_token_only),
+        ZK_TEST(test_zookeeper__own_node_deleted_is_told),
+        ZK_TEST(test_zookeeper__waiter_whose_node_vanished_lines_up_anew),
+        ZK_TEST(test_zookeeper__stray_child_is_ignored),
+        ZK_TEST(test_zookeeper__reaped_parents_are_made_anew),
+        ZK_TEST(test_zookeeper__credentials_keep_others_out),
+    };
+
+    if (!servers_installed()) {
+        puts("1..0 # SKIP no ZooKeeper server is installed");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

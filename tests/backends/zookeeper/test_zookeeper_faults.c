@@ -1,0 +1,273 @@
+/* The ZooKeeper store on a single real server when things go wrong: lost
+ * answers, lost sessions, a server that is away. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <pthread.h>
+
+static struct proxy *proxy; /* before the server, for `first` */
+
+static void open_through_proxy(void)
+{
+    proxy = proxy_open(servers.one[0].client_port);
+    assert_int_equal(try_open(&first, "//127.0.0.1:%d", proxy_port(proxy)),
+                     SIMBA_OK);
+    assert_int_equal(try_open(&second, "//%s", servers.hosts), SIMBA_OK);
+}
+
+static int close_all(void **state)
+{
+    close_handles(state);
+    proxy_close(proxy);
+    proxy = NULL;
+    return 0;
+}
+
+/* --- an operation whose answer is lost ----------------------------------- */
+
+struct background {
+    pthread_t thread;
+    struct who *who;
+    simba_op op;
+    int status;
+};
+
+static void *run_in_background(void *argument)
+{
+    struct background *b = argument;
+    simba_error error;
+
+    b->op.mutex = mutex;
+    b->op.id = b->who->id;
+    b->op.attempt = b->who->attempt;
+    b->op.token = b->who->token;
+    b->op.ttl_ms = TTL;
+    b->op.transition_ms = LEASE - TTL;
+    b->op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    b->status = handle_run(b->who->at, &b->op, &error);
+    return NULL;
+}
+
+static void start(struct background *b, struct who *who, simba_op op)
+{
+    *b = (struct background){.who = who, .op = op};
+    assert_int_equal(pthread_create(&b->thread, NULL, run_in_background, b), 0);
+}
+
+static void finish(struct background *b)
+{
+    pthread_join(b->thread, NULL);
+}
+
+/* Bob owns the mutex; ann's session is there, and her create goes unanswered
+ * until the connection breaks. */
+static void lose_create(struct who *ann, struct who *bob)
+{
+    struct who eve = person(&first, "eve");
+    simba_op op = asking(&eve);
+    struct background b;
+
+    open_through_proxy();
+    op.mutex = "of no interest";
+    run(&eve, op);
+    ask(bob);
+    proxy_hold(proxy, false, true);
+    start(&b, ann, asking(ann));
+    await(count_children(room) == 2);
+    proxy_cut(proxy);
+    proxy_hold(proxy, false, false);
+    finish(&b);
+    assert_int_equal(b.status, SIMBA_EUNKNOWN);
+}
+
+static void test_faults__lost_create_is_found_again(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    lose_create(&ann, &bob);
+    ask(&ann);
+    expect_in_line(true, "bob");
+    assert_int_equal(count_children(room), 2);
+    release(&bob);
+    ask(&ann);
+    expect_mine(&ann);
+}
+
+static void test_faults__lost_create_is_undone(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    lose_create(&ann, &bob);
+    run(&ann, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = LEASE});
+    assert_int_equal(count_children(room), 1);
+}
+
+static void test_faults__lost_release_is_repeated(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    struct background b;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    ask(&bob);
+    proxy_hold(proxy, true, true);
+    start(&b, &ann, (simba_op){.kind = SIMBA_OP_RELEASE});
+    proxy_cut(proxy);
+    proxy_hold(proxy, false, false);
+    finish(&b);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_faults__reconnected_session_keeps_its_latches(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    proxy_cut(proxy);
+    await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    expect_mine(&ann);
+    assert_int_equal(got.token, ann.token);
+}
+
+/* --- a session that ends ------------------------------------------------- */
+
+static void say_nothing(const char *message)
+{
+    (void)message;
+}
+
+/* Somebody who shows the id and password of a session may end it. */
+static void end_session_of(const struct handle *handle)
+{
+    const struct simba__zk *self = (const struct simba__zk *)handle->backend;
+    clientid_t id = *zoo_client_id(self->handle);
+    zhandle_t *twin = zookeeper_init2(servers.hosts, NULL, LEASE, &id, NULL,
+                                      ZOO_NO_LOG_CLIENTENV, say_nothing);
+
+    await(zoo_state(twin) == ZOO_CONNECTED_STATE);
+    zookeeper_close(twin);
+}
+
+static void test_faults__ended_session_loses_and_begins_anew(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&second, "cid");
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    ask(&bob); /* of the same session */
+    ask(&cid);
+    end_session_of(&first);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    await((renew(&ann), !got.mine));
+    ask(&cid);
+    expect_mine(&cid);
+    ask(&bob); /* the same attempt, a new latch behind cid's */
+    expect_in_line(true, "cid");
+    assert_true(cid.token > ann.token);
+}
+
+/* --- no server ----------------------------------------------------------- */
+
+static void test_faults__unreachable_is_said_at_the_deadline(void **state)
+{
+    struct who ann = person(&first, "ann");
+    simba_op op = asking(&ann);
+
+    (void)state;
+    open_through_proxy();
+    proxy_hold(proxy, true, true);
+    op.deadline_ms = simba_loop_now_ms() + 300;
+    assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "no server answers"));
+    proxy_hold(proxy, false, false);
+    proxy_cut(proxy);
+    ask(&ann);
+    expect_mine(&ann);
+}
+
+static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
+{
+    struct who ann = person(&first, "ann");
+    simba_op op = asking(&ann);
+
+    (void)state;
+    assert_int_equal(try_open(&first, "//no-such-host.invalid"), SIMBA_OK);
+    op.deadline_ms = simba_loop_now_ms() + 500;
+    assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
+}
+
+/* Frozen, not closed: what was granted ends by our own clock, and what is told
+ * of the lease never reaches beyond what the server keeps. */
+static void test_faults__frozen_owner_is_not_renewed(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    int64_t certain_until, granted_at;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    ask(&bob);
+    for (int i = 0; i < 5; i++) {
+        pause_ms(LEASE / 5);
+        renew(&ann);
+        expect_mine(&ann);
+    }
+    certain_until = simba_loop_now_ms() + got.lease_ms;
+    proxy_hold(proxy, true, true);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    granted_at = simba_loop_now_ms();
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(granted_at > certain_until - 10);
+}
+
+static void test_faults__restarted_server_keeps_the_session(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    server_kill(&servers, 0);
+    server_start(&servers, 0);
+    server_await(&servers, 0);
+    await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    if (!got.mine) { /* it took too long: then it is free for anybody */
+        ann.attempt.low += 1000000;
+        ask(&ann);
+    }
+    expect_mine(&ann);
+}
+
+#define FAULT_TEST(test)                                                       \
+    cmocka_unit_test_setup_teardown(test, new_mutex, close_all)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FAULT_TEST(test_faults__lost_create_is_found_again),
+        FAULT_TEST(test_faults__lost_create_is_undone),
+        FAULT_TEST(test_faults__lost_release_is_repeated),
+        FAULT_TEST(test_faults__reconnected_session_keeps_its_latches),
+        FAULT_TEST(test_faults__ended_session_loses_and_begins_anew),
+        FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
+        FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
+        FAULT_TEST(test_faults__frozen_owner_is_not_renewed),
+        FAULT_TEST(test_faults__restarted_server_keeps_the_session),
+    };
+
+    if (!servers_installed()) {
+        puts("1..0 # SKIP no ZooKeeper server is installed");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}

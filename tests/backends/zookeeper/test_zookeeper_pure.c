@@ -1,0 +1,235 @@
+/* The parts of the ZooKeeper store that need no server: names, the order of
+ * latches, the arithmetic of guards, the URL. */
+#include "backends/zookeeper/guard.h"
+#include "backends/zookeeper/names.h"
+#include "backends/zookeeper/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* --- names --------------------------------------------------------------- */
+
+static void expect_escaped(const char *mutex, const char *expected)
+{
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+    char back[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    simba__zk_escape(mutex, escaped);
+    assert_string_equal(escaped, expected);
+    assert_true(simba__zk_unescape(escaped, back));
+    assert_string_equal(back, mutex);
+}
+
+static void test_names__what_zookeeper_takes_stays(void **state)
+{
+    (void)state;
+    expect_escaped("nightly-report", "nightly-report");
+    expect_escaped("a b{c}:'d'\"e\"", "a b{c}:'d'\"e\"");
+    expect_escaped("100%", "100%");
+    expect_escaped("50% off", "50% off");
+    expect_escaped("l\xc3\xb6we", "l\xc3\xb6we");
+    expect_escaped("...", "...");
+}
+
+static void test_names__what_it_refuses_is_escaped(void **state)
+{
+    (void)state;
+    expect_escaped("a/b", "a%2Fb");
+    expect_escaped(".", "%2E");
+    expect_escaped("..", "%2E%2E");
+    expect_escaped("\xf0\x9f\xa6\x81", "%F0%9F%A6%81"); /* two UTF-16 units */
+    expect_escaped("\xee\x80\x80", "%EE%80%80");        /* private use */
+    expect_escaped("\xc2\x85", "%C2%85");
+}
+
+static void test_names__no_two_mutexes_share_a_node(void **state)
+{
+    (void)state;
+    expect_escaped("%2F", "%252F");
+    expect_escaped("%/", "%%2F");
+    expect_escaped("%2/", "%2%2F");
+    expect_escaped("%25", "%2525");
+}
+
+static void test_names__attempt_is_a_uuid_of_version_4(void **state)
+{
+    char prefix[SIMBA__ZK_PREFIX_SIZE];
+
+    (void)state;
+    simba__zk_prefix((simba_attempt){UINT64_C(0x0123456789abcdef),
+                                     UINT64_C(0x1122334455667788)},
+                     prefix);
+    assert_string_equal(prefix,
+                        "_c_01234567-89ab-4def-9122-334455667788-latch-");
+}
+
+static void test_names__order_is_by_what_follows_the_last_latch(void **state)
+{
+    char *children[] = {"_c_b-latch-0000000007", "stray",
+                        "x-latch-9-latch-0000000003", "_c_a-latch-0000000010"};
+    struct simba__zk_standing where;
+
+    (void)state;
+    simba__zk_stand(children, 4, "_c_a-latch-", &where);
+    assert_int_equal(where.own, 3);
+    assert_int_equal(where.lowest, 2);
+    assert_int_equal(where.before, 0);
+    assert_int_equal(where.latches, 3);
+    simba__zk_stand(children, 2, "_c_a-latch-", &where);
+    assert_int_equal(where.own, -1);
+    assert_int_equal(where.lowest, 0);
+}
+
+/* --- guards -------------------------------------------------------------- */
+
+enum { T = 16000, QUARTER = T / 4 };
+
+static struct simba__zk_guard guard;
+
+static void test_guard__new_session_is_certain_at_once(void **state)
+{
+    (void)state;
+    simba__zk_guard_init(&guard, T, 1000);
+    assert_int_equal(simba__zk_guard_lease(&guard, 1000), T);
+    assert_int_equal(simba__zk_guard_lease(&guard, 2000), T - 1000 - 21);
+    assert_int_equal(simba__zk_guard_lease(&guard, 1000 + T), 1);
+}
+
+static void test_guard__one_alone_promises_nothing(void **state)
+{
+    (void)state;
+    simba__zk_guard_init(&guard, T, 0);
+    simba__zk_guard_heard(&guard, 9000, 9010);
+    assert_int_equal(simba__zk_guard_lease(&guard, 9000), T - 9000 - 189);
+}
+
+static void test_guard__two_count_from_the_first(void **state)
+{
+    (void)state;
+    simba__zk_guard_init(&guard, T, 0);
+    simba__zk_guard_heard(&guard, 9000, 9010);
+    simba__zk_guard_heard(&guard, 9010 + QUARTER - 1, 9020 + QUARTER);
+    assert_int_equal(guard.since_ms, 0); /* not far enough apart */
+    simba__zk_guard_heard(&guard, 9010 + QUARTER, 9020 + QUARTER);
+    assert_int_equal(guard.since_ms, 9000);
+}
+
+static void test_guard__slow_answer_is_counted_from_when_it_came(void **state)
+{
+    (void)state;
+    simba__zk_guard_init(&guard, T, 0);
+    simba__zk_guard_heard(&guard, 9000, 9000 + QUARTER);
+    simba__zk_guard_heard(&guard, 9000 + QUARTER, 9001 + QUARTER);
+    assert_int_equal(guard.since_ms, 0);
+}
+
+/* However often guards come, what is certain is what the best pair says, less
+ * the distance of two marks. */
+static void test_guard__many_are_as_good_as_few(void **state)
+{
+    (void)state;
+    simba__zk_guard_init(&guard, T, 0);
+    for (int64_t at = 0; at < 100000; at += 7) {
+        simba__zk_guard_heard(&guard, at, at + 3);
+        if (at > QUARTER + 10) {
+            assert_true(guard.since_ms <= at - QUARTER - 3);
+            assert_true(guard.since_ms >= at - QUARTER - T / 16 - 20);
+        }
+    }
+}
+
+/* Guards every T/4 leave who becomes the lowest at any time with enough. */
+static void test_guard__every_quarter_leaves_three_eighths(void **state)
+{
+    (void)state;
+    for (int64_t late = 0; late < QUARTER; late += 50) {
+        int64_t now;
+
+        simba__zk_guard_init(&guard, T, -10 * T);
+        for (int i = 0; i <= 8; i++) {
+            simba__zk_guard_heard(&guard, i * QUARTER, i * QUARTER + 2);
+        }
+        now = 8 * QUARTER + late;
+        simba__zk_guard_heard(&guard, now, now + 2);
+        assert_true(simba__zk_guard_lease(&guard, now) >= T * 3 / 8);
+    }
+}
+
+/* --- the URL ------------------------------------------------------------- */
+
+static struct simba__zk_settings settings;
+static simba_error error;
+
+static void test_url__names_hosts_and_chroot(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__zk_settings_init(
+                         &settings, "//a,b:99,[::1],[::1]:7/x/y/", &error),
+                     SIMBA_OK);
+    assert_string_equal(settings.hosts, "a:2181,b:99,[::1]:2181,[::1]:7");
+    assert_string_equal(settings.chroot, "/x/y");
+    assert_string_equal(settings.base, "/x/y/simba");
+    assert_null(settings.auth);
+    assert_int_equal(settings.acl, SIMBA__ZK_ACL_OPEN);
+    simba__zk_settings_fini(&settings);
+}
+
+static void test_url__has_credentials(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        simba__zk_settings_init(&settings, "//ann:p%40ss@h?acl=shared", &error),
+        SIMBA_OK);
+    assert_string_equal(settings.auth, "ann:p@ss");
+    assert_string_equal(settings.hosts, "h:2181");
+    assert_string_equal(settings.base, "/simba");
+    assert_int_equal(settings.acl, SIMBA__ZK_ACL_SHARED);
+    simba__zk_settings_fini(&settings);
+}
+
+static void expect_refused(const char *rest, int code)
+{
+    assert_int_equal(simba__zk_settings_init(&settings, rest, &error), code);
+    assert_null(strstr(error.message, "secret"));
+    simba__zk_settings_fini(&settings);
+}
+
+static void test_url__is_refused_when_wrong(void **state)
+{
+    (void)state;
+    expect_refused("h:2181", SIMBA_EINVAL);
+    expect_refused("///chroot", SIMBA_EINVAL);
+    expect_refused("//h/a//b", SIMBA_EINVAL);
+    expect_refused("//h?acl=creator", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?acl=any", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?timeout=1", SIMBA_EINVAL);
+    expect_refused("//ann:secret%zz@h", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?tls=on", SIMBA_EMISCONFIG);
+    expect_refused("//ann@h?password_file=/nonexistent", SIMBA_EMISCONFIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names__what_zookeeper_takes_stays),
+        cmocka_unit_test(test_names__what_it_refuses_is_escaped),
+        cmocka_unit_test(test_names__no_two_mutexes_share_a_node),
+        cmocka_unit_test(test_names__attempt_is_a_uuid_of_version_4),
+        cmocka_unit_test(test_names__order_is_by_what_follows_the_last_latch),
+        cmocka_unit_test(test_guard__new_session_is_certain_at_once),
+        cmocka_unit_test(test_guard__one_alone_promises_nothing),
+        cmocka_unit_test(test_guard__two_count_from_the_first),
+        cmocka_unit_test(test_guard__slow_answer_is_counted_from_when_it_came),
+        cmocka_unit_test(test_guard__many_are_as_good_as_few),
+        cmocka_unit_test(test_guard__every_quarter_leaves_three_eighths),
+        cmocka_unit_test(test_url__names_hosts_and_chroot),
+        cmocka_unit_test(test_url__has_credentials),
+        cmocka_unit_test(test_url__is_refused_when_wrong),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
