@@ -75,8 +75,9 @@ static int64_t negotiate(struct visit *visit, int64_t timeout_ms)
 
 static void find_bounds(struct visit *visit)
 {
-    /* A day: of much more the client library's arithmetic overflows. */
-    int64_t least = negotiate(visit, 1), most = negotiate(visit, 86400000);
+    /* With less the client library gives up before it is connected, with much
+     * more than a day its arithmetic overflows. */
+    int64_t least = negotiate(visit, 300), most = negotiate(visit, 86400000);
 
     simba_op_add_finding(
         visit->op, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
@@ -87,25 +88,31 @@ static void find_bounds(struct visit *visit)
         (long long)least, (long long)most, (long long)least, (long long)most);
 }
 
+/* Whether a server knows containers shows only when one is made. */
 static void find_containers(struct visit *visit)
 {
     const char *base = visit->self->settings.base;
-    struct Stat stat;
-    int rc = zoo_exists(visit->plain.handle, base, 0, &stat);
+    char *probe = simba__zk_join(base, "simba-doctor");
+    int rc = probe == NULL ? ZSYSTEMERROR
+                           : zoo_create(visit->plain.handle, probe, "", 0,
+                                        simba__zk_acl(visit->self),
+                                        ZOO_CONTAINER, NULL, 0);
 
-    if (rc == ZNONODE) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "containers",
-                             "%.100s is not there yet: it is made with the "
-                             "first mutex",
-                             base);
-    } else if (rc == ZOK && stat.ephemeralOwner == INT64_MIN) {
+    if (rc == ZOK) {
+        zoo_delete(visit->plain.handle, probe, -1);
+    }
+    free(probe);
+    if (rc == ZOK || rc == ZNODEEXISTS) {
         simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "containers",
                              "the servers remove mutexes that nobody uses");
+    } else if (rc == ZNONODE) {
+        simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "containers",
+                             "%.100s is made with the first mutex", base);
     } else {
         simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "containers",
-                             "%.100s is no container: mutexes that nobody uses "
-                             "may stay",
-                             base);
+                             "no container can be made, so mutexes that nobody "
+                             "uses stay: %s",
+                             zerror(rc));
     }
 }
 
