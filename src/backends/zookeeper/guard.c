@@ -52,8 +52,9 @@ void simba__zk_guard_heard(struct simba__zk_guard *guard,
 int64_t simba__zk_guard_lease(const struct simba__zk_guard *guard,
                               int64_t sent_ms)
 {
-    int64_t elapsed = sent_ms - guard->since_ms;
-    int64_t drift = elapsed > 0 ? (elapsed * 21 + 999) / 1000 : 0;
+    /* An operation may be older than the session it waited for. */
+    int64_t elapsed = sent_ms > guard->since_ms ? sent_ms - guard->since_ms : 0;
+    int64_t drift = (elapsed * 21 + 999) / 1000;
     int64_t lease = guard->timeout_ms - elapsed - drift;
 
     return lease > 1 ? lease : 1;
