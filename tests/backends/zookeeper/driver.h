@@ -53,27 +53,26 @@ static inline void note(const char *format, ...)
     va_end(arguments);
 }
 
-__attribute__((weak)) void simba_op_add_waiter(simba_op *op,
-                                               const simba_waiter *waiter)
+void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter)
 {
     (void)op;
     note("[%s]", waiter->id);
 }
 
-__attribute__((weak)) void simba_op_add_mutex(simba_op *op,
-                                              const char *name,
-                                              const simba_owner *owner,
-                                              int waiting)
+void simba_op_add_mutex(simba_op *op,
+                        const char *name,
+                        const simba_owner *owner,
+                        int waiting)
 {
     (void)op;
     note("[%s %s %d]", name, owner->id, waiting);
 }
 
-__attribute__((weak)) void simba_op_add_finding(simba_op *op,
-                                                enum simba_gravity gravity,
-                                                const char *name,
-                                                const char *format,
-                                                ...)
+void simba_op_add_finding(simba_op *op,
+                          enum simba_gravity gravity,
+                          const char *name,
+                          const char *format,
+                          ...)
 {
     (void)op;
     (void)format;
