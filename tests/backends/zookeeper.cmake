@@ -26,4 +26,16 @@ if(TARGET simba_zookeeper)
     set_tests_properties(backend_${name} PROPERTIES SKIP_RETURN_CODE 77
                          ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 300)
   endforeach()
+
+  # Through the public API, so that the module is loaded as users load it.
+  add_executable(zookeeper_ensemble
+    ${zookeeper_tests}/test_zookeeper_ensemble.c ${zookeeper_tests}/proxy.c
+    ${zookeeper_tests}/servers.c)
+  target_link_libraries(zookeeper_ensemble PRIVATE
+    simba simba_warnings simba_instrument PkgConfig::cmocka Threads::Threads)
+  add_dependencies(zookeeper_ensemble simba_module_zookeeper)
+  add_test(NAME zookeeper_ensemble COMMAND zookeeper_ensemble)
+  set_tests_properties(zookeeper_ensemble PROPERTIES SKIP_RETURN_CODE 77
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;SIMBA_MODULE_PATH=${CMAKE_BINARY_DIR}"
+    TIMEOUT 300 PROCESSORS 2)
 endif()

@@ -83,15 +83,19 @@ static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
 
 /* --- the lowest owns ----------------------------------------------------- */
 
+/* The lease asked for, or the session's if that is shorter. */
+static int64_t full_lease_ms(const struct simba__zk_latch *latch)
+{
+    int64_t asked = latch->asking->ttl_ms + latch->asking->transition_ms;
+    int64_t timeout = latch->self->guard.timeout_ms;
+
+    return asked < timeout ? asked : timeout;
+}
+
 /* Enough to work with: what guards every T/4 leave at least. */
 static bool is_enough(const struct simba__zk_latch *latch, int64_t lease_ms)
 {
-    int64_t most = latch->asking->ttl_ms + latch->asking->transition_ms;
-
-    if (most > latch->self->guard.timeout_ms) {
-        most = latch->self->guard.timeout_ms;
-    }
-    return lease_ms >= most * 3 / 8;
+    return lease_ms >= full_lease_ms(latch) * 3 / 8;
 }
 
 static void grant(struct simba__zk_latch *latch)
@@ -177,7 +181,7 @@ static void lined_up(struct simba__zk_latch *latch)
         simba__zk_latch_go(latch);
     } else {
         simba__zk_watch_own(latch);
-        refuse(latch, latch->self->guard.timeout_ms);
+        refuse(latch, full_lease_ms(latch));
     }
 }
 
@@ -195,7 +199,7 @@ static void removed(struct simba__zk_latch *latch)
     latch->place = SIMBA__ZK_ABSENT;
     latch->was_granted = false;
     if (latch->asking != NULL) {
-        refuse(latch, latch->self->guard.timeout_ms);
+        refuse(latch, full_lease_ms(latch));
     }
     finish(&latch->parting, status, status == SIMBA_OK ? NULL : &error);
     tidy(latch);

@@ -105,14 +105,15 @@ static void forked(simba_backend *base)
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "zookeeper",
-    .least_lease_ms = 1000,
+    .least_lease_ms = 4000, /* two ticks of a server as it comes */
     .open = open_store,
     .submit = submit,
     .close = close_store,
     .detach = detach,
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK,
+                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
+                    SIMBA_HAS_SESSION_LEASE,
     .interest = simba__zk_interest,
     .floor_open = simba__zk_floor_open,
     .floor_step = simba__zk_floor_step,
