@@ -16,6 +16,9 @@ struct call {
 /* Two refusals for want of a parent: then the server knows no containers. */
 enum { CONTAINER_ROUNDS = 3 };
 
+/* One read less for a mutex that is held shorter than this. */
+enum { WATCH_DELAY_MS = 3 };
+
 static struct call *depart(struct simba__zk_latch *latch)
 {
     struct call *call = calloc(1, sizeof *call);
@@ -500,17 +503,32 @@ static void on_own(int rc,
     leave(latch);
 }
 
-void simba__zk_watch_own(struct simba__zk_latch *latch)
+static void on_watch_due(simba_timer *timer)
 {
-    struct call *call = latch->is_watched ? NULL : depart(latch);
+    struct simba__zk_latch *latch =
+        (struct simba__zk_latch *)(void *)((char *)timer -
+                                           offsetof(struct simba__zk_latch,
+                                                    watching));
+    bool is_wanted = latch->self->is_connected && !latch->is_doomed &&
+                     latch->place == SIMBA__ZK_STANDING;
+    struct call *call = is_wanted ? depart(latch) : NULL;
     char *path =
         call == NULL ? NULL : simba__zk_join(latch->room->path, latch->node);
 
     if (path == NULL || zoo_awget(latch->self->handle, path, simba__zk_on_node,
                                   latch->self, on_own, call) != ZOK) {
+        latch->is_watched = false;
         stay(call);
-    } else {
-        latch->is_watched = true;
     }
     free(path);
+}
+
+void simba__zk_watch_own(struct simba__zk_latch *latch)
+{
+    if (!latch->is_watched) {
+        latch->is_watched = true;
+        latch->watching.fire = on_watch_due;
+        simba_timer_set(latch->self->base.loop, &latch->watching,
+                        simba_loop_now_ms() + WATCH_DELAY_MS);
+    }
 }

@@ -72,6 +72,7 @@ struct simba__zk_latch {
     bool is_queued;
     int64_t asked_ms, renewed_ms; /* when they were submitted */
     simba_timer deadline;
+    simba_timer watching; /* when to watch our own node */
 
     enum simba__zk_flight flight;
     int calls;  /* completions the flight waits for */
@@ -254,7 +255,7 @@ void simba__zk_guard_schedule(struct simba__zk *self);
 
 void simba__zk_fly(struct simba__zk_latch *latch, enum simba__zk_flight flight);
 
-/** Watch our own node, without waiting for the answer. */
+/** Watch our own node, soon. A mutex held for a moment is spared that. */
 void simba__zk_watch_own(struct simba__zk_latch *latch);
 
 /* --- watch.c ------------------------------------------------------------- */

@@ -166,6 +166,7 @@ void simba__zk_latch_forget(struct simba__zk_latch *latch)
     latch->room = NULL;
     self->latch_count--;
     simba_timer_clear(self->base.loop, &latch->deadline);
+    simba_timer_clear(self->base.loop, &latch->watching);
     simba__zk_room_tidy(self, room);
     simba__zk_latch_unref(latch);
 }
