@@ -12,7 +12,7 @@ if(TARGET simba_zookeeper)
   set_tests_properties(backend_zookeeper_pure PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP)
 
-  foreach(name IN ITEMS zookeeper zookeeper_faults)
+  foreach(name IN ITEMS zookeeper zookeeper_faults zookeeper_curator)
     add_executable(backend_${name}
       ${zookeeper_tests}/test_${name}.c ${zookeeper_tests}/proxy.c
       ${zookeeper_tests}/servers.c ${CMAKE_CURRENT_LIST_DIR}/double.c
@@ -22,7 +22,8 @@ if(TARGET simba_zookeeper)
     target_link_libraries(backend_${name} PRIVATE
       simba_zookeeper simba_core simba_zookeeper_client simba_warnings
       PkgConfig::cmocka Threads::Threads)
-    add_test(NAME backend_${name} COMMAND backend_${name})
+    add_test(NAME backend_${name} COMMAND backend_${name}
+             ${PROJECT_SOURCE_DIR}/interop/curator/Latch.java)
     set_tests_properties(backend_${name} PROPERTIES SKIP_RETURN_CODE 77
                          ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 300)
   endforeach()
