@@ -1,17 +1,10 @@
-/* Requests of a latch to the server, and their completions. What belongs
- * together is sent together: the server answers in order. */
+/* Requests of a latch to the server. What belongs together is sent together:
+ * the server answers in order. */
 #define _GNU_SOURCE
-#include "backends/zookeeper/instance.h"
+#include "backends/zookeeper/flight.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* One request under way. */
-struct call {
-    struct simba__zk_latch *latch;
-    uint64_t generation;
-    zoo_op_result_t result; /* of a multi */
-};
 
 /* Two refusals for want of a parent: then the server knows no containers. */
 enum { CONTAINER_ROUNDS = 3 };
@@ -19,265 +12,15 @@ enum { CONTAINER_ROUNDS = 3 };
 /* One read less for a mutex that is held shorter than this. */
 enum { WATCH_DELAY_MS = 3 };
 
-static struct call *depart(struct simba__zk_latch *latch)
-{
-    struct call *call = calloc(1, sizeof *call);
-
-    if (call != NULL) {
-        call->latch = latch;
-        call->generation = latch->self->generation;
-        latch->references++;
-    }
-    return call;
-}
-
-/* What could not even be sent. */
-static void stay(struct call *call)
-{
-    if (call != NULL) {
-        call->latch->references--;
-        free(call);
-    }
-}
-
-/* Enters the loop. NULL: of an earlier session, and the loop is left again. */
-static struct simba__zk_latch *arrive(const void *data)
-{
-    struct call *call = (struct call *)data;
-    struct simba__zk_latch *latch = call->latch;
-    struct simba__zk *self = latch->self;
-    bool is_current;
-
-    simba_loop_enter(self->base.loop);
-    is_current = call->generation == self->generation;
-    free(call);
-    if (is_current) {
-        return latch;
-    }
-    simba__zk_latch_unref(latch);
-    simba_loop_leave(self->base.loop);
-    return NULL;
-}
-
-static void leave(struct simba__zk_latch *latch)
-{
-    struct simba__zk *self = latch->self;
-
-    simba__zk_latch_unref(latch);
-    simba_loop_leave(self->base.loop);
-}
-
-static void settle(struct simba__zk_latch *latch)
-{
-    latch->calls--;
-    if (latch->calls == 0) {
-        simba__zk_latch_landed(latch);
-    }
-    leave(latch);
-}
-
-static void note_guard(struct simba__zk_latch *latch, int rc)
-{
-    if (!simba__zk_is_lost(rc)) {
-        simba__zk_guard_heard(&latch->self->guard, latch->sent_ms,
-                              simba_loop_now_ms());
-    }
-}
-
-/* --- the node itself ----------------------------------------------------- */
-
-static void stand(struct simba__zk_latch *latch, const struct Stat *stat)
-{
-    latch->place = SIMBA__ZK_STANDING;
-    latch->czxid = stat->czxid;
-    latch->ctime_ms = stat->ctime;
-    latch->is_watched = false;
-}
-
-static void take_node(struct simba__zk_latch *latch, const char *node)
-{
-    size_t length = strnlen(node, sizeof latch->node - 1);
-
-    memcpy(latch->node, node, length);
-    latch->node[length] = '\0';
-}
-
-static void on_created(int rc,
-                       const char *path,
-                       const struct Stat *stat,
-                       const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch == NULL) {
-        return;
-    }
-    latch->write_rc = rc;
-    note_guard(latch, rc);
-    if (rc == ZOK) {
-        take_node(latch, strrchr(path, '/') + 1);
-        stand(latch, stat);
-    } else if (simba__zk_is_lost(rc)) {
-        latch->place = SIMBA__ZK_DOUBTFUL;
-    }
-    settle(latch);
-}
-
-static void on_guarded(int rc, const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch == NULL) {
-        return;
-    }
-    latch->write_rc = rc;
-    note_guard(latch, rc);
-    if (latch->flight == SIMBA__ZK_LOOK && rc == ZNONODE) {
-        latch->place = SIMBA__ZK_ABSENT;
-    }
-    settle(latch);
-}
-
-/* A latch found by its prefix is ours if its session is. */
-static void on_identified(int rc, const struct Stat *stat, const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch == NULL) {
-        return;
-    }
-    latch->read_rc = rc;
-    if (rc == ZOK &&
-        stat->ephemeralOwner == zoo_client_id(latch->self->handle)->client_id) {
-        stand(latch, stat);
-    } else if (!simba__zk_is_lost(rc)) {
-        latch->place = SIMBA__ZK_ABSENT;
-    }
-    settle(latch);
-}
-
-static void on_removed(int rc, const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch != NULL) {
-        latch->write_rc = rc;
-        if (rc == ZOK || rc == ZNONODE) {
-            latch->place = SIMBA__ZK_ABSENT;
-        }
-        settle(latch);
-    }
-}
-
-/* --- who else is there --------------------------------------------------- */
-
-static void keep(char **to, const struct String_vector *children, int index)
-{
-    free(*to);
-    *to = index < 0 ? NULL : strdup(children->data[index]);
-}
-
-static void find_standing(struct simba__zk_latch *latch,
-                          const struct String_vector *children)
-{
-    bool is_known = latch->place == SIMBA__ZK_STANDING;
-    struct simba__zk_standing where;
-
-    simba__zk_stand(children->data, children->count,
-                    is_known ? latch->node : latch->prefix, &where);
-    latch->is_lowest = where.own >= 0 && where.own == where.lowest;
-    latch->is_second = where.own >= 0 && where.before == where.lowest;
-    keep(&latch->before, children, where.before);
-    keep(&latch->lowest, children, where.lowest);
-    if (where.own < 0 && latch->flight != SIMBA__ZK_CREATE) {
-        latch->place = SIMBA__ZK_ABSENT;
-    } else if (where.own >= 0 && !is_known) {
-        take_node(latch, children->data[where.own]);
-    }
-}
-
-/* The completion of the write before it has come already. */
-static void on_children(int rc,
-                        const struct String_vector *children,
-                        const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch == NULL) {
-        return;
-    }
-    latch->read_rc = rc;
-    if (rc == ZOK) {
-        find_standing(latch, children);
-    } else if (rc == ZNONODE && latch->flight != SIMBA__ZK_CREATE) {
-        latch->place = SIMBA__ZK_ABSENT;
-    }
-    settle(latch);
-}
-
-static void take_owner(struct simba__zk_latch *latch,
-                       const char *id,
-                       int length,
-                       const struct Stat *stat)
-{
-    char text[SIMBA_ID_MAX + 1];
-
-    if (length < 0 || length > SIMBA_ID_MAX) {
-        id = "(unreadable)";
-        length = (int)strlen(id);
-    }
-    memcpy(text, id, (size_t)length);
-    text[length] = '\0';
-    latch->owner = (simba_owner){.acquired_at_ms = stat->ctime,
-                                 .ttl_at_ms = INT64_MAX,
-                                 .transition_at_ms = INT64_MAX,
-                                 .token = (uint64_t)stat->czxid};
-    if (!simba_owner_set_id(&latch->owner, text)) {
-        latch->owner = simba_owner_none();
-    }
-}
-
-static void on_before(int rc,
-                      const char *value,
-                      int length,
-                      const struct Stat *stat,
-                      const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch != NULL) {
-        latch->read_rc = rc;
-        if (rc == ZOK && latch->is_second) {
-            take_owner(latch, value, length, stat);
-        }
-        settle(latch);
-    }
-}
-
-static void on_owner(int rc,
-                     const char *value,
-                     int length,
-                     const struct Stat *stat,
-                     const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data);
-
-    if (latch != NULL) {
-        latch->owner_rc = rc;
-        if (rc == ZOK) {
-            take_owner(latch, value, length, stat);
-        }
-        settle(latch);
-    }
-}
-
 /* --- sending ------------------------------------------------------------- */
 
 /* Counts a request that was sent; returns what became of the sending. */
-static int sent(struct simba__zk_latch *latch, struct call *call, int rc)
+static int sent(struct simba__zk_latch *latch,
+                struct simba__zk_call *call,
+                int rc)
 {
     if (rc != ZOK) {
-        stay(call);
+        simba__zk_call_stay(call);
     } else {
         latch->calls++;
     }
@@ -321,7 +64,7 @@ static void send_parents(struct simba__zk_latch *latch)
 static int send_create(struct simba__zk_latch *latch)
 {
     struct simba__zk *self = latch->self;
-    struct call *call = depart(latch);
+    struct simba__zk_call *call = simba__zk_call_depart(latch);
     char *path = simba__zk_join(latch->room->path, latch->prefix);
     int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
 
@@ -331,7 +74,7 @@ static int send_create(struct simba__zk_latch *latch)
     if (rc == ZOK) {
         rc = zoo_acreate2(self->handle, path, latch->id, (int)strlen(latch->id),
                           simba__zk_acl(self), ZOO_EPHEMERAL_SEQUENTIAL,
-                          on_created, call);
+                          simba__zk_on_created, call);
     }
     free(path);
     return sent(latch, call, rc);
@@ -339,11 +82,11 @@ static int send_create(struct simba__zk_latch *latch)
 
 static int send_children(struct simba__zk_latch *latch)
 {
-    struct call *call = depart(latch);
+    struct simba__zk_call *call = simba__zk_call_depart(latch);
     int rc = call == NULL
                  ? ZSYSTEMERROR
                  : zoo_aget_children(latch->self->handle, latch->room->path, 0,
-                                     on_children, call);
+                                     simba__zk_on_children, call);
 
     return sent(latch, call, rc);
 }
@@ -353,7 +96,7 @@ static int send_guard(struct simba__zk_latch *latch)
 {
     struct simba__zk *self = latch->self;
     bool is_known = latch->place == SIMBA__ZK_STANDING;
-    struct call *call = depart(latch);
+    struct simba__zk_call *call = simba__zk_call_depart(latch);
     char *path = is_known ? simba__zk_join(latch->room->path, latch->node)
                           : strdup(latch->room->path);
     int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
@@ -361,8 +104,8 @@ static int send_guard(struct simba__zk_latch *latch)
 
     if (rc == ZOK) {
         zoo_check_op_init(&check, path, -1);
-        rc = zoo_amulti(self->handle, 1, &check, &call->result, on_guarded,
-                        call);
+        rc = zoo_amulti(self->handle, 1, &check, &call->result,
+                        simba__zk_on_guarded, call);
     }
     free(path);
     return sent(latch, call, rc);
@@ -373,9 +116,9 @@ static int send_about(struct simba__zk_latch *latch,
                       const char *node,
                       int (*send)(struct simba__zk_latch *latch,
                                   const char *path,
-                                  struct call *call))
+                                  struct simba__zk_call *call))
 {
-    struct call *call = depart(latch);
+    struct simba__zk_call *call = simba__zk_call_depart(latch);
     char *path = node == NULL ? NULL : simba__zk_join(latch->room->path, node);
     int rc =
         call == NULL || path == NULL ? ZSYSTEMERROR : send(latch, path, call);
@@ -386,32 +129,34 @@ static int send_about(struct simba__zk_latch *latch,
 
 static int send_exists(struct simba__zk_latch *latch,
                        const char *path,
-                       struct call *call)
+                       struct simba__zk_call *call)
 {
-    return zoo_aexists(latch->self->handle, path, 0, on_identified, call);
+    return zoo_aexists(latch->self->handle, path, 0, simba__zk_on_identified,
+                       call);
 }
 
 static int send_delete(struct simba__zk_latch *latch,
                        const char *path,
-                       struct call *call)
+                       struct simba__zk_call *call)
 {
-    return zoo_adelete(latch->self->handle, path, -1, on_removed, call);
+    return zoo_adelete(latch->self->handle, path, -1, simba__zk_on_removed,
+                       call);
 }
 
 /* By its data, not its existence: a watch on what is gone is never set. */
 static int send_watch(struct simba__zk_latch *latch,
                       const char *path,
-                      struct call *call)
+                      struct simba__zk_call *call)
 {
     return zoo_awget(latch->self->handle, path, simba__zk_on_node, latch->self,
-                     on_before, call);
+                     simba__zk_on_before, call);
 }
 
 static int send_owner(struct simba__zk_latch *latch,
                       const char *path,
-                      struct call *call)
+                      struct simba__zk_call *call)
 {
-    return zoo_aget(latch->self->handle, path, 0, on_owner, call);
+    return zoo_aget(latch->self->handle, path, 0, simba__zk_on_owner, call);
 }
 
 static void send_line(struct simba__zk_latch *latch)
@@ -486,7 +231,7 @@ static void on_own(int rc,
                    const struct Stat *stat,
                    const void *data)
 {
-    struct simba__zk_latch *latch = arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
 
     (void)value;
     (void)length;
@@ -500,7 +245,7 @@ static void on_own(int rc,
     } else if (rc != ZOK) {
         latch->is_watched = false;
     }
-    leave(latch);
+    simba__zk_call_leave(latch);
 }
 
 static void on_watch_due(simba_timer *timer)
@@ -511,14 +256,15 @@ static void on_watch_due(simba_timer *timer)
                                                     watching));
     bool is_wanted = latch->self->is_connected && !latch->is_doomed &&
                      latch->place == SIMBA__ZK_STANDING;
-    struct call *call = is_wanted ? depart(latch) : NULL;
+    struct simba__zk_call *call =
+        is_wanted ? simba__zk_call_depart(latch) : NULL;
     char *path =
         call == NULL ? NULL : simba__zk_join(latch->room->path, latch->node);
 
     if (path == NULL || zoo_awget(latch->self->handle, path, simba__zk_on_node,
                                   latch->self, on_own, call) != ZOK) {
         latch->is_watched = false;
-        stay(call);
+        simba__zk_call_stay(call);
     }
     free(path);
 }

@@ -4,13 +4,15 @@
  *   session.c    the session: made, connected, lost, made anew
  *   opener.c     the thread that makes and buries client handles
  *   room.c       mutexes and the latches of this process in them
- *   latch.c      one latch: what is asked of it, and what the flights bring
- *   flight.c     requests of a latch to the server, and their completions
+ *   ask.c        operations of latches, their deadlines
+ *   latch.c      one latch: what follows from what the flights bring
+ *   flight.c     requests of a latch to the server
+ *   landing.c    and what is answered to them
  *   renew.c      guards: one write for all renewals of a session
  *   watch.c      nodes that vanish, mutexes that are observed
- *   read.c list.c break.c doctor.c floor.c  what they are called
+ *   errand.c read.c list.c doctor.c floor.c  what needs no latch
  *   names.c guard.c settings.c  pure: names, deadlines, the URL
- *   fds.c        the client library's descriptors
+ *   fds.c        the client library's system calls
  *
  * Everything below is touched inside the loop only, unless it says otherwise.
  * Completions come on a thread of the client library, which enters the loop. */
@@ -224,7 +226,8 @@ void simba__zk_room_each(struct simba__zk *self,
 /** Of path and node; to be freed. */
 char *simba__zk_join(const char *path, const char *node);
 
-/* --- latch.c, renew.c ---------------------------------------------------- */
+/* --- ask.c, latch.c, renew.c
+ * ---------------------------------------------------- */
 
 void simba__zk_acquire(struct simba__zk *self, simba_op *op);
 void simba__zk_part(struct simba__zk *self, simba_op *op);
@@ -241,6 +244,13 @@ void simba__zk_latch_arm(struct simba__zk_latch *latch);
 
 /** Its session is gone, and with it the node. */
 void simba__zk_latch_lost(struct simba__zk_latch *latch);
+
+/** Complete an operation, if there is one, and forget it. */
+void simba__zk_finish(simba_op **slot, int status, const simba_error *error);
+void simba__zk_give_up(simba_op **slot, int status, const char *why);
+
+/** Forget a latch that is not there, and of which nothing is asked. */
+void simba__zk_latch_tidy(struct simba__zk_latch *latch);
 
 /** Answer a renewal: not yours, not any more. */
 void simba__zk_renew_refuse(struct simba__zk_latch *latch);

@@ -21,7 +21,7 @@ enum { ROUNDS_MOST = 8 };
 /* --- answers ------------------------------------------------------------- */
 
 /* Takes the operation first: who hears the answer may come with the next. */
-static void finish(simba_op **slot, int status, const simba_error *error)
+void simba__zk_finish(simba_op **slot, int status, const simba_error *error)
 {
     simba_op *op = *slot;
 
@@ -31,17 +31,17 @@ static void finish(simba_op **slot, int status, const simba_error *error)
     }
 }
 
-static void give_up(simba_op **slot, int status, const char *why)
+void simba__zk_give_up(simba_op **slot, int status, const char *why)
 {
     simba_error error;
 
     simba_error_set(&error, status, 0, "zookeeper: %s", why);
-    finish(slot, status, &error);
+    simba__zk_finish(slot, status, &error);
 }
 
 /* A latch that is not there, of which nothing is asked, is forgotten; unless
  * its tenure was told, for then its end has to be told as well. */
-static void tidy(struct simba__zk_latch *latch)
+void simba__zk_latch_tidy(struct simba__zk_latch *latch)
 {
     if (latch->asking == NULL && latch->parting == NULL &&
         latch->renewing == NULL && latch->calls == 0 &&
@@ -55,8 +55,8 @@ static void fail_asking(struct simba__zk_latch *latch, int rc)
     simba_error error;
     int status = simba__zk_fail(latch->self, rc, &error);
 
-    finish(&latch->asking, status, &error);
-    tidy(latch);
+    simba__zk_finish(&latch->asking, status, &error);
+    simba__zk_latch_tidy(latch);
 }
 
 static simba_owner owner_of(const struct simba__zk_latch *latch)
@@ -78,7 +78,7 @@ static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
     reply->place = reply->in_line ? simba__zk_place(latch->node) : 0;
     reply->wait_ms = wait_ms;
     reply->owner = latch->owner;
-    finish(&latch->asking, SIMBA_OK, NULL);
+    simba__zk_finish(&latch->asking, SIMBA_OK, NULL);
 }
 
 /* --- the lowest owns ----------------------------------------------------- */
@@ -118,7 +118,7 @@ static void grant(struct simba__zk_latch *latch)
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms = lease_ms;
     reply->owner = latch->owner;
-    finish(&latch->asking, SIMBA_OK, NULL);
+    simba__zk_finish(&latch->asking, SIMBA_OK, NULL);
 }
 
 /* --- what the flights bring ---------------------------------------------- */
@@ -201,8 +201,9 @@ static void removed(struct simba__zk_latch *latch)
     if (latch->asking != NULL) {
         refuse(latch, full_lease_ms(latch));
     }
-    finish(&latch->parting, status, status == SIMBA_OK ? NULL : &error);
-    tidy(latch);
+    simba__zk_finish(&latch->parting, status,
+                     status == SIMBA_OK ? NULL : &error);
+    simba__zk_latch_tidy(latch);
 }
 
 static bool was_lost(const struct simba__zk_latch *latch)
@@ -226,7 +227,7 @@ static void land(struct simba__zk_latch *latch, enum simba__zk_flight flight)
         }
         simba__zk_latch_go(latch);
     } else if (latch->asking == NULL) {
-        tidy(latch);
+        simba__zk_latch_tidy(latch);
     } else if (flight == SIMBA__ZK_CREATE) {
         created(latch);
     } else if (flight == SIMBA__ZK_LINE) {
@@ -327,171 +328,4 @@ void simba__zk_latch_lost(struct simba__zk_latch *latch)
     } else {
         simba__zk_latch_go(latch); /* doomed: done */
     }
-}
-
-/* --- deadlines ----------------------------------------------------------- */
-
-static void expire(simba_op **slot, bool is_sent, const char *why)
-{
-    if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
-        give_up(slot, is_sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL,
-                is_sent ? "no answer in time" : why);
-    }
-}
-
-static void on_deadline(simba_timer *timer)
-{
-    struct simba__zk_latch *latch =
-        (struct simba__zk_latch *)(void *)((char *)timer -
-                                           offsetof(struct simba__zk_latch,
-                                                    deadline));
-    bool is_sent =
-        latch->flight != SIMBA__ZK_NOTHING || latch->place != SIMBA__ZK_ABSENT;
-    const char *why = latch->self->trouble.message;
-
-    latch->references++;
-    expire(&latch->asking, is_sent, why);
-    expire(&latch->renewing, true, why);
-    expire(&latch->parting, true, why);
-    if (latch->room != NULL) {
-        tidy(latch);
-    }
-    if (latch->room != NULL) {
-        simba__zk_latch_arm(latch);
-    }
-    simba__zk_latch_unref(latch);
-}
-
-static int64_t earlier(int64_t at_ms, const simba_op *op)
-{
-    return op != NULL && op->deadline_ms < at_ms ? op->deadline_ms : at_ms;
-}
-
-void simba__zk_latch_arm(struct simba__zk_latch *latch)
-{
-    int64_t at =
-        earlier(earlier(earlier(INT64_MAX, latch->asking), latch->renewing),
-                latch->parting);
-
-    latch->deadline.fire = on_deadline;
-    simba_timer_set(latch->self->base.loop, &latch->deadline, at);
-}
-
-/* --- tombstones ---------------------------------------------------------- */
-
-/* Of an attempt that this process has undone itself: no other can bring it. */
-static void entomb(struct simba__zk *self, const simba_op *op)
-{
-    struct simba__zk_tomb *tomb =
-        op->tombstone_ms > 0 ? malloc(sizeof *tomb) : NULL;
-
-    if (tomb != NULL) {
-        *tomb = (struct simba__zk_tomb){.next = self->tombs,
-                                        .attempt = op->attempt,
-                                        .until_ms = simba_loop_now_ms() +
-                                                    op->tombstone_ms};
-        self->tombs = tomb;
-    }
-}
-
-static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
-{
-    struct simba__zk_tomb **at = &self->tombs, *tomb;
-    int64_t now_ms = simba_loop_now_ms();
-    bool is_found = false;
-
-    while ((tomb = *at) != NULL) {
-        if (tomb->until_ms < now_ms) {
-            *at = tomb->next;
-            free(tomb);
-            continue;
-        }
-        is_found |= tomb->attempt.high == attempt.high &&
-                    tomb->attempt.low == attempt.low;
-        at = &tomb->next;
-    }
-    return is_found;
-}
-
-/* --- operations ---------------------------------------------------------- */
-
-static void ask(struct simba__zk_latch *latch, simba_op *op)
-{
-    latch->references++;
-    give_up(&latch->asking, SIMBA_EUNKNOWN, "asked again");
-    if (latch->is_doomed) {
-        finish(&op, SIMBA_OK, NULL); /* this attempt is over */
-    } else {
-        latch->asking = op;
-        latch->asked_ms = simba_loop_now_ms();
-        latch->rounds = 0;
-        simba__zk_latch_arm(latch);
-        simba__zk_latch_go(latch);
-    }
-    simba__zk_latch_unref(latch);
-}
-
-void simba__zk_acquire(struct simba__zk *self, simba_op *op)
-{
-    struct simba__zk_room *room;
-    struct simba__zk_latch *latch = NULL;
-    simba_error error;
-    int rc = simba__zk_session_want(self, op, &error);
-
-    if (rc == SIMBA_OK && self->handle == NULL &&
-        self->trouble.code == SIMBA_EDENIED) {
-        error = self->trouble;
-        rc = SIMBA_EDENIED;
-    }
-    if (rc != SIMBA_OK || is_entombed(self, op->attempt)) {
-        simba_op_done(op, rc, rc == SIMBA_OK ? NULL : &error);
-        return;
-    }
-    room = simba__zk_room(self, op->mutex);
-    if (room != NULL) {
-        latch = simba__zk_latch_find(room, op->attempt);
-    }
-    if (latch == NULL && room != NULL) {
-        latch = simba__zk_latch_make(self, room, op);
-    }
-    if (latch == NULL) {
-        give_up(&op, SIMBA_ENOMEM, "no memory");
-        return;
-    }
-    ask(latch, op);
-}
-
-/* The end of an attempt: of its place in line, and with a release also of its
- * tenure. Once it has begun it goes on until the node is gone, however long the
- * operation waits: the node of a living session does not vanish by itself. */
-static void part(struct simba__zk_latch *latch, simba_op *op)
-{
-    latch->references++;
-    latch->is_doomed = true;
-    give_up(&latch->asking, SIMBA_EUNKNOWN, "given up");
-    give_up(&latch->renewing, SIMBA_EUNKNOWN, "given up");
-    give_up(&latch->parting, SIMBA_EUNKNOWN, "asked again");
-    latch->parting = op;
-    simba__zk_latch_arm(latch);
-    simba__zk_latch_go(latch);
-    simba__zk_latch_unref(latch);
-}
-
-void simba__zk_part(struct simba__zk *self, simba_op *op)
-{
-    struct simba__zk_room *room = simba__zk_room(self, op->mutex);
-    struct simba__zk_latch *latch =
-        room == NULL ? NULL : simba__zk_latch_find(room, op->attempt);
-
-    if (op->kind == SIMBA_OP_RELEASE) {
-        entomb(self, op);
-    }
-    if (latch == NULL || (op->kind == SIMBA_OP_LEAVE && latch->was_granted)) {
-        if (room != NULL) {
-            simba__zk_room_tidy(self, room);
-        }
-        simba_op_done(op, SIMBA_OK, NULL);
-        return;
-    }
-    part(latch, op);
 }

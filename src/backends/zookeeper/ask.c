@@ -1,0 +1,171 @@
+/* Operations of a latch: how they come, and how long they wait. */
+#include "backends/zookeeper/instance.h"
+
+#include <stdlib.h>
+
+/* --- deadlines ----------------------------------------------------------- */
+
+static void expire(simba_op **slot, bool is_sent, const char *why)
+{
+    if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
+        simba__zk_give_up(slot, is_sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL,
+                          is_sent ? "no answer in time" : why);
+    }
+}
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__zk_latch *latch =
+        (struct simba__zk_latch *)(void *)((char *)timer -
+                                           offsetof(struct simba__zk_latch,
+                                                    deadline));
+    bool is_sent =
+        latch->flight != SIMBA__ZK_NOTHING || latch->place != SIMBA__ZK_ABSENT;
+    const char *why = latch->self->trouble.message;
+
+    latch->references++;
+    expire(&latch->asking, is_sent, why);
+    expire(&latch->renewing, true, why);
+    expire(&latch->parting, true, why);
+    if (latch->room != NULL) {
+        simba__zk_latch_tidy(latch);
+    }
+    if (latch->room != NULL) {
+        simba__zk_latch_arm(latch);
+    }
+    simba__zk_latch_unref(latch);
+}
+
+static int64_t earlier(int64_t at_ms, const simba_op *op)
+{
+    return op != NULL && op->deadline_ms < at_ms ? op->deadline_ms : at_ms;
+}
+
+void simba__zk_latch_arm(struct simba__zk_latch *latch)
+{
+    int64_t at =
+        earlier(earlier(earlier(INT64_MAX, latch->asking), latch->renewing),
+                latch->parting);
+
+    latch->deadline.fire = on_deadline;
+    simba_timer_set(latch->self->base.loop, &latch->deadline, at);
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+/* Of an attempt that this process has undone itself: no other can bring it. */
+static void entomb(struct simba__zk *self, const simba_op *op)
+{
+    struct simba__zk_tomb *tomb =
+        op->tombstone_ms > 0 ? malloc(sizeof *tomb) : NULL;
+
+    if (tomb != NULL) {
+        *tomb = (struct simba__zk_tomb){.next = self->tombs,
+                                        .attempt = op->attempt,
+                                        .until_ms = simba_loop_now_ms() +
+                                                    op->tombstone_ms};
+        self->tombs = tomb;
+    }
+}
+
+static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
+{
+    struct simba__zk_tomb **at = &self->tombs, *tomb;
+    int64_t now_ms = simba_loop_now_ms();
+    bool is_found = false;
+
+    while ((tomb = *at) != NULL) {
+        if (tomb->until_ms < now_ms) {
+            *at = tomb->next;
+            free(tomb);
+            continue;
+        }
+        is_found |= tomb->attempt.high == attempt.high &&
+                    tomb->attempt.low == attempt.low;
+        at = &tomb->next;
+    }
+    return is_found;
+}
+
+/* --- operations ---------------------------------------------------------- */
+
+static void ask(struct simba__zk_latch *latch, simba_op *op)
+{
+    latch->references++;
+    simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, "asked again");
+    if (latch->is_doomed) {
+        simba__zk_finish(&op, SIMBA_OK, NULL); /* this attempt is over */
+    } else {
+        latch->asking = op;
+        latch->asked_ms = simba_loop_now_ms();
+        latch->rounds = 0;
+        simba__zk_latch_arm(latch);
+        simba__zk_latch_go(latch);
+    }
+    simba__zk_latch_unref(latch);
+}
+
+void simba__zk_acquire(struct simba__zk *self, simba_op *op)
+{
+    struct simba__zk_room *room;
+    struct simba__zk_latch *latch = NULL;
+    simba_error error;
+    int rc = simba__zk_session_want(self, op, &error);
+
+    if (rc == SIMBA_OK && self->handle == NULL &&
+        self->trouble.code == SIMBA_EDENIED) {
+        error = self->trouble;
+        rc = SIMBA_EDENIED;
+    }
+    if (rc != SIMBA_OK || is_entombed(self, op->attempt)) {
+        simba_op_done(op, rc, rc == SIMBA_OK ? NULL : &error);
+        return;
+    }
+    room = simba__zk_room(self, op->mutex);
+    if (room != NULL) {
+        latch = simba__zk_latch_find(room, op->attempt);
+    }
+    if (latch == NULL && room != NULL) {
+        latch = simba__zk_latch_make(self, room, op);
+    }
+    if (latch == NULL) {
+        simba__zk_give_up(&op, SIMBA_ENOMEM, "no memory");
+        return;
+    }
+    ask(latch, op);
+}
+
+/* The end of an attempt: of its place in line, and with a release also of its
+ * tenure. Once it has begun it goes on until the node is gone, however long the
+ * operation waits: the node of a living session does not vanish by itself. */
+static void part(struct simba__zk_latch *latch, simba_op *op)
+{
+    latch->references++;
+    latch->is_doomed = true;
+    simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, "given up");
+    simba__zk_give_up(&latch->renewing, SIMBA_EUNKNOWN, "given up");
+    simba__zk_give_up(&latch->parting, SIMBA_EUNKNOWN, "asked again");
+    latch->parting = op;
+    simba__zk_latch_arm(latch);
+    simba__zk_latch_go(latch);
+    simba__zk_latch_unref(latch);
+}
+
+void simba__zk_part(struct simba__zk *self, simba_op *op)
+{
+    struct simba__zk_room *room = simba__zk_room(self, op->mutex);
+    struct simba__zk_latch *latch =
+        room == NULL ? NULL : simba__zk_latch_find(room, op->attempt);
+
+    if (op->kind == SIMBA_OP_RELEASE) {
+        entomb(self, op);
+    }
+    if (latch == NULL || (op->kind == SIMBA_OP_LEAVE && latch->was_granted)) {
+        if (room != NULL) {
+            simba__zk_room_tidy(self, room);
+        }
+        simba_op_done(op, SIMBA_OK, NULL);
+        return;
+    }
+    part(latch, op);
+}
