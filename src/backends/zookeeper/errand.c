@@ -147,6 +147,7 @@ static void take_data(struct simba__zk_item *item,
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 static void on_data(int rc,
                     const char *value,
                     int length,

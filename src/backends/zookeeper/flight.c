@@ -225,6 +225,7 @@ void simba__zk_fly(struct simba__zk_latch *latch, enum simba__zk_flight flight)
 
 /* --- our own node -------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 static void on_own(int rc,
                    const char *value,
                    int length,

@@ -223,6 +223,7 @@ static void take_owner(struct simba__zk_latch *latch,
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_before(int rc,
                          const char *value,
                          int length,
@@ -240,6 +241,7 @@ void simba__zk_on_before(int rc,
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_owner(int rc,
                         const char *value,
                         int length,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_plain_watch(zhandle_t *handle,
                            int type,
                            int state,

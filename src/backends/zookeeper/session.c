@@ -239,6 +239,7 @@ void simba__zk_session_made(struct simba__zk *self,
     follow(self, zoo_state(handle)); /* its event may have come too early */
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_session(zhandle_t *handle,
                           int type,
                           int state,

@@ -139,33 +139,36 @@ static int read_environment(struct simba__zk_settings *settings,
 
 /* --- where --------------------------------------------------------------- */
 
-/* Gives every host a port. Behind the brackets of an IPv6 address only. */
+/* Appends a host, with a port. Behind the brackets of an IPv6 address only. */
+static bool add_host(char **hosts, const char *host)
+{
+    const char *bracket = strrchr(host, ']');
+    bool has_port = strchr(bracket == NULL ? host : bracket, ':') != NULL;
+    char *longer = NULL;
+
+    if (asprintf(&longer, "%s%s%s%s", *hosts == NULL ? "" : *hosts,
+                 *hosts == NULL ? "" : ",", host,
+                 has_port ? "" : default_port) < 0) {
+        return false;
+    }
+    free(*hosts);
+    *hosts = longer;
+    return true;
+}
+
 static int read_hosts(struct simba__zk_settings *settings,
                       char *hosts,
                       simba_error *error)
 {
-    size_t room = strlen(hosts) + 1;
     char *rest = NULL;
 
-    for (const char *c = hosts; *c != '\0'; c++) {
-        room += *c == ',' ? sizeof default_port : 0;
-    }
-    settings->hosts = calloc(1, room + sizeof default_port);
-    if (settings->hosts == NULL) {
-        return no_memory(error);
-    }
     for (char *host = strtok_r(hosts, ",", &rest); host != NULL;
          host = strtok_r(NULL, ",", &rest)) {
-        const char *bracket = strrchr(host, ']');
-        bool has_port = strchr(bracket == NULL ? host : bracket, ':') != NULL;
-
-        if (settings->hosts[0] != '\0') {
-            strcat(settings->hosts, ",");
+        if (!add_host(&settings->hosts, host)) {
+            return no_memory(error);
         }
-        strcat(settings->hosts, host);
-        strcat(settings->hosts, has_port ? "" : default_port);
     }
-    if (settings->hosts[0] == '\0') {
+    if (settings->hosts == NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "zookeeper: the URL names no host; write "
                                "zookeeper://host:2181,host:2181/chroot");

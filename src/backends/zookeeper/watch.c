@@ -77,6 +77,7 @@ static void changed(struct simba__zk *self, const char *path, int type)
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_node(zhandle_t *handle,
                        int type,
                        int state,
