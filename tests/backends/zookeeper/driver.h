@@ -44,6 +44,8 @@ static char room[128]; /* its node */
 static char noted[8192];
 
 static inline void note(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+static inline void note(const char *format, ...)
 {
     size_t length = strlen(noted);
     va_list arguments;
