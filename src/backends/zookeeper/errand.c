@@ -103,6 +103,9 @@ static void settle(struct simba__zk_errand *errand, int rc)
 {
     struct simba__zk *self = errand->self;
 
+    if (errand->generation == self->generation) {
+        (void)simba__zk_session_lives(self, rc);
+    }
     if (errand->op == NULL) {
         tidy(errand);
     } else if (simba__zk_is_lost(rc) ||

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two refusals for want of a parent: then the server knows no containers. */
-enum { CONTAINER_ROUNDS = 3 };
+/* Three refusals for want of a parent: the server knows no containers. */
+enum { CONTAINER_ROUNDS = 4 };
 
 /* One read less for a mutex that is held shorter than this. */
 enum { WATCH_DELAY_MS = 3 };
@@ -34,31 +34,39 @@ static void ignore(int rc, const char *path, const void *data)
     (void)data;
 }
 
+static void send_parent(struct simba__zk_latch *latch, const char *path)
+{
+    struct simba__zk *self = latch->self;
+    bool is_plain = strlen(path) <= strlen(self->settings.chroot) ||
+                    latch->rounds > CONTAINER_ROUNDS;
+
+    zoo_acreate(self->handle, path, "", 0, simba__zk_acl(self),
+                is_plain ? ZOO_PERSISTENT : ZOO_CONTAINER, ignore, NULL);
+}
+
 /* Parents above /simba are plain nodes, the others vanish when empty. */
 static void send_parents(struct simba__zk_latch *latch)
 {
-    struct simba__zk *self = latch->self;
-    size_t from = strlen(self->settings.chroot);
-    int last =
-        latch->rounds > CONTAINER_ROUNDS ? ZOO_PERSISTENT : ZOO_CONTAINER;
     char *path = strdup(latch->room->path);
 
-    for (char *at = path; at != NULL;) {
-        char *end = strchr(at + 1, '/');
-        int mode;
-
-        if (end != NULL) {
-            *end = '\0';
-        }
-        mode = strlen(path) <= from ? ZOO_PERSISTENT : last;
-        zoo_acreate(self->handle, path, "", 0, simba__zk_acl(self), mode,
-                    ignore, NULL);
-        if (end != NULL) {
-            *end = '/';
-        }
-        at = end;
+    for (char *end = path == NULL ? NULL : strchr(path + 1, '/'); end != NULL;
+         end = strchr(end + 1, '/')) {
+        *end = '\0';
+        send_parent(latch, path);
+        *end = '/';
     }
     free(path);
+    send_parent(latch, latch->room->path);
+}
+
+/* The first try to make a mutex takes /simba for granted, if it was there. */
+static void send_missing(struct simba__zk_latch *latch)
+{
+    if (latch->self->is_base_made && latch->rounds == 2) {
+        send_parent(latch, latch->room->path);
+    } else {
+        send_parents(latch);
+    }
 }
 
 static int send_create(struct simba__zk_latch *latch)
@@ -69,7 +77,7 @@ static int send_create(struct simba__zk_latch *latch)
     int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
 
     if (latch->write_rc == ZNONODE) {
-        send_parents(latch);
+        send_missing(latch);
     }
     if (rc == ZOK) {
         rc = zoo_acreate2(self->handle, path, latch->id, (int)strlen(latch->id),
@@ -232,7 +240,7 @@ static void on_own(int rc,
                    const struct Stat *stat,
                    const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     (void)value;
     (void)length;

@@ -17,9 +17,9 @@ struct simba__zk_call *simba__zk_call_depart(struct simba__zk_latch *latch);
 /** It could not be sent. NULL is a no-op. */
 void simba__zk_call_stay(struct simba__zk_call *call);
 
-/** Enter the loop with an answer. NULL: it is of an earlier session, and the
- * loop is left again. */
-struct simba__zk_latch *simba__zk_call_arrive(const void *data);
+/** Enter the loop with an answer. NULL: it is of an earlier session, or says
+ * that this one is over, and the loop is left again. */
+struct simba__zk_latch *simba__zk_call_arrive(const void *data, int rc);
 
 /** Let go of the latch, and leave the loop. */
 void simba__zk_call_leave(struct simba__zk_latch *latch);

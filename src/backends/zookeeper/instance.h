@@ -142,6 +142,7 @@ struct simba__zk {
 
     struct simba__zk_room *rooms[SIMBA__ZK_BUCKETS];
     int latch_count;
+    bool is_base_made; /* /simba was there when we looked last */
     struct simba__zk_tomb *tombs;
     struct simba__zk_errand *parked; /* wait for a connection */
 };
@@ -182,6 +183,10 @@ void simba__zk_on_session(zhandle_t *handle,
                           int state,
                           const char *path,
                           void *context);
+
+/** Look at what was answered in this session. False: that it is no more; then
+ * it has been dropped. */
+bool simba__zk_session_lives(struct simba__zk *self, int rc);
 
 /** Give up the session, if there is one; the opener closes it. */
 void simba__zk_session_drop(struct simba__zk *self);

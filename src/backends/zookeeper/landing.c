@@ -27,7 +27,7 @@ void simba__zk_call_stay(struct simba__zk_call *call)
 }
 
 /* Enters the loop. NULL: of an earlier session, and the loop is left again. */
-struct simba__zk_latch *simba__zk_call_arrive(const void *data)
+struct simba__zk_latch *simba__zk_call_arrive(const void *data, int rc)
 {
     struct simba__zk_call *call = (struct simba__zk_call *)data;
     struct simba__zk_latch *latch = call->latch;
@@ -35,7 +35,8 @@ struct simba__zk_latch *simba__zk_call_arrive(const void *data)
     bool is_current;
 
     simba_loop_enter(self->base.loop);
-    is_current = call->generation == self->generation;
+    is_current = call->generation == self->generation &&
+                 simba__zk_session_lives(self, rc);
     free(call);
     if (is_current) {
         return latch;
@@ -93,7 +94,7 @@ void simba__zk_on_created(int rc,
                           const struct Stat *stat,
                           const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch == NULL) {
         return;
@@ -111,7 +112,7 @@ void simba__zk_on_created(int rc,
 
 void simba__zk_on_guarded(int rc, const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch == NULL) {
         return;
@@ -127,7 +128,7 @@ void simba__zk_on_guarded(int rc, const void *data)
 /* A latch found by its prefix is ours if its session is. */
 void simba__zk_on_identified(int rc, const struct Stat *stat, const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch == NULL) {
         return;
@@ -144,7 +145,7 @@ void simba__zk_on_identified(int rc, const struct Stat *stat, const void *data)
 
 void simba__zk_on_removed(int rc, const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch != NULL) {
         latch->write_rc = rc;
@@ -187,7 +188,7 @@ void simba__zk_on_children(int rc,
                            const struct String_vector *children,
                            const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch == NULL) {
         return;
@@ -230,7 +231,7 @@ void simba__zk_on_before(int rc,
                          const struct Stat *stat,
                          const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch != NULL) {
         latch->read_rc = rc;
@@ -248,7 +249,7 @@ void simba__zk_on_owner(int rc,
                         const struct Stat *stat,
                         const void *data)
 {
-    struct simba__zk_latch *latch = simba__zk_call_arrive(data);
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
 
     if (latch != NULL) {
         latch->owner_rc = rc;

@@ -261,6 +261,7 @@ void simba__zk_latch_landed(struct simba__zk_latch *latch)
         was_making = latch->room->is_making;
         latch->room->is_making = false;
         latch->room->is_made = latch->write_rc == ZOK;
+        latch->self->is_base_made |= latch->room->is_made;
     }
     if (latch->room != NULL) {
         land(latch, flight);

@@ -127,6 +127,7 @@ static void land(struct guard_call *call, int rc)
 
     if (is_current) {
         self->guards--;
+        is_current = simba__zk_session_lives(self, rc);
     }
     if (is_current && !simba__zk_is_lost(rc)) {
         simba__zk_guard_heard(&self->guard, call->sent_ms, simba_loop_now_ms());

@@ -204,6 +204,19 @@ static void ended(struct simba__zk *self, bool is_refused)
     simba_hint(self->base.loop, NULL);
 }
 
+/* The server may know before the client library does, which hears of it only
+ * when it connects again. */
+bool simba__zk_session_lives(struct simba__zk *self, int rc)
+{
+    if (rc != ZSESSIONEXPIRED && rc != ZSESSIONMOVED) {
+        return true;
+    }
+    if (self->handle != NULL && !self->is_closing) {
+        ended(self, false);
+    }
+    return false;
+}
+
 static void follow(struct simba__zk *self, int state)
 {
     if (state == ZOO_CONNECTED_STATE) {
