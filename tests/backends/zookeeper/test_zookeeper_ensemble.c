@@ -264,6 +264,50 @@ static void test_ensemble__quorum_lost_and_back(void **state)
     end();
 }
 
+static _Atomic int complaints;
+
+static void hear_complaints(void *user,
+                            enum simba_log_level level,
+                            const char *component,
+                            const char *message)
+{
+    (void)user;
+    if (level <= SIMBA_LOG_WARN && strcmp(component, "zookeeper") == 0 &&
+        strstr(message, "no server answers") != NULL) {
+        atomic_fetch_add(&complaints, 1);
+    }
+}
+
+/* Curator says nothing then, for ever. */
+static void test_ensemble__unreachable_at_start_is_said(void **state)
+{
+    struct proxy *proxy = proxy_open(servers.one[0].client_port);
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct contender *c = &contenders[0];
+    char url[64];
+
+    (void)state;
+    proxy_hold(proxy, true, true);
+    snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d", proxy_port(proxy));
+    options.log = hear_complaints;
+    options.log_level = SIMBA_LOG_WARN;
+    contender.mutex = "unreachable";
+    assert_int_equal(simba_store_open(url, &options, &c->store, NULL),
+                     SIMBA_OK);
+    assert_int_equal(
+        simba_service_open(c->store, &contender, &c->service, NULL), SIMBA_OK);
+    assert_int_equal(simba_service_start(c->service, NULL), SIMBA_OK);
+    await(atomic_load(&complaints) > 0);
+    assert_int_equal(simba_service_status(c->service), SIMBA_STARTING);
+    proxy_hold(proxy, false, false);
+    proxy_cut(proxy);
+    await(simba_service_is_owner(c->service));
+    simba_service_close(c->service);
+    simba_store_close(c->store);
+    proxy_close(proxy);
+}
+
 static int start_ensemble(void **state)
 {
     (void)state;
@@ -281,6 +325,7 @@ static int stop_ensemble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ensemble__unreachable_at_start_is_said),
         cmocka_unit_test(test_ensemble__owner_on_a_follower_cut_off),
         cmocka_unit_test(test_ensemble__leader_killed),
         cmocka_unit_test(test_ensemble__quorum_lost_and_back),

@@ -176,6 +176,53 @@ static void test_faults__ended_session_loses_and_begins_anew(void **state)
     assert_true(cid.token > ann.token);
 }
 
+/* --- sessions that nobody guarded ---------------------------------------- */
+
+static uint64_t session_of(const struct handle *handle)
+{
+    return ((const struct simba__zk *)handle->backend)->generation;
+}
+
+static void test_faults__idle_session_is_made_anew(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+    uint64_t before;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    release(&ann);
+    before = session_of(&first);
+    pause_ms(LEASE * 3 / 4); /* nobody guards it */
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(session_of(&first) != before);
+    assert_true(got.lease_ms > LEASE * 3 / 4);
+}
+
+/* Only the guards that nobody asked for make this so. */
+static void test_faults__waiter_is_granted_at_once_after_long(void **state)
+{
+    struct who ann = person(&second, "ann"), bob = person(&first, "bob");
+    uint64_t before;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    ask(&bob);
+    before = session_of(&first);
+    for (int i = 0; i < 12; i++) { /* two leases and a bit */
+        pause_ms(LEASE / 5);
+        renew(&ann);
+    }
+    release(&ann);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(got.lease_ms >= LEASE * 3 / 8);
+    assert_int_equal(session_of(&first), before);
+}
+
 /* --- no server ----------------------------------------------------------- */
 
 static void test_faults__unreachable_is_said_at_the_deadline(void **state)
@@ -260,6 +307,8 @@ int main(void)
         FAULT_TEST(test_faults__lost_release_is_repeated),
         FAULT_TEST(test_faults__reconnected_session_keeps_its_latches),
         FAULT_TEST(test_faults__ended_session_loses_and_begins_anew),
+        FAULT_TEST(test_faults__idle_session_is_made_anew),
+        FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
         FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
         FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
         FAULT_TEST(test_faults__frozen_owner_is_not_renewed),
