@@ -12,7 +12,8 @@
 struct members {
     const char *trace, *event, *boot, *mutex, *id, *attempt, *op, *status;
     const char *handle;
-    uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms;
+    uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms,
+        lease_ms;
     uint64_t boot_ms, until_ms, tombstone_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms;
     bool mine, in_line, now;
@@ -48,6 +49,7 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"ttl_ms", &m->ttl_ms, NULL},
                    {"transition_ms", &m->transition_ms, NULL},
                    {"waiter_ms", &m->waiter_ms, NULL},
+                   {"lease_ms", &m->lease_ms, NULL},
                    {"tombstone_ms", &m->tombstone_ms, NULL},
                    {"boot_ms", &m->boot_ms, &m->has_boot_ms},
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
@@ -136,14 +138,17 @@ static enum simba__deed_outcome read_outcome(const char *status)
 }
 
 /* How long an owner relies on a yes, at most: up to H, where its user must be
- * out. U is earlier, by a budget that the store is not told. */
+ * out. U is earlier, by a budget that the store is not told. An answer may
+ * grant less than was asked for. */
 static int64_t use_us(const struct members *m)
 {
-    struct simba__lease lease = {.ttl_ms = (int64_t)m->ttl_ms,
+    struct simba__lease lease = {.ttl_ms = (int64_t)(m->ttl_ms + m->lease_ms),
                                  .transition_ms = (int64_t)m->transition_ms};
 
-    return (simba__lease_length_ms(&lease) - simba__lease_margin_ms(&lease)) *
-           1000;
+    int64_t use_ms =
+        simba__lease_length_ms(&lease) - simba__lease_margin_ms(&lease);
+
+    return use_ms < 1 && m->lease_ms > 0 ? 1 : use_ms * 1000;
 }
 
 /* --- lines --------------------------------------------------------------- */
@@ -169,6 +174,7 @@ static const char *check_operation(const struct members *m)
     }
     if (m->ttl_ms > SIMBA__LEASE_MOST_MS ||
         m->transition_ms > SIMBA__LEASE_MOST_MS ||
+        m->lease_ms > SIMBA__LEASE_MOST_MS ||
         m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
         return "a time that cannot be";
     }

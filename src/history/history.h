@@ -75,7 +75,8 @@ struct simba__deed {
     /* SENT, ANSWERED */
     uint64_t handle, number; /* which operation */
     enum simba__deed_op op;
-    int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on */
+    int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on;
+                        * ANSWERED: the same, if that is less; 0: it is not */
     int64_t waiter_us; /* SENT acquire: how long a place surely lives */
     bool now;          /* SENT break: frees at once */
     bool undoes;       /* SENT release: with a tombstone */

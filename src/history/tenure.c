@@ -149,7 +149,9 @@ static void rely_on(const struct simba__turn *turn,
                     struct simba__tenure *t,
                     const struct simba__pending *asked)
 {
-    int64_t until_us = asked->sent_us + asked->use_us;
+    int64_t granted_us = turn->deed->use_us;
+    bool is_less = granted_us > 0 && granted_us < asked->use_us;
+    int64_t until_us = asked->sent_us + (is_less ? granted_us : asked->use_us);
     bool is_new = t->from_us == turn->deed->at_us;
     bool is_lapsed = !is_new && t->until_us <= turn->deed->at_us;
 

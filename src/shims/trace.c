@@ -139,6 +139,7 @@ static void put_reply(struct simba__line *line, const simba_op_reply *reply)
     }
     put_if(line, "wait_ms", reply->wait_ms);
     put_if(line, "store_ms", reply->store_ms);
+    put_if(line, "lease_ms", reply->lease_ms);
     if (reply->owner.id[0] != '\0') {
         simba__line_text(line, "owner", reply->owner.id);
         simba__line_unsigned(line, "owner_token", reply->owner.token);

@@ -76,10 +76,15 @@ static int64_t true_us(const struct node *n, int64_t local_ms)
     return (int64_t)((double)local_ms * 1000.0 / (1.0 + n->rate_ppm / 1e6));
 }
 
+/* How long a yes is relied on at most. */
+static int64_t use_of(const struct node *n, const struct simba__lease *lease)
+{
+    return true_us(n, simba__lease_length_ms(lease) -
+                          simba__lease_margin_ms(lease));
+}
+
 void record_sent(struct world *w, int i, const struct simba__request *request)
 {
-    const struct simba__lease *lease = &w->config.lease;
-    const struct node *n = &w->node[i];
     struct simba__deed deed = {.kind = SIMBA__DEED_SENT};
 
     if (w->history == NULL) {
@@ -89,8 +94,7 @@ void record_sent(struct world *w, int i, const struct simba__request *request)
     deed.number = request->seq;
     deed.op = op_of(request->kind);
     deed.attempt = attempt_of(request->attempt);
-    deed.use_us = true_us(n, simba__lease_length_ms(lease) -
-                                 simba__lease_margin_ms(lease));
+    deed.use_us = use_of(&w->node[i], &w->config.lease);
     deed.waiter_us = request->waiter_ms * 500;
     deed.undoes = request->tombstone_ms > 0;
     add(w, &deed);
@@ -109,6 +113,15 @@ void record_heard(struct world *w, int i, const struct simba__reply *reply)
                    : reply->outcome == SIMBA__FAILED ? SIMBA__DEED_FAILED
                                                      : SIMBA__DEED_UNKNOWN;
     deed.mine = reply->mine;
+    if (reply->mine && reply->lease_ms > 0) {
+        struct simba__lease granted =
+            simba__lease_shorten(&w->config.lease, reply->lease_ms);
+
+        deed.use_us = use_of(&w->node[i], &granted);
+        if (deed.use_us < 1) {
+            deed.use_us = 1; /* of no use, but granted */
+        }
+    }
     deed.token = reply->token;
     deed.in_line = reply->in_line;
     deed.place = reply->place;
