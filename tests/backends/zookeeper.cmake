@@ -44,7 +44,8 @@ if(TARGET simba_zookeeper)
     simba zookeeper_servers simba_warnings simba_instrument PkgConfig::cmocka
     Threads::Threads)
   add_dependencies(zookeeper_ensemble simba_module_zookeeper)
-  add_test(NAME zookeeper_ensemble COMMAND zookeeper_ensemble)
+  add_test(NAME zookeeper_ensemble
+           COMMAND zookeeper_ensemble $<TARGET_FILE:simba_cli>)
   set_tests_properties(zookeeper_ensemble PROPERTIES SKIP_RETURN_CODE 77
     ENVIRONMENT "${zookeeper_environment}" TIMEOUT 300 PROCESSORS 2)
 

@@ -1,6 +1,7 @@
 /* Contenders on a real ensemble of three, through the public API, while servers
  * die and are cut off; a watchman asks all of them all the time whether they
- * own the mutex. */
+ * own the mutex, and `simba verify` reads what they asked and heard. argv[1] is
+ * simba. */
 #define _GNU_SOURCE
 #include "servers.h"
 
@@ -12,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -22,6 +24,7 @@
 enum { MANY = 3, TTL_MS = 2500, TRANSITION_MS = 1500, PATIENCE_MS = 60000 };
 
 static struct servers servers;
+static const char *simba;
 
 /* One process's view, though all live in one here: a store of its own. */
 static struct contender {
@@ -116,14 +119,11 @@ static void start_contender(int i, bool is_bound, const char *mutex)
     struct contender *c = &contenders[i];
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_error error;
-    char url[256];
+    char url[256], one[32];
 
-    if (is_bound) {
-        snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d",
-                 servers.one[i].client_port);
-    } else {
-        snprintf(url, sizeof url, "zookeeper://%s", servers.hosts);
-    }
+    snprintf(one, sizeof one, "127.0.0.1:%d", servers.one[i].client_port);
+    snprintf(url, sizeof url, "trace:%s/trace-%d.jsonl:zookeeper://%s",
+             servers.directory, i, is_bound ? one : servers.hosts);
     contender.mutex = mutex;
     contender.ttl_ms = TTL_MS;
     contender.transition_ms = TRANSITION_MS;
@@ -175,6 +175,16 @@ static int owner(void)
     return -1;
 }
 
+/* What the traces tell, over all that has happened so far. */
+static void verify_traces(void)
+{
+    char command[512];
+
+    snprintf(command, sizeof command, "'%s' verify '%s'/trace-*.jsonl", simba,
+             servers.directory);
+    assert_int_equal(system(command), 0);
+}
+
 static void end(void)
 {
     atomic_store(&watchman.is_ending, true);
@@ -185,6 +195,7 @@ static void end(void)
     }
     assert_int_equal(atomic_load(&watchman.overlaps), 0);
     assert_int_equal(atomic_load(&watchman.stale_tokens), 0);
+    verify_traces();
 }
 
 static int follower(void)
@@ -322,7 +333,7 @@ static int stop_ensemble(void **state)
     return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ensemble__unreachable_at_start_is_said),
@@ -331,9 +342,10 @@ int main(void)
         cmocka_unit_test(test_ensemble__quorum_lost_and_back),
     };
 
-    if (!servers_installed()) {
+    if (argc < 2 || !servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
+    simba = argv[1];
     return cmocka_run_group_tests(tests, start_ensemble, stop_ensemble);
 }
