@@ -205,8 +205,8 @@ static void ended(struct simba__zk *self, bool is_refused)
 }
 
 /* The server may know before the client library does, which hears of it only
- * when it connects again. (A session that moved is another matter: it lives, and
- * to drop it would free what its owners have not been told of.) */
+ * when it connects again. (A session that moved is another matter: it lives,
+ * and to drop it would free what its owners have not been told of.) */
 bool simba__zk_session_lives(struct simba__zk *self, int rc)
 {
     if (rc != ZSESSIONEXPIRED) {
