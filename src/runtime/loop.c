@@ -240,7 +240,7 @@ void simba__loop_drive(simba_loop *loop)
 
 void simba__loop_undrive(simba_loop *loop)
 {
-    simba__loop_calm(loop);
+    (void)simba__loop_calm(loop);
     loop->is_driven = false;
 }
 
@@ -257,12 +257,20 @@ void simba__loop_nudge(simba_loop *loop)
     }
 }
 
-void simba__loop_calm(simba_loop *loop)
+bool simba__loop_calm(simba_loop *loop)
 {
-    if (loop->is_nudged) {
+    bool was_nudged = loop->is_nudged;
+
+    if (was_nudged) {
         loop->is_nudged = false;
         quiet(loop->nudge_fd);
     }
+    return was_nudged;
+}
+
+bool simba__loop_settle(simba_loop *loop)
+{
+    return drain(loop);
 }
 
 /* --- descriptors --------------------------------------------------------- */
@@ -326,12 +334,15 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     int64_t left_ms = until_ms - simba_loop_now_ms();
     int wait_ms = left_ms > INT_MAX ? -1 : (int)(left_ms < 0 ? 0 : left_ms + 1);
 
+    if (drain(loop)) {
+        return; /* that may have been what the caller waits for */
+    }
     atomic_store(&loop->is_led, true);
     simba_loop_leave(loop);
     poll(set, 2, wait_ms);
     simba_loop_enter(loop);
     atomic_store(&loop->is_led, false);
-    simba__loop_calm(loop);
+    (void)simba__loop_calm(loop);
     dispatch(loop);
 }
 

@@ -133,8 +133,11 @@ bool simba__loop_is_driver(const simba_loop *loop);
 /** Have the thread that drives look up, if it is another. */
 void simba__loop_nudge(simba_loop *loop);
 
-/** It has looked up. */
-void simba__loop_calm(simba_loop *loop);
+/** It has looked up. True: it was to. */
+bool simba__loop_calm(simba_loop *loop);
+
+/** Run what is in the mailbox. True: there was something. */
+bool simba__loop_settle(simba_loop *loop);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
