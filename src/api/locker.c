@@ -62,6 +62,7 @@ static void lose(simba_locker *l, const struct simba__update *update)
 /* Whoever waits for this locker, asleep or driving. */
 static void wake_waiter(simba_locker *l)
 {
+    l->wakes++;
     pthread_cond_broadcast(&l->changed);
     simba__loop_nudge(l->store->loop);
 }
@@ -222,11 +223,14 @@ static void end_driving(simba_locker *l)
  * up. */
 static bool wait_change(simba_locker *l, const struct timespec *until)
 {
+    uint64_t wakes = l->wakes;
+
     begin_driving(l);
     if (!simba__loop_is_driver(l->store->loop)) {
         return simba__loop_wait(l->store->loop, &l->changed, until);
     }
-    if (!drive(l, in_boot_ms(until))) {
+    /* What came about while there was nothing to drive wakes nobody. */
+    if (!drive(l, in_boot_ms(until)) && l->wakes == wakes) {
         simba__loop_lead(l->store->loop, in_boot_ms(until));
     }
     return until == NULL || in_boot_ms(until) > simba_loop_now_ms();

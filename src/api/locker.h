@@ -15,6 +15,7 @@ struct simba_locker {
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
     struct simba__letter stopping;
+    uint64_t wakes; /* how often who waits was to look again */
     pthread_cond_t changed;
     const _Atomic bool *veto; /* NULL, or: wait no more when it is set */
 

@@ -300,8 +300,8 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     turn->op = op;
     turn->is_slow = turn->is_written = false;
     turn->was_created = turn->was_ensured = false;
-    turn->is_driven = op->is_driven && self->driven == NULL;
-    if (turn->is_driven) {
+    turn->is_driven = false; /* until its caller comes */
+    if (op->is_driven && self->driven == NULL) {
         self->driven = turn;
     }
     enqueue(self, is_urgent(turn) ? &self->urgent : &self->other, turn);
