@@ -200,11 +200,9 @@ static bool drive(simba_locker *l, int64_t until_ms)
     simba_backend *backend = l->store->backend;
     bool goes_on;
 
-    if (until_ms != 0 && simba__loop_settle(l->store->loop)) {
-        return true; /* that may have been the change */
-    }
-    simba_loop_leave(l->store->loop);
-    goes_on = backend->ops->drive(backend, until_ms);
+    /* What leaving has settled may have been the change. */
+    goes_on = !simba__loop_step_out(l->store->loop) && until_ms != 0;
+    goes_on = goes_on || backend->ops->drive(backend, until_ms);
     simba_loop_enter(l->store->loop);
     /* What another thread has settled for us meanwhile is a step as well. */
     return simba__loop_calm(l->store->loop) || goes_on;

@@ -251,7 +251,9 @@ bool simba__loop_is_driver(const simba_loop *loop)
 
 void simba__loop_nudge(simba_loop *loop)
 {
-    if (loop->is_driven && !loop->is_nudged && !simba__loop_is_driver(loop)) {
+    if (simba__loop_is_driver(loop)) {
+        loop->is_settled = true;
+    } else if (loop->is_driven && !loop->is_nudged) {
         loop->is_nudged = true;
         ring(loop->nudge_fd);
     }
@@ -268,9 +270,11 @@ bool simba__loop_calm(simba_loop *loop)
     return was_nudged;
 }
 
-bool simba__loop_settle(simba_loop *loop)
+bool simba__loop_step_out(simba_loop *loop)
 {
-    return drain(loop);
+    loop->is_settled = false;
+    simba_loop_leave(loop);
+    return !loop->is_settled;
 }
 
 /* --- descriptors --------------------------------------------------------- */
@@ -334,12 +338,10 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     int64_t left_ms = until_ms - simba_loop_now_ms();
     int wait_ms = left_ms > INT_MAX ? -1 : (int)(left_ms < 0 ? 0 : left_ms + 1);
 
-    if (drain(loop)) {
-        return; /* that may have been what the caller waits for */
-    }
     atomic_store(&loop->is_led, true);
-    simba_loop_leave(loop);
-    poll(set, 2, wait_ms);
+    if (simba__loop_step_out(loop)) {
+        poll(set, 2, wait_ms);
+    }
     simba_loop_enter(loop);
     atomic_store(&loop->is_led, false);
     (void)simba__loop_calm(loop);

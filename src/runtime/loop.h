@@ -69,8 +69,9 @@ struct simba_loop {
     void (*on_end)(void *argument);
     void *on_end_argument;
 
-    bool is_driven; /* a caller lends its thread to the backend */
-    bool is_nudged; /* and is to look up */
+    bool is_driven;  /* a caller lends its thread to the backend */
+    bool is_nudged;  /* and is to look up */
+    bool is_settled; /* the same, by the driver's own doing; its alone */
     pthread_t driver;
     _Atomic bool is_led; /* by the driver, which has nothing else to do */
 
@@ -136,8 +137,9 @@ void simba__loop_nudge(simba_loop *loop);
 /** It has looked up. True: it was to. */
 bool simba__loop_calm(simba_loop *loop);
 
-/** Run what is in the mailbox. True: there was something. */
-bool simba__loop_settle(simba_loop *loop);
+/** Leave, for the driver. False: what it waits for may have been settled by the
+ * letters that are run on leaving. */
+bool simba__loop_step_out(simba_loop *loop);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
