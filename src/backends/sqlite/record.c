@@ -301,13 +301,13 @@ static void write_big_endian(unsigned char *bytes, uint64_t value)
 
 void simba__sqlite_bind_attempt(sqlite3_stmt *statement,
                                 int index,
-                                struct simba__attempt attempt)
+                                struct simba__attempt attempt,
+                                unsigned char *bytes)
 {
-    unsigned char bytes[16];
-
     write_big_endian(bytes, attempt.high);
     write_big_endian(bytes + 8, attempt.low);
-    sqlite3_bind_blob(statement, index, bytes, 16, SQLITE_TRANSIENT);
+    sqlite3_bind_blob(statement, index, bytes, SIMBA__SQLITE_ATTEMPT,
+                      SQLITE_STATIC);
 }
 
 struct simba__attempt simba__sqlite_attempt(const simba_op *op)
@@ -324,12 +324,13 @@ static int load_tomb(struct simba__sqlite *self,
 {
     sqlite3_stmt *row = simba__sqlite_db_statement(
         &self->db, SIMBA__SQLITE_LOAD_TOMBSTONE, error);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
     int rc;
 
     if (row == NULL) {
         return error->code;
     }
-    simba__sqlite_bind_attempt(row, 1, attempt);
+    simba__sqlite_bind_attempt(row, 1, attempt, bytes);
     sqlite3_bind_text(row, 2, self->clock.boot, -1, SQLITE_STATIC);
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW) {

@@ -74,10 +74,15 @@ int simba__sqlite_record_store(struct simba__sqlite *self,
 /** The attempt of an operation, as the row has it. */
 struct simba__attempt simba__sqlite_attempt(const simba_op *op);
 
-/** Bind an attempt id as sixteen bytes. */
+enum { SIMBA__SQLITE_ATTEMPT = 16 };
+
+/** Bind an attempt, written to `bytes`, SIMBA__SQLITE_ATTEMPT of them, which
+ * must live until the statement was stepped. A copy could fail for want of
+ * memory, and what is not bound is NULL, which no tombstone equals. */
 void simba__sqlite_bind_attempt(struct sqlite3_stmt *statement,
                                 int index,
-                                struct simba__attempt attempt);
+                                struct simba__attempt attempt,
+                                unsigned char *bytes);
 
 /** Room for one more; false when memory ran out. */
 bool simba__sqlite_grow(void **items, size_t count, size_t *room, size_t size);

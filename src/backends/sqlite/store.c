@@ -76,12 +76,13 @@ static void store_tenure(struct writing *w)
     const struct simba__row *row = &self->record.row;
     const simba_op *op = w->wish->op;
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_TENURE);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
     if (statement == NULL) {
         return;
     }
     sqlite3_bind_int64(statement, 2, (int64_t)row->owner.token);
-    simba__sqlite_bind_attempt(statement, 3, row->attempt);
+    simba__sqlite_bind_attempt(statement, 3, row->attempt, bytes);
     sqlite3_bind_text(statement, 4, self->clock.boot, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, self->presence.process, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, op->ttl_ms + op->transition_ms);
@@ -114,10 +115,11 @@ static void drop_waiter(struct writing *w,
                         const struct simba__row_waiter *waiter)
 {
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_DROP_WAITER);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
     if (statement != NULL) {
         sqlite3_bind_int64(statement, 2, (int64_t)waiter->place);
-        simba__sqlite_bind_attempt(statement, 3, waiter->attempt);
+        simba__sqlite_bind_attempt(statement, 3, waiter->attempt, bytes);
         execute(w, statement);
     }
 }
@@ -129,12 +131,13 @@ static void store_waiter(struct writing *w,
     const struct simba__sqlite_record *record = &w->self->record;
     const struct simba__sqlite_peer *peer = &record->peers[waiter->connection];
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_WAITER);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
     if (statement == NULL) {
         return;
     }
     sqlite3_bind_int64(statement, 2, (int64_t)waiter->place);
-    simba__sqlite_bind_attempt(statement, 3, waiter->attempt);
+    simba__sqlite_bind_attempt(statement, 3, waiter->attempt, bytes);
     sqlite3_bind_text(statement, 4, waiter->id, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, peer->boot, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 6, peer->process, -1, SQLITE_STATIC);
@@ -282,6 +285,7 @@ static void store_tomb(struct writing *w)
     const struct simba__row *row = &self->record.row;
     uint64_t wall_us = simba__sqlite_clock_wall_us();
     sqlite3_stmt *statement;
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
     if (w->wish->op->tombstone_ms == 0 || row->tomb_count == 0) {
         return;
@@ -297,7 +301,7 @@ static void store_tomb(struct writing *w)
     }
     statement = prepare(w, SIMBA__SQLITE_STORE_TOMBSTONE);
     if (statement != NULL) {
-        simba__sqlite_bind_attempt(statement, 1, row->tombs[0].attempt);
+        simba__sqlite_bind_attempt(statement, 1, row->tombs[0].attempt, bytes);
         sqlite3_bind_text(statement, 2, self->clock.boot, -1, SQLITE_STATIC);
         sqlite3_bind_int64(statement, 3, row->tombs[0].until_ms);
         sqlite3_bind_int64(statement, 4, (int64_t)wall_us);
