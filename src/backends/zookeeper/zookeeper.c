@@ -60,9 +60,15 @@ static void detach(simba_backend *base)
     simba__zk_session_detach((struct simba__zk *)base);
 }
 
+/* Operations that nobody waits for any more may still be open. */
 static void forget_latch(struct simba__zk_latch *latch)
 {
+    static const char why[] = "the store is closed";
+
     latch->calls = 0;
+    simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, why);
+    simba__zk_give_up(&latch->renewing, SIMBA_EUNKNOWN, why);
+    simba__zk_give_up(&latch->parting, SIMBA_EUNKNOWN, why);
     simba__zk_latch_forget(latch);
 }
 
@@ -81,6 +87,9 @@ static void close_store(simba_backend *base)
     }
     simba_loop_enter(self->base.loop);
     simba__zk_latches_each(self, forget_latch);
+    while (self->parked != NULL) {
+        simba__zk_errand_fail(self->parked, ZCLOSING);
+    }
     for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
         while (self->rooms[i] != NULL) {
             self->rooms[i]->is_observed = false;

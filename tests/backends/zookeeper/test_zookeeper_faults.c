@@ -253,6 +253,29 @@ static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
     assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
 }
 
+/* As a caller does that has left: the store is closed under its operation. */
+static void test_faults__closing_ends_what_is_open(void **state)
+{
+    struct who ann = person(&first, "ann");
+    struct background asked, read;
+
+    (void)state;
+    open_through_proxy();
+    proxy_hold(proxy, true, true);
+    start(&asked, &ann, asking(&ann));
+    start(&read, &ann, (simba_op){.kind = SIMBA_OP_READ});
+    await(((struct simba__zk *)first.backend)->latch_count == 1);
+    await(((struct simba__zk *)first.backend)->parked != NULL);
+    simba_loop_enter(first.loop);
+    first.backend->ops->detach(first.backend);
+    simba_loop_leave(first.loop);
+    first.backend->ops->close(first.backend);
+    first.backend = NULL;
+    finish(&asked);
+    finish(&read);
+    assert_true(asked.status != SIMBA_OK && read.status != SIMBA_OK);
+}
+
 /* Frozen, not closed: what was granted ends by our own clock, and what is told
  * of the lease never reaches beyond what the server keeps. */
 static void test_faults__frozen_owner_is_not_renewed(void **state)
@@ -311,6 +334,7 @@ int main(void)
         FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
         FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
         FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
+        FAULT_TEST(test_faults__closing_ends_what_is_open),
         FAULT_TEST(test_faults__frozen_owner_is_not_renewed),
         FAULT_TEST(test_faults__restarted_server_keeps_the_session),
     };
