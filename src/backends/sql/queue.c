@@ -167,6 +167,10 @@ void simba__sql_turn_park(struct simba__sql_turn *turn)
 
     let_go(turn);
     turn->is_slow = true;
+    turn->is_driven = false; /* its caller has no descriptor to wait for */
+    if (self->driven == turn) {
+        self->driven = NULL;
+    }
     enqueue(self, &self->parked, turn);
     simba__sql_bell_start(self);
     simba__sql_pump(self);

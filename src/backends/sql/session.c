@@ -315,6 +315,8 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
     goes_on = self->driven != NULL && self->driven->session == session;
     if (goes_on && fds[0].revents != 0) {
         self->dialect->proceed(session, (uint32_t)fds[0].revents);
+    } else if (!goes_on) {
+        undrive(self); /* we shall not be asked again */
     }
     simba_loop_leave(self->base.loop);
     return goes_on;
