@@ -6,20 +6,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Recursive: who holds off forks adds and removes entries meanwhile. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+/* Two locks, taken in this order. Who holds off forks may wait for a server
+ * meanwhile, and may enter a loop; those who add an entry from inside a loop
+ * must not wait for that. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
 static struct simba__fork_entry *entries;
 static simba__fork_mark mark; /* of this process, or wiped */
 static bool is_registered;
 
 static void before_fork(void)
 {
+    pthread_mutex_lock(&gate);
     pthread_mutex_lock(&lock);
 }
 
-static void after_fork_in_parent(void)
+static void unlock_both(void)
 {
     pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gate);
 }
 
 static void after_fork_in_child(void)
@@ -28,16 +33,15 @@ static void after_fork_in_child(void)
         e->forked(e->self);
     }
     entries = NULL;
-    /* A recursive lock knows its owner by a number that is the parent's. */
-    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    unlock_both();
 }
 
 /* Once for the process and all its descendants: they inherit the handlers. */
 static bool register_handlers(void)
 {
     if (!is_registered) {
-        is_registered = pthread_atfork(before_fork, after_fork_in_parent,
-                                       after_fork_in_child) == 0;
+        is_registered =
+            pthread_atfork(before_fork, unlock_both, after_fork_in_child) == 0;
     }
     return is_registered;
 }
@@ -74,12 +78,12 @@ simba__fork_mark simba__fork_guard(void)
 
 void simba__fork_hold_off(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&gate);
 }
 
 void simba__fork_let_go(void)
 {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&gate);
 }
 
 void simba__fork_add(struct simba__fork_entry *entry)
