@@ -13,6 +13,18 @@ static void expire(simba_op **slot, bool is_sent, const char *why)
     }
 }
 
+/* The node of a living session does not vanish by itself: of a tenure that
+ * nobody renews, and of a place that nobody asks for, it is removed. */
+static void lapse(struct simba__zk_latch *latch)
+{
+    if (latch->room != NULL && latch->asking == NULL &&
+        latch->renewing == NULL && latch->parting == NULL &&
+        latch->lapses_ms <= simba_loop_now_ms()) {
+        latch->is_doomed = true;
+        simba__zk_latch_go(latch);
+    }
+}
+
 static void on_deadline(simba_timer *timer)
 {
     struct simba__zk_latch *latch =
@@ -30,6 +42,7 @@ static void on_deadline(simba_timer *timer)
     if (latch->room != NULL) {
         simba__zk_latch_tidy(latch);
     }
+    lapse(latch);
     if (latch->room != NULL) {
         simba__zk_latch_arm(latch);
     }
@@ -43,9 +56,14 @@ static int64_t earlier(int64_t at_ms, const simba_op *op)
 
 void simba__zk_latch_arm(struct simba__zk_latch *latch)
 {
-    int64_t at =
-        earlier(earlier(earlier(INT64_MAX, latch->asking), latch->renewing),
-                latch->parting);
+    bool is_idle = latch->asking == NULL && latch->renewing == NULL &&
+                   latch->parting == NULL &&
+                   latch->place == SIMBA__ZK_STANDING && !latch->is_doomed;
+    int64_t at = is_idle ? latch->lapses_ms : INT64_MAX;
+
+    at = earlier(at, latch->asking);
+    at = earlier(at, latch->renewing);
+    at = earlier(at, latch->parting);
 
     latch->deadline.fire = on_deadline;
     simba_timer_set(latch->self->base.loop, &latch->deadline, at);
@@ -98,6 +116,10 @@ static void ask(struct simba__zk_latch *latch, simba_op *op)
     } else {
         latch->asking = op;
         latch->asked_ms = simba_loop_now_ms();
+        latch->lease_ms = op->ttl_ms + op->transition_ms;
+        latch->lapses_ms =
+            latch->asked_ms +
+            (op->waiter_ms > latch->lease_ms ? op->waiter_ms : latch->lease_ms);
         latch->rounds = 0;
         simba__zk_latch_arm(latch);
         simba__zk_latch_go(latch);

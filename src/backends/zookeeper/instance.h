@@ -73,6 +73,8 @@ struct simba__zk_latch {
     struct simba__zk_latch *next_renewing; /* in the queue of renewals */
     bool is_queued;
     int64_t asked_ms, renewed_ms; /* when they were submitted */
+    int64_t lease_ms;             /* as asked for */
+    int64_t lapses_ms;            /* unless it is asked for again */
     simba_timer deadline;
     simba_timer watching; /* when to watch our own node */
 

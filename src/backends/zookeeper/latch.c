@@ -114,6 +114,7 @@ static void grant(struct simba__zk_latch *latch)
         return;
     }
     latch->was_granted = true;
+    latch->lapses_ms = latch->asked_ms + latch->lease_ms;
     reply->mine = true;
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms = lease_ms;

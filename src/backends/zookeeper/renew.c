@@ -29,6 +29,7 @@ static void answer(struct simba__zk_latch *latch)
     simba_op_reply *reply = &op->reply;
 
     latch->renewing = NULL;
+    latch->lapses_ms = latch->renewed_ms + latch->lease_ms;
     reply->mine = true;
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms =

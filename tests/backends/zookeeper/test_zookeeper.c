@@ -138,6 +138,27 @@ static void test_zookeeper__one_handle_has_one_lease(void **state)
     assert_true(got.lease_ms > LEASE);
 }
 
+/* The session lives on; the tenure does not. */
+static void test_zookeeper__unrenewed_tenure_lapses(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+    simba_op op = asking(&ann);
+    int64_t asked = simba_loop_now_ms();
+
+    (void)state;
+    open_handles();
+    op.deadline_ms = asked + 1000;
+    run(&ann, op);
+    expect_mine(&ann);
+    ask(&bob);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(simba_loop_now_ms() - asked >= LEASE);
+    ask(&bob);
+    expect_mine(&bob);
+    renew(&ann);
+    assert_false(got.mine);
+}
+
 /* --- looking ------------------------------------------------------------- */
 
 static void test_zookeeper__tells_owner_and_line(void **state)
@@ -339,6 +360,7 @@ int main(void)
         ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing),
         ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
         ZK_TEST(test_zookeeper__one_handle_has_one_lease),
+        ZK_TEST(test_zookeeper__unrenewed_tenure_lapses),
         ZK_TEST(test_zookeeper__tells_owner_and_line),
         ZK_TEST(test_zookeeper__lists_mutexes_of_any_name),
         ZK_TEST(test_zookeeper__observer_hears_of_changes),
