@@ -80,9 +80,8 @@ static void looked(struct simba__my_session *session)
     session->seen = NULL;
     while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
         note_seen(session, row[1]);
-        if (strcmp(row[0], session->told) != 0) {
-            simba_hint(session->base.self->base.loop, row[0]);
-        }
+        /* Again, if it was told before: it may have been called since. */
+        simba_hint(session->base.self->base.loop, row[0]);
     }
     mysql_free_result(result);
     ask(session, SIMBA__MY_BELL_SLEEP);
@@ -92,11 +91,11 @@ static void looked(struct simba__my_session *session)
 static void hear(struct simba__my_session *session)
 {
     const char *only = simba__sql_only_wish(session->base.self);
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* who hears it may wish no more */
 
-    session->told[0] = '\0';
-    if (only != NULL && strlen(only) < sizeof session->told) {
-        memcpy(session->told, only, strlen(only) + 1);
-        simba_hint(session->base.self->base.loop, session->told);
+    if (only != NULL && strlen(only) < sizeof mutex) {
+        memcpy(mutex, only, strlen(only) + 1);
+        simba_hint(session->base.self->base.loop, mutex);
     }
     ask(session, SIMBA__MY_BELL_LOOK);
 }

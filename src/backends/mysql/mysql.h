@@ -75,8 +75,7 @@ struct simba__my_session {
     int rc;
 
     enum simba__my_bell_step bell_step;
-    char *seen;                           /* calls told already, or NULL */
-    char told[SIMBA_MUTEX_MAX_BYTES + 1]; /* told before the look, or "" */
+    char *seen; /* calls told already, or NULL */
 };
 
 /* settings.c */
