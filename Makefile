@@ -23,7 +23,7 @@ demo: release
 
 test:
 	scripts/deps test
-	scripts/test clang:build dev asan-ubsan tsan
+	scripts/test clang:build dev asan-ubsan:lean tsan:lean
 
 check:
 	scripts/deps test
