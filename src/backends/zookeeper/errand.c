@@ -178,6 +178,14 @@ static void on_deleted(int rc, const void *data)
     settle(arrive(data, &call), rc);
 }
 
+static void on_synced(int rc, const char *value, const void *data)
+{
+    struct call call;
+
+    (void)value;
+    settle(arrive(data, &call), rc);
+}
+
 /* --- sending ------------------------------------------------------------- */
 
 static struct call *depart(struct simba__zk_errand *errand, int index)
@@ -201,15 +209,30 @@ static bool sent(struct simba__zk_errand *errand, struct call *call, int rc)
     return true;
 }
 
+/* Our server may lag behind the leader. What is asked after a sync, in the same
+ * session, is answered with all that was written before the sync. */
+static bool catch_up(struct simba__zk_errand *errand)
+{
+    struct call *call = depart(errand, 0);
+
+    return call != NULL &&
+           sent(errand, call,
+                zoo_async(errand->self->handle, "/", on_synced, call));
+}
+
 bool simba__zk_errand_children(struct simba__zk_errand *errand,
                                int index,
                                void (*heard)(struct simba__zk_errand *errand,
                                              int index,
                                              const struct String_vector *list))
 {
-    struct call *call = depart(errand, index);
     const char *path = index < 0 ? errand->path : errand->items[index].path;
+    struct call *call;
 
+    if (index < 0 && !catch_up(errand)) {
+        return false;
+    }
+    call = depart(errand, index);
     if (call == NULL) {
         return false;
     }
