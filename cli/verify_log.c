@@ -108,6 +108,15 @@ void simba__log_close(struct simba__log *log)
     }
 }
 
+/* What comes before it in time has been judged already. Times of different
+ * boots are not compared. */
+static bool is_late(const struct simba__log *log,
+                    const struct simba__deed *deed)
+{
+    return deed->at_us < log->taken_us &&
+           strcmp(deed->scope, log->taken_scope) == 0;
+}
+
 /* One line; a last one without its end was cut off, and is no event. */
 static bool read_line(struct simba__log *log)
 {
@@ -136,6 +145,11 @@ static bool read_line(struct simba__log *log)
         log->complain(log, problem);
         return true;
     }
+    if (is_deed && is_late(log, &slot->deed)) {
+        log->malformed++;
+        log->complain(log, "too far out of order: sort the log by time");
+        return true;
+    }
     log->events++;
     if (is_deed) {
         slot->deed.where.file = log->index;
@@ -160,6 +174,10 @@ bool simba__log_peek(struct simba__log *log, const struct simba__deed **deed)
 
 void simba__log_take(struct simba__log *log)
 {
+    const struct simba__deed *deed = &log->heap[0]->deed;
+
+    log->taken_us = deed->at_us;
+    memcpy(log->taken_scope, deed->scope, sizeof(log->taken_scope));
     log->count--;
     swap(log, 0, log->count);
     sink(log, 0);

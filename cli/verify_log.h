@@ -24,6 +24,8 @@ struct simba__log {
     bool is_ended;
     struct simba__log_slot **heap; /* read ahead, the earliest on top */
     size_t count;
+    int64_t taken_us; /* of the last deed that was taken, by this clock: */
+    char taken_scope[40];
     /* Told of each line that is no event. */
     void (*complain)(const struct simba__log *log, const char *problem);
 };

@@ -56,14 +56,32 @@ static struct simba__tenure *find_token(struct simba__track *track,
     return NULL;
 }
 
-/* In the place of the oldest. */
+/* The end of it is still to come, and will tell whom it overlapped. */
+static bool is_awaited(const struct simba__tenure *t)
+{
+    return t->is_whole && t->until_us == SIMBA__UNENDED;
+}
+
+/* When all are taken, the oldest goes, but one that is awaited last. */
+static void choose_place(struct simba__track *track)
+{
+    size_t tries = track->tenure_count;
+
+    while (track->tenure_count == track->tenure_room && tries-- > 0 &&
+           is_awaited(&track->tenures[track->tenure_next])) {
+        track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
+    }
+}
+
 static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
 {
     struct simba__track *track = turn->track;
     const struct simba__deed *deed = turn->deed;
-    struct simba__tenure *t = &track->tenures[track->tenure_next];
+    struct simba__tenure *t;
 
     assert(track->tenure_next < track->tenure_room);
+    choose_place(track);
+    t = &track->tenures[track->tenure_next];
     if (track->tenure_count < track->tenure_room) {
         track->tenure_count++;
     }

@@ -583,6 +583,32 @@ a_stopped_owner_is_clean() {
     }
 }
 
+# A stuck owner is not forgotten, however many others come and go meanwhile.
+an_overlap_with_many_is_found() {
+    {
+        event acquired 100 stuck 5
+        for i in $(seq 40); do
+            event acquired $((100 + i * 10)) "other$i" $((5 + i))
+            event released $((105 + i * 10)) "other$i" $((5 + i))
+        done
+        event released 9000 stuck 5
+    } | finds overlap
+}
+
+far_disorder_is_named() {
+    local rc=0
+
+    {
+        for i in $(seq 5000); do
+            event acquired $((1000 + i * 2)) a $((10 + i))
+            event released $((1001 + i * 2)) a $((10 + i))
+        done
+        event acquired 10 b 3
+    } >"$scratch/disorder"
+    "$simba" verify "$scratch/disorder" >"$scratch/out" 2>"$scratch/err" || rc=$?
+    same exit 65 "$rc" && grep -q 'disorder:10001: .*order' "$scratch/err"
+}
+
 # ── Running ──────────────────────────────────────────────────────────────────
 
 tests=$(sed -n 's/^\([a-z_]*\)() {$/\1/p' "$0" | grep -vxE \

@@ -48,6 +48,9 @@ static void answer(void *argument)
     simba__redis_lookup *lookup = argument;
     struct addrinfo *list = lookup->list;
 
+    /* Who has posted this may not have let go of the lock yet. */
+    pthread_mutex_lock(&lookup->lock);
+    pthread_mutex_unlock(&lookup->lock);
     if (!lookup->is_cancelled) { /* only changed inside the loop, as we are */
         lookup->list = NULL;
         lookup->asker.found(lookup->asker.self, list,

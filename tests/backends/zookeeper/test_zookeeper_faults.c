@@ -253,6 +253,17 @@ static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
     assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
 }
 
+static bool has_both_open(void)
+{
+    const struct simba__zk *self = (struct simba__zk *)first.backend;
+    bool has_both;
+
+    simba_loop_enter(first.loop);
+    has_both = self->latch_count == 1 && self->parked != NULL;
+    simba_loop_leave(first.loop);
+    return has_both;
+}
+
 /* As a caller does that has left: the store is closed under its operation. */
 static void test_faults__closing_ends_what_is_open(void **state)
 {
@@ -264,8 +275,7 @@ static void test_faults__closing_ends_what_is_open(void **state)
     proxy_hold(proxy, true, true);
     start(&asked, &ann, asking(&ann));
     start(&read, &ann, (simba_op){.kind = SIMBA_OP_READ});
-    await(((struct simba__zk *)first.backend)->latch_count == 1);
-    await(((struct simba__zk *)first.backend)->parked != NULL);
+    await(has_both_open());
     simba_loop_enter(first.loop);
     first.backend->ops->detach(first.backend);
     simba_loop_leave(first.loop);
