@@ -104,7 +104,7 @@ static void test_redis_faults__kept_data_is_there_after_a_restart(void **state)
     open_with_grace(&first);
     open_with_grace(&second);
     await(try_run(&alice, asking(&alice)) == SIMBA_OK);
-    ask(&bob);
+    await(try_run(&bob, asking(&bob)) == SIMBA_OK);
     redis_kill(&server);
     redis_run(&server);
     from = simba_loop_now_ms();

@@ -282,6 +282,7 @@ static int serve_broken(struct memory *m, simba_op *op)
 
 /* Refusals that are not told yet; inside the loop of one handle. */
 static simba_op *kept_ops;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_kept_back(simba_op *op, int rc)
 {
@@ -289,16 +290,21 @@ static bool is_kept_back(simba_op *op, int rc)
         op->reply.mine || rc != SIMBA_OK) {
         return false;
     }
+    pthread_mutex_lock(&kept_lock);
     op->next = kept_ops;
     kept_ops = op;
+    pthread_mutex_unlock(&kept_lock);
     return true;
 }
 
 static void tell_kept(void)
 {
-    simba_op *op = kept_ops;
+    simba_op *op;
 
+    pthread_mutex_lock(&kept_lock); /* the handles have loops of their own */
+    op = kept_ops;
     kept_ops = NULL;
+    pthread_mutex_unlock(&kept_lock);
     while (op != NULL) {
         simba_op *next = op->next;
 
