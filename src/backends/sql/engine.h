@@ -276,6 +276,9 @@ void simba__sql_queues_init(struct simba__sql *self);
 void simba__sql_queues_fini(struct simba__sql *self);
 void simba__sql_turn_free(struct simba__sql_turn *turn);
 
+/** The store is closed: end what nobody waits for any more, and free it. */
+void simba__sql_turn_drop(struct simba__sql_turn *turn);
+
 /** Complete the operation, and let its session go on with others. */
 void simba__sql_turn_end(struct simba__sql_turn *turn,
                          int status,

@@ -337,10 +337,32 @@ static void free_all(struct simba__sql_turn *turn)
     }
 }
 
+void simba__sql_turn_drop(struct simba__sql_turn *turn)
+{
+    struct simba__sql *self = turn->self;
+
+    if (turn->op != NULL && turn->op != &self->poll_op) {
+        simba_loop_enter(self->base.loop);
+        simba_op_done(turn->op, SIMBA_ECANCELED, NULL);
+        simba_loop_leave(self->base.loop);
+    }
+    simba__sql_turn_free(turn);
+}
+
+static void drop_all(struct simba__sql_turn *turn)
+{
+    while (turn != NULL) {
+        struct simba__sql_turn *next = turn->next;
+
+        simba__sql_turn_drop(turn);
+        turn = next;
+    }
+}
+
 void simba__sql_queues_fini(struct simba__sql *self)
 {
     free_all(self->spare);
-    free_all(self->urgent.first);
-    free_all(self->other.first);
-    free_all(self->parked.first);
+    drop_all(self->urgent.first);
+    drop_all(self->other.first);
+    drop_all(self->parked.first);
 }

@@ -394,8 +394,8 @@ static void dispose(struct simba__sql_session *session)
         if (session->state != SIMBA__SQL_CLOSED) {
             session->self->dialect->disconnect(session);
         }
-        if (session->turn != NULL) { /* our own poll */
-            simba__sql_turn_free(session->turn);
+        if (session->turn != NULL) {
+            simba__sql_turn_drop(session->turn);
         }
         free(session);
     }
