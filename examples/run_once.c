@@ -29,5 +29,6 @@ int main(int argc, char **argv)
     if (rc != SIMBA_OK)
         return fprintf(stderr, "%s\n", error.message), 69;
     puts("it is on us");
+    fflush(stdout);
     return 0; /* the scope's end releases, when min_hold has passed */
 }
