@@ -86,6 +86,7 @@ simba_add_layer(simba_history
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c
+  ${simba_src}/api/schema.c
   ${simba_src}/api/conf.c
   ${simba_src}/api/conf_file.c
   ${simba_src}/api/config.c

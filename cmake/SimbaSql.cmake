@@ -1,5 +1,6 @@
 # SQL texts as a header of macros: one macro for each file <name>.sql in
-# `directory`, <prefix><NAME>, a string literal without the comments.
+# `directory`, <prefix><NAME>, a string literal without the comments. Lines stay
+# lines, for those who read what `simba init --print` or a server's log shows.
 function(simba_embed_sql header directory prefix)
   set(text "/* Made from the .sql files of the sources. */\n")
   foreach(name IN LISTS ARGN)
@@ -8,8 +9,11 @@ function(simba_embed_sql header directory prefix)
     file(READ ${file} sql)
     string(TOUPPER ${name} macro)
     string(REGEX REPLACE "--[^\n]*\n" "" sql "${sql}")
-    string(REGEX REPLACE "[ \n]+" " " sql "${sql}")
+    string(REGEX REPLACE "\n\n+" "\n" sql "${sql}")
+    string(REGEX REPLACE "^\n" "" sql "${sql}")
     string(REPLACE "\"" "\\\"" sql "${sql}")
+    string(REPLACE "\n" "\\n\"\n    \"" sql "${sql}")
+    string(REPLACE "\n" " \\\n" sql "${sql}")
     string(APPEND text "#define ${prefix}${macro} \\\n    \"${sql}\"\n")
   endforeach()
   file(CONFIGURE OUTPUT ${header} CONTENT "${text}" @ONLY)

@@ -23,12 +23,13 @@ SIMBA_BEGIN_DECLS
 
 /** What a store can do, as bits of simba_admin_offers(). */
 enum simba_offer {
-    SIMBA_OFFERS_PUSH = 1,         /**< a release wakes the next in line */
-    SIMBA_OFFERS_LIST = 2,         /**< simba_admin_list() */
-    SIMBA_OFFERS_BREAK = 4,        /**< simba_admin_break() */
-    SIMBA_OFFERS_DOCTOR = 8,       /**< simba_admin_doctor() */
-    SIMBA_OFFERS_CRASH = 16,       /**< a dead process costs no lease */
-    SIMBA_OFFERS_STEADY_CLOCK = 32 /**< its clock makes no steps */
+    SIMBA_OFFERS_PUSH = 1,          /**< a release wakes the next in line */
+    SIMBA_OFFERS_LIST = 2,          /**< simba_admin_list() */
+    SIMBA_OFFERS_BREAK = 4,         /**< simba_admin_break() */
+    SIMBA_OFFERS_DOCTOR = 8,        /**< simba_admin_doctor() */
+    SIMBA_OFFERS_CRASH = 16,        /**< a dead process costs no lease */
+    SIMBA_OFFERS_STEADY_CLOCK = 32, /**< its clock makes no steps */
+    SIMBA_OFFERS_INIT = 1024        /**< simba_admin_init() has work to do */
 };
 
 /** What this store offers: a set of enum simba_offer. Threads: any thread. */
@@ -119,6 +120,48 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
  */
 SIMBA_API SIMBA_MUST_USE int simba_admin_doctor(simba_store *store,
                                                 simba_report **report,
+                                                simba_error *error);
+
+/**
+ * Make what the store needs, such as its tables, where it is not there yet.
+ * Most stores do so by themselves when they are first used; this is for admins
+ * whose programs are not allowed to.
+ *
+ * @param store        not NULL
+ * @param upgrade      also change what is there, if it was made by an older
+ *                     version or by the JVM Simba: all programs that use it
+ *                     go on working
+ * @param[out] report  with simba_report_finding() for each thing the store
+ *                     needs, none where it needs nothing; or NULL on failure;
+ *                     close it
+ * @param[out] error   filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EDENIED without the rights; SIMBA_EUNKNOWN when no
+ *         answer came; else as simba_admin_list()
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_init(simba_store *store,
+                                              bool upgrade,
+                                              simba_report **report,
+                                              simba_error *error);
+
+/**
+ * What simba_admin_init() would do to an empty store, as text in the store's
+ * own language, without touching it: no connection is made, no file opened.
+ *
+ * @param url         as of simba_store_open()
+ * @param upgrade     what it would do to an older store instead
+ * @param[out] text   free it by free(); "" when nothing is needed; NULL on
+ *                    failure
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL or SIMBA_EMISCONFIG for a wrong URL;
+ *         SIMBA_ENOMEM
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_schema(const char *url,
+                                                bool upgrade,
+                                                char **text,
                                                 simba_error *error);
 
 SIMBA_END_DECLS

@@ -60,7 +60,12 @@ enum simba_op_kind {
     SIMBA_OP_BREAK = 7,
     /** simba_op_add_finding() for everything this store, set up as it is, can
      * or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
-    SIMBA_OP_DOCTOR = 8
+    SIMBA_OP_DOCTOR = 8,
+    /** Make what the store needs and has not got, such as tables; change
+     * nothing that is there, unless `upgrade`. simba_op_add_finding() for each
+     * thing: OK when it is as it should be now, WEAK when only an upgrade would
+     * make it so. `mutex` is "". Only with SIMBA_CAN_INIT. */
+    SIMBA_OP_INIT = 9
 };
 
 /** What a backend answers. Zeroed before the operation starts. */
@@ -99,6 +104,7 @@ struct simba_op {
     bool join;             /**< acquire: take a place in line when refused */
     bool want_line;        /**< read: tell who waits as well */
     bool now;              /**< break: do not wait for the end of the lease */
+    bool upgrade;          /**< init: also change what is there */
     const char *reason;    /**< break: for the store's own log, if it has one */
     bool is_driven; /**< its caller waits on the serving thread (see drive) */
 
@@ -168,7 +174,8 @@ enum simba_capability {
     SIMBA_HAS_SESSION_LEASE = 1 << 6, /**< one for all tenures of a handle */
     SIMBA_IN_ONE_PROCESS = 1 << 7,    /**< others do not see its mutexes */
     SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
-    SIMBA_TELLS_ENDED = 1 << 9  /**< a read tells which tenure ended last */
+    SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
+    SIMBA_CAN_INIT = 1 << 10    /**< it needs things made, such as tables */
 };
 
 /** How much this process wants to hear about a mutex. */
@@ -245,6 +252,14 @@ struct simba_backend_ops {
                       enum simba_floor_step step,
                       simba_error *error);
     void (*floor_close)(simba_floor *floor);
+
+    /** MAY be NULL: there is nothing to make. What SIMBA_OP_INIT would do to an
+     * empty store, or with `upgrade` to an older one, in the store's own
+     * language, for admins who do it by hand. Touches nothing; config->loop is
+     * NULL. To be freed by free(); NULL: it failed. Any thread. */
+    char *(*schema)(const simba_backend_config *config,
+                    bool upgrade,
+                    simba_error *error);
     /* ABI 1 ends here. Append below, never reorder. */
 };
 

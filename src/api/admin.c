@@ -103,8 +103,9 @@ static int status_of(const struct asking *asking, enum simba_op_kind kind)
 {
     bool is_doubtful = asking->status == SIMBA_EUNKNOWN;
 
-    return is_doubtful && kind != SIMBA_OP_BREAK ? SIMBA_EUNAVAIL
-                                                 : asking->status;
+    bool is_change = kind == SIMBA_OP_BREAK || kind == SIMBA_OP_INIT;
+
+    return is_doubtful && !is_change ? SIMBA_EUNAVAIL : asking->status;
 }
 
 static int ask(simba_store *store,
@@ -244,6 +245,32 @@ int simba_admin_doctor(simba_store *store,
                             error);
     }
     return rc;
+}
+
+/* Where nothing is to be made, all is made. */
+int simba_admin_init(simba_store *store,
+                     bool upgrade,
+                     simba_report **report,
+                     simba_error *error)
+{
+    int rc = simba__store_check(store, error);
+    struct simba__box *box;
+
+    *report = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (!(store->backend->ops->capabilities & SIMBA_CAN_INIT)) {
+        *report = simba__report_make();
+        return *report != NULL
+                   ? SIMBA_OK
+                   : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    box = make_box(SIMBA_OP_INIT, "", error);
+    if (box != NULL) {
+        box->op.upgrade = upgrade;
+    }
+    return ask_for_report(store, box, report, error);
 }
 
 /* --- break --------------------------------------------------------------- */

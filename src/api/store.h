@@ -83,6 +83,10 @@ int simba__registry_find(const char *url,
                          struct simba__found *found,
                          simba_error *error);
 
+/** What the backend of a URL tells of its schema; "" when nothing. To be freed;
+ * NULL: it failed. schema.c. */
+char *simba__schema_of(const char *url, bool upgrade, simba_error *error);
+
 /** Load the module that speaks for a scheme; modules.c. */
 int simba__module_load(const char *scheme,
                        struct simba__found *found,

@@ -347,4 +347,5 @@ const simba_backend_ops simba__fault_ops = {
     .open = open_fault,
     .submit = submit,
     .close = close_fault,
+    .schema = simba__shim_schema,
 };

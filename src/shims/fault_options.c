@@ -64,7 +64,7 @@ static bool read_fault(const char *text, enum simba__fault *fault)
 
 static bool read_kind(const char *text, enum simba_op_kind *kind)
 {
-    for (int i = SIMBA_OP_ACQUIRE; i <= SIMBA_OP_DOCTOR; i++) {
+    for (int i = SIMBA_OP_ACQUIRE; i <= SIMBA_OP_INIT; i++) {
         if (strcmp(simba__shim_op_name((enum simba_op_kind)i), text) == 0) {
             *kind = (enum simba_op_kind)i;
             return true;

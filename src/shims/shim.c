@@ -68,6 +68,18 @@ int simba__shim_split(const char *rest,
     return SIMBA_OK;
 }
 
+char *simba__shim_schema(const simba_backend_config *config,
+                         bool upgrade,
+                         simba_error *error)
+{
+    const char *inner_url = "";
+    char *options;
+    int rc = simba__shim_split(config->rest, &options, &inner_url, error);
+
+    free(options);
+    return rc == SIMBA_OK ? simba__schema_of(inner_url, upgrade, error) : NULL;
+}
+
 /* --- passing on ---------------------------------------------------------- */
 
 static simba_backend *inner_of(simba_backend *self)
@@ -237,9 +249,9 @@ void simba__shim_no_memory(simba_op *op)
 
 const char *simba__shim_op_name(enum simba_op_kind kind)
 {
-    static const char *const names[] = {"none",    "acquire", "renew",
-                                        "release", "leave",   "read",
-                                        "list",    "break",   "doctor"};
+    static const char *const names[] = {"none",   "acquire", "renew", "release",
+                                        "leave",  "read",    "list",  "break",
+                                        "doctor", "init"};
 
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "none";
 }

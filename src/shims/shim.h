@@ -40,6 +40,11 @@ int simba__shim_split(const char *rest,
                       const char **inner_url,
                       simba_error *error);
 
+/** What the inner store needs; as simba_backend_ops has it. */
+char *simba__shim_schema(const simba_backend_config *config,
+                         bool upgrade,
+                         simba_error *error);
+
 /** Open the inner store, and stand before it. */
 int simba__shim_open(struct simba__shim *shim,
                      const struct simba__shim_kind *kind,

@@ -11,7 +11,7 @@
 
 /* Times are counted in buckets, sixteen for each power of two. */
 enum {
-    KINDS = SIMBA_OP_DOCTOR + 1, /* 0 is for hints */
+    KINDS = SIMBA_OP_INIT + 1, /* 0 is for hints */
     FINE_BITS = 4,
     FINE = 1 << FINE_BITS,
     BUCKETS = (40 - FINE_BITS) * FINE
@@ -242,4 +242,5 @@ const simba_backend_ops simba__stat_ops = {
     .open = open_stat,
     .submit = submit,
     .close = close_stat,
+    .schema = simba__shim_schema,
 };

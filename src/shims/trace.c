@@ -323,4 +323,5 @@ const simba_backend_ops simba__trace_ops = {
     .open = open_trace,
     .submit = submit,
     .close = close_trace,
+    .schema = simba__shim_schema,
 };

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -351,6 +352,47 @@ static void test_admin__doctor_says_what_holds(void **state)
     simba_store_close(store);
 }
 
+/* As often as one likes; afterwards it can be used. */
+static void test_admin__init_makes_what_is_needed(void **state)
+{
+    simba_store *store = open_store();
+    simba_report *report;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(simba_admin_init(store, i == 1, &report, NULL),
+                         SIMBA_OK);
+        assert_int_equal(simba_report_finding_count(report) > 0,
+                         (simba_admin_offers(store) & SIMBA_OFFERS_INIT) != 0);
+        assert_int_equal(simba_report_gravity(report), SIMBA_FINDING_OK);
+        simba_report_close(report);
+    }
+    assert_int_equal(waiting(store, "unused"), 0);
+    simba_store_close(store);
+}
+
+static void test_admin__schema_is_told_without_a_store(void **state)
+{
+    simba_store *store = open_store();
+    bool needs_some = (simba_admin_offers(store) & SIMBA_OFFERS_INIT) != 0;
+    simba_error error;
+    char *text;
+
+    (void)state;
+    assert_int_equal(simba_admin_schema(store_url, false, &text, &error),
+                     SIMBA_OK);
+    assert_int_equal(strlen(text) > 0, needs_some);
+    free(text);
+    assert_int_equal(simba_admin_schema(store_url, true, &text, NULL),
+                     SIMBA_OK);
+    free(text);
+    simba_store_close(store);
+    assert_int_equal(simba_admin_schema("nosuch:x", false, &text, &error),
+                     SIMBA_EINVAL);
+    assert_null(text);
+    assert_non_null(strstr(error.message, "nosuch"));
+}
+
 static void test_admin__tells_what_the_store_offers(void **state)
 {
     simba_store *store = open_store();
@@ -396,6 +438,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_admin__break_ends_a_tenure_with_its_lease),
         cmocka_unit_test(test_admin__break_now_frees_at_once),
         cmocka_unit_test(test_admin__doctor_says_what_holds),
+        cmocka_unit_test(test_admin__init_makes_what_is_needed),
+        cmocka_unit_test(test_admin__schema_is_told_without_a_store),
         cmocka_unit_test(test_admin__tells_what_the_store_offers),
         cmocka_unit_test(test_admin__refuses_in_a_forked_child),
     };

@@ -237,9 +237,33 @@ static void test_sqlite_admin__doctor_sees_who_may_write(void **state)
     assert_int_equal(finding("permissions")->gravity, SIMBA_FINDING_WEAK);
 }
 
+/* --- init ---------------------------------------------------------------- */
+
+/* What is printed, run by hand, makes a file that the store takes as its own.
+ */
+static void test_sqlite_admin__printed_schema_makes_a_store(void **state)
+{
+    simba_error error;
+    char *text = simba__sqlite_ops.schema(NULL, false, &error);
+    struct who a;
+
+    (void)state;
+    assert_non_null(text);
+    assert_int_equal(access(database, F_OK), -1);
+    sql(text);
+    free(text);
+    must_open(&first, "");
+    a = person(&first, "a");
+    ask(&a);
+    assert_true(got.mine);
+    ask_store(SIMBA_OP_INIT, false);
+    assert_int_equal(finding("schema")->gravity, SIMBA_FINDING_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_admin__printed_schema_makes_a_store),
         SQLITE_TEST(test_sqlite_admin__a_break_is_on_disk),
         SQLITE_TEST(test_sqlite_admin__a_break_now_calls_the_next),
         SQLITE_TEST(test_sqlite_admin__a_break_hits_only_its_token),

@@ -3,6 +3,8 @@
 #ifndef SIMBA_SQLITE_DATABASE_H
 #define SIMBA_SQLITE_DATABASE_H
 
+#include <simba/backend.h>
+
 #include "backends/sqlite/settings.h"
 
 #include <sqlite3.h>
@@ -106,6 +108,12 @@ bool simba__sqlite_db_wait(int64_t deadline_ms, unsigned tries);
 /* Part of simba__sqlite_db_open(). */
 int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
                                 int64_t deadline_ms,
+                                simba_error *error);
+
+/** What it runs on an empty file, or with `upgrade` on an older one; as
+ * simba_backend_ops has it. */
+char *simba__sqlite_schema_text(const simba_backend_config *config,
+                                bool upgrade,
                                 simba_error *error);
 
 #endif

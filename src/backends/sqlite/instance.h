@@ -60,6 +60,9 @@ int simba__sqlite_list(struct simba__sqlite *self,
                        simba_op *op,
                        simba_error *error);
 
+/** Tell what the opening of the file has made sure of. */
+int simba__sqlite_tell_schema(const struct simba__sqlite *self, simba_op *op);
+
 /** Carry out a doctor's visit. */
 int simba__sqlite_doctor(struct simba__sqlite *self,
                          simba_op *op,

@@ -1,11 +1,11 @@
 /* Is this our database? And if there is nothing yet: make it. */
+#define _GNU_SOURCE
 #include "backends/sqlite/database.h"
 #include "backends/sqlite/file.h"
 #include "backends/sqlite/sql.h"
 
 #include <stdlib.h>
-
-#include <stdlib.h>
+#include <string.h>
 
 /* As schema.sql says. */
 enum { APPLICATION = 0x536D6261, VERSION = 2 };
@@ -106,12 +106,14 @@ static enum found run(struct simba__sqlite_db *db,
  * The write-ahead log needs memory shared by all who use the file. Between
  * machines there is none, so where the file system is only trusted, the slower
  * rollback journal is used, which needs working locks and nothing else. */
+#define LOCAL_JOURNAL "PRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n"
+
 static enum found choose_journal(struct simba__sqlite_db *db,
                                  simba_error *error)
 {
     return run(db,
                simba__sqlite_file_is_local(db->settings->path)
-                   ? "PRAGMA page_size=1024; PRAGMA journal_mode=WAL"
+                   ? LOCAL_JOURNAL
                    : "PRAGMA page_size=1024; PRAGMA journal_mode=DELETE",
                error);
 }
@@ -177,4 +179,18 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
     } while (found == FOUND_BUSY &&
              simba__sqlite_db_wait(deadline_ms, tries++));
     return found == FOUND_OURS ? SIMBA_OK : error->code;
+}
+
+/* Older files are brought up to date by whoever opens them. */
+char *simba__sqlite_schema_text(const simba_backend_config *config,
+                                bool upgrade,
+                                simba_error *error)
+{
+    char *text = strdup(upgrade ? "" : LOCAL_JOURNAL SIMBA__SQL_SCHEMA);
+
+    (void)config;
+    if (text == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return text;
 }

@@ -402,6 +402,8 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
         return simba__sqlite_list(self, op, error);
     case SIMBA_OP_DOCTOR:
         return simba__sqlite_doctor(self, op, error);
+    case SIMBA_OP_INIT:
+        return simba__sqlite_tell_schema(self, op);
     default:
         break;
     }

@@ -148,10 +148,11 @@ const simba_backend_ops simba__sqlite_ops = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
                     SIMBA_HAS_STEADY_CLOCK | SIMBA_CAN_OBSERVE |
-                    SIMBA_TELLS_ENDED,
+                    SIMBA_TELLS_ENDED | SIMBA_CAN_INIT,
     .interest = interest,
     .drive = drive,
     .floor_open = simba__sqlite_floor_open,
     .floor_step = simba__sqlite_floor_step,
     .floor_close = simba__sqlite_floor_close,
+    .schema = simba__sqlite_schema_text,
 };

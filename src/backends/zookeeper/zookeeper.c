@@ -52,6 +52,9 @@ static void submit(simba_backend *base, simba_op *op)
     case SIMBA_OP_DOCTOR:
         simba__zk_doctor(self, op);
         break;
+    case SIMBA_OP_INIT: /* not offered: nodes are made as they are needed */
+        simba_op_done(op, SIMBA_EINVAL, NULL);
+        break;
     }
 }
 
