@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CRASH_PATIENCE_MS = 10 };
+enum { CRASH_PATIENCE_MS = 5 };
 
 void simba__guardian_send(const struct simba__guardian *g,
                           struct simba__note *note,

@@ -31,6 +31,7 @@ struct table {
     struct process *rows;
     size_t count;
     size_t room;
+    bool is_short; /* for lack of memory */
 };
 
 /* The name of a program may hold blanks and brackets: fields count from the
@@ -79,20 +80,33 @@ static bool read_process(pid_t pid, struct process *process)
     return parse_stat(text, process);
 }
 
-static bool add(struct table *table, const struct process *process)
+static bool is_spared(const struct simba__reaper *reaper, pid_t pid)
 {
+    const pid_t *spared;
+
+    for (spared = reaper->spared; *spared != 0; spared++) {
+        if (*spared == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add(struct table *table, const struct process *process)
+{
+    size_t room = table->room == 0 ? 256 : table->room * 2;
     struct process *rows;
 
     if (table->count == table->room) {
-        table->room = table->room == 0 ? 256 : table->room * 2;
-        rows = realloc(table->rows, table->room * sizeof(*rows));
+        rows = realloc(table->rows, room * sizeof(*rows));
         if (rows == NULL) {
-            return false;
+            table->is_short = true;
+            return;
         }
         table->rows = rows;
+        table->room = room;
     }
     table->rows[table->count++] = *process;
-    return true;
 }
 
 static bool read_table(struct table *table)
@@ -107,26 +121,73 @@ static bool read_table(struct table *table)
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone
     while ((entry = readdir(directory)) != NULL) {
         if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_process((pid_t)strtol(entry->d_name, NULL, 10), &process) &&
-            !add(table, &process)) {
-            break;
+            read_process((pid_t)strtol(entry->d_name, NULL, 10), &process)) {
+            add(table, &process);
         }
     }
     (void)closedir(directory);
     return table->count > 0;
 }
 
-static bool is_spared(const struct simba__reaper *reaper, pid_t pid)
-{
-    const pid_t *spared;
+/* --- the short way ------------------------------------------------------- */
 
-    for (spared = reaper->spared; *spared != 0; spared++) {
-        if (*spared == pid) {
-            return true;
+/* The living children of one thread, as the kernel lists them. */
+static void add_children_of(const struct simba__reaper *reaper,
+                            struct table *table,
+                            const char *list)
+{
+    FILE *file = fopen(list, "re");
+    struct process child;
+    int pid;
+
+    // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
+    while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+        if (!is_spared(reaper, pid) && read_process(pid, &child)) {
+            child.is_below = true;
+            add(table, &child);
         }
     }
-    return false;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
 }
+
+static void add_children(const struct simba__reaper *reaper,
+                         struct table *table,
+                         pid_t parent)
+{
+    char path[64];
+    struct dirent *thread;
+    DIR *threads;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", parent);
+    threads = opendir(path);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone
+    while (threads != NULL && (thread = readdir(threads)) != NULL) {
+        if (isdigit((unsigned char)thread->d_name[0])) {
+            (void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children",
+                           parent, thread->d_name);
+            add_children_of(reaper, table, path);
+        }
+    }
+    if (threads != NULL) {
+        (void)closedir(threads);
+    }
+}
+
+/* From parent to child, so that what else runs on the machine costs nothing.
+ * The kernel may leave one out while others come and go. */
+static void read_below(const struct simba__reaper *reaper, struct table *table)
+{
+    size_t i;
+
+    add_children(reaper, table, reaper->root);
+    for (i = 0; i < table->count; i++) {
+        add_children(reaper, table, table->rows[i].pid);
+    }
+}
+
+/* --- the whole table ----------------------------------------------------- */
 
 static bool is_parent_below(const struct table *table, pid_t parent)
 {
@@ -184,28 +245,44 @@ static void signal_process(const struct process *row, int signal)
     (void)close(handle);
 }
 
+/* Those who have got it by their group are there, but need no more. Who did not
+ * fit into the table may be one of ours. */
+static int signal_below(const struct table *table, int signal, pid_t skipped)
+{
+    int found = table->is_short ? 1 : 0;
+    size_t i;
+
+    for (i = 0; i < table->count; i++) {
+        const struct process *row = &table->rows[i];
+
+        if (row->is_below && !row->is_dead) {
+            found++;
+            if (skipped == 0 || row->group != skipped) {
+                signal_process(row, signal);
+            }
+        }
+    }
+    return found;
+}
+
 int simba__reaper_signal(const struct simba__reaper *reaper,
                          int signal,
                          pid_t skipped)
 {
-    struct table table = {NULL, 0, 0};
-    int found = -1;
-    size_t i;
+    struct table table = {.count = 0};
+    int found = 0;
 
-    if (read_table(&table)) {
-        mark(&table, reaper);
-        found = 0;
-        for (i = 0; i < table.count; i++) {
-            const struct process *row = &table.rows[i];
-
-            if (!row->is_below || row->is_dead ||
-                (skipped != 0 && row->group == skipped)) {
-                continue;
-            }
-            found++;
-            if (signal != 0) {
-                signal_process(row, signal);
-            }
+    if (signal == SIGKILL) {
+        read_below(reaper, &table);
+        found = signal_below(&table, signal, skipped);
+        table.count = 0;
+        table.is_short = false;
+    }
+    if (found == 0) {
+        found = -1;
+        if (read_table(&table)) {
+            mark(&table, reaper);
+            found = signal_below(&table, signal, skipped);
         }
     }
     free(table.rows);
@@ -221,7 +298,7 @@ pid_t simba__reaper_parent(pid_t pid)
 
 void simba__reaper_spare_children(struct simba__reaper *reaper)
 {
-    struct table table = {NULL, 0, 0};
+    struct table table = {.count = 0};
     size_t spared = 0;
     size_t i;
 

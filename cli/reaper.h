@@ -18,12 +18,13 @@ struct simba__reaper {
  * Send a signal to every living descendant of the root.
  *
  * One pass can miss a process that is being orphaned or born meanwhile: who
- * wants all of them gone calls again until none is left.
+ * wants all of them gone calls again until none is left. KILL is in a hurry and
+ * will be sent again, so it may reach only some; it is not said that none is
+ * left before the whole machine was searched.
  *
- * @param signal   0 only counts
  * @param skipped  a process group that has got the signal already; 0: none
- * @return how many there are, spared and skipped ones apart; -1 when /proc
- *         can't be read
+ * @return how many of them were seen, spared ones apart; -1 when /proc can't
+ *         be read
  */
 int simba__reaper_signal(const struct simba__reaper *reaper,
                          int signal,
