@@ -143,7 +143,8 @@ if(SIMBA_SQLITE3_ARCHIVE)
   # All of it, and offered to modules: they look for it in the program.
   target_link_libraries(simba_embedded INTERFACE
     -Wl,--whole-archive simba_whole -Wl,--no-whole-archive
-    ${SIMBA_SQLITE3_ARCHIVE} m Threads::Threads
+    ${SIMBA_SQLITE3_ARCHIVE} -Wl,--as-needed m -Wl,--no-as-needed
+    Threads::Threads
     ${CMAKE_DL_LIBS})
   target_include_directories(simba_embedded INTERFACE
                              ${PROJECT_SOURCE_DIR}/include)
