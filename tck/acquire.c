@@ -85,6 +85,11 @@ static void asking_again_extends_the_lease(struct tck *t)
     EXPECT(t, a->reply.owner.transition_at_ms > first);
 }
 
+static void lease_runs_from_asking_again(struct tck *t)
+{
+    tck_expect_lease_from(t, tck_ask);
+}
+
 static void other_attempt_of_one_id_is_refused(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
@@ -160,6 +165,35 @@ static void owner_has_the_times_asked_for(struct tck *t)
                   is_about(owner->acquired_at_ms, a->reply.store_ms));
 }
 
+/* What the store has, not what it answered to the one who asked. */
+static void expect_time_left(struct tck_person *p, int64_t left_ms)
+{
+    const simba_owner *owner = &tck_read(p)->owner;
+
+    EXPECT(p->t,
+           is_about(owner->transition_at_ms - owner->acquired_at_ms, left_ms));
+    EXPECT(p->t, !tck_try(p)->mine);
+    EXPECT(p->t, p->reply.wait_ms > left_ms - left_ms / 10);
+}
+
+/* Nobody can wait for its end: what is told of it must do. */
+static void long_lease_is_kept(struct tck *t)
+{
+    static const int64_t lengths[] = {90000, 3600000, 86400000, 31622400000};
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        tck_begin_anew(a);
+        a->times.ttl_ms = lengths[i] / 3 * 2;
+        a->times.transition_ms = lengths[i] - a->times.ttl_ms;
+        EXPECT_GRANTED(a);
+        EXPECT_NUMBER(t, a->reply.lease_ms, 0);
+        expect_time_left(b, lengths[i]);
+        tck_release(a);
+    }
+}
+
 static const struct tck_case cases[] = {
     {"acquire.free_mutex_is_granted",
      "Who asks for a free mutex gets it, with a token other than 0.",
@@ -183,6 +217,10 @@ static const struct tck_case cases[] = {
     {"acquire.asking_again_extends_the_lease",
      "Asking again as the owner extends the lease from that request (S8).",
      asking_again_extends_the_lease, TCK_TENURE_LEASE},
+    {"acquire.lease_runs_from_asking_again",
+     "Nobody else is granted a whole lease long after an owner asked again and "
+     "was told yes (S1, S2, S8).",
+     lease_runs_from_asking_again, TCK_TENURE_LEASE},
     {"acquire.other_attempt_of_one_id_is_refused",
      "An id proves nothing: another attempt of the owner's id waits (S5).",
      other_attempt_of_one_id_is_refused, TCK_SAFETY},
@@ -198,6 +236,10 @@ static const struct tck_case cases[] = {
     {"acquire.owner_has_the_times_asked_for",
      "ttl_at is acquired_at + ttl, and transition_at is ttl_at + transition.",
      owner_has_the_times_asked_for, TCK_TENURE_LEASE},
+    {"acquire.long_lease_is_kept",
+     "A lease of minutes, of a day or of a year is not cut; it is granted as "
+     "it was asked for.",
+     long_lease_is_kept, TCK_TENURE_LEASE},
 };
 
 const struct tck_topic tck_topic_acquire = TCK_TOPIC(cases);

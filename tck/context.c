@@ -204,6 +204,16 @@ int64_t tck_lease_ms(const struct tck_times *times)
     return times->ttl_ms + times->transition_ms;
 }
 
+int64_t tck_at_least_ms(int64_t store_ms)
+{
+    return store_ms - store_ms / 48 - 10;
+}
+
+int64_t tck_at_most_ms(int64_t store_ms)
+{
+    return store_ms + store_ms / 48 + 10;
+}
+
 int64_t tck_patience(const struct tck *t)
 {
     return simba_loop_now_ms() + t->patience_ms;

@@ -29,6 +29,20 @@ static void not_before_its_time(struct tck *t)
     EXPECT_LEASE_PASSED(t, sent, tck_lease_ms(&a->times));
 }
 
+/* Neither a whole number of seconds nor of tenths. */
+static void lease_is_not_rounded(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    int64_t sent = simba_loop_now_ms();
+
+    a->times = t->short_lease;
+    a->times.ttl_ms += 73;
+    a->times.transition_ms += 117;
+    EXPECT_GRANTED(a);
+    tck_expect_lease_between(b, sent, tck_lease_ms(&a->times));
+}
+
 static void lapsed_mutex_has_no_owner(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
@@ -88,6 +102,22 @@ static void lapsed_owner_waits_like_anybody(struct tck *t)
     tck_release(b);
     EXPECT_GRANTED(a);
     EXPECT(t, a->token > b->token);
+}
+
+/* Nobody came meanwhile, and nobody looked: it is another tenure all the same,
+ * for its owner has been told that the first is over. */
+static void lapsed_attempt_gets_a_new_token(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    uint64_t token;
+
+    a->times = t->short_lease;
+    EXPECT_GRANTED(a);
+    token = a->token;
+    tck_sleep_until(simba_loop_now_ms() +
+                    tck_at_most_ms(tck_lease_ms(&a->times)));
+    EXPECT_GRANTED(a);
+    EXPECT(t, a->token > token);
 }
 
 /* A running service outlives many leases while somebody waits for it. */
@@ -182,6 +212,10 @@ static const struct tck_case cases[] = {
     {"expire.not_before_its_time",
      "Nobody else is granted before ttl and transition have passed (S1).",
      not_before_its_time, TCK_TENURE_LEASE},
+    {"expire.lease_is_not_rounded",
+     "A lease of an odd length ends at its time: not before, and not at the "
+     "next full second.",
+     lease_is_not_rounded, TCK_TENURE_LEASE},
     {"expire.lapsed_mutex_has_no_owner",
      "After its lease a read shows no owner and no token.",
      lapsed_mutex_has_no_owner, TCK_TENURE_LEASE},
@@ -195,6 +229,10 @@ static const struct tck_case cases[] = {
     {"expire.lapsed_owner_waits_like_anybody",
      "Who lost the mutex gets it back only as a new tenure.",
      lapsed_owner_waits_like_anybody, TCK_TENURE_LEASE},
+    {"expire.lapsed_attempt_gets_a_new_token",
+     "An attempt that asks again after its lease is a new tenure, also when "
+     "nobody came between (S4, S5).",
+     lapsed_attempt_gets_a_new_token, TCK_TENURE_LEASE},
     {"expire.service_keeps_its_mutex",
      "A running service owns its mutex for many leases while others wait.",
      service_keeps_its_mutex, 0},

@@ -1,5 +1,6 @@
 #include "person.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,4 +167,50 @@ const simba_op_reply *tck_leave(struct tck_person *p)
 const simba_op_reply *tck_read(struct tck_person *p)
 {
     return run(p, (simba_op){.kind = SIMBA_OP_READ});
+}
+
+/* --- leases -------------------------------------------------------------- */
+
+/* S2 relies on it: the lease is there until its whole length after the request
+ * was sent. A backend that answers out of what it knows, without the store
+ * having moved the end of the lease, is found here. */
+void tck_expect_lease_from(struct tck *t,
+                           const simba_op_reply *(*again)(struct tck_person *))
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+    int64_t lease, began, sent;
+
+    a->times = b->times = t->short_lease;
+    lease = tck_lease_ms(&a->times);
+    began = simba_loop_now_ms();
+    EXPECT_GRANTED(a);
+    tck_sleep_until(began + lease / 2);
+    sent = simba_loop_now_ms();
+    again(a);
+    EXPECT_SWIFT(t, began, lease * 9 / 10);
+    EXPECT(t, a->reply.mine);
+    AWAIT(t, tck_ask(b)->mine);
+    EXPECT_LEASE_PASSED(t, sent, lease);
+}
+
+void tck_expect_lease_between(struct tck_person *p,
+                              int64_t sent_ms,
+                              int64_t lease_ms)
+{
+    int64_t over_ms = simba_loop_now_ms() + tck_at_most_ms(lease_ms);
+    int64_t until_ms = over_ms + p->t->patience_ms;
+    int64_t begun_ms = simba_loop_now_ms();
+
+    while (!tck_try(p)->mine) {
+        if (begun_ms > over_ms) {
+            tck_fail(p->t, TCK_HERE,
+                     "refused %" PRId64 " ms after the end of a lease of "
+                     "%" PRId64 " ms",
+                     begun_ms - over_ms, lease_ms);
+        }
+        tck_pause(p->t, until_ms, TCK_HERE, "the end of a lease");
+        begun_ms = simba_loop_now_ms();
+    }
+    EXPECT_LEASE_PASSED(p->t, sent_ms, lease_ms);
 }

@@ -49,6 +49,18 @@ const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
 const simba_op_reply *tck_leave(struct tck_person *p);
 const simba_op_reply *tck_read(struct tck_person *p);
 
+/** Own it on the short lease, do `again` halfway, and expect that nobody else
+ * is granted for a whole lease from then on. */
+void tck_expect_lease_from(struct tck *t,
+                           const simba_op_reply *(*again)(struct tck_person *));
+
+/** Try until it is granted. Fail when that is before the lease of this length
+ * can be over, which somebody else got by an operation begun at `sent_ms` and
+ * answered by now; or when one is refused that was begun after it must be. */
+void tck_expect_lease_between(struct tck_person *p,
+                              int64_t sent_ms,
+                              int64_t lease_ms);
+
 /** Ask, and expect to be granted. */
 #define EXPECT_GRANTED(p)                                                      \
     (tck_ask(p)->mine ? (void)0                                                \

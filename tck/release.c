@@ -109,6 +109,53 @@ static void tombstone_takes_no_place(struct tck *t)
     EXPECT_GRANTED(b);
 }
 
+/* A late arrival may come at any time until the tombstone is over. */
+static void tombstone_lasts_its_time(struct tck *t)
+{
+    enum { TOMBSTONE_MS = 1190 };
+    struct tck_person *a = tck_stranger(t);
+    int64_t over = simba_loop_now_ms() + tck_at_least_ms(TOMBSTONE_MS);
+
+    tck_undo(a, TOMBSTONE_MS);
+    do {
+        tck_sleep_until(simba_loop_now_ms() + 20);
+        tck_try(a);
+    } while (!a->reply.mine && simba_loop_now_ms() < over);
+    EXPECT(t, !a->reply.mine || simba_loop_now_ms() >= over);
+}
+
+static void tombstones_of_several(struct tck *t)
+{
+    struct tck_person *who[4];
+    char other[40];
+
+    for (int i = 0; i < 4; i++) {
+        who[i] = tck_stranger(t);
+    }
+    tck_fresh(other);
+    tck_at(who[3], other);
+    for (int i = 0; i < 4; i++) {
+        tck_undo(who[i], tck_lease_ms(&who[i]->times));
+    }
+    for (int i = 0; i < 4; i++) {
+        EXPECT(t, !tck_try(who[i])->mine);
+        EXPECT(t, !tck_ask(who[i])->mine);
+    }
+}
+
+static void tombstone_outlives_a_tenure(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    tck_undo(a, tck_lease_ms(&a->times));
+    EXPECT_GRANTED(b);
+    EXPECT(t, !tck_try(a)->mine);
+    tck_release(b);
+    EXPECT(t, !tck_ask(a)->mine);
+    EXPECT_FREE(a);
+}
+
 static void place_in_line_is_given_up_too(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
@@ -151,6 +198,16 @@ static const struct tck_case cases[] = {
     {"release.tombstone_takes_no_place",
      "An undone attempt that asks again holds nobody up in line.",
      tombstone_takes_no_place, 0},
+    {"release.tombstone_lasts_its_time",
+     "An undone attempt is refused for as long as was asked for (S8).",
+     tombstone_lasts_its_time, 0},
+    {"release.tombstones_of_several",
+     "Several attempts can be undone at a time: each is refused (S8).",
+     tombstones_of_several, TCK_SAFETY},
+    {"release.tombstone_outlives_a_tenure",
+     "An undone attempt is refused also when somebody owned the mutex since "
+     "(S8).",
+     tombstone_outlives_a_tenure, TCK_SAFETY},
     {"release.place_in_line_is_given_up_too",
      "A release by one who waits gives up the place in line.",
      place_in_line_is_given_up_too, TCK_SAFETY},

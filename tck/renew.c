@@ -104,26 +104,9 @@ static void lapsed_tenure_is_over(struct tck *t)
     EXPECT_FREE(a);
 }
 
-/* S2 relies on it: the lease is there until its whole length after the renewal
- * was sent. A backend that answers out of what it knows, without the store
- * having moved the end of the lease, is found here. */
 static void lease_runs_from_the_renewal(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    int64_t lease, began, sent;
-
-    a->times = b->times = t->short_lease;
-    lease = tck_lease_ms(&a->times);
-    began = simba_loop_now_ms();
-    EXPECT_GRANTED(a);
-    tck_sleep_until(began + lease / 2);
-    sent = simba_loop_now_ms();
-    tck_renew(a);
-    EXPECT_SWIFT(t, began, lease * 9 / 10);
-    EXPECT(t, a->reply.mine);
-    AWAIT(t, tck_ask(b)->mine);
-    EXPECT_LEASE_PASSED(t, sent, lease);
+    tck_expect_lease_from(t, tck_renew);
 }
 
 static const struct tck_case cases[] = {

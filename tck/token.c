@@ -73,6 +73,18 @@ static void grows_over_an_undoing(struct tck *t)
     EXPECT(t, b->token > a->token);
 }
 
+/* The clock carries it over lost data: a counter would begin anew. */
+static void follows_the_clock(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    int64_t began_ms;
+
+    EXPECT_GRANTED(a);
+    began_ms = a->reply.owner.acquired_at_ms;
+    EXPECT(t, began_ms > 0);
+    EXPECT(t, a->reply.token / 1000 + 1 >= (uint64_t)began_ms);
+}
+
 static void is_told_to_the_contender(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
@@ -106,6 +118,10 @@ static const struct tck_case cases[] = {
     {"token.grows_over_an_undoing",
      "A tenure that was undone has used up its token.", grows_over_an_undoing,
      TCK_SAFETY},
+    {"token.follows_the_clock",
+     "A token is no less than the store's time in microseconds, so that it "
+     "grows over lost data too (S4).",
+     follows_the_clock, TCK_QUICK | TCK_TENURE_LEASE},
     {"token.is_told_to_the_contender",
      "Callback, service and a read tell the same token.",
      is_told_to_the_contender, TCK_QUICK},

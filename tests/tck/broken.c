@@ -3,8 +3,9 @@
  * by a test of the contract (test_broken.c).
  *
  * The memory store is compiled into this module once more; what it is asked,
- * what it answers and whom it wakes comes by here. Mistakes in the row itself
- * are those that the simulator plants (src/core/plant.h). */
+ * what it answers and whom it wakes comes by here. The mistakes are in
+ * broken_tenure.c and broken_line.c; those in the row itself are the ones that
+ * the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
 #include <simba/backend.h>
 
@@ -14,213 +15,13 @@ static void broken_hint(simba_loop *loop, const char *mutex);
 #include "backends/memory/memory.c"
 #undef simba_hint
 
-#include "core/plant.h"
+#include "broken.h"
 
-#include <ctype.h>
 #include <stdio.h>
 
 enum simba__plant simba__plant;
 
-/* What is done to an operation before it is carried out, and to its answer;
- * with the space of the mutexes locked. */
-struct fault {
-    const char *name;
-    enum simba__plant plant;
-    void (*before)(struct simba__row *row, simba_op *op);
-    void (*after)(struct simba__row *row, simba_op *op);
-    bool no_hints, hint_grants, late_refusals;
-    void (*rename)(char *mutex);
-};
-
 static const struct fault *fault;
-
-/* The lease as it was before the operation that is being carried out. */
-static simba_owner kept;
-
-static bool is_present(const struct simba__row *row, const simba_op *op)
-{
-    return row->attempt.high == op->attempt.high &&
-           row->attempt.low == op->attempt.low && row->owner.id[0] != '\0';
-}
-
-static void be_the_owner(struct simba__row *row, simba_op *op)
-{
-    op->attempt.high = row->attempt.high;
-    op->attempt.low = row->attempt.low;
-}
-
-/* --- the mistakes -------------------------------------------------------- */
-
-static void token_stuck(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    if (op->reply.mine) {
-        op->reply.token = op->reply.owner.token = 7;
-    }
-}
-
-static void token_grows_by_renewal(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
-        op->reply.token = row->owner.token = ++row->last_token;
-        op->reply.owner = row->owner;
-    }
-}
-
-static void renew_steals(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] != '\0') {
-        row->attempt.high = op->attempt.high;
-        row->attempt.low = op->attempt.low;
-        snprintf(row->owner.id, sizeof row->owner.id, "%s", op->id);
-    }
-}
-
-static void renew_creates(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] == '\0') {
-        op->kind = SIMBA_OP_ACQUIRE;
-    }
-}
-
-static void release_by_anybody(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_RELEASE) {
-        be_the_owner(row, op);
-    }
-}
-
-static void leave_frees(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_LEAVE && strcmp(row->owner.id, op->id) == 0) {
-        be_the_owner(row, op);
-    }
-}
-
-/* Counts the lease from its own answer: the renewal is answered out of what the
- * backend knows, and the store never hears of it. */
-static void keep_lease(struct simba__row *row, simba_op *op)
-{
-    (void)op;
-    kept = row->owner;
-}
-
-static void lease_from_reply(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
-        row->owner = kept;
-    }
-}
-
-static void not_idempotent(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_ACQUIRE && is_present(row, op)) {
-        op->attempt.low ^= 1;
-    }
-}
-
-/* Forgets the owner whenever somebody else asks. */
-static void grant_everybody(struct simba__row *row, simba_op *op)
-{
-    if (op->kind == SIMBA_OP_ACQUIRE && !is_present(row, op)) {
-        memset(&row->owner, 0, sizeof row->owner);
-        memset(&row->attempt, 0, sizeof row->attempt);
-    }
-}
-
-static void no_tombstone(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    op->tombstone_ms = 0;
-}
-
-static void no_transition(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    op->transition_ms = 0;
-}
-
-static void for_ever(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    op->transition_ms += 3600000;
-}
-
-static void places_for_ever(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    op->waiter_ms += 3600000;
-}
-
-static void reading_takes(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    if (op->kind == SIMBA_OP_READ) {
-        op->kind = SIMBA_OP_ACQUIRE;
-        op->join = true;
-        op->waiter_ms = 60000;
-    }
-}
-
-static void ids_are_cut(struct simba__row *row, simba_op *op)
-{
-    row->owner.id[64] = op->reply.owner.id[64] = '\0';
-}
-
-static void fold_case(char *mutex)
-{
-    for (; *mutex != '\0'; mutex++) {
-        *mutex = (char)tolower((unsigned char)*mutex);
-    }
-}
-
-static void trim(char *mutex)
-{
-    size_t length = strlen(mutex);
-
-    while (length > 1 && mutex[length - 1] == ' ') {
-        mutex[--length] = '\0';
-    }
-}
-
-#define PLANT(fault) .plant = SIMBA__PLANT_##fault
-
-static const struct fault faults[] = {
-    {.name = "token_stuck", .after = token_stuck},
-    {.name = "token_grows_by_renewal", .after = token_grows_by_renewal},
-    {.name = "acquire_by_id", PLANT(ACQUIRE_BY_ID)},
-    {.name = "acquire_not_idempotent", .before = not_idempotent},
-    {.name = "everybody_is_granted", .before = grant_everybody},
-    {.name = "repeat_does_not_extend", PLANT(REPEAT_NO_EXTEND)},
-    {.name = "renew_steals", .before = renew_steals},
-    {.name = "renew_by_id", PLANT(RENEW_BY_ID)},
-    {.name = "renew_creates", .before = renew_creates},
-    {.name = "renew_revives", PLANT(RENEW_CREATES)},
-    {.name = "lease_from_reply",
-     .before = keep_lease,
-     .after = lease_from_reply},
-    {.name = "release_by_id", PLANT(RELEASE_BY_ID)},
-    {.name = "release_by_anybody", .before = release_by_anybody},
-    {.name = "no_tombstone", .before = no_tombstone},
-    {.name = "leave_frees_the_owner", .before = leave_frees},
-    {.name = "no_transition", .before = no_transition},
-    {.name = "never_expires", .before = for_ever},
-    {.name = "lost_wake_up", .no_hints = true},
-    {.name = "hint_is_grant", .hint_grants = true},
-    {.name = "line_ignores_death", PLANT(DEAD_CALLED)},
-    {.name = "line_ignores_silence", .before = places_for_ever},
-    {.name = "line_reversed", PLANT(LINE_REVERSED)},
-    {.name = "newcomers_pass", PLANT(BARGING)},
-    {.name = "reservation_forgotten", PLANT(NEXT_FORGOTTEN)},
-    {.name = "reading_takes", .before = reading_takes},
-    {.name = "case_folded", .rename = fold_case},
-    {.name = "names_trimmed", .rename = trim},
-    {.name = "ids_cut", .after = ids_are_cut},
-    {.name = "broken_tenure_renews", PLANT(BREAK_RENEWS)},
-    /* Not broken, only late: what it refuses it tells when the same attempt has
-     * been granted. */
-    {.name = "late_refusals", .late_refusals = true},
-};
 
 /* --- between the runtime and the memory store ---------------------------- */
 
@@ -348,18 +149,27 @@ static void submit_broken(simba_backend *self, simba_op *op)
 
 static simba_backend_ops own_ops; /* the memory store's, with our submit */
 
+static const struct fault *find_fault(const char *name)
+{
+    const struct fault *const tables[] = {broken_tenures, broken_others};
+
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        for (const struct fault *f = tables[i]; f->name != NULL; f++) {
+            if (strcmp(f->name, name) == 0) {
+                return f;
+            }
+        }
+    }
+    return NULL;
+}
+
 static int open_broken(const simba_backend_config *config,
                        simba_backend **backend,
                        simba_error *error)
 {
     int rc;
 
-    fault = NULL;
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-        if (strcmp(faults[i].name, config->rest) == 0) {
-            fault = &faults[i];
-        }
-    }
+    fault = find_fault(config->rest);
     if (fault == NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0, "no fault \"%s\"",
                                config->rest);

@@ -1,0 +1,30 @@
+/* Backends that are broken on purpose: what a mistake is made of. */
+#ifndef SIMBA_TESTS_TCK_BROKEN_H
+#define SIMBA_TESTS_TCK_BROKEN_H
+
+#include "backends/memory/row.h"
+#include "core/plant.h"
+
+#include <simba/backend.h>
+
+/* What is done to an operation before it is carried out, and to its answer;
+ * with the space of the mutexes locked. */
+struct fault {
+    const char *name;
+    enum simba__plant plant;
+    void (*before)(struct simba__row *row, simba_op *op);
+    void (*after)(struct simba__row *row, simba_op *op);
+    bool no_hints, hint_grants, late_refusals;
+    void (*rename)(char *mutex);
+};
+
+#define PLANT(fault) .plant = SIMBA__PLANT_##fault
+
+/* The mistakes; each table ends with one that has no name. */
+extern const struct fault broken_tenures[];
+extern const struct fault broken_others[];
+
+/** Is this the attempt that the row has for its tenure, lapsed or not? */
+bool broken_is_present(const struct simba__row *row, const simba_op *op);
+
+#endif

@@ -1,0 +1,237 @@
+/* Mistakes about tenures: tokens, leases, renewals, releases, tombstones. */
+#include "broken.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The owner as it was before the operation that is being carried out, and what
+ * that one asked for; with the space of the mutexes locked. */
+static simba_owner kept;
+static int64_t asked_ttl_ms, asked_transition_ms;
+
+bool broken_is_present(const struct simba__row *row, const simba_op *op)
+{
+    return row->attempt.high == op->attempt.high &&
+           row->attempt.low == op->attempt.low && row->owner.id[0] != '\0';
+}
+
+static void be_the_owner(struct simba__row *row, simba_op *op)
+{
+    op->attempt.high = row->attempt.high;
+    op->attempt.low = row->attempt.low;
+}
+
+/* --- tokens -------------------------------------------------------------- */
+
+static void token_stuck(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    if (op->reply.mine) {
+        op->reply.token = op->reply.owner.token = 7;
+    }
+}
+
+static void token_grows_by_renewal(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
+        op->reply.token = row->owner.token = ++row->last_token;
+        op->reply.owner = row->owner;
+    }
+}
+
+/* --- who has it ---------------------------------------------------------- */
+
+static void not_idempotent(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && broken_is_present(row, op)) {
+        op->attempt.low ^= 1;
+    }
+}
+
+/* Forgets the owner whenever somebody else asks. */
+static void grant_everybody(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && !broken_is_present(row, op)) {
+        memset(&row->owner, 0, sizeof row->owner);
+        memset(&row->attempt, 0, sizeof row->attempt);
+    }
+}
+
+/* Takes the attempt for the present one for as long as nobody else came. */
+static void acquire_revives(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && broken_is_present(row, op)) {
+        row->owner.transition_at_ms = simba_loop_now_ms() + 1000;
+    }
+}
+
+static void renew_steals(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] != '\0') {
+        row->attempt.high = op->attempt.high;
+        row->attempt.low = op->attempt.low;
+        snprintf(row->owner.id, sizeof row->owner.id, "%s", op->id);
+    }
+}
+
+static void renew_creates(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] == '\0') {
+        op->kind = SIMBA_OP_ACQUIRE;
+    }
+}
+
+static void release_by_anybody(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RELEASE) {
+        be_the_owner(row, op);
+    }
+}
+
+static void leave_frees(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_LEAVE && strcmp(row->owner.id, op->id) == 0) {
+        be_the_owner(row, op);
+    }
+}
+
+/* --- leases -------------------------------------------------------------- */
+
+static void keep_owner(struct simba__row *row, simba_op *op)
+{
+    (void)op;
+    kept = row->owner;
+}
+
+/* Counts the lease from its own answer: the renewal is answered out of what the
+ * backend knows, and the store never hears of it. */
+static void lease_from_reply(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
+        row->owner = kept;
+    }
+}
+
+/* The same, of an acquire that is repeated. */
+static void repeat_lies(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine &&
+        op->reply.token == kept.token) {
+        row->owner = kept;
+    }
+}
+
+static void no_transition(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->transition_ms = 0;
+}
+
+static void for_ever(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->transition_ms += 3600000;
+}
+
+/* The store has a lease of another length than the one it was asked for. */
+static void give_lease(simba_op *op, int64_t lease_ms)
+{
+    asked_ttl_ms = op->ttl_ms;
+    asked_transition_ms = op->transition_ms;
+    op->transition_ms = lease_ms - op->ttl_ms;
+}
+
+static void lease_rounded(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    give_lease(op, (op->ttl_ms + op->transition_ms) / 1000 * 1000);
+}
+
+static void lease_rounded_up(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    give_lease(op, (op->ttl_ms + op->transition_ms + 999) / 1000 * 1000);
+}
+
+static void lease_capped(struct simba__row *row, simba_op *op)
+{
+    enum { MOST_MS = 60000 };
+    int64_t lease_ms = op->ttl_ms + op->transition_ms;
+
+    (void)row;
+    give_lease(op, lease_ms < MOST_MS ? lease_ms : MOST_MS);
+}
+
+/* But the answer says that all is as was asked for. */
+static void say_as_asked(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    if (op->reply.mine) {
+        op->reply.owner.ttl_at_ms = op->reply.store_ms + asked_ttl_ms;
+        op->reply.owner.transition_at_ms =
+            op->reply.owner.ttl_at_ms + asked_transition_ms;
+    }
+}
+
+/* --- tombstones ---------------------------------------------------------- */
+
+static void no_tombstone(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->tombstone_ms = 0;
+}
+
+static void short_tomb(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->tombstone_ms /= 2;
+}
+
+static void one_tomb(struct simba__row *row, simba_op *op)
+{
+    if (op->tombstone_ms != 0) {
+        row->tomb_count = 0;
+    }
+}
+
+static void tomb_cleared(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine) {
+        row->tomb_count = 0;
+    }
+}
+
+const struct fault broken_tenures[] = {
+    {.name = "token_stuck", .after = token_stuck},
+    {.name = "token_counts", PLANT(TOKEN_COUNTS)},
+    {.name = "token_grows_by_renewal", .after = token_grows_by_renewal},
+    {.name = "acquire_by_id", PLANT(ACQUIRE_BY_ID)},
+    {.name = "acquire_not_idempotent", .before = not_idempotent},
+    {.name = "acquire_revives", .before = acquire_revives},
+    {.name = "everybody_is_granted", .before = grant_everybody},
+    {.name = "repeat_does_not_extend", PLANT(REPEAT_NO_EXTEND)},
+    {.name = "repeat_lies", .before = keep_owner, .after = repeat_lies},
+    {.name = "renew_steals", .before = renew_steals},
+    {.name = "renew_by_id", PLANT(RENEW_BY_ID)},
+    {.name = "renew_creates", .before = renew_creates},
+    {.name = "renew_revives", PLANT(RENEW_CREATES)},
+    {.name = "lease_from_reply",
+     .before = keep_owner,
+     .after = lease_from_reply},
+    {.name = "no_transition", .before = no_transition},
+    {.name = "never_expires", .before = for_ever},
+    {.name = "lease_rounded", .before = lease_rounded, .after = say_as_asked},
+    {.name = "lease_rounded_up",
+     .before = lease_rounded_up,
+     .after = say_as_asked},
+    {.name = "lease_capped", .before = lease_capped, .after = say_as_asked},
+    {.name = "release_by_id", PLANT(RELEASE_BY_ID)},
+    {.name = "release_by_anybody", .before = release_by_anybody},
+    {.name = "leave_frees_the_owner", .before = leave_frees},
+    {.name = "no_tombstone", .before = no_tombstone},
+    {.name = "short_tomb", .before = short_tomb},
+    {.name = "one_tomb", .before = one_tomb},
+    {.name = "tomb_cleared", .after = tomb_cleared},
+    {.name = "broken_tenure_renews", PLANT(BREAK_RENEWS)},
+    {.name = NULL},
+};
