@@ -145,24 +145,18 @@ static void reading_changes_nothing(struct tck *t)
     EXPECT_OWNS(a);
 }
 
-/* A store may round its times; nobody rounds by more than this. */
-static bool is_about(int64_t got, int64_t wanted)
-{
-    return got >= wanted - 2 && got <= wanted + 2;
-}
-
 static void owner_has_the_times_asked_for(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
     const simba_owner *owner = &a->reply.owner;
 
     EXPECT_GRANTED(a);
-    EXPECT(t,
-           is_about(owner->ttl_at_ms - owner->acquired_at_ms, a->times.ttl_ms));
-    EXPECT(t, is_about(owner->transition_at_ms - owner->ttl_at_ms,
-                       a->times.transition_ms));
+    EXPECT(t, tck_is_about(owner->ttl_at_ms - owner->acquired_at_ms,
+                           a->times.ttl_ms));
+    EXPECT(t, tck_is_about(owner->transition_at_ms - owner->ttl_at_ms,
+                           a->times.transition_ms));
     EXPECT(t, a->reply.store_ms == 0 ||
-                  is_about(owner->acquired_at_ms, a->reply.store_ms));
+                  tck_is_about(owner->acquired_at_ms, a->reply.store_ms));
 }
 
 /* What the store has, not what it answered to the one who asked. */
@@ -170,8 +164,8 @@ static void expect_time_left(struct tck_person *p, int64_t left_ms)
 {
     const simba_owner *owner = &tck_read(p)->owner;
 
-    EXPECT(p->t,
-           is_about(owner->transition_at_ms - owner->acquired_at_ms, left_ms));
+    EXPECT(p->t, tck_is_about(owner->transition_at_ms - owner->acquired_at_ms,
+                              left_ms));
     EXPECT(p->t, !tck_try(p)->mine);
     EXPECT(p->t, p->reply.wait_ms > left_ms - left_ms / 10);
 }

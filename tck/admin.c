@@ -61,6 +61,60 @@ static void list_shows_who_owns(struct tck *t)
     EXPECT(t, listed != NULL && listed->waiting != 0);
 }
 
+enum { SEVERAL = 5 };
+
+/* Each of them has its owner, and as many who wait as its number says. */
+static void line_up_several(struct tck *t, struct tck_person **owners)
+{
+    char name[48];
+
+    for (int i = 0; i < SEVERAL; i++) {
+        snprintf(name, sizeof name, "%s %d", t->mutex, i);
+        owners[i] = tck_stranger(t);
+        tck_at(owners[i], name);
+        EXPECT_GRANTED(owners[i]);
+        for (int waiter = 0; waiter < i % 3; waiter++) {
+            struct tck_person *p = tck_person(t, owners[0]->store);
+
+            tck_at(p, name);
+            EXPECT_IN_LINE(p);
+        }
+    }
+}
+
+static void expect_listed(struct tck_person *owner,
+                          const simba_listed *listed,
+                          int waiting)
+{
+    EXPECT_TEXT(owner->t, listed->owner.id, owner->id);
+    EXPECT_NUMBER(owner->t, listed->owner.token, owner->token);
+    EXPECT(owner->t, listed->waiting == -1 || listed->waiting == waiting);
+}
+
+static void list_shows_all_of_them(struct tck *t)
+{
+    struct tck_person *owners[SEVERAL];
+    simba_report *report;
+    char glob[48];
+
+    line_up_several(t, owners);
+    snprintf(glob, sizeof glob, "%s *", t->mutex);
+    EXPECT_STATUS(t, simba_admin_list(owners[0]->store, glob, &report, NULL),
+                  SIMBA_OK);
+    tck_later(t, close_report, report);
+    EXPECT_NUMBER(t, simba_report_mutex_count(report), SEVERAL);
+    for (int i = 0; i < SEVERAL; i++) {
+        size_t at = 0;
+
+        while (at < SEVERAL && strcmp(simba_report_mutex(report, at)->mutex,
+                                      owners[i]->mutex) != 0) {
+            at++;
+        }
+        EXPECT(t, at < SEVERAL);
+        expect_listed(owners[i], simba_report_mutex(report, at), i % 3);
+    }
+}
+
 static void list_forgets_the_free(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
@@ -192,6 +246,10 @@ static const struct tck_case cases[] = {
     {"admin.list_shows_who_owns",
      "A list names a mutex with its owner and token, and that somebody waits.",
      list_shows_who_owns, TCK_LIST},
+    {"admin.list_shows_all_of_them",
+     "A list names every mutex, each with its own owner, token and number of "
+     "those who wait.",
+     list_shows_all_of_them, TCK_LIST},
     {"admin.list_forgets_the_free", "A list shows no owner of a free mutex.",
      list_forgets_the_free, TCK_LIST},
     {"admin.list_chooses_by_pattern", "A list can be limited by a pattern.",

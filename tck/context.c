@@ -214,6 +214,16 @@ int64_t tck_at_most_ms(int64_t store_ms)
     return store_ms + store_ms / 48 + 10;
 }
 
+/* A store may round its times; nobody rounds by more than this. */
+enum { ROUNDING_MS = 2 };
+
+bool tck_is_about(int64_t got_ms, int64_t wanted_ms)
+{
+    /* A store that cannot tell an end answers the last time there is. */
+    return got_ms > wanted_ms ? got_ms - wanted_ms <= ROUNDING_MS
+                              : wanted_ms - got_ms <= ROUNDING_MS;
+}
+
 int64_t tck_patience(const struct tck *t)
 {
     return simba_loop_now_ms() + t->patience_ms;

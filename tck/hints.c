@@ -82,6 +82,21 @@ static void leaving_wakes_the_next(struct tck *t)
     AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
 }
 
+/* The first was told, and is silent: the second shall not need the backstop. */
+static void second_in_line_is_told_too(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *silent = tck_stranger(t);
+    struct tck_witness *w = tck_witness(t);
+
+    EXPECT_GRANTED(a);
+    EXPECT_IN_LINE(silent);
+    tck_contend(w, tck_store(t));
+    AWAIT(t, tck_count_line(a) == 2);
+    tck_release(a);
+    AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
+}
+
 /* First and second in line are told of a release; only one may own it. A
  * backend that believes its hint grants both. */
 static void hint_alone_grants_nothing(struct tck *t)
@@ -179,6 +194,10 @@ static const struct tck_case cases[] = {
     {"hints.leaving_wakes_the_next",
      "When the one that was called leaves, the one behind it is woken.",
      leaving_wakes_the_next, TCK_PUSH},
+    {"hints.second_in_line_is_told_too",
+     "When the one that was called does not come, the one behind it owns the "
+     "mutex long before the lease would have ended (S10).",
+     second_in_line_is_told_too, TCK_PUSH | TCK_TENURE_LEASE},
     {"hints.hint_alone_grants_nothing",
      "Of those who are told of a release one owns the mutex, and a read names "
      "it (S7).",

@@ -25,7 +25,8 @@ enum tck_mark {
     TCK_PROCESSES = 8,     /* only where other processes see the store */
     TCK_TENURE_LEASE = 16, /* only where each tenure has a lease of its own */
     TCK_LIST = 32,         /* only where mutexes can be listed */
-    TCK_BREAK = 64         /* only where tenures can be broken */
+    TCK_BREAK = 64,        /* only where tenures can be broken */
+    TCK_ENDED = 128        /* only where a read tells which tenure ended last */
 };
 
 struct tck_case {
@@ -178,6 +179,9 @@ void tck_sleep_until(int64_t at_ms);
  * store's may run one percent faster or slower, and so may ours. */
 int64_t tck_at_least_ms(int64_t store_ms);
 int64_t tck_at_most_ms(int64_t store_ms);
+
+/** Is it that time of the store's, but for rounding? */
+bool tck_is_about(int64_t got_ms, int64_t wanted_ms);
 
 /** Fail when less than a lease has passed. */
 #define EXPECT_LEASE_PASSED(t, since_ms, lease_ms)                             \

@@ -98,6 +98,20 @@ static void asking_again_keeps_the_place(struct tck *t)
     expect_passed(q.a, q.b, q.c);
 }
 
+/* As after the line was lost: the store has forgotten it, it has not. */
+static void place_is_brought_back(struct tck *t)
+{
+    struct queue q = line_up(t);
+
+    tck_leave(q.b);
+    EXPECT_IN_LINE(q.c);
+    EXPECT(t, q.c->reply.is_head);
+    EXPECT_IN_LINE(q.b);
+    EXPECT_NUMBER(t, q.b->reply.place, q.b->place);
+    EXPECT(t, q.b->reply.is_head);
+    expect_passed(q.a, q.b, q.c);
+}
+
 static void who_left_is_skipped(struct tck *t)
 {
     struct queue q = line_up(t);
@@ -305,6 +319,9 @@ static const struct tck_case cases[] = {
     {"line.asking_again_keeps_the_place",
      "Who asks again keeps its place, however often others ask.",
      asking_again_keeps_the_place, 0},
+    {"line.place_is_brought_back",
+     "Who comes with a place that the store has forgotten gets it back.",
+     place_is_brought_back, TCK_TENURE_LEASE},
     {"line.who_left_is_skipped", "Who left the line is not waited for.",
      who_left_is_skipped, 0},
     {"line.leaving_twice_does_no_harm",

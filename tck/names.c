@@ -46,6 +46,16 @@ static void spaces_at_the_end_matter(struct tck *t)
     expect_apart(t, with(t, "x "), with(t, "x  "));
 }
 
+static void spaces_at_the_front_matter(struct tck *t)
+{
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%*s%s", i + 1, "", t->mutex);
+        expect_apart(t, name + 1, name);
+    }
+}
+
 static void accents_are_compared_by_bytes(struct tck *t)
 {
     expect_apart(t, with(t, "e"), with(t, "\xc3\xa9"));
@@ -106,9 +116,8 @@ static void odd_characters_work(struct tck *t)
 }
 
 /* 66 characters of four bytes: 264 bytes. */
-static void longest_name_works(struct tck *t)
+static void make_longest_name(char *name)
 {
-    char name[SIMBA_MUTEX_MAX_BYTES + 1];
     char *end = name;
     char unique[40];
 
@@ -121,7 +130,26 @@ static void longest_name_works(struct tck *t)
         *end++ = (char)(0x80 + (unique[i % 32] & 0x1f));
     }
     *end = '\0';
+}
+
+static void longest_name_works(struct tck *t)
+{
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    make_longest_name(name);
     expect_works(t, name);
+}
+
+/* Who cuts them takes them for one. */
+static void last_byte_matters(struct tck *t)
+{
+    char one[SIMBA_MUTEX_MAX_BYTES + 1];
+    char other[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    make_longest_name(one);
+    memcpy(other, one, sizeof other);
+    other[SIMBA_MUTEX_MAX_BYTES - 1] ^= 1;
+    expect_apart(t, one, other);
 }
 
 static void shortest_name_is_accepted(struct tck *t)
@@ -277,6 +305,9 @@ static const struct tck_case cases[] = {
     {"names.spaces_at_the_end_matter",
      "Names that differ in spaces at their end are two mutexes.",
      spaces_at_the_end_matter, TCK_QUICK | TCK_SAFETY},
+    {"names.spaces_at_the_front_matter",
+     "Names that differ in spaces at their front are two mutexes.",
+     spaces_at_the_front_matter, TCK_SAFETY},
     {"names.accents_are_compared_by_bytes",
      "Names are compared by bytes: no accent, form or sharp s is folded.",
      accents_are_compared_by_bytes, 0},
@@ -293,6 +324,9 @@ static const struct tck_case cases[] = {
     {"names.longest_name_works",
      "66 characters of four bytes each are a name like any other.",
      longest_name_works, TCK_QUICK | TCK_SAFETY},
+    {"names.last_byte_matters",
+     "Two names of 264 bytes that differ in the last one are two mutexes.",
+     last_byte_matters, TCK_SAFETY},
     {"names.shortest_name_is_accepted", "One character is a name.",
      shortest_name_is_accepted, 0},
     {"names.bad_names_are_refused",

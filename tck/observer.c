@@ -195,6 +195,24 @@ static void waiting_contender_hears_who_owns(struct tck *t)
     EXPECT_ORDERLY(w);
 }
 
+/* Observers see by it whether they missed a tenure. */
+static void read_tells_what_ended(struct tck *t)
+{
+    struct tck_person *a = tck_stranger(t);
+    struct tck_person *b = tck_stranger(t);
+
+    EXPECT_NUMBER(t, tck_read(b)->ended, 0);
+    EXPECT_GRANTED(a);
+    EXPECT_NUMBER(t, tck_read(b)->ended, 0);
+    tck_release(a);
+    EXPECT_NUMBER(t, tck_read(b)->ended, a->token);
+    b->times = t->short_lease;
+    EXPECT_GRANTED(b);
+    EXPECT(t, tck_read(a)->ended == a->token || a->reply.owner.token == 0);
+    AWAIT(t, tck_read(a)->owner.token == 0);
+    EXPECT_NUMBER(t, a->reply.ended, b->token);
+}
+
 static const struct tck_case cases[] = {
     {"observer.sees_every_change_in_order",
      "A retrieval tells each change of owner once, each beginning where the "
@@ -216,6 +234,10 @@ static const struct tck_case cases[] = {
     {"observer.waiting_contender_hears_who_owns",
      "A contender that waits is told who owns the mutex.",
      waiting_contender_hears_who_owns, 0},
+    {"observer.read_tells_what_ended",
+     "A read tells the token of the tenure before the present one, or of the "
+     "last one.",
+     read_tells_what_ended, TCK_ENDED},
 };
 
 const struct tck_topic tck_topic_observer = TCK_TOPIC(cases);

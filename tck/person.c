@@ -1,5 +1,7 @@
 #include "person.h"
 
+#include <simba/admin.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,6 +169,20 @@ const simba_op_reply *tck_leave(struct tck_person *p)
 const simba_op_reply *tck_read(struct tck_person *p)
 {
     return run(p, (simba_op){.kind = SIMBA_OP_READ});
+}
+
+size_t tck_count_line(struct tck_person *p)
+{
+    simba_report *report;
+    simba_error error = {0};
+    size_t count;
+
+    if (simba_admin_show(p->store, p->mutex, &report, &error) != SIMBA_OK) {
+        tck_fail(p->t, TCK_HERE, "cannot show: %s", error.message);
+    }
+    count = simba_report_waiter_count(report);
+    simba_report_close(report);
+    return count;
 }
 
 /* --- leases -------------------------------------------------------------- */

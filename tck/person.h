@@ -49,6 +49,9 @@ const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
 const simba_op_reply *tck_leave(struct tck_person *p);
 const simba_op_reply *tck_read(struct tck_person *p);
 
+/** How many wait in line, as a read tells it. */
+size_t tck_count_line(struct tck_person *p);
+
 /** Own it on the short lease, do `again` halfway, and expect that nobody else
  * is granted for a whole lease from then on. */
 void tck_expect_lease_from(struct tck *t,

@@ -45,6 +45,7 @@ static const struct need needs[] = {
     {TCK_TENURE_LEASE, "where each tenure has a lease of its own"},
     {TCK_LIST, "where mutexes can be listed"},
     {TCK_BREAK, "where tenures can be broken"},
+    {TCK_ENDED, "where a read tells which tenure ended last"},
     {0, ""},
 };
 
@@ -110,10 +111,10 @@ static size_t count_chosen(const simba_tck_options *options)
 static const char *lacking(const simba_backend_ops *ops, unsigned marks)
 {
     uint32_t can = ops->capabilities;
-    bool has[] = {(can & SIMBA_CAN_PUSH) != 0,
-                  (can & SIMBA_IN_ONE_PROCESS) == 0,
-                  (can & SIMBA_HAS_SESSION_LEASE) == 0,
-                  (can & SIMBA_CAN_LIST) != 0, (can & SIMBA_CAN_BREAK) != 0};
+    bool has[] = {
+        (can & SIMBA_CAN_PUSH) != 0,          (can & SIMBA_IN_ONE_PROCESS) == 0,
+        (can & SIMBA_HAS_SESSION_LEASE) == 0, (can & SIMBA_CAN_LIST) != 0,
+        (can & SIMBA_CAN_BREAK) != 0,         (can & SIMBA_TELLS_ENDED) != 0};
 
     for (size_t i = 0; needs[i].mark != 0; i++) {
         if ((marks & needs[i].mark) != 0 && !has[i]) {

@@ -19,7 +19,9 @@ extern const struct tck_topic tck_topic_release;
 extern const struct tck_topic tck_topic_renew;
 extern const struct tck_topic tck_topic_scheduler;
 extern const struct tck_topic tck_topic_storm;
+extern const struct tck_topic tck_topic_times;
 extern const struct tck_topic tck_topic_token;
 extern const struct tck_topic tck_topic_transition;
+extern const struct tck_topic tck_topic_turn;
 
 #endif

@@ -10,10 +10,19 @@
 #include <simba/backend.h>
 
 static void broken_hint(simba_loop *loop, const char *mutex);
+static void broken_post(simba_loop *loop, void (*run)(void *), void *argument);
+static void broken_add_mutex(simba_op *op,
+                             const char *mutex,
+                             const simba_owner *owner,
+                             int waiting);
 
-#define simba_hint broken_hint
+#define simba_hint         broken_hint
+#define simba_loop_post    broken_post
+#define simba_op_add_mutex broken_add_mutex
 #include "backends/memory/memory.c"
 #undef simba_hint
+#undef simba_loop_post
+#undef simba_op_add_mutex
 
 #include "broken.h"
 
@@ -48,6 +57,35 @@ static void broken_hint(simba_loop *loop, const char *mutex)
     }
     pthread_mutex_unlock(&hinted_lock);
     simba_hint(loop, mutex);
+}
+
+/* How many were rung, or listed, by the operation in hand; with the space
+ * locked. */
+static int rung, listed;
+
+static void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
+{
+    if (fault->one_hint && rung++ > 0) {
+        free(argument);
+        return;
+    }
+    simba_loop_post(loop, run, argument);
+}
+
+static void broken_add_mutex(simba_op *op,
+                             const char *mutex,
+                             const simba_owner *owner,
+                             int waiting)
+{
+    static simba_owner first;
+
+    if (listed++ == 0) {
+        first = *owner;
+    }
+    if (!fault->list_ends_early || listed <= 2) {
+        simba_op_add_mutex(op, mutex, fault->list_mixes_owners ? &first : owner,
+                           waiting);
+    }
 }
 
 static bool is_hinted(const simba_backend *self, const simba_op *op)
@@ -128,6 +166,7 @@ static void submit_broken(simba_backend *self, simba_op *op)
     }
     op->mutex = name;
     pthread_mutex_lock(&m->space->lock);
+    rung = listed = 0;
     if (op->kind == SIMBA_OP_ACQUIRE && is_hinted(self, op)) {
         op->reply.mine = true;
         op->reply.token = (uint64_t)simba_loop_now_ms() * 1000;

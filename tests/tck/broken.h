@@ -14,7 +14,8 @@ struct fault {
     enum simba__plant plant;
     void (*before)(struct simba__row *row, simba_op *op);
     void (*after)(struct simba__row *row, simba_op *op);
-    bool no_hints, hint_grants, late_refusals;
+    bool no_hints, one_hint, hint_grants, late_refusals;
+    bool list_ends_early, list_mixes_owners;
     void (*rename)(char *mutex);
 };
 

@@ -10,6 +10,56 @@ static void places_for_ever(struct simba__row *row, simba_op *op)
     op->waiter_ms += 3600000;
 }
 
+static void place_ignored(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->place = 0;
+}
+
+/* --- the one that is called ---------------------------------------------- */
+
+static void reservation_short(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RELEASE) {
+        row->called_until_ms -= 150;
+    }
+}
+
+static void reservation_long(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_RELEASE) {
+        row->called_until_ms += 1000;
+    }
+}
+
+/* Who was called, and has not come when the operation begins. */
+static struct simba__row_waiter missing;
+static bool is_missing;
+
+static void note_missing(struct simba__row *row, simba_op *op)
+{
+    (void)op;
+    is_missing = row->is_called && row->called_until_ms < simba_loop_now_ms();
+    missing = row->called;
+}
+
+/* It goes to the front of the line, not to its end. */
+static void place_kept(struct simba__row *row, simba_op *op)
+{
+    size_t i = row->line_count;
+
+    (void)op;
+    while (is_missing && i-- > 0) {
+        if (simba__attempt_equal(row->line[i].attempt, missing.attempt)) {
+            memmove(&row->line[1], &row->line[0], i * sizeof *row->line);
+            row->line[0] = missing;
+            return;
+        }
+    }
+}
+
+/* --- what is told -------------------------------------------------------- */
+
 static void reading_takes(struct simba__row *row, simba_op *op)
 {
     (void)row;
@@ -18,6 +68,49 @@ static void reading_takes(struct simba__row *row, simba_op *op)
         op->join = true;
         op->waiter_ms = 60000;
     }
+}
+
+static void wait_nothing(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    op->reply.wait_ms = 0;
+}
+
+static void wait_whole_lease(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    if (op->reply.wait_ms > 0) {
+        op->reply.wait_ms = op->ttl_ms + op->transition_ms;
+    }
+}
+
+static void read_without_times(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    if (op->kind == SIMBA_OP_READ) {
+        op->reply.owner.ttl_at_ms = op->reply.owner.transition_at_ms = 0;
+    }
+}
+
+static void refusal_begins_now(struct simba__row *row, simba_op *op)
+{
+    (void)row;
+    if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine) {
+        op->reply.owner.acquired_at_ms = op->reply.store_ms;
+    }
+}
+
+static void repeat_begins_anew(struct simba__row *row, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine) {
+        row->owner.acquired_at_ms = op->reply.store_ms;
+        op->reply.owner = row->owner;
+    }
+}
+
+static void ended_is_owner(struct simba__row *row, simba_op *op)
+{
+    op->reply.ended = row->tenure_token;
 }
 
 /* --- names --------------------------------------------------------------- */
@@ -43,6 +136,20 @@ static void trim(char *mutex)
     }
 }
 
+static void trim_front(char *mutex)
+{
+    size_t spaces = strspn(mutex, " ");
+
+    memmove(mutex, mutex + spaces, strlen(mutex + spaces) + 1);
+}
+
+static void cut(char *mutex)
+{
+    if (strlen(mutex) > 255) {
+        mutex[255] = '\0';
+    }
+}
+
 const struct fault broken_others[] = {
     {.name = "lost_wake_up", .no_hints = true},
     {.name = "hint_is_grant", .hint_grants = true},
@@ -51,9 +158,26 @@ const struct fault broken_others[] = {
     {.name = "line_reversed", PLANT(LINE_REVERSED)},
     {.name = "newcomers_pass", PLANT(BARGING)},
     {.name = "reservation_forgotten", PLANT(NEXT_FORGOTTEN)},
+    {.name = "second_not_told", .one_hint = true},
+    {.name = "reservation_short", .after = reservation_short},
+    {.name = "reservation_long", .after = reservation_long},
+    {.name = "missed_turn_keeps_place",
+     .before = note_missing,
+     .after = place_kept},
+    {.name = "place_ignored", .before = place_ignored},
     {.name = "reading_takes", .before = reading_takes},
     {.name = "case_folded", .rename = fold_case},
     {.name = "names_trimmed", .rename = trim},
+    {.name = "names_trimmed_in_front", .rename = trim_front},
+    {.name = "names_cut", .rename = cut},
+    {.name = "wait_nothing", .after = wait_nothing},
+    {.name = "wait_whole_lease", .after = wait_whole_lease},
+    {.name = "read_without_times", .after = read_without_times},
+    {.name = "refusal_begins_now", .after = refusal_begins_now},
+    {.name = "repeat_begins_anew", .after = repeat_begins_anew},
+    {.name = "ended_is_owner", .after = ended_is_owner},
+    {.name = "list_ends_early", .list_ends_early = true},
+    {.name = "list_mixes_owners", .list_mixes_owners = true},
     {.name = "ids_cut", .after = ids_are_cut},
     /* Not broken, only late: what it refuses it tells when the same attempt has
      * been granted. */

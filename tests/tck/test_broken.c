@@ -58,7 +58,22 @@ enum { PATIENCE_MS = 3000 };
     X(case_folded, "names.case_matters")                                       \
     X(names_trimmed, "names.spaces_at_the_end_matter")                         \
     X(ids_cut, "names.longest_id_works")                                       \
-    X(broken_tenure_renews, "admin.break_ends_with_the_lease")
+    X(broken_tenure_renews, "admin.break_ends_with_the_lease")                 \
+    X(second_not_told, "hints.second_in_line_is_told_too")                     \
+    X(reservation_short, "turn.called_one_has_its_time")                       \
+    X(reservation_long, "turn.is_over_in_time")                                \
+    X(missed_turn_keeps_place, "turn.missed_one_costs_the_place")              \
+    X(place_ignored, "line.place_is_brought_back")                             \
+    X(wait_nothing, "times.wait_is_what_is_left")                              \
+    X(wait_whole_lease, "times.wait_is_what_is_left")                          \
+    X(read_without_times, "times.stand_in_order")                              \
+    X(refusal_begins_now, "times.are_told_alike_to_everybody")                 \
+    X(repeat_begins_anew, "times.only_the_end_moves")                          \
+    X(ended_is_owner, "observer.read_tells_what_ended")                        \
+    X(list_ends_early, "admin.list_shows_all_of_them")                         \
+    X(list_mixes_owners, "admin.list_shows_all_of_them")                       \
+    X(names_trimmed_in_front, "names.spaces_at_the_front_matter")              \
+    X(names_cut, "names.last_byte_matters")
 
 static void print_failure(void *user, const simba_tck_result *result)
 {
