@@ -15,12 +15,38 @@
 #include <simba/export.h>
 #include <simba/log.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 SIMBA_BEGIN_DECLS
 
 typedef struct simba_store simba_store; /* opaque */
+
+/**
+ * Where callbacks run instead of on notifier threads: a thread pool or an event
+ * loop of the program's own.
+ *
+ * To accept a task is to promise that `run(argument)` is called once, soon, and
+ * on any thread, also by an executor that is about to end: a stop or close
+ * waits for the callbacks it has queued. A task that comes late makes its
+ * callback late: on_released has its budget (S6), no more. Tasks may run side
+ * by side and in any order; those of one contender are given one after the
+ * other. A callback that waits for another one (it stops another service) needs
+ * a second thread to run that one.
+ *
+ * @param user      as given with the executor
+ * @param run       what is to be called
+ * @param argument  with what
+ * @return true when it will be; false to have the callback run on a notifier
+ *         thread after all, which is logged once
+ *
+ * Threads: called on a notifier thread with no lock of ours held; it may call
+ * `run` at once, and then is that thread's whole pool.
+ */
+typedef bool (*simba_executor_fn)(void *user,
+                                  void (*run)(void *argument),
+                                  void *argument);
 
 /** When the config file is read (docs/configuration.md). */
 enum simba_config_use {
@@ -34,16 +60,20 @@ typedef struct simba_store_options {
     simba_log_fn log; /**< NULL: no messages */
     void *log_user;
     enum simba_log_level log_level; /**< messages above are dropped */
-    int notifier_most;              /**< most notifier threads; 0: 16 */
+    int notifier_most;              /**< most notifier threads, up to 1024; 0:
+                                       16 */
     enum simba_config_use config;   /**< may the config file be read? */
     simba_log_event_fn log_event;   /**< called instead of `log`, with the same
                                        log_user; NULL: none */
+    simba_executor_fn executor; /**< runs callbacks; NULL: notifier threads do.
+                                   Not together with notifier_most */
+    void *executor_user;
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED, 0}
+     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0}
 /* clang-format on */
 
 /**
@@ -56,11 +86,11 @@ typedef struct simba_store_options {
  * @param options     NULL: the defaults; copied
  * @param[out] store  the handle, or NULL on failure; close it
  * @param[out] error  filled on failure; may be NULL
- * @return SIMBA_OK; SIMBA_EINVAL for a URL that cannot be understood;
- *         SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_ENOTINIT or SIMBA_EUNAVAIL
- *         for a store that does not let itself be used; SIMBA_EFORKED for
- *         a SQLite file that was open in the parent when this process was
- *         forked; SIMBA_ENOMEM
+ * @return SIMBA_OK; SIMBA_EINVAL for a URL that cannot be understood, or an
+ *         option, which is named; SIMBA_EDENIED, SIMBA_EMISCONFIG,
+ * SIMBA_ENOTINIT or SIMBA_EUNAVAIL for a store that does not let itself be
+ * used; SIMBA_EFORKED for a SQLite file that was open in the parent when this
+ * process was forked; SIMBA_ENOMEM
  *
  * Threads: any thread.
  */

@@ -24,20 +24,55 @@ int simba__store_check(const simba_store *store, simba_error *error)
 
 /* --- life ---------------------------------------------------------------- */
 
-static simba_store_options options_of(const simba_store_options *given)
+static int check_options(const simba_store_options *options, simba_error *error)
 {
-    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    if (options->notifier_most < 0 ||
+        options->notifier_most > NOTIFIERS_LIMIT) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "notifier_most is %d: it must be 0 (for %d) to "
+                               "%d",
+                               options->notifier_most, NOTIFIERS_MOST,
+                               NOTIFIERS_LIMIT);
+    }
+    if (options->executor != NULL && options->notifier_most != 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "notifier_most is %d, but callbacks run on the "
+                               "executor: give one of the two",
+                               options->notifier_most);
+    }
+    if ((int)options->config < SIMBA_CONFIG_WHEN_ASKED ||
+        options->config > SIMBA_CONFIG_NEVER) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "config is %d: it must be one of enum "
+                               "simba_config_use",
+                               (int)options->config);
+    }
+    if ((int)options->log_level < SIMBA_LOG_DEFAULT ||
+        options->log_level > SIMBA_LOG_DEBUG) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "log_level is %d: it must be one of enum "
+                               "simba_log_level",
+                               (int)options->log_level);
+    }
+    return SIMBA_OK;
+}
 
-    if (given != NULL) {
-        memcpy(&options, given,
-               given->size < sizeof options ? given->size : sizeof options);
+static int find_options(const simba_store_options *given,
+                        simba_store_options *options,
+                        simba_error *error)
+{
+    *options = (simba_store_options)SIMBA_STORE_OPTIONS_INIT;
+    if (given == NULL) {
+        return SIMBA_OK;
     }
-    if (options.notifier_most <= 0) {
-        options.notifier_most = NOTIFIERS_MOST;
-    } else if (options.notifier_most > NOTIFIERS_LIMIT) {
-        options.notifier_most = NOTIFIERS_LIMIT;
+    if (given->size == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the options must be set up by their _INIT "
+                               "macro");
     }
-    return options;
+    memcpy(options, given,
+           given->size < sizeof *options ? given->size : sizeof *options);
+    return check_options(options, error);
 }
 
 static void take_options(simba_store *store,
@@ -108,9 +143,24 @@ static int open_backend(simba_store *store, const char *url, simba_error *error)
     return rc;
 }
 
+static bool make_pool(simba_store *store, const simba_store_options *options)
+{
+    int most = options->notifier_most;
+
+    if (!simba__pool_init(&store->pool, store->loop,
+                          most == 0 ? NOTIFIERS_MOST : most)) {
+        return false;
+    }
+    store->pool.log = simba__store_log_plain;
+    store->pool.log_user = store;
+    store->pool.executor = options->executor;
+    store->pool.executor_user = options->executor_user;
+    return true;
+}
+
 static int open_store(simba_store *store,
                       const char *url,
-                      int notifiers,
+                      const simba_store_options *options,
                       simba_error *error)
 {
     int rc = simba__loop_open(&store->loop, error);
@@ -119,8 +169,7 @@ static int open_store(simba_store *store,
         return rc;
     }
     rc = open_backend(store, url, error);
-    if (rc == SIMBA_OK &&
-        !simba__pool_init(&store->pool, store->loop, notifiers)) {
+    if (rc == SIMBA_OK && !make_pool(store, options)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (rc != SIMBA_OK) {
@@ -132,8 +181,6 @@ static int open_store(simba_store *store,
         return rc;
     }
     listen_for_interest(store);
-    store->pool.log = simba__store_log_plain;
-    store->pool.log_user = store;
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;
     simba__fork_add(&store->fork_entry);
@@ -165,33 +212,48 @@ static simba_store *make_store(const char *url, simba_error *error)
     return store;
 }
 
-int simba_store_open(const char *url,
-                     const simba_store_options *given,
-                     simba_store **out,
-                     simba_error *error)
+static int open_as_set(const struct simba__settings *settings,
+                       const simba_store_options *options,
+                       simba_store **out,
+                       simba_error *error)
 {
-    simba_store_options options = options_of(given);
-    struct simba__settings settings;
-    simba_store *store;
-    int rc = simba__settings_find(&settings, url, options.config, error);
+    simba_store *store = make_store(settings->url, error);
+    int rc;
 
-    *out = NULL;
-    store = rc == SIMBA_OK ? make_store(settings.url, error) : NULL;
-    if (store != NULL) {
-        take_options(store, &options, &settings);
-        simba__fork_hold_off();
-        rc = open_store(store, settings.url, options.notifier_most, error);
-        simba__fork_let_go();
-    } else if (rc == SIMBA_OK) {
-        rc = SIMBA_ENOMEM;
+    if (store == NULL) {
+        return SIMBA_ENOMEM;
     }
-    simba__settings_free(&settings);
+    take_options(store, options, settings);
+    simba__fork_hold_off();
+    rc = open_store(store, settings->url, options, error);
+    simba__fork_let_go();
     if (rc != SIMBA_OK) {
         free_store(store);
         return rc;
     }
     *out = store;
     return SIMBA_OK;
+}
+
+int simba_store_open(const char *url,
+                     const simba_store_options *given,
+                     simba_store **out,
+                     simba_error *error)
+{
+    simba_store_options options;
+    struct simba__settings settings;
+    int rc = find_options(given, &options, error);
+
+    *out = NULL;
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    rc = simba__settings_find(&settings, url, options.config, error);
+    if (rc == SIMBA_OK) {
+        rc = open_as_set(&settings, &options, out, error);
+    }
+    simba__settings_free(&settings);
+    return rc;
 }
 
 void simba_store_close(simba_store *store)

@@ -8,12 +8,24 @@
 /* How long a callback waits before the pool grows. */
 enum { PATIENCE_MS = 5 };
 
-static _Thread_local const struct simba__strand *running;
+/* The strands that this thread is inside. More than one where a callback gives
+ * way to the program's own executor, and that goes on with others. */
+struct frame {
+    const struct simba__strand *strand;
+    const struct frame *outer;
+};
+
+static _Thread_local const struct frame *running;
 static _Thread_local const struct simba__pool *runs_for;
 
 bool simba__strand_is_mine(const struct simba__strand *strand)
 {
-    return running == strand;
+    const struct frame *frame = running;
+
+    while (frame != NULL && frame->strand != strand) {
+        frame = frame->outer;
+    }
+    return frame != NULL;
 }
 
 void simba__strand_init(struct simba__strand *strand)
@@ -46,25 +58,66 @@ static struct simba__strand *take_ready(struct simba__pool *pool)
     return strand;
 }
 
-static void run_one(struct simba__pool *pool)
+static void run_one(struct simba__pool *pool, struct simba__strand *strand)
 {
-    struct simba__strand *strand = take_ready(pool);
     struct simba__task *task = strand->first;
+    struct frame frame = {strand, running};
 
     strand->first = task->next;
     if (strand->first == NULL) {
         strand->last = &strand->first;
     }
     pthread_mutex_unlock(&pool->lock); /* S9: never under a lock of ours */
-    running = strand;
+    running = &frame;
     task->run(task);
-    running = NULL;
+    running = frame.outer;
     pthread_mutex_lock(&pool->lock);
     if (strand->first != NULL) {
         make_ready(pool, strand);
     } else {
         strand->is_scheduled = false;
         pthread_cond_broadcast(&pool->settled);
+    }
+}
+
+/* --- the user's executor ------------------------------------------------- */
+
+/* On whatever thread. Nothing of the pool is touched after its lock is let go:
+ * who waited for the strand may free it all. */
+static void run_handed(void *argument)
+{
+    struct simba__strand *strand = argument;
+    struct simba__pool *pool = strand->pool;
+
+    pthread_mutex_lock(&pool->lock);
+    run_one(pool, strand);
+    if (strand->is_scheduled) { /* it has more: to be handed over again */
+        pthread_cond_signal(&pool->wake);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void tell_refusal(struct simba__pool *pool)
+{
+    if (!pool->is_refusal_told) {
+        pool->is_refusal_told = true;
+        pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
+                  "the executor refuses callbacks: they run on notifier "
+                  "threads");
+    }
+}
+
+/* With the lock held; the strand is gone when it was accepted. */
+static void hand_over(struct simba__pool *pool, struct simba__strand *strand)
+{
+    bool is_accepted;
+
+    pthread_mutex_unlock(&pool->lock);
+    is_accepted = pool->executor(pool->executor_user, run_handed, strand);
+    pthread_mutex_lock(&pool->lock);
+    if (!is_accepted) {
+        tell_refusal(pool);
+        run_one(pool, strand);
     }
 }
 
@@ -77,8 +130,10 @@ static void *run_notifier(void *argument)
     runs_for = pool;
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
-        if (pool->first != NULL) {
-            run_one(pool);
+        if (pool->first != NULL && pool->executor != NULL) {
+            hand_over(pool, take_ready(pool));
+        } else if (pool->first != NULL) {
+            run_one(pool, take_ready(pool));
         } else {
             pool->idle_count++;
             pthread_cond_wait(&pool->wake, &pool->lock);
@@ -115,13 +170,16 @@ static void grow(struct simba__pool *pool)
 {
     char name[24]; /* longer than any, shorter than 16 in use */
 
-    if (!has_room(pool)) {
-        return;
-    }
     snprintf(name, sizeof name, "simba-notify-%d", pool->thread_count % 100);
-    if (simba__thread_start(&pool->threads[pool->thread_count], name,
+    if (has_room(pool) &&
+        simba__thread_start(&pool->threads[pool->thread_count], name,
                             run_notifier, pool)) {
         pool->thread_count++;
+    } else if (!pool->is_starved_told) {
+        pool->is_starved_told = true;
+        pool->log(pool->log_user, SIMBA_LOG_ERROR, "notify",
+                  "the system gives no thread for callbacks; it is tried "
+                  "again");
     }
 }
 
@@ -163,6 +221,7 @@ void simba__strand_push(struct simba__pool *pool,
 {
     task->next = NULL;
     pthread_mutex_lock(&pool->lock);
+    strand->pool = pool;
     *strand->last = task;
     strand->last = &task->next;
     if (!strand->is_scheduled) {

@@ -2,7 +2,8 @@
  *
  * A strand is a queue of tasks that run one after the other; strands run side
  * by side. The pool has no thread before the first callback, and grows when one
- * has waited for 5 ms because others are slow (S9). */
+ * has waited for 5 ms because others are slow (S9). With an executor of the
+ * user's its threads only hand strands over to that. */
 #ifndef SIMBA_RUNTIME_NOTIFY_H
 #define SIMBA_RUNTIME_NOTIFY_H
 
@@ -13,7 +14,10 @@ struct simba__task {
     struct simba__task *next;
 };
 
+struct simba__pool;
+
 struct simba__strand {
+    struct simba__pool *pool; /* that it was pushed to */
     struct simba__task *first, **last;
     bool is_scheduled; /* in the ready list, or running */
     int64_t ready_ms;
@@ -26,6 +30,8 @@ struct simba__pool {
     simba_log_fn log;
     void *log_user;
     int most;
+    bool (*executor)(void *user, void (*run)(void *argument), void *argument);
+    void *executor_user;
 
     pthread_mutex_t lock;   /* guards what follows and the strands */
     pthread_cond_t wake;    /* there is work, or the end */
@@ -36,7 +42,8 @@ struct simba__pool {
     int thread_count, thread_room;
     int idle_count;    /* wait for a strand, or are on their way to one */
     int blocked_count; /* wait in a callback for other callbacks */
-    bool is_closing, is_overrun_told;
+    bool is_closing;
+    bool is_overrun_told, is_starved_told, is_refusal_told; /* logged once */
 };
 
 bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most);
