@@ -3,6 +3,7 @@
 
 #include "api/ini.h"
 #include "api/settings.h"
+#include "core/lease.h"
 
 #include <simba/duration.h>
 
@@ -17,19 +18,26 @@ static const char *check_text(const char *value)
     return *value == '\0' ? "has no value" : NULL;
 }
 
-static const char *check_ttl(const char *value)
+static const char *check_transition(const char *value)
 {
     int64_t ms;
 
-    if (simba_duration_parse(value, &ms, NULL) != SIMBA_OK || ms == 0) {
-        return "no duration; write a number and a unit, such as 250ms or 10s";
-    }
-    return NULL;
+    return simba_duration_parse(value, &ms, NULL) == SIMBA_OK
+               ? NULL
+               : "no duration of up to ten years; write a number and a unit, "
+                 "such as 250ms or 10s";
 }
 
-static const char *check_transition(const char *value)
+static const char *check_ttl(const char *value)
 {
-    return strcmp(value, "0") == 0 ? NULL : check_ttl(value);
+    const char *problem = check_transition(value);
+    int64_t ms;
+
+    if (problem == NULL && simba_duration_parse(value, &ms, NULL) == SIMBA_OK &&
+        ms < SIMBA__TTL_LEAST_MS) {
+        problem = "shorter than 100ms";
+    }
+    return problem;
 }
 
 static const char *check_log_level(const char *value)
@@ -39,6 +47,12 @@ static const char *check_log_level(const char *value)
     return simba__log_level_of(value, &level)
                ? NULL
                : "must be error, warn, info or debug";
+}
+
+/* Else it would be another file in every directory. */
+static const char *check_path(const char *value)
+{
+    return value[0] == '/' ? NULL : "must be a path from the root on";
 }
 
 static const char *check_url(const char *value)
@@ -60,7 +74,7 @@ static const struct {
     [SIMBA__CONF_USER] = {"user", IN_HEAD | IN_SECTION, check_text},
     [SIMBA__CONF_PASSWORD] = {"password", IN_HEAD | IN_SECTION, check_text},
     [SIMBA__CONF_PASSWORD_FILE] = {"password_file", IN_HEAD | IN_SECTION,
-                                   check_text},
+                                   check_path},
     [SIMBA__CONF_TTL] = {"ttl", IN_HEAD | IN_SECTION, check_ttl},
     [SIMBA__CONF_TRANSITION] = {"transition", IN_HEAD | IN_SECTION,
                                 check_transition},
@@ -205,6 +219,14 @@ static int check_section(const struct simba__conf *conf,
     return SIMBA_OK;
 }
 
+/* Some editors put a byte order mark before the text. */
+static char *after_mark(char *text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    return strncmp(text, mark, strlen(mark)) == 0 ? text + strlen(mark) : text;
+}
+
 static int read_text(struct simba__conf *conf,
                      struct simba__text *text,
                      simba_error *error)
@@ -215,7 +237,7 @@ static int read_text(struct simba__conf *conf,
     if (strlen(text->bytes) != text->size) {
         return simba__conf_fail(conf, 1, "not a text file", error);
     }
-    rc = simba__ini_read(text->bytes, take_line, conf, &found);
+    rc = simba__ini_read(after_mark(text->bytes), take_line, conf, &found);
     if (rc == SIMBA_EINVAL) { /* the reader does not know the file's name */
         return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%s:%s", conf->path,
                                found.message);

@@ -43,6 +43,11 @@ static char *default_url(void)
 
 /* --- from the file ------------------------------------------------------- */
 
+static int fail_password(const char *path, const char *what, simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%s: %s", path, what);
+}
+
 /* The first line of a file; what follows it is no part of a password. */
 static int read_password(const char *path, char **password, simba_error *error)
 {
@@ -54,9 +59,12 @@ static int read_password(const char *path, char **password, simba_error *error)
         return rc;
     }
     if (text.is_open_to_others) {
-        rc = simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                             "%s: others can read this password; chmod o= it",
-                             path);
+        rc = fail_password(path, "others can read this password; chmod o= it",
+                           error);
+    } else if (strlen(text.bytes) != text.size) {
+        rc = fail_password(path, "not a text file", error);
+    } else if (strcspn(text.bytes, "\r\n") == 0) {
+        rc = fail_password(path, "its first line is empty", error);
     } else {
         text.bytes[strcspn(text.bytes, "\r\n")] = '\0';
         *password = strdup(text.bytes);
@@ -64,6 +72,29 @@ static int read_password(const char *path, char **password, simba_error *error)
     }
     simba__text_free(&text);
     return rc;
+}
+
+/* The password that a section names a file for, if it does. */
+static int take_password(const struct simba__conf *conf,
+                         const struct simba__conf_section *section,
+                         char **password,
+                         simba_error *error)
+{
+    const char *file = section->values[SIMBA__CONF_PASSWORD_FILE];
+    simba_error why;
+    int rc;
+
+    *password = NULL;
+    if (file == NULL) {
+        return SIMBA_OK;
+    }
+    rc = read_password(file, password, &why);
+    if (rc == SIMBA_OK || rc == SIMBA_ENOMEM) {
+        return rc == SIMBA_OK ? rc : fail_memory(error);
+    }
+    return simba_error_set(
+        error, rc, why.native, "%s:%d: password_file: %s", conf->path,
+        section->lines[SIMBA__CONF_PASSWORD_FILE], why.message);
 }
 
 /* The URL that a section, or the head, stands for. */
@@ -74,15 +105,13 @@ static int url_of_section(struct simba__settings *settings,
 {
     enum simba__conf_key key =
         section->name == NULL ? SIMBA__CONF_STORE : SIMBA__CONF_URL;
-    const char *file = section->values[SIMBA__CONF_PASSWORD_FILE];
     struct simba__credentials credentials = {
         section->values[SIMBA__CONF_USER],
         section->values[SIMBA__CONF_PASSWORD]};
-    char *password = NULL;
-    int rc = SIMBA_OK;
+    char *password;
+    int rc = take_password(conf, section, &password, error);
 
-    if (file != NULL) {
-        rc = read_password(file, &password, error);
+    if (password != NULL) {
         credentials.password = password;
     }
     if (rc == SIMBA_OK) {
@@ -116,10 +145,19 @@ static void take_times(struct simba__settings *settings,
     }
 }
 
+/* What the program or the environment gave, or the file itself. */
 static int no_such_section(const struct simba__conf *conf,
                            const char *name,
                            simba_error *error)
 {
+    const char *store = conf->head.values[SIMBA__CONF_STORE];
+
+    if (name == store) {
+        return simba__conf_fail(conf, conf->head.lines[SIMBA__CONF_STORE],
+                                "store: neither a store URL, such as "
+                                "sqlite:path, nor the name of a section",
+                                error);
+    }
     if (!simba__conf_is_name(name)) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "not a store URL: it should begin as in "

@@ -11,6 +11,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { WALK_MOST = 20000 };
 
@@ -48,6 +49,24 @@ static void open_as_configured(const char *mutex)
     if (went_well(simba_store_open(NULL, NULL, &store, NULL))) {
         simba_store_close(store);
     }
+}
+
+static void describe_secret(const char *mutex)
+{
+    char shown[64];
+
+    (void)mutex;
+    (void)went_well(simba_store_describe("b", shown, sizeof shown, NULL));
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *out = fopen(name, "w");
+
+    assert_non_null(out);
+    assert_int_equal(fchmod(fileno(out), 0600), 0);
+    assert_true(fputs(text, out) >= 0);
+    fclose(out);
 }
 
 /* The store of the other ways is opened when memory is plenty. */
@@ -262,18 +281,19 @@ static void test_alloc__opening_a_store(void **state)
 
 static void test_alloc__opening_as_configured(void **state)
 {
-    char text[256];
-    FILE *out = fopen("simba.conf", "w");
+    char text[512], *here = getcwd(NULL, 0);
 
     (void)state;
     snprintf(text, sizeof text,
              "store = a\nttl = 10s\n[store a]\nurl = %s\ntransition = 5s\n"
-             "[store b]\nurl = redis://h\npassword_file = f\n",
-             store_url);
-    assert_true(fputs(text, out) >= 0);
-    fclose(out);
+             "[store b]\nurl = redis://h\npassword_file = %s/password\n",
+             store_url, here);
+    free(here);
+    write_file("simba.conf", text);
+    write_file("password", "secret\n");
     setenv("SIMBA_CONFIG", "simba.conf", 1);
     assert_true(walk("configured", open_as_configured) > 10);
+    assert_true(walk("password", describe_secret) > 10);
     unsetenv("SIMBA_CONFIG");
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     setenv("SIMBA_STORE", store_url, 1);

@@ -290,6 +290,13 @@ static void test_config__names_file_line_and_key(void **state)
         {"[store a]\nurl = redis://h\npassword = x\npassword_file = y\n",
          "simba.conf:4: password_file"},
         {"store = memory:a\nuser = me\n", "simba.conf:1: "},
+        {"ttl = 99ms\n", "simba.conf:1: ttl: shorter"},
+        {"\nttl = 99999999999999999999s\n", "simba.conf:2: ttl: no duration"},
+        {"\nstore = elsewhere\n", "simba.conf:2: store: neither"},
+        {"[store a]\nurl = redis://h\npassword_file = x\n",
+         "simba.conf:3: password_file: must be"},
+        {"store = redis://h\npassword_file = /nowhere/password\n",
+         "simba.conf:2: password_file: /nowhere/password: No such file"},
     };
 
     (void)state;
@@ -297,6 +304,16 @@ static void test_config__names_file_line_and_key(void **state)
         configure(cases[i].text);
         assert_says(refusal(SIMBA_EMISCONFIG), cases[i].says);
     }
+}
+
+/* As an editor elsewhere leaves it. */
+static void test_config__takes_other_peoples_text_files(void **state)
+{
+    (void)state;
+    configure("\xef\xbb\xbfstore = memory:a\r\nttl = 2s\r\n\r\n# end");
+    assert_string_equal(chosen(NULL), "memory:a");
+    configure("store = memory:a\nttl = \xef\xbb\xbf\n");
+    assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:2: ttl");
 }
 
 /* --- secrets ------------------------------------------------------------- */
@@ -313,6 +330,26 @@ static void test_config__takes_passwords_from_files(void **state)
     configure(text);
     /* u + : + se%3Acr%40et, blanked */
     assert_string_equal(chosen(NULL), "postgres://**************@h/d");
+}
+
+static void refuses_password(const char *content, const char *why)
+{
+    char text[400];
+
+    snprintf(text, sizeof text,
+             "store = db\n[store db]\nurl = postgres://h\npassword_file = %s\n",
+             write_file("password", content, 0600));
+    configure(text);
+    assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:4: password_file: /");
+    assert_says(refusal(SIMBA_EMISCONFIG), why);
+}
+
+/* To log in without a password because of it would be worse than to fail. */
+static void test_config__refuses_password_files_without_one(void **state)
+{
+    (void)state;
+    refuses_password("", "first line is empty");
+    refuses_password("\nsecret\n", "first line is empty");
 }
 
 static void test_config__refuses_secrets_that_others_can_read(void **state)
@@ -404,7 +441,11 @@ int main(void)
                                set_up),
         cmocka_unit_test_setup(test_config__sets_the_log_level, set_up),
         cmocka_unit_test_setup(test_config__names_file_line_and_key, set_up),
+        cmocka_unit_test_setup(test_config__takes_other_peoples_text_files,
+                               set_up),
         cmocka_unit_test_setup(test_config__takes_passwords_from_files, set_up),
+        cmocka_unit_test_setup(test_config__refuses_password_files_without_one,
+                               set_up),
         cmocka_unit_test_setup(
             test_config__refuses_secrets_that_others_can_read, set_up),
         cmocka_unit_test_setup(test_config__tells_no_secret, set_up),
