@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "runtime/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
 bool simba__thread_start(pthread_t *thread,
@@ -17,6 +18,8 @@ bool simba__thread_start(pthread_t *thread,
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc == 0) {
         pthread_setname_np(*thread, name); /* for ps -L, gdb and perf */
+    } else {
+        errno = rc;
     }
     return rc == 0;
 }

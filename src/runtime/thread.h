@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+/** Start one; false: errno says why there is none. */
 bool simba__thread_start(pthread_t *thread,
                          const char *name,
                          void *(*run)(void *),

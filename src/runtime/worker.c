@@ -6,6 +6,7 @@
 #include "runtime/loop.h"
 #include "runtime/thread.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -148,7 +149,11 @@ void simba_worker_submit(simba_worker *worker, simba_op *op)
     }
     pthread_mutex_unlock(&worker->lock);
     if (!is_taken) {
-        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        simba_error error;
+
+        simba_error_set(&error, SIMBA_ENOMEM, EAGAIN,
+                        "the system gives no thread");
+        simba_op_done(op, SIMBA_ENOMEM, &error);
     }
 }
 

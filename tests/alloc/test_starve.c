@@ -1,0 +1,264 @@
+/* Ways through the API on a system that has no more threads or descriptors to
+ * give: the first fails, then the second, until none is left. What cannot be
+ * done says why, what can wait is done later, and nothing is left behind.
+ *
+ *   starve_walk URL */
+#include "../api/harness.h"
+
+#include "starve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WALK_MOST = 100 };
+
+static int entries_of(const char *path)
+{
+    DIR *directory = opendir(path);
+    int count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+/* A call may succeed all the same; if not, it must say why. */
+static bool went_well(int rc, const simba_error *error)
+{
+    if (rc == SIMBA_OK) {
+        return true;
+    }
+    if (rc != SIMBA_EINTERNAL && rc != SIMBA_ENOMEM) {
+        fail_msg("%s instead of a shortage", simba_strerror(rc));
+    }
+    if (strstr(error->message, strerror(0)) != NULL) {
+        fail_msg("no reason: %s", error->message);
+    }
+    return false;
+}
+
+/* --- the ways ------------------------------------------------------------ */
+
+static simba_store *open_hungry(void)
+{
+    simba_store *store;
+    simba_error error;
+
+    errno = 0; /* what is told of is not what happened before */
+    return went_well(simba_store_open(store_url, NULL, &store, &error), &error)
+               ? store
+               : NULL;
+}
+
+static _Atomic int calls;
+
+static void count_call(void *user, const simba_state *state)
+{
+    (void)user;
+    (void)state;
+    atomic_fetch_add(&calls, 1);
+}
+
+static void lock_and_release(simba_store *store, const char *mutex)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    SIMBA_LOCKER_SCOPE simba_locker *locker = NULL, *other = NULL;
+    simba_error error;
+
+    options.mutex = mutex;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
+    assert_int_equal(simba_locker_open(store, &options, &other, NULL), 0);
+    if (went_well(simba_locker_acquire(locker, -1, NULL, &error), &error)) {
+        int rc = simba_locker_acquire(other, 10, NULL, &error);
+
+        assert_true(rc == SIMBA_ETIMEDOUT || !went_well(rc, &error));
+    }
+}
+
+/* It tries again by itself. */
+static void serve(simba_store *store, const char *mutex)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_service *service;
+
+    contender.mutex = mutex;
+    contender.on_acquired = contender.on_released = count_call;
+    atomic_store(&calls, 0);
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    await(atomic_load(&calls) == 1);
+    assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
+    assert_int_equal(atomic_load(&calls), 2);
+    simba_service_close(service);
+}
+
+static void watch(simba_store *store, const char *mutex)
+{
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+    simba_retrieval *retrieval;
+
+    retriever.mutex = mutex;
+    retriever.on_changed = count_call;
+    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
+    await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
+    simba_retrieval_close(retrieval);
+}
+
+static int count_run(void *user, const simba_run *run, simba_error *error)
+{
+    (void)user;
+    (void)run;
+    (void)error;
+    atomic_fetch_add(&calls, 1);
+    return SIMBA_OK;
+}
+
+static void schedule(simba_store *store, const char *mutex)
+{
+    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_scheduler *scheduler;
+    simba_error error;
+
+    options.mutex = mutex;
+    options.schedule = SIMBA_FIXED_DELAY;
+    options.period_ms = 1;
+    options.work = count_run;
+    atomic_store(&calls, 0);
+    if (!went_well(simba_scheduler_open(store, &options, &scheduler, &error),
+                   &error)) {
+        return;
+    }
+    assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
+    await(atomic_load(&calls) > 1);
+    simba_scheduler_close(scheduler);
+}
+
+/* --- walking ------------------------------------------------------------- */
+
+static void walk(void (*way)(simba_store *store, const char *mutex))
+{
+    int threads, descriptors;
+
+    simba_store_close(open_store()); /* whatever stays open for good does now */
+    threads = entries_of("/proc/self/task");
+    descriptors = entries_of("/proc/self/fd");
+    for (int n = 1; n < WALK_MOST; n++) {
+        simba_store *store;
+        bool is_over;
+
+        starve_at(n);
+        store = open_hungry();
+        if (store != NULL) {
+            way(store, fresh_mutex());
+        }
+        is_over = !has_starved();
+        starve_at(0);
+        simba_store_close(store);
+        assert_int_equal(entries_of("/proc/self/task"), threads);
+        assert_int_equal(entries_of("/proc/self/fd"), descriptors);
+        if (is_over) {
+            assert_true(n > 5);
+            return;
+        }
+    }
+    fail_msg("%s", "never came to its end");
+}
+
+static void test_starve__lockers(void **state)
+{
+    (void)state;
+    walk(lock_and_release);
+}
+
+static void test_starve__services(void **state)
+{
+    (void)state;
+    walk(serve);
+}
+
+static void test_starve__retrievals(void **state)
+{
+    (void)state;
+    walk(watch);
+}
+
+static void test_starve__schedulers(void **state)
+{
+    (void)state;
+    walk(schedule);
+}
+
+/* --- for a while --------------------------------------------------------- */
+
+static void count_errors(void *user,
+                         enum simba_log_level level,
+                         const char *component,
+                         const char *message)
+{
+    (void)component;
+    if (level == SIMBA_LOG_ERROR && strstr(message, "no thread") != NULL) {
+        atomic_fetch_add((_Atomic int *)user, 1);
+    }
+}
+
+/* A notifier that cannot start is tried again until it can, and complained of
+ * once. In memory: there no other thread is wanted. */
+static void test_starve__callbacks_wait_for_a_thread(void **state)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    _Atomic int errors = 0;
+    simba_store *store;
+    simba_service *service;
+
+    (void)state;
+    options.log = count_errors;
+    options.log_user = &errors;
+    assert_int_equal(simba_store_open("memory:a", &options, &store, NULL), 0);
+    contender.mutex = fresh_mutex();
+    contender.on_acquired = count_call;
+    atomic_store(&calls, 0);
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    (void)starve_threads(true);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    await(simba_service_is_owner(service));
+    await(starve_threads(true) > 0);
+    await(starve_threads(true) > 0);
+    assert_int_equal(atomic_load(&calls), 0);
+    (void)starve_threads(false);
+    await(atomic_load(&calls) == 1);
+    simba_service_close(service);
+    simba_store_close(store);
+    assert_int_equal(atomic_load(&errors), 1);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_starve__lockers),
+        cmocka_unit_test(test_starve__services),
+        cmocka_unit_test(test_starve__retrievals),
+        cmocka_unit_test(test_starve__schedulers),
+        cmocka_unit_test(test_starve__callbacks_wait_for_a_thread),
+    };
+    char directory[] = "/tmp/simba-starve-XXXXXX", command[64];
+    int rc;
+
+    if (argc < 2) {
+        return 1;
+    }
+    store_url = argv[1];
+    if (mkdtemp(directory) == NULL || chdir(directory) != 0) {
+        return 1;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return chdir("/") == 0 && system(command) == 0 ? rc : 1;
+}
