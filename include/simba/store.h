@@ -107,7 +107,7 @@ SIMBA_API SIMBA_MUST_USE int simba_store_open(
  * @param store  NULL is a no-op
  *
  * Threads: one at a time; not from a callback. In a forked child it frees the
- * memory and touches nothing else.
+ * handle and touches nothing else: the rest is the parent's threads'.
  */
 SIMBA_API void simba_store_close(simba_store *store);
 

@@ -89,6 +89,7 @@ void simba_locker_close(simba_locker *l)
         return;
     }
     if (simba__is_forked(l->store->mark)) {
+        free(l->base.mutex);
         free(l);
         return;
     }

@@ -335,7 +335,7 @@ void simba_retrieval_close(simba_retrieval *r)
         return;
     }
     if (simba__is_forked(r->store->mark)) {
-        free(r);
+        free_retrieval(r);
         return;
     }
     if (simba__strand_is_mine(&r->strand)) {

@@ -207,6 +207,7 @@ void simba_scheduler_close(simba_scheduler *s)
         return;
     }
     if (simba__is_forked(s->store->mark)) {
+        free(s->base.mutex);
         free(s);
         return;
     }

@@ -322,6 +322,7 @@ void simba_service_close(simba_service *s)
         return;
     }
     if (simba__is_forked(s->store->mark)) {
+        free(s->base.mutex);
         free(s);
         return;
     }

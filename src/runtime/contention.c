@@ -330,9 +330,14 @@ bool simba__contention_is_owner(const struct simba__contention *c)
            !simba__is_forked(c->mark);
 }
 
+/* Another tenure may begin while we look, and then the answer to the question
+ * in between was about that one. Tokens never come again, so if it is the same
+ * before and after, nothing changed. */
 uint64_t simba__contention_token(const struct simba__contention *c)
 {
     uint64_t token = atomic_load(&c->token);
 
-    return simba__contention_is_owner(c) ? token : 0;
+    return simba__contention_is_owner(c) && atomic_load(&c->token) == token
+               ? token
+               : 0;
 }

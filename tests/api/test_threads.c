@@ -328,6 +328,45 @@ static void test_threads__child_of_a_waiter_has_its_own_memory(void **state)
     simba_store_close(store);
 }
 
+/* --- the pool's timer -------------------------------------------------------
+ */
+
+static void nap(void *user, const simba_state *state)
+{
+    (void)state;
+    nanosleep(&(struct timespec){.tv_nsec = 6000000}, NULL);
+    atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+/* The timer that makes the pool grow is set when all that waited is over and
+ * the store is closed. */
+static void test_threads__pool_is_closed_with_its_timer_set(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        simba_store *store = open_store();
+        simba_contender contender = SIMBA_CONTENDER_INIT;
+        simba_service *services[3];
+        _Atomic int naps = 0;
+
+        contender.on_acquired = contender.on_released = nap;
+        contender.user = &naps;
+        for (int i = 0; i < 3; i++) {
+            contender.mutex = fresh_mutex();
+            assert_int_equal(
+                simba_service_open(store, &contender, &services[i], NULL),
+                SIMBA_OK);
+            assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
+        }
+        await(atomic_load(&naps) > round % 3); /* some are still waiting */
+        for (int i = 0; i < 3; i++) {
+            simba_service_close(services[i]);
+        }
+        simba_store_close(store);
+        assert_int_equal(atomic_load(&naps) % 2, 0); /* in pairs */
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +377,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_threads__callbacks_may_stop_other_services),
         cmocka_unit_test(test_threads__stop_returns_though_another_starts),
         cmocka_unit_test(test_threads__child_of_a_waiter_has_its_own_memory),
+        cmocka_unit_test(test_threads__pool_is_closed_with_its_timer_set),
     };
 
     if (argc > 1) {
