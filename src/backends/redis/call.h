@@ -22,11 +22,12 @@ struct simba__redis_call {
     simba_op *op; /* NULL: its deadline has passed, the answer has not come */
     enum simba__redis_call_state state;
     enum simba__redis_script_name script;
-    bool is_joining; /* acquire: with a place in line */
-    uint64_t place;  /* that it would have got when it first asked */
-    bool is_whole;   /* send the script's text, not its name */
-    bool is_asking;  /* to a node that only imports the slot */
-    int turns;       /* how often it was sent elsewhere, or again */
+    bool is_joining;  /* acquire: with a place in line */
+    uint64_t place;   /* that it would have got when it first asked */
+    bool is_whole;    /* send the script's text, not its name */
+    bool is_asking;   /* to a node that only imports the slot */
+    int turns;        /* how often it was sent elsewhere, or again */
+    int had_replicas; /* so many have it */
 };
 
 /** Start an operation of those that scripts carry out. */

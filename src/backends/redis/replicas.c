@@ -1,8 +1,12 @@
 /* Waiting for replicas; see replicas.h.
  *
  * WAIT holds its connection up, so these have one of their own. An acquire that
- * too few replicas have is taken back, with a tombstone, before it is answered;
- * a renewal remains unknown and is tried again by who wants it. */
+ * too few replicas have is taken back before it is answered; a renewal remains
+ * unknown and is tried again by who wants it.
+ *
+ * What is taken back leaves no tombstone: the acquire was answered, so it is
+ * not under way any more, and the same attempt asks again when replicas are
+ * back. */
 #include "backends/redis/replicas.h"
 
 #include <stdio.h>
@@ -12,13 +16,21 @@ enum { LEAST_WAIT_MS = 1 };
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
 
-static void too_few(struct simba__redis_call *call, int code, long long count)
+/* That WAIT itself is refused. */
+enum { REFUSED = -1 };
+
+static void too_few(struct simba__redis_call *call, int code)
 {
     simba_error error;
 
-    simba_error_set(&error, code, 0,
-                    "redis %s: only %lld of %d replicas have it",
-                    call->node->command.conn.shown, count,
+    if (call->had_replicas == REFUSED) {
+        simba__redis_call_fail(call,
+                               code == SIMBA_EUNAVAIL ? SIMBA_EDENIED : code,
+                               "refuses WAIT: does its user lack +wait?");
+        return;
+    }
+    simba_error_set(&error, code, 0, "redis %s: only %d of %d replicas have it",
+                    call->node->command.conn.shown, call->had_replicas,
                     call->store->env.settings.replicas);
     simba__redis_call_finish(call, code, &error);
 }
@@ -32,21 +44,17 @@ static void on_undone(struct simba__redis_ask *ask,
     bool is_undone = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
 
     (void)why;
-    too_few(call, is_undone ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN, 0);
+    too_few(call, is_undone ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN);
 }
 
 static void undo(struct simba__redis_call *call)
 {
-    simba_op *op = call->op;
-    int64_t lease_ms = op->ttl_ms + op->transition_ms;
-
-    op->reply = (simba_op_reply){.owner = simba_owner_none()};
-    op->tombstone_ms = op->tombstone_ms != 0 ? op->tombstone_ms : lease_ms;
+    call->op->reply = (simba_op_reply){.owner = simba_owner_none()};
     call->script = SIMBA__REDIS_RELEASE;
     call->is_whole = true; /* no second round for want of a script */
     call->ask.answered = on_undone;
     if (!simba__redis_call_script(call, &call->node->waiter.conn, &call->ask)) {
-        too_few(call, SIMBA_EUNKNOWN, 0);
+        too_few(call, SIMBA_EUNKNOWN);
     }
 }
 
@@ -56,18 +64,20 @@ static void on_waited(struct simba__redis_ask *ask,
 {
     struct simba__redis_call *call =
         container(ask, struct simba__redis_call, ask);
-    int wanted = call->store->env.settings.replicas;
 
     if (reply == NULL) {
         simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);
-    } else if (call->op == NULL || (reply->type == REDIS_REPLY_INTEGER &&
-                                    reply->integer >= wanted)) {
+        return;
+    }
+    call->had_replicas =
+        reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : REFUSED;
+    if (call->op == NULL ||
+        call->had_replicas >= call->store->env.settings.replicas) {
         simba__redis_call_finish(call, SIMBA_OK, NULL);
     } else if (call->script == SIMBA__REDIS_ACQUIRE) {
         undo(call);
     } else {
-        too_few(call, SIMBA_EUNKNOWN,
-                reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0);
+        too_few(call, SIMBA_EUNKNOWN);
     }
 }
 

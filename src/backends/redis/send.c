@@ -149,8 +149,9 @@ static void send_call(struct simba__redis_call *call,
         simba__redis_call_fail(call, SIMBA_ENOMEM, "out of memory");
         return;
     }
-    /* The sockets of a cluster are many: no caller polls them. */
-    choose_reader(conn, call->ask.is_driven && call->store->cluster == NULL);
+    /* A driver polls the command connection of a store with one server. */
+    choose_reader(conn, call->ask.is_driven && call->store->cluster == NULL &&
+                            conn == &call->node->command.conn);
 }
 
 static void enqueue(struct simba__redis_queue *queue,
