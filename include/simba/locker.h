@@ -123,6 +123,25 @@ SIMBA_API void simba_locker_deadlines(const simba_locker *locker,
                                       int64_t *use_until_ms,
                                       int64_t *hard_until_ms);
 
+/**
+ * The store's clock, as far as its answers have told, for those who time their
+ * work by it, so that owners that follow one another keep one beat.
+ *
+ * @param[out] ahead_ms    what the store's time is ahead of CLOCK_BOOTTIME, at
+ *                         least, in milliseconds; each answer of the store
+ *                         measures it anew. May be NULL
+ * @param[out] granted_ms  store's time of the grant of the last tenure, or
+ *                         little after it: what was due by then was due to the
+ *                         owner before. May be NULL
+ * @return false when the store tells no time, or nothing was acquired yet; then
+ *         nothing is written
+ *
+ * Threads: any thread; wait-free.
+ */
+SIMBA_API bool simba_locker_clock(const simba_locker *locker,
+                                  int64_t *ahead_ms,
+                                  int64_t *granted_ms);
+
 /** Release if held, then free. NULL is a no-op. Threads: one at a time; not
  * from its own callback, which is a programming error and aborts. */
 SIMBA_API void simba_locker_close(simba_locker *locker);

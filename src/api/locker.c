@@ -100,6 +100,9 @@ static void told(struct simba__contention *c,
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         l->is_granted = l->is_held = true;
         l->token = update->token;
+        atomic_store(&l->granted_ms, c->core.is_clock_known
+                                         ? c->core.now_ms + c->core.clock_low_ms
+                                         : INT64_MIN);
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         l->is_started = l->is_stopping = l->is_held = false;
@@ -153,6 +156,7 @@ void simba__locker_init(simba_locker *l)
     l->base.hooks = &hooks;
     l->lost_task.run = run_lost;
     l->stopping.run = stop_soon;
+    atomic_init(&l->granted_ms, INT64_MIN);
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -464,4 +468,25 @@ void simba_locker_deadlines(const simba_locker *l,
     if (hard_until_ms != NULL) {
         *hard_until_ms = is_ours ? atomic_load(&l->base.hard_until_ms) : 0;
     }
+}
+
+/* A millisecond for the rounding of both clocks: nobody is to be early. */
+bool simba_locker_clock(const simba_locker *l,
+                        int64_t *ahead_ms,
+                        int64_t *granted_ms)
+{
+    int64_t known_ms = atomic_load(&l->base.store_ahead_ms);
+    int64_t begun_ms = atomic_load(&l->granted_ms);
+
+    if (simba__is_forked(l->store->mark) || known_ms == INT64_MIN ||
+        begun_ms == INT64_MIN) {
+        return false;
+    }
+    if (ahead_ms != NULL) {
+        *ahead_ms = known_ms - 1;
+    }
+    if (granted_ms != NULL) {
+        *granted_ms = begun_ms;
+    }
+    return true;
 }

@@ -33,6 +33,8 @@ struct simba_locker {
     simba_error error, why;
     uint64_t token;
     uint64_t stops; /* counted */
+
+    _Atomic int64_t granted_ms; /* store's time; INT64_MIN: not told */
 };
 
 /** Put its hooks and task in place. */

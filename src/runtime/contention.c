@@ -148,6 +148,8 @@ static void publish(struct simba__contention *c)
     atomic_store(&c->hard_until_ms, hard);
     atomic_store(&c->owner_until_ms, until);
     atomic_store(&c->is_heard, core->is_heard);
+    atomic_store(&c->store_ahead_ms,
+                 core->is_clock_known ? core->clock_low_ms : INT64_MIN);
     atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
                                        core->inflight == SIMBA__NOTHING &&
                                        core->next_ms == SIMBA__NEVER);

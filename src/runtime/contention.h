@@ -44,6 +44,8 @@ struct simba__contention {
     _Atomic int64_t hard_until_ms;
     _Atomic uint64_t token;
     _Atomic bool is_heard;
+    _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
+                                       known */
 
     /* Signs of progress, given on any thread. */
     _Atomic int64_t progress_ms;

@@ -1,6 +1,8 @@
 /* The locker, on any store. */
 #include "harness.h"
 
+#include <simba/admin.h>
+
 #include <dirent.h>
 #include <pthread.h>
 #include <string.h>
@@ -218,6 +220,33 @@ static void test_locker__names_deadlines(void **state)
     simba_store_close(store);
 }
 
+static void test_locker__tells_the_stores_clock(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker *locker = open_locker(store, fresh_mutex());
+    simba_report *report = NULL;
+    int64_t ahead, granted, before, store_ms;
+
+    (void)state;
+    assert_false(simba_locker_clock(locker, &ahead, &granted));
+    before = now_ms();
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    assert_int_equal(simba_admin_show(store, "any", &report, NULL), SIMBA_OK);
+    store_ms = simba_report_store_ms(report);
+    simba_report_close(report);
+    /* A store that tells no time tells none here either. */
+    assert_int_equal(simba_locker_clock(locker, &ahead, &granted),
+                     store_ms != 0);
+    if (store_ms != 0) {
+        assert_in_range(granted - ahead - before, 0, PATIENCE_MS);
+        assert_true(store_ms >= granted);
+        /* Never early: by our reckoning the store is not yet there. */
+        assert_in_range(store_ms - before - ahead, 0, PATIENCE_MS);
+    }
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
 static void test_locker__refuses_bad_options(void **state)
 {
     static const char *const names[] = {"", "}x", "a\nb", "\xff", NULL};
@@ -404,6 +433,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_locker__is_told_when_it_lost),
         cmocka_unit_test(test_locker__scope_releases),
         cmocka_unit_test(test_locker__names_deadlines),
+        cmocka_unit_test(test_locker__tells_the_stores_clock),
         cmocka_unit_test(test_locker__refuses_bad_options),
         cmocka_unit_test(test_locker__is_not_inherited_by_a_fork),
         cmocka_unit_test(test_locker__leaves_no_descriptor_to_a_fork),
