@@ -22,63 +22,9 @@ export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
 export simba scratch
 unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID
 
-count=0
-failed=0
+source "$(dirname "$0")/lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
-
-# within SECONDS COMMAND…: true as soon as COMMAND is.
-within() {
-    local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
-
-    shift
-    until "$@" 2>/dev/null; do
-        [ "${EPOCHREALTIME/./}" -lt "$end" ] || return 1
-        read -r -t 0.005 <> <(:) # a pause, without a process for it
-    done
-    return 0
-}
-
-# same WHAT WANTED GOT
-same() {
-    [ "$2" = "$3" ] && return
-    echo "# $1: wanted '$2', got '$3'"
-    return 1
-}
-
-# code WANTED COMMAND…: runs it, and compares the exit code.
-code() {
-    local wanted=$1 got=0
-
-    shift
-    "$@" || got=$?
-    same "exit code of: $*" "$wanted" "$got"
-}
-
-parent_of() {
-    local stat
-
-    read -r stat <"/proc/$1/stat" || return 1
-    stat=${stat##*) }
-    set -- $stat
-    echo "$2"
-}
-
-state_of() {
-    local stat
-
-    read -r stat <"/proc/$1/stat" || return 1
-    stat=${stat##*) }
-    echo "${stat%% *}"
-}
-
-is_gone() {
-    [ ! -e "/proc/$1" ] || [ "$(state_of "$1")" = Z ]
-}
-
-is_stopped() {
-    [ "$(state_of "$1")" = T ]
-}
 
 # guardian_of FRONT: prints the process id.
 guardian_of() {
@@ -97,24 +43,6 @@ guardian_of() {
 
 # For the steps of pty.
 export -f parent_of state_of is_stopped guardian_of
-
-# all_gone PID…
-all_gone() {
-    local pid
-
-    for pid in "$@"; do
-        is_gone "$pid" || return 1
-    done
-}
-
-has_lines() {
-    [ "$(wc -l <"$2")" -ge "$1" ]
-}
-
-# is_free NAME: somebody can have it at once.
-is_free() {
-    "$simba" -q lock "$1" -n -- true
-}
 
 # A program that is hard to get rid of: it writes the time, over and over, in
 # three processes: itself, a child that ignores TERM, and an orphan that ignores
@@ -265,20 +193,6 @@ help_and_version() {
 }
 
 # ── Waiting ──────────────────────────────────────────────────────────────────
-
-# Holds the mutex until let_go.
-hold() {
-    rm -f "$scratch/let-go" "$scratch/held"
-    "$simba" lock "$1" -- sh -c 'echo >"$0/held"
-        until [ -e "$0/let-go" ]; do sleep 0.01; done' "$scratch" &
-    holder=$!
-    within 10 test -e "$scratch/held"
-}
-
-let_go() {
-    : >"$scratch/let-go"
-    wait "$holder"
-}
 
 not_acquired_is_75() {
     hold c && code 75 "$simba" lock c -n -- true &&
@@ -704,16 +618,6 @@ works_as_the_first_process() {
 
 # ── Terminals ────────────────────────────────────────────────────────────────
 
-# on_terminal STEP… -- CMD…: the transcript goes to $scratch/tty.
-on_terminal() {
-    local rc=0
-
-    [ -n "$pty" ] || return 200
-    env --default-signal PS1='$ ' "$pty" "$@" >"$scratch/tty" 2>&1 || rc=$?
-    [ "$rc" -ne 99 ] || tail -n 20 "$scratch/tty" | sed 's/^/# tty: /'
-    return "$rc"
-}
-
 command_has_the_terminal() {
     on_terminal -- "$simba" lock t -- bash -c '
         read -r -a f <"/proc/$$/stat"; test "${f[4]}" = "${f[7]}"'
@@ -811,47 +715,4 @@ window_size_reaches_the_command() {
             while :; do sleep 0.01; done'
 }
 
-# ── Running ──────────────────────────────────────────────────────────────────
-
-run() {
-    local rc=0
-
-    # shellcheck disable=SC2053 # it is a pattern
-    [[ $1 == $pattern ]] || return
-    count=$((count + 1))
-    "$1" >"$scratch/log" || rc=$?
-    case $rc in
-    0) echo "ok $count - $1" ;;
-    200) echo "ok $count - $1 # SKIP" ;;
-    *)
-        echo "not ok $count - $1"
-        grep '^#' "$scratch/log"
-        failed=$((failed + 1))
-        ;;
-    esac
-}
-
-# The tests are the functions above that stand between the first and the last
-# headline, in their order.
-tests() {
-    sed -n '/^# ── Exit codes/,/^# ── Running/s/^\([a-z0-9_]*\)() {$/\1/p' "$0" |
-        grep -vx -e hold -e let_go -e on_terminal
-}
-
-# Nothing of ours may outlive the tests, whatever went wrong.
-clean_up() {
-    local job
-
-    for job in $(jobs -p); do
-        kill -9 "$job" 2>/dev/null
-    done
-    rm -rf "$scratch"
-}
-trap clean_up EXIT
-
-mapfile -t all < <(tests)
-for name in "${all[@]}"; do
-    run "$name"
-done
-echo "1..$count"
-[ "$failed" -eq 0 ]
+run_tests
