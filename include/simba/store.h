@@ -88,9 +88,9 @@ typedef struct simba_store_options {
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EINVAL for a URL that cannot be understood, or an
  *         option, which is named; SIMBA_EDENIED, SIMBA_EMISCONFIG,
- * SIMBA_ENOTINIT or SIMBA_EUNAVAIL for a store that does not let itself be
- * used; SIMBA_EFORKED for a SQLite file that was open in the parent when this
- * process was forked; SIMBA_ENOMEM
+ *         SIMBA_ENOTINIT or SIMBA_EUNAVAIL for a store that does not let itself
+ *         be used; SIMBA_EFORKED for a SQLite file that was open in the parent
+ *         when this process was forked; SIMBA_ENOMEM
  *
  * Threads: any thread.
  */
