@@ -140,6 +140,7 @@ static void *run_thread(void *argument)
 {
     simba_scheduler *s = argument;
 
+    simba__thread_name("simba-schedule");
     simba__scheduler_bury(s);
     simba_loop_enter(s->store->loop);
     while (s->is_leading) {
@@ -163,8 +164,7 @@ bool simba__scheduler_wake(simba_scheduler *s)
         pthread_cond_broadcast(&s->changed);
         return true;
     }
-    s->has_thread =
-        simba__thread_start(&s->thread, "simba-schedule", run_thread, s);
+    s->has_thread = simba__thread_start(&s->thread, run_thread, s);
     return s->has_thread;
 }
 

@@ -388,6 +388,7 @@ static void *run_loop(void *argument)
     simba_loop *loop = argument;
     bool is_ending = false;
 
+    simba__thread_name("simba-loop");
     while (!is_ending) {
         wait_for_event(loop);
         simba_loop_enter(loop);
@@ -457,7 +458,7 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     loop->last = &loop->first;
     loop->armed_ms = INT64_MAX;
     if (!open_fds(loop) ||
-        !simba__thread_start(&loop->thread, "simba-loop", run_loop, loop)) {
+        !simba__thread_start(&loop->thread, run_loop, loop)) {
         int cause = errno;
         free_loop(loop);
         return simba_error_set(error, SIMBA_EINTERNAL, cause,

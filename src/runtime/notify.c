@@ -2,7 +2,6 @@
 
 #include "runtime/thread.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* How long a callback waits before the pool grows. */
@@ -127,6 +126,7 @@ static void *run_notifier(void *argument)
 {
     struct simba__pool *pool = argument;
 
+    simba__thread_name("simba-notify");
     runs_for = pool;
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
@@ -168,12 +168,9 @@ static bool may_grow(const struct simba__pool *pool)
 
 static void grow(struct simba__pool *pool)
 {
-    char name[24]; /* longer than any, shorter than 16 in use */
-
-    snprintf(name, sizeof name, "simba-notify-%d", pool->thread_count % 100);
     if (has_room(pool) &&
-        simba__thread_start(&pool->threads[pool->thread_count], name,
-                            run_notifier, pool)) {
+        simba__thread_start(&pool->threads[pool->thread_count], run_notifier,
+                            pool)) {
         pool->thread_count++;
     } else if (!pool->is_starved_told) {
         pool->is_starved_told = true;

@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 
 bool simba__thread_start(pthread_t *thread,
-                         const char *name,
                          void *(*run)(void *),
                          void *argument)
 {
@@ -16,10 +16,13 @@ bool simba__thread_start(pthread_t *thread,
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0) {
-        pthread_setname_np(*thread, name); /* for ps -L, gdb and perf */
-    } else {
+    if (rc != 0) {
         errno = rc;
     }
     return rc == 0;
+}
+
+void simba__thread_name(const char *name)
+{
+    prctl(PR_SET_NAME, name);
 }

@@ -8,8 +8,11 @@
 
 /** Start one; false: errno says why there is none. */
 bool simba__thread_start(pthread_t *thread,
-                         const char *name,
                          void *(*run)(void *),
                          void *argument);
+
+/** Give the calling thread its name, for ps -L, gdb and perf. To name another
+ * one takes the opening of a file. */
+void simba__thread_name(const char *name);
 
 #endif

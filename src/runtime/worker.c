@@ -106,6 +106,7 @@ static void *run_worker(void *argument)
 {
     simba_worker *worker = argument;
 
+    simba__thread_name("simba-work-0");
     pthread_mutex_lock(&worker->lock);
     while (!worker->is_closing) {
         simba_op *op = take_next(worker);
@@ -130,8 +131,8 @@ static void *run_worker(void *argument)
 static bool wake_thread(simba_worker *worker)
 {
     if (!worker->has_thread) {
-        worker->has_thread = simba__thread_start(
-            &worker->thread, "simba-work-0", run_worker, worker);
+        worker->has_thread =
+            simba__thread_start(&worker->thread, run_worker, worker);
     }
     pthread_cond_signal(&worker->wake);
     return worker->has_thread;
