@@ -49,9 +49,9 @@ expect_code 0 && [ "$(tail -n 1 "$dir/out")" = '1 passed, 0 failed' ]
 report $? 'a pattern chooses tests'
 
 run --json 'names.[cs]*' --store memory:x
-expect_code 0 && [ "$(grep -c '^{"name":"names\.[^"]*","result":"passed","ms":[0-9]*,"message":""}$' "$dir/out")" = 3 ] &&
+expect_code 0 && [ "$(grep -c '^{"name":"names\.[^"]*","result":"passed","ms":[0-9]*,"message":""}$' "$dir/out")" = 4 ] &&
     tail -n 1 "$dir/out" |
-    grep -Eq '^\{"passed":3,"failed":0,"skipped":0,"ms":[0-9]+,"seed":[0-9]+\}$'
+    grep -Eq '^\{"passed":4,"failed":0,"skipped":0,"ms":[0-9]+,"seed":[0-9]+\}$'
 report $? 'JSON has an object for each test, and one that counts'
 
 run many.processes_take_turns --store memory:x
