@@ -41,17 +41,24 @@ static void object(struct worker *w, const char *offence)
 
 static void enter(struct worker *w, const simba_run *run)
 {
-    if (atomic_fetch_add(&w->shop->inside, 1) != 0) {
+    bool is_crowded = atomic_fetch_add(&w->shop->inside, 1) != 0;
+    bool is_old = run->token < atomic_load(&w->shop->newest);
+
+    /* This thread may have been kept from running for a lease, right before it
+     * came here; then the run knows that it is over (S3). */
+    if (is_crowded && !simba_run_is_stopped(run)) {
         object(w, "work of two schedulers ran at once");
     }
-    if (run->token == 0 || run->token < atomic_load(&w->shop->newest)) {
+    if (run->token == 0 || (is_old && !simba_run_is_stopped(run))) {
         object(w, "work ran with an old token");
     }
     if (w->options.schedule == SIMBA_FIXED_RATE &&
         run->beat_ms <= atomic_load(&w->shop->beat_ms)) {
         object(w, "a beat was run twice");
     }
-    atomic_store(&w->shop->newest, run->token);
+    if (!is_old) {
+        atomic_store(&w->shop->newest, run->token);
+    }
     atomic_store(&w->shop->beat_ms, run->beat_ms);
     if (atomic_exchange(&w->token, run->token) != run->token) {
         atomic_fetch_add(&w->tenures, 1);
