@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cmd_tck.h"
 #include "exit.h"
+#include "interrupt.h"
 #include "json.h"
 #include "say.h"
 
@@ -35,8 +36,11 @@ static const char help[] =
     "last\n"
     "one that counts them. With -q only failures are told.\n"
     "\n"
+    "Ctrl-C ends it after what the test under way owns has been released.\n"
+    "\n"
     "exit codes: 0 all passed; 1 some failed; 64 usage; 69 store unreachable;\n"
-    "70 a fault of simba; 77 access denied; 78 wrong configuration or URL\n";
+    "70 a fault of simba; 77 access denied; 78 wrong configuration or URL;\n"
+    "128 + N ended by signal N\n";
 
 enum { OPT_QUICK = SIMBA__OPT_OWN, OPT_LIST, OPT_FAULTY, OPT_SEED };
 
@@ -271,6 +275,25 @@ static bool parse(struct parsed *parsed, int argc, char **argv)
     return true;
 }
 
+static bool is_interrupted(void *user)
+{
+    (void)user;
+    return simba__interrupt() != 0;
+}
+
+/* The line of what was under way is still there. */
+static int leave_early(const struct audience *audience,
+                       const simba_tck_summary *summary)
+{
+    if (audience->is_terminal) {
+        fputs("\r\033[K", stderr);
+    }
+    tell_summary(audience->cli, summary);
+    simba__say("interrupted: what the test under way had is given back");
+    (void)fflush(stdout);
+    return 128 + simba__interrupt();
+}
+
 static int run(struct parsed *parsed)
 {
     struct audience audience = {
@@ -283,7 +306,12 @@ static int run(struct parsed *parsed)
 
     parsed->tck.report = report;
     parsed->tck.user = &audience;
+    parsed->tck.is_cancelled = is_interrupted;
+    simba__interrupt_catch();
     rc = simba_tck_run(&parsed->tck, &summary, &error);
+    if (rc == SIMBA_ECANCELED) {
+        return leave_early(&audience, &summary);
+    }
     if (rc != SIMBA_OK) {
         simba__say("%s", error.message);
         return simba__exit_of_status(rc);

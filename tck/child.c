@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_FAILED = 1 };
+enum { EXIT_FAILED = 1, DISMISSAL_MS = 3000 };
 
 _Noreturn void tck_child_fail(struct tck_child *self, const char *message)
 {
@@ -29,12 +29,47 @@ static void reap(struct tck_child *child)
     }
 }
 
+/* What it owns would stay owned until the end of its lease, so it is asked to
+ * go first. */
+static void dismiss(struct tck_child *child)
+{
+    int64_t until = simba_loop_now_ms() + DISMISSAL_MS;
+
+    atomic_store(&child->is_unwanted, true);
+    if (child->pid <= 0 || kill(child->pid, SIGCONT) != 0) {
+        return;
+    }
+    while (simba_loop_now_ms() < until) {
+        if (waitpid(child->pid, NULL, WNOHANG) == child->pid) {
+            child->pid = 0;
+            return;
+        }
+        tck_sleep_until(simba_loop_now_ms() + 1);
+    }
+}
+
 static void end_child(void *what)
 {
     struct tck_child *child = what;
 
+    dismiss(child);
     reap(child);
     (void)munmap(child, sizeof *child);
+}
+
+static _Noreturn void leave(struct tck *t)
+{
+    while (t->deeds != NULL) {
+        tck_now(t, t->deeds->what);
+    }
+    _exit(0);
+}
+
+void tck_child_check_wanted(struct tck *t)
+{
+    if (atomic_load(&t->child->is_unwanted)) {
+        leave(t);
+    }
 }
 
 /* What the parent had open is the parent's; the child has deeds of its own. */
@@ -49,10 +84,7 @@ static _Noreturn void be_child(struct tck *parent,
     t.child = self;
     t.random += (uint64_t)getpid() << 32; /* draw other lots than the parent */
     live(&t, self);
-    while (t.deeds != NULL) {
-        tck_now(&t, t.deeds->what);
-    }
-    _exit(0);
+    leave(&t);
 }
 
 struct tck_child *tck_child(struct tck *t,

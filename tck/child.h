@@ -14,6 +14,7 @@ struct tck_child {
     _Atomic int step;  /* how far the child has come */
     _Atomic int order; /* what the parent wants */
     _Atomic uint64_t numbers[TCK_CHILD_NUMBERS]; /* whatever they agree on */
+    _Atomic bool is_unwanted; /* it shall give back what it has, and end */
     _Atomic bool is_failed;
     char message[640]; /* when failed */
 };
@@ -41,6 +42,9 @@ void tck_child_join(struct tck *t, struct tck_child *child);
 
 /** Stop it, let it go on, or kill it (and then wait until it is gone). */
 void tck_child_signal(struct tck *t, struct tck_child *child, int signal);
+
+/** In the child: end, orderly, if the parent has no use for it any more. */
+void tck_child_check_wanted(struct tck *t);
 
 /** In the child: tell the parent, and end. */
 _Noreturn void tck_child_fail(struct tck_child *self, const char *message);

@@ -14,7 +14,7 @@
 enum { TRIES_MOST = 10 };
 
 /* How a test left: by its end, or by a jump. */
-enum { LEFT_FAILED = 1, LEFT_SLOW = 2, LEFT_SKIPPED = 3 };
+enum { LEFT_FAILED = 1, LEFT_SLOW = 2, LEFT_SKIPPED = 3, LEFT_CANCELLED = 4 };
 
 /* --- undoing ------------------------------------------------------------- */
 
@@ -104,7 +104,19 @@ enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
     if (left == LEFT_SKIPPED) {
         return SIMBA_TCK_SKIPPED;
     }
+    if (left == LEFT_CANCELLED) {
+        return SIMBA_TCK_STARTED;
+    }
     return left == 0 ? SIMBA_TCK_PASSED : SIMBA_TCK_FAILED;
+}
+
+void tck_check_wanted(struct tck *t)
+{
+    if (t->child != NULL) {
+        tck_child_check_wanted(t);
+    } else if (t->is_cancelled != NULL && t->is_cancelled(t->user)) {
+        longjmp(t->out, LEFT_CANCELLED);
+    }
 }
 
 _Noreturn void tck_skip(struct tck *t, const char *where)
@@ -234,6 +246,7 @@ void tck_pause(struct tck *t,
                const char *where,
                const char *what)
 {
+    tck_check_wanted(t);
     if (simba_loop_now_ms() > until_ms) {
         tck_fail(t, where, "waited in vain for %s", what);
     }

@@ -75,13 +75,17 @@ struct tck {
     struct tck_times long_lease, short_lease;
     int64_t least_lease_ms; /* the short one at first */
 
+    bool (*is_cancelled)(void *user); /* NULL: never */
+    void *user;
+
     struct tck_deed *deeds;
     struct tck_child *child; /* not NULL: this is a child process */
     jmp_buf out;
     char message[640];
 };
 
-/** Run one case; t->message says why it failed or was skipped. */
+/** Run one case; t->message says why it failed or was skipped. A case that was
+ * cancelled has only been started. */
 enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test);
 
 /** See to it that this is undone when the test ends, come what may. */
@@ -118,6 +122,9 @@ _Noreturn void tck_fail(struct tck *t,
 
 /** End the test without a verdict: it is only for stores `where` this holds. */
 _Noreturn void tck_skip(struct tck *t, const char *where);
+
+/** End the test if nobody wants it any more. */
+void tck_check_wanted(struct tck *t);
 
 /** The machine was too slow to see what this test looks for: start again. */
 _Noreturn void tck_too_slow(struct tck *t, const char *where);

@@ -50,8 +50,10 @@ static const simba_op_reply *run(struct tck_person *p, simba_op op)
 {
     simba_error error = {0};
     int64_t until = tck_patience(p->t);
-    int rc = send(p, op, &error);
+    int rc;
 
+    tck_check_wanted(p->t);
+    rc = send(p, op, &error);
     while (rc != SIMBA_OK && p->t->is_faulty && simba_loop_now_ms() < until) {
         rc = send(p, op, &error);
     }

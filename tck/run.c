@@ -131,6 +131,7 @@ struct run {
     simba_tck_summary *summary;
     struct tck t;
     size_t index, count;
+    bool is_cancelled;
 };
 
 static void report(struct run *run,
@@ -170,9 +171,22 @@ static void run_case(struct run *run, const struct tck_case *test)
         result.message =
             result.verdict == SIMBA_TCK_PASSED ? "" : run->t.message;
     }
+    if (result.verdict == SIMBA_TCK_STARTED) {
+        run->is_cancelled = true;
+        return;
+    }
     result.elapsed_ms = simba_loop_now_ms() - start;
     count(run->summary, result.verdict);
     report(run, test, &result);
+}
+
+static bool is_cancelled(struct run *run)
+{
+    const simba_tck_options *options = &run->options;
+
+    run->is_cancelled |=
+        options->is_cancelled != NULL && options->is_cancelled(options->user);
+    return run->is_cancelled;
 }
 
 static void run_all(struct run *run)
@@ -180,7 +194,7 @@ static void run_all(struct run *run)
     const struct tck_case *test;
     int64_t start = simba_loop_now_ms();
 
-    for (size_t i = 0; (test = case_at(i)) != NULL; i++) {
+    for (size_t i = 0; (test = case_at(i)) != NULL && !is_cancelled(run); i++) {
         if (is_chosen(&run->options, test)) {
             run_case(run, test);
             run->index++;
@@ -283,6 +297,8 @@ int simba_tck_run(const simba_tck_options *given,
     run.t.is_faulty = run.options.is_faulty;
     run.t.patience_ms = run.options.patience_ms;
     run.t.random = run.options.seed;
+    run.t.is_cancelled = run.options.is_cancelled;
+    run.t.user = run.options.user;
     run.t.ops = *simba_probe_ops(store);
     set_times(&run.t);
     tck_fresh(run.t.mutex);
@@ -295,5 +311,7 @@ int simba_tck_run(const simba_tck_options *given,
     if (rc == SIMBA_OK) {
         run_all(&run);
     }
-    return rc;
+    return run.is_cancelled
+               ? simba_error_set(error, SIMBA_ECANCELED, 0, "cancelled")
+               : rc;
 }

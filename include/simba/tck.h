@@ -67,11 +67,14 @@ typedef struct simba_tck_options {
     int64_t patience_ms;
     simba_tck_report_fn report; /**< may be NULL */
     void *user;                 /**< first argument of report */
+    /** May be NULL. Asked now and then; once it is true the run ends: what the
+     * test under way has is given back, and no other is begun. */
+    bool (*is_cancelled)(void *user);
 } simba_tck_options;
 
 /* clang-format off */
 #define SIMBA_TCK_OPTIONS_INIT                                                 \
-    {(uint32_t)sizeof(simba_tck_options), 0, 0, false, false, 0, 0, 0, 0}
+    {(uint32_t)sizeof(simba_tck_options), 0, 0, false, false, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /** What became of a run. */
@@ -87,8 +90,10 @@ typedef struct simba_tck_summary {
  * @param options       copied; not NULL
  * @param[out] summary  how many passed and failed; not NULL
  * @param[out] error    filled on failure; may be NULL
- * @return SIMBA_OK when it was run, whatever the tests say; SIMBA_EINVAL when
- *         no test has such a name; else why the store could not be opened
+ * @return SIMBA_OK when it was run, whatever the tests say; SIMBA_ECANCELED
+ *         when it was ended early, with what it came to in `summary`;
+ *         SIMBA_EINVAL when no test has such a name; else why the store could
+ *         not be opened
  *
  * Threads: one run at a time. Some tests fork.
  */

@@ -102,6 +102,43 @@ for wrong in '--nonsense' '--seed x' 'a b'; do
     report $? "wrong usage: $wrong"
 done
 
+# interrupt GLOB: has it run until it owns something, and sends TERM.
+interrupt() {
+    local trace=$dir/trace.jsonl tries=0 pid
+
+    rm -f "$trace"
+    "$simba" tck "$1" --store "trace:$trace:sqlite:$dir/early.db" \
+        >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    until grep -qs '"op":"acquire".*"mine":true' "$trace" ||
+        [ "$tries" -ge 600 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    kill -TERM "$pid"
+    wait "$pid"
+    code=$?
+}
+
+# Every attempt that was granted the mutex was released.
+nothing_is_owned() {
+    local attempt
+
+    for attempt in $(grep '"op":"acquire".*"mine":true' "$dir/trace.jsonl" |
+        grep -o '"attempt":"[0-9a-f]*"' | sort -u); do
+        grep -q "\"op\":\"release\".*$attempt" "$dir/trace.jsonl" || return 1
+    done
+}
+
+interrupt 'expire.[nls]*'
+expect_code 143 && nothing_is_owned && grep -q interrupted "$dir/err" &&
+    grep -Eq '^[0-9]+ passed, 0 failed$' "$dir/out"
+report $? 'an interrupted run gives back what it owns'
+
+interrupt many.processes_take_turns
+expect_code 143 && nothing_is_owned
+report $? 'so do the processes of an interrupted test'
+
 run --help
 expect_code 0 && grep -q '^usage: simba tck' "$dir/out"
 report $? 'help goes to stdout'
