@@ -238,6 +238,7 @@ static void test_redis_errors__missing_permission(void **state)
     redis_number(&server, "ACL SETUSER poor &simba:* resetkeys ~other:*");
     assert_int_equal(try_open(&first, url), SIMBA_OK);
     assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EDENIED);
+    handle_close(&first);
     redis_number(&server, "ACL SETUSER poor allkeys -info");
     expect_refusal(url, SIMBA_EDENIED, "INFO");
 }
@@ -255,6 +256,47 @@ static void test_redis_errors__subscribing_may_be_denied(void **state)
              server.port);
     assert_int_equal(try_open(&second, url), SIMBA_OK);
     assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EDENIED);
+    assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EDENIED); /* again */
+    redis_number(&server, "ACL SETUSER deaf +subscribe");
+    ask(&bob);
+    expect_in_line(true);
+}
+
+/* A field of INFO, over a connection that is there already. */
+static long long told_by(redisContext *admin, const char *field)
+{
+    redisReply *reply = redisCommand(admin, "INFO");
+    const char *found = strstr(reply->str, field);
+    long long number = found == NULL ? -1 : atoll(found + strlen(field));
+
+    freeReplyObject(reply);
+    return number;
+}
+
+static void test_redis_errors__too_many_clients(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    redisContext *admin = redisConnect("127.0.0.1", server.port);
+    simba_op soon;
+    long long before;
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    ask(&alice);
+    await(told_by(admin, "connected_clients:") == 3);
+    freeReplyObject(redisCommand(admin, "CONFIG SET maxclients 3"));
+    soon = asking(&bob); /* has to subscribe, by a connection more */
+    soon.deadline_ms = simba_loop_now_ms() + 3000;
+    assert_int_equal(try_run(&bob, soon), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "clients"));
+    before = told_by(admin, "rejected_connections:");
+    redis_nap_ms(1000); /* and does not storm a server that has no room */
+    assert_in_range(told_by(admin, "rejected_connections:") - before, 0, 20);
+    freeReplyObject(redisCommand(admin, "CONFIG SET maxclients 1000"));
+    redisFree(admin);
+    ask(&bob);
+    expect_in_line(true);
 }
 
 int main(void)
@@ -273,6 +315,7 @@ int main(void)
         REDIS_TEST(test_redis_errors__demoted_server_is_noticed),
         REDIS_TEST(test_redis_errors__missing_permission),
         REDIS_TEST(test_redis_errors__subscribing_may_be_denied),
+        REDIS_TEST(test_redis_errors__too_many_clients),
     };
 
     return cmocka_run_group_tests(tests, start_server, remove_server);

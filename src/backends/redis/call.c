@@ -107,6 +107,38 @@ void simba__redis_call_fail(struct simba__redis_call *call,
 
 /* --- deadlines ----------------------------------------------------------- */
 
+/* The connection that has kept it waiting; NULL: none. */
+static const struct simba__redis_conn *missing(
+    const struct simba__redis_call *call)
+{
+    const struct simba__redis_node *node = call->node;
+    const struct simba__redis_conn *conn;
+
+    if (node == NULL || call->state == SIMBA__REDIS_PAUSED) {
+        return NULL;
+    }
+    conn = &node->command.conn;
+    if (conn->state == SIMBA__REDIS_READY) {
+        conn = call->state == SIMBA__REDIS_LISTENING ? &node->subscriber.conn
+                                                     : &node->waiter.conn;
+    }
+    return conn->state == SIMBA__REDIS_READY ? NULL : conn;
+}
+
+/* Its time is up before it was sent. */
+static void expire_unsent(struct simba__redis_call *call)
+{
+    const struct simba__redis_conn *conn = missing(call);
+
+    if (conn != NULL && conn->why.code != SIMBA_OK) {
+        simba_error error = conn->why;
+
+        simba__redis_call_finish(call, error.code, &error);
+    } else {
+        simba__redis_call_fail(call, SIMBA_EUNAVAIL, "not ready in time");
+    }
+}
+
 /* Nobody waits for it any more. What was sent stays in the books until its
  * answer comes, for answers come in order. */
 static void expire(struct simba__redis_call *call)
@@ -116,16 +148,7 @@ static void expire(struct simba__redis_call *call)
     simba_error error;
 
     if (call->state != SIMBA__REDIS_SENT) {
-        const simba_error *why =
-            call->node == NULL ? NULL : &call->node->command.conn.why;
-
-        if (call->state == SIMBA__REDIS_QUEUED && why != NULL &&
-            why->code != SIMBA_OK) {
-            error = *why;
-            simba__redis_call_finish(call, error.code, &error);
-        } else {
-            simba__redis_call_fail(call, SIMBA_EUNAVAIL, "not ready in time");
-        }
+        expire_unsent(call);
         return;
     }
     call->op = NULL;
@@ -229,6 +252,16 @@ void simba__redis_call_start(struct simba__redis *store, simba_op *op)
     store->calls = call;
     watch_deadline(store, op->deadline_ms);
     simba__redis_call_route(call);
+}
+
+void simba__redis_calls_forget(struct simba__redis_node *node)
+{
+    for (struct simba__redis_call *c = node->store->calls; c != NULL;
+         c = c->next) {
+        if (c->node == node) {
+            c->node = NULL;
+        }
+    }
 }
 
 void simba__redis_calls_end(struct simba__redis *store)

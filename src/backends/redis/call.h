@@ -47,6 +47,10 @@ void simba__redis_queue_fail(struct simba__redis_queue *queue,
 /** Complete what is overdue. */
 void simba__redis_calls_overdue(simba_timer *timer);
 
+/** The node goes, and no call is sent to it or queued there any more: those who
+ * pause or listen find another. */
+void simba__redis_calls_forget(struct simba__redis_node *node);
+
 /** End all of them: the loop is about to end. */
 void simba__redis_calls_end(struct simba__redis *store);
 

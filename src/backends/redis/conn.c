@@ -48,6 +48,7 @@ static void drop_socket(struct simba__redis_conn *conn)
     simba__redis_buffer_clear(&conn->wire);
     conn->state = SIMBA__REDIS_DOWN;
     conn->is_solo = false;
+    conn->is_answered = false;
     conn->breaks++;
 }
 
@@ -129,6 +130,7 @@ void simba__redis_conn_close(struct simba__redis_conn *conn)
     }
     simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis %s: closed", conn->shown);
     conn->is_wanted = false;
+    conn->was_up = false;
     drop_socket(conn);
     answer_nobody(conn, &why);
     simba__redis_buffer_fini(&conn->plain);
@@ -149,13 +151,36 @@ static void greet(struct simba__redis_conn *conn)
     conn->hooks->greet(conn);
 }
 
+/* A server may take a connection only to say that it has too many; what it
+ * answers is up. */
+static void came_up(struct simba__redis_conn *conn)
+{
+    conn->pause_ms = PAUSE_FIRST_MS;
+    if (conn->was_up) {
+        simba_count_reconnect(conn->env->loop);
+    }
+    conn->was_up = true;
+}
+
 void simba__redis_conn_greeted(struct simba__redis_conn *conn)
 {
+    unsigned breaks = conn->breaks;
+
     assert(conn->state == SIMBA__REDIS_GREETING);
     simba_timer_clear(conn->env->loop, &conn->timer);
     conn->state = SIMBA__REDIS_READY;
-    conn->pause_ms = PAUSE_FIRST_MS;
     conn->hooks->ready(conn);
+    if (conn->is_answered && conn->breaks == breaks) {
+        came_up(conn);
+    }
+}
+
+void simba__redis_conn_answered(struct simba__redis_conn *conn)
+{
+    conn->is_answered = true;
+    if (conn->state == SIMBA__REDIS_READY) {
+        came_up(conn);
+    }
 }
 
 void simba__redis_conn_shake(struct simba__redis_conn *conn)

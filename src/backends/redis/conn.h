@@ -85,9 +85,11 @@ struct simba__redis_conn {
     int asks;                               /* how many they are */
     int64_t silent_since_ms;                /* while replies are awaited */
     int64_t pause_ms;
-    unsigned breaks; /* how often it broke: tells one life from the next */
-    simba_error why; /* the last trouble */
-    bool is_listed;  /* among env->unsent */
+    bool is_answered; /* the server has said something else than errors */
+    bool was_up;      /* so the next time it is made anew */
+    unsigned breaks;  /* how often it broke: tells one life from the next */
+    simba_error why;  /* the last trouble */
+    bool is_listed;   /* among env->unsent */
     struct simba__redis_conn *next_unsent;
 
     /* Who reads: the loop, or a caller that waits for its own reply alone. */
@@ -139,6 +141,9 @@ bool simba__redis_conn_send(struct simba__redis_conn *conn,
 bool simba__redis_conn_say(struct simba__redis_conn *conn,
                            struct simba__redis_ask *ask,
                            const char *const *words);
+
+/** The server has said its first word that is no error. */
+void simba__redis_conn_answered(struct simba__redis_conn *conn);
 
 /** It owes answers for long: perhaps another server has taken its place. */
 void simba__redis_conn_suspect(struct simba__redis_conn *conn);

@@ -165,6 +165,9 @@ struct simba__redis_ear *simba__redis_ear_open(struct simba__redis *store,
     char channel[SIMBA__REDIS_CHANNEL_MAX];
 
     if (ear != NULL) {
+        if (!ear->is_sent) { /* it was refused once: perhaps not any more */
+            listen_at(ear);
+        }
         return ear;
     }
     topic = topic_of(store, mutex);
@@ -453,6 +456,21 @@ void simba__redis_ears_move(struct simba__redis *store,
     topic->node = node;
     for (struct simba__redis_ear *e = topic->ears; e != NULL; e = e->sibling) {
         listen_at(e);
+    }
+}
+
+void simba__redis_ears_forget(struct simba__redis_node *node)
+{
+    const struct simba__redis_hash *topics = &node->store->ears.topics;
+
+    simba__redis_ears_down(node);
+    for (struct simba__redis_link *l = simba__redis_hash_next(topics, NULL);
+         l != NULL; l = simba__redis_hash_next(topics, l)) {
+        struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
+
+        if (topic->node == node) {
+            topic->node = NULL;
+        }
     }
 }
 

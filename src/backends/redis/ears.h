@@ -75,6 +75,9 @@ void simba__redis_ears_move(struct simba__redis *store,
                             struct simba__redis_topic *topic,
                             struct simba__redis_node *node);
 
+/** The node goes. */
+void simba__redis_ears_forget(struct simba__redis_node *node);
+
 void simba__redis_ears_fini(struct simba__redis *store);
 
 #endif

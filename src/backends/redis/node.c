@@ -261,6 +261,8 @@ void simba__redis_node_remove(struct simba__redis_node *node)
     simba__redis_conn_close(&node->waiter.conn);
     simba__redis_queue_fail(&node->queue, &why);
     simba__redis_queue_fail(&node->waiter_queue, &why);
+    simba__redis_calls_forget(node);
+    simba__redis_ears_forget(node);
     free(node);
 }
 

@@ -118,14 +118,18 @@ static void hear(struct simba__redis_conn *conn, const redisReply *reply)
 {
     struct simba__redis_ask *ask = conn->first;
 
+    if (!conn->is_answered && reply->type != REDIS_REPLY_ERROR) {
+        simba__redis_conn_answered(conn);
+    }
     if (conn->state == SIMBA__REDIS_READY && conn->hooks->heard != NULL) {
         conn->hooks->heard(conn, reply);
         return;
     }
     if (ask == NULL) {
         simba__redis_conn_fail(
-            conn, SIMBA_EMISCONFIG, 0, "answers what was not asked: %s%.60s",
-            "not a Redis server?", reply->str == NULL ? "" : reply->str);
+            conn, SIMBA_EMISCONFIG, 0,
+            "answers what was not asked (%.60s): is it a Redis server?",
+            reply->str == NULL ? "" : reply->str);
         return;
     }
     conn->first = ask->next;
