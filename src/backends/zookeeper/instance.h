@@ -135,6 +135,7 @@ struct simba__zk {
     bool has_opener; /* to be joined */
     bool is_opening; /* it runs */
     bool wants_session;
+    bool is_making;  /* it makes a session, and will tell */
     zhandle_t **old; /* to be closed by it */
     int old_count;
 

@@ -78,6 +78,7 @@ static void work(struct simba__zk *self)
     int old_count = self->old_count, cause = 0;
 
     self->wants_session = false;
+    self->is_making = wants;
     self->old = NULL;
     self->old_count = 0;
     simba_loop_leave(self->base.loop);

@@ -122,8 +122,9 @@ int simba__zk_session_want(struct simba__zk *self,
         (is_other || (op->kind == SIMBA_OP_ACQUIRE && is_stale(self)))) {
         simba__zk_session_drop(self);
     }
+    /* The opener may be busy with old handles: that is no promise of one. */
     if (self->handle == NULL && (is_other || self->asked_ms == 0 ||
-                                 (!self->wants_session && !self->is_opening &&
+                                 (!self->wants_session && !self->is_making &&
                                   !self->retrying.is_set))) {
         open_session(self, lease);
     }
@@ -236,6 +237,7 @@ void simba__zk_session_made(struct simba__zk *self,
                             int64_t born_ms,
                             int cause)
 {
+    self->is_making = false;
     if (handle == NULL) {
         simba_error_set(&self->trouble, SIMBA_EUNAVAIL, cause,
                         "no host of the URL can be looked up");
