@@ -1,6 +1,7 @@
 /* The rounds of a measurement, and its percentiles. */
 #define _GNU_SOURCE
 #include "bench.h"
+#include "interrupt.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -25,6 +26,7 @@ struct contest {
     double *ratios;
     size_t rounds;
     size_t batch; /* exchanges of each side in a round */
+    size_t extra; /* so many of the first rounds have one more */
 };
 
 int64_t simba__bench_now_ns(void)
@@ -33,6 +35,11 @@ int64_t simba__bench_now_ns(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int simba__bench_cancel(simba_error *error)
+{
+    return simba_error_set(error, SIMBA_ECANCELED, 0, "interrupted");
 }
 
 /* --- percentiles --------------------------------------------------------- */
@@ -84,6 +91,7 @@ static int measure(struct contest *contest,
     while (times-- > 0 && rc == SIMBA_OK && series->count < series->room) {
         rc = side->once(side->self, &series->ns[series->count], error);
         series->count += rc == SIMBA_OK ? 1 : 0;
+        rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
     }
     return rc;
 }
@@ -96,6 +104,7 @@ static bool has_floor(const struct contest *contest)
 /* Who begins changes with every round. */
 static int run_round(struct contest *contest, simba_error *error)
 {
+    size_t times = contest->batch + (contest->rounds < contest->extra ? 1 : 0);
     int first = (int)(contest->rounds % 2);
     int rc = SIMBA_OK;
 
@@ -103,7 +112,7 @@ static int run_round(struct contest *contest, simba_error *error)
         int which = turn ^ first;
 
         if (which == 0 || has_floor(contest)) {
-            rc = measure(contest, which, contest->batch, error);
+            rc = measure(contest, which, times, error);
         }
     }
     if (rc == SIMBA_OK && has_floor(contest)) {
@@ -118,11 +127,11 @@ static int run_round(struct contest *contest, simba_error *error)
 static size_t round_count(const struct simba__bench_plan *plan)
 {
     int64_t fitting = plan->length_ms / ROUND_MS;
+    size_t count = fitting < ROUNDS_LEAST  ? ROUNDS_LEAST
+                   : fitting > ROUNDS_MOST ? ROUNDS_MOST
+                                           : (size_t)fitting;
 
-    if (fitting < ROUNDS_LEAST) {
-        return ROUNDS_LEAST;
-    }
-    return fitting > ROUNDS_MOST ? ROUNDS_MOST : (size_t)fitting;
+    return plan->most != 0 && plan->most < count ? plan->most : count;
 }
 
 /* Warms up, and finds how many exchanges fit into a round. */
@@ -141,7 +150,8 @@ static int size_rounds(struct contest *contest,
     contest->series[0].count = contest->series[1].count = 0;
     contest->batch = (size_t)(plan->length_ms * 1000000 / each_ns) / rounds + 1;
     if (plan->most != 0 && contest->batch > plan->most / rounds) {
-        contest->batch = plan->most / rounds + 1;
+        contest->batch = plan->most / rounds;
+        contest->extra = plan->most % rounds;
     }
     if (contest->batch > contest->series[0].room / rounds) {
         contest->batch = contest->series[0].room / rounds;

@@ -34,7 +34,8 @@ struct simba__bench_result {
     double seconds; /* that our side took */
 };
 
-/** Measure both in at least 15 rounds: first ours, then the floor. */
+/** Measure both in at least 15 rounds, unless fewer exchanges were wanted:
+ * first ours, then the floor. */
 int simba__bench_run(const struct simba__bench_plan *plan,
                      const struct simba__bench_side sides[2],
                      struct simba__bench_result *result,
@@ -56,6 +57,9 @@ int simba__bench_pair(const struct simba__bench_job *job,
 int simba__bench_handoff(const struct simba__bench_job *job,
                          struct simba__bench_result *result,
                          simba_error *error);
+
+/** SIMBA_ECANCELED: a signal came (interrupt.h). */
+int simba__bench_cancel(simba_error *error);
 
 /** A clock for lengths of time. */
 int64_t simba__bench_now_ns(void);

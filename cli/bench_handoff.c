@@ -1,17 +1,10 @@
-/* simba bench handoff: this process releases, a child acquires. The child is
- * forked before a store is opened; orders and answers go through two pipes. */
+/* simba bench handoff: this process releases, a child acquires. */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "bench_child.h"
 
 #include <simba/bench.h>
 #include <simba/locker.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +22,7 @@ struct answer {
 
 /* Either process's end. */
 struct end {
-    int in, out;
+    struct simba__bench_child pipes;
     simba_store *store;
     simba_locker *locker;
     simba_bench *bench; /* NULL: the store has no floor */
@@ -78,10 +71,9 @@ static void wait_for_bell(struct end *end, struct answer *answer)
     answer->at_ns = simba__bench_now_ns();
 }
 
-static bool say_ready(const struct end *end, struct answer *answer)
+static bool tell(const struct end *end, const struct answer *answer)
 {
-    answer->at_ns = 0;
-    return write(end->out, answer, sizeof(*answer)) == sizeof(*answer);
+    return simba__bench_tell(end->pipes.out, answer, sizeof(*answer));
 }
 
 static void obey(struct end *end)
@@ -89,12 +81,12 @@ static void obey(struct end *end)
     struct answer answer = {.rc = SIMBA_OK};
     char order;
 
-    while (read(end->in, &order, 1) == 1) {
+    while (read(end->pipes.in, &order, 1) == 1) {
         if (order == ORDER_FLOOR) {
             answer.rc =
                 simba_bench_step(end->bench, SIMBA_FLOOR_ARM, &answer.error);
         }
-        if (!say_ready(end, &answer) || answer.rc != SIMBA_OK) {
+        if (!tell(end, &answer) || answer.rc != SIMBA_OK) {
             return;
         }
         if (order == ORDER_FLOOR) {
@@ -102,24 +94,23 @@ static void obey(struct end *end)
         } else {
             wait_for_mutex(end, &answer);
         }
-        if (write(end->out, &answer, sizeof(answer)) != sizeof(answer)) {
+        if (!tell(end, &answer)) {
             return;
         }
     }
 }
 
-static _Noreturn void run_child(const struct simba__bench_job *job,
-                                struct end *end)
+static void live(const struct simba__bench_job *job,
+                 struct simba__bench_child *self)
 {
+    struct end end = {.pipes = *self};
     struct answer answer = {.rc = SIMBA_OK};
 
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    answer.rc = open_end(end, job, &answer.error);
-    if (say_ready(end, &answer) && answer.rc == SIMBA_OK) {
-        obey(end);
+    answer.rc = open_end(&end, job, &answer.error);
+    if (tell(&end, &answer) && answer.rc == SIMBA_OK) {
+        obey(&end);
     }
-    close_end(end);
-    _exit(0);
+    close_end(&end);
 }
 
 /* --- the parent ---------------------------------------------------------- */
@@ -128,14 +119,13 @@ static int hear(const struct end *end,
                 struct answer *answer,
                 simba_error *error)
 {
-    if (read(end->in, answer, sizeof(*answer)) != sizeof(*answer)) {
-        return simba_error_set(error, SIMBA_EINTERNAL, 0,
-                               "the other process of the bench has died");
-    }
-    if (answer->rc != SIMBA_OK) {
+    int rc = simba__bench_hear(end->pipes.in, answer, sizeof(*answer), error);
+
+    if (rc == SIMBA_OK && answer->rc != SIMBA_OK) {
         *error = answer->error;
+        rc = answer->rc;
     }
-    return answer->rc;
+    return rc;
 }
 
 /* Has the other side wait, and lets it fall asleep. */
@@ -148,10 +138,7 @@ static int send_to_wait(const struct end *end,
     char letter = (char)order;
     int rc;
 
-    if (write(end->out, &letter, 1) != 1) {
-        return simba_error_set(error, SIMBA_EINTERNAL, errno,
-                               "the other process of the bench has died");
-    }
+    (void)simba__bench_tell(end->pipes.out, &letter, 1); /* else we hear it */
     rc = hear(end, &ready, error);
     (void)nanosleep(&settle, NULL);
     return rc;
@@ -219,30 +206,13 @@ int simba__bench_handoff(const struct simba__bench_job *job,
                          struct simba__bench_result *result,
                          simba_error *error)
 {
-    int down[2], up[2], rc;
-    struct end end = {.in = -1};
-    pid_t child;
+    struct end end = {.store = NULL};
+    int rc = simba__bench_child_start(&end.pipes, live, job, error);
 
-    if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) {
-        return simba_error_set(error, SIMBA_EINTERNAL, errno, "pipe: %s",
-                               strerror(errno));
+    if (rc == SIMBA_OK) {
+        rc = measure(job, &end, result, error);
     }
-    child = fork();
-    if (child == 0) {
-        (void)close(down[1]);
-        (void)close(up[0]);
-        run_child(job, &(struct end){.in = down[0], .out = up[1]});
-    }
-    (void)close(down[0]);
-    (void)close(up[1]);
-    end = (struct end){.in = up[0], .out = down[1]};
-    rc = measure(job, &end, result, error);
-    (void)close(end.out);
-    if (rc != SIMBA_OK) {
-        (void)kill(child, SIGKILL);
-    }
-    (void)waitpid(child, NULL, 0);
-    close_end(&end);
-    (void)close(end.in);
+    close_end(&end); /* what it waits for is free by this */
+    simba__bench_child_end(&end.pipes);
     return rc;
 }

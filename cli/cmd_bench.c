@@ -3,6 +3,7 @@
 #include "cmd_bench.h"
 #include "bench.h"
 #include "exit.h"
+#include "interrupt.h"
 #include "json.h"
 #include "say.h"
 
@@ -19,18 +20,19 @@ static const char help[] =
     "\n"
     "Measure this store, and in turns with it the floor: the same exchange by\n"
     "nothing but the bare client library. The ratio is the median of at least\n"
-    "15 rounds.\n"
+    "15 rounds, unless -n allows fewer exchanges.\n"
     "\n"
     "  pair     acquire and release by one locker, uncontended\n"
     "  handoff  release in one process until acquired in another\n"
     "\n"
-    "  -n N            exchanges at most\n"
+    "  -n N            exchanges at most, besides a few to warm up\n"
     "      --seconds S take about so long; default: 5\n"
     "      --store URL, --json, -v, -q, --help\n"
     "                  see 'simba --help'\n"
     "\n"
     "exit codes: 0 measured; 64 usage; 69 store unreachable; 70 a fault of\n"
-    "simba; 77 access denied; 78 wrong configuration or URL\n";
+    "simba; 77 access denied; 78 wrong configuration or URL; 128 + N ended by\n"
+    "signal N\n";
 
 enum { OPT_SECONDS = SIMBA__OPT_OWN };
 
@@ -194,7 +196,12 @@ static int measure(const struct simba__cli *cli,
         simba__say("a memory: store is not shared with other processes");
         return SIMBA__EXIT_CONFIG;
     }
+    simba__interrupt_catch();
     rc = scenario->run(job, &result, &error);
+    if (rc == SIMBA_ECANCELED) {
+        simba__say("interrupted: nothing is left in the store");
+        return 128 + simba__interrupt();
+    }
     if (rc != SIMBA_OK) {
         simba__say("%s", error.message);
         return simba__exit_of_status(rc);

@@ -11,10 +11,10 @@ static void note(int signal)
     noted = signal;
 }
 
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
 void simba__interrupt_catch(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         /* Calls that wait are to return; a second signal is not caught. */
         struct sigaction action = {.sa_handler = note,
@@ -25,6 +25,13 @@ void simba__interrupt_catch(void)
             before.sa_handler != SIG_IGN) {
             (void)sigaction(signals[i], &action, NULL);
         }
+    }
+}
+
+void simba__interrupt_ignore(void)
+{
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        (void)signal(signals[i], SIG_IGN);
     }
 }
 

@@ -8,6 +8,9 @@
 /** Note INT, TERM and HUP from now on, but for those that are ignored. */
 void simba__interrupt_catch(void);
 
+/** Ignore them from now on. */
+void simba__interrupt_ignore(void);
+
 /** Which one came; 0: none. */
 int simba__interrupt(void);
 

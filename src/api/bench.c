@@ -4,6 +4,7 @@
 
 #include "api/settings.h"
 #include "api/store.h"
+#include "shims/shim.h"
 
 #include <stdlib.h>
 
@@ -12,19 +13,39 @@ struct simba_bench {
     simba_floor *floor;
 };
 
+/* The store behind all shims: the bare exchange knows nothing of them. */
+static int find_bare(const char **url,
+                     struct simba__found *found,
+                     simba_error *error)
+{
+    int rc = simba__registry_find(*url, found, error);
+
+    while (rc == SIMBA_OK && simba__shim_is_one(found->ops)) {
+        char *options;
+
+        rc = simba__shim_split(found->rest, &options, url, error);
+        if (rc == SIMBA_OK) {
+            free(options);
+            rc = simba__registry_find(*url, found, error);
+        }
+    }
+    return rc;
+}
+
 static int open_floor(simba_bench *bench,
                       const char *url,
                       const char *mutex,
                       simba_error *error)
 {
-    simba_backend_config config = {.url = url, .log = simba__log_nothing};
+    simba_backend_config config = {.log = simba__log_nothing};
     struct simba__found found;
-    int rc = simba__registry_find(url, &found, error);
+    int rc = find_bare(&url, &found, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
     bench->ops = found.ops;
+    config.url = url;
     config.rest = found.rest;
     if (found.ops->floor_open == NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0,

@@ -3,6 +3,7 @@
 
 #include "api/store.h"
 #include "runtime/report.h"
+#include "shims/shims.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,12 @@ int simba__shim_split(const char *rest,
                                "a shim needs a store behind it, as in "
                                "fault:seed=7:sqlite:path");
     }
+    if (strncmp(colon + 1, "//", 2) == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a shim has options of its own before the "
+                               "store, as in trace:/path:redis://host or "
+                               "stat::redis://host");
+    }
     *options = strndup(rest, (size_t)(colon - rest));
     *inner_url = colon + 1;
     if (*options == NULL) {
@@ -78,6 +85,12 @@ char *simba__shim_schema(const simba_backend_config *config,
 
     free(options);
     return rc == SIMBA_OK ? simba__schema_of(inner_url, upgrade, error) : NULL;
+}
+
+bool simba__shim_is_one(const simba_backend_ops *ops)
+{
+    return ops == &simba__fault_ops || ops == &simba__trace_ops ||
+           ops == &simba__stat_ops;
 }
 
 /* --- passing on ---------------------------------------------------------- */

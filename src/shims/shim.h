@@ -40,6 +40,9 @@ int simba__shim_split(const char *rest,
                       const char **inner_url,
                       simba_error *error);
 
+/** Is it the table of a shim? */
+bool simba__shim_is_one(const simba_backend_ops *ops);
+
 /** What the inner store needs; as simba_backend_ops has it. */
 char *simba__shim_schema(const simba_backend_config *config,
                          bool upgrade,

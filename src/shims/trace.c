@@ -3,6 +3,7 @@
  * by one call, so several processes may share a file; docs/testing.md lists the
  * members, and `simba verify` reads them. */
 #define _GNU_SOURCE
+#include "api/store.h"
 #include "shims/line.h"
 #include "shims/shim.h"
 #include "shims/shims.h"
@@ -289,6 +290,7 @@ static int open_trace(const simba_backend_config *config,
                       simba_error *error)
 {
     struct trace *trace = calloc(1, sizeof *trace);
+    struct simba__found found;
     const char *inner_url;
     char *path = NULL;
     int rc;
@@ -301,6 +303,9 @@ static int open_trace(const simba_backend_config *config,
     trace->log = config->log;
     trace->log_user = config->log_user;
     rc = simba__shim_split(config->rest, &path, &inner_url, error);
+    if (rc == SIMBA_OK) { /* who forgot the path shall not get a file */
+        rc = simba__registry_find(inner_url, &found, error);
+    }
     if (rc == SIMBA_OK) {
         rc = open_file(trace, path, error);
     }

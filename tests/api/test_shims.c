@@ -248,6 +248,28 @@ static void test_shims__trace_needs_a_file(void **state)
                      SIMBA_EINVAL);
 }
 
+/* Who forgets the path is told so, and finds no file of a scheme's name. */
+static void test_shims__trace_without_a_path_makes_no_file(void **state)
+{
+    static const char *const urls[] = {
+        "trace:redis://127.0.0.1:1", "trace:sqlite:/nowhere/x.db",
+        "trace:memory:x", "stat:redis://127.0.0.1:1"};
+    char before[4096];
+    simba_store *store;
+
+    (void)state;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(directory), 0);
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        assert_int_equal(simba_store_open(urls[i], NULL, &store, NULL),
+                         SIMBA_EINVAL);
+    }
+    assert_int_not_equal(access("redis", F_OK), 0);
+    assert_int_not_equal(access("sqlite", F_OK), 0);
+    assert_int_not_equal(access("memory", F_OK), 0);
+    assert_int_equal(chdir(before), 0);
+}
+
 /* --- fault --------------------------------------------------------------- */
 
 static void test_shims__fault_fails_the_nth_operation(void **state)
@@ -560,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_shims__trace_tells_what_was_asked_and_answered),
         cmocka_unit_test(test_shims__trace_tells_hints),
         cmocka_unit_test(test_shims__trace_needs_a_file),
+        cmocka_unit_test(test_shims__trace_without_a_path_makes_no_file),
         cmocka_unit_test(test_shims__fault_fails_the_nth_operation),
         cmocka_unit_test(test_shims__fault_loses_an_answer),
         cmocka_unit_test(test_shims__fault_loses_a_request),

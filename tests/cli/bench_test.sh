@@ -65,10 +65,48 @@ nothing_is_left() {
     ! grep -q floor "$scratch/out"
 }
 
+# counts N: so many exchanges, no more and no less.
+counts() {
+    code 0 "$simba" --json bench "$1" -n "$2" --seconds 60 &&
+        grep -q "\"n\":$2,.*\"ratio_p50\":[0-9]" "$scratch/out"
+}
+
+shims_have_the_floor_of_their_store() {
+    code 0 "$simba" --json bench pair -n 15 \
+        --store "stat::trace:$scratch/trace:$SIMBA_STORE" &&
+        grep -Eq "\"floor_p50_us\":$number,\"ratio_p50\":$number" "$scratch/out"
+}
+
+# has_begun SCENARIO: its floor is in the store.
+has_begun() {
+    ls "$scratch" | grep -q floor
+}
+
+# An interrupted run ends soon, and leaves nothing.
+is_interrupted() {
+    local pid got=0 tries=0
+
+    "$simba" bench "$1" --seconds 600 >"$scratch/out" 2>&1 &
+    pid=$!
+    until has_begun || [ "$tries" -ge 600 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    kill -TERM "$pid"
+    wait "$pid" || got=$?
+    [ "$got" -eq 143 ] && grep -q interrupted "$scratch/out" && nothing_is_left
+}
+
 check pair_prints_floor_and_ratio pair_prints_floor_and_ratio
 check handoff_prints_floor_and_ratio handoff_prints_floor_and_ratio
 check people_are_told_in_words people_are_told_in_words
 check nothing_is_left nothing_is_left
+check fewer_exchanges_than_rounds counts pair 4
+check exchanges_that_do_not_divide counts pair 37
+check handoffs_are_counted_too counts handoff 17
+check shims_have_the_floor_of_their_store shims_have_the_floor_of_their_store
+check interrupted_pair_leaves_nothing is_interrupted pair
+check interrupted_handoff_leaves_nothing is_interrupted handoff
 check memory_has_no_floor code 0 "$simba" bench pair --store memory:x \
     -n 100 --seconds 1
 check memory_cannot_hand_over code 78 "$simba" bench handoff --store memory:x
