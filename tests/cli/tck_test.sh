@@ -102,13 +102,13 @@ for wrong in '--nonsense' '--seed x' 'a b'; do
     report $? "wrong usage: $wrong"
 done
 
-# interrupt GLOB: has it run until it owns something, and sends TERM.
+# interrupt GLOB: has it run, slowly, until it owns something, and sends TERM.
 interrupt() {
     local trace=$dir/trace.jsonl tries=0 pid
 
     rm -f "$trace"
-    "$simba" tck "$1" --store "trace:$trace:sqlite:$dir/early.db" \
-        >"$dir/out" 2>"$dir/err" &
+    "$simba" tck "$1" >"$dir/out" 2>"$dir/err" \
+        --store "trace:$trace:fault:delay=100,late=300:sqlite:$dir/early.db" &
     pid=$!
     until grep -qs '"op":"acquire".*"mine":true' "$trace" ||
         [ "$tries" -ge 600 ]; do
