@@ -214,12 +214,17 @@ what_is_freed_by_force_may_overlap() {
     } | finds overlap
 }
 
+# Nor silently so: who merges the logs of two machines would believe them.
 other_boots_are_not_compared() {
     {
         asked 100 1 1 acquire "$(mine 5)"
         boot=00000000-0000-4000-8000-000000000002
         asked 100 2 1 acquire "$(mine 6)"
-    } | finds
+    } >"$scratch/log"
+    code 0 "$simba" verify "$scratch/log" &&
+        grep -q 'of 2 boots; .* not compared' "$scratch/err" &&
+        code 0 "$simba" --json verify "$scratch/log" &&
+        grep -q '"boots":2}$' "$scratch/out"
 }
 
 # ── Tokens ───────────────────────────────────────────────────────────────────
@@ -479,8 +484,34 @@ json_is_one_object_a_line() {
         same lines 2 "$(wc -l <"$scratch/out")" &&
         grep -Fq '{"finding":"overlap","mutex":"m","file":"'"$scratch"'/log","line":4,"id":"i2","token":6,"other_file":"'"$scratch"'/log","other_line":2,"other_id":"i1","other_token":5}' \
             "$scratch/out" &&
-        grep -Fq '{"events":6,"mutexes":1,"findings":1,"malformed":0}' \
+        grep -Fq '{"events":6,"mutexes":1,"findings":1,"malformed":0,"boots":1}' \
             "$scratch/out"
+}
+
+tokens_that_do_not_fit_are_no_events() {
+    asked 100 1 1 acquire "$(mine 18446744073709551615)" >"$scratch/log"
+    code 0 "$simba" verify "$scratch/log" || return 1
+    asked 100 1 1 acquire "$(mine 18446744073709551616)" >"$scratch/log"
+    code 65 "$simba" verify "$scratch/log" &&
+        grep -q 'log:2: .*beyond 64 bits' "$scratch/err" || return 1
+    asked 100 1 1 acquire "$(mine -5)" >"$scratch/log"
+    code 65 "$simba" verify "$scratch/log" || return 1
+    asked 100 1 1 acquire "$(mine 5.5)" >"$scratch/log"
+    code 65 "$simba" verify "$scratch/log"
+}
+
+# A file may have any name; JSON is UTF-8.
+odd_names_of_files_are_told_in_json() {
+    local odd=$scratch/$'odd-\xff"\\-\xc3\xa9'
+
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 2 1 acquire "$(mine 6)"
+        asked 300 1 2 release
+    } >"$odd"
+    code 1 "$simba" --json verify "$odd" &&
+        grep -Fq "/odd-\\ufffd\\\"\\\\-"$'\xc3\xa9"' "$scratch/out" &&
+        iconv -f UTF-8 -t UTF-8 "$scratch/out" >"$scratch/same"
 }
 
 usage_is_told() {

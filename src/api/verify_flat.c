@@ -1,4 +1,4 @@
-#include "flat.h"
+#include "api/verify_flat.h"
 
 #include <string.h>
 

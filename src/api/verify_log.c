@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "verify_log.h"
+#include "api/verify_log.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * Lines come almost in that order: processes that share a file take the time
  * first and write then. So some lines are read ahead. No more than these are
  * ever in memory, however long the log is. */
-#ifndef SIMBA_CLI_VERIFY_LOG_H
-#define SIMBA_CLI_VERIFY_LOG_H
+#ifndef SIMBA_API_VERIFY_LOG_H
+#define SIMBA_API_VERIFY_LOG_H
 
 #include "history/history.h"
 
@@ -28,6 +28,7 @@ struct simba__log {
     char taken_scope[40];
     /* Told of each line that is no event. */
     void (*complain)(const struct simba__log *log, const char *problem);
+    void *user; /* whoever is told */
 };
 
 /** Open it; "-" is stdin. False with errno. */

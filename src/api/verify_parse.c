@@ -1,7 +1,7 @@
 /* What a line of an event log says: a line of the trace shim, or of the --json
  * of simba lock. */
-#include "flat.h"
-#include "verify_log.h"
+#include "api/verify_flat.h"
+#include "api/verify_log.h"
 
 #include "core/lease.h"
 
@@ -17,6 +17,7 @@ struct members {
     uint64_t boot_ms, until_ms, tombstone_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms;
     bool mine, in_line, now;
+    bool is_out_of_range; /* a number of these */
 };
 
 static void take_text(struct members *m, const struct simba__flat_member *f)
@@ -55,11 +56,13 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (strcmp(numbers[i].key, f->key) == 0 && f->is_whole) {
-            *numbers[i].to = f->number;
-            if (numbers[i].has != NULL) {
-                *numbers[i].has = true;
-            }
+        if (strcmp(numbers[i].key, f->key) != 0) {
+            continue;
+        }
+        m->is_out_of_range |= !f->is_whole;
+        *numbers[i].to = f->number;
+        if (numbers[i].has != NULL) {
+            *numbers[i].has = true;
         }
     }
 }
@@ -267,6 +270,9 @@ const char *simba__log_parse(char *line,
 
     *is_deed = false;
     memset(deed, 0, sizeof(*deed));
+    if (problem == NULL && m.is_out_of_range) {
+        problem = "a number that is negative, broken or beyond 64 bits";
+    }
     if (problem == NULL && m.trace == NULL && m.event == NULL) {
         problem = "neither a trace nor an event";
     }

@@ -1,7 +1,7 @@
 /* Reading one line of JSON: an object whose members matter one by one. Objects
  * and arrays inside it are checked and passed over. */
-#ifndef SIMBA_CLI_FLAT_H
-#define SIMBA_CLI_FLAT_H
+#ifndef SIMBA_API_VERIFY_FLAT_H
+#define SIMBA_API_VERIFY_FLAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
