@@ -20,6 +20,7 @@ struct simba_scheduler {
     simba_work_fn work;
     void *user;
     struct simba__schedule_config config;
+    int64_t progress_ms; /* asked of the work while it runs; 0: nothing is */
 
     _Atomic int wish;     /* changed inside the loop */
     _Atomic bool is_told; /* S6: the run must end; cleared by a new tenure */

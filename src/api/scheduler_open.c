@@ -46,6 +46,7 @@ static int make_scheduler(simba_store *store,
     s->work = options->work;
     s->user = options->user;
     s->config = config_of(options);
+    s->progress_ms = options->progress_ms;
     simba__scheduler_init(s);
     pthread_cond_init(&s->changed, NULL);
     *out = s;
@@ -83,6 +84,8 @@ static simba_contender contender_of(const simba_scheduler_options *options)
     contender.transition_ms = options->transition_ms;
     contender.budget_ms = options->budget_ms;
     contender.max_hold_ms = options->max_hold_ms;
+    contender.min_hold_ms = options->min_hold_ms;
+    contender.progress_ms = options->progress_ms;
     return contender;
 }
 
@@ -106,6 +109,9 @@ static int open_checked(simba_store *store,
         free_scheduler(s);
         return rc;
     }
+    simba_loop_enter(store->loop);
+    simba__contention_ask_progress(&s->base, 0); /* no work runs */
+    simba_loop_leave(store->loop);
     *out = s;
     return SIMBA_OK;
 }

@@ -122,9 +122,11 @@ static void do_run(simba_scheduler *s)
     run = s->run;
     s->run.skipped = 0;
     s->counts.runs++;
+    simba__contention_ask_progress(&s->base, s->progress_ms);
     simba_loop_leave(s->store->loop);
     is_fine = carry_out(s, &run);
     simba_loop_enter(s->store->loop);
+    simba__contention_ask_progress(&s->base, 0);
     s->counts.failures += is_fine ? 0 : 1;
     simba__scheduler_feed(
         s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
@@ -191,4 +193,9 @@ bool simba_run_is_stopped(const simba_run *run)
 
     return atomic_load(&s->is_told) ||
            simba__contention_token(&s->base) != run->token;
+}
+
+void simba_run_progress(const simba_run *run)
+{
+    simba__contention_progress(&run->scheduler->base);
 }

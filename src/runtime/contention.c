@@ -312,6 +312,15 @@ void simba__contention_returned(struct simba__contention *c)
     simba__loop_send(c->loop, &c->returned_letter);
 }
 
+void simba__contention_ask_progress(struct simba__contention *c,
+                                    int64_t progress_ms)
+{
+    if (c->core.config.progress_ms != progress_ms) {
+        c->core.config.progress_ms = progress_ms;
+        feed(c, (struct simba__event){.type = SIMBA__PROGRESS});
+    }
+}
+
 void simba__contention_progress(struct simba__contention *c)
 {
     if (simba__is_forked(c->mark)) {

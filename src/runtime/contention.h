@@ -73,6 +73,11 @@ void simba__contention_stop(struct simba__contention *c);
 /** on_released is back. Any thread, once for each TELL_RELEASED. */
 void simba__contention_returned(struct simba__contention *c);
 
+/** From now on renew only so long after the last sign of progress, of which
+ * this is one; 0: without any. Inside the loop. */
+void simba__contention_ask_progress(struct simba__contention *c,
+                                    int64_t progress_ms);
+
 /** A sign of progress. Any thread. */
 void simba__contention_progress(struct simba__contention *c);
 

@@ -234,53 +234,11 @@ static void test_fork__handles_are_refused_in_the_child(void **state)
     close_handles(&h);
 }
 
-/* --- fork within work ------------------------------------------------------
- */
-
-static int fork_there(void *user, const simba_run *run, simba_error *error)
-{
-    _Atomic int *status = user;
-    pid_t child;
-
-    (void)error;
-    if (atomic_load(status) >= 0) {
-        return SIMBA_OK;
-    }
-    child = fork();
-    if (child == 0) { /* the mutex is its parent's */
-        _exit(simba_run_is_stopped(run) ? 0 : 1);
-    }
-    atomic_store(status, status_of(child));
-    return SIMBA_OK;
-}
-
-static void test_fork__in_work_is_no_leader(void **state)
-{
-    simba_store *store = open_store();
-    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
-    _Atomic int status = -1;
-    simba_scheduler *scheduler;
-
-    (void)state;
-    options.mutex = fresh_mutex();
-    options.schedule = SIMBA_FIXED_DELAY;
-    options.work = fork_there;
-    options.user = &status;
-    assert_int_equal(simba_scheduler_open(store, &options, &scheduler, NULL),
-                     SIMBA_OK);
-    assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
-    await(atomic_load(&status) >= 0);
-    simba_scheduler_close(scheduler);
-    simba_store_close(store);
-    assert_int_equal(atomic_load(&status), 0);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fork__while_a_store_is_opened),
         cmocka_unit_test(test_fork__handles_are_refused_in_the_child),
-        cmocka_unit_test(test_fork__in_work_is_no_leader),
     };
 
     if (argc > 1) {

@@ -1,0 +1,325 @@
+/* One scheduler as a handle: its options, its thread, its descriptors. On any
+ * store. */
+#include "scheduler_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+struct misuser {
+    _Atomic int rc;
+};
+
+static int stop_myself(void *user, const simba_run *run, simba_error *error)
+{
+    struct misuser *m = user;
+
+    atomic_store(&m->rc, simba_scheduler_stop(run->scheduler, error));
+    return SIMBA_OK;
+}
+
+static void test_scheduler__stop_in_its_work_is_misuse(void **state)
+{
+    simba_store *store = open_store();
+    struct misuser m = {0};
+    simba_scheduler_options options = options_of(fresh_mutex(), NULL);
+    simba_scheduler *s;
+
+    (void)state;
+    options.work = stop_myself;
+    options.user = &m;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&m.rc) == SIMBA_EMISUSE);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static void expect_refused(simba_store *store,
+                           const simba_scheduler_options *options,
+                           const char *why)
+{
+    simba_scheduler *s = (simba_scheduler *)store; /* anything but NULL */
+    simba_error error = {0};
+
+    assert_int_equal(simba_scheduler_open(store, options, &s, &error),
+                     SIMBA_EINVAL);
+    assert_null(s);
+    assert_non_null(strstr(error.message, why));
+}
+
+static void test_scheduler__refuses_bad_options(void **state)
+{
+    simba_store *store = open_store();
+    struct job job = {0};
+    simba_scheduler_options good = options_of("fine", &job), bad;
+
+    (void)state;
+    expect_refused(store, NULL, "_INIT");
+    bad = good, bad.size = 0;
+    expect_refused(store, &bad, "_INIT");
+    bad = good, bad.work = NULL;
+    expect_refused(store, &bad, "work");
+    bad = good, bad.period_ms = -1;
+    expect_refused(store, &bad, "period is negative");
+    bad = good, bad.schedule = SIMBA_FIXED_RATE, bad.period_ms = 0;
+    expect_refused(store, &bad, "fixed rate needs a period");
+    bad = good, bad.schedule = (enum simba_schedule)7;
+    expect_refused(store, &bad, "neither a rate nor a delay");
+    bad = good, bad.initial_delay_ms = -1;
+    expect_refused(store, &bad, "initial delay is negative");
+    bad = good, bad.mutex = NULL;
+    expect_refused(store, &bad, "name");
+    bad = good, bad.ttl_ms = 1;
+    expect_refused(store, &bad, "ttl");
+    bad = good, bad.budget_ms = 1000000;
+    expect_refused(store, &bad, "budget");
+    bad = good, bad.progress_ms = -1;
+    expect_refused(store, &bad, "progress");
+    bad = good, bad.max_hold_ms = 10, bad.min_hold_ms = 11;
+    expect_refused(store, &bad, "min_hold is longer than max_hold");
+    simba_store_close(store);
+}
+
+static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job first = {.shared = &shared}, second = {.shared = &shared};
+    char mutex[64];
+    simba_scheduler_options options;
+    simba_scheduler *a, *b;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    options = options_of(mutex, &first);
+    a = open_scheduler(store, &options);
+    await(count_work_threads() == 0);
+    assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_OK);
+    await(atomic_load(&first.ended) > 2);
+    options = options_of(mutex, &second);
+    b = start_scheduler(store, &options);
+    await(simba_scheduler_status(b) == SIMBA_RUNNING);
+    assert_int_equal(count_work_threads(), 1); /* a's */
+    assert_int_equal(simba_scheduler_stop(a, NULL), SIMBA_OK);
+    await(atomic_load(&second.ended) > 2);
+    await(count_work_threads() == 1); /* b's */
+    assert_int_equal(simba_scheduler_stop(b, NULL), SIMBA_OK);
+    await(count_work_threads() == 0); /* an entry outlives its thread a bit */
+    simba_scheduler_close(a);
+    simba_scheduler_close(b);
+    simba_store_close(store);
+}
+
+/* In the child: the descriptor is gone, and the run is over. */
+static int fork_in_work(void *user, const simba_run *run, simba_error *error)
+{
+    _Atomic int *seen = user;
+    int status;
+    pid_t child = fork();
+
+    (void)error;
+    if (child == 0) {
+        _exit(fcntl(run->stop_fd, F_GETFD) == -1 && errno == EBADF &&
+                      simba_run_is_stopped(run) &&
+                      simba_scheduler_stop(run->scheduler, NULL) ==
+                          SIMBA_EFORKED
+                  ? 42
+                  : 1);
+    }
+    if (waitpid(child, &status, 0) == child && WIFEXITED(status)) {
+        atomic_store(seen, WEXITSTATUS(status));
+    }
+    return SIMBA_OK;
+}
+
+static void test_scheduler__a_forked_child_of_the_work_leads_nothing(
+    void **state)
+{
+    simba_store *store = open_store();
+    _Atomic int seen = 0;
+    simba_scheduler_options options = options_of(fresh_mutex(), NULL);
+    simba_scheduler *s;
+
+    (void)state;
+    options.work = fork_in_work;
+    options.user = &seen;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&seen) != 0);
+    assert_int_equal(atomic_load(&seen), 42);
+    assert_true(simba_scheduler_is_owner(s));
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void test_scheduler__leaks_no_descriptor(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = options_of(fresh_mutex(), &job);
+    simba_scheduler *s = open_scheduler(store, &options);
+    int before = 0;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
+        await(atomic_load(&job.ended) > i);
+        assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
+        if (i == 0) {
+            before = count_descriptors();
+        }
+    }
+    assert_int_equal(count_descriptors(), before);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* --- options that hold leadership --------------------------------------- */
+
+/* Work that says that it gets on, or does not. */
+struct worker {
+    _Atomic bool is_lively;
+    _Atomic int begun, ended;
+    _Atomic int64_t since_ms;
+};
+
+static int toil(void *user, const simba_run *run, simba_error *error)
+{
+    struct worker *worker = user;
+
+    (void)error;
+    atomic_store(&worker->since_ms, now_ms());
+    atomic_fetch_add(&worker->begun, 1);
+    while (!simba_run_is_stopped(run)) {
+        if (atomic_load(&worker->is_lively)) {
+            simba_run_progress(run);
+        }
+        rest_ms(5);
+    }
+    atomic_fetch_add(&worker->ended, 1);
+    return SIMBA_OK;
+}
+
+/* Short enough to be waited for, long enough for a slow machine. */
+static simba_scheduler_options lively_options(const char *mutex, void *user)
+{
+    simba_scheduler_options options = options_of(mutex, NULL);
+
+    options.ttl_ms = 1500;
+    options.transition_ms = 1000;
+    options.progress_ms = 800;
+    options.work = toil;
+    options.user = user;
+    return options;
+}
+
+/* It leads for more than a lease while it says so, and loses when it hangs. */
+static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
+{
+    simba_store *store = open_store();
+    struct worker worker = {.is_lively = true};
+    simba_scheduler_options options = lively_options(fresh_mutex(), &worker);
+    simba_scheduler *s = start_scheduler(store, &options);
+    simba_metrics *metrics;
+
+    (void)state;
+    await(atomic_load(&worker.begun) > 0 &&
+          now_ms() - atomic_load(&worker.since_ms) > 3000);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
+    simba_metrics_free(metrics);
+    atomic_store(&worker.is_lively, false);
+    await(atomic_load(&worker.ended) > 0);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_true(simba_metrics_of(metrics, options.mutex)->lost_stalled > 0);
+    simba_metrics_free(metrics);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* Between two runs there is nobody to ask. */
+static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = lively_options(fresh_mutex(), &job);
+    simba_scheduler *s;
+    simba_metrics *metrics;
+    int64_t began;
+
+    (void)state;
+    options.work = work;
+    options.period_ms = INT64_C(3600) * 1000;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&job.ended) == 1);
+    began = now_ms();
+    await(now_ms() - began > 3000);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
+    simba_metrics_free(metrics);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* A run that is over at once still keeps the others from running it again. */
+static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
+{
+    enum { HOLD_MS = 400 };
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job first = {.shared = &shared}, second = {.shared = &shared};
+    char mutex[64];
+    simba_scheduler_options options;
+    simba_scheduler *a, *b;
+    int64_t asked_ms;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    options = options_of(mutex, &first);
+    options.min_hold_ms = HOLD_MS;
+    options.period_ms = INT64_C(3600) * 1000;
+    asked_ms = now_ms(); /* the grant comes later */
+    a = start_scheduler(store, &options);
+    await(atomic_load(&first.ended) == 1);
+    options = options_of(mutex, &second);
+    b = start_scheduler(store, &options);
+    assert_int_equal(simba_scheduler_stop(a, NULL), SIMBA_OK);
+    await(atomic_load(&second.begun) > 0);
+    assert_true(atomic_load(&second.began_ms) - asked_ms >= HOLD_MS);
+    simba_scheduler_close(b);
+    simba_scheduler_close(a);
+    simba_store_close(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scheduler__stop_in_its_work_is_misuse),
+        cmocka_unit_test(test_scheduler__refuses_bad_options),
+        cmocka_unit_test(test_scheduler__has_a_thread_only_while_it_leads),
+        cmocka_unit_test(
+            test_scheduler__a_forked_child_of_the_work_leads_nothing),
+        cmocka_unit_test(test_scheduler__leaks_no_descriptor),
+        cmocka_unit_test(test_scheduler__work_that_hangs_loses_its_leadership),
+        cmocka_unit_test(test_scheduler__waiting_for_a_beat_is_no_stall),
+        cmocka_unit_test(test_scheduler__stop_keeps_others_out_for_min_hold),
+    };
+
+    if (argc > 1) {
+        store_url = argv[1];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
