@@ -57,7 +57,7 @@ foreach(shape IN ITEMS single unix tls sentinel cluster)
 endforeach()
 
 # Contenders while servers are killed, paused, moved and made to forget.
-foreach(name IN ITEMS contend many replicas)
+foreach(name IN ITEMS back contend many replicas)
   add_executable(redis_${name} ${CMAKE_CURRENT_LIST_DIR}/test_redis_${name}.c)
   target_link_libraries(redis_${name} PRIVATE
     simba test_redis_server simba_warnings simba_instrument PkgConfig::cmocka
@@ -69,7 +69,7 @@ foreach(shape IN ITEMS single sentinel cluster)
   set_tests_properties(redis_contend_${shape} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
-foreach(name IN ITEMS many replicas)
+foreach(name IN ITEMS back many replicas)
   add_test(NAME redis_${name} COMMAND redis_${name})
   set_tests_properties(redis_${name} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { COME_UP_MS = 3000, PAUSE_FIRST_MS = 10, PAUSE_MOST_MS = 500 };
+enum { COME_UP_MS = 3000, PAUSE_FIRST_MS = 10, PAUSE_MOST_MS = 200 };
 
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))

@@ -3,7 +3,7 @@
  *
  *     DOWN -> LOOKING -> CONNECTING -> [SECURING] -> GREETING -> READY
  *      ^---------------------------------------------------------'
- *          with a pause that grows from 10 to 500 ms
+ *          with a pause that grows from 10 to 200 ms
  *
  * Commands are answered in their order. All functions: inside the loop. */
 #ifndef SIMBA_REDIS_CONN_H

@@ -278,7 +278,7 @@ struct simba__redis_node *simba__redis_node_of(struct simba__redis *store,
  * is back by now and has heard that it does not, before anybody is granted. A
  * server without such a file may lack all owners, those too who are not back.
  */
-enum { SETTLE_MS = 600 };
+enum { SETTLE_MS = 400 };
 
 int64_t simba__redis_node_grace(const struct simba__redis_node *node,
                                 int64_t lease_ms)

@@ -68,7 +68,7 @@ static int await_opened(struct simba__redis *store, simba_error *error)
     struct timespec until;
     int rc = SIMBA_OK;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += OPEN_S;
     pthread_mutex_lock(&store->lock);
     while (!store->is_opened && rc == 0) {
@@ -125,6 +125,18 @@ static void close_store(simba_backend *self)
     free(store);
 }
 
+/* Waiting for the opening must not hang on somebody setting the clock. */
+static void init_opened(struct simba__redis *store)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->opened, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 static int open_connected(struct simba__redis *store, simba_error *error)
 {
     int rc;
@@ -161,8 +173,7 @@ static int open_store(const simba_backend_config *config,
     store->deadline.fire = simba__redis_calls_overdue;
     store->sweep.fire = simba__redis_ears_sweep;
     store->grace.fire = on_grace_over;
-    pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->opened, NULL);
+    init_opened(store);
     rc = simba__redis_settings_init(&store->env.settings, config->url, error);
     if (rc == SIMBA_OK) {
         rc = simba__redis_tls_context_open(&store->env.settings,
@@ -222,6 +233,9 @@ static void forked(simba_backend *self)
         close_in_child(&n->command.conn);
         close_in_child(&n->subscriber.conn);
         close_in_child(&n->waiter.conn);
+    }
+    if (store->sentinel != NULL) {
+        close_in_child(simba__redis_sentinel_conn(store->sentinel));
     }
 }
 

@@ -173,6 +173,12 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
     }
 }
 
+struct simba__redis_conn *simba__redis_sentinel_conn(
+    struct simba__redis_sentinel *s)
+{
+    return &s->peer.conn;
+}
+
 void simba__redis_sentinel_stop(struct simba__redis_sentinel *s)
 {
     simba__redis_conn_close(&s->peer.conn);

@@ -14,6 +14,10 @@ struct simba__redis_sentinel *simba__redis_sentinel_make(
 void simba__redis_sentinel_aim(struct simba__redis_sentinel *sentinel,
                                struct simba__redis_conn *conn);
 
+/** The connection to the sentinel that is asked, for a forked child. */
+struct simba__redis_conn *simba__redis_sentinel_conn(
+    struct simba__redis_sentinel *sentinel);
+
 /** Ask no more. Inside the loop. */
 void simba__redis_sentinel_stop(struct simba__redis_sentinel *sentinel);
 
