@@ -7,11 +7,14 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 static void expect_refusal(const char *url, int code, const char *words)
 {
-    int rc = try_open(&first, url);
+    int rc;
 
+    handle_close(&first);
+    rc = try_open(&first, url);
     if (rc != code || strcasestr(why.message, words) == NULL) {
         fail_msg("%s: %d %s", url, rc, why.message);
     }
@@ -29,6 +32,13 @@ static void test_redis_errors__wrong_urls(void **state)
     expect_refusal("redis://h?replicas=-1", SIMBA_EINVAL, "replicas");
     expect_refusal("redis://h?db", SIMBA_EINVAL, "value");
     expect_refusal("redis://u:s3cret%4@h", SIMBA_EINVAL, "escape");
+    expect_refusal("redis://:a?s3cret@h", SIMBA_EINVAL, "%3F");
+    expect_refusal("redis://:s3cret?a@h", SIMBA_EINVAL, "%3F");
+    expect_refusal("redis://user:123?s3cret@h", SIMBA_EINVAL, "%3F");
+    expect_refusal("redis://user:123?a=s3cret@h", SIMBA_EINVAL, "%3F");
+    expect_refusal("redis://[::1", SIMBA_EINVAL, "address");
+    expect_refusal("redis://[::1]x:3", SIMBA_EINVAL, "port");
+    expect_refusal("redis+unix:///x?tls=on", SIMBA_EINVAL, "TLS");
     expect_refusal("redis://user@h", SIMBA_EINVAL, "password");
     expect_refusal("redis://h1,h2", SIMBA_EINVAL, "one server");
     expect_refusal("redis://h?ca=/x", SIMBA_EINVAL, "TLS");
@@ -40,6 +50,36 @@ static void test_redis_errors__wrong_urls(void **state)
                    "/nonexistent");
     expect_refusal("redis://h?password_file=/nonexistent", SIMBA_EMISCONFIG,
                    "/nonexistent");
+}
+
+static void test_redis_errors__password_files(void **state)
+{
+    static const char *const texts[] = {"", "\nright\n", "right\nleft\n"};
+    char path[128], url[256];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/password", server.directory);
+    snprintf(url, sizeof url, "%s%s", redis_url(&server, "?password_file="),
+             path);
+    for (int i = 0; i < 3; i++) {
+        FILE *file = fopen(path, "we");
+
+        fputs(texts[i], file);
+        fclose(file);
+        chmod(path, 0644);
+        expect_refusal(url, SIMBA_EMISCONFIG, "chmod");
+        chmod(path, 0640);
+        if (i < 2) {
+            expect_refusal(url, SIMBA_EMISCONFIG, "empty");
+        }
+    }
+    redis_number(&server, "CONFIG SET requirepass right");
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
+    server.password = "right";
+    redis_number(&server, "CONFIG SET requirepass %s", "");
+    server.password = NULL;
+    expect_refusal("redis://h?password_file=/tmp", SIMBA_EMISCONFIG,
+                   "directory");
 }
 
 static void test_redis_errors__nobody_there(void **state)
@@ -238,7 +278,6 @@ static void test_redis_errors__missing_permission(void **state)
     redis_number(&server, "ACL SETUSER poor &simba:* resetkeys ~other:*");
     assert_int_equal(try_open(&first, url), SIMBA_OK);
     assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EDENIED);
-    handle_close(&first);
     redis_number(&server, "ACL SETUSER poor allkeys -info");
     expect_refusal(url, SIMBA_EDENIED, "INFO");
 }
@@ -303,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         REDIS_TEST(test_redis_errors__wrong_urls),
+        REDIS_TEST(test_redis_errors__password_files),
         REDIS_TEST(test_redis_errors__nobody_there),
         REDIS_TEST(test_redis_errors__wrong_password),
         REDIS_TEST(test_redis_errors__wrong_database),

@@ -2,15 +2,15 @@
 #define _GNU_SOURCE
 #include "backends/redis/settings.h"
 
+#include "backends/redis/secret.h"
 #include "backends/redis/text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000, PASSWORD_MOST = 4096 };
+enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000 };
 
 static int invalid(simba_error *error, const char *what, const char *text)
 {
@@ -41,32 +41,9 @@ static int read_switch(const char *text, bool *is_on)
 
 static int take_copy(char **to, const char *text)
 {
-    free(*to);
+    simba__redis_secret_free(*to);
     *to = strdup(text);
     return *to == NULL ? SIMBA_ENOMEM : SIMBA_OK;
-}
-
-/* The first line of a file: a password is kept out of URLs that way. */
-static int take_file(char **to, const char *path, simba_error *error)
-{
-    char line[PASSWORD_MOST];
-    FILE *file = fopen(path, "re");
-    const char *got = file == NULL ? NULL : fgets(line, sizeof line, file);
-    int problem = errno;
-    int rc;
-
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (file == NULL) {
-        return simba_error_set(error, SIMBA_EMISCONFIG, problem,
-                               "redis: password file %s: %s", path,
-                               strerror(problem));
-    }
-    line[got == NULL ? 0 : strcspn(line, "\r\n")] = '\0';
-    rc = take_copy(to, line);
-    explicit_bzero(line, sizeof line);
-    return rc;
 }
 
 static int set_parameter(struct simba__redis_settings *s,
@@ -98,7 +75,7 @@ static int set_parameter(struct simba__redis_settings *s,
     int rc = SIMBA_OK;
 
     if (strcmp(name, "password_file") == 0) {
-        return take_file(&s->password, value, error);
+        return simba__redis_secret_read(value, &s->password, error);
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(known[i].name, name) != 0) {
@@ -187,6 +164,10 @@ static int read_address(struct simba__redis_address *address,
             return invalid(error, "no such address:", text);
         }
         *colon++ = '\0';
+        if (*colon != ':' && *colon != '\0') {
+            return invalid(error,
+                           "what follows an address in [] is no port:", colon);
+        }
         colon = *colon == ':' ? colon : NULL;
     } else {
         colon = strrchr(text, ':');
@@ -340,6 +321,10 @@ static int check(const struct simba__redis_settings *s, simba_error *error)
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "redis: cert and key belong together");
     }
+    if (s->is_tls && s->addresses->port == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "redis: a socket of this machine has no TLS");
+    }
     if (!s->is_tls && (s->ca != NULL || s->cert != NULL)) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "redis: certificates are for TLS: write "
@@ -364,6 +349,16 @@ static bool read_scheme(struct simba__redis_settings *s,
     return true;
 }
 
+/* "redis://user:pass?word@host" reads as a host "user" and a parameter; no
+ * error may show it (S13). */
+static bool is_cut_in_user(const char *url)
+{
+    const char *query = strchr(url, '?');
+    const char *at = strchr(url, '@');
+
+    return query != NULL && at > query;
+}
+
 int simba__redis_settings_init(struct simba__redis_settings *s,
                                const char *url,
                                simba_error *error)
@@ -374,7 +369,10 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
 
     *s = (struct simba__redis_settings){.is_verified = true, .has_grace = true};
     s->text = strdup(url);
+    s->text_length = strlen(url);
     if (s->text != NULL) {
+        bool is_cut = is_cut_in_user(url);
+
         rest = strchr(s->text, ':');
         if (rest == NULL || strncmp(rest, "://", 3) != 0) {
             return simba_error_set(error, SIMBA_EINVAL, 0,
@@ -387,6 +385,11 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
         }
         rc = read_environment(s);
         rc = rc != SIMBA_OK ? rc : read_place(s, rest + 3, is_socket, error);
+        if (rc == SIMBA_EINVAL && is_cut) {
+            return simba_error_set(error, rc, 0,
+                                   "redis: the URL is not understood; in users "
+                                   "and passwords write ? as %%3F");
+        }
     }
     if (rc == SIMBA_ENOMEM) {
         return simba_error_set(error, rc, 0, "redis: out of memory");
@@ -398,21 +401,16 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
     return rc;
 }
 
-static void wipe(char *secret)
-{
-    if (secret != NULL) {
-        explicit_bzero(secret, strlen(secret));
-    }
-    free(secret);
-}
-
 void simba__redis_settings_fini(struct simba__redis_settings *s)
 {
-    free(s->text);
     free(s->addresses);
     free(s->user);
     free(s->sentinel_user);
-    wipe(s->password);
-    wipe(s->sentinel_password);
+    simba__redis_secret_free(s->password);
+    simba__redis_secret_free(s->sentinel_password);
+    if (s->text != NULL) { /* the parser has cut it into pieces */
+        explicit_bzero(s->text, s->text_length);
+        free(s->text);
+    }
     *s = (struct simba__redis_settings){0};
 }

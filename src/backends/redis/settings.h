@@ -22,6 +22,7 @@ struct simba__redis_address {
 
 struct simba__redis_settings {
     char *text; /* a copy of the URL, which the strings below point into */
+    size_t text_length;
     enum simba__redis_shape shape;
     struct simba__redis_address *addresses; /* of servers or sentinels */
     int address_count;

@@ -28,6 +28,7 @@ set(simba_redis_sources
   ${simba_redis_dir}/replicas.c
   ${simba_redis_dir}/reply.c
   ${simba_redis_dir}/script.c
+  ${simba_redis_dir}/secret.c
   ${simba_redis_dir}/send.c
   ${simba_redis_dir}/sentinel.c
   ${simba_redis_dir}/settings.c
