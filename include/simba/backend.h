@@ -112,6 +112,11 @@ struct simba_op {
 
     simba_op *next;     /**< the backend's own, while it has the operation */
     void *backend_data; /**< likewise */
+
+    /** Acquire: who asks is in line and was told nothing since; it asks only in
+     * case a hint was lost. A backend that looks for all who wait at once, and
+     * keeps their places, may answer by what it has seen last. */
+    bool is_backstop;
 };
 
 /**

@@ -214,6 +214,7 @@ static void step_hint(struct simba__contend *c, struct simba__update *up)
         c->is_hinted = !PLANTED(HINT_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
         c->next_ms = simba__contend_hinted_at(c);
+        c->is_backstop = false;
     } else if (c->phase == SIMBA__OWNER) {
         c->next_ms = earlier(c->next_ms, soon);
     }

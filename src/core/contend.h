@@ -97,6 +97,7 @@ struct simba__request {
     int64_t tombstone_ms; /* release: refuse this attempt for so long, for
                            * an acquire of it may still be on its way (S8) */
     bool join;            /* acquire: take a place in line when refused */
+    bool is_backstop;     /* acquire: only in case a hint was lost */
 };
 
 enum simba__outcome {
@@ -182,6 +183,7 @@ struct simba__contend {
     bool is_doubtful; /* an acquire of it may still take effect */
     bool in_line;
     bool is_hinted;        /* a hint came while asking: ask once more */
+    bool is_backstop;      /* in line, and nothing has happened since */
     uint64_t place;        /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
 

@@ -23,6 +23,7 @@ void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
     c->is_doubtful = false;
     c->in_line = false;
     c->is_hinted = false;
+    c->is_backstop = false;
     c->is_gone = false;
     c->place = 0;
     c->token = 0;
@@ -43,6 +44,7 @@ void simba__contend_ask(struct simba__contend *c, struct simba__update *up)
                         simba__contend_try_ms(simba__lease_use_ms(lease)), up);
     up->send.place = c->place;
     up->send.join = c->config.join;
+    up->send.is_backstop = c->is_backstop;
     up->send.waiter_ms = 2 * backstop;
 }
 
@@ -89,6 +91,7 @@ static void refused(struct simba__contend *c, const struct simba__reply *reply)
 {
     c->failures = 0;
     c->in_line = reply->in_line;
+    c->is_backstop = reply->in_line && !c->is_hinted;
     if (reply->in_line) {
         c->place = reply->place;
     }
@@ -104,6 +107,7 @@ static void failed(struct simba__contend *c, enum simba__outcome outcome)
         c, BACKOFF_FIRST_MS, most < BACKOFF_MOST_MS ? most : BACKOFF_MOST_MS);
     int64_t at = simba__contend_later(c->sent_ms, delay);
 
+    c->is_backstop = false;
     if (outcome == SIMBA__UNKNOWN) {
         c->is_doubtful = true;
     }

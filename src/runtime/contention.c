@@ -55,6 +55,7 @@ static void send_request(struct simba__contention *c,
     box->op.tombstone_ms = request->tombstone_ms;
     box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
     box->op.join = request->join;
+    box->op.is_backstop = request->is_backstop;
     box->op.is_driven = simba__loop_is_driver(c->loop);
     if (request->kind == SIMBA__ACQUIRE) {
         simba__meter_ask(&c->meter);

@@ -220,6 +220,31 @@ static void test_contend_line__place_outlives_failures(void **state)
     assert_int_equal(sent.place, 77);
 }
 
+/* Only who is in line and has heard nothing since asks for form's sake. */
+static void test_contend_line__says_when_nothing_has_happened(void **state)
+{
+    (void)state;
+    use(default_config());
+    ask();
+    assert_false(sent.is_backstop);
+    in_line(S + 10, 1000, 77);
+    wake();
+    assert_true(sent.is_backstop);
+    in_line(S + 1400, 1000, 77);
+    hint(S + 1500);
+    assert_false(sent.is_backstop);
+    hint(S + 1501); /* while asking */
+    in_line(S + 1510, 1000, 77);
+    wake();
+    assert_false(sent.is_backstop);
+    failed(S + 1520);
+    wake();
+    assert_false(sent.is_backstop);
+    refused(S + 1600, 1000); /* without a place */
+    wake();
+    assert_false(sent.is_backstop);
+}
+
 static void test_contend_line__new_attempt_has_no_place(void **state)
 {
     (void)state;
@@ -312,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_contend_line__newest_place_is_kept),
         cmocka_unit_test(test_contend_line__place_may_come_late),
         cmocka_unit_test(test_contend_line__place_outlives_failures),
+        cmocka_unit_test(test_contend_line__says_when_nothing_has_happened),
         cmocka_unit_test(test_contend_line__new_attempt_has_no_place),
         cmocka_unit_test(test_contend_line__place_lives_twice_the_longest_wait),
         cmocka_unit_test(test_contend_line__who_does_not_join_says_so),
