@@ -29,7 +29,37 @@ foreach(name IN ITEMS sql sql_faults sql_model)
   endif()
 endforeach()
 
+# What waiting costs, through the public API and the modules.
+foreach(pair IN ITEMS postgres:libpq mysql:libmariadb)
+  string(REPLACE ":" ";" pair ${pair})
+  list(GET pair 0 server)
+  list(GET pair 1 library)
+  if(NOT TARGET simba_module_${server})
+    continue()
+  endif()
+  string(TOUPPER ${server} upper)
+  set(test backend_${server}_idle)
+  add_executable(${test} ${simba_sql_tests_dir}/test_sql_idle.c
+    ${simba_sql_tests_dir}/sql_server_${server}.c)
+  target_compile_definitions(${test} PRIVATE SERVER_IS_${upper})
+  target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${test} PRIVATE simba simba_warnings simba_instrument
+    PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
+  add_dependencies(${test} simba_module_${server})
+  add_test(NAME ${test} COMMAND ${simba_sql_tests_dir}/with_${server}
+                                $<TARGET_FILE:${test}>)
+  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS slow
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+endforeach()
+
 if(TARGET simba_postgres)
+  add_test(NAME backend_postgres_idle_pooled
+    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
+            ${simba_sql_tests_dir}/with_postgres
+            $<TARGET_FILE:backend_postgres_idle>)
+  set_tests_properties(backend_postgres_idle_pooled PROPERTIES
+    SKIP_RETURN_CODE 77 LABELS slow
+    ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
   add_test(NAME backend_postgres_pooled
     COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
             ${simba_sql_tests_dir}/with_postgres

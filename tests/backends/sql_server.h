@@ -46,6 +46,12 @@ void server_set_time_zone(bool is_on);
 /** How many processes the server knows to be alive and waiting. */
 int64_t server_count_bells(void);
 
+/** From now on, let the server keep a log of all statements. */
+void server_log_statements(void);
+/** How many there were of those that ask for a mutex, or look for those who
+ * wait; renewals and releases do not count. */
+int64_t server_count_asks(void);
+
 /** End all sessions but our own, as an administrator may. */
 void server_kill_sessions(void);
 

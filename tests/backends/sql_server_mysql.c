@@ -109,11 +109,27 @@ void server_set_read_only(bool is_on)
 int64_t server_count_bells(void)
 {
     return server_sql("SELECT count(*) FROM information_schema.processlist "
-                      "WHERE info LIKE 'SELECT sleep(%%'");
+                      "WHERE info LIKE '%%simba_stop_%%' AND info NOT LIKE "
+                      "'%%processlist%%'");
 }
 
 /* Names of zones are known to servers that were told them only. */
 void server_set_time_zone(bool is_on)
 {
     server_sql("SET GLOBAL time_zone = '%s'", is_on ? "-05:00" : "SYSTEM");
+}
+
+void server_log_statements(void)
+{
+    server_sql("SET GLOBAL log_output = 'TABLE'");
+    server_sql("SET GLOBAL general_log = 1");
+}
+
+int64_t server_count_asks(void)
+{
+    return server_sql("SELECT count(*) FROM mysql.general_log "
+                      "WHERE user_host LIKE 'simba%%' "
+                      "AND command_type IN ('Query', 'Execute') "
+                      "AND (argument LIKE '%%simba_line%%' "
+                      "OR argument LIKE '%%tombs_until%%')");
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -117,4 +118,34 @@ void server_set_time_zone(bool is_on)
     server_sql(is_on ? "ALTER DATABASE postgres SET timezone = "
                        "'America/New_York'"
                      : "ALTER DATABASE postgres RESET timezone");
+}
+
+void server_log_statements(void)
+{
+    server_sql("ALTER SYSTEM SET log_statement = 'all'");
+    server_sql("SELECT pg_reload_conf()");
+}
+
+/* Ours are prepared or have parameters; those of tests do not. A statement goes
+ * over several lines. */
+int64_t server_count_asks(void)
+{
+    char path[512], line[4096];
+    bool is_open = false;
+    int64_t count = 0;
+    FILE *log;
+
+    snprintf(path, sizeof path, "%s/log", getenv("SIMBA_SERVER_DIR"));
+    log = fopen(path, "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log) != NULL) {
+        is_open |= strstr(line, "LOG:  execute") != NULL;
+        if (is_open && (strstr(line, "simba_line") != NULL ||
+                        strstr(line, "tombs_until") != NULL)) {
+            is_open = false;
+            count++;
+        }
+    }
+    fclose(log);
+    return count;
 }

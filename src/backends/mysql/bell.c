@@ -1,6 +1,12 @@
-/* The doorbell: a connection that sleeps in the server until another process
+/* The doorbell: a connection that waits in the server until another process
  * kills its statement. It has a named lock, which says who it is and that it
  * lives.
+ *
+ * It waits for a second lock, which a session that serves us has (the heartbeat
+ * sees to it), and not in sleep(): all who sleep share one mutex of the server,
+ * and who kills one of them while another goes to sleep is stuck for two
+ * seconds, the one he wakes with him (MariaDB 10.11, THD::awake). Only while
+ * nobody has that lock, it sleeps.
  *
  * Nothing is lost while it does not sleep: the statement that sleeps looks
  * first whether somebody of ours has been called. */
@@ -13,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer than it sleeps: a server that says nothing for so long is cut off. */
-enum { SILENCE_MS = 25000 };
+/* Longer than it waits and then sleeps: a server that says nothing for so long
+ * is cut off. */
+enum { SILENCE_MS = 32000 };
 
 static void ask(struct simba__my_session *session,
                 enum simba__my_bell_step step)
@@ -33,6 +40,7 @@ static void ask(struct simba__my_session *session,
 
 void simba__my_hang_bell(struct simba__sql_session *base)
 {
+    simba__sql_beat_now(base->self);
     ask((struct simba__my_session *)base, SIMBA__MY_BELL_HANG);
 }
 
@@ -81,7 +89,7 @@ static void looked(struct simba__my_session *session)
     while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
         note_seen(session, row[1]);
         /* Again, if it was told before: it may have been called since. */
-        simba_hint(session->base.self->base.loop, row[0]);
+        simba__sql_hint(session->base.self, row[0]);
     }
     mysql_free_result(result);
     ask(session, SIMBA__MY_BELL_SLEEP);
@@ -95,7 +103,7 @@ static void hear(struct simba__my_session *session)
 
     if (only != NULL && strlen(only) < sizeof mutex) {
         memcpy(mutex, only, strlen(only) + 1);
-        simba_hint(session->base.self->base.loop, mutex);
+        simba__sql_hint(session->base.self, mutex);
     }
     ask(session, SIMBA__MY_BELL_LOOK);
 }

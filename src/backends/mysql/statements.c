@@ -21,6 +21,7 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_ENSURE] = SIMBA__MY_SQL_ENSURE,
     [SIMBA__SQL_SCHEMA] = SIMBA__MY_SQL_SCHEMA,
     [SIMBA__SQL_LOOK] = SIMBA__MY_SQL_LOOK,
+    [SIMBA__SQL_BEAT] = SIMBA__MY_SQL_BEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__MY_SQL_DOCTOR,
     [SIMBA__SQL_LIST] = SIMBA__MY_SQL_LIST,
 };
@@ -71,6 +72,25 @@ static char *apply_text(const struct simba__sql_turn *turn)
     return text;
 }
 
+/* A session that serves us keeps the bell from getting the lock it waits for;
+ * see bell.c. */
+static char *beat_text(const struct simba__sql_turn *turn)
+{
+    return strdup(turn->self->bell == SIMBA__SQL_BELL_REFUSED
+                      ? SIMBA__MY_SQL_BEAT
+                      : SIMBA__MY_SQL_BEAT_STOP SIMBA__MY_SQL_BEAT);
+}
+
+static char *template_of(const struct simba__sql_turn *turn,
+                         enum simba__sql_statement statement)
+{
+    if (statement == SIMBA__SQL_APPLY) {
+        return apply_text(turn);
+    }
+    return statement == SIMBA__SQL_BEAT ? beat_text(turn)
+                                        : strdup(texts[statement]);
+}
+
 /* --- parameters ---------------------------------------------------------- */
 
 /* Reads "$12"; 0 when there is none. */
@@ -98,6 +118,23 @@ static size_t quote(struct simba__my_session *session,
         mysql_real_escape_string(&session->mysql, to + 1, value, strlen(value));
     to[length + 1] = '\'';
     return length + 2;
+}
+
+/* Each of a list in quotes. They are hexadecimal. */
+static size_t quote_list(const char *list, char *to)
+{
+    const char *start = to;
+
+    *to++ = '\'';
+    for (; *list != '\0'; list++) {
+        if (*list == ',') {
+            to = stpcpy(to, "','");
+        } else {
+            *to++ = *list;
+        }
+    }
+    *to++ = '\'';
+    return (size_t)(to - start);
 }
 
 static size_t most_room(const struct simba__my_session *session,
@@ -135,6 +172,8 @@ static char *substitute(struct simba__my_session *session, const char *template)
             *to++ = *template ++;
         } else if (params->is_number[number - 1]) {
             to = stpcpy(to, params->values[number - 1]);
+        } else if (params->list != 0 && params->list == number - 1) {
+            to += quote_list(params->values[number - 1], to);
         } else {
             to += quote(session, params->values[number - 1], to);
         }
@@ -183,7 +222,7 @@ char *simba__my_render(struct simba__my_session *session,
 {
     const struct simba__sql_turn *turn = session->base.turn;
     bool is_apply = statement == SIMBA__SQL_APPLY;
-    char *template = is_apply ? apply_text(turn) : strdup(texts[statement]);
+    char *template = template_of(turn, statement);
     char *text = NULL;
 
     if (template != NULL &&
@@ -233,6 +272,7 @@ char *simba__my_render_bell(struct simba__my_session *session,
     struct simba__sql_params *params = &session->params;
 
     params->count = 3;
+    params->list = 0;
     params->values[0] = session->base.self->process;
     params->is_number[0] = false;
     params->values[1] = params->texts[1];

@@ -340,7 +340,7 @@ static void hear_rings(struct simba__pg_session *session)
     PGnotify *ring;
 
     while ((ring = PQnotifies(session->conn)) != NULL) {
-        simba_hint(session->base.self->base.loop, ring->extra);
+        simba__sql_hint(session->base.self, ring->extra);
         PQfreemem(ring);
     }
 }

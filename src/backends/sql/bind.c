@@ -135,14 +135,21 @@ bool simba__sql_bind(struct simba__sql_params *params,
 
     params->count = 0;
     params->gone = NULL;
+    params->list = 0;
     simba__sql_write_attempt(attempt_of(op), params->op_attempt);
     if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST ||
         statement == SIMBA__SQL_DOCTOR) {
         return true;
     }
-    if (statement == SIMBA__SQL_LOOK) {
+    if (statement == SIMBA__SQL_LOOK || statement == SIMBA__SQL_BEAT) {
         add_text(params, turn->self->process);
-        return true;
+        if (statement == SIMBA__SQL_BEAT) {
+            add_number(params, op->waiter_ms);
+            params->gone = simba__sql_waiters_kept(turn->self);
+            params->list = params->count;
+            add_text(params, params->gone);
+        }
+        return statement == SIMBA__SQL_LOOK || params->gone != NULL;
     }
     add_text(params, op->mutex);
     if (statement == SIMBA__SQL_APPLY) {

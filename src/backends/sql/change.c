@@ -60,6 +60,22 @@ static bool is_fresh(const struct simba__sql_record *record,
            strcmp(before->process, after->process) == 0;
 }
 
+int64_t simba__sql_change_life(const struct simba__sql_change *change,
+                               const simba_op *op,
+                               const struct simba__sql_record *record)
+{
+    struct simba__attempt me = {op->attempt.high, op->attempt.low};
+    const struct simba__row_waiter *was =
+        find(record->line, record->line_count, me);
+
+    for (size_t i = 0; i < change->come_count; i++) {
+        if (simba__attempt_equal(change->come[i]->attempt, me)) {
+            return op->waiter_ms;
+        }
+    }
+    return was == NULL ? 0 : was->lapses_ms - record->now_us / 1000;
+}
+
 /* A request puts at most two into the line: the one who asks, and one who was
  * called and did not come. */
 static void find_come(struct simba__sql_change *change,

@@ -31,6 +31,7 @@ enum simba__sql_statement {
     SIMBA__SQL_ENSURE, /* the rows of a new mutex */
     SIMBA__SQL_SCHEMA, /* the tables of a new database */
     SIMBA__SQL_LOOK,   /* what should those of us who wait hear of? */
+    SIMBA__SQL_BEAT,   /* likewise; keeps their places, and tells more */
     SIMBA__SQL_LIST,
     SIMBA__SQL_DOCTOR,
     SIMBA__SQL_STATEMENTS
@@ -96,6 +97,7 @@ struct simba__sql_session {
     enum simba__sql_state state;
     uint32_t wanted; /* events, while its turn is not driven */
     bool is_bell;    /* it listens, and serves no turns */
+    bool was_lost;   /* the next connection is made anew */
 };
 
 /** One operation on its way. */
@@ -110,6 +112,7 @@ struct simba__sql_turn {
     bool is_driven;   /* a caller's thread waits for the descriptor */
     bool was_created; /* has tried to make the tables */
     bool was_ensured; /* has tried to make the rows */
+    bool is_hinted;   /* since it was sent, somebody was rung for */
     struct simba__reply reply;
     struct simba__sql_record record;
     struct simba__sql_change change;
@@ -132,7 +135,32 @@ struct simba__sql_queue {
 /** How many mutexes share a mark. */
 enum { SIMBA__SQL_MARKS = 256 };
 
-/** The mutexes that somebody here waits for or watches. */
+/** One of us who is in line, as the server has told. */
+struct simba__sql_waiter {
+    struct simba__sql_waiter *next; /* at the same mutex */
+    simba_attempt attempt;
+    uint64_t place;
+    int64_t life_ms;     /* of its place, unless it asks again */
+    int64_t lapses_ms;   /* so its place is to be kept by then; boot clock */
+    uint32_t since_beat; /* it came after so many */
+    bool is_head;
+    bool must_ask;           /* there is news for it */
+    bool has_asked, is_kept; /* since the last heartbeat; by the present one */
+};
+
+/** A mutex that somebody here waits for or watches. */
+struct simba__sql_wish {
+    struct simba__sql_wish *next;
+    enum simba_interest interest;
+    struct simba__sql_waiter *waiters;
+    simba_owner owner;     /* as last told, to those who wait */
+    int64_t held_until_ms; /* likewise: asking earlier makes no sense */
+    uint32_t seen_beat;    /* the newest heartbeat that knew of us here */
+    int64_t seen_waiting;  /* and how many */
+    char mutex[];          /* its name */
+};
+
+/** All of them. */
 struct simba__sql_wishes {
     struct simba__sql_wish **buckets;
     size_t bucket_count, count;
@@ -169,9 +197,17 @@ struct simba__sql {
     bool has_line[SIMBA__SQL_MARKS];
 
     struct simba__sql_wishes wishes;
-    simba_timer poll_timer; /* where there is no bell */
-    simba_op poll_op;
-    bool is_polling;
+    size_t waiter_count;
+
+    /* The heartbeat for all who wait. */
+    simba_timer beat_timer;
+    simba_op beat_op;
+    bool is_beating; /* beat_op is under way */
+    bool is_look;    /* and is a mere look */
+    bool has_lost_places;
+    uint32_t beat_number;
+    int64_t beat_sent_ms, beat_due_ms, look_due_ms;
+    int64_t life_ms; /* the longest of their waiter leases */
 
     bool has_no_token; /* simba_mutex is of an old make */
     bool is_detached;
@@ -212,6 +248,13 @@ void simba__sql_want(struct simba__sql_session *session, uint32_t events);
 /** The bell is hung, or cannot be. */
 void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell);
 
+/** Somebody was rung for: who waits for this mutex, or for any (NULL), is to
+ * ask. */
+void simba__sql_hint(struct simba__sql *self, const char *mutex);
+
+/** Send a heartbeat, without waiting until it is due. */
+void simba__sql_beat_now(struct simba__sql *self);
+
 /* --- for a dialect ------------------------------------------------------- */
 
 /** Most parameters of a statement. */
@@ -222,6 +265,7 @@ struct simba__sql_params {
     int count;
     const char *values[SIMBA__SQL_PARAMS];
     bool is_number[SIMBA__SQL_PARAMS];
+    int list; /* which of them is a list, with commas between; 0: none */
     int64_t numbers[SIMBA__SQL_PARAMS];
     char texts[SIMBA__SQL_PARAMS][24]; /* of the numbers */
     char attempts[4][SIMBA__SQL_HEX + 1];
@@ -245,14 +289,45 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer);
 
 /* interest.c */
-void simba__sql_wishes_fini(struct simba__sql_wishes *all);
+struct simba__sql_wish *simba__sql_wish_find(
+    const struct simba__sql_wishes *all,
+    const char *mutex);
+/** Find it or make it; NULL: no memory. */
+struct simba__sql_wish *simba__sql_wish_add(struct simba__sql_wishes *all,
+                                            const char *mutex);
+/** Unless somebody still wishes it. */
+void simba__sql_wish_drop(struct simba__sql_wishes *all,
+                          struct simba__sql_wish *wish);
+void simba__sql_wish_each(const struct simba__sql *self,
+                          void (*visit)(void *context,
+                                        struct simba__sql_wish *wish),
+                          void *context);
+void simba__sql_wishes_fini(struct simba__sql *self);
 
-/* poll.c */
-void simba__sql_poll_soon(struct simba__sql *self);
-void simba__sql_poll_now(simba_timer *timer);
-void simba__sql_polled(struct simba__sql_turn *turn,
+/* waiters.c */
+
+/** An acquire has been answered: in line. */
+void simba__sql_waiter_note(const struct simba__sql_turn *turn);
+/** Answer an acquire by what is known; false: ask the server. */
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op);
+/** It is in line no more, or will not be. */
+void simba__sql_waiter_forget(struct simba__sql *self, const simba_op *op);
+/** Those whose places this heartbeat is to keep: attempts, with commas between;
+ * to be freed. NULL: no memory. */
+char *simba__sql_waiters_kept(const struct simba__sql *self);
+
+/* beat.c */
+void simba__sql_beat_plan(struct simba__sql *self);
+void simba__sql_beat_fired(simba_timer *timer);
+/** Somebody is in line anew. */
+void simba__sql_beat_joined(struct simba__sql *self,
+                            const struct simba__sql_waiter *waiter,
+                            const struct simba__sql_wish *wish);
+void simba__sql_beaten(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
-void simba__sql_poll_done(struct simba__sql *self);
+void simba__sql_looked(struct simba__sql_turn *turn,
+                       const struct simba__sql_rows *rows);
+void simba__sql_beat_done(struct simba__sql *self, int status);
 
 /* edit.c */
 

@@ -1,16 +1,11 @@
 /* Which mutexes somebody of this process waits for or watches: a set, hashed,
- * for there may be many. */
+ * for there may be many. Who waits hangs at his mutex (waiters.c). */
 #include "backends/sql/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { BUCKETS_LEAST = 16 };
-
-struct simba__sql_wish {
-    struct simba__sql_wish *next;
-    char mutex[]; /* its name */
-};
 
 static struct simba__sql_wish **bucket_of(const struct simba__sql_wishes *all,
                                           const char *mutex)
@@ -61,33 +56,58 @@ static bool grow(struct simba__sql_wishes *all)
     return true;
 }
 
-static void add(struct simba__sql_wishes *all, const char *mutex)
+struct simba__sql_wish *simba__sql_wish_find(
+    const struct simba__sql_wishes *all,
+    const char *mutex)
 {
-    size_t room = strlen(mutex) + 1;
-    struct simba__sql_wish *wish;
-
-    if (all->count >= all->bucket_count && !grow(all)) {
-        return;
-    }
-    if (*find(all, mutex) == NULL &&
-        (wish = malloc(sizeof *wish + room)) != NULL) {
-        struct simba__sql_wish **at = bucket_of(all, mutex);
-
-        memcpy(wish->mutex, mutex, room);
-        wish->next = *at;
-        *at = wish;
-        all->count++;
-    }
+    return all->count == 0 ? NULL : *find(all, mutex);
 }
 
-static void take_away(struct simba__sql_wishes *all, const char *mutex)
+struct simba__sql_wish *simba__sql_wish_add(struct simba__sql_wishes *all,
+                                            const char *mutex)
 {
-    struct simba__sql_wish **at, *wish;
+    size_t room = strlen(mutex) + 1;
+    struct simba__sql_wish *wish = simba__sql_wish_find(all, mutex);
+    struct simba__sql_wish **at;
 
-    if (all->count > 0 && (wish = *(at = find(all, mutex))) != NULL) {
+    if (wish != NULL || (all->count >= all->bucket_count && !grow(all)) ||
+        (wish = calloc(1, sizeof *wish + room)) == NULL) {
+        return wish;
+    }
+    memcpy(wish->mutex, mutex, room);
+    at = bucket_of(all, mutex);
+    wish->next = *at;
+    *at = wish;
+    all->count++;
+    return wish;
+}
+
+void simba__sql_wish_drop(struct simba__sql_wishes *all,
+                          struct simba__sql_wish *wish)
+{
+    struct simba__sql_wish **at;
+
+    if (wish->interest == SIMBA_INTEREST_NONE && wish->waiters == NULL) {
+        at = find(all, wish->mutex);
         *at = wish->next;
         free(wish);
         all->count--;
+    }
+}
+
+void simba__sql_wish_each(const struct simba__sql *self,
+                          void (*visit)(void *context,
+                                        struct simba__sql_wish *wish),
+                          void *context)
+{
+    const struct simba__sql_wishes *all = &self->wishes;
+
+    for (size_t i = 0; i < all->bucket_count; i++) {
+        for (struct simba__sql_wish *w = all->buckets[i], *next; w != NULL;
+             w = next) {
+            next = w->next;
+            visit(context, w);
+        }
     }
 }
 
@@ -96,13 +116,16 @@ void simba__sql_interest(simba_backend *backend,
                          enum simba_interest interest)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_wish *wish =
+        interest == SIMBA_INTEREST_NONE
+            ? simba__sql_wish_find(&self->wishes, mutex)
+            : simba__sql_wish_add(&self->wishes, mutex);
 
-    if (interest == SIMBA_INTEREST_NONE) {
-        take_away(&self->wishes, mutex);
-    } else {
-        add(&self->wishes, mutex);
+    if (wish != NULL) {
+        wish->interest = interest;
+        simba__sql_wish_drop(&self->wishes, wish);
     }
-    simba__sql_poll_soon(self);
+    simba__sql_beat_plan(self);
 }
 
 const char *simba__sql_only_wish(const struct simba__sql *self)
@@ -120,14 +143,20 @@ const char *simba__sql_only_wish(const struct simba__sql *self)
     return NULL;
 }
 
-void simba__sql_wishes_fini(struct simba__sql_wishes *all)
+static void free_wish(void *context, struct simba__sql_wish *wish)
 {
-    for (size_t i = 0; i < all->bucket_count; i++) {
-        for (struct simba__sql_wish *w = all->buckets[i], *next; w != NULL;
-             w = next) {
-            next = w->next;
-            free(w);
-        }
+    (void)context;
+    while (wish->waiters != NULL) {
+        struct simba__sql_waiter *next = wish->waiters->next;
+
+        free(wish->waiters);
+        wish->waiters = next;
     }
-    free(all->buckets);
+    free(wish);
+}
+
+void simba__sql_wishes_fini(struct simba__sql *self)
+{
+    simba__sql_wish_each(self, free_wish, NULL);
+    free(self->wishes.buckets);
 }

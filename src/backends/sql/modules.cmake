@@ -5,15 +5,16 @@ set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
   ${simba_sql_dir}/admin.c
+  ${simba_sql_dir}/beat.c
   ${simba_sql_dir}/bind.c
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
   ${simba_sql_dir}/interest.c
-  ${simba_sql_dir}/poll.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/session.c
   ${simba_sql_dir}/turn.c
+  ${simba_sql_dir}/waiters.c
 )
 
 # simba_<name>: its objects; simba_module_<name>: simba-<name>.so. What it needs
@@ -38,7 +39,7 @@ pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply doctor ensure fast_acquire fast_release
+    ${simba_postgres_dir} SIMBA__PG_ apply beat doctor ensure fast_acquire fast_release
     fast_renew floor_acquire floor_release greet list live load
     look schema)
   simba_add_sql_store(postgres libpq
@@ -54,7 +55,7 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone bell_hang bell_sleep doctor ensure fast_acquire
+    apply_gone apply_undone beat beat_stop bell_hang bell_sleep doctor ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release greet list load
     look schema)
   simba_add_sql_store(mysql libmariadb

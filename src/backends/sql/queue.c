@@ -27,11 +27,13 @@ static struct simba__sql_turn *take(struct simba__sql_queue *queue,
 }
 
 /* A renewal that queues behind a thousand acquires of its own process could
- * lose its lease, and a release keeps others waiting. */
+ * lose its lease, and a release keeps others waiting. A heartbeat is for all
+ * who wait. */
 static bool is_urgent(const struct simba__sql_turn *turn)
 {
     return turn->op->kind == SIMBA_OP_RENEW ||
-           turn->op->kind == SIMBA_OP_RELEASE;
+           turn->op->kind == SIMBA_OP_RELEASE ||
+           turn->op == &turn->self->beat_op;
 }
 
 static void set_timer(struct simba__sql *self)
@@ -99,8 +101,8 @@ void simba__sql_turn_end(struct simba__sql_turn *turn,
 
     let_go(turn);
     recycle(self, turn);
-    if (op == &self->poll_op) {
-        simba__sql_poll_done(self);
+    if (op == &self->beat_op) {
+        simba__sql_beat_done(self, status);
     } else {
         simba_op_done(op, status, error);
     }
@@ -289,11 +291,27 @@ void simba__sql_pump(struct simba__sql *self)
 
 /* --- the backend's functions --------------------------------------------- */
 
+/* Can it be answered by what we know of those who wait? */
+static bool is_known(struct simba__sql *self, simba_op *op)
+{
+    if (op->kind == SIMBA_OP_ACQUIRE) {
+        return simba__sql_waiter_answer(self, op);
+    }
+    if (op->kind == SIMBA_OP_RELEASE || op->kind == SIMBA_OP_LEAVE) {
+        simba__sql_waiter_forget(self, op);
+    }
+    return false;
+}
+
 void simba__sql_submit(simba_backend *backend, simba_op *op)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
     struct simba__sql_turn *turn = self->spare;
 
+    if (is_known(self, op)) {
+        simba_op_done(op, SIMBA_OK, NULL);
+        return;
+    }
     if (turn != NULL) {
         self->spare = turn->next;
     } else if ((turn = calloc(1, sizeof *turn)) == NULL) {
@@ -303,7 +321,7 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     turn->self = self;
     turn->op = op;
     turn->is_slow = turn->is_written = false;
-    turn->was_created = turn->was_ensured = false;
+    turn->was_created = turn->was_ensured = turn->is_hinted = false;
     turn->is_driven = false; /* until its caller comes */
     if (op->is_driven && self->driven == NULL) {
         self->driven = turn;
@@ -341,7 +359,7 @@ void simba__sql_turn_drop(struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
 
-    if (turn->op != NULL && turn->op != &self->poll_op) {
+    if (turn->op != NULL && turn->op != &self->beat_op) {
         simba_loop_enter(self->base.loop);
         simba_op_done(turn->op, SIMBA_ECANCELED, NULL);
         simba_loop_leave(self->base.loop);

@@ -144,6 +144,11 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
                             const simba_op *op);
 
+/** How long the place of who asks will live, if it does not ask again. */
+int64_t simba__sql_change_life(const struct simba__sql_change *change,
+                               const simba_op *op,
+                               const struct simba__sql_record *record);
+
 /** The token to write: the owner's, or of a free mutex the last one. */
 uint64_t simba__sql_token_after(const struct simba__sql_record *record);
 

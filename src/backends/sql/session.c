@@ -137,6 +137,10 @@ void simba__sql_connected(struct simba__sql_session *session)
 
     self->backoff_ms = 0;
     self->retry_at_ms = 0;
+    if (session->was_lost) {
+        session->was_lost = false;
+        simba_count_reconnect(self->base.loop);
+    }
     simba_timer_clear(self->base.loop, &session->timer);
     session->state = session->is_bell ? SIMBA__SQL_BUSY : SIMBA__SQL_IDLE;
     if (session->is_bell) {
@@ -190,6 +194,7 @@ void simba__sql_broken(struct simba__sql_session *session,
     simba_error why = *error;
 
     simba__sql_session_close(session);
+    session->was_lost |= state != SIMBA__SQL_CONNECTING;
     if (state == SIMBA__SQL_CONNECTING) {
         note_failure(self, status, &why);
     }
@@ -244,9 +249,9 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell)
     self->bell = bell;
     self->was_hung |= bell == SIMBA__SQL_BELL_HUNG;
     simba__sql_unpark(self);
-    simba__sql_poll_soon(self);
+    simba__sql_beat_plan(self);
     if (is_again) {
-        simba_hint(self->base.loop, NULL);
+        simba__sql_hint(self, NULL);
     }
 }
 
@@ -345,7 +350,7 @@ void simba__sql_init(struct simba__sql *self,
     self->log = config->log;
     self->log_user = config->log_user;
     self->bell_timer.fire = simba__sql_bell_retry;
-    self->poll_timer.fire = simba__sql_poll_now;
+    self->beat_timer.fire = simba__sql_beat_fired;
     name_process(self->process);
     simba__sql_queues_init(self);
 }
@@ -369,7 +374,7 @@ void simba__sql_detach(simba_backend *backend)
     silence(self->bell_session);
     simba_timer_clear(self->base.loop, &self->queue_timer);
     simba_timer_clear(self->base.loop, &self->bell_timer);
-    simba_timer_clear(self->base.loop, &self->poll_timer);
+    simba_timer_clear(self->base.loop, &self->beat_timer);
 }
 
 void simba__sql_forked(simba_backend *backend)
@@ -413,5 +418,5 @@ void simba__sql_fini(struct simba__sql *self)
         dispose(self->sessions[i]);
     }
     simba__sql_queues_fini(self);
-    simba__sql_wishes_fini(&self->wishes);
+    simba__sql_wishes_fini(self);
 }

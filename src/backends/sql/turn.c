@@ -136,6 +136,9 @@ static void fill_reply(struct simba__sql_turn *turn)
     if (turn->op->want_line && turn->op->kind == SIMBA_OP_READ) {
         add_line(turn);
     }
+    if (reply->in_line) {
+        simba__sql_waiter_note(turn);
+    }
 }
 
 /* What the fast statement has done. */
@@ -192,8 +195,8 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
     bool is_old = turn->session->self->has_no_token;
 
     turn->is_written = false;
-    if (op == &turn->self->poll_op) {
-        send(turn, SIMBA__SQL_LOOK);
+    if (op == &turn->self->beat_op) {
+        send(turn, turn->self->is_look ? SIMBA__SQL_LOOK : SIMBA__SQL_BEAT);
     } else if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
         send(turn,
              op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
@@ -296,13 +299,13 @@ static void loaded(struct simba__sql_turn *turn,
 /* Hints to contenders of our own need no server. */
 static void hint_own(struct simba__sql_turn *turn)
 {
-    const struct simba__sql *self = turn->session->self;
+    struct simba__sql *self = turn->self;
 
     for (size_t i = 0; i < turn->change.ring_count; i++) {
         size_t peer = turn->change.rings[i];
 
         if (strcmp(turn->record.peers[peer].process, self->process) == 0) {
-            simba_hint(self->base.loop, turn->op->mutex);
+            simba__sql_hint(self, turn->op->mutex);
         }
     }
 }
@@ -356,7 +359,10 @@ static void fine(struct simba__sql_turn *turn,
         simba__sql_examined(turn, rows);
         break;
     case SIMBA__SQL_LOOK:
-        simba__sql_polled(turn, rows);
+        simba__sql_looked(turn, rows);
+        break;
+    case SIMBA__SQL_BEAT:
+        simba__sql_beaten(turn, rows);
         break;
     default:
         simba__sql_turn_end(turn, SIMBA_OK, NULL);

@@ -1,0 +1,208 @@
+/* Who of this process is in line. The core asks for each of them once a lease,
+ * in case a ring was lost. What it asks then we know already: the heartbeat of
+ * the process (beat.c) keeps their places and looks for all of them at once. So
+ * the server is asked only by who was hinted, and by whom the heartbeat could
+ * not answer for. */
+#include "backends/sql/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* While the heartbeat is late, ask again so soon. */
+enum { LATE_MS = 100 };
+
+static bool is_attempt(const struct simba__sql_waiter *waiter,
+                       const simba_op *op)
+{
+    return waiter->attempt.high == op->attempt.high &&
+           waiter->attempt.low == op->attempt.low;
+}
+
+static struct simba__sql_waiter **find(struct simba__sql_wish *wish,
+                                       const simba_op *op)
+{
+    struct simba__sql_waiter **at = &wish->waiters;
+
+    while (*at != NULL && !is_attempt(*at, op)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void take_away(struct simba__sql *self,
+                      struct simba__sql_wish *wish,
+                      struct simba__sql_waiter **at)
+{
+    struct simba__sql_waiter *waiter = *at;
+
+    *at = waiter->next;
+    free(waiter);
+    self->waiter_count--;
+    simba__sql_wish_drop(&self->wishes, wish);
+}
+
+void simba__sql_waiter_forget(struct simba__sql *self, const simba_op *op)
+{
+    struct simba__sql_wish *wish =
+        simba__sql_wish_find(&self->wishes, op->mutex);
+    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, op);
+
+    if (at != NULL && *at != NULL) {
+        take_away(self, wish, at);
+    }
+}
+
+/* --- answering ----------------------------------------------------------- */
+
+static bool may_answer(const struct simba__sql *self,
+                       const struct simba__sql_waiter *waiter)
+{
+    bool is_settled = self->bell == SIMBA__SQL_BELL_HUNG ||
+                      self->bell == SIMBA__SQL_BELL_REFUSED;
+
+    /* The heartbeat must have time to keep its place. */
+    return is_settled && !waiter->must_ask &&
+           simba_loop_now_ms() < waiter->lapses_ms - waiter->life_ms / 4;
+}
+
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op)
+{
+    struct simba__sql_wish *wish =
+        simba__sql_wish_find(&self->wishes, op->mutex);
+    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, op);
+    int64_t wait_ms;
+
+    if (at == NULL || *at == NULL) {
+        return false;
+    }
+    if (!op->is_backstop || !may_answer(self, *at)) {
+        take_away(self, wish, at); /* until the server has answered */
+        return false;
+    }
+    (*at)->has_asked = true;
+    wait_ms = wish->held_until_ms - simba_loop_now_ms();
+    op->reply.in_line = true;
+    op->reply.is_head = (*at)->is_head;
+    op->reply.place = (*at)->place;
+    op->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
+    op->reply.owner = wish->owner;
+    return true;
+}
+
+void simba__sql_waiter_note(const struct simba__sql_turn *turn)
+{
+    struct simba__sql *self = turn->self;
+    const simba_op *op = turn->op;
+    struct simba__sql_wish *wish =
+        simba__sql_wish_add(&self->wishes, op->mutex);
+    struct simba__sql_waiter *waiter =
+        wish == NULL ? NULL : calloc(1, sizeof *waiter);
+    int64_t now_ms = simba_loop_now_ms();
+
+    if (waiter == NULL) {
+        if (wish != NULL) {
+            simba__sql_wish_drop(&self->wishes, wish);
+        }
+        return; /* it asks for itself */
+    }
+    waiter->attempt = op->attempt;
+    waiter->place = op->reply.place;
+    waiter->is_head = op->reply.is_head;
+    waiter->must_ask = turn->is_hinted;
+    waiter->since_beat = self->beat_number;
+    waiter->life_ms = op->waiter_ms;
+    waiter->lapses_ms =
+        now_ms + simba__sql_change_life(&turn->change, op, &turn->record);
+    waiter->next = wish->waiters;
+    wish->waiters = waiter;
+    wish->owner = op->reply.owner;
+    wish->held_until_ms = now_ms + op->reply.wait_ms;
+    self->waiter_count++;
+    simba__sql_beat_joined(self, waiter, wish);
+}
+
+/* --- places to be kept --------------------------------------------------- */
+
+/* One statement may be sent more than once. */
+static void keep(void *context, struct simba__sql_wish *wish)
+{
+    char **at = context;
+
+    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
+        w->is_kept |= w->has_asked;
+        w->has_asked = false;
+        if (w->is_kept) {
+            simba__sql_write_attempt(
+                (struct simba__attempt){w->attempt.high, w->attempt.low}, *at);
+            *at += strlen(*at);
+            *(*at)++ = ',';
+        }
+    }
+}
+
+char *simba__sql_waiters_kept(const struct simba__sql *self)
+{
+    char *list = malloc(self->waiter_count * (SIMBA__SQL_HEX + 1) + 1);
+    char *at = list;
+
+    if (list != NULL) {
+        simba__sql_wish_each(self, keep, &at);
+        at[at == list ? 0 : -1] = '\0';
+    }
+    return list;
+}
+
+/* --- hints --------------------------------------------------------------- */
+
+static void mark_all(void *context, struct simba__sql_wish *wish)
+{
+    (void)context;
+    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
+        w->must_ask = true;
+    }
+}
+
+/* The runtime passes a hint on to the first two. */
+static void mark_first_two(struct simba__sql_wish *wish)
+{
+    uint64_t first = UINT64_MAX, second = UINT64_MAX;
+
+    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
+        if (w->place < first) {
+            second = first;
+            first = w->place;
+        } else if (w->place < second) {
+            second = w->place;
+        }
+    }
+    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
+        w->must_ask |= w->place <= second;
+    }
+}
+
+/* Who is asking just now, will ask again. */
+static void mark_turns(struct simba__sql *self, const char *mutex)
+{
+    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
+        const struct simba__sql_session *session = self->sessions[i];
+
+        if (session != NULL && session->turn != NULL &&
+            (mutex == NULL || strcmp(session->turn->op->mutex, mutex) == 0)) {
+            session->turn->is_hinted = true;
+        }
+    }
+}
+
+void simba__sql_hint(struct simba__sql *self, const char *mutex)
+{
+    struct simba__sql_wish *wish =
+        mutex == NULL ? NULL : simba__sql_wish_find(&self->wishes, mutex);
+
+    mark_turns(self, mutex);
+    if (mutex == NULL) {
+        simba__sql_wish_each(self, mark_all, NULL);
+    } else if (wish != NULL) {
+        mark_first_two(wish);
+    }
+    simba_hint(self->base.loop, mutex);
+}
