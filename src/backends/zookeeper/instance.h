@@ -84,6 +84,7 @@ struct simba__zk_latch {
     int64_t sent_ms;
     int write_rc, read_rc, owner_rc;
     bool is_lowest, is_second;
+    bool is_blind;         /* the one before went; nobody is watched instead */
     char *before, *lowest; /* nodes */
     simba_owner owner;
 };
@@ -286,6 +287,10 @@ void simba__zk_on_node(zhandle_t *handle,
 void simba__zk_interest(simba_backend *base,
                         const char *mutex,
                         enum simba_interest interest);
+
+/** A latch has left its line: who has not looked since the one before it went
+ * may be the next. */
+void simba__zk_look_behind(struct simba__zk *self, struct simba__zk_room *room);
 
 /** Watch every observed mutex anew: there is a new session. */
 void simba__zk_observe_all(struct simba__zk *self);

@@ -235,6 +235,7 @@ void simba__zk_on_before(int rc,
 
     if (latch != NULL) {
         latch->read_rc = rc;
+        latch->is_blind = rc != ZOK;
         if (rc == ZOK && latch->is_second) {
             take_owner(latch, value, length, stat);
         }

@@ -204,7 +204,10 @@ static void removed(struct simba__zk_latch *latch)
     }
     simba__zk_finish(&latch->parting, status,
                      status == SIMBA_OK ? NULL : &error);
-    simba__zk_latch_tidy(latch);
+    if (latch->room != NULL) {
+        simba__zk_look_behind(latch->self, latch->room);
+        simba__zk_latch_tidy(latch);
+    }
 }
 
 static bool was_lost(const struct simba__zk_latch *latch)

@@ -27,14 +27,16 @@ static bool touches(struct simba__zk_latch *latch, const char *node, int type)
 {
     bool is_own =
         latch->place == SIMBA__ZK_STANDING && is_same(latch->node, node);
+    bool is_before = is_same(latch->before, node);
 
+    latch->is_blind |= is_before;
     if (is_own) {
         latch->is_watched = false;
     }
     if (is_own && type == ZOO_DELETED_EVENT && !latch->is_doomed) {
         latch->place = SIMBA__ZK_ABSENT;
     }
-    return (is_own && !latch->is_doomed) || is_same(latch->before, node);
+    return (is_own && !latch->is_doomed) || is_before;
 }
 
 static void node_changed(struct simba__zk *self,
@@ -49,6 +51,18 @@ static void node_changed(struct simba__zk *self,
     }
     if (is_touched) {
         simba_hint(self->base.loop, room->mutex);
+    }
+}
+
+/* A hint makes only the foremost of this process look. Who stands behind them
+ * and lost the one it watched is hinted when they have left. */
+void simba__zk_look_behind(struct simba__zk *self, struct simba__zk_room *room)
+{
+    for (struct simba__zk_latch *l = room->latches; l != NULL; l = l->next) {
+        if (l->is_blind && l->place == SIMBA__ZK_STANDING) {
+            simba_hint(self->base.loop, room->mutex);
+            return;
+        }
     }
 }
 

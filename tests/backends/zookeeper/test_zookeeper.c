@@ -92,6 +92,36 @@ static void test_zookeeper__who_leaves_is_passed(void **state)
     expect_mine(&cid);
 }
 
+/* A hint makes the two foremost of a process look, no others. */
+static void test_zookeeper__who_lost_sight_is_hinted_in_its_turn(void **state)
+{
+    struct who ann = person(&second, "ann"), bob = person(&first, "bob"),
+               cid = person(&first, "cid"), dan = person(&second, "dan"),
+               eve = person(&first, "eve");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    ask(&cid);
+    ask(&dan);
+    ask(&eve);
+    leave(&dan);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    ask(&bob);
+    ask(&cid);
+    leave(&cid);
+    leave(&bob);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    ask(&eve);
+    expect_in_line(true, "ann");
+    (void)handle_hinted(&first, mutex, 0);
+    release(&ann);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    ask(&eve);
+    expect_mine(&eve);
+}
+
 static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
@@ -357,6 +387,7 @@ int main(void)
         ZK_TEST(test_zookeeper__refuses_and_lines_up),
         ZK_TEST(test_zookeeper__release_wakes_the_next),
         ZK_TEST(test_zookeeper__who_leaves_is_passed),
+        ZK_TEST(test_zookeeper__who_lost_sight_is_hinted_in_its_turn),
         ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing),
         ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
         ZK_TEST(test_zookeeper__one_handle_has_one_lease),
