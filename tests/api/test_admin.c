@@ -6,8 +6,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* A lease with time to act in, and yet short enough to be waited for. */
-enum { TTL_MS = 1500, TRANSITION_MS = 500, LEASE_MS = 2000 };
+/* A lease with time to act in, and yet short enough to be waited for. A server
+ * needs a longer one, and is set up for tests, not for safety. */
+static int64_t lease_ms = 2000;
+static bool is_server;
 
 struct person {
     simba_locker *locker;
@@ -35,8 +37,8 @@ static void enter(struct person *p,
     memset(p, 0, sizeof *p);
     options.mutex = mutex;
     options.id = id;
-    options.ttl_ms = TTL_MS;
-    options.transition_ms = TRANSITION_MS;
+    options.ttl_ms = lease_ms * 3 / 4;
+    options.transition_ms = lease_ms / 4;
     options.on_lost = on_lost;
     options.user = p;
     assert_int_equal(simba_locker_open(store, &options, &p->locker, NULL),
@@ -313,7 +315,7 @@ static void test_admin__break_now_frees_at_once(void **state)
     assert_int_equal(break_it(store, mutex, owner.token, true), SIMBA_OK);
     pthread_join(next.thread, NULL);
     assert_int_equal(next.rc, SIMBA_OK);
-    assert_true(next.acquired_ms - broken_ms < LEASE_MS / 2);
+    assert_true(next.acquired_ms - broken_ms < lease_ms / 2);
     assert_true(next.token > owner.token);
     await(atomic_load(&owner.is_lost));
     assert_true(simba_locker_is_owner(next.locker));
@@ -342,12 +344,15 @@ static void test_admin__doctor_says_what_holds(void **state)
         assert_null(strchr(finding->text, '\n'));
         gravest = finding->gravity > gravest ? finding->gravity : gravest;
         for (size_t k = 0; k < i; k++) {
-            assert_string_not_equal(finding->name,
-                                    simba_report_finding(report, k)->name);
+            const simba_finding *other = simba_report_finding(report, k);
+
+            /* Of several servers each may have its say. */
+            assert_true(strcmp(finding->name, other->name) != 0 ||
+                        strcmp(finding->text, other->text) != 0);
         }
     }
     assert_int_equal(simba_report_gravity(report), gravest);
-    assert_true(gravest < SIMBA_FINDING_SERIOUS);
+    assert_true(is_server || gravest < SIMBA_FINDING_SERIOUS);
     simba_report_close(report);
     simba_store_close(store);
 }
@@ -446,6 +451,10 @@ int main(int argc, char **argv)
 
     if (argc > 1) {
         store_url = argv[1];
+    }
+    if (argc > 2) {
+        is_server = true;
+        lease_ms = 4000;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

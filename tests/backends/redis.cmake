@@ -35,10 +35,15 @@ target_link_libraries(with_redis PRIVATE test_redis_server simba_warnings
                                          simba_instrument)
 
 # The public API on Redis in all its shapes.
-foreach(topic IN ITEMS locker retrieval service)
+foreach(topic IN ITEMS admin locker retrieval service)
+  set(option)
+  if(topic STREQUAL admin)
+    set(option --server)
+  endif()
   foreach(shape IN ITEMS single unix tls sentinel cluster)
     add_test(NAME api_${topic}_redis_${shape}
-             COMMAND with_redis ${shape} $<TARGET_FILE:api_${topic}> {})
+             COMMAND with_redis ${shape} $<TARGET_FILE:api_${topic}> {}
+                     ${option})
     add_dependencies(api_${topic} simba_module_redis)
     set_tests_properties(api_${topic}_redis_${shape} PROPERTIES
       ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"

@@ -82,6 +82,13 @@ foreach(server IN ITEMS postgres mysql)
       ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
       TIMEOUT 300)
   endforeach()
+  add_dependencies(api_admin simba_module_${server})
+  add_test(NAME api_admin_${server}
+    COMMAND ${simba_sql_tests_dir}/with_${server} $<TARGET_FILE:api_admin> {}
+            --server)
+  set_tests_properties(api_admin_${server} PROPERTIES SKIP_RETURN_CODE 77
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;TSAN_OPTIONS=die_after_fork=0"
+    TIMEOUT 300)
   set_tests_properties(tck_contract_${server} PROPERTIES LABELS slow
                        TIMEOUT 600)
   add_test(NAME tck_contract_${server}_quick

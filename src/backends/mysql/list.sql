@@ -3,7 +3,8 @@ SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     if(t.version = m.version, t.token, m.fencing_token),
     coalesce(w.waiting, 0),
     m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
-        AND m.owner_id <> ''
+        AND m.owner_id <> '',
+    cast(unix_timestamp(now(3)) * 1000 AS unsigned)
 FROM simba_mutex m
 LEFT JOIN simba_tenure t
     ON cast(t.mutex AS binary) = cast(m.mutex AS binary)

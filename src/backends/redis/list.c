@@ -49,6 +49,7 @@ static void on_look(struct simba__redis_errand *errand,
         fail(errand, node, reply);
         return;
     }
+    errand->op->reply.store_ms = answer.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
     if (mutex != NULL && (answer.owner.id[0] != '\0' || waiting > 0)) {

@@ -13,7 +13,8 @@ enum column {
     TRANSITION_AT,
     TOKEN,
     WAITING,
-    IS_HELD
+    IS_HELD,
+    NOW
 };
 
 void simba__sql_listed(struct simba__sql_turn *turn,
@@ -31,6 +32,7 @@ void simba__sql_listed(struct simba__sql_turn *turn,
             owner.transition_at_ms = simba__sql_number(rows, i, TRANSITION_AT);
             owner.token = (uint64_t)simba__sql_number(rows, i, TOKEN);
         }
+        turn->op->reply.store_ms = simba__sql_number(rows, i, NOW);
         simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,
                            (int)simba__sql_number(rows, i, WAITING));
     }
