@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "clock.h"
 
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -14,6 +15,19 @@ int64_t simba__clock_ms(void)
 
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+bool simba__clock_boot(char boot[SIMBA__CLOCK_BOOT])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t length = -1;
+
+    if (fd >= 0) {
+        length = read(fd, boot, SIMBA__CLOCK_BOOT - 1);
+        (void)close(fd);
+    }
+    boot[SIMBA__CLOCK_BOOT - 1] = '\0';
+    return length == SIMBA__CLOCK_BOOT - 1;
 }
 
 int simba__clock_timer(void)

@@ -3,6 +3,7 @@
 #ifndef SIMBA_CLI_CLOCK_H
 #define SIMBA_CLI_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Later than any deadline. */
@@ -10,6 +11,13 @@
 
 /** Milliseconds of CLOCK_BOOTTIME. */
 int64_t simba__clock_ms(void);
+
+/** Room for the name of a boot, and a NUL. */
+enum { SIMBA__CLOCK_BOOT = 37 };
+
+/** Which boot the clock counts from, so that logs can be merged; false when it
+ * cannot be told. */
+bool simba__clock_boot(char boot[SIMBA__CLOCK_BOOT]);
 
 /** A timer descriptor on that clock; -1 with errno when there is none. */
 int simba__clock_timer(void);

@@ -1,5 +1,6 @@
 /* simba(1): global options, and which command. */
 #define _GNU_SOURCE
+#include "cmd_admin.h"
 #include "cmd_bench.h"
 #include "cmd_lock.h"
 #include "cmd_tck.h"
@@ -20,6 +21,12 @@ static const char help[] =
     "usage: simba [--store URL] [--json] [-v | -q] COMMAND …\n"
     "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
+    "  list [GLOB]           who owns what; -f: over and over\n"
+    "  show NAME             who owns NAME, and who waits in which order\n"
+    "  watch [NAME…]         tell every change of owner\n"
+    "  break NAME …          end a tenure by force\n"
+    "  doctor                what this store guarantees, and what it does not\n"
+    "  init                  make what this store needs, or print how\n"
     "  bench SCENARIO        measure this store against its floor\n"
     "  verify FILE…          find breaches of the rules in event logs\n"
     "  tck [GLOB]            run the contract of all stores on this one\n"
@@ -47,10 +54,11 @@ static const struct option options[] = {
 static const struct {
     const char *name;
     int (*run)(struct simba__cli *cli, int argc, char **argv);
-} commands[] = {{"lock", simba__cmd_lock},
-                {"bench", simba__cmd_bench},
-                {"verify", simba__cmd_verify},
-                {"tck", simba__cmd_tck}};
+} commands[] = {{"lock", simba__cmd_lock},     {"list", simba__cmd_list},
+                {"show", simba__cmd_show},     {"watch", simba__cmd_watch},
+                {"break", simba__cmd_break},   {"doctor", simba__cmd_doctor},
+                {"init", simba__cmd_init},     {"bench", simba__cmd_bench},
+                {"verify", simba__cmd_verify}, {"tck", simba__cmd_tck}};
 
 /* A descriptor opened later must not become somebody's stderr. What was closed
  * stays closed for CMD, and reads and writes fail here as they would. */

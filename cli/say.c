@@ -5,7 +5,6 @@
 #include "clock.h"
 #include "json.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
@@ -103,19 +102,12 @@ static void put_number(struct line *line, const char *key, int64_t value)
     put_text(line, text);
 }
 
-/* Which boot the boot clock counts from, so that logs can be merged. */
 static void put_boot(struct line *line)
 {
-    char boot[37] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    char boot[SIMBA__CLOCK_BOOT];
 
-    if (fd >= 0) {
-        ssize_t length = read(fd, boot, sizeof(boot) - 1);
-
-        (void)close(fd);
-        if (length == (ssize_t)sizeof(boot) - 1) {
-            put_member(line, "boot", boot);
-        }
+    if (simba__clock_boot(boot)) {
+        put_member(line, "boot", boot);
     }
 }
 

@@ -1,0 +1,206 @@
+/* What commands have in common; see command.h. */
+#define _GNU_SOURCE
+#include "command.h"
+#include "exit.h"
+#include "object.h"
+#include "say.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- the command line ---------------------------------------------------- */
+
+static bool is_count_right(const struct simba__command *command, int count)
+{
+    if (count >= command->least &&
+        (command->most < 0 || count <= command->most)) {
+        return true;
+    }
+    if (command->most == 0) {
+        simba__say("%s takes no such word; see 'simba %s --help'",
+                   command->name, command->name);
+    } else {
+        simba__say("%s %s %s; see 'simba %s --help'", command->name,
+                   count < command->least ? "needs" : "takes only",
+                   command->wanted, command->name);
+    }
+    return false;
+}
+
+static bool take(const struct simba__command *command,
+                 struct simba__words *words,
+                 int choice)
+{
+    if (choice == '?' || choice == ':') {
+        simba__opt_complain(command->name, choice, words->words);
+        return false;
+    }
+    return simba__opt_take_shared(&words->cli, choice, optarg) ||
+           (command->take != NULL &&
+            command->take(command->user, choice, optarg));
+}
+
+int simba__command_read(const struct simba__command *command,
+                        struct simba__words *words)
+{
+    char letters[32];
+    int choice;
+
+    (void)snprintf(letters, sizeof(letters), ":%s" SIMBA__OPT_SHARED_SHORT,
+                   command->letters);
+    opterr = 0;
+    optind = 0; /* options may stand behind words: start over */
+    while ((choice = getopt_long(words->count, words->words, letters,
+                                 command->options, NULL)) != -1) {
+        if (choice == 'h') {
+            (void)fputs(command->help, stdout);
+            return simba__command_end();
+        }
+        if (!take(command, words, choice)) {
+            return SIMBA__EXIT_USAGE;
+        }
+    }
+    words->count -= optind;
+    words->words += optind;
+    if (!is_count_right(command, words->count) ||
+        (command->check != NULL && !command->check(command->user))) {
+        return SIMBA__EXIT_USAGE;
+    }
+    return SIMBA__COMMAND_GO_ON;
+}
+
+/* --- the store ----------------------------------------------------------- */
+
+static void say_log(void *user,
+                    enum simba_log_level level,
+                    const char *component,
+                    const char *message)
+{
+    (void)user;
+    (void)level;
+    simba__say("%s: %s", component, message);
+}
+
+int simba__command_open(const struct simba__cli *cli,
+                        const struct simba__command_log *listener,
+                        simba_store **store,
+                        simba_error *error)
+{
+    static const enum simba_log_level levels[] = {
+        SIMBA_LOG_DEFAULT, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+
+    *store = NULL;
+    if (simba__opt_is_private(cli->store)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "memory: is seen by one process only; use a "
+                               "store that others see, such as sqlite:path");
+    }
+    options.config = SIMBA_CONFIG_ALWAYS;
+    if (cli->verbosity >= 0) {
+        options.log = listener == NULL ? say_log : listener->log;
+        options.log_user = listener == NULL ? NULL : listener->user;
+        options.log_level = levels[cli->verbosity];
+    }
+    return simba_store_open(cli->store, &options, store, error);
+}
+
+/* --- failures ------------------------------------------------------------ */
+
+/* Nothing is a fault of ours that the library calls by another name, and an
+ * answer that never came is an unreachable store. */
+static int exit_code_of(int status)
+{
+    return status == SIMBA_EUNKNOWN ? SIMBA__EXIT_UNAVAILABLE
+                                    : simba__exit_of_status(status);
+}
+
+static const char *advice_for(int status)
+{
+    switch (status) {
+    case SIMBA_EUNAVAIL:
+        return "is it up, and is this the right --store?";
+    case SIMBA_EDENIED:
+        return "check user, password and rights there; see 'simba --help' for "
+               "where the store comes from";
+    case SIMBA_ENOTINIT:
+        return "run 'simba init', or let somebody with more rights run what "
+               "'simba init --print' tells";
+    case SIMBA_EUNKNOWN:
+        return "it may have taken effect: look with 'simba show'";
+    default:
+        return NULL;
+    }
+}
+
+static void print_failure(const char *command,
+                          const simba_error *error,
+                          int exit_code)
+{
+    struct simba__object object;
+
+    simba__object_begin(&object, stdout);
+    simba__object_text(&object, "event", "failed");
+    simba__object_text(&object, "command", command);
+    simba__object_text(&object, "status", simba_status_name(error->code));
+    simba__object_number(&object, "exit", exit_code);
+    simba__object_text(&object, "message", error->message);
+    simba__object_end(&object);
+    (void)fflush(stdout);
+}
+
+int simba__command_fail(const struct simba__cli *cli,
+                        const char *command,
+                        const simba_error *error)
+{
+    int exit_code = exit_code_of(error->code);
+    const char *advice = advice_for(error->code);
+    char shown[512];
+
+    simba__say("%s", error->message);
+    if (advice != NULL) {
+        simba__opt_show_url(cli->store, shown, sizeof(shown));
+        simba__say("the store is %s: %s", shown, advice);
+    }
+    if (cli->is_json) {
+        print_failure(command, error, exit_code);
+    }
+    return exit_code;
+}
+
+int simba__command_end(void)
+{
+    if (fflush(stdout) == 0) {
+        return 0;
+    }
+    simba__say("cannot write: %s", strerror(errno));
+    return SIMBA__EXIT_FAULT;
+}
+
+int simba__command_serve(const struct simba__command *command,
+                         const struct simba__words *words,
+                         simba__command_fn *run)
+{
+    simba_store *store = NULL;
+    simba_error error = {0};
+    int rc;
+
+    if (simba__command_open(&words->cli, NULL, &store, &error) != SIMBA_OK) {
+        return simba__command_fail(&words->cli, command->name, &error);
+    }
+    rc = run(command, words, store);
+    simba_store_close(store);
+    return rc;
+}
+
+int simba__command_run(const struct simba__command *command,
+                       struct simba__words *words,
+                       simba__command_fn *run)
+{
+    int rc = simba__command_read(command, words);
+
+    return rc == SIMBA__COMMAND_GO_ON
+               ? simba__command_serve(command, words, run)
+               : rc;
+}

@@ -1,0 +1,92 @@
+/* Reading the command line of a command whose options may stand anywhere, and
+ * saying why it failed. */
+#ifndef SIMBA_CLI_COMMAND_H
+#define SIMBA_CLI_COMMAND_H
+
+#include "opt.h"
+
+#include <simba/error.h>
+#include <simba/log.h>
+#include <simba/store.h>
+
+#include <getopt.h>
+
+/** What a command takes. */
+struct simba__command {
+    const char *name;
+    const char *help;
+    const struct option *options; /* with SIMBA__OPT_SHARED_LONG */
+    const char *letters;          /* its own short options; "": none */
+    /** Take an option of its own; false after telling what is wrong. NULL when
+     * it has none. */
+    bool (*take)(void *user, int choice, char *value);
+    /** When all was read: is anything missing? False after telling it. May be
+     * NULL. */
+    bool (*check)(const void *user);
+    void *user;
+    int least, most;    /* how many words beside options; most -1: any */
+    const char *wanted; /* what they are, such as "the NAME of a mutex" */
+};
+
+/** What there was. */
+struct simba__words {
+    struct simba__cli cli;
+    int count;
+    char **words; /* ended by NULL */
+};
+
+enum { SIMBA__COMMAND_GO_ON = -1 };
+
+/**
+ * Read options and words, or show the help.
+ *
+ * @param[in,out] words  cli: what stood before the command; count, words: the
+ *                       arguments, the command's name first; what is left of
+ *                       them on return
+ * @return SIMBA__COMMAND_GO_ON, else the exit code
+ */
+int simba__command_read(const struct simba__command *command,
+                        struct simba__words *words);
+
+/** Where the messages of the library go; NULL: to stderr. */
+struct simba__command_log {
+    simba_log_fn log;
+    void *user;
+};
+
+/** Open the store that is meant, with the times of the config file. One that
+ * only this process can see is refused. */
+int simba__command_open(const struct simba__cli *cli,
+                        const struct simba__command_log *listener,
+                        simba_store **store,
+                        simba_error *error);
+
+/**
+ * Tell a failure on stderr, and what can be done; with --json an object as
+ * well.
+ *
+ * @return the exit code
+ */
+int simba__command_fail(const struct simba__cli *cli,
+                        const char *command,
+                        const simba_error *error);
+
+/** What a command does with its store; answers the exit code. */
+typedef int simba__command_fn(const struct simba__command *command,
+                              const struct simba__words *words,
+                              simba_store *store);
+
+/** The words are read: open the store, run, close it. */
+int simba__command_serve(const struct simba__command *command,
+                         const struct simba__words *words,
+                         simba__command_fn *run);
+
+/** A whole command: read the words, and serve. */
+int simba__command_run(const struct simba__command *command,
+                       struct simba__words *words,
+                       simba__command_fn *run);
+
+/** What was printed has been written, or the exit code of a fault. */
+int simba__command_end(void);
+
+#endif
