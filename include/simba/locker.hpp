@@ -11,18 +11,6 @@
 namespace simba
 {
 
-namespace detail
-{
-
-struct locker_closer {
-    void operator()(simba_locker *locker) const noexcept
-    {
-        simba_locker_close(locker);
-    }
-};
-
-} // namespace detail
-
 struct locker_options {
     std::string id; /**< empty: made of process and host */
     milliseconds ttl{0};
@@ -38,7 +26,7 @@ class locker
 {
   public:
     locker(store &store, const std::string &mutex, locker_options options = {})
-        : on_lost_(std::make_unique<lost_function>(std::move(options.on_lost)))
+        : owned_(std::move(options.on_lost))
     {
         simba_locker_options given = SIMBA_LOCKER_OPTIONS_INIT;
         simba_locker *handle = nullptr;
@@ -51,11 +39,11 @@ class locker
         given.budget_ms = options.budget.count();
         given.max_hold_ms = options.max_hold.count();
         given.min_hold_ms = options.min_hold.count();
-        given.on_lost = *on_lost_ ? &locker::tell_lost : nullptr;
-        given.user = on_lost_.get();
+        given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
+        given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),
                       why);
-        handle_.reset(handle);
+        owned_.take(handle);
     }
 
     static result<locker> try_open(store &store,
@@ -86,7 +74,7 @@ class locker
     {
         simba_error why = {};
 
-        return detail::outcome(simba_locker_release(handle_.get(), &why), why);
+        return detail::outcome(simba_locker_release(owned_.get(), &why), why);
     }
 
     /* BasicLockable, Lockable, TimedLockable */
@@ -117,30 +105,30 @@ class locker
      * before it matters, or give on_lost. */
     void unlock() noexcept
     {
-        (void)simba_locker_release(handle_.get(), nullptr);
+        (void)simba_locker_release(owned_.get(), nullptr);
     }
 
     /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
     void cancel() noexcept
     {
-        simba_locker_cancel(handle_.get());
+        simba_locker_cancel(owned_.get());
     }
 
     /** Any thread: is it ours at this very instant? */
     bool is_owner() const noexcept
     {
-        return simba_locker_is_owner(handle_.get());
+        return simba_locker_is_owner(owned_.get());
     }
 
     /** Any thread: the fencing token, 0 when not owner. */
     std::uint64_t token() const noexcept
     {
-        return simba_locker_token(handle_.get());
+        return simba_locker_token(owned_.get());
     }
 
     simba_locker *get() const noexcept
     {
-        return handle_.get();
+        return owned_.get();
     }
 
   private:
@@ -156,15 +144,14 @@ class locker
         std::uint64_t token = 0;
         simba_error why = {};
 
-        if (simba_locker_acquire(handle_.get(), timeout_ms, &token, &why) !=
+        if (simba_locker_acquire(owned_.get(), timeout_ms, &token, &why) !=
             SIMBA_OK) {
             return why;
         }
         return token;
     }
 
-    std::unique_ptr<lost_function> on_lost_; /* outlives the handle */
-    std::unique_ptr<simba_locker, detail::locker_closer> handle_;
+    detail::owned<simba_locker, simba_locker_close, lost_function> owned_;
 };
 
 } // namespace simba

@@ -13,18 +13,6 @@
 namespace simba
 {
 
-namespace detail
-{
-
-struct multi_locker_closer {
-    void operator()(simba_multi_locker *multi) const noexcept
-    {
-        simba_multi_locker_close(multi);
-    }
-};
-
-} // namespace detail
-
 /** All of them or none, in an order that cannot deadlock; a TimedLockable. */
 class multi_locker
 {
@@ -32,7 +20,7 @@ class multi_locker
     multi_locker(store &store,
                  const std::vector<std::string> &mutexes,
                  locker_options options = {})
-        : on_lost_(std::make_unique<lost_function>(std::move(options.on_lost)))
+        : owned_(std::move(options.on_lost))
     {
         simba_multi_locker_options given = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
         simba_multi_locker *handle = nullptr;
@@ -50,11 +38,11 @@ class multi_locker
         given.budget_ms = options.budget.count();
         given.max_hold_ms = options.max_hold.count();
         given.min_hold_ms = options.min_hold.count();
-        given.on_lost = *on_lost_ ? &multi_locker::tell_lost : nullptr;
-        given.user = on_lost_.get();
+        given.on_lost = *owned_.calls() ? &multi_locker::tell_lost : nullptr;
+        given.user = owned_.calls();
         detail::check(
             simba_multi_locker_open(store.get(), &given, &handle, &why), why);
-        handle_.reset(handle);
+        owned_.take(handle);
         count_ = names.size();
     }
 
@@ -86,7 +74,7 @@ class multi_locker
     {
         simba_error why = {};
 
-        return detail::outcome(simba_multi_locker_release(handle_.get(), &why),
+        return detail::outcome(simba_multi_locker_release(owned_.get(), &why),
                                why);
     }
 
@@ -114,25 +102,25 @@ class multi_locker
 
     void unlock() noexcept
     {
-        (void)simba_multi_locker_release(handle_.get(), nullptr);
+        (void)simba_multi_locker_release(owned_.get(), nullptr);
     }
 
     /** Any thread: make a waiting acquire end with SIMBA_ECANCELED. */
     void cancel() noexcept
     {
-        simba_multi_locker_cancel(handle_.get());
+        simba_multi_locker_cancel(owned_.get());
     }
 
     /** Any thread: are all ours at this very instant? */
     bool is_owner() const noexcept
     {
-        return simba_multi_locker_is_owner(handle_.get());
+        return simba_multi_locker_is_owner(owned_.get());
     }
 
     /** Any thread: the fencing token of one, 0 when it is not ours. */
     std::uint64_t token(const std::string &mutex) const noexcept
     {
-        return simba_multi_locker_token(handle_.get(), mutex.c_str());
+        return simba_multi_locker_token(owned_.get(), mutex.c_str());
     }
 
     std::size_t size() const noexcept
@@ -142,7 +130,7 @@ class multi_locker
 
     simba_multi_locker *get() const noexcept
     {
-        return handle_.get();
+        return owned_.get();
     }
 
   private:
@@ -159,14 +147,14 @@ class multi_locker
     {
         simba_error why = {};
 
-        return detail::outcome(simba_multi_locker_acquire(
-                                   handle_.get(), timeout_ms, nullptr, &why),
-                               why);
+        return detail::outcome(
+            simba_multi_locker_acquire(owned_.get(), timeout_ms, nullptr, &why),
+            why);
     }
 
     std::size_t count_ = 0;
-    std::unique_ptr<lost_function> on_lost_; /* outlives the handle */
-    std::unique_ptr<simba_multi_locker, detail::multi_locker_closer> handle_;
+    detail::owned<simba_multi_locker, simba_multi_locker_close, lost_function>
+        owned_;
 };
 
 } // namespace simba

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <ratio>
 #include <stdexcept>
 #include <utility>
 
@@ -168,11 +169,17 @@ inline simba_error no_memory() noexcept
     return why;
 }
 
-/* Whole milliseconds, rounded up: who waits for 1 µs does not mean 0. */
+/* Whole milliseconds, rounded up: who waits for 1 µs does not mean 0, and who
+ * waits for hours::max() means for ever. */
 template <typename Rep, typename Period>
 std::int64_t in_ms(std::chrono::duration<Rep, Period> length) noexcept
 {
-    return std::chrono::ceil<milliseconds>(length).count();
+    using years =
+        std::chrono::duration<double, std::ratio<std::int64_t{31556952}>>;
+
+    return years(length).count() > 1000
+               ? milliseconds::max().count()
+               : std::chrono::ceil<milliseconds>(length).count();
 }
 
 /* Makes by a constructor that throws, for those who want no exceptions. */

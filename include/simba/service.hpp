@@ -11,18 +11,6 @@
 namespace simba
 {
 
-namespace detail
-{
-
-struct service_closer {
-    void operator()(simba_service *service) const noexcept
-    {
-        simba_service_close(service);
-    }
-};
-
-} // namespace detail
-
 using state_function = std::function<void(const simba_state &)>;
 
 struct contender {
@@ -43,15 +31,14 @@ class service
 {
   public:
     service(store &store, contender contender)
-        : calls_(std::make_unique<calls>())
+        : owned_({std::move(contender.on_acquired),
+                  std::move(contender.on_released),
+                  std::move(contender.on_changed)})
     {
         simba_contender given = SIMBA_CONTENDER_INIT;
         simba_service *handle = nullptr;
         simba_error why = {};
 
-        calls_->on_acquired = std::move(contender.on_acquired);
-        calls_->on_released = std::move(contender.on_released);
-        calls_->on_changed = std::move(contender.on_changed);
         given.mutex = contender.mutex.c_str();
         given.id = contender.id.empty() ? nullptr : contender.id.c_str();
         given.ttl_ms = contender.ttl.count();
@@ -63,12 +50,13 @@ class service
         given.progress_ms = contender.progress.count();
         given.on_acquired = &service::call<&calls::on_acquired>;
         given.on_released = &service::call<&calls::on_released>;
-        given.on_changed =
-            calls_->on_changed ? &service::call<&calls::on_changed> : nullptr;
-        given.user = calls_.get();
+        given.on_changed = owned_.calls()->on_changed
+                               ? &service::call<&calls::on_changed>
+                               : nullptr;
+        given.user = owned_.calls();
         detail::check(simba_service_open(store.get(), &given, &handle, &why),
                       why);
-        handle_.reset(handle);
+        owned_.take(handle);
     }
 
     static result<service> try_open(store &store, contender contender) noexcept
@@ -80,14 +68,14 @@ class service
     {
         simba_error why = {};
 
-        return detail::outcome(simba_service_start(handle_.get(), &why), why);
+        return detail::outcome(simba_service_start(owned_.get(), &why), why);
     }
 
     result<done> try_stop() noexcept
     {
         simba_error why = {};
 
-        return detail::outcome(simba_service_stop(handle_.get(), &why), why);
+        return detail::outcome(simba_service_stop(owned_.get(), &why), why);
     }
 
     void start()
@@ -102,28 +90,28 @@ class service
 
     bool is_owner() const noexcept
     {
-        return simba_service_is_owner(handle_.get());
+        return simba_service_is_owner(owned_.get());
     }
 
     std::uint64_t token() const noexcept
     {
-        return simba_service_token(handle_.get());
+        return simba_service_token(owned_.get());
     }
 
     enum simba_service_status status() const noexcept
     {
-        return ::simba_service_status(handle_.get());
+        return ::simba_service_status(owned_.get());
     }
 
     /** Say that the work is getting on. */
     void progress() noexcept
     {
-        simba_service_progress(handle_.get());
+        simba_service_progress(owned_.get());
     }
 
     simba_service *get() const noexcept
     {
-        return handle_.get();
+        return owned_.get();
     }
 
   private:
@@ -141,8 +129,7 @@ class service
         }
     }
 
-    std::unique_ptr<calls> calls_; /* outlives the handle */
-    std::unique_ptr<simba_service, detail::service_closer> handle_;
+    detail::owned<simba_service, simba_service_close, calls> owned_;
 };
 
 } // namespace simba

@@ -15,16 +15,22 @@
  * standard's TimedLockable: false means that somebody else owns the mutex, and
  * a store that fails throws.
  *
- * Handles are moved, not copied. A callback that throws ends the program, as an
- * exception that leaves a std::thread does.
+ * Handles are moved, not copied; one that another is moved over is closed
+ * first. A callback that throws ends the program, as an exception that leaves a
+ * std::thread does; what a scheduler's work throws is logged, and its schedule
+ * kept.
  */
 #ifndef SIMBA_SIMBA_HPP
 #define SIMBA_SIMBA_HPP
 
 #include <simba.h>
+#include <simba/guard.hpp>
 #include <simba/locker.hpp>
+#include <simba/metrics.hpp>
 #include <simba/multi_locker.hpp>
 #include <simba/result.hpp>
+#include <simba/retrieval.hpp>
+#include <simba/scheduler.hpp>
 #include <simba/service.hpp>
 #include <simba/store.hpp>
 

@@ -5,37 +5,30 @@
 #ifndef SIMBA_STORE_HPP
 #define SIMBA_STORE_HPP
 
+#include <simba/owned.hpp>
 #include <simba/result.hpp>
 #include <simba/store.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <utility>
 
 namespace simba
 {
 
-namespace detail
-{
-
-struct store_closer {
-    void operator()(simba_store *store) const noexcept
-    {
-        simba_store_close(store);
-    }
-};
-
-} // namespace detail
-
 using log_function =
     std::function<void(simba_log_level, const char *, const char *)>;
+
+/** Runs a callback once, soon, on whatever thread: as simba_executor_fn. False
+ * has it run on a notifier thread after all. */
+using executor_function = std::function<bool(std::function<void()>)>;
 
 struct store_options {
     log_function log;
     simba_log_level log_level = SIMBA_LOG_DEFAULT;
     int notifier_most = 0;
     simba_config_use config = SIMBA_CONFIG_WHEN_ASKED;
+    executor_function executor; /**< empty: notifier threads */
 };
 
 /** A place where mutexes live. It must outlive what is made from it. */
@@ -53,21 +46,21 @@ class store
     }
 
     explicit store(const char *url, store_options options = {})
-        : log_(options.log
-                   ? std::make_unique<log_function>(std::move(options.log))
-                   : nullptr)
+        : owned_({std::move(options.log), std::move(options.executor)})
     {
         simba_store_options given = SIMBA_STORE_OPTIONS_INIT;
         simba_store *handle = nullptr;
         simba_error why = {};
 
-        given.log = log_ ? &store::write_log : nullptr;
-        given.log_user = log_.get();
+        given.log = owned_.calls()->log ? &store::write_log : nullptr;
+        given.log_user = owned_.calls();
         given.log_level = options.log_level;
         given.notifier_most = options.notifier_most;
         given.config = options.config;
+        given.executor = owned_.calls()->executor ? &store::execute : nullptr;
+        given.executor_user = owned_.calls();
         detail::check(simba_store_open(url, &given, &handle, &why), why);
-        handle_.reset(handle);
+        owned_.take(handle);
     }
 
     static result<store> try_open(const char *url = nullptr,
@@ -79,20 +72,32 @@ class store
     /** For the C functions; still the store's. */
     simba_store *get() const noexcept
     {
-        return handle_.get();
+        return owned_.get();
     }
 
   private:
+    struct calls {
+        log_function log;
+        executor_function executor;
+    };
+
     static void write_log(void *user,
                           simba_log_level level,
                           const char *component,
                           const char *message) noexcept
     {
-        (*static_cast<log_function *>(user))(level, component, message);
+        static_cast<calls *>(user)->log(level, component, message);
     }
 
-    std::unique_ptr<log_function> log_; /* outlives the handle */
-    std::unique_ptr<simba_store, detail::store_closer> handle_;
+    static bool execute(void *user,
+                        void (*run)(void *),
+                        void *argument) noexcept
+    {
+        return static_cast<calls *>(user)->executor(
+            [run, argument] { run(argument); });
+    }
+
+    detail::owned<simba_store, simba_store_close, calls> owned_;
 };
 
 } // namespace simba

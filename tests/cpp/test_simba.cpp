@@ -1,9 +1,9 @@
 /* simba.hpp: handles that close themselves, the standard's locks, results. */
+#include "check.hpp"
+
 #include <simba/simba.hpp>
 
 #include <atomic>
-#include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -20,46 +20,6 @@ static_assert(std::is_nothrow_move_constructible_v<simba::service>);
 
 namespace
 {
-
-int count, failed;
-
-void tell(bool is_fine, const char *name)
-{
-    count++;
-    failed += is_fine ? 0 : 1;
-    std::printf("%sok %d - %s\n", is_fine ? "" : "not ", count, name);
-}
-
-#define CHECK(condition)                                                       \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            std::printf("# line %d: %s\n", __LINE__, #condition);              \
-            return false;                                                      \
-        }                                                                      \
-    } while (0)
-
-/* Waits for what other threads tell. */
-class flag
-{
-  public:
-    void set()
-    {
-        std::lock_guard guard{mutex_};
-        is_set_ = true;
-        changed_.notify_all();
-    }
-
-    bool wait()
-    {
-        std::unique_lock lock{mutex_};
-        return changed_.wait_for(lock, 20s, [this] { return is_set_; });
-    }
-
-  private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool is_set_ = false;
-};
 
 bool standard_locks_work()
 {
@@ -256,6 +216,5 @@ int main()
     tell(waits_are_cancelled(), "waits_are_cancelled");
     tell(several_mutexes_are_one_lock(), "several_mutexes_are_one_lock");
     tell(services_call_back(), "services_call_back");
-    std::printf("1..%d\n", count);
-    return failed == 0 ? 0 : 1;
+    return summary();
 }
