@@ -15,7 +15,7 @@ target_link_libraries(test_redis_server PUBLIC PkgConfig::hiredis
                                                 simba_instrument)
 
 foreach(name IN ITEMS redis redis_errors redis_faults redis_model redis_push
-                      redis_shapes redis_wire)
+                      redis_shapes redis_trouble redis_wire)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
                                  ${CMAKE_CURRENT_LIST_DIR}/redis_noted.c

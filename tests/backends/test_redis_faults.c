@@ -196,7 +196,7 @@ static void test_redis_faults__busy_script_is_waited_for(void **state)
 
     (void)state;
     must_open(&first);
-    redis_number(&server, "CONFIG SET busy-reply-threshold 50");
+    redis_number(&server, "CONFIG SET lua-time-limit 50");
     redisAppendCommand(other, "EVAL %s 0",
                        "local t = redis.call('TIME') local till = t[1] * 1000 "
                        "+ t[2] / 1000 + 400 repeat t = redis.call('TIME') "

@@ -93,6 +93,22 @@ static const char *program(void)
     return NULL;
 }
 
+bool redis_is_before_7(void)
+{
+    char command[256], line[128] = "";
+    const char *version;
+    FILE *pipe;
+
+    snprintf(command, sizeof command, "'%s' --version", program());
+    pipe = popen(command, "re");
+    if (pipe == NULL || fgets(line, sizeof line, pipe) == NULL) {
+        die(command, "says nothing");
+    }
+    pclose(pipe);
+    version = strstr(line, " v=");
+    return version != NULL && atoi(version + 3) < 7;
+}
+
 static void exec_server(const struct redis *redis)
 {
     static char server[] = "redis-server", sentinel[] = "redis-sentinel";
@@ -112,8 +128,10 @@ static void exec_server(const struct redis *redis)
         words[count++] = "127.0.0.1";
         words[count++] = "--save";
         words[count++] = "";
-        words[count++] = "--enable-debug-command";
-        words[count++] = "yes";
+        if (!redis->is_before_7) {
+            words[count++] = "--enable-debug-command";
+            words[count++] = "yes";
+        }
     }
     for (int i = 0; i < redis->option_count; i++) {
         words[count++] = redis->options[i];
@@ -160,6 +178,7 @@ static void show_log(const struct redis *redis)
 
 void redis_run(struct redis *redis)
 {
+    redis->is_before_7 = redis_is_before_7();
     redis->pid = fork();
     if (redis->pid == 0) {
         if (chdir(redis->directory) == 0) {

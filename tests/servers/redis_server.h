@@ -17,9 +17,14 @@ struct redis {
     const char *options[REDIS_OPTIONS_MOST]; /* of its command line */
     int option_count;
     bool is_sentinel;
+    bool is_before_7;            /* known when it runs */
     const char *user, *password; /* for redis_do() */
     char texts[REDIS_OPTIONS_MOST][128];
 };
+
+/** Is the program that is run Redis 6.2? $SIMBA_TEST_REDIS_SERVER may name
+ * another than the system's, Valkey too. */
+bool redis_is_before_7(void);
 
 /** Make its directory and choose its port; it does not run yet. */
 void redis_prepare(struct redis *redis);

@@ -204,7 +204,13 @@ static void start_cluster(struct redis_shape *shape)
 
         redis_prepare(node);
         redis_option(node, "--cluster-enabled", "yes");
-        redis_option(node, "--cluster-port", text_of(redis_free_port()));
+        if (redis_is_before_7()) { /* its other port is 10,000 higher */
+            while (node->port > 55000) {
+                node->port = redis_free_port();
+            }
+        } else {
+            redis_option(node, "--cluster-port", text_of(redis_free_port()));
+        }
         redis_option(node, "--cluster-node-timeout", "1000");
         redis_option(node, "--repl-diskless-sync-delay", "0");
         redis_run(node);

@@ -49,6 +49,8 @@ static const struct entry phrases[] = {
      {SIMBA__REDIS_NONE, SIMBA_EDENIED, "takes no password"}},
     {"user executing the script",
      {SIMBA__REDIS_NONE, SIMBA_EDENIED, "this user lacks a permission"}},
+    {"ACL failure in script",
+     {SIMBA__REDIS_NONE, SIMBA_EDENIED, "this user lacks a permission"}},
     {"DB index", {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "has no such database"}},
     {"invalid DB",
      {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "has no such database"}},
@@ -58,30 +60,47 @@ static const struct entry phrases[] = {
      {SIMBA__REDIS_NONE, SIMBA_EUNAVAIL, "has too many clients"}},
     {"unknown command",
      {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
+    {"Unknown Redis command",
+     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
+    {"Unknown command",
+     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
     {"syntax error",
      {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "too old: 6.2 is needed"}},
 };
 
-/* At the beginning; or, from within a script of Redis 6, "…: -OOM …". */
+/* Redis 6 puts before what a script ran into that it was a script, and where:
+ * "ERR Error running script (call to f_..): @user_script:1: -OOM ...", and the
+ * place twice when it is the refusal of a command. */
+static const char *without_place(const char *text)
+{
+    static const char place[] = "@user_script:";
+    const char *found = strncmp(text, "ERR Error running script", 24) == 0
+                            ? strstr(text, place)
+                            : NULL;
+
+    while (found != NULL) {
+        const char *end = strstr(found + sizeof place - 1, ": ");
+
+        if (end == NULL) {
+            break;
+        }
+        text = end + 2;
+        found = strstr(text, place) == text ? text : NULL;
+    }
+    return text[0] == '-' ? text + 1 : text;
+}
+
 static bool is_marked(const char *text, const char *mark)
 {
     size_t length = strlen(mark);
 
-    if (strncmp(text, mark, length) == 0 &&
-        (text[length] == ' ' || text[length] == '\0')) {
-        return true;
-    }
-    for (const char *at = strstr(text, ": -"); at != NULL;
-         at = strstr(at + 1, ": -")) {
-        if (strncmp(at + 3, mark, length) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return strncmp(text, mark, length) == 0 &&
+           (text[length] == ' ' || text[length] == '\0');
 }
 
 struct simba__redis_trouble simba__redis_understand(const char *text)
 {
+    text = without_place(text);
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         if (is_marked(text, entries[i].mark)) {
             return entries[i].trouble;
@@ -104,5 +123,5 @@ int simba__redis_explain(simba_error *error,
     struct simba__redis_trouble trouble = simba__redis_understand(text);
 
     return simba_error_set(error, trouble.code, 0, "redis %s: %s (%.100s)",
-                           shown, trouble.words, text);
+                           shown, trouble.words, without_place(text));
 }
