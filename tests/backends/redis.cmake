@@ -79,3 +79,7 @@ foreach(name IN ITEMS back many replicas)
   set_tests_properties(redis_${name} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
+
+add_test(NAME redis_commands
+         COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/redis_commands_test.sh
+                 ${PROJECT_SOURCE_DIR})
