@@ -5,9 +5,9 @@ foreach(name IN ITEMS fork loop thread timers worker)
   list(APPEND loop_sources ${PROJECT_SOURCE_DIR}/src/runtime/${name}.c)
 endforeach()
 
-foreach(name IN ITEMS sqlite sqlite_admin sqlite_contend sqlite_eye sqlite_file
-                      sqlite_model
-                      sqlite_push)
+foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
+                      sqlite_crash sqlite_denied sqlite_eye sqlite_file
+                      sqlite_model sqlite_push)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double_report.c
