@@ -292,6 +292,20 @@ static int take_wish(simba_break *wish,
     return simba__config_mutex(wish->mutex, error);
 }
 
+/* There a tenure stands or is gone: no lease of its own can run out. */
+static int check_manner(const simba_store *store,
+                        const simba_break *wish,
+                        simba_error *error)
+{
+    if (!wish->now &&
+        (store->backend->ops->capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "on this store a tenure can only be broken at "
+                               "once (--now)");
+    }
+    return SIMBA_OK;
+}
+
 static struct simba__box *make_break(const simba_break *wish,
                                      simba_error *error)
 {
@@ -344,6 +358,9 @@ int simba_admin_break(simba_store *store,
     }
     if (rc == SIMBA_OK) {
         rc = take_wish(&wish, given, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = check_manner(store, &wish, error);
     }
     if (rc != SIMBA_OK) {
         return rc;

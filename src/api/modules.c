@@ -105,6 +105,28 @@ static bool is_complete(const simba_backend_ops *ops)
            ops->submit != NULL && ops->close != NULL;
 }
 
+/* Those that we make but that may not be installed, and those we never heard
+ * of. */
+static int not_found(const char *scheme, const char *name, simba_error *error)
+{
+    static const char *const ours[] = {"mysql", "postgres", "redis",
+                                       "zookeeper"};
+
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        if (strcmp(ours[i], name) == 0) {
+            return simba_error_set(
+                error, SIMBA_EINVAL, 0,
+                "the module of \"%s:\", simba-%s.so, is not installed: it is "
+                "neither beside simba nor in %s nor in $SIMBA_MODULE_PATH",
+                scheme, name, SIMBA_MODULE_DIR);
+        }
+    }
+    return simba_error_set(error, SIMBA_EINVAL, 0,
+                           "no store speaks \"%s:\"; always there are "
+                           "sqlite: and memory:",
+                           scheme);
+}
+
 int simba__module_load(const char *scheme,
                        struct simba__found *found,
                        simba_error *error)
@@ -122,10 +144,7 @@ int simba__module_load(const char *scheme,
                                scheme, search.why);
     }
     if (found->module == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "no store speaks \"%s:\"; always there are "
-                               "sqlite: and memory:",
-                               scheme);
+        return not_found(scheme, search.name, error);
     }
     found->ops = dlsym(found->module, SIMBA_MODULE_SYMBOL);
     if (found->ops == NULL || !is_complete(found->ops)) {

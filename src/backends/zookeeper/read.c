@@ -123,7 +123,9 @@ static void break_data(struct simba__zk_errand *errand, int rc)
     if (rc != ZOK && rc != ZNONODE) {
         simba__zk_errand_fail(errand, rc);
     } else if (rc == ZNONODE || owner->owner.token != errand->op->token) {
-        simba__zk_errand_done(errand); /* that tenure is over already */
+        /* That tenure is over already; tell whose it is now. */
+        errand->op->reply.owner = rc == ZOK ? owner->owner : simba_owner_none();
+        simba__zk_errand_done(errand);
     } else {
         errand->step = broken;
         if (!simba__zk_errand_delete(errand, owner->path)) {
