@@ -138,6 +138,21 @@ static void tell(const struct simba__cli *cli, const simba_report *report)
     }
 }
 
+/* A store that needs nothing has not been asked anything: is it there? */
+static int make_sure(simba_store *store,
+                     const simba_report *report,
+                     simba_error *error)
+{
+    simba_report *seen = NULL;
+    int rc = SIMBA_OK;
+
+    if (simba_report_finding_count(report) == 0) {
+        rc = simba_admin_show(store, "init", &seen, error);
+        simba_report_close(seen);
+    }
+    return rc;
+}
+
 static int make(const struct simba__command *command,
                 const struct simba__words *words,
                 simba_store *store)
@@ -145,14 +160,19 @@ static int make(const struct simba__command *command,
     const struct wish *wish = command->user;
     simba_report *report = NULL;
     simba_error error = {0};
+    int rc = simba_admin_init(store, wish->is_upgrade, &report, &error);
 
-    if (simba_admin_init(store, wish->is_upgrade, &report, &error) !=
-        SIMBA_OK) {
-        return simba__command_fail(&words->cli, command->name, &error);
+    if (rc == SIMBA_OK) {
+        rc = make_sure(store, report, &error);
     }
-    tell(&words->cli, report);
+    if (rc == SIMBA_OK) {
+        tell(&words->cli, report);
+        rc = simba__command_end();
+    } else {
+        rc = simba__command_fail(&words->cli, command->name, &error);
+    }
     simba_report_close(report);
-    return simba__command_end();
+    return rc;
 }
 
 int simba__cmd_init(struct simba__cli *cli, int argc, char **argv)

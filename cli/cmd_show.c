@@ -41,12 +41,12 @@ struct view {
 
 static int64_t waited_ms(const struct view *view, const simba_waiter *waiter)
 {
-    int64_t store_ms = simba_report_store_ms(view->report);
+    int64_t now_ms = simba__standing_now(simba_report_store_ms(view->report));
 
-    if (waiter->joined_at == 0 || store_ms < waiter->joined_at) {
+    if (waiter->joined_at == 0 || now_ms < waiter->joined_at) {
         return SIMBA__STANDING_UNKNOWN;
     }
-    return store_ms - waiter->joined_at;
+    return now_ms - waiter->joined_at;
 }
 
 /* --- for programs -------------------------------------------------------- */
@@ -93,7 +93,7 @@ static void print_since(const struct simba__standing *standing)
     char age[SIMBA__WORDS_ROOM], since[SIMBA__WORDS_ROOM];
 
     if (standing->age_ms == SIMBA__STANDING_UNKNOWN) {
-        printf("since    unknown: this store tells no time\n");
+        printf("since    unknown\n");
         return;
     }
     simba__words_duration(standing->age_ms, age);
@@ -108,7 +108,7 @@ static void print_lease(const struct view *view)
     char bar[SIMBA__WORDS_ROOM] = "";
 
     if (standing->lease_left_ms == SIMBA__STANDING_UNKNOWN) {
-        printf("lease    as long as its session lives, or without end\n");
+        printf("lease    as long as the session of its owner lives\n");
         return;
     }
     simba__words_duration(standing->lease_left_ms, left);

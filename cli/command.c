@@ -3,6 +3,7 @@
 #include "command.h"
 #include "exit.h"
 #include "object.h"
+#include "patience.h"
 #include "say.h"
 
 #include <errno.h>
@@ -72,6 +73,15 @@ int simba__command_read(const struct simba__command *command,
 
 /* --- the store ----------------------------------------------------------- */
 
+/* Whoever asks once and fails says why: a warning would say it twice. */
+static enum simba_log_level level_of(int verbosity, bool is_long)
+{
+    if (verbosity == 0) {
+        return is_long ? SIMBA_LOG_DEFAULT : SIMBA_LOG_ERROR;
+    }
+    return verbosity == 1 ? SIMBA_LOG_INFO : SIMBA_LOG_DEBUG;
+}
+
 static void say_log(void *user,
                     enum simba_log_level level,
                     const char *component,
@@ -87,8 +97,6 @@ int simba__command_open(const struct simba__cli *cli,
                         simba_store **store,
                         simba_error *error)
 {
-    static const enum simba_log_level levels[] = {
-        SIMBA_LOG_DEFAULT, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
     *store = NULL;
@@ -101,7 +109,7 @@ int simba__command_open(const struct simba__cli *cli,
     if (cli->verbosity >= 0) {
         options.log = listener == NULL ? say_log : listener->log;
         options.log_user = listener == NULL ? NULL : listener->user;
-        options.log_level = levels[cli->verbosity];
+        options.log_level = level_of(cli->verbosity, listener != NULL);
     }
     return simba_store_open(cli->store, &options, store, error);
 }
@@ -182,15 +190,19 @@ int simba__command_serve(const struct simba__command *command,
                          const struct simba__words *words,
                          simba__command_fn *run)
 {
+    struct simba__patience patience;
     simba_store *store = NULL;
     simba_error error = {0};
     int rc;
 
-    if (simba__command_open(&words->cli, NULL, &store, &error) != SIMBA_OK) {
-        return simba__command_fail(&words->cli, command->name, &error);
+    simba__patience_begin(&patience, &words->cli);
+    if (simba__command_open(&words->cli, NULL, &store, &error) == SIMBA_OK) {
+        rc = run(command, words, store);
+    } else {
+        rc = simba__command_fail(&words->cli, command->name, &error);
     }
-    rc = run(command, words, store);
     simba_store_close(store);
+    simba__patience_end(&patience);
     return rc;
 }
 

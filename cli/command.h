@@ -48,7 +48,8 @@ enum { SIMBA__COMMAND_GO_ON = -1 };
 int simba__command_read(const struct simba__command *command,
                         struct simba__words *words);
 
-/** Where the messages of the library go; NULL: to stderr. */
+/** Where the messages of the library go, for commands that run for long; NULL:
+ * errors to stderr. */
 struct simba__command_log {
     simba_log_fn log;
     void *user;

@@ -10,20 +10,27 @@ enum column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, COLUMNS };
 
 /* --- times --------------------------------------------------------------- */
 
-static int64_t time_until(int64_t at_ms, int64_t store_ms)
+/* ZooKeeper writes down when a node was made, by the time of day, but does not
+ * tell what time it is. */
+int64_t simba__standing_now(int64_t store_ms)
 {
-    if (store_ms == 0 || at_ms == INT64_MAX || at_ms == 0) {
-        return SIMBA__STANDING_UNKNOWN;
-    }
-    return at_ms > store_ms ? at_ms - store_ms : 0;
+    return store_ms == 0 ? simba__words_unix_ms() : store_ms;
 }
 
-static int64_t time_since(int64_t at_ms, int64_t store_ms)
+static int64_t time_until(int64_t at_ms, int64_t now_ms)
 {
-    if (store_ms == 0 || at_ms == 0) {
+    if (at_ms == INT64_MAX || at_ms == 0) {
         return SIMBA__STANDING_UNKNOWN;
     }
-    return at_ms < store_ms ? store_ms - at_ms : 0;
+    return at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
+static int64_t time_since(int64_t at_ms, int64_t now_ms)
+{
+    if (at_ms == 0) {
+        return SIMBA__STANDING_UNKNOWN;
+    }
+    return at_ms < now_ms ? now_ms - at_ms : 0;
 }
 
 struct simba__standing simba__standing_of(const char *mutex,
@@ -41,9 +48,11 @@ struct simba__standing simba__standing_of(const char *mutex,
     };
 
     if (owner->id[0] != '\0') {
-        standing.age_ms = time_since(owner->acquired_at_ms, store_ms);
-        standing.ttl_left_ms = time_until(owner->ttl_at_ms, store_ms);
-        standing.lease_left_ms = time_until(owner->transition_at_ms, store_ms);
+        int64_t now_ms = simba__standing_now(store_ms);
+
+        standing.age_ms = time_since(owner->acquired_at_ms, now_ms);
+        standing.ttl_left_ms = time_until(owner->ttl_at_ms, now_ms);
+        standing.lease_left_ms = time_until(owner->transition_at_ms, now_ms);
     }
     return standing;
 }

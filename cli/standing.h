@@ -21,6 +21,10 @@ struct simba__standing {
     int64_t lease_left_ms; /* until it is free */
 };
 
+/** The time to compare the times of owners and waiters with: what the store has
+ * told, or, for 0, that of this machine. */
+int64_t simba__standing_now(int64_t store_ms);
+
 /** @param store_ms  the store's clock when it told the owner; 0: not told */
 struct simba__standing simba__standing_of(const char *mutex,
                                           const simba_owner *owner,

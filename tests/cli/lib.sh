@@ -82,10 +82,10 @@ is_free() {
     "$simba" -q lock "$1" -n -- true
 }
 
-# Holds the mutex until let_go.
+# hold NAME OPTION…: until let_go; sets holder.
 hold() {
     rm -f "$scratch/let-go" "$scratch/held"
-    "$simba" lock "$1" -- sh -c 'echo >"$0/held"
+    "$simba" lock "$@" -- sh -c 'echo >"$0/held"
         until [ -e "$0/let-go" ]; do sleep 0.01; done' "$scratch" &
     holder=$!
     within 20 test -e "$scratch/held"
