@@ -69,13 +69,18 @@ foreach(name IN ITEMS back contend many replicas)
     Threads::Threads)
   add_dependencies(redis_${name} simba_module_redis)
 endforeach()
+foreach(name IN ITEMS contend many)
+  target_sources(redis_${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/redis_crowd.c)
+endforeach()
 foreach(shape IN ITEMS single sentinel cluster)
-  add_test(NAME redis_contend_${shape} COMMAND redis_contend ${shape})
+  add_test(NAME redis_contend_${shape}
+           COMMAND redis_contend ${shape} $<TARGET_FILE:simba_cli>)
   set_tests_properties(redis_contend_${shape} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
 foreach(name IN ITEMS back many replicas)
-  add_test(NAME redis_${name} COMMAND redis_${name})
+  add_test(NAME redis_${name}
+           COMMAND redis_${name} $<TARGET_FILE:simba_cli>)
   set_tests_properties(redis_${name} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
