@@ -37,6 +37,12 @@ const char *server_url(const char *user, const char *database);
 /** An account that may do nothing but come in. */
 void server_make_account(const char *user, const char *password);
 
+/** One that may use tables of ours, but not make any. */
+void server_make_user_of_tables(const char *user, const char *password);
+
+/** Run a script, as an administrator who reads it somewhere would. */
+void server_run(const char *script);
+
 /** Refuse changes to all, except to whom server_sql() speaks as. */
 void server_set_read_only(bool is_on);
 

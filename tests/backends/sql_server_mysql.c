@@ -133,3 +133,30 @@ int64_t server_count_asks(void)
                       "AND (argument LIKE '%%simba_line%%' "
                       "OR argument LIKE '%%tombs_until%%')");
 }
+
+void server_make_user_of_tables(const char *user, const char *password)
+{
+    server_sql("CREATE OR REPLACE USER %s@localhost IDENTIFIED BY '%s'", user,
+               password);
+    server_sql("GRANT SELECT, INSERT, UPDATE, DELETE ON simba.* "
+               "TO %s@localhost",
+               user);
+}
+
+void server_run(const char *script)
+{
+    MYSQL *mysql = dial();
+    int rc;
+
+    assert_int_equal(
+        mysql_set_server_option(mysql, MYSQL_OPTION_MULTI_STATEMENTS_ON), 0);
+    if (mysql_query(mysql, script) != 0) {
+        fail_msg("%s", mysql_error(mysql));
+    }
+    while ((rc = mysql_next_result(mysql)) == 0) {
+    }
+    if (rc > 0) {
+        fail_msg("%s", mysql_error(mysql));
+    }
+    mysql_close(mysql);
+}

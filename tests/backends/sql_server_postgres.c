@@ -149,3 +149,19 @@ int64_t server_count_asks(void)
     fclose(log);
     return count;
 }
+
+/* On version 15 a role may make tables nowhere. */
+void server_make_user_of_tables(const char *user, const char *password)
+{
+    server_sql("DROP ROLE IF EXISTS %s", user);
+    server_sql("CREATE ROLE %s LOGIN PASSWORD '%s'", user, password);
+    server_sql("REVOKE CREATE ON SCHEMA public FROM public");
+}
+
+void server_run(const char *script)
+{
+    PGconn *conn = dial();
+
+    execute(conn, script);
+    PQfinish(conn);
+}

@@ -2,6 +2,7 @@
  * has its name, and passes when its cause does. */
 #define _GNU_SOURCE
 #include "sql_driver.h"
+#include "sql_noted.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -265,6 +266,16 @@ static void test_sql_faults__an_owner_who_does_not_know_us(void **state)
     assert_false(got.mine);
 }
 
+/* As the JVM library made it before 3.0.2. */
+static void make_old_table(void)
+{
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
+               "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
+               "transition_at bigint NOT NULL, owner_id char(32) NOT NULL, "
+               "version int NOT NULL)");
+}
+
 static void test_sql_faults__adopts_a_table_without_tokens(void **state)
 {
     struct who a = person(&first, "a");
@@ -272,11 +283,7 @@ static void test_sql_faults__adopts_a_table_without_tokens(void **state)
     uint64_t before;
 
     (void)state;
-    server_sql("DROP TABLE IF EXISTS simba_mutex");
-    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
-               "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
-               "transition_at bigint NOT NULL, owner_id char(32) NOT NULL, "
-               "version int NOT NULL)");
+    make_old_table();
     ask(&a);
     expect_mine(&a);
     before = a.token;
@@ -294,6 +301,109 @@ static void test_sql_faults__adopts_a_table_without_tokens(void **state)
     b = person(&second, "an id that is longer than thirty-two characters");
     assert_int_equal(try_run(&b, asking(&b)), SIMBA_EMISCONFIG);
     server_sql("DROP TABLE simba_mutex");
+}
+
+static int gravest_of_init(struct who *who, bool upgrade)
+{
+    int gravest = SIMBA_FINDING_OK;
+
+    memset(&noted, 0, sizeof noted);
+    run(who,
+        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = upgrade});
+    assert_true(noted.findings >= 2);
+    for (int i = 0; i < noted.findings; i++) {
+        if ((int)noted.finding[i].gravity > gravest) {
+            gravest = (int)noted.finding[i].gravity;
+        }
+    }
+    return gravest;
+}
+
+/* Who is running already goes on, and tokens grow over it. */
+static void test_sql_faults__upgrades_only_when_told(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    uint64_t before;
+
+    (void)state;
+    make_old_table();
+    ask(&a);
+    before = a.token;
+    assert_int_equal(gravest_of_init(&b, false), SIMBA_FINDING_WEAK);
+    assert_int_equal(gravest_of_init(&b, true), SIMBA_FINDING_OK);
+    assert_int_equal(gravest_of_init(&b, true), SIMBA_FINDING_OK);
+    renew(&a);
+    expect_mine(&a);
+    release(&a);
+    b = person(&third, "an id that is longer than thirty-two characters");
+    ask(&b);
+    expect_mine(&b);
+    assert_true(b.token > before);
+    before = b.token;
+    release(&b);
+    a = person(&first, "a"); /* it took versions for tokens */
+    ask(&a);
+    expect_mine(&a);
+    assert_true(a.token > before);
+    release(&a);
+    server_sql("DROP TABLE simba_mutex");
+}
+
+/* What is told makes what is made. */
+static void test_sql_faults__tells_its_tables(void **state)
+{
+    simba_backend_config config = {.url = "", .rest = ""};
+    struct who a = person(&first, "a");
+    char *text = SERVER_OPS->schema(&config, false, &why);
+
+    (void)state;
+    assert_non_null(text);
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_run(text);
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_mutex"), 0);
+    ask(&a);
+    expect_mine(&a);
+    free(text);
+    text = SERVER_OPS->schema(&config, true, &why);
+    server_run(text);
+    renew(&a);
+    expect_mine(&a);
+    free(text);
+}
+
+static void test_sql_faults__says_who_must_make_the_tables(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+    simba_op init = {.kind = SIMBA_OP_INIT, .mutex = ""};
+
+    (void)state;
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_make_user_of_tables("stranger", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("stranger:right", SERVER_DATABASE)),
+        SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_ENOTINIT);
+    assert_non_null(strstr(why.message, "no table simba_mutex"));
+    assert_non_null(strstr(why.message, "simba init"));
+    assert_int_equal(try_run(&a, init), SIMBA_EDENIED);
+    handle_close(&handle);
+}
+
+/* A statement that could not be prepared takes no other with it. */
+static void test_sql_faults__makes_tables_that_are_gone(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    renew(&a);
+    server_sql("DROP TABLE simba_line");
+    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    renew(&a);
+    expect_mine(&a);
+    release(&a);
 }
 
 #ifndef SERVER_IS_POSTGRES
@@ -393,6 +503,10 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__counts_in_no_time_zone),
         SQL_TEST(test_sql_faults__a_stopped_waiter_blocks_no_renewal),
         SQL_TEST(test_sql_faults__adopts_a_table_without_tokens),
+        SQL_TEST(test_sql_faults__upgrades_only_when_told),
+        SQL_TEST(test_sql_faults__tells_its_tables),
+        SQL_TEST(test_sql_faults__says_who_must_make_the_tables),
+        SQL_TEST(test_sql_faults__makes_tables_that_are_gone),
 #ifndef SERVER_IS_POSTGRES
         SQL_TEST(test_sql_faults__names_a_collation_that_mixes_up),
 #endif

@@ -23,12 +23,12 @@ UNION ALL SELECT if(count(*) = 0, 1,
         if(sum(column_name = 'fencing_token') > 0, 0, 2)), 'tables',
     if(count(*) = 0, 'none yet: they are made on first use',
        if(sum(column_name = 'fencing_token') > 0, 'simba_mutex is complete',
-          'simba_mutex has no fencing_token: versions serve as tokens'))
+          'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it'))
 FROM information_schema.columns
 WHERE table_schema = database() AND table_name = 'simba_mutex'
 UNION ALL SELECT if(count(*) = 0, 0, 2), 'names',
     if(count(*) = 0, 'all names and ids fit',
-       'simba_mutex cannot hold all names and ids')
+       'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it')
 FROM information_schema.columns
 WHERE table_schema = database() AND table_name = 'simba_mutex'
     AND (data_type = 'char'
@@ -36,7 +36,7 @@ WHERE table_schema = database() AND table_name = 'simba_mutex'
          OR character_set_name NOT IN ('utf8mb4', 'binary'))
 UNION ALL SELECT if(count(*) = 0, 0, 2), 'collation',
     if(count(*) = 0, 'names are compared byte for byte',
-       'simba_mutex does not tell all names apart; those it mixes up are refused')
+       'simba_mutex does not tell all names apart; those it mixes up are refused; `simba init --upgrade` mends it')
 FROM information_schema.columns
 WHERE table_schema = database() AND table_name = 'simba_mutex'
     AND column_name = 'mutex' AND collation_name NOT LIKE '%nopad_bin'

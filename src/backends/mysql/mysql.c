@@ -83,11 +83,12 @@ const simba_backend_ops simba_module = {
     .close = close_mysql,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
-    .capabilities =
-        SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK | SIMBA_CAN_DOCTOR,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT,
     .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__my_floor_open,
     .floor_step = simba__my_floor_step,
     .floor_close = simba__my_floor_close,
+    .schema = simba__my_schema,
 };

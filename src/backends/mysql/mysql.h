@@ -96,6 +96,10 @@ char *simba__my_prepared(struct simba__my_session *session,
 char *simba__my_render_bell(struct simba__my_session *session,
                             enum simba__my_bell_step step);
 const char *simba__my_greeting(void);
+/** As simba_backend_ops has it; in the words of MariaDB. */
+char *simba__my_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error);
 
 /* errors.c */
 

@@ -20,6 +20,7 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_LOAD_ALL] = SIMBA__MY_SQL_LOAD,
     [SIMBA__SQL_ENSURE] = SIMBA__MY_SQL_ENSURE,
     [SIMBA__SQL_SCHEMA] = SIMBA__MY_SQL_SCHEMA,
+    [SIMBA__SQL_UPGRADE] = SIMBA__MY_SQL_UPGRADE,
     [SIMBA__SQL_LOOK] = SIMBA__MY_SQL_LOOK,
     [SIMBA__SQL_BEAT] = SIMBA__MY_SQL_BEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__MY_SQL_DOCTOR,
@@ -42,7 +43,9 @@ static void edit(const struct simba__my *my,
         {"m.fencing_token", "m.version"},
         {NULL, NULL}};
     static const struct simba__sql_edit mysql[] = {
-        {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"}, {NULL, NULL}};
+        {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"},
+        {"ADD COLUMN IF NOT EXISTS", "ADD COLUMN"},
+        {NULL, NULL}};
 
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(text, whole);
@@ -282,4 +285,13 @@ char *simba__my_render_bell(struct simba__my_session *session,
     params->values[2] = session->seen == NULL ? "" : session->seen;
     params->is_number[2] = false;
     return substitute(session, steps[step]);
+}
+
+char *simba__my_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error)
+{
+    (void)config;
+    return simba__sql_tell(
+        upgrade ? SIMBA__MY_SQL_UPGRADE : SIMBA__MY_SQL_SCHEMA, error);
 }

@@ -180,6 +180,13 @@ static bool prepare(struct simba__pg_session *session,
                          NULL) == 1;
 }
 
+/* Those that the server knows keep their names. */
+void simba__pg_forget_prepared(struct simba__pg_session *session)
+{
+    session->prepared = 0;
+    session->generation++;
+}
+
 /* A pooler keeps no statements for us. */
 static bool send_batch(struct simba__pg_session *session,
                        enum simba__sql_statement statement,
@@ -187,16 +194,20 @@ static bool send_batch(struct simba__pg_session *session,
 {
     const struct simba__pg *pg = store_of(session);
     char text[SIMBA__PG_TEXT];
-    char name[16];
+    char name[32];
 
-    if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA) {
+    if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA ||
+        statement == SIMBA__SQL_UPGRADE) {
         return PQsendQueryParams(
                    session->conn, simba__pg_text(pg, statement, text),
                    params->count, NULL, params->values, NULL, NULL, 0) == 1;
     }
-    /* Of an old make by another name. */
-    snprintf(name, sizeof name, "simba_%d%s", (int)statement,
-             pg->sql.has_no_token ? "o" : "");
+    if (session->is_old != pg->sql.has_no_token) { /* other texts now */
+        session->is_old = pg->sql.has_no_token;
+        simba__pg_forget_prepared(session);
+    }
+    snprintf(name, sizeof name, "simba_%d_%u", (int)statement,
+             session->generation);
     return prepare(session, statement, name) &&
            PQsendQueryPrepared(session->conn, name, params->count,
                                params->values, NULL, NULL, 0) == 1;
@@ -321,7 +332,7 @@ void simba__pg_connect(struct simba__sql_session *base)
 {
     struct simba__pg_session *session = mine(base);
 
-    session->prepared = 0;
+    session->prepared = session->generation = 0;
     session->is_waiting = session->is_greeting = false;
     session->conn = start(store_of(session));
     if (session->conn == NULL || PQstatus(session->conn) == CONNECTION_BAD) {

@@ -50,14 +50,14 @@ UNION ALL SELECT
         THEN 'none yet: they are made on first use'
         WHEN EXISTS (SELECT 1 FROM columns WHERE column_name = 'fencing_token')
         THEN 'simba_mutex is complete'
-        ELSE 'simba_mutex has no fencing_token: versions serve as tokens' END
+        ELSE 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it' END
 UNION ALL SELECT
     CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
         OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
         THEN 2 ELSE 0 END, 'names',
     CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
         OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
-        THEN 'simba_mutex cannot hold all names and ids'
+        THEN 'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it'
         ELSE 'all names and ids fit, compared byte for byte' END
 UNION ALL SELECT
     CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')

@@ -86,6 +86,14 @@ static bool is_race(const struct simba__pg_session *session, const char *state)
             strcmp(state, "23505") == 0);
 }
 
+/* It could not be prepared, or is not known any more, or not as it was. Other
+ * failures leave it prepared. */
+static bool is_about_statement(const char *state)
+{
+    return strncmp(state, "42", 2) == 0 || strcmp(state, "26000") == 0 ||
+           strcmp(state, "0A000") == 0;
+}
+
 void simba__pg_judge(struct simba__pg_session *session,
                      struct simba__sql_answer *answer)
 {
@@ -100,8 +108,8 @@ void simba__pg_judge(struct simba__pg_session *session,
     if (is_race(session, state)) {
         answer->verdict = SIMBA__SQL_AGAIN;
     }
-    if (answer->verdict == SIMBA__SQL_AGAIN) {
-        session->prepared = 0;
+    if (is_about_statement(state)) {
+        simba__pg_forget_prepared(session);
     }
     answer->status =
         say(session, state,

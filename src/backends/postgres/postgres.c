@@ -88,13 +88,14 @@ const simba_backend_ops simba_module = {
     .close = close_postgres,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
-    .capabilities =
-        SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK | SIMBA_CAN_DOCTOR,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT,
     .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__pg_floor_open,
     .floor_step = simba__pg_floor_step,
     .floor_close = simba__pg_floor_close,
+    .schema = simba__pg_schema,
 };
 
 static int open_postgres(const simba_backend_config *config,

@@ -18,19 +18,26 @@ struct simba__pg {
 struct simba__pg_session {
     struct simba__sql_session base;
     PGconn *conn;
-    PGresult *result;  /* of the statement under way, the first that failed */
-    bool is_waiting;   /* for results */
-    bool is_greeting;  /* the first statement, which sets the session up */
-    uint32_t prepared; /* statements that the server knows, by bits */
+    PGresult *result;    /* of the statement under way, the first that failed */
+    bool is_waiting;     /* for results */
+    bool is_greeting;    /* the first statement, which sets the session up */
+    uint32_t prepared;   /* statements that the server knows, by bits */
+    unsigned generation; /* grows when they are to be prepared anew */
+    bool is_old;         /* they are for a simba_mutex without tokens */
 };
 
 /** Longest text of a statement. */
-enum { SIMBA__PG_TEXT = 4096 };
+enum { SIMBA__PG_TEXT = 8192 };
 
 /** The text of a statement, in `room`. */
 const char *simba__pg_text(const struct simba__pg *pg,
                            enum simba__sql_statement statement,
                            char *room);
+
+/** As simba_backend_ops has it. */
+char *simba__pg_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error);
 
 /** What a result says. `session` may have prepared statements forgotten. */
 void simba__pg_judge(struct simba__pg_session *session,
@@ -41,6 +48,7 @@ int simba__pg_explain(const struct simba__pg_session *session,
                       simba_error *error);
 
 /* connection.c */
+void simba__pg_forget_prepared(struct simba__pg_session *session);
 void simba__pg_connect(struct simba__sql_session *session);
 void simba__pg_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);

@@ -4,7 +4,9 @@
 
 #include "backends/postgres/sql.h"
 
+#include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__PG_FAST_ACQUIRE,
@@ -15,6 +17,7 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_APPLY] = SIMBA__PG_APPLY,
     [SIMBA__SQL_ENSURE] = SIMBA__PG_ENSURE,
     [SIMBA__SQL_SCHEMA] = SIMBA__PG_SCHEMA,
+    [SIMBA__SQL_UPGRADE] = SIMBA__PG_UPGRADE,
     [SIMBA__SQL_LOOK] = SIMBA__PG_LOOK,
     [SIMBA__SQL_BEAT] = SIMBA__PG_BEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__PG_DOCTOR,
@@ -34,6 +37,7 @@ const char *simba__pg_text(const struct simba__pg *pg,
         {"m.fencing_token", "m.version"},
         {NULL, NULL}};
 
+    assert(strlen(texts[statement]) < SIMBA__PG_TEXT);
     snprintf(room, SIMBA__PG_TEXT, "%s", texts[statement]);
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, whole);
@@ -42,4 +46,13 @@ const char *simba__pg_text(const struct simba__pg *pg,
         simba__sql_edit(room, old);
     }
     return room;
+}
+
+char *simba__pg_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error)
+{
+    (void)config;
+    return simba__sql_tell(upgrade ? SIMBA__PG_UPGRADE : SIMBA__PG_SCHEMA,
+                           error);
 }

@@ -1,6 +1,8 @@
 /* What admins ask: which mutexes there are, and what can be relied on. */
+#define _GNU_SOURCE
 #include "backends/sql/engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,46 @@ void simba__sql_listed(struct simba__sql_turn *turn,
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
 
+static void add_finding(const struct simba__sql_turn *turn,
+                        const struct simba__sql_rows *rows,
+                        int row)
+{
+    const char *name = rows->cell(rows, row, 1);
+    const char *text = rows->cell(rows, row, 2);
+
+    simba_op_add_finding(
+        turn->op, (enum simba_gravity)simba__sql_number(rows, row, 0),
+        name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+}
+
+/* Of what the doctor says, that which `simba init` could mend. */
+void simba__sql_made(struct simba__sql_turn *turn,
+                     const struct simba__sql_rows *rows)
+{
+    for (int i = 0; i < rows->count; i++) {
+        const char *name = rows->cell(rows, i, 1);
+
+        if (name != NULL &&
+            (strcmp(name, "tables") == 0 || strcmp(name, "names") == 0 ||
+             strcmp(name, "collation") == 0)) {
+            add_finding(turn, rows, i);
+        }
+    }
+    simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+char *simba__sql_tell(const char *statements, simba_error *error)
+{
+    char *text = NULL;
+
+    if (asprintf(&text, "%.*s;\n", (int)(strlen(statements) - 1), statements) <
+        0) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return NULL;
+    }
+    return text;
+}
+
 /* The judgement is in doctor.sql; how we are woken, only we know. */
 void simba__sql_examined(struct simba__sql_turn *turn,
                          const struct simba__sql_rows *rows)
@@ -46,12 +88,7 @@ void simba__sql_examined(struct simba__sql_turn *turn,
     const struct simba__sql *self = turn->self;
 
     for (int i = 0; i < rows->count; i++) {
-        const char *name = rows->cell(rows, i, 1);
-        const char *text = rows->cell(rows, i, 2);
-
-        simba_op_add_finding(
-            turn->op, (enum simba_gravity)simba__sql_number(rows, i, 0),
-            name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+        add_finding(turn, rows, i);
     }
     if (self->dialect->can_push(turn->session) &&
         self->bell != SIMBA__SQL_BELL_REFUSED) {

@@ -137,8 +137,8 @@ bool simba__sql_bind(struct simba__sql_params *params,
     params->gone = NULL;
     params->list = 0;
     simba__sql_write_attempt(attempt_of(op), params->op_attempt);
-    if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_LIST ||
-        statement == SIMBA__SQL_DOCTOR) {
+    if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_UPGRADE ||
+        statement == SIMBA__SQL_LIST || statement == SIMBA__SQL_DOCTOR) {
         return true;
     }
     if (statement == SIMBA__SQL_LOOK || statement == SIMBA__SQL_BEAT) {

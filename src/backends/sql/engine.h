@@ -28,10 +28,11 @@ enum simba__sql_statement {
     SIMBA__SQL_LOAD,
     SIMBA__SQL_LOAD_ALL, /* the line to its end */
     SIMBA__SQL_APPLY,
-    SIMBA__SQL_ENSURE, /* the rows of a new mutex */
-    SIMBA__SQL_SCHEMA, /* the tables of a new database */
-    SIMBA__SQL_LOOK,   /* what should those of us who wait hear of? */
-    SIMBA__SQL_BEAT,   /* likewise; keeps their places, and tells more */
+    SIMBA__SQL_ENSURE,  /* the rows of a new mutex */
+    SIMBA__SQL_SCHEMA,  /* the tables of a new database */
+    SIMBA__SQL_UPGRADE, /* those of others, to what ours are */
+    SIMBA__SQL_LOOK,    /* what should those of us who wait hear of? */
+    SIMBA__SQL_BEAT,    /* likewise; keeps their places, and tells more */
     SIMBA__SQL_LIST,
     SIMBA__SQL_DOCTOR,
     SIMBA__SQL_STATEMENTS
@@ -344,6 +345,11 @@ void simba__sql_listed(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
 void simba__sql_examined(struct simba__sql_turn *turn,
                          const struct simba__sql_rows *rows);
+/** The tables are there: tell how they are. */
+void simba__sql_made(struct simba__sql_turn *turn,
+                     const struct simba__sql_rows *rows);
+/** Statements for people; as simba_backend_ops has it. */
+char *simba__sql_tell(const char *statements, simba_error *error);
 
 /* queue.c */
 

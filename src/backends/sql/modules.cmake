@@ -41,7 +41,7 @@ if(libpq_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply beat doctor ensure fast_acquire fast_release
     fast_renew floor_acquire floor_release greet list live load
-    look schema)
+    look schema upgrade)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -57,7 +57,7 @@ if(libmariadb_FOUND)
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
     apply_gone apply_undone beat beat_stop bell_hang bell_sleep doctor ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release greet list load
-    look schema)
+    look schema upgrade)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c

@@ -197,6 +197,8 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
     turn->is_written = false;
     if (op == &turn->self->beat_op) {
         send(turn, turn->self->is_look ? SIMBA__SQL_LOOK : SIMBA__SQL_BEAT);
+    } else if (op->kind == SIMBA_OP_INIT) {
+        send(turn, SIMBA__SQL_SCHEMA);
     } else if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
         send(turn,
              op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
@@ -267,11 +269,26 @@ static void make_rows(struct simba__sql_turn *turn)
     }
 }
 
+/* S4: to whom the versions are tokens must not go on so once somebody has given
+ * true ones, which are greater. */
+static bool is_upgraded(const struct simba__sql_turn *turn,
+                        const struct simba__sql_rows *rows)
+{
+    return turn->self->has_no_token && rows->count > 0 &&
+           simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
+               SIMBA__SQL_VERSIONS;
+}
+
 static void loaded(struct simba__sql_turn *turn,
                    const struct simba__sql_rows *rows)
 {
     bool is_whole = turn->statement == SIMBA__SQL_LOAD_ALL;
 
+    if (is_upgraded(turn, rows)) {
+        turn->self->has_no_token = false;
+        simba__sql_turn_start(turn);
+        return;
+    }
     switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
     case SIMBA__SQL_LOADED:
         if (turn->op->want_line && !is_whole) {
@@ -350,13 +367,25 @@ static void fine(struct simba__sql_turn *turn,
         send(turn, SIMBA__SQL_LOAD);
         break;
     case SIMBA__SQL_SCHEMA:
-        simba__sql_turn_start(turn);
+        if (turn->op->kind != SIMBA_OP_INIT) {
+            simba__sql_turn_start(turn);
+        } else {
+            send(turn,
+                 turn->op->upgrade ? SIMBA__SQL_UPGRADE : SIMBA__SQL_DOCTOR);
+        }
+        break;
+    case SIMBA__SQL_UPGRADE:
+        send(turn, SIMBA__SQL_DOCTOR);
         break;
     case SIMBA__SQL_LIST:
         simba__sql_listed(turn, rows);
         break;
     case SIMBA__SQL_DOCTOR:
-        simba__sql_examined(turn, rows);
+        if (turn->op->kind == SIMBA_OP_INIT) {
+            simba__sql_made(turn, rows);
+        } else {
+            simba__sql_examined(turn, rows);
+        }
         break;
     case SIMBA__SQL_LOOK:
         simba__sql_looked(turn, rows);
@@ -368,6 +397,24 @@ static void fine(struct simba__sql_turn *turn,
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
         break;
     }
+}
+
+/* Who may use the tables need not be one who may make them. */
+static void refused(struct simba__sql_turn *turn,
+                    const struct simba__sql_answer *answer)
+{
+    simba_error error = answer->error;
+    int status = answer->status;
+
+    if (turn->statement == SIMBA__SQL_SCHEMA && status == SIMBA_EDENIED &&
+        turn->op->kind != SIMBA_OP_INIT) {
+        status = simba_error_set(
+            &error, SIMBA_ENOTINIT, answer->error.native,
+            "%s: no table simba_mutex, or not all that belong to it, and no "
+            "right to make them: run `simba init` as somebody who may",
+            turn->self->shown);
+    }
+    simba__sql_turn_end(turn, status, &error);
 }
 
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
@@ -405,5 +452,5 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
     case SIMBA__SQL_REFUSED:
         break;
     }
-    simba__sql_turn_end(turn, answer->status, &answer->error);
+    refused(turn, answer);
 }

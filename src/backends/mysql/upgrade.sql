@@ -1,0 +1,14 @@
+-- Bring a simba_mutex that another implementation has made to what we would
+-- have made: tokens of its own, filled from the versions, which served as
+-- tokens until now; room for all names and ids, compared byte for byte. Those
+-- who use it go on working.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_mutex
+    MODIFY mutex varchar(66)
+        CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL,
+    MODIFY owner_id varchar(128)
+        CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL;
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_mutex
+    ADD COLUMN IF NOT EXISTS fencing_token bigint unsigned NOT NULL DEFAULT 0;
+UPDATE simba_mutex SET fencing_token = version WHERE fencing_token = 0
