@@ -110,6 +110,27 @@ enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
     return left == 0 ? SIMBA_TCK_PASSED : SIMBA_TCK_FAILED;
 }
 
+const char *tck_op_name(enum simba_op_kind kind)
+{
+    static const char *const names[] = {"",        "acquire", "renew",
+                                        "release", "leave",   "read",
+                                        "list",    "break",   "doctor"};
+
+    return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "";
+}
+
+void tck_need_all(struct tck *t)
+{
+    for (int kind = SIMBA_OP_ACQUIRE; kind <= SIMBA_OP_DOCTOR; kind++) {
+        if ((t->stuck & 1U << kind) != 0) {
+            tck_fail(t, TCK_HERE,
+                     "the backend did not complete %s before; no contender is "
+                     "tried on it",
+                     tck_op_name((enum simba_op_kind)kind));
+        }
+    }
+}
+
 void tck_check_wanted(struct tck *t)
 {
     if (t->child != NULL) {

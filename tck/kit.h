@@ -74,6 +74,9 @@ struct tck {
      * for its end. */
     struct tck_times long_lease, short_lease;
     int64_t least_lease_ms; /* the short one at first */
+    /* Kinds of operations that were not completed, by 1 << kind: each costs its
+     * deadline once, and not in every test. */
+    unsigned stuck;
 
     bool (*is_cancelled)(void *user); /* NULL: never */
     void *user;
@@ -87,6 +90,9 @@ struct tck {
 /** Run one case; t->message says why it failed or was skipped. A case that was
  * cancelled has only been started. */
 enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test);
+
+/** Wait until the store grants anything, and see what it leaves open. */
+int tck_await_ready(struct tck *t, simba_store *store, simba_error *error);
 
 /** See to it that this is undone when the test ends, come what may. */
 void tck_later(struct tck *t, void (*undo)(void *what), void *what);
@@ -122,6 +128,13 @@ _Noreturn void tck_fail(struct tck *t,
 
 /** End the test without a verdict: it is only for stores `where` this holds. */
 _Noreturn void tck_skip(struct tck *t, const char *where);
+
+/** End the test if the store leaves operations open: a contender needs all of
+ * them. */
+void tck_need_all(struct tck *t);
+
+/** The name of an operation. */
+const char *tck_op_name(enum simba_op_kind kind);
 
 /** End the test if nobody wants it any more. */
 void tck_check_wanted(struct tck *t);

@@ -38,6 +38,7 @@ static struct observer *observe(struct tck *t)
     struct observer *o = tck_alloc(t, sizeof *o);
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
 
+    tck_need_all(t);
     retriever.mutex = t->mutex;
     retriever.poll_ms = POLL_MS;
     retriever.on_changed = on_changed;

@@ -24,6 +24,11 @@ static void draw_attempt(struct tck_person *p)
     p->attempt.low = tck_random(p->t);
 }
 
+static bool is_stuck(const struct tck *t, const simba_op *op)
+{
+    return (t->stuck & 1U << op->kind) != 0;
+}
+
 static int send(struct tck_person *p, simba_op op, simba_error *error)
 {
     int rc;
@@ -41,8 +46,28 @@ static int send(struct tck_person *p, simba_op op, simba_error *error)
     if (p->t->is_faulty && op.kind == SIMBA_OP_RELEASE) {
         op.tombstone_ms = FAULTY_TOMBSTONE_MS;
     }
-    rc = simba_probe(p->store, &op, error);
+    rc = tck_probe(p->t, p->store, &op, error);
     p->reply = op.reply;
+    return rc;
+}
+
+int tck_probe(struct tck *t,
+              simba_store *store,
+              simba_op *op,
+              simba_error *error)
+{
+    int rc;
+
+    if (is_stuck(t, op)) {
+        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                               "the backend did not complete one before; it is "
+                               "not tried again");
+    }
+    rc = simba_probe(store, op, error);
+    if (rc == SIMBA_EUNKNOWN &&
+        simba_loop_now_ms() >= op->deadline_ms + SIMBA_PROBE_GRACE_MS) {
+        t->stuck |= 1U << op->kind;
+    }
     return rc;
 }
 
@@ -54,11 +79,12 @@ static const simba_op_reply *run(struct tck_person *p, simba_op op)
 
     tck_check_wanted(p->t);
     rc = send(p, op, &error);
-    while (rc != SIMBA_OK && p->t->is_faulty && simba_loop_now_ms() < until) {
+    while (rc != SIMBA_OK && p->t->is_faulty && !is_stuck(p->t, &op) &&
+           simba_loop_now_ms() < until) {
         rc = send(p, op, &error);
     }
     if (rc != SIMBA_OK) {
-        tck_fail(p->t, TCK_HERE, "operation %d on \"%s\": %s: %s", (int)op.kind,
+        tck_fail(p->t, TCK_HERE, "%s of \"%s\": %s: %s", tck_op_name(op.kind),
                  p->mutex, simba_status_name(rc), error.message);
     }
     return &p->reply;

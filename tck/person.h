@@ -18,6 +18,13 @@ struct tck_person {
     simba_op_reply reply; /* the last */
 };
 
+/** As simba_probe(); an operation of a kind that the backend did not complete
+ * before fails at once. */
+int tck_probe(struct tck *t,
+              simba_store *store,
+              simba_op *op,
+              simba_error *error);
+
 /** A new one with a new attempt, on the long lease. What it may own is released
  * when the test ends. */
 struct tck_person *tck_person(struct tck *t, simba_store *store);

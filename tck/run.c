@@ -16,9 +16,7 @@ enum {
     FAULTY_TRANSITION_MS = 600,
     SHORT_LEASE_MS = 1000,
     PATIENCE_MS = 20000,
-    FAULTY_PATIENCE_MS = 60000,
-    READY_MS = 10000,
-    READY_PAUSE_MS = 50
+    FAULTY_PATIENCE_MS = 60000
 };
 
 /* --- the cases ----------------------------------------------------------- */
@@ -247,36 +245,6 @@ static int take_options(struct run *run,
     return SIMBA_OK;
 }
 
-/* A store may refuse to grant anything for one lease, such as one that was
- * just started and may have lost what it knew. Better to wait for that here
- * than in every test. */
-static int await_ready(simba_store *store,
-                       const struct tck *t,
-                       simba_error *error)
-{
-    int64_t until =
-        simba_loop_now_ms() + READY_MS + tck_lease_ms(&t->long_lease);
-    int rc;
-
-    do {
-        simba_op op = {.kind = SIMBA_OP_ACQUIRE,
-                       .mutex = t->mutex,
-                       .id = t->mutex,
-                       .attempt = {.high = 1, .low = 1},
-                       .ttl_ms = t->long_lease.ttl_ms,
-                       .transition_ms = t->long_lease.transition_ms};
-
-        rc = simba_probe(store, &op, error);
-        op.kind = SIMBA_OP_RELEASE;
-        op.deadline_ms = 0;
-        if (rc == SIMBA_OK) {
-            return simba_probe(store, &op, error);
-        }
-        tck_sleep_until(simba_loop_now_ms() + READY_PAUSE_MS);
-    } while (rc == SIMBA_EUNAVAIL && simba_loop_now_ms() < until);
-    return rc;
-}
-
 int simba_tck_run(const simba_tck_options *given,
                   simba_tck_summary *summary,
                   simba_error *error)
@@ -303,7 +271,7 @@ int simba_tck_run(const simba_tck_options *given,
     set_times(&run.t);
     tck_fresh(run.t.mutex);
     if (!run.options.is_faulty) {
-        rc = await_ready(store, &run.t, error);
+        rc = tck_await_ready(&run.t, store, error);
     }
     /* Closed again: children that tests fork open it themselves, and a store
      * may ask that it be closed when they are forked. */

@@ -99,6 +99,7 @@ static struct worker *make_worker(struct tck *t, struct shop *shop)
     struct worker *w = tck_alloc(t, sizeof *w);
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
 
+    tck_need_all(t);
     options.mutex = t->mutex;
     options.schedule = SIMBA_FIXED_DELAY;
     options.period_ms = PERIOD_MS;

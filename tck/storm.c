@@ -180,6 +180,7 @@ static void make_rivals(struct storm *s, struct rival *rivals)
 {
     simba_store *store = tck_store(s->t);
 
+    tck_need_all(s->t);
     for (int m = 0; m < MUTEXES; m++) {
         struct rival *r = &rivals[m];
         simba_contender contender = SIMBA_CONTENDER_INIT;

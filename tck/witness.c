@@ -81,6 +81,7 @@ struct tck_witness *tck_witness(struct tck *t)
     struct tck_witness *w = tck_alloc(t, sizeof *w);
     simba_contender contender = SIMBA_CONTENDER_INIT;
 
+    tck_need_all(t);
     snprintf(w->id, sizeof w->id, "tck-");
     tck_fresh(w->id + strlen(w->id));
     contender.mutex = t->mutex;
@@ -192,6 +193,7 @@ simba_locker_options tck_locker_options(struct tck *t)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
 
+    tck_need_all(t);
     options.mutex = t->mutex;
     options.ttl_ms = t->long_lease.ttl_ms;
     options.transition_ms = t->long_lease.transition_ms;

@@ -23,6 +23,9 @@ SIMBA_BEGIN_DECLS
  */
 SIMBA_API const simba_backend_ops *simba_probe_ops(const simba_store *store);
 
+/** How long after its deadline an operation must be completed. */
+#define SIMBA_PROBE_GRACE_MS 5000
+
 /**
  * Carry out one operation and wait for its answer.
  *
@@ -34,7 +37,8 @@ SIMBA_API const simba_backend_ops *simba_probe_ops(const simba_store *store);
  *                     deadline it gets one of ten seconds
  * @param[out] error   filled on failure; may be NULL
  * @return as the backend completes it; SIMBA_EINVAL for a bad name;
- *         SIMBA_EUNKNOWN when it was not completed long after the deadline;
+ *         SIMBA_EUNKNOWN also when it was not completed by the deadline and
+ *         SIMBA_PROBE_GRACE_MS;
  *         SIMBA_EFORKED; SIMBA_ENOMEM
  *
  * Threads: any thread, but not a callback.

@@ -8,9 +8,8 @@
 
 #include <time.h>
 
-/* How long an operation may take, and how long after that we still wait: a
- * backend is to complete it by then. */
-enum { PROBE_MS = 10000, GRACE_MS = 5000 };
+/* How long an operation may take. */
+enum { PROBE_MS = 10000 };
 
 struct probe {
     struct simba__caller caller;
@@ -41,7 +40,8 @@ static void on_done(struct simba__caller *caller,
  * enough for a wait. */
 static void wait_for(simba_store *store, struct probe *p)
 {
-    int64_t left = p->op->deadline_ms + GRACE_MS - simba_loop_now_ms();
+    int64_t left =
+        p->op->deadline_ms + SIMBA_PROBE_GRACE_MS - simba_loop_now_ms();
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);

@@ -15,9 +15,12 @@ struct fault {
     void (*before)(struct simba__row *row, simba_op *op);
     void (*after)(struct simba__row *row, simba_op *op);
     bool no_hints, one_hint, hint_grants, late_refusals;
+    enum simba_op_kind never_done; /* 0: all are; MUTE: none */
     bool list_ends_early, list_mixes_owners;
     void (*rename)(char *mutex);
 };
+
+enum { MUTE = 99 };
 
 #define PLANT(fault) .plant = SIMBA__PLANT_##fault
 

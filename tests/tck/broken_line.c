@@ -179,6 +179,9 @@ const struct fault broken_others[] = {
     {.name = "list_ends_early", .list_ends_early = true},
     {.name = "list_mixes_owners", .list_mixes_owners = true},
     {.name = "ids_cut", .after = ids_are_cut},
+    {.name = "mute", .never_done = (enum simba_op_kind)MUTE},
+    {.name = "mute_renew", .never_done = SIMBA_OP_RENEW},
+    {.name = "mute_release", .never_done = SIMBA_OP_RELEASE},
     /* Not broken, only late: what it refuses it tells when the same attempt has
      * been granted. */
     {.name = "late_refusals", .late_refusals = true},
