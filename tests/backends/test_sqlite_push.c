@@ -3,6 +3,7 @@
 #include "backends/sqlite/instance.h"
 #include "sqlite_child.h"
 
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 
 /* --- hints --------------------------------------------------------------- */
