@@ -1,6 +1,7 @@
-/* The process that becomes CMD. It is forked early, while it can still be of
- * the user's session, and waits at the gate until the mutex is held. */
+/* The process that becomes CMD. It is forked in the user's session, and waits
+ * at the gate until the mutex is held and CMD may run. */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "exit.h"
 #include "job.h"
 
@@ -44,20 +45,34 @@ static void tell_command(const struct simba__job *job)
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", job->share->id, 1);
+    if (job->kind != SIMBA__JOB_LOCK) { /* systemd speaks to simba */
+        (void)unsetenv("NOTIFY_SOCKET");
+        (void)unsetenv("WATCHDOG_USEC");
+        (void)unsetenv("WATCHDOG_PID");
+    }
+}
+
+/* The guardian may have been stopped between its look at the clock and the
+ * opening of the gate. */
+static bool is_too_late(const struct simba__share *share)
+{
+    return simba__clock_ms() >= atomic_load(&share->use_until_ms);
 }
 
 _Noreturn void simba__child_run(struct simba__job *job, int gate)
 {
-    pid_t guardian = getppid();
-
     (void)setpgid(0, 0);
+    wait_at(gate);
     /* Not relied upon: front and guardian end CMD and what is below it. But
      * when both are killed in one stroke, this ends CMD at least. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != guardian) {
+    if (getppid() != atomic_load(&job->share->guardian)) {
         _exit(SIMBA__EXIT_FAULT);
     }
-    wait_at(gate);
+    if (is_too_late(job->share)) {
+        atomic_store(&job->share->exec_errno, SIMBA__TOO_LATE);
+        _exit(SIMBA__EXIT_LOST);
+    }
     take_terminal(job);
     tell_command(job);
     (void)sigaction(SIGCHLD, &job->old_sigchld, NULL);

@@ -106,14 +106,27 @@ static bool open_sources(struct simba__front *front)
 
 /* ── Events ──────────────────────────────────────────────────────────────── */
 
+/* The CMD before has ended, also if the note of that was lost. */
+static void on_born(struct simba__front *front, int cmd)
+{
+    struct simba__note anchored = {.kind = SIMBA__NOTE_ANCHORED, .number = cmd};
+
+    if (front->anchored != cmd) {
+        simba__terminal_leave(front, 0);
+        front->anchored = cmd;
+    }
+    if (front->job->is_anchor_first) {
+        simba__terminal_anchor(front);
+    }
+    simba__link_send(front->link, &anchored, -1);
+}
+
 static void on_note(struct simba__front *front, const struct simba__note *note)
 {
-    struct simba__note anchored = {.kind = SIMBA__NOTE_ANCHORED};
-
+    simba__notify_note(front, note);
     switch (note->kind) {
     case SIMBA__NOTE_BORN:
-        simba__terminal_anchor(front);
-        simba__link_send(front->link, &anchored, -1);
+        on_born(front, note->number);
         break;
     case SIMBA__NOTE_STOPPED:
         if (note->seen >= front->resumes) {
@@ -122,6 +135,14 @@ static void on_note(struct simba__front *front, const struct simba__note *note)
         break;
     case SIMBA__NOTE_ACQUIRED:
         front->was_acquired = true;
+        simba__tell(front, note);
+        break;
+    case SIMBA__NOTE_STARTED:
+        front->cancelled = 0; /* what came, came to CMD */
+        simba__tell(front, note);
+        break;
+    case SIMBA__NOTE_ENDED:
+        simba__terminal_leave(front, note->number);
         simba__tell(front, note);
         break;
     default:
@@ -181,11 +202,19 @@ static void on_signal_waiting(struct simba__front *front, int number)
     if (is_stop(number)) {
         simba__terminal_sleep(front, number);
         simba__terminal_on_continued(front);
-    } else if (number != SIGURG && number != SIGWINCH &&
+    } else if (simba__job_is_ended_by(front->job, number) &&
                front->cancelled == 0) {
         front->cancelled = number;
+        simba__notify_end(front);
         front->cancel_until_ms = simba__clock_ms() + CANCEL_MOST_MS;
     }
+}
+
+static bool is_without_command(const struct simba__front *front)
+{
+    int phase = atomic_load(&front->share->phase);
+
+    return phase == SIMBA__WAITING || phase == SIMBA__IDLE;
 }
 
 static void on_signal(struct simba__front *front, int number)
@@ -195,7 +224,7 @@ static void on_signal(struct simba__front *front, int number)
     }
     if (number == SIGCONT) {
         simba__terminal_on_continued(front);
-    } else if (atomic_load(&front->share->phase) == SIMBA__WAITING) {
+    } else if (is_without_command(front)) {
         on_signal_waiting(front, number);
     } else {
         if (is_stop(number)) {
@@ -219,8 +248,10 @@ static void wait_for_events(struct simba__front *front)
     struct pollfd sources[] = {{.fd = front->link, .events = POLLIN},
                                {.fd = front->signals, .events = POLLIN},
                                {.fd = front->timer, .events = POLLIN}};
+    int64_t feed_ms = simba__notify_next(front);
     int64_t at_ms = simba__watch_next(front);
 
+    at_ms = feed_ms < at_ms ? feed_ms : at_ms;
     if (at_ms != front->armed_ms) {
         simba__clock_arm(front->timer, at_ms);
         front->armed_ms = at_ms;
@@ -250,17 +281,20 @@ int simba__front_run(struct simba__job *job)
     block_signals(job);
     simba__terminal_find(&front);
     spare_others(&front);
+    simba__notify_begin(&front);
     if (!start_guardian(&front) || !open_sources(&front)) {
         simba__say("cannot start: %s", strerror(errno));
         return SIMBA__EXIT_FAULT; /* a guardian sees our end */
     }
     while (code < 0) {
         wait_for_events(&front);
+        simba__notify_feed(&front);
         code = simba__watch_guardian(&front);
         if (front.is_guardian_gone && code < 0) {
             code = atomic_load(&front.share->exit_code);
         }
     }
+    simba__notify_end(&front);
     simba__terminal_leave(&front, code);
     return code;
 }

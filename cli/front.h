@@ -16,6 +16,7 @@ struct simba__front {
     struct simba__reaper reaper;
     pid_t guardian;
     pid_t anchor; /* 0: none */
+    int anchored; /* of the CMD with this process id */
     int link;
     int signals;
     int timer;
@@ -30,6 +31,9 @@ struct simba__front {
     int resumes; /* how often we were continued */
     struct termios modes;
     bool has_modes;
+    int64_t feed_every_ms; /* systemd's watchdog; 0: it has none */
+    int64_t fed_ms;
+    bool is_stopping; /* systemd was told */
 };
 
 /* terminal.c */
@@ -70,6 +74,24 @@ int simba__watch_guardian(struct simba__front *front);
 /** Tell the user what the guardian reports, in the form that was chosen. */
 void simba__tell(const struct simba__front *front,
                  const struct simba__note *note);
+
+/* notify.c; nothing happens for a lock, or without systemd */
+
+/** The service begins: say so, and find the watchdog. */
+void simba__notify_begin(struct simba__front *front);
+
+/** The guardian tells something: so do we. */
+void simba__notify_note(const struct simba__front *front,
+                        const struct simba__note *note);
+
+/** The service is on its way out. */
+void simba__notify_end(struct simba__front *front);
+
+/** When the watchdog wants to be fed. */
+int64_t simba__notify_next(const struct simba__front *front);
+
+/** Feed it if it is time, and all is well. */
+void simba__notify_feed(struct simba__front *front);
 
 /* front.c */
 

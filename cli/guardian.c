@@ -1,9 +1,11 @@
 /* The guardian: holds the mutex while CMD runs, and sees to it that nothing of
  * CMD is left when the mutex may go to another.
  *
- *     WAITING ──acquired──► RUNNING ──CMD ended, lost, front gone──► ENDING
- *        │                                                             │
- *        └──failed, cancelled──► DONE ◄── RELEASING ◄──nothing left────┘
+ *     WAITING ─acquired─► IDLE ─due─► RUNNING ─CMD ended, lost, front─► ENDING
+ *      │   ▲               │ ▲                   gone                      │
+ *      │   │ lead, every   │ └───────to run again, nothing left────────────┤
+ *      │   └───────────────┴─────RELEASING ◄─────lost, nothing left────────┤
+ *      └──failed, cancelled──► DONE ◄── RELEASING ◄──nothing left──────────┘
  *
  * It never blocks but in ppoll(): what may block is the holder's. Its
  * descriptors stand at 0, 1 and 3, so that a store has room under a low limit
@@ -51,8 +53,6 @@ static void set_handlers(struct simba__guardian *g)
     (void)sigdelset(&g->awake, SIGUSR1);
 }
 
-/* CMD is forked first: afterwards the guardian leaves the session that CMD
- * must be in. */
 static bool fork_command(struct simba__guardian *g, int link, int gate[2])
 {
     g->cmd = fork();
@@ -66,8 +66,25 @@ static bool fork_command(struct simba__guardian *g, int link, int gate[2])
     }
     (void)setpgid(g->cmd, g->cmd);
     atomic_store(&g->share->cmd, g->cmd);
-    (void)setsid();
     return true;
+}
+
+/* CMD must be of the session that the guardian leaves: either it is there
+ * already, or somebody stays behind who makes it. */
+static bool fork_first(struct simba__guardian *g, int link, int *gate)
+{
+    int ends[2] = {-1, -1};
+    bool is_fine;
+
+    if (g->job->kind == SIMBA__JOB_LOCK) {
+        is_fine = pipe2(ends, O_CLOEXEC) == 0 && fork_command(g, link, ends);
+        *gate = ends[1];
+    } else {
+        g->nursery = simba__nursery_start(g->job, link, gate);
+        is_fine = g->nursery > 0;
+    }
+    (void)setsid();
+    return is_fine;
 }
 
 /* The front's end of the pipes that CMD reads and writes must be CMD's alone,
@@ -91,15 +108,15 @@ static bool place_descriptors(int link, int gate)
 static bool set_up(struct simba__guardian *g, int link)
 {
     struct simba__note born = {.kind = SIMBA__NOTE_BORN};
-    int gate[2];
+    int gate = -1;
 
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)prctl(PR_SET_NAME, "simba-guardian");
-    if (pipe2(gate, O_CLOEXEC) < 0 || !fork_command(g, link, gate) ||
-        !place_descriptors(link, gate[1])) {
+    atomic_store(&g->share->guardian, getpid());
+    if (!fork_first(g, link, &gate) || !place_descriptors(link, gate)) {
         return false;
     }
-    if (g->job->is_anchor_first) {
+    if (!g->is_anchored) {
         born.number = g->cmd;
         simba__link_send(LINK, &born, -1);
     }
@@ -115,9 +132,16 @@ static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)
 
     switch (atomic_load(&g->share->phase)) {
     case SIMBA__WAITING:
-        return g->is_leaving ? now_ms + RECANCEL_MS : SIMBA__CLOCK_NEVER;
+        if (g->is_leaving) {
+            return now_ms + RECANCEL_MS;
+        }
+        return g->job->is_watched ? at_ms : SIMBA__CLOCK_NEVER;
+    case SIMBA__IDLE:
     case SIMBA__RUNNING:
-        due_ms = atomic_load(&g->share->use_until_ms);
+        due_ms = simba__plan_wake_at(&g->plan);
+        if (due_ms > atomic_load(&g->share->use_until_ms)) {
+            due_ms = atomic_load(&g->share->use_until_ms);
+        }
         break;
     case SIMBA__ENDING:
         due_ms =
@@ -145,16 +169,18 @@ static void receive_notes(struct simba__guardian *g)
 
 static void wait_for_events(struct simba__guardian *g)
 {
-    struct pollfd sources[] = {{.fd = TIMER, .events = POLLIN},
-                               {.fd = LINK, .events = POLLIN}};
+    struct pollfd sources[] = {
+        {.fd = TIMER, .events = POLLIN},
+        {.fd = g->nursery > 0 ? g->gate : -1, .events = POLLIN},
+        /* A front that is gone stays readable for ever. */
+        {.fd = g->is_front_gone ? -1 : LINK, .events = POLLIN}};
     int64_t at_ms = next_wake(g, simba__clock_ms());
 
     if (at_ms != g->armed_ms) {
         simba__clock_arm(TIMER, at_ms);
         g->armed_ms = at_ms;
     }
-    /* A front that is gone stays readable for ever. */
-    if (ppoll(sources, g->is_front_gone ? 1 : 2, NULL, &g->awake) <= 0) {
+    if (ppoll(sources, 3, NULL, &g->awake) <= 0) {
         return;
     }
     if (sources[0].revents != 0) {
@@ -162,6 +188,9 @@ static void wait_for_events(struct simba__guardian *g)
         g->armed_ms = 0;
     }
     if (sources[1].revents != 0) {
+        simba__guardian_on_nursery(g);
+    }
+    if (sources[2].revents != 0) {
         receive_notes(g);
     }
 }
@@ -188,7 +217,8 @@ _Noreturn void simba__guardian_run(struct simba__job *job, int link)
     g->link = LINK;
     g->gate = GATE;
     g->tick_ms = choose_tick(job);
-    g->is_anchored = !job->is_anchor_first;
+    g->is_anchored = job->kind != SIMBA__JOB_LOCK || !job->is_anchor_first;
+    simba__plan_init(&g->plan, job);
     g->holder.job = job;
     g->holder.link = LINK;
     g->cancel_most_ms = CANCEL_MOST_MS;
@@ -197,6 +227,7 @@ _Noreturn void simba__guardian_run(struct simba__job *job, int link)
         simba__guardian_fail(g, link, errno);
     }
     g->reaper.root = getpid();
+    g->reaper.spared[0] = g->nursery; /* it makes the next CMD */
     for (;;) {
         wait_for_events(g);
         atomic_store(&g->share->beat_ms, simba__clock_ms());

@@ -1,11 +1,14 @@
 /* The guardian's inside, shared by its loop (guardian.c), its decisions
- * (guardian_step.c) and its way out (guardian_end.c). */
+ * (guardian_step.c), how it runs CMD (guardian_run.c), how it ends CMD
+ * (guardian_end.c) and what it leaves behind (guardian_leave.c). */
 #ifndef SIMBA_CLI_GUARDIAN_H
 #define SIMBA_CLI_GUARDIAN_H
 
 #include "holder.h"
 #include "job.h"
 #include "link.h"
+#include "nursery.h"
+#include "plan.h"
 #include "reaper.h"
 
 struct simba__guardian {
@@ -13,25 +16,34 @@ struct simba__guardian {
     struct simba__share *share;
     struct simba__holder holder;
     struct simba__reaper reaper;
+    struct simba__plan plan;
     sigset_t awake; /* the mask while waiting */
     int link;
-    int gate; /* -1 when it was opened */
+    int gate;      /* of a lock's only CMD; of others the way to the nursery */
+    pid_t nursery; /* 0: a lock has none */
 
-    pid_t cmd;
+    pid_t cmd; /* 0: there is none, or it is being made */
+    bool is_making;
     int cmd_status; /* of waitpid() */
     bool is_cmd_gone;
     bool has_children; /* CMD or orphans */
 
     bool is_front_gone;
     bool is_anchored;
-    bool is_paused;  /* the user stopped us while we wait in line */
+    bool is_paused;  /* the user stopped us while CMD did not run */
     bool is_leaving; /* the holder was asked to leave the line */
-    int cancelled;   /* by this signal, while waiting */
+    int cancelled;   /* by this signal; lead, every: also while CMD runs */
+    uint64_t passed; /* signals that CMD was given: bit n - 1 */
     int resumes;     /* how often the front was continued */
+    bool is_life_sent;
 
     bool was_started; /* CMD was let run */
-    bool is_lost;
+    bool is_lost;     /* the mutex, in this tenure */
     bool is_killing;
+    bool is_yielding; /* in RELEASING: to contend again */
+    bool is_final;    /* the end of this run is our end */
+    int fault;        /* 0, or our exit code whatever CMD's is */
+    uint64_t token;   /* of the tenure */
     int64_t tick_ms;
     int64_t armed_ms;
     int64_t acquired_ms;
@@ -53,6 +65,29 @@ void simba__guardian_reap(struct simba__guardian *g);
 
 /** Look at what is known now, and do what follows from it. */
 void simba__guardian_step(struct simba__guardian *g);
+
+/** Is the mutex lost, or should it be given up by now? */
+bool simba__guardian_has_lost(struct simba__guardian *g);
+
+/** It is: say so, once in a tenure. */
+void simba__guardian_tell_lost(struct simba__guardian *g);
+
+/* guardian_run.c */
+
+/** The mutex is held from now on. */
+void simba__guardian_begin(struct simba__guardian *g);
+
+/** Look on, in this phase. */
+void simba__guardian_step_idle(struct simba__guardian *g);
+
+/** Tell of beats that passed. */
+void simba__guardian_tell_skips(struct simba__guardian *g, const char *why);
+
+/** The nursery says something, or is gone. */
+void simba__guardian_on_nursery(struct simba__guardian *g);
+
+/** Nothing of the run is left. */
+void simba__guardian_run_over(struct simba__guardian *g);
 
 /* guardian_end.c */
 
@@ -81,11 +116,19 @@ void simba__guardian_dismiss(struct simba__guardian *g);
 /** Make everything below us end, politely at first. */
 void simba__guardian_end(struct simba__guardian *g);
 
-/** Nothing is left below us: give the mutex back, or our place in line. */
+/** Look on, in this phase. */
+void simba__guardian_step_ending(struct simba__guardian *g);
+
+/* guardian_leave.c */
+
+/** Nothing is left below us: give the mutex back, or our place in line, and
+ * end. */
 void simba__guardian_release(struct simba__guardian *g);
 
-/** Look on, in these phases. */
-void simba__guardian_step_ending(struct simba__guardian *g);
+/** Give the mutex back, and contend for it again. */
+void simba__guardian_yield(struct simba__guardian *g);
+
+/** Look on, in this phase. */
 void simba__guardian_step_releasing(struct simba__guardian *g);
 
 /** Leave the answer for the front, and exit. */

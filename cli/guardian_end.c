@@ -1,5 +1,5 @@
-/* The guardian's way out: nothing of CMD may be left when the mutex is given
- * back, and then the front gets its answer. */
+/* How the guardian ends CMD: nothing of it may be left when the mutex is given
+ * back. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "exit.h"
@@ -18,6 +18,7 @@ void simba__guardian_send(const struct simba__guardian *g,
                           const char *text)
 {
     note->boot_ms = simba__clock_ms();
+    note->token = g->token;
     (void)snprintf(note->text, sizeof(note->text), "%s", text);
     simba__link_send(g->link, note, -1);
 }
@@ -31,9 +32,21 @@ void simba__guardian_wake_front(const struct simba__guardian *g)
     }
 }
 
+/* And what it may be making. */
+static void end_nursery(struct simba__guardian *g)
+{
+    if (g->nursery > 0) {
+        simba__nursery_end(g->nursery);
+        (void)simba__reaper_signal(&g->reaper, SIGKILL, 0);
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
+        }
+    }
+}
+
 _Noreturn void simba__guardian_finish(struct simba__guardian *g, int exit_code)
 {
     atomic_store(&g->share->exit_code, exit_code);
+    end_nursery(g);
     atomic_store(&g->share->phase, SIMBA__DONE);
     simba__guardian_wake_front(g);
     _exit(0);
@@ -46,8 +59,8 @@ void simba__guardian_dismiss(struct simba__guardian *g)
         (void)kill(g->cmd, SIGKILL);
         while (waitpid(g->cmd, NULL, 0) < 0 && errno == EINTR) {
         }
-        g->is_cmd_gone = true;
     }
+    g->is_cmd_gone = true;
 }
 
 _Noreturn void simba__guardian_fail(struct simba__guardian *g,
@@ -68,7 +81,7 @@ _Noreturn void simba__guardian_fail(struct simba__guardian *g,
 /* CMD's group, and CMD too in case it has made itself another one. */
 void simba__guardian_pass_on(const struct simba__guardian *g, int number)
 {
-    if (g->is_cmd_gone) {
+    if (g->is_cmd_gone || g->cmd <= 0) {
         return;
     }
     (void)kill(-g->cmd, number);
@@ -88,102 +101,8 @@ static void signal_all(const struct simba__guardian *g, int number)
         /* One that is stopped would not notice. */
         simba__guardian_pass_on(g, SIGCONT);
     }
-    if (simba__reaper_signal(&g->reaper, number, group) < 0) {
+    if (simba__reaper_signal(&g->reaper, number, group) < 0 && g->cmd > 0) {
         (void)kill(-g->cmd, number); /* no /proc: the group is all we know */
-    }
-}
-
-/* ── Releasing ───────────────────────────────────────────────────────────── */
-
-static int answer(const struct simba__guardian *g)
-{
-    if (g->is_lost) {
-        return SIMBA__EXIT_LOST;
-    }
-    if (!g->was_started) {
-        return SIMBA__EXIT_SIGNAL + g->cancelled;
-    }
-    return simba__exit_of_wait(g->cmd_status);
-}
-
-void simba__guardian_release(struct simba__guardian *g)
-{
-    int64_t now_ms = simba__clock_ms();
-    int64_t held_until_ms = g->acquired_ms + g->job->min_hold_ms;
-
-    atomic_store(&g->share->exit_code, answer(g));
-    atomic_store(&g->share->phase, SIMBA__RELEASING);
-    g->ended_ms = now_ms;
-    g->give_up_ms =
-        g->release_most_ms +
-        (g->was_started && held_until_ms > now_ms ? held_until_ms : now_ms);
-    simba__holder_all_gone(&g->holder);
-    simba__holder_order(&g->holder, SIMBA__HOLDER_RELEASE);
-}
-
-static void tell_exec_failure(const struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_FAILED};
-    int number = atomic_load(&g->share->exec_errno);
-    char text[sizeof(note.text)];
-
-    if (number != 0) {
-        note.number = simba__exit_of_exec(number);
-        (void)snprintf(text, sizeof(text), "cannot run '%s': %s",
-                       g->job->argv[0], strerror(number));
-        simba__guardian_send(g, &note, text);
-    }
-}
-
-/* Of a mutex that was held; who was called off while waiting has none to give
- * back, or will never know. */
-static void tell_silence(const struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
-                               .number = SIMBA_LOG_ERROR};
-    char text[sizeof(note.text)];
-
-    if (!g->was_started) {
-        return;
-    }
-    (void)snprintf(text, sizeof(text),
-                   "%s: the store has not answered the release; it is free "
-                   "when the lease ends, in %.0f s at most",
-                   g->job->mutex, (double)g->holder.lease_ms / 1000);
-    simba__guardian_send(g, &note, text);
-}
-
-static void end_released(struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_RELEASED,
-                               .boot_ms = g->ended_ms};
-    int code = answer(g);
-
-    if (g->holder.error.code == SIMBA_OK) {
-        simba__link_send(g->link, &note, -1);
-    } else if (g->holder.error.code == SIMBA_ELOST && !g->is_lost) {
-        /* Somebody freed it by force, and CMD ended before we heard of it. */
-        note.kind = SIMBA__NOTE_LOST;
-        simba__guardian_send(g, &note, g->holder.error.message);
-        code = SIMBA__EXIT_LOST;
-    } else if (!g->is_lost) {
-        tell_silence(g);
-    }
-    tell_exec_failure(g);
-    simba__guardian_finish(g, code);
-}
-
-void simba__guardian_step_releasing(struct simba__guardian *g)
-{
-    if (atomic_load(&g->holder.state) == SIMBA__HOLDER_RELEASED) {
-        end_released(g);
-    }
-    if (simba__clock_ms() >= g->give_up_ms) {
-        if (!g->is_lost) {
-            tell_silence(g);
-        }
-        tell_exec_failure(g);
-        simba__guardian_finish(g, answer(g));
     }
 }
 
@@ -210,7 +129,7 @@ void simba__guardian_step_ending(struct simba__guardian *g)
 {
     simba__holder_publish(&g->holder);
     if (!g->has_children) {
-        simba__guardian_release(g);
+        simba__guardian_run_over(g);
         return;
     }
     if (simba__clock_ms() >= simba__guardian_kill_at(g)) {

@@ -1,5 +1,4 @@
-/* The guardian's decisions while it waits for the mutex and while CMD runs.
- * How it ends is in guardian_end.c. */
+/* The guardian's decisions while it waits for the mutex and while CMD runs. */
 #define _GNU_SOURCE
 #include "clock.h"
 #include "exit.h"
@@ -11,10 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The library's own limit of a budget nobody chose (design 5). */
-enum { BUDGET_MOST_MS = 2000 };
-
 /* ── What it is told ─────────────────────────────────────────────────────── */
+
+static void cancel(struct simba__guardian *g, int number)
+{
+    if (g->cancelled == 0 && simba__job_is_ended_by(g->job, number)) {
+        g->cancelled = number;
+    }
+}
 
 static void on_signal_waiting(struct simba__guardian *g, int number)
 {
@@ -27,27 +30,37 @@ static void on_signal_waiting(struct simba__guardian *g, int number)
     case SIGCONT:
         g->is_paused = false;
         break;
-    case SIGURG:
-    case SIGWINCH:
-        break; /* nothing to tell, and nobody to tell it to */
     default:
-        g->cancelled = g->cancelled == 0 ? number : g->cancelled;
+        cancel(g, number);
         break;
     }
+}
+
+/* Who leads does not contend again once it was told to end, however CMD takes
+ * it. */
+static void on_signal_running(struct simba__guardian *g, int number)
+{
+    if (g->job->kind != SIMBA__JOB_LOCK) {
+        cancel(g, number);
+    }
+    if (number > 0 && number <= 64) {
+        g->passed |= UINT64_C(1) << (number - 1);
+    }
+    simba__guardian_pass_on(g, number);
 }
 
 void simba__guardian_on_note(struct simba__guardian *g,
                              const struct simba__note *note)
 {
     if (note->kind == SIMBA__NOTE_ANCHORED) {
-        g->is_anchored = true;
+        g->is_anchored = g->is_anchored || note->number == g->cmd;
         return;
     }
     if (note->number == SIGCONT) {
         g->resumes = note->seen;
     }
     if (g->was_started) {
-        simba__guardian_pass_on(g, note->number);
+        on_signal_running(g, note->number);
     } else {
         on_signal_waiting(g, note->number);
     }
@@ -89,19 +102,23 @@ void simba__guardian_reap(struct simba__guardian *g)
 
 /* The deadline counts, also when the library has not called yet: its thread
  * may be as late as anything else. */
-static bool is_lost(struct simba__guardian *g)
+bool simba__guardian_has_lost(struct simba__guardian *g)
 {
     return atomic_load(&g->holder.is_lost) ||
            simba__clock_ms() >= atomic_load(&g->share->use_until_ms);
 }
 
-static void tell_lost(const struct simba__guardian *g)
+void simba__guardian_tell_lost(struct simba__guardian *g)
 {
-    struct simba__note note = {.kind = SIMBA__NOTE_LOST, .status = SIMBA_ELOST};
+    struct simba__note note = {.kind = SIMBA__NOTE_LOST,
+                               .status = SIMBA_ELOST,
+                               .until_ms =
+                                   atomic_load(&g->share->use_until_ms)};
     int64_t cap_ms = g->job->max_hold_ms;
     bool is_capped = cap_ms > 0 && simba__clock_ms() >= g->acquired_ms + cap_ms;
     char text[sizeof(note.text)];
 
+    g->is_lost = true;
     if (atomic_load(&g->holder.is_lost)) {
         simba__guardian_send(g, &note, g->holder.why.message);
         return;
@@ -112,60 +129,26 @@ static void tell_lost(const struct simba__guardian *g)
     simba__guardian_send(g, &note, text);
 }
 
+static bool is_too_late(const struct simba__guardian *g)
+{
+    return atomic_load(&g->share->exec_errno) == SIMBA__TOO_LATE;
+}
+
 static void step_running(struct simba__guardian *g)
 {
     simba__holder_publish(&g->holder);
-    if (!g->is_cmd_gone && is_lost(g)) {
-        g->is_lost = true;
-        tell_lost(g);
+    if (is_too_late(g) || (!g->is_cmd_gone && simba__guardian_has_lost(g))) {
+        simba__guardian_tell_lost(g);
         simba__guardian_end(g);
     } else if (g->is_cmd_gone || g->is_front_gone) {
         simba__guardian_end(g);
+    } else {
+        simba__plan_look(&g->plan, simba__clock_ms());
+        simba__guardian_tell_skips(g, "the run before still goes on");
     }
 }
 
 /* ── Waiting ─────────────────────────────────────────────────────────────── */
-
-/* What is left of the library's default budget. A capped tenure has its U
- * earlier, so that H - U alone would be too long. */
-static int64_t default_kill_after(const struct simba__guardian *g)
-{
-    int64_t budget_ms = atomic_load(&g->share->hard_until_ms) -
-                        atomic_load(&g->share->use_until_ms);
-    int64_t most_ms = g->holder.lease_ms / 8;
-
-    most_ms = most_ms < BUDGET_MOST_MS ? most_ms : BUDGET_MOST_MS;
-    budget_ms = budget_ms < most_ms ? budget_ms : most_ms;
-    return budget_ms > SIMBA__KILL_MS ? budget_ms - SIMBA__KILL_MS : 0;
-}
-
-static void start_command(struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_ACQUIRED,
-                               .boot_ms = simba__clock_ms()};
-    ssize_t ignored;
-
-    simba__holder_publish(&g->holder);
-    g->kill_after_ms = g->job->kill_after_ms >= 0 ? g->job->kill_after_ms
-                                                  : default_kill_after(g);
-    g->acquired_ms = note.boot_ms;
-    g->was_started = true;
-    /* The front's copy keeps the store from taking a dead guardian for the
-     * end of all that used the mutex. It is on its way before CMD starts. */
-    simba__link_send(g->link, &note, simba_store_life_fd(g->holder.store));
-    atomic_store(&g->share->phase, SIMBA__RUNNING);
-    if (is_lost(g)) {
-        step_running(g); /* so late already: CMD must not start */
-        return;
-    }
-    /* A failure means that the process was killed, which will be seen. */
-    ignored = write(g->gate, "!", 1);
-    (void)ignored;
-    (void)close(g->gate);
-    if (g->is_paused) {
-        simba__guardian_pass_on(g, SIGTSTP);
-    }
-}
 
 static void leave(struct simba__guardian *g)
 {
@@ -177,8 +160,8 @@ static void step_held(struct simba__guardian *g)
 {
     if (g->cancelled != 0) {
         leave(g);
-    } else if (g->is_anchored) {
-        start_command(g);
+    } else {
+        simba__guardian_begin(g);
     }
 }
 
@@ -225,7 +208,8 @@ static void step_queueing(struct simba__guardian *g)
 
 static void step_waiting(struct simba__guardian *g)
 {
-    if (g->cancelled == 0 && (g->is_front_gone || g->is_cmd_gone)) {
+    if (g->cancelled == 0 &&
+        (g->is_front_gone || (g->is_cmd_gone && g->nursery == 0))) {
         g->cancelled = SIGKILL; /* that is what happened to one of us */
     }
     switch (atomic_load(&g->holder.state)) {
@@ -253,6 +237,9 @@ void simba__guardian_step(struct simba__guardian *g)
     switch (atomic_load(&g->share->phase)) {
     case SIMBA__WAITING:
         step_waiting(g);
+        break;
+    case SIMBA__IDLE:
+        simba__guardian_step_idle(g);
         break;
     case SIMBA__RUNNING:
         step_running(g);

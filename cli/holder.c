@@ -6,7 +6,6 @@
 #include "opt.h"
 
 #include <simba/contender.h>
-#include <simba/metrics.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -120,16 +119,32 @@ static int open_locker(struct simba__holder *holder)
     return rc;
 }
 
+static void complain(void *user, const simba_error *error)
+{
+    on_log(user, SIMBA_LOG_WARN, "metrics", error->message);
+}
+
+/* A lock leaves its figures at its end; who leads is there for long. */
+static void start_gauge(struct simba__holder *holder)
+{
+    struct simba__gauge *gauge = &holder->gauge;
+
+    gauge->store = holder->store;
+    gauge->path = holder->job->metrics_file;
+    gauge->complain = complain;
+    gauge->user = holder;
+    if (gauge->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
+        simba__gauge_start(gauge);
+    }
+}
+
 /* Only when the store knows of the end: a disk that hangs must not keep the
  * mutex from others. */
-static void save_metrics(struct simba__holder *holder)
+static void end_gauge(struct simba__holder *holder)
 {
-    const char *path = holder->job->metrics_file;
-    simba_error error;
-
-    if (path != NULL && holder->store != NULL &&
-        simba_metrics_save(holder->store, path, &error) != SIMBA_OK) {
-        on_log(holder, SIMBA_LOG_WARN, "metrics", error.message);
+    simba__gauge_stop(&holder->gauge);
+    if (holder->gauge.path != NULL) {
+        simba__gauge_save(&holder->gauge);
     }
 }
 
@@ -179,8 +194,44 @@ static int acquire(struct simba__holder *holder)
     }
 }
 
-/* To the end of the tenure, or to where it turned out that there is none. */
-static int hold_once(struct simba__holder *holder)
+/* No callback of an earlier tenure runs any more. */
+static void begin_anew(struct simba__holder *holder)
+{
+    holder->wait_until_ms = simba__clock_ms() + holder->job->wait_ms;
+    atomic_store(&holder->is_lost, false);
+    (void)pthread_mutex_lock(&holder->lock);
+    holder->is_all_gone = false;
+    (void)pthread_mutex_unlock(&holder->lock);
+}
+
+/* Tenure after tenure, as ordered; to where it turns out that there is none. */
+static int hold_all(struct simba__holder *holder)
+{
+    enum simba__holder_order order;
+    int rc;
+
+    for (;;) {
+        rc = acquire(holder);
+        if (rc != SIMBA_OK) {
+            return rc;
+        }
+        report(holder, SIMBA__HOLDER_HELD);
+        order = next_order(holder);
+        holder->error.code = SIMBA_OK;
+        (void)simba_locker_release(atomic_load(&holder->locker),
+                                   &holder->error);
+        if (order == SIMBA__HOLDER_RELEASE) {
+            return SIMBA_OK;
+        }
+        report(holder, SIMBA__HOLDER_PAUSED);
+        if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
+            return SIMBA_ECANCELED;
+        }
+        begin_anew(holder);
+    }
+}
+
+static int hold_from_start(struct simba__holder *holder)
 {
     int rc = open_store(holder);
 
@@ -188,16 +239,10 @@ static int hold_once(struct simba__holder *holder)
         rc = open_locker(holder);
     }
     if (rc == SIMBA_OK) {
-        rc = acquire(holder);
+        start_gauge(holder);
+        rc = hold_all(holder);
     }
-    if (rc == SIMBA_OK) {
-        report(holder, SIMBA__HOLDER_HELD);
-        while (next_order(holder) != SIMBA__HOLDER_RELEASE) {
-        }
-        holder->error.code = SIMBA_OK;
-        (void)simba_locker_release(atomic_load(&holder->locker),
-                                   &holder->error);
-    } else if (rc == SIMBA_ECANCELED) {
+    if (rc == SIMBA_ECANCELED) {
         holder->error.code = SIMBA_OK; /* as was asked for */
     }
     return rc;
@@ -220,9 +265,9 @@ static void close_store(struct simba__holder *holder)
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
-    int rc = hold_once(holder);
+    int rc = hold_from_start(holder);
 
-    save_metrics(holder);
+    end_gauge(holder);
     if (rc == SIMBA_OK || rc == SIMBA_ECANCELED) {
         close_store(holder);
         report(holder, SIMBA__HOLDER_RELEASED);
@@ -306,5 +351,24 @@ void simba__holder_publish(struct simba__holder *holder)
     if (hard_until_ms != 0) {
         atomic_store(&share->use_until_ms, use_until_ms);
         atomic_store(&share->hard_until_ms, hard_until_ms);
+    }
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void simba__holder_clock(const struct simba__holder *holder,
+                         int64_t *offset_ms,
+                         int64_t *granted_ms)
+{
+    if (!simba_locker_clock(atomic_load(&holder->locker), offset_ms,
+                            granted_ms)) {
+        *granted_ms = wall_ms();
+        *offset_ms = *granted_ms - simba__clock_ms();
     }
 }

@@ -4,6 +4,7 @@
 #ifndef SIMBA_CLI_HOLDER_H
 #define SIMBA_CLI_HOLDER_H
 
+#include "gauge.h"
 #include "job.h"
 
 #include <simba/locker.h>
@@ -12,7 +13,8 @@
 
 enum simba__holder_state {
     SIMBA__HOLDER_BUSY,     /* opening, acquiring or releasing */
-    SIMBA__HOLDER_PAUSED,   /* left the line, and waits for an order */
+    SIMBA__HOLDER_PAUSED,   /* left the line or yielded (`error` tells trouble),
+                               and waits for an order */
     SIMBA__HOLDER_HELD,     /* acquired; waits for an order */
     SIMBA__HOLDER_FAILED,   /* not acquired, see `error`; closes the store */
     SIMBA__HOLDER_RELEASED, /* or left; `error` tells trouble; all is closed */
@@ -21,6 +23,7 @@ enum simba__holder_state {
 enum simba__holder_order {
     SIMBA__HOLDER_WAIT,
     SIMBA__HOLDER_ACQUIRE,
+    SIMBA__HOLDER_YIELD, /* release, to acquire again later */
     SIMBA__HOLDER_RELEASE
 };
 
@@ -31,6 +34,7 @@ struct simba__holder {
     int64_t wait_until_ms;
     simba_store *store; /* valid once the mutex is held */
     int64_t lease_ms;   /* likewise; ttl + transition */
+    struct simba__gauge gauge;
 
     _Atomic(simba_locker *) locker;
     _Atomic int state; /* enum simba__holder_state */
@@ -51,7 +55,7 @@ bool simba__holder_start(struct simba__holder *holder);
 /** Make it stop waiting in line; say it again until the state shows it. */
 void simba__holder_cancel(struct simba__holder *holder);
 
-/** Acquire again after a pause, or release what is held and close. */
+/** Acquire again after a pause, yield, or release what is held and close. */
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order);
 
@@ -64,5 +68,11 @@ void simba__holder_all_gone(struct simba__holder *holder);
 /** Put U and H into the shared page; after a loss they stay as they were. Not
  * to be called once the release was ordered. */
 void simba__holder_publish(struct simba__holder *holder);
+
+/** The store's clock less ours, and when it granted the mutex; by the wall
+ * clock where the store tells no time. While the mutex is held. */
+void simba__holder_clock(const struct simba__holder *holder,
+                         int64_t *offset_ms,
+                         int64_t *granted_ms);
 
 #endif

@@ -1,9 +1,12 @@
-/* One run of `simba lock`: what was asked for, and what its processes share.
+/* One call of `simba lock`, `lead` or `every`: what was asked for, and what its
+ * processes share.
  *
  *     front      the process the user started; in the user's session; watches
  *       |        the guardian, passes signals on, handles the terminal
  *     guardian   in a session of its own; holds the mutex, keeps the deadline,
- *       |        reaps everything below it
+ *       |  |     reaps everything below it
+ *       |  nursery   lead and every only: in the user's session, where the
+ *       |            guardian is not any more; makes the next CMD
  *     CMD        in the user's session, in a process group of its own
  *
  * Front and guardian are child subreapers, so whatever CMD leaves behind comes
@@ -21,11 +24,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/** In place of an errno: the mutex was lost before CMD could begin. */
+enum { SIMBA__TOO_LATE = -1 };
+
 /** From KILL to the last of CMD's processes being gone (design 5). */
 enum { SIMBA__KILL_MS = 250 };
 
+enum simba__job_kind {
+    SIMBA__JOB_LOCK, /* one tenure, one run */
+    SIMBA__JOB_LEAD, /* tenure after tenure, CMD running in each */
+    SIMBA__JOB_EVERY /* likewise, CMD running at each beat */
+};
+
+/** lead: is CMD started again when it ends while we lead? */
+enum simba__restart {
+    SIMBA__RESTART_NEVER,
+    SIMBA__RESTART_ON_FAILURE,
+    SIMBA__RESTART_ALWAYS
+};
+
 enum simba__phase {
     SIMBA__WAITING,   /* for the mutex; CMD does not run */
+    SIMBA__IDLE,      /* the mutex is held; CMD does not run, or not yet */
     SIMBA__RUNNING,   /* CMD runs */
     SIMBA__ENDING,    /* it ended or must end; descendants may be left */
     SIMBA__RELEASING, /* nothing is left below the guardian */
@@ -41,7 +61,8 @@ struct simba__share {
     _Atomic int phase;             /* enum simba__phase, set by the guardian */
     _Atomic int exit_code;
     _Atomic int exec_errno;    /* why CMD could not be run */
-    _Atomic int cmd;           /* process id, and process group */
+    _Atomic int guardian;      /* process id */
+    _Atomic int cmd;           /* likewise, and process group; 0: none yet */
     atomic_bool is_tty_lent;   /* CMD's group was given the terminal */
     atomic_bool is_front_idle; /* the front stopped itself because CMD did */
     uint64_t token;            /* written before CMD is told to start */
@@ -50,6 +71,7 @@ struct simba__share {
 
 /** What was asked for, and what the front found at its start. */
 struct simba__job {
+    enum simba__job_kind kind;
     struct simba__cli cli;
     const char *mutex;
     const char *id; /* NULL: made by the guardian */
@@ -62,6 +84,12 @@ struct simba__job {
     int64_t kill_after_ms; /* negative: what fits the default budget */
     int conflict_code;
     const char *metrics_file; /* NULL: none */
+    enum simba__restart restart;
+    int64_t period_ms; /* every: from beat to beat, or from end to start */
+    int64_t initial_delay_ms;
+    bool is_delay;       /* every: after the end of the last run */
+    bool is_ready_early; /* tell systemd before we lead */
+    bool is_watched;     /* a watchdog wants signs of life */
 
     struct simba__share *share;
     sigset_t mask;                /* as it was given to us, and is to CMD */
@@ -73,13 +101,20 @@ struct simba__job {
     bool is_anchor_first; /* CMD may start when its group has an anchor */
 };
 
+/** Is it ended by this signal while no CMD is there that could take it? */
+bool simba__job_is_ended_by(const struct simba__job *job, int number);
+
 /** Run the job as the front; returns simba's exit code. */
 int simba__front_run(struct simba__job *job);
 
 /** Be the guardian, in a new child of the front; `link` leads to the front. */
 _Noreturn void simba__guardian_run(struct simba__job *job, int link);
 
-/** Be CMD, in a new child of the guardian, as soon as `gate` says so. */
+/** Be the nursery, in a new child of the guardian; `link` leads there. */
+_Noreturn void simba__nursery_run(struct simba__job *job, int link);
+
+/** Be CMD, in a new child of the guardian or of the nursery, as soon as `gate`
+ * says so: then the guardian must be the parent. */
 _Noreturn void simba__child_run(struct simba__job *job, int gate);
 
 #endif

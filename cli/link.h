@@ -13,11 +13,15 @@ enum simba__note_kind {
     SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
     SIMBA__NOTE_LOST,     /* text = why */
     SIMBA__NOTE_RELEASED,
-    SIMBA__NOTE_FAILED, /* number = exit code, status and text = why */
-    SIMBA__NOTE_LOG,    /* number = level, text = message */
+    SIMBA__NOTE_STARTED, /* a run of CMD began; lead and every only */
+    SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code */
+    SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
+    SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
+    SIMBA__NOTE_LOG,     /* number = level, text = message */
     /* front to guardian */
     SIMBA__NOTE_SIGNAL,  /* number = signal; SIGCONT: seen = resumes */
-    SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor */
+    SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor: number as in
+                            BORN */
 };
 
 struct simba__note {
@@ -26,6 +30,11 @@ struct simba__note {
     int status;
     int seen;
     int64_t boot_ms;
+    int64_t until_ms; /* LOST: when it ceased to be relied on */
+    uint64_t token;   /* of the tenure; 0: none */
+    uint64_t run;     /* STARTED, ENDED: counted from 1 */
+    int64_t beat_ms;  /* STARTED, SKIPPED: when it was due, or the first of
+                         those skipped; 0: it has no beat */
     char text[320];
 };
 

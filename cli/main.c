@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "cmd_admin.h"
 #include "cmd_bench.h"
+#include "cmd_every.h"
+#include "cmd_lead.h"
 #include "cmd_lock.h"
 #include "cmd_tck.h"
 #include "cmd_verify.h"
@@ -21,6 +23,9 @@ static const char help[] =
     "usage: simba [--store URL] [--json] [-v | -q] COMMAND …\n"
     "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
+    "  lead NAME [--] CMD…   keep CMD running while this host leads NAME\n"
+    "  every PERIOD NAME [--] CMD…\n"
+    "                        run CMD periodically on the host that leads NAME\n"
     "  list [GLOB]           who owns what; -f: over and over\n"
     "  show NAME             who owns NAME, and who waits in which order\n"
     "  watch [NAME…]         tell every change of owner\n"
@@ -54,7 +59,8 @@ static const struct option options[] = {
 static const struct {
     const char *name;
     int (*run)(struct simba__cli *cli, int argc, char **argv);
-} commands[] = {{"lock", simba__cmd_lock},     {"list", simba__cmd_list},
+} commands[] = {{"lock", simba__cmd_lock},     {"lead", simba__cmd_lead},
+                {"every", simba__cmd_every},   {"list", simba__cmd_list},
                 {"show", simba__cmd_show},     {"watch", simba__cmd_watch},
                 {"break", simba__cmd_break},   {"doctor", simba__cmd_doctor},
                 {"init", simba__cmd_init},     {"bench", simba__cmd_bench},

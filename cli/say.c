@@ -138,6 +138,15 @@ void simba__say_json(const struct simba__event *event)
     if (event->exit_code >= 0) {
         put_number(&line, "exit", event->exit_code);
     }
+    if (event->run != 0) {
+        put_number(&line, "run", (int64_t)event->run);
+    }
+    if (event->beat_ms != 0) {
+        put_number(&line, "beat_ms", event->beat_ms);
+    }
+    if (event->skipped != 0) {
+        put_number(&line, "skipped", event->skipped);
+    }
     put_times(&line, event->boot_ms);
     if (event->until_ms != 0) {
         put_number(&line, "until_ms", event->until_ms);

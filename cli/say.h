@@ -19,6 +19,9 @@ struct simba__event {
     int64_t boot_ms;     /* when, on CLOCK_BOOTTIME */
     int64_t until_ms;    /* lost: when it ceased to be relied on; 0: none */
     int exit_code;       /* -1: the process goes on */
+    uint64_t run;        /* number of a run; 0: none */
+    int64_t beat_ms;     /* when it was due, by the store's clock; 0: none */
+    int skipped;         /* how many runs were; 0: none */
 };
 
 /** "simba: …" and a newline, cut when it is too long. */

@@ -10,12 +10,16 @@
 #include <inttypes.h>
 
 /* It may be noticed late, after a stop; but from U on nobody relied on it. */
-static int64_t relied_until(const struct simba__front *front,
-                            const struct simba__note *note)
+static int64_t relied_until(const struct simba__note *note)
 {
-    int64_t use_ms = atomic_load(&front->share->use_until_ms);
+    return note->until_ms != 0 && note->until_ms < note->boot_ms
+               ? note->until_ms
+               : note->boot_ms;
+}
 
-    return use_ms != 0 && use_ms < note->boot_ms ? use_ms : note->boot_ms;
+static bool is_lock(const struct simba__front *front)
+{
+    return front->job->kind == SIMBA__JOB_LOCK;
 }
 
 static void tell_json(const struct simba__front *front,
@@ -24,18 +28,23 @@ static void tell_json(const struct simba__front *front,
 {
     struct simba__event event = {.name = name,
                                  .mutex = front->job->mutex,
+                                 .token = note->token,
                                  .boot_ms = note->boot_ms,
+                                 .run = note->run,
+                                 .beat_ms = note->beat_ms,
                                  .exit_code = -1};
 
     if (front->was_acquired) {
         event.id = front->share->id;
-        event.token = front->share->token;
     }
-    if (note->kind == SIMBA__NOTE_FAILED) {
+    if (note->kind == SIMBA__NOTE_FAILED || note->kind == SIMBA__NOTE_ENDED) {
         event.exit_code = note->number;
     }
     if (note->kind == SIMBA__NOTE_LOST) {
-        event.until_ms = relied_until(front, note);
+        event.until_ms = relied_until(note);
+    }
+    if (note->kind == SIMBA__NOTE_SKIPPED) {
+        event.skipped = note->number;
     }
     if (note->status != SIMBA_OK) {
         event.status = simba_status_name(note->status);
@@ -82,7 +91,36 @@ static void tell_lost(const struct simba__front *front,
     if (front->job->cli.is_json) {
         tell_json(front, "lost", note);
     } else {
-        simba__say("%s; %s is stopped", note->text, front->job->argv[0]);
+        simba__say("%s; %s is stopped%s", note->text, front->job->argv[0],
+                   is_lock(front) ? "" : ", and we contend again");
+    }
+}
+
+static void tell_ended(const struct simba__front *front,
+                       const struct simba__note *note)
+{
+    /* One that is our own answer is told by that. */
+    bool is_failure =
+        note->number != 0 && (front->job->kind == SIMBA__JOB_EVERY ||
+                              front->job->restart != SIMBA__RESTART_NEVER);
+
+    if (front->job->cli.is_json) {
+        tell_json(front, "ended", note);
+    } else if (front->job->cli.verbosity >= (is_failure ? 0 : 1)) {
+        simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
+                   front->job->mutex, note->run, front->job->argv[0],
+                   note->number);
+    }
+}
+
+static void tell_skipped(const struct simba__front *front,
+                         const struct simba__note *note)
+{
+    if (front->job->cli.is_json) {
+        tell_json(front, "skipped", note);
+    } else if (front->job->cli.verbosity >= 0) {
+        simba__say("%s: %d run%s skipped: %s", front->job->mutex, note->number,
+                   note->number == 1 ? "" : "s", note->text);
     }
 }
 
@@ -98,7 +136,7 @@ static void tell_progress(const struct simba__front *front,
         tell_json(front, name, note);
     } else if (front->job->cli.verbosity > 0) {
         simba__say("%s '%s', token %" PRIu64, name, front->job->mutex,
-                   front->share->token);
+                   note->token);
     }
 }
 
@@ -127,6 +165,15 @@ void simba__tell(const struct simba__front *front,
         break;
     case SIMBA__NOTE_LOST:
         tell_lost(front, note);
+        break;
+    case SIMBA__NOTE_STARTED:
+        tell_progress(front, "started", note);
+        break;
+    case SIMBA__NOTE_ENDED:
+        tell_ended(front, note);
+        break;
+    case SIMBA__NOTE_SKIPPED:
+        tell_skipped(front, note);
         break;
     case SIMBA__NOTE_FAILED:
         tell_failed(front, note);

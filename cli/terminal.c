@@ -187,5 +187,6 @@ void simba__terminal_leave(struct simba__front *front, int code)
     if (front->anchor != 0) {
         (void)kill(front->anchor, SIGKILL);
         (void)waitpid(front->anchor, NULL, 0);
+        front->anchor = 0;
     }
 }

@@ -63,6 +63,7 @@ int64_t simba__watch_next(const struct simba__front *front)
 
     switch (atomic_load(&front->share->phase)) {
     case SIMBA__WAITING:
+    case SIMBA__IDLE:
         return front->cancelled != 0 ? front->cancel_until_ms
                                      : SIMBA__CLOCK_NEVER;
     case SIMBA__RUNNING:
@@ -131,6 +132,8 @@ static void tell(const struct simba__front *front,
     (void)snprintf(note->text, sizeof(note->text), "%s: %s", front->job->mutex,
                    why);
     note->boot_ms = simba__clock_ms();
+    note->until_ms = atomic_load(&front->share->use_until_ms);
+    note->token = front->was_acquired ? front->share->token : 0;
     simba__tell(front, note);
 }
 
@@ -142,6 +145,7 @@ static int take_over(struct simba__front *front, const char *why)
 
     switch (atomic_load(&front->share->phase)) {
     case SIMBA__WAITING: /* nothing was held */
+    case SIMBA__IDLE:    /* or for nothing */
         why += strncmp(why, "lost: ", 6) == 0 ? 6 : 0;
         note.kind = SIMBA__NOTE_FAILED;
         note.status = SIMBA_EINTERNAL;
@@ -186,15 +190,16 @@ int simba__watch_guardian(struct simba__front *front)
     if (front->is_guardian_gone) {
         return take_over(front, "lost: the guardian process was killed");
     }
-    if (phase == SIMBA__RUNNING && !front->is_termed &&
-        now_ms >= term_at(front)) {
+    if (phase == SIMBA__RUNNING && now_ms < term_at(front)) {
+        front->is_termed = false; /* that was another run */
+    } else if (phase == SIMBA__RUNNING && !front->is_termed) {
         send_term(front);
     }
     if ((is_enforcing(front) && now_ms >= kill_at(front) &&
          is_stuck(front, now_ms)) ||
         (phase == SIMBA__RELEASING && now_ms >= silent_at(front)) ||
-        (phase == SIMBA__WAITING && front->cancelled != 0 &&
-         now_ms >= front->cancel_until_ms)) {
+        ((phase == SIMBA__WAITING || phase == SIMBA__IDLE) &&
+         front->cancelled != 0 && now_ms >= front->cancel_until_ms)) {
         return take_over(front, "lost: the guardian process does not answer");
     }
     return -1;
