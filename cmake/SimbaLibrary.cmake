@@ -79,6 +79,7 @@ simba_add_layer(simba_shims
 # The checker of histories: of logs, and of the simulator's worlds.
 simba_add_layer(simba_history
   ${simba_src}/history/history.c
+  ${simba_src}/history/run.c
   ${simba_src}/history/standing.c
   ${simba_src}/history/tenure.c
 )

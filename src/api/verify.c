@@ -35,6 +35,8 @@ static const char *words_of(enum simba__finding_kind kind)
         "goes on with a tenure that has ended, of",
         "goes on with a tenure that was broken, of",
         "waits in its old place, and was passed by",
+        "still ran when there began the run of",
+        "runs a beat that is not above that of",
     };
 
     return words[kind];

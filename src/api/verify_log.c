@@ -18,7 +18,8 @@ struct simba__log_slot {
 static int rank(const struct simba__deed *deed)
 {
     return deed->kind == SIMBA__DEED_ANSWERED ||
-           deed->kind == SIMBA__DEED_ACQUIRED;
+           deed->kind == SIMBA__DEED_ACQUIRED ||
+           deed->kind == SIMBA__DEED_STARTED;
 }
 
 bool simba__deed_is_before(const struct simba__deed *a,

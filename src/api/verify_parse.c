@@ -1,5 +1,5 @@
 /* What a line of an event log says: a line of the trace shim, or of the --json
- * of simba lock. */
+ * of simba lock, lead and every. */
 #include "api/verify_flat.h"
 #include "api/verify_log.h"
 
@@ -14,8 +14,8 @@ struct members {
     const char *handle;
     uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
-    uint64_t boot_ms, until_ms, tombstone_ms;
-    bool has_us, has_number, has_boot_ms, has_until_ms;
+    uint64_t boot_ms, until_ms, tombstone_ms, run, beat_ms;
+    bool has_us, has_number, has_boot_ms, has_until_ms, has_run;
     bool mine, in_line, now;
     bool is_out_of_range; /* a number of these */
 };
@@ -52,6 +52,8 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"waiter_ms", &m->waiter_ms, NULL},
                    {"lease_ms", &m->lease_ms, NULL},
                    {"tombstone_ms", &m->tombstone_ms, NULL},
+                   {"run", &m->run, &m->has_run},
+                   {"beat_ms", &m->beat_ms, NULL},
                    {"boot_ms", &m->boot_ms, &m->has_boot_ms},
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
 
@@ -232,30 +234,68 @@ static const char *parse_trace(const struct members *m,
                : "a handle or attempt that is no number";
 }
 
-static const char *parse_event(const struct members *m,
-                               struct simba__deed *deed,
-                               bool *is_deed)
+/* What an event says about ownership, or about a run; ALIVE: neither. */
+static enum simba__deed_kind kind_of(const struct members *m)
 {
-    bool is_lost = strcmp(m->event, "lost") == 0;
-    bool is_end = is_lost || strcmp(m->event, "released") == 0;
+    static const struct {
+        const char *name;
+        enum simba__deed_kind kind;
+    } kinds[] = {{"acquired", SIMBA__DEED_ACQUIRED},
+                 {"released", SIMBA__DEED_ENDED},
+                 {"lost", SIMBA__DEED_ENDED},
+                 {"started", SIMBA__DEED_STARTED},
+                 {"ended", SIMBA__DEED_OVER}};
 
-    if (!is_end && strcmp(m->event, "acquired") != 0) {
-        return NULL; /* failures, messages, what other commands tell */
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(m->event, kinds[i].name) == 0) {
+            return kinds[i].kind;
+        }
     }
-    if (is_lost && m->token == 0) {
-        return NULL; /* before it was had */
-    }
+    return SIMBA__DEED_ALIVE;
+}
+
+static const char *check_event(const struct members *m,
+                               enum simba__deed_kind kind)
+{
+    bool is_run = kind == SIMBA__DEED_STARTED || kind == SIMBA__DEED_OVER;
+
     if (m->mutex == NULL || m->id == NULL || m->token == 0 || !m->has_boot_ms ||
         m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000) {
         return "an event without mutex, id, token or boot_ms";
     }
-    deed->kind = is_end ? SIMBA__DEED_ENDED : SIMBA__DEED_ACQUIRED;
+    if (is_run && (!m->has_run || m->beat_ms > INT64_MAX)) {
+        return "a run without its number";
+    }
+    return NULL;
+}
+
+static const char *parse_event(const struct members *m,
+                               struct simba__deed *deed,
+                               bool *is_deed)
+{
+    enum simba__deed_kind kind = kind_of(m);
+    const char *problem;
+
+    if (kind == SIMBA__DEED_ALIVE) {
+        return NULL; /* failures, messages, what other commands tell */
+    }
+    if (kind == SIMBA__DEED_ENDED && m->token == 0 &&
+        strcmp(m->event, "lost") == 0) {
+        return NULL; /* before it was had */
+    }
+    problem = check_event(m, kind);
+    if (problem != NULL) {
+        return problem;
+    }
+    deed->kind = kind;
     /* Rounded down to milliseconds: it has begun after that, and it was relied
      * on no longer than that is sure. */
     deed->at_us = (int64_t)m->boot_ms * 1000 + 999;
     deed->until_us =
         (int64_t)(m->has_until_ms ? m->until_ms : m->boot_ms) * 1000;
     deed->token = m->token;
+    deed->number = m->run;
+    deed->beat_ms = (int64_t)m->beat_ms;
     *is_deed = true;
     return NULL;
 }

@@ -12,8 +12,9 @@ enum { BUCKETS_LEAST = 64 };
 const char *simba__finding_word(enum simba__finding_kind kind)
 {
     static const char *const words[SIMBA__FINDING_KINDS] = {
-        "overlap",   "token-back",  "token-twice", "token-changed",
-        "after-end", "after-break", "unfair"};
+        "overlap",       "token-back",  "token-twice",
+        "token-changed", "after-end",   "after-break",
+        "unfair",        "run-overlap", "beat-twice"};
 
     return words[kind];
 }
@@ -327,6 +328,12 @@ bool simba__history_add(struct simba__history *history,
         break;
     case SIMBA__DEED_ENDED:
         simba__tenure_whole_ended(&turn);
+        break;
+    case SIMBA__DEED_STARTED:
+        simba__run_started(&turn);
+        break;
+    case SIMBA__DEED_OVER:
+        simba__run_ended(&turn);
         break;
     case SIMBA__DEED_ALIVE:
         break;

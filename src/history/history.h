@@ -35,6 +35,8 @@ enum simba__deed_kind {
     SIMBA__DEED_ACQUIRED, /* a whole tenure begins, as its user sees it */
     SIMBA__DEED_ENDED,    /* and ends, at until_us */
     SIMBA__DEED_ALIVE,    /* nothing but a sign of life of its handle */
+    SIMBA__DEED_STARTED,  /* a command begins to run: `number`, `beat_ms` */
+    SIMBA__DEED_OVER,     /* and nothing of it is left, since until_us */
     SIMBA__DEED_FORCED,   /* freed by force: no exclusion before until_us */
 };
 
@@ -86,8 +88,9 @@ struct simba__deed {
     bool in_line;
     uint64_t place;
 
-    /* ENDED: when its user ceased to rely on it; FORCED */
+    /* ENDED: when its user ceased to rely on it; OVER; FORCED */
     int64_t until_us;
+    int64_t beat_ms; /* STARTED: when it was due, by the store; 0: no beat */
 };
 
 /* An overlap is told when the other owner shows a sign of life: a store that
@@ -100,6 +103,8 @@ enum simba__finding_kind {
     SIMBA__AFTER_END,     /* a tenure goes on after its end (S5, S8) */
     SIMBA__AFTER_BREAK,   /* a broken tenure was renewed */
     SIMBA__UNFAIR,        /* an earlier live waiter was passed (S11) */
+    SIMBA__RUN_OVERLAP,   /* two runs of a command at once */
+    SIMBA__BEAT_TWICE,    /* a beat that was run before, or is older */
     SIMBA__FINDING_KINDS
 };
 

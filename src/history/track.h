@@ -7,6 +7,9 @@
 /* How many tenures of a mutex are remembered: far more than can overlap. */
 enum { SIMBA__TENURES_MOST = 16 };
 
+/* And how many runs. */
+enum { SIMBA__RUNS_MOST = 8 };
+
 #define SIMBA__UNENDED INT64_MAX
 
 struct simba__tenure {
@@ -57,6 +60,17 @@ struct simba__stander {
     uint64_t passer_token;
 };
 
+/* A run of a command. */
+struct simba__run {
+    uint64_t number;
+    uint64_t token;
+    char id[SIMBA_ID_MAX + 1];
+    struct simba__where where; /* line 0: there is none */
+    int64_t from_us;
+    int64_t beat_ms;
+    bool is_open; /* its end is still to come */
+};
+
 struct simba__track {
     struct simba__track *next; /* in its bucket */
     char scope[40];
@@ -69,6 +83,9 @@ struct simba__track {
     size_t pending_count, pending_room;
     struct simba__stander *standers;
     size_t stander_count, stander_room;
+    struct simba__run runs[SIMBA__RUNS_MOST];
+    size_t run_next;
+    struct simba__run beat; /* the run of the newest beat */
 };
 
 /* An overlap with somebody who may be dead. */
@@ -125,6 +142,11 @@ void simba__tenure_broken(const struct simba__turn *turn,
                           const struct simba__pending *asked);
 void simba__tenure_whole(const struct simba__turn *turn);
 void simba__tenure_whole_ended(const struct simba__turn *turn);
+
+/* --- run.c --------------------------------------------------------------- */
+
+void simba__run_started(const struct simba__turn *turn);
+void simba__run_ended(const struct simba__turn *turn);
 
 /* --- standing.c ---------------------------------------------------------- */
 

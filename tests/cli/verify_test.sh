@@ -433,6 +433,47 @@ lines_in_disorder_are_put_in_order() {
     } | finds
 }
 
+# ── Runs ─────────────────────────────────────────────────────────────────────
+
+runs_one_after_the_other_are_clean() {
+    {
+        event acquired 10 a 5
+        event started 20 a 5 '"run":1,"beat_ms":1000'
+        event ended 30 a 5 '"run":1,"exit":3'
+        event started 30 a 5 '"run":2,"beat_ms":2000'
+        event ended 40 a 5 '"run":2,"exit":0'
+        event lost 41 a 5 '"until_ms":40'
+        event acquired 50 b 6
+        event started 51 b 6 '"run":1,"beat_ms":3000'
+    } | finds
+}
+
+runs_at_once_are_found() {
+    {
+        event started 20 a 5 '"run":1'
+        event started 30 b 6 '"run":1'
+        event ended 32 a 5 '"run":1,"exit":3'
+        event ended 40 b 6 '"run":1,"exit":3'
+    } | finds run-overlap
+}
+
+run_whose_end_is_not_told_is_not_judged() {
+    {
+        event started 20 a 5 '"run":1'
+        event started 30 b 6 '"run":1'
+        event ended 40 b 6 '"run":1,"exit":3'
+    } | finds
+}
+
+beat_that_runs_twice_is_found() {
+    {
+        event started 20 a 5 '"run":7,"beat_ms":1000'
+        event ended 30 a 5 '"run":7,"exit":0'
+        event started 40 b 6 '"run":1,"beat_ms":1000'
+        event ended 50 b 6 '"run":1,"exit":0'
+    } | finds beat-twice
+}
+
 several_files_are_merged() {
     {
         asked 100 1 1 acquire "$(mine 5)"
