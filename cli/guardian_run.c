@@ -246,14 +246,17 @@ void simba__guardian_step_idle(struct simba__guardian *g)
 
 /* ── Afterwards ──────────────────────────────────────────────────────────── */
 
-/* Did it die of a signal that was meant for it? */
+/* Did it die of a signal that was meant for it? From the keyboard it comes to
+ * CMD alone. */
 static bool is_ended_by_user(const struct simba__guardian *g)
 {
     int number = WIFSIGNALED(g->cmd_status) ? WTERMSIG(g->cmd_status) : 0;
+    bool is_key = number == SIGINT || number == SIGQUIT;
 
     return g->cancelled != 0 ||
            (number > 0 && number <= 64 &&
-            (g->passed & UINT64_C(1) << (number - 1)) != 0);
+            (g->passed & UINT64_C(1) << (number - 1)) != 0) ||
+           (is_key && atomic_load(&g->share->is_tty_lent));
 }
 
 static bool is_final(const struct simba__guardian *g, int code)
@@ -295,8 +298,9 @@ void simba__guardian_run_over(struct simba__guardian *g)
         simba__guardian_release(g);
         return;
     }
-    tell_ended(g, code);
+    /* Before the front hears of it, and takes the terminal back. */
     g->is_final = !g->is_lost && is_final(g, code);
+    tell_ended(g, code);
     forget_command(g);
     if (g->is_final || g->cancelled != 0 || g->is_front_gone) {
         simba__guardian_release(g);

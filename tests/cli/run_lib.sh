@@ -15,8 +15,18 @@ guardian_of() {
     return 1
 }
 
+# has_terminal PID: its process group is in the foreground.
+has_terminal() {
+    local stat
+
+    read -r stat <"/proc/$1/stat" || return 1
+    stat=${stat##*) }
+    set -- $stat
+    [ "$3" = "$6" ]
+}
+
 # For the steps of pty.
-export -f parent_of state_of is_stopped guardian_of
+export -f parent_of state_of is_stopped guardian_of has_terminal
 
 # A program that is hard to get rid of: it writes the time, over and over, in
 # three processes: itself, a child that ignores TERM, and an orphan that ignores
@@ -85,4 +95,85 @@ below() {
         echo "$child"
         below "$child"
     done
+}
+
+# named COMM PARENT: prints the process id.
+named() {
+    local child name
+
+    for child in $(cat "/proc/$2/task/"*/children); do
+        read -r name <"/proc/$child/comm" || continue
+        [ "$name" != "$1" ] || { echo "$child" && return; }
+    done 2>/dev/null
+    return 1
+}
+
+# marked VALUE: prints who lives with SIMBA_KILLED=VALUE in its environment.
+marked() {
+    grep -lsz "^SIMBA_KILLED=$1\$" /proc/[0-9]*/environ | cut -d/ -f3
+}
+
+none_marked() {
+    [ -z "$(marked "$1")" ]
+}
+
+# ── Bad ends ─────────────────────────────────────────────────────────────────
+# Each gets the NAME of a mutex, and runs by the words of $by.
+
+leave_nothing() {
+    start_stubborn "e$1" --kill-after 100ms || return 1
+    mapfile -t all < <(below "$front")
+    kill -TERM "$front"
+    code 143 wait "$front" && all_gone "${pids[@]}" "${all[@]}" &&
+        is_free "e$1"
+}
+
+kill_front() {
+    start_stubborn "f$1" --kill-after 100ms || return 1
+    mapfile -t all < <(below "$front")
+    start_successor "f$1"
+    kill -9 "$front"
+    code 0 wait "$successor" && all_gone "${pids[@]}" &&
+        within 20 all_gone "${all[@]}" && never_overlapped "f$1"
+}
+
+kill_guardian() {
+    start_stubborn "g$1" --kill-after 100ms || return 1
+    mapfile -t all < <(below "$front")
+    start_successor "g$1"
+    kill -9 "$guardian"
+    code 76 wait "$front" && all_gone "${pids[@]}" "${all[@]}" &&
+        code 0 wait "$successor" && never_overlapped "g$1"
+}
+
+stop_guardian() {
+    start_stubborn "h$1" --ttl 1s --transition 1s || return 1
+    mapfile -t all < <(below "$front")
+    start_successor "h$1"
+    kill -STOP "$guardian"
+    code 76 wait "$front" && all_gone "${pids[@]}" "${all[@]}" &&
+        code 0 wait "$successor" && never_overlapped "h$1"
+}
+
+stop_front() {
+    start_stubborn "i$1" --ttl 1s --transition 1s --kill-after 100ms ||
+        return 1
+    kill -STOP "$front"
+    # more than a lease: the guardian renews
+    code 75 "$simba" -q lock "i$1" -w 3s -- true || return 1
+    kill -CONT "$front"
+    kill -TERM "$front"
+    code 143 wait "$front" && all_gone "${pids[@]}" && is_free "i$1"
+}
+
+# Afterwards it contends again, and starts CMD anew.
+reach_max_hold() {
+    start_stubborn "k$1" --ttl 1s --transition 1s --max-hold 2s || return 1
+    code 0 "$simba" lock "k$1" -- bash -c '
+        for pid in $(head -n 3 "$0"); do
+            ! kill -0 "$pid" || exit 1
+        done' "$scratch/k$1.pids" && within 20 has_lines 6 "$scratch/k$1.pids" ||
+        return 1
+    kill -9 "$front"
+    within 20 is_free "k$1"
 }
