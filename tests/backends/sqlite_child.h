@@ -33,13 +33,6 @@ static inline int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static inline void nap_ms(long ms)
-{
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&nap, NULL);
-}
-
 /* argv: program, role, database, parameters, id. */
 static inline struct child start(const char *role,
                                  const char *parameters,

@@ -1,4 +1,5 @@
 /* Single operations on a real server, and what they leave in its keys. */
+#define _GNU_SOURCE
 #include "redis_driver.h"
 
 static void test_redis__grants_when_free(void **state)

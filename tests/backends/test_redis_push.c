@@ -1,4 +1,5 @@
 /* Who is woken, who is called, who is passed over. */
+#define _GNU_SOURCE
 #include "redis_driver.h"
 
 static int64_t waited_for_hint(struct handle *handle)

@@ -1,141 +1,15 @@
-/* A store on a database server against the row in memory: thousands of random
- * operations, one after the other, must be answered alike. */
+/* A store on a database server against the row in memory. */
 #define _GNU_SOURCE
-#include "backends/memory/row.h"
 #include "sql_driver.h"
 
-static bool is_always_connected(void *self, uint64_t connection)
-{
-    (void)self;
-    (void)connection;
-    return true;
-}
-
-static void hint_nobody(void *self, const struct simba__row_waiter *waiter)
-{
-    (void)self;
-    (void)waiter;
-}
-
-static struct simba__row_waiter *find_waiter(
-    struct simba__row *row,
-    const struct simba__request *request)
-{
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (simba__attempt_equal(row->line[i].attempt, request->attempt)) {
-            return &row->line[i];
-        }
-    }
-    return NULL;
-}
-
-/* The same request to a row in memory, at the time the store says it was. */
-static void replay(struct simba__row *row,
-                   const struct who *who,
-                   const simba_op *op,
-                   struct simba__reply *reply)
-{
-    static const enum simba__request_kind kinds[] = {
-        SIMBA__NOTHING, SIMBA__ACQUIRE, SIMBA__RENEW, SIMBA__RELEASE,
-        SIMBA__LEAVE};
-    struct simba__row_host host = {NULL, is_always_connected, hint_nobody};
-    struct simba__request request = {
-        .kind = kinds[op->kind],
-        .attempt = {who->attempt.high, who->attempt.low},
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join};
-    struct simba__row_call call = {&request,           who->id, who->ttl_ms,
-                                   who->transition_ms, 0,       got.store_ms};
-    struct simba__row_waiter *kept;
-    int64_t lapses_ms;
-
-    /* The last place is not kept in the tables. */
-    row->last_place = row->is_called ? row->called.place : 0;
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].place > row->last_place) {
-            row->last_place = row->line[i].place;
-        }
-    }
-    kept = find_waiter(row, &request);
-    lapses_ms = kept == NULL ? 0 : kept->lapses_ms;
-    assert_true(simba__row_serve(row, &host, &call, reply));
-    /* Nor is a waiter lease written while more than half of it is left. */
-    kept = find_waiter(row, &request);
-    if (kept != NULL && lapses_ms - got.store_ms > op->waiter_ms / 2) {
-        kept->lapses_ms = lapses_ms;
-    }
-}
-
-static simba_op any_op(const struct who *who, unsigned dice)
-{
-    simba_op op = asking(who);
-
-    op.waiter_ms = 80;
-    op.join = dice / 10 % 8 != 0;
-    if (dice % 10 == 6) {
-        op.kind = SIMBA_OP_RENEW;
-    } else if (dice % 10 == 7 || dice % 10 == 8) {
-        op.kind = SIMBA_OP_RELEASE;
-        op.tombstone_ms = dice / 10 % 4 == 0 ? 60 : 0;
-    } else if (dice % 10 == 9) {
-        op.kind = SIMBA_OP_LEAVE;
-    }
-    return op;
-}
-
-static void compare(const struct simba__row *row,
-                    const struct simba__reply *reply)
-{
-    assert_int_equal(got.mine, reply->mine);
-    assert_int_equal(got.in_line, reply->in_line);
-    assert_int_equal(got.is_head, reply->is_head);
-    assert_int_equal(got.place, reply->place);
-    assert_int_equal(got.wait_ms, reply->wait_ms);
-    assert_string_equal(got.owner.id, simba__row_is_held(row, got.store_ms)
-                                          ? row->owner.id
-                                          : "");
-}
+#include "row_game.h"
 
 static void test_sql_model__does_as_the_row_does(void **state)
 {
-    static const char *const ids[] = {"alice", "bob", "carol", "dave", "erin"};
-    struct simba__row row;
     struct handle *handles[] = {&first, &second, &third, &first, &second};
-    struct who who[5];
-    unsigned dice = 12345;
 
     (void)state;
-    simba__row_init(&row);
-    for (int i = 0; i < 5; i++) {
-        who[i] = person(handles[i], ids[i]);
-        who[i].ttl_ms = 30;
-        who[i].transition_ms = 20;
-    }
-    for (int i = 0; i < 6000; i++) {
-        struct simba__reply reply;
-        struct who *one;
-        simba_op op;
-
-        dice = dice * 1103515245 + 12345;
-        one = &who[dice / 65536 % 5];
-        dice = dice * 1103515245 + 12345;
-        op = any_op(one, dice / 65536);
-        run(one, op);
-        replay(&row, one, &op, &reply);
-        compare(&row, &reply);
-        one->place = one->place == 0 ? got.place : one->place;
-        if (op.kind == SIMBA_OP_LEAVE || op.kind == SIMBA_OP_RELEASE) {
-            *one = person(one->at, one->id);
-            one->ttl_ms = 30;
-            one->transition_ms = 20;
-        }
-        if (dice / 65536 % 50 == 0) {
-            nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
-        }
-    }
-    simba__row_fini(&row);
+    play_against_the_row(handles, 50);
 }
 
 int main(void)

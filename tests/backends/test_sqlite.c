@@ -6,13 +6,6 @@
 
 #include <time.h>
 
-static void nap_ms(long ms)
-{
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&nap, NULL);
-}
-
 static uint64_t wall_us(void)
 {
     struct timespec now;

@@ -4,13 +4,6 @@
 
 #include <time.h>
 
-static void nap_ms(long ms)
-{
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&nap, NULL);
-}
-
 /* Alice's handle is gone, and the machine was booted anew. */
 static void reboot_over(struct who *alice)
 {
