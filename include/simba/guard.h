@@ -88,7 +88,7 @@ enum simba_guard_statement {
 };
 
 /**
- * The text of a statement; static.
+ * The text of a statement; static, and NULL for one that there is not.
  *
  * Where the rows written have a column for the token, no table is needed, only
  * a condition: `UPDATE … SET …, token = :token WHERE … AND token <= :token`,
@@ -106,7 +106,8 @@ SIMBA_API const char *simba_guard_sql(enum simba_guard_dialect dialect,
  *     EVAL script 2 MARK-KEY KEY TOKEN COMMAND [ARGUMENT…]
  *
  * runs COMMAND KEY ARGUMENT… and returns what it returns, or an error that
- * begins with STALETOKEN. In a cluster both keys must be in one slot, as
+ * begins with STALETOKEN; with BADTOKEN when TOKEN is none, as an empty
+ * variable of a shell is. In a cluster both keys must be in one slot, as
  * `{orders}:mark` and `{orders}` are.
  */
 SIMBA_API const char *simba_guard_redis_script(void);
@@ -129,7 +130,8 @@ SIMBA_API void simba_guard_format(uint64_t token, char *text);
  * multi of setData(mark's node, the token as text, that version) and the
  * writes. A newer owner in between has changed the version, and the whole multi
  * fails with ZBADVERSION. Where the mutex itself is in this ZooKeeper, a multi
- * that begins with check(own latch node, -1) needs no mark.
+ * that begins with check(own latch node, -1) needs no mark; the latch is the
+ * child of /simba/MUTEX whose czxid is the token.
  *
  * @param mark        text as of simba_guard_format(); any digits are understood
  * @param length      its bytes; 0 for a mark that is not there yet

@@ -129,8 +129,10 @@ int simba__config_make(const simba_contender *given,
     config->progress_ms = given->progress_ms;
     rc = check_lease(lease, error);
     if (rc == SIMBA_OK && simba__lease_length_ms(lease) < least_lease_ms) {
-        rc = invalid(error, "ttl + transition is too short for this store",
-                     simba__lease_length_ms(lease));
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "ttl + transition is %" PRId64 " ms: this store "
+                             "needs %" PRId64 " ms or more",
+                             simba__lease_length_ms(lease), least_lease_ms);
     }
     return rc == SIMBA_OK ? check_rest(config, error) : rc;
 }

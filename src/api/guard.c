@@ -39,6 +39,10 @@ static const char *const sql[][3] = {
 const char *simba_guard_sql(enum simba_guard_dialect dialect,
                             enum simba_guard_statement statement)
 {
+    if ((size_t)dialect >= sizeof sql / sizeof sql[0] ||
+        (size_t)statement >= sizeof sql[0] / sizeof sql[0][0]) {
+        return NULL;
+    }
     return sql[dialect][statement];
 }
 
@@ -47,6 +51,10 @@ const char *simba_guard_redis_script(void)
 {
     return "local function wide(token)\n"
            "  return string.rep('0', 20 - #token) .. token\n"
+           "end\n"
+           "if not ARGV[1]:find('^%d+$') or #ARGV[1] > 20 or\n"
+           "    wide(ARGV[1]) == wide('0') then\n"
+           "  return redis.error_reply('BADTOKEN that is no token')\n"
            "end\n"
            "local mark = redis.call('GET', KEYS[1])\n"
            "if mark and wide(mark) > wide(ARGV[1]) then\n"

@@ -1,13 +1,10 @@
 /* Resources that refuse stale tokens; above all that of an owner which was
  * paused, succeeded, and wakes up believing. */
-#include "harness.h"
+#include "../guard/paused.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sqlite3.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 static char directory[] = "/tmp/simba-guard.XXXXXX";
 
@@ -160,12 +157,12 @@ static void test_guard__judges_marks(void **state)
     assert_int_equal(simba_guard_judge("18446744073709551616", 20, 8, NULL),
                      SIMBA_EMISCONFIG);
     assert_int_equal(simba_guard_judge("4x", 2, 8, NULL), SIMBA_EMISCONFIG);
+    assert_null(simba_guard_sql((enum simba_guard_dialect)3, SIMBA_GUARD_ASK));
+    assert_null(
+        simba_guard_sql(SIMBA_GUARD_MYSQL, (enum simba_guard_statement)3));
 }
 
 /* --- an owner that was paused -------------------------------------------- */
-
-/* How one resource is written, once, under a token. */
-typedef int (*writer)(uint64_t token, const char *text);
 
 static int write_guarded_file(uint64_t token, const char *text)
 {
@@ -272,62 +269,12 @@ static void read_table(char *text, size_t room)
     sqlite3_close(db);
 }
 
-static simba_locker *open_locker(simba_store *store)
-{
-    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
-
-    options.mutex = "resource";
-    options.ttl_ms = 300;
-    options.transition_ms = 300;
-    if (simba_locker_open(store, &options, &locker, NULL) != SIMBA_OK) {
-        abort();
-    }
-    return locker;
-}
-
-/* Acquires, is stopped before it writes, and writes when it runs again. */
-static void be_paused(const char *url, writer write_once)
-{
-    simba_store *store;
-    uint64_t token;
-
-    if (simba_store_open(url, NULL, &store, NULL) != SIMBA_OK ||
-        simba_locker_acquire(open_locker(store), -1, &token, NULL) != 0) {
-        _exit(1);
-    }
-    raise(SIGSTOP);
-    _exit(write_once(token, "old owner") == SIMBA_ELOST ? 0 : 2);
-}
-
-static void pause_an_owner(writer write_once)
+static void pause_on_sqlite(writer write_once)
 {
     char url[160];
-    simba_store *store;
-    simba_locker *locker;
-    uint64_t token;
-    pid_t child;
-    int status;
 
     snprintf(url, sizeof url, "sqlite:%s", in_directory("locks.db"));
-    child = fork();
-    if (child == 0) {
-        be_paused(url, write_once);
-    }
-    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
-    assert_true(WIFSTOPPED(status));
-    assert_int_equal(simba_store_open(url, NULL, &store, NULL), SIMBA_OK);
-    locker = open_locker(store);
-    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, &token, NULL),
-                     SIMBA_OK);
-    assert_int_equal(write_once(token, "new owner"), SIMBA_OK);
-    kill(child, SIGCONT);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(write_once(token, "new again"), SIMBA_OK);
-    simba_locker_close(locker);
-    simba_store_close(store);
+    pause_an_owner(url, 600, write_once);
 }
 
 static void test_guard_file__refuses_a_paused_owner(void **state)
@@ -335,7 +282,7 @@ static void test_guard_file__refuses_a_paused_owner(void **state)
     char text[32];
 
     (void)state;
-    pause_an_owner(write_guarded_file);
+    pause_on_sqlite(write_guarded_file);
     read_file(text, sizeof text);
     assert_string_equal(text, "new again");
 }
@@ -345,7 +292,7 @@ static void test_guard_sql__refuses_a_paused_owner(void **state)
     char text[32];
 
     (void)state;
-    pause_an_owner(write_guarded_table);
+    pause_on_sqlite(write_guarded_table);
     read_table(text, sizeof text);
     assert_string_equal(text, "new again");
 }

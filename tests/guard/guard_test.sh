@@ -173,7 +173,7 @@ sql_write() {
 # redis_write TOKEN
 redis_write() {
     redis-cli -s "$dir/s" EVAL "$("$text" redis)" 2 '{r}:mark' '{r}' "$1" \
-        SET "$1" 2>&1 | sed 's/the mark.*//; s/^(error) //; s/ *$//'
+        SET "$1" 2>&1 | sed 's/the mark.*//; s/that is no.*//; s/^(error) //; s/ *$//'
 }
 
 # ── The story ────────────────────────────────────────────────────────────────
@@ -192,6 +192,11 @@ redis)
     ok nothing_was_written $new "$(redis-cli -s "$dir/s" GET '{r}')"
     ok longest_token_is_greatest OK "$(redis_write 18446744073709551615)"
     ok command_answers_for_itself STALETOKEN "$(redis_write $new)"
+    redis-cli -s "$dir/s" DEL '{r}:mark' >/dev/null
+    for token in '' 0 000 -1 4x ' 5' 118446744073709551615; do
+        ok "no_token_'$token'_passes" BADTOKEN "$(redis_write "$token")"
+    done
+    ok and_leaves_no_mark 0 "$(redis-cli -s "$dir/s" EXISTS '{r}:mark')"
     ;;
 *)
     {
