@@ -1,0 +1,122 @@
+#!/bin/sh
+# What can stand next on a command line of simba(1); the completions of bash,
+# zsh and fish ask it.
+#
+#   complete.sh SIMBA WORD...
+#
+# The words are those behind "simba" up to the cursor; the last one is being
+# typed, and may be empty. Prints one candidate a line, with a tab and what it
+# is behind it where that is known; "@file" and "@command" ask the shell for its
+# own. Commands, options and words are read from what --help says, so there is
+# nothing to keep in step. Never prints an error, and asks a store for one
+# second at most.
+export LC_ALL=C
+
+simba=$1
+shift
+command='' store='' place=0 awaits='' is_closed=''
+
+# The help of the command there is, or of simba itself.
+help() {
+    # shellcheck disable=SC2086 # no word when there is no command
+    "$simba" $command --help </dev/null 2>/dev/null
+}
+
+# takes_value OPTION: the help names what it takes in capitals or in quotes.
+takes_value() {
+    help | grep -qE -e "(^|[ ,])$1 [A-Z']"
+}
+
+while [ $# -gt 1 ]; do
+    if [ -n "$awaits" ]; then
+        [ "$awaits" != --store ] || store=$1
+        awaits=''
+    elif [ -n "$is_closed" ]; then
+        place=$((place + 1))
+    else
+        case $1 in
+        --) is_closed=yes ;;
+        --store=*) store=${1#--store=} ;;
+        -*=*) ;;
+        -*) ! takes_value "$1" || awaits=$1 ;;
+        *)
+            if [ -z "$command" ]; then
+                case $1 in *[!a-z]*) exit 0 ;; esac
+                command=$1
+            else
+                place=$((place + 1))
+            fi
+            ;;
+        esac
+    fi
+    shift
+done
+
+# Each long option, and each short one, with the words behind it.
+options() {
+    help | sed -nE \
+        -e '/^ +--store URL, /{
+            s/.*/--store\n--json\n--verbose\n--quiet\n--help/p
+            d
+        }' \
+        -e '/^ +--version, --help/{
+            s/.*/--version\n--help/p
+            d
+        }' \
+        -e 's/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*)?( +(.*))?$/\1\t\5\n\2\t\5/p' \
+        -e "s/^ +(-[-A-Za-z]+)( [A-Z][^ ]*| '[^']*')?( +([^-].*))?\$/\1\t\4/p" |
+        sed -e 's/[[:space:]]*$//' | sort -u -t '	' -k 1,1
+}
+
+commands() {
+    "$simba" --help </dev/null 2>/dev/null |
+        sed -nE -e 's/^  ([a-z]+)( [^ ]+)*  +([^ ].*)$/\1\t\3/p'
+}
+
+# What the usage line has at the place of the word: NAME, FILE, ... The last
+# one that may be repeated stands for all that follow.
+kind_of_word() {
+    help | sed -n -e '1s/…/*/g' -e '1s/^usage: simba [a-z]* *//p' |
+        sed -E -e 's/-[-a-z]+ [A-Z]+//g' -e 's/\[(OPTION\*?|-[^]]*)\]//g' \
+            -e 's/[][]//g' |
+        tr -s ' ' '\n' | grep . | awk -v place="$place" '
+            NR == place + 1 { found = $0 }
+            { last = $0 }
+            END {
+                if (found == "" && last ~ /\*$/) found = last
+                sub(/\*$/, "", found)
+                print found
+            }'
+}
+
+names() {
+    timeout 1 "$simba" ${store:+--store "$store"} -q list </dev/null 2>/dev/null
+}
+
+word() {
+    case $(kind_of_word) in
+    NAME) names ;;
+    GLOB)
+        if [ "$command" = list ]; then
+            names
+        else
+            "$simba" "$command" --list </dev/null 2>/dev/null |
+                sed -nE 's/^([a-z_.]+)( .*|$)/\1/p'
+        fi
+        ;;
+    SCENARIO) help | sed -nE 's/^  ([a-z]+)  +([^ ].*)$/\1\t\2/p' ;;
+    FILE) echo @file ;;
+    CMD) echo @command ;;
+    esac
+}
+
+if [ -n "$awaits" ]; then
+    ! help | grep -qE -e "(^|[ ,])$awaits FILE" || echo @file
+elif [ -z "$is_closed" ] && [ "${1#-}" != "${1-}" ]; then
+    options
+elif [ -z "$command" ]; then
+    commands
+else
+    word
+fi
+exit 0
