@@ -78,9 +78,10 @@ foreach(shape IN ITEMS single sentinel cluster)
   set_tests_properties(redis_contend_${shape} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()
+add_test(NAME redis_back COMMAND redis_back)
+add_test(NAME redis_many COMMAND redis_many $<TARGET_FILE:simba_cli>)
+add_test(NAME redis_replicas COMMAND redis_replicas)
 foreach(name IN ITEMS back many replicas)
-  add_test(NAME redis_${name}
-           COMMAND redis_${name} $<TARGET_FILE:simba_cli>)
   set_tests_properties(redis_${name} PROPERTIES
     ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP LABELS slow TIMEOUT 300)
 endforeach()

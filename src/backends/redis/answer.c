@@ -90,6 +90,10 @@ static void answered_acquire(struct simba__redis_call *call,
         if (call->is_joining) {
             simba__redis_ears_keep(call->store, call->op->mutex,
                                    call->op->waiter_ms);
+            if (answer->has_missed) {
+                simba__redis_again_later(call->store, call->op->mutex,
+                                         answer->wait_ms + 1);
+            }
             simba__redis_call_finish(call, SIMBA_OK, NULL);
         } else { /* somebody else of ours has opened it meanwhile */
             simba__redis_call_heard(call, NULL);

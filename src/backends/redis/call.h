@@ -96,6 +96,7 @@ struct simba__redis_answer {
     bool is_mine;
     bool has_tenure; /* the owner is one of ours */
     bool is_head;
+    bool has_missed; /* acquire: one that was called did not come */
     uint64_t place;
     int64_t wait_ms;
     int64_t now_us;

@@ -34,6 +34,7 @@ struct simba__redis_topic {
     struct simba__redis_node *node; /* where they are subscribed */
     enum simba_interest interest;
     int64_t keep_until_ms; /* without interest; subscribing anew is dear */
+    int64_t again_ms;      /* hint it then, 0: no need (again.c) */
     char mutex[];
 };
 
@@ -79,5 +80,15 @@ void simba__redis_ears_move(struct simba__redis *store,
 void simba__redis_ears_forget(struct simba__redis_node *node);
 
 void simba__redis_ears_fini(struct simba__redis *store);
+
+/* again.c */
+
+/** Hint the waiters of a mutex after this time. */
+void simba__redis_again_later(struct simba__redis *store,
+                              const char *mutex,
+                              int64_t wait_ms);
+
+/** Some of these times have come. */
+void simba__redis_again(simba_timer *timer);
 
 #endif

@@ -47,6 +47,7 @@ struct simba__redis {
     struct simba__redis_call *calls;     /* all of them */
     simba_timer deadline;                /* of the first of them */
     simba_timer sweep;                   /* channels that nobody needs */
+    simba_timer again;                   /* a reservation is over */
     simba_timer grace;                   /* ask again: a restart is long past */
 
     /* The opening thread waits here. */

@@ -106,6 +106,7 @@ static void detach(simba_backend *self)
     simba__redis_admin_end(store);
     simba_timer_clear(store->base.loop, &store->deadline);
     simba_timer_clear(store->base.loop, &store->sweep);
+    simba_timer_clear(store->base.loop, &store->again);
     simba_timer_clear(store->base.loop, &store->grace);
     simba__redis_turn_end(&store->env);
     simba__redis_turn_stop(&store->env);
@@ -172,6 +173,7 @@ static int open_store(const simba_backend_config *config,
     store->env.log_user = config->log_user;
     store->deadline.fire = simba__redis_calls_overdue;
     store->sweep.fire = simba__redis_ears_sweep;
+    store->again.fire = simba__redis_again;
     store->grace.fire = on_grace_over;
     init_opened(store);
     rc = simba__redis_settings_init(&store->env.settings, config->url, error);

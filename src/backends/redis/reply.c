@@ -84,6 +84,8 @@ bool simba__redis_answer_read(struct simba__redis_answer *answer,
     answer->place = (uint64_t)number(reply, 6);
     answer->is_head = number(reply, 7) != 0;
     answer->wait_ms = number(reply, 8);
+    answer->has_missed =
+        reply->elements == ANSWER_WORDS + 1 && number(reply, 9) != 0;
     if (answer->wait_ms < 0) { /* no end in sight */
         answer->wait_ms = INT32_MAX;
     }

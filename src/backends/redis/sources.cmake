@@ -8,6 +8,7 @@ set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources
   ${simba_redis_dir}/admin.c
+  ${simba_redis_dir}/again.c
   ${simba_redis_dir}/answer.c
   ${simba_redis_dir}/buffer.c
   ${simba_redis_dir}/call.c

@@ -3,14 +3,15 @@
 -- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
 -- line), place in us or 0.
 -- Answers: mine, clock us, owner, tenure, lease left ms, token, place us or the
--- one it would have got, is head, ms to wait for.
+-- one it would have got, is head, ms to wait for; when refused also whether one
+-- that had been called was found missing.
 local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMB)
 local owner, tenure, called = found[1], found[2], found[3]
 local now_us = clock_us()
 local now_ms = math.floor(now_us / 1000)
 local is_awaited = redis.call('EXISTS', WAITERS) == 1
-local is_in_line = false
+local is_in_line, has_missed = false, false
 
 local function join()
     local place_us = is_in_line and redis.call('ZSCORE', LINE, id)
@@ -42,7 +43,8 @@ local function refuse(wait_ms)
         place_us, is_head = last_place_us(now_us), 0
     end
     return {0, now_us, owner or '', tenure or '', wait_ms,
-        owner and redis.call('GET', TOKEN) or '', place_us, is_head, wait_ms}
+        owner and redis.call('GET', TOKEN) or '', place_us, is_head, wait_ms,
+        has_missed and 1 or 0}
 end
 
 -- The clock carries the token over lost data, the counter over a clock that
@@ -102,7 +104,7 @@ if is_awaited then
             called = false
         end
     end
-    requeue_missing(now_us, called)
+    has_missed = requeue_missing(now_us, called)
 end
 if owner then
     if called == id then -- passed by one who does not know the line

@@ -65,6 +65,20 @@ local function look(now_ms, want, me)
     return live, silent, foreign
 end
 
+-- The two that were told may both be stopped, which no connection shows. If
+-- neither was heard of lately, the one that was heard of last is told as well:
+-- it asks, and asks again when the reservation is over.
+local LATELY_MS = 100
+
+local function tell_freshest(first, second, message)
+    local freshest = redis.call('ZRANGE', WAITERS, -1, -1, 'WITHSCORES')
+    local ends = redis.call('ZMSCORE', WAITERS, first, second)
+    local last_heard = math.max(ends[1], ends[2])
+    if freshest[2] - last_heard > LATELY_MS then
+        redis.call('PUBLISH', channel_of(freshest[1]), message)
+    end
+end
+
 -- The free mutex goes to the first live waiter, which has 300 ms to come; the
 -- second is told as well. Without a live one everybody is told, those too who
 -- may just be reconnecting.
@@ -88,6 +102,9 @@ local function call_next(now_ms, by)
             redis.call('PUBLISH', channel_of(live[i]), message)
         end
     end
+    if live[2] then
+        tell_freshest(live[1], live[2], message)
+    end
 end
 
 -- A place behind everybody who has one: places follow the clock, but never
@@ -106,7 +123,8 @@ local function put_in_line(id, place_us)
     redis.call('ZADD', LINE, string.format('%.6f', place_us / 1000000), id)
 end
 
--- Who was called and did not come has lost its place: back to the end.
+-- Who was called and did not come has lost its place: back to the end. Was
+-- there one?
 local function requeue_missing(now_us, called)
     local missing = not called and redis.call('HGET', ATTEMPTS, CALLED)
     if missing then
@@ -116,6 +134,7 @@ local function requeue_missing(now_us, called)
             put_in_line(missing, last_place_us(now_us))
         end
     end
+    return missing
 end
 
 -- Is this tenure the owner's, and not left over from one that was deleted?
