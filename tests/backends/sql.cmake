@@ -20,12 +20,19 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_faults sql_model)
+foreach(name IN ITEMS sql sql_faults sql_model sql_tls)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()
   if(TARGET simba_mysql)
     simba_add_sql_test(mysql libmariadb ${name})
+  endif()
+endforeach()
+
+foreach(server IN ITEMS postgres mysql)
+  if(TARGET simba_${server})
+    set_property(TEST backend_${server}_sql_tls APPEND PROPERTY
+                 ENVIRONMENT SIMBA_SERVER_TLS=1)
   endif()
 endforeach()
 

@@ -67,14 +67,16 @@ static int say(const struct simba__my_session *session,
                simba_error *error)
 {
     const struct meaning *meaning = find_meaning(number);
+    bool is_about_tls = number == CR_SSL_CONNECTION_ERROR;
 
     if (meaning != NULL && meaning->words != NULL) {
         words = meaning->words;
     }
-    return simba_error_set(error,
-                           meaning == NULL ? SIMBA_EUNAVAIL : meaning->status,
-                           (int)number, "%s: %.*s", session->base.self->shown,
-                           (int)strcspn(words, "\n"), words);
+    return simba_error_set(
+        error, meaning == NULL ? SIMBA_EUNAVAIL : meaning->status, (int)number,
+        "%s: %.*s%s", session->base.self->shown, (int)strcspn(words, "\n"),
+        words,
+        is_about_tls ? "; TLS is verified unless the URL says tls=off" : "");
 }
 
 void simba__my_judge(const struct simba__my_session *session,

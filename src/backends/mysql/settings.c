@@ -198,6 +198,7 @@ static int read_all(struct simba__my_settings *settings,
         return refuse(error, "the URL names no database");
     }
     settings->database = database;
+    settings->has_tls = !simba__sql_is_local(settings->host);
     return read_parameters(settings, parameters, error);
 }
 

@@ -262,33 +262,10 @@ void simba__pg_hang_bell(struct simba__sql_session *base)
 
 static PGconn *start(const struct simba__pg *pg)
 {
-    enum { MOST = 80 };
-    /* A server that is cut off is noticed within a lease. What the URL says
-     * comes later, and counts. */
-    static const char *const ours[][2] = {{"keepalives_idle", "5"},
-                                          {"keepalives_interval", "2"},
-                                          {"keepalives_count", "3"},
-                                          {"tcp_user_timeout", "10000"}};
-    const char *keywords[MOST], *values[MOST];
-    int n = 0;
+    struct simba__pg_parameters parameters;
 
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        keywords[n] = ours[i][0];
-        values[n++] = ours[i][1];
-    }
-    for (const PQconninfoOption *option = pg->options;
-         option->keyword != NULL && n < MOST - 4; option++) {
-        if (option->val != NULL) {
-            keywords[n] = option->keyword;
-            values[n++] = option->val;
-        }
-    }
-    keywords[n] = "fallback_application_name";
-    values[n++] = "simba";
-    keywords[n] = "client_encoding";
-    values[n++] = "UTF8";
-    keywords[n] = values[n] = NULL;
-    return PQconnectStartParams(keywords, values, 0);
+    simba__pg_settings_list(pg, &parameters);
+    return PQconnectStartParams(parameters.keywords, parameters.values, 0);
 }
 
 /* The descriptor may be another after each step. */

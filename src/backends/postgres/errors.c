@@ -141,6 +141,30 @@ static const char *find_state(const char *message, char *state)
     return message;
 }
 
+/* Both are for the library to say, in words only. */
+static bool is_about_tls(const struct simba__pg_session *session,
+                         const char *words)
+{
+    return session->base.state == SIMBA__SQL_CONNECTING &&
+           (strstr(words, "certificate") != NULL ||
+            strstr(words, "does not support SSL") != NULL);
+}
+
+static int say_tls(const struct simba__pg_session *session,
+                   const char *words,
+                   simba_error *error)
+{
+    const struct simba__pg *pg = (const struct simba__pg *)session->base.self;
+    char line[160];
+
+    first_line(words, line, sizeof line);
+    return simba_error_set(
+        error, SIMBA_EMISCONFIG, 0, "%s: %s%s", session->base.self->shown, line,
+        pg->sslmode == NULL
+            ? ""
+            : "; TLS is verified unless the URL says sslmode=disable");
+}
+
 static bool is_password_missing(const struct simba__pg_session *session)
 {
     return PQconnectionNeedsPassword(session->conn) == 1;
@@ -158,6 +182,9 @@ int simba__pg_explain(const struct simba__pg_session *session,
         return simba_error_set(error, SIMBA_EDENIED, 0,
                                "%s: the server asks for a password",
                                session->base.self->shown);
+    }
+    if (is_about_tls(session, words)) {
+        return say_tls(session, words, error);
     }
     return say(session, state, words, error);
 }

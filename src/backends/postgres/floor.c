@@ -113,6 +113,24 @@ static void ignore_notice(void *user, const char *message)
     (void)message;
 }
 
+/* As the store does it. */
+static int dial(struct simba_floor *floor, const char *url, simba_error *error)
+{
+    struct simba__pg pg = {.options = NULL};
+    struct simba__pg_parameters parameters;
+    int rc = simba__pg_settings_read(&pg, url, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    simba__pg_settings_list(&pg, &parameters);
+    floor->conn = PQconnectdbParams(parameters.keywords, parameters.values, 0);
+    simba__pg_settings_fini(&pg);
+    PQsetNoticeProcessor(floor->conn, ignore_notice, NULL);
+    return PQstatus(floor->conn) == CONNECTION_OK ? SIMBA_OK
+                                                  : fail(floor, error);
+}
+
 int simba__pg_floor_open(const simba_backend_config *config,
                          const char *mutex,
                          simba_floor **out,
@@ -126,10 +144,10 @@ int simba__pg_floor_open(const simba_backend_config *config,
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     name_floor(floor, mutex);
-    floor->conn = PQconnectdb(config->url);
-    PQsetNoticeProcessor(floor->conn, ignore_notice, NULL);
-    rc = PQstatus(floor->conn) == CONNECTION_OK ? make_row(floor, error)
-                                                : fail(floor, error);
+    rc = dial(floor, config->url, error);
+    if (rc == SIMBA_OK) {
+        rc = make_row(floor, error);
+    }
     if (rc == SIMBA_OK) {
         rc = prepare(floor, error);
     }

@@ -1,10 +1,8 @@
-/* The PostgreSQL store: its table of functions and its URL. */
+/* The PostgreSQL store: its table of functions. */
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Transactions wait for each other up to a second, and losers start anew. */
 enum { LEAST_LEASE_MS = 3000 };
@@ -26,52 +24,12 @@ static const struct simba__sql_dialect dialect = {
     .can_push = can_push,
 };
 
-static const char *option(const struct simba__pg *pg, const char *keyword)
-{
-    for (const PQconninfoOption *o = pg->options; o->keyword != NULL; o++) {
-        if (strcmp(o->keyword, keyword) == 0) {
-            return o->val;
-        }
-    }
-    return NULL;
-}
-
-/* What messages call the server; no secret is among it (S13). */
-static void show_server(struct simba__pg *pg)
-{
-    const char *host = option(pg, "host");
-    const char *port = option(pg, "port");
-    const char *database = option(pg, "dbname");
-
-    host = host == NULL ? option(pg, "hostaddr") : host;
-    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
-             host == NULL ? "local" : host, port == NULL ? "" : ":",
-             port == NULL ? "" : port, database == NULL ? "" : "/",
-             database == NULL ? "" : database);
-}
-
-/* The library's own message may hold the URL, and with it a password. */
-static int read_url(struct simba__pg *pg, const char *url, simba_error *error)
-{
-    char *message = NULL;
-
-    pg->options = PQconninfoParse(url, &message);
-    PQfreemem(message);
-    if (pg->options == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "postgres: not a URL that libpq understands, "
-                               "as in postgres://user@host:5432/database");
-    }
-    show_server(pg);
-    return SIMBA_OK;
-}
-
 static void close_postgres(simba_backend *backend)
 {
     struct simba__pg *pg = (struct simba__pg *)backend;
 
     simba__sql_fini(&pg->sql);
-    PQconninfoFree(pg->options);
+    simba__pg_settings_fini(pg);
     free(pg);
 }
 
@@ -109,7 +67,7 @@ static int open_postgres(const simba_backend_config *config,
     if (pg == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    rc = read_url(pg, config->url, error);
+    rc = simba__pg_settings_read(pg, config->url, error);
     if (rc != SIMBA_OK) {
         free(pg);
         return rc;

@@ -13,6 +13,17 @@ struct simba__pg {
     struct simba__sql sql;
     PQconninfoOption *options; /* of the URL */
     bool is_pooled;            /* between us and the server is a pooler */
+    const char *sslmode, *sslrootcert; /* where nothing is said, or NULL */
+};
+
+/** Most that the library is told. */
+enum { SIMBA__PG_PARAMETERS = 80 };
+
+/* As the library wants it: both end with NULL. */
+struct simba__pg_parameters {
+    int count;
+    const char *keywords[SIMBA__PG_PARAMETERS + 1];
+    const char *values[SIMBA__PG_PARAMETERS + 1];
 };
 
 struct simba__pg_session {
@@ -46,6 +57,14 @@ void simba__pg_judge(struct simba__pg_session *session,
 /** Why there is no connection. */
 int simba__pg_explain(const struct simba__pg_session *session,
                       simba_error *error);
+
+/* settings.c */
+int simba__pg_settings_read(struct simba__pg *pg,
+                            const char *url,
+                            simba_error *error);
+void simba__pg_settings_fini(struct simba__pg *pg);
+void simba__pg_settings_list(const struct simba__pg *pg,
+                             struct simba__pg_parameters *all);
 
 /* connection.c */
 void simba__pg_forget_prepared(struct simba__pg_session *session);

@@ -279,6 +279,9 @@ bool simba__sql_bind(struct simba__sql_params *params,
                      const struct simba__sql_turn *turn,
                      enum simba__sql_statement statement);
 
+/** Are all of these hosts, with commas between, this very machine? */
+bool simba__sql_is_local(const char *hosts);
+
 /** The mutex that somebody here waits for, if it is only one; else NULL. */
 const char *simba__sql_only_wish(const struct simba__sql *self);
 

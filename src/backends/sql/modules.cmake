@@ -10,6 +10,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
   ${simba_sql_dir}/interest.c
+  ${simba_sql_dir}/local.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/session.c
@@ -47,6 +48,7 @@ if(libpq_FOUND)
     ${simba_postgres_dir}/errors.c
     ${simba_postgres_dir}/floor.c
     ${simba_postgres_dir}/postgres.c
+    ${simba_postgres_dir}/settings.c
     ${simba_postgres_dir}/statements.c)
 endif()
 

@@ -1,0 +1,128 @@
+/* What the URL of a PostgreSQL store says, and what we add to it. */
+#define _GNU_SOURCE
+#include "backends/postgres/postgres.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where distributions keep whom they trust; newer libraries know by themselves
+ * (sslrootcert=system). */
+#define TRUSTED         "/etc/ssl/certs/ca-certificates.crt"
+#define KNOWS_SYSTEM_AT 160000
+
+/* What the URL says about it, else the environment or a service file. */
+static const char *option(const PQconninfoOption *options, const char *keyword)
+{
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++) {
+        if (strcmp(o->keyword, keyword) == 0) {
+            return o->val;
+        }
+    }
+    return NULL;
+}
+
+/* What messages call the server; no secret is among it (S13). */
+static void show_server(struct simba__pg *pg)
+{
+    const char *host = option(pg->options, "host");
+    const char *port = option(pg->options, "port");
+    const char *database = option(pg->options, "dbname");
+
+    host = host == NULL ? option(pg->options, "hostaddr") : host;
+    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
+             host == NULL ? "local" : host, port == NULL ? "" : ":",
+             port == NULL ? "" : port, database == NULL ? "" : "/",
+             database == NULL ? "" : database);
+}
+
+/* --- TLS ----------------------------------------------------------------- */
+
+static bool has_own_root(void)
+{
+    const char *home = getenv("HOME");
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/.postgresql/root.crt",
+             home == NULL ? "" : home);
+    return getenv("PGSSLROOTCERT") != NULL || access(path, R_OK) == 0;
+}
+
+/* Who says nothing about TLS gets it, verified, to any other machine. What a
+ * service file says, only the library knows. */
+static void choose_tls(struct simba__pg *pg)
+{
+    const char *host = option(pg->options, "host");
+    bool is_said =
+        option(pg->options, "sslmode") != NULL || getenv("PGSSLMODE") != NULL ||
+        option(pg->options, "service") != NULL || getenv("PGSERVICE") != NULL;
+
+    host = host == NULL ? option(pg->options, "hostaddr") : host;
+    host = host == NULL ? getenv("PGHOST") : host;
+    host = host == NULL ? getenv("PGHOSTADDR") : host;
+    if (is_said || simba__sql_is_local(host)) {
+        return;
+    }
+    pg->sslmode = "verify-full";
+    if (option(pg->options, "sslrootcert") == NULL && !has_own_root()) {
+        pg->sslrootcert =
+            PQlibVersion() >= KNOWS_SYSTEM_AT ? "system" : TRUSTED;
+    }
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+/* The library's own message may hold the URL, and with it a password. */
+int simba__pg_settings_read(struct simba__pg *pg,
+                            const char *url,
+                            simba_error *error)
+{
+    char *message = NULL;
+
+    pg->options = PQconninfoParse(url, &message);
+    PQfreemem(message);
+    if (pg->options == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "postgres: not a URL that libpq understands, "
+                               "as in postgres://user@host:5432/database");
+    }
+    show_server(pg);
+    choose_tls(pg);
+    return SIMBA_OK;
+}
+
+void simba__pg_settings_fini(struct simba__pg *pg)
+{
+    PQconninfoFree(pg->options);
+    pg->options = NULL;
+}
+
+static void add(struct simba__pg_parameters *all,
+                const char *keyword,
+                const char *value)
+{
+    if (value != NULL && all->count < SIMBA__PG_PARAMETERS) {
+        all->keywords[all->count] = keyword;
+        all->values[all->count++] = value;
+    }
+}
+
+/* A server that is cut off is noticed within a lease. What the URL says comes
+ * later, and counts. */
+void simba__pg_settings_list(const struct simba__pg *pg,
+                             struct simba__pg_parameters *all)
+{
+    memset(all, 0, sizeof *all);
+    add(all, "keepalives_idle", "5");
+    add(all, "keepalives_interval", "2");
+    add(all, "keepalives_count", "3");
+    add(all, "tcp_user_timeout", "10000");
+    add(all, "sslmode", pg->sslmode);
+    add(all, "sslrootcert", pg->sslrootcert);
+    for (const PQconninfoOption *o = pg->options; o->keyword != NULL; o++) {
+        add(all, o->keyword, o->val);
+    }
+    add(all, "fallback_application_name", "simba");
+    add(all, "client_encoding", "UTF8");
+}
