@@ -1,0 +1,454 @@
+/* A whole backend in one file, to begin one's own with: `shelf:NAME` keeps its
+ * mutexes on a list in this process. docs/backends.md says how it is compiled
+ * and what each part must do; it keeps the contract that `simba tck` runs.
+ *
+ * What a real store does in one transaction happens here under one lock. */
+#define _GNU_SOURCE
+#include <simba/backend.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TURN_MS = 300 }; /* how long a free mutex is kept for who was called */
+
+struct handle {
+    simba_backend base; /* first: the runtime looks at it */
+    char name[64];
+};
+
+struct waiter {
+    struct waiter *next;
+    simba_attempt attempt;
+    struct handle *handle; /* NULL: it was closed */
+    uint64_t place;
+    int64_t lapses_ms; /* when it has not asked again by then */
+    char id[SIMBA_ID_MAX + 1];
+};
+
+struct tomb {
+    struct tomb *next;
+    simba_attempt attempt;
+    int64_t until_ms;
+};
+
+struct mutex {
+    struct mutex *next;
+    char shelf[64], name[SIMBA_MUTEX_MAX_BYTES + 1];
+    simba_owner owner;     /* may have lapsed */
+    simba_attempt attempt; /* of its tenure */
+    uint64_t last_token, last_place;
+    struct waiter *line;   /* by place */
+    struct waiter *called; /* one of the line, or NULL */
+    int64_t called_until_ms;
+    struct tomb *tombs;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex *mutexes;
+
+static bool is_same(simba_attempt a, simba_attempt b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
+static bool is_held(const struct mutex *m, int64_t now_ms)
+{
+    return m->owner.id[0] != '\0' && m->owner.transition_at_ms >= now_ms;
+}
+
+/* max(last + 1, the clock in microseconds), for tokens and places (S4). */
+static uint64_t next_number(uint64_t *last, int64_t now_ms)
+{
+    uint64_t micros = (uint64_t)now_ms * 1000;
+
+    *last = *last >= micros ? *last + 1 : micros;
+    return *last;
+}
+
+static struct mutex *find_mutex(const struct handle *h, const char *name)
+{
+    struct mutex *m = mutexes;
+
+    while (m != NULL &&
+           (strcmp(m->shelf, h->name) != 0 || strcmp(m->name, name) != 0)) {
+        m = m->next;
+    }
+    if (m == NULL && (m = calloc(1, sizeof *m)) != NULL) {
+        memcpy(m->shelf, h->name, sizeof m->shelf);
+        memcpy(m->name, name, strlen(name) + 1);
+        m->next = mutexes;
+        mutexes = m;
+    }
+    return m;
+}
+
+/* --- hints: ask again ----------------------------------------------------- */
+
+struct ring {
+    simba_loop *loop;
+    char name[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+static void run_ring(void *argument)
+{
+    struct ring *ring = argument;
+
+    simba_hint(ring->loop, ring->name);
+    free(ring);
+}
+
+/* Into the loop of the waiter's own handle. A lost hint does no harm (S7). */
+static void ring(const struct mutex *m, const struct waiter *w)
+{
+    struct ring *ring = w == NULL ? NULL : calloc(1, sizeof *ring);
+
+    if (ring != NULL) {
+        ring->loop = w->handle->base.loop;
+        memcpy(ring->name, m->name, sizeof ring->name);
+        simba_loop_post(ring->loop, run_ring, ring);
+    }
+}
+
+/* --- the line: first come, first served, among the living (S11) ------------
+ */
+
+static bool is_alive(const struct waiter *w, int64_t now_ms)
+{
+    return w->handle != NULL && w->lapses_ms >= now_ms;
+}
+
+static struct waiter *first_alive(struct waiter *w, int64_t now_ms)
+{
+    while (w != NULL && !is_alive(w, now_ms)) {
+        w = w->next;
+    }
+    return w;
+}
+
+static struct waiter **find_in_line(struct mutex *m, simba_attempt attempt)
+{
+    struct waiter **w = &m->line;
+
+    while (*w != NULL && !is_same((*w)->attempt, attempt)) {
+        w = &(*w)->next;
+    }
+    return w;
+}
+
+static void put_in_line(struct mutex *m, struct waiter *waiter, uint64_t place)
+{
+    struct waiter **w = &m->line;
+
+    while (*w != NULL && (*w)->place < place) {
+        w = &(*w)->next;
+    }
+    waiter->place = place;
+    waiter->next = *w;
+    *w = waiter;
+}
+
+static void drop_from_line(struct mutex *m, simba_attempt attempt)
+{
+    struct waiter **w = find_in_line(m, attempt), *gone = *w;
+
+    if (gone != NULL) {
+        *w = gone->next;
+        m->called = m->called == gone ? NULL : m->called;
+        free(gone);
+    }
+}
+
+/* The mutex is kept for the first one alive; the second is told as well, so
+ * that it need not wait for long if the first is silent (S10). */
+static void call_next(struct mutex *m, int64_t now_ms)
+{
+    m->called = first_alive(m->line, now_ms);
+    if (m->called != NULL) {
+        m->called_until_ms = now_ms + TURN_MS;
+        ring(m, m->called);
+        ring(m, first_alive(m->called->next, now_ms));
+    }
+}
+
+/* Who has not asked again in its time has given up its place. */
+static void drop_lapsed(struct mutex *m, int64_t now_ms)
+{
+    struct waiter *next;
+
+    for (struct waiter *w = m->line; w != NULL; w = next) {
+        next = w->next;
+        if (w->lapses_ms < now_ms && w != m->called) {
+            drop_from_line(m, w->attempt);
+        }
+    }
+}
+
+/* Who was called and did not come goes to the end of the line. */
+static void end_missed_turn(struct mutex *m, int64_t now_ms)
+{
+    struct waiter *missing = m->called;
+
+    if (missing != NULL && m->called_until_ms < now_ms) {
+        *find_in_line(m, missing->attempt) = missing->next;
+        put_in_line(m, missing, next_number(&m->last_place, now_ms));
+        m->called = NULL;
+    }
+}
+
+/* Not the one that is called: it has left the line already. */
+static bool is_head(const struct mutex *m, const struct waiter *me, int64_t now)
+{
+    struct waiter *first = first_alive(m->line, now);
+
+    if (first != NULL && first == m->called) {
+        first = first_alive(first->next, now);
+    }
+    return first == me;
+}
+
+static int refuse(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+{
+    struct waiter *me = *find_in_line(m, op->attempt);
+
+    if (!op->join) {
+        return SIMBA_OK;
+    }
+    if (me == NULL) {
+        me = calloc(1, sizeof *me);
+        if (me == NULL) {
+            return SIMBA_ENOMEM;
+        }
+        me->attempt = op->attempt;
+        memcpy(me->id, op->id, strlen(op->id) + 1);
+        /* Who had a place that we do not know any more gets it back. */
+        put_in_line(m, me,
+                    op->place != 0 ? op->place
+                                   : next_number(&m->last_place, now));
+    }
+    me->handle = h;
+    me->lapses_ms = now + op->waiter_ms;
+    op->reply.in_line = true;
+    op->reply.place = me->place;
+    op->reply.is_head = is_head(m, me, now);
+    return SIMBA_OK;
+}
+
+/* --- tombstones: an attempt that was undone stays undone (S8) --------------
+ */
+
+static bool is_entombed(struct mutex *m, simba_attempt attempt, int64_t now)
+{
+    struct tomb **t = &m->tombs;
+
+    while (*t != NULL) {
+        struct tomb *over = *t;
+
+        if (over->until_ms >= now && is_same(over->attempt, attempt)) {
+            return true;
+        }
+        if (over->until_ms < now) {
+            *t = over->next;
+            free(over);
+        } else {
+            t = &over->next;
+        }
+    }
+    return false;
+}
+
+static int entomb(struct mutex *m, const simba_op *op, int64_t now_ms)
+{
+    struct tomb *tomb = calloc(1, sizeof *tomb);
+
+    if (tomb == NULL) {
+        return SIMBA_ENOMEM;
+    }
+    tomb->attempt = op->attempt;
+    tomb->until_ms = now_ms + op->tombstone_ms;
+    tomb->next = m->tombs;
+    m->tombs = tomb;
+    return SIMBA_OK;
+}
+
+/* --- operations ------------------------------------------------------------
+ */
+
+static void extend(struct mutex *m, simba_op *op, int64_t now_ms)
+{
+    m->owner.ttl_at_ms = now_ms + op->ttl_ms;
+    m->owner.transition_at_ms = m->owner.ttl_at_ms + op->transition_ms;
+    op->reply.mine = true;
+    op->reply.token = m->owner.token;
+}
+
+static void grant(struct mutex *m, simba_op *op, int64_t now_ms)
+{
+    drop_from_line(m, op->attempt);
+    m->attempt = op->attempt;
+    memcpy(m->owner.id, op->id, strlen(op->id) + 1);
+    m->owner.token = next_number(&m->last_token, now_ms);
+    m->owner.acquired_at_ms = now_ms;
+    extend(m, op, now_ms);
+}
+
+static int acquire(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+{
+    struct waiter *first = first_alive(m->line, now);
+
+    if (is_entombed(m, op->attempt, now)) {
+        return SIMBA_OK;
+    }
+    if (is_held(m, now)) {
+        if (is_same(m->attempt, op->attempt)) { /* asked again (S5) */
+            extend(m, op, now);
+            return SIMBA_OK;
+        }
+        op->reply.wait_ms = m->owner.transition_at_ms - now;
+        return refuse(h, m, op, now);
+    }
+    if (m->called == NULL && first != NULL &&
+        !is_same(first->attempt, op->attempt)) {
+        call_next(m, now); /* a lease has lapsed, and the line comes first */
+    }
+    if (m->called != NULL && !is_same(m->called->attempt, op->attempt)) {
+        op->reply.wait_ms = m->called_until_ms - now;
+        return refuse(h, m, op, now);
+    }
+    grant(m, op, now);
+    return SIMBA_OK;
+}
+
+/* Ends this very attempt, whatever it has; for release and leave. */
+static int end_attempt(struct mutex *m, simba_op *op, int64_t now_ms)
+{
+    bool was_called =
+        m->called != NULL && is_same(m->called->attempt, op->attempt);
+    bool was_owner = m->owner.id[0] != '\0' && is_same(m->attempt, op->attempt);
+
+    if (op->tombstone_ms > 0 && entomb(m, op, now_ms) != SIMBA_OK) {
+        return SIMBA_ENOMEM;
+    }
+    drop_from_line(m, op->attempt);
+    if (was_owner) {
+        memset(&m->owner, 0, sizeof m->owner);
+    }
+    if ((was_owner || was_called) && m->called == NULL) {
+        call_next(m, now_ms);
+    }
+    return SIMBA_OK;
+}
+
+static void tell_line(const struct mutex *m, simba_op *op, int64_t now_ms)
+{
+    for (struct waiter *w = first_alive(m->line, now_ms); w != NULL;
+         w = first_alive(w->next, now_ms)) {
+        simba_waiter told = {.place = w->place,
+                             .joined_at = (int64_t)(w->place / 1000),
+                             .is_called = w == m->called};
+
+        memcpy(told.id, w->id, sizeof told.id);
+        simba_op_add_waiter(op, &told);
+    }
+}
+
+static int serve(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+{
+    int rc = SIMBA_OK;
+
+    end_missed_turn(m, now);
+    drop_lapsed(m, now);
+    if (op->kind == SIMBA_OP_ACQUIRE) {
+        rc = acquire(h, m, op, now);
+    } else if (op->kind == SIMBA_OP_RENEW) {
+        if (is_held(m, now) && is_same(m->attempt, op->attempt)) {
+            extend(m, op, now);
+        }
+    } else if (op->kind != SIMBA_OP_READ) {
+        rc = end_attempt(m, op, now);
+    } else if (op->want_line) {
+        tell_line(m, op, now);
+    }
+    op->reply.store_ms = now;
+    if (is_held(m, now)) {
+        op->reply.owner = m->owner;
+    }
+    return rc;
+}
+
+/* --- the table -------------------------------------------------------------
+ */
+
+static void submit(simba_backend *self, simba_op *op)
+{
+    struct handle *h = (struct handle *)self;
+    struct mutex *m;
+    int rc = SIMBA_ENOMEM;
+
+    pthread_mutex_lock(&lock);
+    m = find_mutex(h, op->mutex);
+    if (m != NULL) { /* the clock is read when we have the lock, not before */
+        rc = serve(h, m, op, simba_loop_now_ms());
+    }
+    pthread_mutex_unlock(&lock);
+    simba_op_done(op, rc, NULL);
+}
+
+static int open_shelf(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
+{
+    struct handle *h = calloc(1, sizeof *h);
+
+    *backend = NULL;
+    if (h == NULL || strlen(config->rest) >= sizeof h->name) {
+        free(h);
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the name of a shelf has at most 63 bytes");
+    }
+    memcpy(h->name, config->rest, strlen(config->rest) + 1);
+    h->base.ops = &simba_module;
+    h->base.loop = config->loop;
+    *backend = &h->base;
+    return SIMBA_OK;
+}
+
+/* The loop is about to end: nobody may ring it any more. */
+static void detach(simba_backend *self)
+{
+    struct handle *h = (struct handle *)self;
+
+    pthread_mutex_lock(&lock);
+    for (struct mutex *m = mutexes; m != NULL; m = m->next) {
+        for (struct waiter *w = m->line; w != NULL; w = w->next) {
+            w->handle = w->handle == h ? NULL : w->handle;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* A forked child has a shelf of its own (S12). */
+static void forked(simba_backend *self)
+{
+    (void)self;
+    pthread_mutex_init(&lock, NULL);
+    mutexes = NULL;
+}
+
+static void close_shelf(simba_backend *self)
+{
+    free(self);
+}
+
+const simba_backend_ops simba_module = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "shelf",
+    .least_lease_ms = 100,
+    .open = open_shelf,
+    .submit = submit,
+    .close = close_shelf,
+    .detach = detach,
+    .forked = forked,
+    .capabilities =
+        SIMBA_CAN_PUSH | SIMBA_HAS_STEADY_CLOCK | SIMBA_IN_ONE_PROCESS,
+};
