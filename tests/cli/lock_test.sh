@@ -104,9 +104,16 @@ unusable_file_has_a_code() {
 }
 
 denied_is_77() {
-    [ "$(id -u)" -ne 0 ] || return 200
+    local as=() url=sqlite:$scratch/closed/x.db
+
+    if [ "$(id -u)" -eq 0 ]; then # to whom nothing is denied
+        as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+        "${as[@]}" test -x "$simba" || return 200
+    fi
     mkdir -p "$scratch/closed" && chmod 0 "$scratch/closed"
-    code 77 "$simba" --store "sqlite:$scratch/closed/x.db" lock a -- true
+    code 77 "${as[@]}" "$simba" --store "$url" lock a -- true &&
+        code 77 "${as[@]}" "$simba" --store "$url" lead a -- true &&
+        code 77 "${as[@]}" "$simba" --store "$url" every 1s a -- true
 } 2>/dev/null
 
 help_and_version() {

@@ -1,0 +1,183 @@
+#!/bin/bash
+# lock, lead and every on any store: the rows of the exit table that a store has
+# a part in, each of the three commands, and who follows whom.
+#
+#   stores_test.sh SIMBA SCRATCH URL [PATTERN]
+#
+# URL is the store; sqlite: when it is empty. Prints TAP.
+set -u
+export LC_ALL=C
+
+simba=$(realpath "$1")
+mkdir -p "$2" || exit 1
+scratch=$(mktemp -d "$2/stores.XXXXXX")
+pattern=${4-*}
+pty=
+export SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
+export simba scratch
+unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
+
+source "$(dirname "$0")/lib.sh"
+source "$(dirname "$0")/run_lib.sh"
+
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+# A lease that every store can keep.
+lease=(--ttl 3s --transition 3s)
+
+# each WANTED OPTION… -- CMD…: the code of all three, with mutex m; every runs
+# CMD at once.
+each() {
+    local wanted=$1
+
+    shift
+    code "$wanted" "$simba" -q lock m "$@" && code "$wanted" "$simba" -q lead \
+        m "$@" && code "$wanted" "$simba" -q every 1h --delay m "$@"
+}
+
+# Where nobody listens.
+nowhere() {
+    case $SIMBA_STORE in
+    redis*) echo redis://127.0.0.1:1 ;;
+    mysql*) echo mysql://127.0.0.1:1/simba ;;
+    postgres*) echo "postgres://127.0.0.1:1/simba" ;;
+    zookeeper*) echo zookeeper://127.0.0.1:1 ;;
+    *) return 1 ;;
+    esac
+}
+
+# The same server, for somebody it does not know.
+stranger() {
+    case $SIMBA_STORE in
+    redis:*) echo "redis://nobody:wrong@${SIMBA_STORE#redis://}" ;;
+    mysql:*@*) echo "mysql://nobody:wrong@${SIMBA_STORE#*@}" ;;
+    postgres*) echo "$SIMBA_STORE" | sed -E \
+        's|//[^@/]*@|//stranger@|; s|user=[^&]*|user=stranger|' ;;
+    *) return 1 ;;
+    esac
+}
+
+# holds NAME OPTION…: holds it in the background until it is lost; sets holder.
+holds() {
+    rm -f "$scratch/token"
+    "$simba" -q lock "$@" -- bash -c 'echo "$SIMBA_TOKEN" >"$0.new" &&
+        mv "$0.new" "$0" && exec sleep 60' "$scratch/token" &
+    holder=$!
+    within 20 test -s "$scratch/token"
+}
+
+# ── The table ────────────────────────────────────────────────────────────────
+
+commands_code_is_passed_on() {
+    code 7 "$simba" lock m -- sh -c 'exit 7' &&
+        code 143 "$simba" lock m -- sh -c 'kill $$' &&
+        code 7 "$simba" lead m -- sh -c 'exit 7' &&
+        code 143 "$simba" lead m -- sh -c 'kill $$' && is_free m
+}
+
+command_that_cannot_run_is_126_or_127() {
+    : >"$scratch/plain"
+    each 127 -- "$scratch/no-such" && each 126 -- "$scratch/plain" && is_free m
+} 2>/dev/null
+
+wrong_name_or_lease_is_78() {
+    code 78 "$simba" lock '}x' -- true && code 78 "$simba" lead '}x' -- true &&
+        code 78 "$simba" every 1s '}x' -- true &&
+        each 78 --ttl 10s --kill-after 1h -- true
+} 2>/dev/null
+
+unreachable_store_is_69() {
+    local url
+
+    url=$(nowhere) || return 200
+    SIMBA_STORE=$url each 69 -w 1s -- true
+} 2>/dev/null
+
+stranger_is_77() {
+    local url
+
+    url=$(stranger) || return 200
+    [ "$url" != "$SIMBA_STORE" ] || return 200
+    SIMBA_STORE=$url each 77 -w 5s -- true
+} 2>/dev/null
+
+not_acquired_is_75() {
+    holds m && each 75 -n -- true && each 75 -w 200ms -- true &&
+        each 9 -n -E 9 -- true
+    local rc=$?
+    kill "$holder"
+    wait "$holder"
+    return "$rc"
+} 2>/dev/null
+
+lost_by_force_is_76() {
+    holds f "${lease[@]}" || return 1
+    "$simba" break f --token "$(cat "$scratch/token")" --reason test --now \
+        >/dev/null || return 1
+    code 76 wait "$holder"
+} 2>/dev/null
+
+max_hold_is_76() {
+    code 76 "$simba" -q lock x "${lease[@]}" --max-hold 1s -- sleep 60 &&
+        within 20 is_free x
+} 2>/dev/null
+
+# ── One after the other ──────────────────────────────────────────────────────
+
+leads_again_after_a_break() {
+    : >"$scratch/l.tokens"
+    "$simba" -q lead l "${lease[@]}" -- bash -c 'echo "$SIMBA_TOKEN" >>"$0"
+        exec sleep 60' "$scratch/l.tokens" &
+    front=$!
+    within 20 has_lines 1 "$scratch/l.tokens" || return 1
+    "$simba" break l --token "$(cat "$scratch/l.tokens")" --reason test --now \
+        >/dev/null
+    within 60 has_lines 2 "$scratch/l.tokens" || return 1
+    kill "$front"
+    code 143 wait "$front" && [ "$(sed -n 2p "$scratch/l.tokens")" -gt \
+        "$(sed -n 1p "$scratch/l.tokens")" ] && is_free l
+} 2>/dev/null
+
+killed_leader_is_followed_when_all_is_gone() {
+    by=(lead)
+    start_stubborn k "${lease[@]}" || return 1
+    start_successor k
+    kill -9 "$front"
+    code 0 wait "$successor" && all_gone "${pids[@]}" && never_overlapped k
+} 2>/dev/null
+
+stopped_guardian_is_followed_when_all_is_gone() {
+    by=(lead)
+    start_stubborn s "${lease[@]}" || return 1
+    start_successor s
+    kill -STOP "$guardian"
+    code 76 wait "$front" && all_gone "${pids[@]}" &&
+        code 0 wait "$successor" && never_overlapped s
+} 2>/dev/null
+
+# One host leads, then the other; the beat is that of the store's clock.
+change_of_leader_keeps_the_beat() {
+    local i beat fronts=() rc=0
+
+    for i in 1 2; do
+        "$simba" --json every 500ms e --id "$i" "${lease[@]}" -- true \
+            2>"$scratch/e$i.log" &
+        fronts+=($!)
+        within 20 guardian_of "$!" >/dev/null || rc=1
+        [ "$i" != 1 ] || within 20 grep -q started "$scratch/e1.log" || rc=1
+    done
+    within 20 eval '[ "$(grep -c ended "$scratch/e1.log")" -ge 2 ]' || rc=1
+    kill "${fronts[0]}"
+    wait "${fronts[0]}"
+    within 20 eval '[ "$(grep -c ended "$scratch/e2.log")" -ge 2 ]' || rc=1
+    kill "${fronts[1]}"
+    wait "${fronts[1]}"
+    code 0 "$simba" verify "$scratch"/e?.log >"$scratch/e.out" || rc=1
+    for beat in $(cat "$scratch"/e?.log |
+        sed -nE 's/.*"started".*"beat_ms":([0-9]+).*/\1/p'); do
+        [ $((beat % 500)) -eq 0 ] || rc=1
+    done
+    return "$rc"
+} 2>/dev/null
+
+run_tests
