@@ -63,12 +63,13 @@ static void finish(struct simba__zk_errand *errand,
                    const simba_error *error)
 {
     simba_op *op = errand->op;
+    bool is_done = op->reply.mine; /* broken, and only not told who is next */
 
     errand->op = NULL;
     unpark(errand);
     simba_timer_clear(errand->self->base.loop, &errand->deadline);
     tidy(errand);
-    simba_op_done(op, status, error);
+    simba_op_done(op, is_done ? SIMBA_OK : status, is_done ? NULL : error);
 }
 
 void simba__zk_errand_done(struct simba__zk_errand *errand)
@@ -81,11 +82,59 @@ void simba__zk_errand_fail(struct simba__zk_errand *errand, int rc)
     simba_error error;
     int status = simba__zk_fail(errand->self, rc, &error);
 
-    /* What only reads has no outcome to be in doubt about. */
-    if (status == SIMBA_EUNKNOWN && errand->op->kind != SIMBA_OP_BREAK) {
+    /* What only read has no outcome to be in doubt about. */
+    if (status == SIMBA_EUNKNOWN && errand->strikes == 0) {
         status = error.code = SIMBA_EUNAVAIL;
     }
     finish(errand, status, &error);
+}
+
+/* --- the queue ----------------------------------------------------------- */
+
+static void park(struct simba__zk_errand *errand)
+{
+    struct simba__zk_errand **at = &errand->self->parked;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    errand->next = NULL;
+    *at = errand;
+    errand->is_parked = true;
+}
+
+static void start(struct simba__zk_errand *errand)
+{
+    errand->generation = errand->self->generation;
+    if (errand->op->kind == SIMBA_OP_READ || errand->op->reply.mine) {
+        simba__zk_read_start(errand);
+    } else if (errand->op->kind == SIMBA_OP_LIST) {
+        simba__zk_list_start(errand);
+    } else {
+        simba__zk_break_start(errand);
+    }
+}
+
+void simba__zk_errands_go(struct simba__zk *self)
+{
+    while (self->is_connected && self->parked != NULL) {
+        struct simba__zk_errand *errand = self->parked;
+
+        unpark(errand);
+        start(errand);
+    }
+}
+
+/* On the next connection, as long as its deadline allows. */
+static void go_when_connected(struct simba__zk_errand *errand)
+{
+    struct simba__zk *self = errand->self;
+    simba_error error;
+
+    park(errand);
+    if (simba__zk_session_want(self, errand->op, &error) == SIMBA_OK) {
+        simba__zk_errands_go(self);
+    }
 }
 
 /* --- completions --------------------------------------------------------- */
@@ -106,11 +155,15 @@ static void settle(struct simba__zk_errand *errand, int rc)
     if (errand->generation == self->generation) {
         (void)simba__zk_session_lives(self, rc);
     }
+    errand->is_lost |=
+        simba__zk_is_lost(rc) || errand->generation != self->generation;
     if (errand->op == NULL) {
         tidy(errand);
-    } else if (simba__zk_is_lost(rc) ||
-               errand->generation != self->generation) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    } else if (self->is_closing) {
+        simba__zk_errand_fail(errand, ZCLOSING);
+    } else if (errand->calls == 0 && errand->is_lost) {
+        errand->is_lost = false;
+        go_when_connected(errand);
     } else if (errand->calls == 0) {
         errand->step(errand, rc);
     }
@@ -130,26 +183,6 @@ static void on_children(int rc,
     settle(errand, rc);
 }
 
-static void take_data(struct simba__zk_item *item,
-                      const char *value,
-                      int length,
-                      const struct Stat *stat)
-{
-    char id[SIMBA_ID_MAX + 1] = "(unreadable)";
-
-    if (length >= 0 && length <= SIMBA_ID_MAX) {
-        memcpy(id, value, (size_t)length);
-        id[length] = '\0';
-    }
-    item->owner = (simba_owner){.acquired_at_ms = stat->ctime,
-                                .ttl_at_ms = INT64_MAX,
-                                .transition_at_ms = INT64_MAX,
-                                .token = (uint64_t)stat->czxid};
-    if (!simba_owner_set_id(&item->owner, id)) {
-        item->rc = ZNONODE;
-    }
-}
-
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 static void on_data(int rc,
                     const char *value,
@@ -165,7 +198,7 @@ static void on_data(int rc,
 
         item->rc = rc;
         if (rc == ZOK) {
-            take_data(item, value, length, stat);
+            item->owner = simba__zk_owner_of(value, length, stat);
         }
     }
     settle(errand, rc);
@@ -264,28 +297,6 @@ bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path)
 
 /* --- the way of an operation --------------------------------------------- */
 
-static void start(struct simba__zk_errand *errand)
-{
-    errand->generation = errand->self->generation;
-    if (errand->op->kind == SIMBA_OP_READ) {
-        simba__zk_read_start(errand);
-    } else if (errand->op->kind == SIMBA_OP_LIST) {
-        simba__zk_list_start(errand);
-    } else {
-        simba__zk_break_start(errand);
-    }
-}
-
-void simba__zk_errands_go(struct simba__zk *self)
-{
-    while (self->is_connected && self->parked != NULL) {
-        struct simba__zk_errand *errand = self->parked;
-
-        unpark(errand);
-        start(errand);
-    }
-}
-
 static void on_deadline(simba_timer *timer)
 {
     struct simba__zk_errand *errand =
@@ -293,11 +304,11 @@ static void on_deadline(simba_timer *timer)
                                             offsetof(struct simba__zk_errand,
                                                      deadline));
     const struct simba__zk *self = errand->self;
-    bool may_have = errand->op->kind == SIMBA_OP_BREAK && !errand->is_parked;
-    int status = may_have ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL;
+    int status = errand->strikes > 0 ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL;
     simba_error error;
 
-    if (!self->is_connected && self->trouble.code == SIMBA_EDENIED) {
+    if (!self->is_connected && self->trouble.code == SIMBA_EDENIED &&
+        errand->strikes == 0) {
         status = SIMBA_EDENIED;
     }
     simba_error_set(&error, status, 0, "zookeeper: %s",
@@ -315,18 +326,6 @@ static char *path_for(struct simba__zk *self, const simba_op *op)
     }
     simba__zk_escape(op->mutex, escaped);
     return simba__zk_join(self->settings.base, escaped);
-}
-
-static void park(struct simba__zk_errand *errand)
-{
-    struct simba__zk_errand **at = &errand->self->parked;
-
-    while (*at != NULL) {
-        at = &(*at)->next;
-    }
-    errand->next = NULL;
-    *at = errand;
-    errand->is_parked = true;
 }
 
 void simba__zk_errand(struct simba__zk *self, simba_op *op)
@@ -347,8 +346,5 @@ void simba__zk_errand(struct simba__zk *self, simba_op *op)
     errand->op = op;
     errand->deadline.fire = on_deadline;
     simba_timer_set(self->base.loop, &errand->deadline, op->deadline_ms);
-    park(errand);
-    if (simba__zk_session_want(self, op, &error) == SIMBA_OK) {
-        simba__zk_errands_go(self);
-    }
+    go_when_connected(errand);
 }

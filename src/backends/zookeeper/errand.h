@@ -1,5 +1,6 @@
 /* Operations without a latch: read, list, break, doctor. An errand waits for a
- * connection, makes requests in rounds, and answers once. */
+ * connection, makes requests in rounds, and answers once. One whose connection
+ * is lost begins again on the next. */
 #ifndef SIMBA_ZOOKEEPER_ERRAND_H
 #define SIMBA_ZOOKEEPER_ERRAND_H
 
@@ -21,8 +22,10 @@ struct simba__zk_errand {
     uint64_t generation;
     simba_timer deadline;
     bool is_parked;
-    int calls;  /* completions it waits for */
-    int rounds; /* how often it began again */
+    bool is_lost; /* by a connection: it begins again */
+    int calls;    /* completions it waits for */
+    int rounds;   /* how often it began again */
+    int strikes;  /* break: deletes sent, of which one may have been it */
     void (*step)(struct simba__zk_errand *errand, int rc);
     char *path;
     struct simba__zk_item *items;
@@ -33,6 +36,9 @@ struct simba__zk_errand {
 void simba__zk_read_start(struct simba__zk_errand *errand);
 void simba__zk_list_start(struct simba__zk_errand *errand);
 void simba__zk_break_start(struct simba__zk_errand *errand);
+
+/** End a tenure, if it is asked for rightly. */
+void simba__zk_break(struct simba__zk *self, simba_op *op);
 
 /** Have a thread find out; it completes the operation. */
 void simba__zk_doctor(struct simba__zk *self, simba_op *op);
@@ -51,6 +57,10 @@ bool simba__zk_errand_children(struct simba__zk_errand *errand,
                                void (*heard)(struct simba__zk_errand *errand,
                                              int index,
                                              const struct String_vector *list));
+
+/** Ask for the latches of the errand's mutex: they become its items, in the
+ * order of the line. False: not sent, or too often. */
+bool simba__zk_errand_line(struct simba__zk_errand *errand);
 
 /** Ask for the data of item `index`: fills its owner and rc. */
 bool simba__zk_errand_data(struct simba__zk_errand *errand, int index);

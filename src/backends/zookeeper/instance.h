@@ -10,8 +10,8 @@
  *   landing.c    and what is answered to them
  *   renew.c      guards: one write for all renewals of a session
  *   watch.c      nodes that vanish, mutexes that are observed
- *   errand.c read.c list.c doctor.c floor.c  what needs no latch
- *   names.c guard.c settings.c  pure: names, deadlines, the URL
+ *   errand.c read.c list.c break.c doctor.c floor.c  what needs no latch
+ *   names.c owner.c guard.c settings.c  pure: names, owners, deadlines, the URL
  *   fds.c        the client library's system calls
  *
  * Everything below is touched inside the loop only, unless it says otherwise.
@@ -166,6 +166,12 @@ int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error);
 
 /** Nodes we make: who may do what. */
 const struct ACL_vector *simba__zk_acl(const struct simba__zk *self);
+
+/** Whose a latch of ours is, and whose one with this data is. */
+simba_owner simba__zk_owner_self(const struct simba__zk_latch *latch);
+simba_owner simba__zk_owner_of(const char *data,
+                               int length,
+                               const struct Stat *stat);
 
 /* --- session.c, opener.c ------------------------------------------------- */
 

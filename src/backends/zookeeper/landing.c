@@ -202,28 +202,6 @@ void simba__zk_on_children(int rc,
     settle(latch);
 }
 
-static void take_owner(struct simba__zk_latch *latch,
-                       const char *id,
-                       int length,
-                       const struct Stat *stat)
-{
-    char text[SIMBA_ID_MAX + 1];
-
-    if (length < 0 || length > SIMBA_ID_MAX) {
-        id = "(unreadable)";
-        length = (int)strlen(id);
-    }
-    memcpy(text, id, (size_t)length);
-    text[length] = '\0';
-    latch->owner = (simba_owner){.acquired_at_ms = stat->ctime,
-                                 .ttl_at_ms = INT64_MAX,
-                                 .transition_at_ms = INT64_MAX,
-                                 .token = (uint64_t)stat->czxid};
-    if (!simba_owner_set_id(&latch->owner, text)) {
-        latch->owner = simba_owner_none();
-    }
-}
-
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_before(int rc,
                          const char *value,
@@ -237,7 +215,7 @@ void simba__zk_on_before(int rc,
         latch->read_rc = rc;
         latch->is_blind = rc != ZOK;
         if (rc == ZOK && latch->is_second) {
-            take_owner(latch, value, length, stat);
+            latch->owner = simba__zk_owner_of(value, length, stat);
         }
         settle(latch);
     }
@@ -255,7 +233,7 @@ void simba__zk_on_owner(int rc,
     if (latch != NULL) {
         latch->owner_rc = rc;
         if (rc == ZOK) {
-            take_owner(latch, value, length, stat);
+            latch->owner = simba__zk_owner_of(value, length, stat);
         }
         settle(latch);
     }

@@ -59,16 +59,6 @@ static void fail_asking(struct simba__zk_latch *latch, int rc)
     simba__zk_latch_tidy(latch);
 }
 
-static simba_owner owner_of(const struct simba__zk_latch *latch)
-{
-    simba_owner owner = {.acquired_at_ms = latch->ctime_ms,
-                         .ttl_at_ms = INT64_MAX,
-                         .transition_at_ms = INT64_MAX,
-                         .token = (uint64_t)latch->czxid};
-
-    return simba_owner_set_id(&owner, latch->id) ? owner : simba_owner_none();
-}
-
 static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
 {
     simba_op_reply *reply = &latch->asking->reply;
@@ -104,7 +94,7 @@ static void grant(struct simba__zk_latch *latch)
     int64_t lease_ms = simba__zk_guard_lease(guard, latch->asked_ms);
     simba_op_reply *reply = &latch->asking->reply;
 
-    latch->owner = owner_of(latch);
+    latch->owner = simba__zk_owner_self(latch);
     simba__zk_watch_own(latch);
     if (!is_enough(latch, lease_ms)) {
         int64_t wait = simba__zk_guard_next(guard) - simba_loop_now_ms();

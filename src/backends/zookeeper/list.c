@@ -1,6 +1,7 @@
 /* Which mutexes are there: the children of /simba, for each its latches, for
  * each the data of the lowest. */
 #include "backends/zookeeper/errand.h"
+#include "core/name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ static void answer(struct simba__zk_errand *errand, int rc)
     for (int i = 0; i < errand->count; i++) {
         const struct simba__zk_item *item = &errand->items[i];
 
-        if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex)) {
+        if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
+            simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
             simba_op_add_mutex(errand->op, mutex, &item->owner,
                                item->latches - 1);
         }

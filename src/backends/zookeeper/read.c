@@ -1,4 +1,4 @@
-/* Who owns a mutex, who waits, and ending a tenure by force. */
+/* Who owns a mutex, and who waits. */
 #include "backends/zookeeper/errand.h"
 
 #include <stdlib.h>
@@ -37,7 +37,11 @@ static void heard(struct simba__zk_errand *errand,
     qsort(errand->items, (size_t)count, sizeof errand->items[0], by_sequence);
 }
 
-/* --- read ---------------------------------------------------------------- */
+bool simba__zk_errand_line(struct simba__zk_errand *errand)
+{
+    return ++errand->rounds <= ROUNDS_MOST &&
+           simba__zk_errand_children(errand, -1, heard);
+}
 
 static void answer(struct simba__zk_errand *errand)
 {
@@ -93,68 +97,7 @@ static void read_children(struct simba__zk_errand *errand, int rc)
 void simba__zk_read_start(struct simba__zk_errand *errand)
 {
     errand->step = read_children;
-    if (++errand->rounds > ROUNDS_MOST ||
-        !simba__zk_errand_children(errand, -1, heard)) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
-}
-
-/* --- break --------------------------------------------------------------- */
-
-static void broken(struct simba__zk_errand *errand, int rc)
-{
-    if (rc == ZOK || rc == ZNONODE) {
-        errand->op->reply.mine = rc == ZOK;
-        simba__zk_log(errand->self, SIMBA_LOG_WARN,
-                      "broke the tenure %llu of \"%s\": %s",
-                      (unsigned long long)errand->op->token, errand->op->mutex,
-                      errand->op->reason == NULL ? "no reason given"
-                                                 : errand->op->reason);
-        simba__zk_errand_done(errand);
-    } else {
-        simba__zk_errand_fail(errand, rc);
-    }
-}
-
-static void break_data(struct simba__zk_errand *errand, int rc)
-{
-    const struct simba__zk_item *owner = &errand->items[0];
-
-    if (rc != ZOK && rc != ZNONODE) {
-        simba__zk_errand_fail(errand, rc);
-    } else if (rc == ZNONODE || owner->owner.token != errand->op->token) {
-        /* That tenure is over already; tell whose it is now. */
-        errand->op->reply.owner = rc == ZOK ? owner->owner : simba_owner_none();
-        simba__zk_errand_done(errand);
-    } else {
-        errand->step = broken;
-        if (!simba__zk_errand_delete(errand, owner->path)) {
-            simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-        }
-    }
-}
-
-static void break_children(struct simba__zk_errand *errand, int rc)
-{
-    if (rc != ZOK && rc != ZNONODE) {
-        simba__zk_errand_fail(errand, rc);
-    } else if (rc == ZNONODE || errand->count == 0) {
-        simba__zk_errand_done(errand);
-    } else {
-        errand->step = break_data;
-        if (!simba__zk_errand_data(errand, 0)) {
-            simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-        }
-    }
-}
-
-void simba__zk_break_start(struct simba__zk_errand *errand)
-{
-    errand->step = break_children;
-    if (!errand->op->now) {
-        /* A latch stands or is gone: there is no lease that could run out. */
-        simba__zk_errand_fail(errand, ZBADARGUMENTS);
-    } else if (!simba__zk_errand_children(errand, -1, heard)) {
+    if (!simba__zk_errand_line(errand)) {
         simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
     }
 }

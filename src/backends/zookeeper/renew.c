@@ -30,17 +30,12 @@ static void answer(struct simba__zk_latch *latch)
 
     latch->renewing = NULL;
     latch->lapses_ms = latch->renewed_ms + latch->lease_ms;
+    simba__zk_watch_own(latch); /* a change of its data uses up the watch */
     reply->mine = true;
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms =
         simba__zk_guard_lease(&latch->self->guard, latch->renewed_ms);
-    reply->owner = (simba_owner){.acquired_at_ms = latch->ctime_ms,
-                                 .ttl_at_ms = INT64_MAX,
-                                 .transition_at_ms = INT64_MAX,
-                                 .token = reply->token};
-    if (!simba_owner_set_id(&reply->owner, latch->id)) {
-        reply->owner = simba_owner_none();
-    }
+    reply->owner = simba__zk_owner_self(latch);
     simba_op_done(op, SIMBA_OK, NULL);
 }
 

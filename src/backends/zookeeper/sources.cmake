@@ -11,8 +11,8 @@ find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
-  foreach(name IN ITEMS ask doctor errand fds flight floor guard landing latch list
-                        names opener plain read renew room session settings
+  foreach(name IN ITEMS ask break doctor errand fds flight floor guard landing latch list
+                        names opener owner plain read renew room session settings
                         trouble watch zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)
   endforeach()
@@ -33,7 +33,7 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   target_link_libraries(simba_zookeeper_client INTERFACE Threads::Threads)
 
   add_library(simba_module_zookeeper MODULE
-              $<TARGET_OBJECTS:simba_zookeeper>)
+              $<TARGET_OBJECTS:simba_zookeeper> $<TARGET_OBJECTS:simba_core>)
   set_target_properties(simba_module_zookeeper PROPERTIES
     PREFIX "" OUTPUT_NAME simba-zookeeper LINKER_LANGUAGE C)
   target_link_libraries(simba_module_zookeeper PRIVATE simba_zookeeper_client

@@ -46,8 +46,10 @@ static void submit(simba_backend *base, simba_op *op)
         break;
     case SIMBA_OP_READ:
     case SIMBA_OP_LIST:
-    case SIMBA_OP_BREAK:
         simba__zk_errand(self, op);
+        break;
+    case SIMBA_OP_BREAK:
+        simba__zk_break(self, op);
         break;
     case SIMBA_OP_DOCTOR:
         simba__zk_doctor(self, op);

@@ -26,6 +26,7 @@ struct proxy {
     int listener, wake, port, target;
     struct link links[LINKS_MOST]; /* the thread's own */
     _Atomic bool hold[2];          /* what comes from ends[i] */
+    _Atomic int trap;              /* a kind of request, or 0 */
     _Atomic bool is_cutting, is_ending;
 };
 
@@ -65,12 +66,32 @@ static void take_in(struct proxy *proxy)
     close(to);
 }
 
+/* Length, number and kind of a request have four bytes each. Once the one that
+ * is waited for has come, nothing is answered any more. */
+static void spring(struct proxy *proxy, const char *data, ssize_t count)
+{
+    int trap = atomic_load(&proxy->trap);
+    uint32_t kind;
+
+    if (trap != 0 && count >= 12) {
+        memcpy(&kind, data + 8, sizeof kind);
+        if (ntohl(kind) == (uint32_t)trap) {
+            atomic_store(&proxy->hold[1], true);
+            atomic_store(&proxy->trap, 0);
+        }
+    }
+}
+
 /* Blocking writes: the tests hold at the reading side. */
-static void pass(struct link *link, int from)
+static void pass(struct proxy *proxy, struct link *link, int from)
 {
     char data[CHUNK];
     ssize_t count = recv(link->ends[from], data, sizeof data, 0);
     ssize_t done = 0;
+
+    if (from == 0) {
+        spring(proxy, data, count);
+    }
 
     while (count > 0 && done < count) {
         ssize_t sent = send(link->ends[1 - from], data + done,
@@ -86,18 +107,24 @@ static void pass(struct link *link, int from)
     }
 }
 
-static void quiet(struct proxy *proxy)
+static void quiet(const struct proxy *proxy)
 {
     uint64_t count;
 
     if (read(proxy->wake, &count, sizeof count) < 0) {
         assert(errno == EAGAIN);
     }
-    if (atomic_exchange(&proxy->is_cutting, false)) {
-        for (int i = 0; i < LINKS_MOST; i++) {
-            unlink_pair(&proxy->links[i]);
-        }
+}
+
+static bool cut(struct proxy *proxy)
+{
+    if (!atomic_exchange(&proxy->is_cutting, false)) {
+        return false;
     }
+    for (int i = 0; i < LINKS_MOST; i++) {
+        unlink_pair(&proxy->links[i]);
+    }
+    return true;
 }
 
 static void turn(struct proxy *proxy)
@@ -112,11 +139,15 @@ static void turn(struct proxy *proxy)
 
         set[2 + i] = (struct pollfd){.fd = is_held ? -1 : fd, .events = POLLIN};
     }
+    /* Only now: who cuts and then lets go on means to lose what was held. */
+    if (cut(proxy)) {
+        return;
+    }
     poll(set, 2 + 2 * LINKS_MOST, -1);
     for (int i = 0; i < 2 * LINKS_MOST; i++) {
         if (set[2 + i].revents != 0 && set[2 + i].fd >= 0 &&
             proxy->links[i / 2].ends[i % 2] == set[2 + i].fd) {
-            pass(&proxy->links[i / 2], i % 2);
+            pass(proxy, &proxy->links[i / 2], i % 2);
         }
     }
     if (set[1].revents != 0) {
@@ -181,6 +212,16 @@ void proxy_hold(struct proxy *proxy, bool forth, bool back)
     atomic_store(&proxy->hold[0], forth);
     atomic_store(&proxy->hold[1], back);
     wake(proxy);
+}
+
+void proxy_trap(struct proxy *proxy, int kind)
+{
+    atomic_store(&proxy->trap, kind);
+}
+
+bool proxy_has_sprung(const struct proxy *proxy)
+{
+    return atomic_load(&proxy->trap) == 0;
 }
 
 void proxy_cut(struct proxy *proxy)

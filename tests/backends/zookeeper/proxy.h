@@ -14,6 +14,11 @@ void proxy_close(struct proxy *proxy);
 /** Hold what goes to the target, what comes from it, or let both go on. */
 void proxy_hold(struct proxy *proxy, bool forth, bool back);
 
+/** Let requests of a kind pass (ZooKeeper's number) and hold what is answered
+ * from the first of them on. */
+void proxy_trap(struct proxy *proxy, int kind);
+bool proxy_has_sprung(const struct proxy *proxy);
+
 /** End every connection, and what was held in it. */
 void proxy_cut(struct proxy *proxy);
 

@@ -189,112 +189,7 @@ static void test_zookeeper__unrenewed_tenure_lapses(void **state)
     assert_false(got.mine);
 }
 
-/* --- looking ------------------------------------------------------------- */
-
-static void test_zookeeper__tells_owner_and_line(void **state)
-{
-    struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
-               cid = person(&first, "cid"), eve = person(&second, "eve");
-
-    (void)state;
-    open_handles();
-    look(&eve);
-    assert_string_equal(got.owner.id, "");
-    ask(&ann);
-    ask(&bob);
-    ask(&cid);
-    look(&eve);
-    assert_string_equal(got.owner.id, "ann");
-    assert_int_equal(got.owner.token, ann.token);
-    assert_string_equal(noted, "[bob][cid]");
-}
-
-static void test_zookeeper__lists_mutexes_of_any_name(void **state)
-{
-    static const char *const names[] = {"a/b", "..", "50% {x} 'y' \"z\"", "%2F",
-                                        "\xf0\x9f\xa6\x81"};
-    struct who ann = person(&first, "ann");
-
-    (void)state;
-    open_handles();
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        simba_op op = asking(&ann);
-
-        op.mutex = names[i];
-        ann.attempt.low++;
-        run(&ann, op);
-        assert_true(got.mine);
-    }
-    noted[0] = '\0';
-    run(&ann, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char entry[64];
-
-        snprintf(entry, sizeof entry, "[%s ann 0]", names[i]);
-        assert_non_null(strstr(noted, entry));
-    }
-}
-
-static void test_zookeeper__observer_hears_of_changes(void **state)
-{
-    struct who ann = person(&first, "ann"), eve = person(&second, "eve");
-
-    (void)state;
-    open_handles();
-    simba_loop_enter(second.loop);
-    second.backend->ops->interest(second.backend, mutex,
-                                  SIMBA_INTEREST_OBSERVE);
-    simba_loop_leave(second.loop);
-    look(&eve);
-    ask(&ann);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-    await((look(&eve), strcmp(got.owner.id, "ann") == 0));
-    handle_hinted(&second, mutex, 0);
-    release(&ann);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-}
-
-static void test_zookeeper__doctor_names_what_it_finds(void **state)
-{
-    struct who ann = person(&first, "ann");
-
-    (void)state;
-    open_handles();
-    ask(&ann);
-    noted[0] = '\0';
-    run(&ann, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
-    assert_non_null(strstr(noted, "[ensemble 2]"));
-    assert_non_null(strstr(noted, "[session 0]"));
-    assert_non_null(strstr(noted, "[containers 0]"));
-    assert_non_null(strstr(noted, "[acl 2]"));
-    assert_non_null(strstr(noted, "[tls 2]"));
-}
-
 /* --- force --------------------------------------------------------------- */
-
-static void test_zookeeper__breaks_by_token_only(void **state)
-{
-    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true, .reason = "test"};
-
-    (void)state;
-    open_handles();
-    ask(&ann);
-    ask(&bob);
-    op.token = ann.token + 1;
-    run(&bob, op);
-    assert_false(got.mine);
-    renew(&ann);
-    expect_mine(&ann);
-    op.token = ann.token;
-    run(&bob, op);
-    assert_true(got.mine);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
-    renew(&ann);
-    assert_false(got.mine);
-    ask(&bob);
-    expect_mine(&bob);
-}
 
 static void test_zookeeper__own_node_deleted_is_told(void **state)
 {
@@ -392,11 +287,6 @@ int main(void)
         ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
         ZK_TEST(test_zookeeper__one_handle_has_one_lease),
         ZK_TEST(test_zookeeper__unrenewed_tenure_lapses),
-        ZK_TEST(test_zookeeper__tells_owner_and_line),
-        ZK_TEST(test_zookeeper__lists_mutexes_of_any_name),
-        ZK_TEST(test_zookeeper__observer_hears_of_changes),
-        ZK_TEST(test_zookeeper__doctor_names_what_it_finds),
-        ZK_TEST(test_zookeeper__breaks_by_token_only),
         ZK_TEST(test_zookeeper__own_node_deleted_is_told),
         ZK_TEST(test_zookeeper__waiter_whose_node_vanished_lines_up_anew),
         ZK_TEST(test_zookeeper__stray_child_is_ignored),

@@ -5,6 +5,9 @@
 
 #include <pthread.h>
 
+/* Kinds of requests. */
+enum { DELETE = 2, SYNC = 9 };
+
 static struct proxy *proxy; /* before the server, for `first` */
 
 static void open_through_proxy(void)
@@ -136,6 +139,46 @@ static void test_faults__reconnected_session_keeps_its_latches(void **state)
     assert_int_equal(got.token, ann.token);
 }
 
+/* Who only looks waits for the next connection. */
+static void test_faults__lost_read_is_repeated(void **state)
+{
+    struct who ann = person(&second, "ann"), eve = person(&first, "eve");
+    struct background b;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    look(&eve);
+    proxy_trap(proxy, SYNC);
+    start(&b, &eve, (simba_op){.kind = SIMBA_OP_READ});
+    await(proxy_has_sprung(proxy));
+    proxy_cut(proxy);
+    proxy_hold(proxy, false, false);
+    finish(&b);
+    assert_int_equal(b.status, SIMBA_OK);
+    assert_string_equal(b.op.reply.owner.id, "ann");
+}
+
+static void test_faults__lost_break_is_found_done(void **state)
+{
+    struct who ann = person(&second, "ann"), eve = person(&first, "eve");
+    struct background b;
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    look(&eve);
+    proxy_trap(proxy, DELETE);
+    eve.token = ann.token;
+    start(&b, &eve, (simba_op){.kind = SIMBA_OP_BREAK, .now = true});
+    await(count_children(room) <= 0);
+    proxy_cut(proxy);
+    proxy_hold(proxy, false, false);
+    finish(&b);
+    assert_int_equal(b.status, SIMBA_OK);
+    assert_true(b.op.reply.mine);
+}
+
 /* --- a session that ends ------------------------------------------------- */
 
 static void say_nothing(const char *message)
@@ -143,16 +186,20 @@ static void say_nothing(const char *message)
     (void)message;
 }
 
-/* Somebody who shows the id and password of a session may end it. */
-static void end_session_of(const struct handle *handle)
+/* Somebody who shows the id and password of a session may end it. He is given
+ * the connection then; the one who had it must not get it back before. */
+static void end_session_of_first(void)
 {
-    const struct simba__zk *self = (const struct simba__zk *)handle->backend;
+    const struct simba__zk *self = (const struct simba__zk *)first.backend;
     clientid_t id = *zoo_client_id(self->handle);
-    zhandle_t *twin = zookeeper_init2(servers.hosts, NULL, LEASE, &id, NULL,
-                                      ZOO_NO_LOG_CLIENTENV, say_nothing);
+    zhandle_t *twin;
 
+    proxy_hold(proxy, true, true);
+    twin = zookeeper_init2(servers.hosts, NULL, LEASE, &id, NULL,
+                           ZOO_NO_LOG_CLIENTENV, say_nothing);
     await(zoo_state(twin) == ZOO_CONNECTED_STATE);
     zookeeper_close(twin);
+    proxy_hold(proxy, false, false);
 }
 
 static void test_faults__ended_session_loses_and_begins_anew(void **state)
@@ -165,7 +212,7 @@ static void test_faults__ended_session_loses_and_begins_anew(void **state)
     ask(&ann);
     ask(&bob); /* of the same session */
     ask(&cid);
-    end_session_of(&first);
+    end_session_of_first();
     assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
     await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK &&
           !got.mine);
@@ -340,6 +387,8 @@ int main(void)
         FAULT_TEST(test_faults__lost_create_is_undone),
         FAULT_TEST(test_faults__lost_release_is_repeated),
         FAULT_TEST(test_faults__reconnected_session_keeps_its_latches),
+        FAULT_TEST(test_faults__lost_read_is_repeated),
+        FAULT_TEST(test_faults__lost_break_is_found_done),
         FAULT_TEST(test_faults__ended_session_loses_and_begins_anew),
         FAULT_TEST(test_faults__idle_session_is_made_anew),
         FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),

@@ -1,0 +1,247 @@
+/* What people and admins see and do on a real single server: who owns, who
+ * waits, lists, force, nodes that they change by hand. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+/* --- looking ------------------------------------------------------------- */
+
+static void test_admin__tells_owner_and_line(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
+               cid = person(&first, "cid"), eve = person(&second, "eve");
+
+    (void)state;
+    open_handles();
+    look(&eve);
+    assert_string_equal(got.owner.id, "");
+    ask(&ann);
+    ask(&bob);
+    ask(&cid);
+    look(&eve);
+    assert_string_equal(got.owner.id, "ann");
+    assert_int_equal(got.owner.token, ann.token);
+    assert_string_equal(noted, "[bob][cid]");
+}
+
+static void test_admin__lists_mutexes_of_any_name(void **state)
+{
+    static const char *const names[] = {"a/b", "..", "50% {x} 'y' \"z\"", "%2F",
+                                        "\xf0\x9f\xa6\x81"};
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        simba_op op = asking(&ann);
+
+        op.mutex = names[i];
+        ann.attempt.low++;
+        run(&ann, op);
+        assert_true(got.mine);
+    }
+    noted[0] = '\0';
+    run(&ann, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char entry[64];
+
+        snprintf(entry, sizeof entry, "[%s ann 0]", names[i]);
+        assert_non_null(strstr(noted, entry));
+    }
+}
+
+static void test_admin__observer_hears_of_changes(void **state)
+{
+    struct who ann = person(&first, "ann"), eve = person(&second, "eve");
+
+    (void)state;
+    open_handles();
+    simba_loop_enter(second.loop);
+    second.backend->ops->interest(second.backend, mutex,
+                                  SIMBA_INTEREST_OBSERVE);
+    simba_loop_leave(second.loop);
+    look(&eve);
+    ask(&ann);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    await((look(&eve), strcmp(got.owner.id, "ann") == 0));
+    handle_hinted(&second, mutex, 0);
+    release(&ann);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+}
+
+static void test_admin__doctor_names_what_it_finds(void **state)
+{
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    noted[0] = '\0';
+    run(&ann, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    assert_non_null(strstr(noted, "[ensemble 2]"));
+    assert_non_null(strstr(noted, "[session 0]"));
+    assert_non_null(strstr(noted, "[containers 0]"));
+    assert_non_null(strstr(noted, "[acl 2]"));
+    assert_non_null(strstr(noted, "[tls 2]"));
+}
+
+/* --- nodes of others ------------------------------------------------------ */
+
+/* As a Curator latch has it that was given no id. */
+static void put_latch(const char *name, const char *data, int length)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", room, name);
+    assert_int_equal(zoo_create(admin.handle, path, data, length,
+                                &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
+                     ZOK);
+}
+
+static void drop_latch(const char *name)
+{
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", room, name);
+    assert_int_equal(zoo_delete(admin.handle, path, -1), ZOK);
+}
+
+static void expect_owner(struct who *eve, const char *id)
+{
+    char entry[160];
+
+    look(eve);
+    assert_string_equal(got.owner.id, id);
+    snprintf(entry, sizeof entry, "[%s %s 1]", mutex, id);
+    noted[0] = '\0';
+    run(eve, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    assert_non_null(strstr(noted, entry));
+}
+
+/* Before ann's, whose latch keeps the parent from being reaped. */
+static void test_admin__latch_of_anybody_has_an_owner(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               eve = person(&second, "eve");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    put_latch("_c_x-latch-00000000", NULL, -1);
+    expect_owner(&eve, "(unnamed)");
+    ask(&bob);
+    expect_in_line(false, "(unnamed)");
+    leave(&bob);
+    drop_latch("_c_x-latch-00000000");
+    put_latch("_c_y-latch-00000000", "a\tb", 3);
+    expect_owner(&eve, "(unreadable)");
+    drop_latch("_c_y-latch-00000000");
+}
+
+/* --- force --------------------------------------------------------------- */
+
+static void test_admin__breaks_by_token_only(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true, .reason = "test"};
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    op.token = ann.token + 1;
+    run(&bob, op);
+    assert_false(got.mine);
+    renew(&ann);
+    expect_mine(&ann);
+    op.token = ann.token;
+    run(&bob, op);
+    assert_true(got.mine);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    renew(&ann);
+    assert_false(got.mine);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_admin__break_tells_who_owns_now(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true};
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    op.token = ann.token + 1;
+    run(&bob, op);
+    assert_string_equal(got.owner.id, "ann");
+    op.token = ann.token;
+    run(&bob, op);
+    assert_true(got.mine);
+    assert_string_equal(got.owner.id, "bob");
+    run(&bob, op); /* never twice */
+    assert_false(got.mine);
+    op.token = got.owner.token;
+    run(&bob, op);
+    assert_true(got.mine);
+    assert_string_equal(got.owner.id, "");
+}
+
+static void test_admin__break_is_now_or_never(void **state)
+{
+    struct who ann = person(&first, "ann");
+    simba_op op = {.kind = SIMBA_OP_BREAK};
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    op.token = ann.token;
+    assert_int_equal(try_run(&ann, op), SIMBA_EINVAL);
+    assert_non_null(strstr(why.message, "now"));
+    renew(&ann);
+    expect_mine(&ann);
+}
+
+/* Its own watch was used up by the change. */
+static void test_admin__node_changed_then_deleted_is_told(void **state)
+{
+    struct who ann = person(&first, "ann");
+    const char *node;
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    node = node_of(&ann);
+    for (int i = 0; i < 2; i++) {
+        /* As soon as it is watched; it is from a moment after it was made. */
+        await((assert_int_equal(zoo_set(admin.handle, node, "x", 1, -1), ZOK),
+               handle_hinted(&first, mutex, 20)));
+        renew(&ann);
+        expect_mine(&ann);
+    }
+    assert_int_equal(zoo_delete(admin.handle, node, -1), ZOK);
+    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    renew(&ann);
+    assert_false(got.mine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ZK_TEST(test_admin__tells_owner_and_line),
+        ZK_TEST(test_admin__lists_mutexes_of_any_name),
+        ZK_TEST(test_admin__observer_hears_of_changes),
+        ZK_TEST(test_admin__doctor_names_what_it_finds),
+        ZK_TEST(test_admin__latch_of_anybody_has_an_owner),
+        ZK_TEST(test_admin__breaks_by_token_only),
+        ZK_TEST(test_admin__break_tells_who_owns_now),
+        ZK_TEST(test_admin__break_is_now_or_never),
+        ZK_TEST(test_admin__node_changed_then_deleted_is_told),
+    };
+
+    if (!servers_installed()) {
+        puts("1..0 # SKIP no ZooKeeper server is installed");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
