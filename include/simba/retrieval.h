@@ -90,6 +90,19 @@ SIMBA_API enum simba_service_status simba_retrieval_status(
  * callback calling it aborts. */
 SIMBA_API void simba_retrieval_close(simba_retrieval *retrieval);
 
+/** For SIMBA_RETRIEVAL_SCOPE. */
+static inline void simba_retrieval_close_scope(simba_retrieval **retrieval)
+{
+    simba_retrieval_close(*retrieval);
+}
+
+/** Marks a local `simba_retrieval *`, set to NULL at first, that is closed when
+ * its scope ends. Declare it after its store. */
+#if defined(__GNUC__)
+#define SIMBA_RETRIEVAL_SCOPE                                                  \
+    __attribute__((cleanup(simba_retrieval_close_scope)))
+#endif
+
 SIMBA_END_DECLS
 
 #endif

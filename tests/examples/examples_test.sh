@@ -1,13 +1,16 @@
 #!/bin/bash
 # The examples do what their first lines say.
 #
-#   examples_test.sh DIRECTORY      where the example_* programs are
+#   examples_test.sh DIRECTORY SCHEDULER_CPP
+#
+# DIRECTORY is where the example_* programs are, but for the one in C++.
 #
 # Prints TAP.
 set -u
 export LC_ALL=C
 
 bin=$(realpath "$1")
+scheduler_cpp=$(realpath "$2")
 dir=$(mktemp -d /tmp/simba-examples.XXXXXX)
 export SIMBA_STORE=sqlite:$dir/simba.db
 count=0
@@ -101,6 +104,79 @@ writes_under_a_token() {
         [ "$(cat "$dir/data")" = two ]
 }
 
+# until_said FILE TEXT COMMAND…: COMMAND has its input until it has said TEXT,
+# and then ends well.
+until_said() {
+    local file=$dir/$1 text=$2 pid
+
+    shift 2
+    mkfifo "$file.in"
+    "$@" <"$file.in" >"$file" &
+    pid=$!
+    exec 9>"$file.in"
+    within 20 grep -q "$text" "$file" || return 1
+    exec 9>&-
+    wait "$pid"
+}
+
+locks_and_says_so() {
+    "$bin/example_locker" | grep -q '^mine, with token [0-9]'
+}
+
+calls_back() {
+    until_said callbacks '^leading, token [0-9]' "$bin/example_callbacks"
+}
+
+works_every_second() {
+    until_said scheduler '^run 2' "$bin/example_scheduler"
+}
+
+works_in_cpp() {
+    until_said scheduler_cpp '^run 2' "$scheduler_cpp" &&
+        grep -q '^1 tenures' "$dir/scheduler_cpp"
+}
+
+runs_in_its_own_loop() {
+    until_said loop 'thread: yes' "$bin/example_event_loop" &&
+        grep -q '^stepped down' "$dir/loop"
+}
+
+sees_owners() {
+    until_said watch '^free' watch_an_owner &&
+        grep -q 'owns it, token [0-9]' "$dir/watch"
+}
+
+# Owned again and again until the watcher has seen it, and let it go.
+watch_an_owner() {
+    "$bin/example_watch" nightly-report <&0 &
+    until within 1 grep -q '^free' "$dir/watch"; do
+        "$bin/example_locker" >/dev/null
+    done
+    wait
+}
+
+transfers_both_ways() {
+    local i pids=()
+
+    for i in 1 2 3 4 5 6; do
+        "$bin/example_transfer" alice bob >/dev/null &
+        pids+=($!)
+        "$bin/example_transfer" bob alice >/dev/null &
+        pids+=($!)
+    done
+    for i in "${pids[@]}"; do
+        wait "$i" || return 1
+    done
+    ! "$bin/example_transfer" alice alice 2>/dev/null
+}
+
+ok locker__locks locks_and_says_so
+ok callbacks__calls_back calls_back
+ok scheduler__works_every_second works_every_second
+ok scheduler_cpp__works_every_second works_in_cpp
+ok event_loop__runs_callbacks_itself runs_in_its_own_loop
+ok watch__sees_owners sees_owners
+ok transfer__never_deadlocks transfers_both_ways
 ok run_once__runs_on_one_machine runs_once
 ok leader__hands_over leads_and_hands_over
 ok migration__is_done_once migrates_once
