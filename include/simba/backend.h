@@ -68,6 +68,10 @@ enum simba_op_kind {
     SIMBA_OP_INIT = 9
 };
 
+/** simba_op_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
+ * of another implementation. */
+#define SIMBA_ENDED_UNKNOWN UINT64_MAX
+
 /** What a backend answers. Zeroed before the operation starts. */
 typedef struct simba_op_reply {
     bool mine;         /**< acquire, renew: this attempt has the mutex */
@@ -79,7 +83,8 @@ typedef struct simba_op_reply {
     int64_t store_ms;  /**< the store's clock; 0: not told */
     simba_owner owner; /**< who owns it now, or none */
     /** Read: token of the tenure that ended last, which is the one before the
-     * owner's. By it observers see whether they missed one. 0: not known */
+     * owner's. By it observers see whether they missed one. 0: not known, and
+     * with SIMBA_TELLS_ENDED: there was none */
     uint64_t ended;
     /** When mine: the lease granted, counted from the submitting, if it is
      * shorter than ttl + transition; 0: just that. A later answer may grant

@@ -14,6 +14,10 @@
 
 enum { DEFAULT_POLL_MS = 1000 };
 
+/* The core does not know of backends. */
+_Static_assert(SIMBA_ENDED_UNKNOWN == SIMBA__ENDED_UNKNOWN,
+               "what a store does not know is called by two names");
+
 struct simba_retrieval {
     simba_store *store;
     struct simba__observe machine; /* inside the loop */

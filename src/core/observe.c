@@ -32,6 +32,11 @@ static bool is_same_tenure(const simba_owner *a, const simba_owner *b)
     return a->token != 0 && a->token == b->token;
 }
 
+static bool is_ended_known(const struct simba__observe_event *event)
+{
+    return event->ended != 0 && event->ended != SIMBA__ENDED_UNKNOWN;
+}
+
 /* Has a tenure come and gone that we did not see? What was before we began to
  * look is not missed. */
 static bool is_missed(const struct simba__observe *o,
@@ -40,8 +45,11 @@ static bool is_missed(const struct simba__observe *o,
     if (!o->is_heard || is_same_tenure(&o->seen, event->owner)) {
         return false;
     }
-    if (event->ended != 0) {
+    if (is_ended_known(event)) {
         return event->ended != o->known;
+    }
+    if (event->ended == SIMBA__ENDED_UNKNOWN) {
+        return !is_same(&o->seen, event->owner);
     }
     if (o->is_cut || is_same(&o->seen, event->owner)) {
         return o->is_cut && !is_same(&o->seen, event->owner);
@@ -58,7 +66,7 @@ static void learn(struct simba__observe *o,
 {
     if (event->owner->token != 0) {
         o->known = event->owner->token;
-    } else if (event->ended != 0) {
+    } else if (is_ended_known(event)) {
         o->known = event->ended;
     }
     o->failures = 0;
@@ -84,7 +92,10 @@ static void move_on(struct simba__observe *o,
 /* The newest tenure that an event knows of. */
 static uint64_t newest(const struct simba__observe_event *event)
 {
-    return event->owner->token != 0 ? event->owner->token : event->ended;
+    if (event->owner->token != 0) {
+        return event->owner->token;
+    }
+    return is_ended_known(event) ? event->ended : 0;
 }
 
 /* Older than what we know. Tokens grow, and a tenure that has ended does not

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SIMBA__ENDED_UNKNOWN UINT64_MAX
+
 enum simba__observe_event_type {
     SIMBA__OBSERVE_START,
     SIMBA__OBSERVE_STOP,
@@ -31,7 +33,9 @@ struct simba__observe_event {
     int64_t now_ms;           /* boot clock */
     uint64_t seq;             /* READ, FAILED: of the request */
     const simba_owner *owner; /* READ, PUSHED: who owns it, or none */
-    uint64_t ended; /* READ, PUSHED: token of the tenure before; 0: unknown */
+    uint64_t ended; /* READ, PUSHED: token of the tenure before; 0: none, or
+                     * the store never knows; SIMBA__ENDED_UNKNOWN: not this
+                     * time */
 };
 
 struct simba__observe_update {

@@ -303,6 +303,30 @@ static void test_observe__new_owner_of_a_mute_store_is_a_gap(void **state)
     assert_false(up.changed);
 }
 
+/* Owners of another implementation may count no tenures. */
+static void test_observe__strangers_are_guessed(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105);
+    poll_finds("", 0, 7);
+    assert_false(up.has_gap);
+    poll_finds("stranger", 0, SIMBA__ENDED_UNKNOWN);
+    expect_change("", "stranger");
+    assert_true(up.has_gap);
+    poll_finds("stranger", 0, SIMBA__ENDED_UNKNOWN);
+    assert_false(up.changed);
+    poll_finds("", 0, 7);
+    expect_change("stranger", "");
+    assert_false(up.has_gap);
+    poll_finds("b", 9, 7);
+    assert_false(up.has_gap);
+    poll_finds("other stranger", 12, SIMBA__ENDED_UNKNOWN);
+    assert_true(up.has_gap);
+    poll_finds("c", 13, 12);
+    assert_false(up.has_gap);
+}
+
 static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
 {
     (void)state;
@@ -459,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_observe__a_renewal_is_no_gap),
         cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
         cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
+        cmocka_unit_test(test_observe__strangers_are_guessed),
         cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
         cmocka_unit_test(test_observe__starts_anew_without_a_gap),
         cmocka_unit_test(

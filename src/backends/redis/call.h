@@ -101,6 +101,7 @@ struct simba__redis_answer {
     int64_t wait_ms;
     int64_t now_us;
     simba_owner owner;
+    uint64_t ended; /* read: as simba_op_reply has it */
 };
 
 /** False: no such answer. */

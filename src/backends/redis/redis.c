@@ -251,7 +251,7 @@ const simba_backend_ops simba_module = {
     .detach = detach,
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE,
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
     .interest = interest,
     .drive = simba__redis_drive,
     .floor_open = simba__redis_floor_open,

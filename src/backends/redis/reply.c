@@ -21,20 +21,25 @@ static int64_t number(const redisReply *reply, size_t i)
                                             : strtoll(word(reply, i), NULL, 10);
 }
 
-/* "<attempt> <token> <acquired ms> <transition ms> <owner id>", the first
- * blank being a "!" when it was broken. False: this owner has none. */
+/* "<attempt> <token><<token before> <acquired ms> <transition ms> <owner id>",
+ * the first blank being a "!" when it was broken. False: this owner has none.
+ */
 static bool read_tenure(const char *tenure,
-                        simba_owner *owner,
+                        struct simba__redis_answer *answer,
                         int64_t *transition_ms)
 {
+    simba_owner *owner = &answer->owner;
     char *rest;
-    uint64_t token;
+    uint64_t token, former = 0;
     int64_t acquired_ms, transition;
 
     if (strlen(tenure) <= SIMBA__REDIS_ATTEMPT) {
         return false;
     }
     token = strtoull(tenure + SIMBA__REDIS_ATTEMPT + 1, &rest, 10);
+    if (*rest == '<' && *++rest != ' ') {
+        former = strtoull(rest, &rest, 10);
+    }
     acquired_ms = strtoll(rest, &rest, 10);
     transition = strtoll(rest, &rest, 10);
     if (rest[0] != ' ' || strcmp(rest + 1, owner->id) != 0) {
@@ -42,6 +47,7 @@ static bool read_tenure(const char *tenure,
     }
     owner->token = token;
     owner->acquired_at_ms = acquired_ms;
+    answer->ended = former;
     *transition_ms = transition;
     return true;
 }
@@ -57,10 +63,12 @@ static bool read_owner(struct simba__redis_answer *answer,
 
     if (!simba_owner_set_id(owner, word(reply, 2)) || owner->id[0] == '\0') {
         *owner = simba_owner_none();
+        answer->ended = strtoull(word(reply, 5), NULL, 10);
         return word(reply, 2)[0] == '\0';
     }
     owner->token = strtoull(word(reply, 5), NULL, 10);
-    answer->has_tenure = read_tenure(word(reply, 3), owner, &transition_ms);
+    answer->ended = SIMBA_ENDED_UNKNOWN;
+    answer->has_tenure = read_tenure(word(reply, 3), answer, &transition_ms);
     if (left_ms < 0) { /* a key without an end */
         owner->transition_at_ms = INT64_MAX;
         owner->ttl_at_ms = INT64_MAX;
@@ -97,6 +105,7 @@ void simba__redis_answer_fill(const struct simba__redis_answer *answer,
 {
     op->reply.store_ms = answer->now_us / 1000;
     op->reply.owner = answer->owner;
+    op->reply.ended = answer->ended;
     op->reply.mine = answer->is_mine;
     if (answer->is_mine) {
         op->reply.token = answer->owner.token;

@@ -48,7 +48,8 @@ local function refuse(wait_ms)
 end
 
 -- The clock carries the token over lost data, the counter over a clock that
--- stands still or steps back. Beyond 2^53 only Redis can count.
+-- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
+-- tenure before comes second, or ''.
 local function next_token()
     local token = string.format('%.0f', now_us)
     local last = redis.call('SET', FENCE, token, 'GET')
@@ -57,18 +58,18 @@ local function next_token()
         redis.call('INCR', FENCE)
         token = redis.call('GET', FENCE)
     end
-    return token
+    return token, string.match(last or '', '^%d+$') or ''
 end
 
 local function grant()
-    local token
+    local token, former
     redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
-    token = next_token()
+    token, former = next_token()
     if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
         return redis.error_reply('WRONGTYPE the lease key is not a string')
     end
-    tenure = attempt .. ' ' .. token .. string.format(' %.0f ', now_ms) ..
-        ARGV[4] .. ' ' .. id
+    tenure = attempt .. ' ' .. token .. '<' .. former ..
+        string.format(' %.0f ', now_ms) .. ARGV[4] .. ' ' .. id
     redis.call('SET', TOKEN, token, 'PX', lease_ms)
     redis.call('SET', TENURE, tenure, 'PX', lease_ms)
     if is_in_line then

@@ -1,12 +1,13 @@
 -- Who owns it, and who waits? Changes nothing.
 --
 -- ARGV: 1 to tell the line as well, 2 to count it; then a word to answer with.
--- Answers as acquire; then the called id or '', then id, place us, is C waiter
+-- Answers as acquire, but of a free mutex the last token; then the called id or '', then id, place us, is C waiter
 -- for each in line; or, counted, how many they are.
-local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN)
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
 local owner, tenure = found[1], found[2]
 local answer = {0, clock_us(), owner or '', tenure or '',
-    owner and redis.call('PTTL', LEASE) or 0, owner and found[4] or '', 0, 0, 0}
+    owner and redis.call('PTTL', LEASE) or 0,
+    (owner and found[4] or not owner and found[5]) or '', 0, 0, 0}
 
 if not owner and redis.call('EXISTS', LEASE) == 1 then
     return redis.error_reply('WRONGTYPE the lease key is not a string')
