@@ -14,6 +14,10 @@
 
 enum { DEFAULT_POLL_MS = 1000 };
 
+/* So many changes wait for a callback that takes its time; further ones are a
+ * gap. */
+enum { NOTES_MOST = 1000 };
+
 /* The core does not know of backends. */
 _Static_assert(SIMBA_ENDED_UNKNOWN == SIMBA__ENDED_UNKNOWN,
                "what a store does not know is called by two names");
@@ -32,6 +36,7 @@ struct simba_retrieval {
     /* Inside the loop: what the user was told last, and what not yet. */
     simba_owner told;
     bool is_behind, has_gap;
+    _Atomic int notes;                 /* on their way to the callback */
     _Atomic bool is_started, is_heard; /* changed inside the loop */
 };
 
@@ -51,10 +56,26 @@ static void run_note(struct simba__task *task)
     struct note *note = (struct note *)task;
 
     note->retrieval->on_changed(note->retrieval->user, &note->state);
+    atomic_fetch_sub(&note->retrieval->notes, 1);
     free(note);
 }
 
-/* What there is no memory for is told with the next step, which the next poll
+static struct note *make_note(simba_retrieval *r)
+{
+    struct note *note = NULL;
+
+    if (atomic_load(&r->notes) < NOTES_MOST) {
+        note = calloc(1, sizeof *note);
+    }
+    if (note != NULL) {
+        atomic_fetch_add(&r->notes, 1);
+        note->task.run = run_note;
+        note->retrieval = r;
+    }
+    return note;
+}
+
+/* What there is no room for is told with the next step, which the next poll
  * makes at the latest; what came in between is then a gap. */
 static void tell_change(simba_retrieval *r,
                         const struct simba__observe_update *update)
@@ -65,12 +86,10 @@ static void tell_change(simba_retrieval *r,
         r->has_gap = r->has_gap || update->has_gap || r->is_behind;
         r->is_behind = true;
     }
-    note = r->is_behind ? calloc(1, sizeof *note) : NULL;
+    note = r->is_behind ? make_note(r) : NULL;
     if (note == NULL) {
         return;
     }
-    note->task.run = run_note;
-    note->retrieval = r;
     note->state.before = r->told;
     note->state.after = r->machine.seen;
     note->state.has_gap = r->has_gap;

@@ -12,6 +12,9 @@
 
 enum wish { WISH_NONE, WISH_STARTED, WISH_STOPPED };
 
+/* So many changes wait for an on_changed that takes its time. */
+enum { CHANGES_MOST = 1000 };
+
 /* One callback on its way to a notifier thread. */
 struct note {
     struct simba__task task;
@@ -29,10 +32,11 @@ struct simba_service {
     pthread_cond_t changed;
 
     /* Changed inside the loop only. */
-    simba_owner seen;   /* what the user was told last */
-    _Atomic int wish;   /* of enum wish */
-    uint64_t stops;     /* counted: it may be started again before we look */
-    bool is_unreleased; /* the store did not answer the last release */
+    simba_owner seen;    /* what the user was told last */
+    _Atomic int wish;    /* of enum wish */
+    _Atomic int changes; /* on their way to on_changed */
+    uint64_t stops;      /* counted: it may be started again before we look */
+    bool is_unreleased;  /* the store did not answer the last release */
 
     /* They must be told whatever happens (S9), so there is memory for them.
      * One each will do: the next tenure does not begin before on_released is
@@ -65,6 +69,7 @@ static void run_changed(struct simba__task *task)
     struct note *note = (struct note *)task;
 
     call_back(note);
+    atomic_fetch_sub(&note->service->changes, 1);
     free(note);
 }
 
@@ -84,11 +89,15 @@ static void push_note(simba_service *s,
 
 static void push_change(simba_service *s, const simba_owner *after)
 {
-    struct note *note = calloc(1, sizeof *note);
+    struct note *note = NULL;
 
+    if (atomic_load(&s->changes) < CHANGES_MOST) {
+        note = calloc(1, sizeof *note);
+    }
     if (note == NULL) {
         return; /* the next change is told from what the user knows */
     }
+    atomic_fetch_add(&s->changes, 1);
     note->task.run = run_changed;
     push_note(s, note, s->on_changed, after);
 }
