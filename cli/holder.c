@@ -45,7 +45,9 @@ static void on_log(void *user,
                    const char *message)
 {
     struct simba__holder *holder = user;
-    struct simba__note note = {.kind = SIMBA__NOTE_LOG, .number = (int)level};
+    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
+                               .number = (int)level,
+                               .boot_ms = simba__clock_ms()};
 
     (void)snprintf(note.text, sizeof(note.text), "%s: %s", component, message);
     simba__link_send(holder->link, &note, -1);

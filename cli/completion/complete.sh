@@ -70,7 +70,7 @@ options() {
 
 commands() {
     "$simba" --help </dev/null 2>/dev/null |
-        sed -nE -e 's/^  ([a-z]+)( [^ ]+)*  +([^ ].*)$/\1\t\3/p'
+        sed -nE -e 's/^  ([a-z]+)( [^ ]+)*(  +([^ ].*))?$/\1\t\4/p'
 }
 
 # What the usage line has at the place of the word: NAME, FILE, ... The last
@@ -105,7 +105,7 @@ word() {
         fi
         ;;
     SCENARIO) help | sed -nE 's/^  ([a-z]+)  +([^ ].*)$/\1\t\2/p' ;;
-    FILE) echo @file ;;
+    FILE | ARG) echo @file ;;
     CMD) echo @command ;;
     esac
 }

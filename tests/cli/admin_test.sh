@@ -477,6 +477,56 @@ printing_touches_nothing() {
         grep -q '^{"store":"sqlite:[^"]*no.db","schema":"PRAGMA'
 }
 
+# ── JSON ─────────────────────────────────────────────────────────────────────
+
+# Every command that can run here, its objects in $scratch/all.
+print_all() {
+    local token
+
+    hold j --json 2>"$scratch/lock.err" && wait_in_line j w || return 1
+    "$simba" --json show j
+    "$simba" --json list
+    "$simba" --json watch j --count 1
+    token=$(token_of j)
+    "$simba" --json break j --token "$token" --reason x --now
+    wait
+    "$simba" --json break j --token "$token" --reason x --now
+    "$simba" --json doctor
+    "$simba" --json init
+    "$simba" --json init --print
+    "$simba" --json -v lock j --max-hold 100ms -- sleep 60
+    "$simba" --json lock '' -- true
+    "$simba" --json tck --list 'acquire.*'
+    "$simba" --json bench pair -n 2
+    "$simba" --json verify "$scratch/lock.err"
+    cat "$scratch/lock.err"
+} >"$scratch/all" 2>"$scratch/err"
+
+every_member_is_documented() {
+    local book key missing=
+
+    book=$(dirname "$0")/../../docs/json.md
+    print_all || return 1
+    grep '^{' "$scratch/err" >>"$scratch/all"
+    for key in $(grep -oE '[{,]"[a-z0-9_]+":' "$scratch/all" | cut -d '"' -f 2 |
+        sort -u); do
+        grep -qE "[\`.]$key\`" "$book" || missing="$missing $key"
+    done
+    same "members that docs/json.md does not name" "" "$missing" &&
+        same "lines that are no object" "" "$(grep -v '^{.*}$' "$scratch/all")"
+}
+
+times_are_when_it_happened() {
+    local now
+
+    now=$(date +%s%3N)
+    "$simba" --json -v lock j --max-hold 100ms -- sleep 60 2>"$scratch/err"
+    has "$scratch/err" '"event":"log"' && grep -o '"unix_ms":[0-9]*' \
+        "$scratch/err" | cut -d : -f 2 | while read -r time; do
+        [ "$time" -ge "$now" ] || same time "after $now" "$time" || return 1
+    done
+}
+
 # ── Configuration ────────────────────────────────────────────────────────────
 
 config_file_names_the_store() {
