@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "redis_driver.h"
 
+#include <inttypes.h>
+
 static void test_redis__grants_when_free(void **state)
 {
     struct who alice = person(&first, "alice");
@@ -265,6 +267,34 @@ static void test_redis__breaks_a_tenure(void **state)
     assert_true(got.token > alice.token);
 }
 
+/* One entry for each break, and none for what broke nothing. */
+static void test_redis__breaks_are_in_the_book(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    redisReply *book;
+    char wanted[128];
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token + 1});
+    assert_int_equal(redis_number(&server, "EXISTS %s:broken", KEY), 0);
+    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK,
+                         .token = alice.token,
+                         .reason = "it \"hangs\""});
+    run(&bob,
+        (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token, .now = true});
+    book = redis_do(&server, "HVALS %s:broken", KEY);
+    assert_int_equal(book->elements, 2);
+    snprintf(wanted, sizeof wanted,
+             "{\"token\":%" PRIu64 ",\"id\":\"alice\",\"now\":false,"
+             "\"reason\":\"it \\\"hangs\\\"\"}",
+             alice.token);
+    assert_string_equal(book->element[0]->str, wanted);
+    assert_non_null(strstr(book->element[1]->str, "\"now\":true"));
+    freeReplyObject(book);
+}
+
 static enum simba_gravity gravity_of(const char *name)
 {
     for (int i = 0; i < noted.finding_count; i++) {
@@ -325,6 +355,7 @@ int main(void)
         REDIS_TEST(test_redis__reads_owner_and_line),
         REDIS_TEST(test_redis__lists_mutexes),
         REDIS_TEST(test_redis__breaks_a_tenure),
+        REDIS_TEST(test_redis__breaks_are_in_the_book),
         REDIS_TEST(test_redis__doctor_names_weaknesses),
         REDIS_TEST(test_redis__database_number_is_honoured),
     };

@@ -54,6 +54,9 @@ void simba__redis_attempt_text(const simba_attempt *attempt,
              attempt->high, attempt->low);
 }
 
+/* Which of the keys ends with an attempt. */
+enum { TOMB = 3 };
+
 void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt)
@@ -72,6 +75,15 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
         memcpy(keys->text[i] + base_length, endings[i], length + 1);
         keys->length[i] = base_length + length;
     }
-    simba__redis_attempt_text(attempt, keys->text[3] + keys->length[3]);
-    keys->length[3] += SIMBA__REDIS_ATTEMPT;
+    simba__redis_attempt_text(attempt, keys->text[TOMB] + keys->length[TOMB]);
+    keys->length[TOMB] += SIMBA__REDIS_ATTEMPT;
+}
+
+void simba__redis_keys_take_book(struct simba__redis_keys *keys)
+{
+    static const char ending[] = ":broken";
+
+    memcpy(keys->text[TOMB], keys->text[0], keys->length[0]);
+    memcpy(keys->text[TOMB] + keys->length[0], ending, sizeof ending);
+    keys->length[TOMB] = keys->length[0] + sizeof ending - 1;
 }

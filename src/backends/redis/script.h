@@ -42,6 +42,10 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt);
 
+/** For a break, which undoes no attempt: the book of breaks in place of the
+ * tombstone. */
+void simba__redis_keys_take_book(struct simba__redis_keys *keys);
+
 /** An attempt as the scripts know it. */
 void simba__redis_attempt_text(const simba_attempt *attempt,
                                char text[SIMBA__REDIS_ATTEMPT + 1]);

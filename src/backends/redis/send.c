@@ -65,6 +65,7 @@ static void put_arguments(struct arguments *a,
     default:
         add_number(a, (int64_t)op->token);
         add_number(a, op->now ? 1 : 0);
+        a->word[a->count++] = op->reason == NULL ? "" : op->reason;
         break;
     }
 }
@@ -82,6 +83,9 @@ bool simba__redis_call_script(const struct simba__redis_call *call,
     struct arguments arguments;
 
     simba__redis_keys_init(&keys, call->op->mutex, &call->op->attempt);
+    if (call->script == SIMBA__REDIS_BREAK) {
+        simba__redis_keys_take_book(&keys);
+    }
     put_arguments(&arguments, call);
     word[0] = call->is_whole ? "EVAL" : "EVALSHA";
     word[1] = call->is_whole ? script->text : script->sha;
