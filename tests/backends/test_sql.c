@@ -334,6 +334,36 @@ static void test_sql__breaks_a_tenure(void **state)
     assert_true(admin.token > a.token);
 }
 
+/* A row for each break, and none for what broke nothing; also where the table
+ * was not there yet. */
+static void test_sql__breaks_are_in_the_book(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who admin = person(&second, "admin");
+    simba_op op = {.kind = SIMBA_OP_BREAK, .reason = "it 'hangs'"};
+
+    (void)state;
+    ask(&a);
+    server_sql("DROP TABLE simba_broken");
+    op.token = a.token;
+    run(&admin, op);
+    assert_true(got.mine);
+    op.now = true;
+    run(&admin, op);
+    assert_true(got.mine);
+    op.token = a.token + 1;
+    run(&admin, op);
+    assert_false(got.mine);
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_broken"), 2);
+    assert_int_equal(
+        server_sql(
+            "SELECT count(*) FROM simba_broken WHERE mutex LIKE 'm/%%' AND "
+            "token = %lld AND owner_id = 'a' AND at_once = 0 AND "
+            "account <> '' AND reason = 'it ''hangs'''",
+            (long long)a.token),
+        1);
+}
+
 static void test_sql__tells_names_apart_byte_for_byte(void **state)
 {
     static const char *const names[] = {"Abc",      "abc",       "abc ",
@@ -441,6 +471,7 @@ int main(void)
         SQL_TEST(test_sql__an_expired_lease_passes_on),
         SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
         SQL_TEST(test_sql__breaks_a_tenure),
+        SQL_TEST(test_sql__breaks_are_in_the_book),
         SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
         SQL_TEST(test_sql__lists_what_is_owned_or_wanted),
         SQL_TEST(test_sql__shows_the_line),

@@ -58,4 +58,16 @@ CREATE TABLE IF NOT EXISTS simba_tombstone (
     attempt varchar(32) CHARACTER SET ascii NOT NULL,
     until_at bigint NOT NULL,
     PRIMARY KEY (mutex, attempt)
+) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
+
+-- Which tenures were ended by force, by whom and why: yours to read and delete.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+CREATE TABLE IF NOT EXISTS simba_broken (
+    unix_ms bigint NOT NULL,
+    mutex varchar(66) NOT NULL,
+    token bigint NOT NULL,
+    owner_id varchar(128) NOT NULL,
+    at_once tinyint NOT NULL,
+    account varchar(255) NOT NULL,
+    reason text NOT NULL
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin

@@ -58,4 +58,15 @@ CREATE TABLE IF NOT EXISTS simba_tombstone (
     PRIMARY KEY (mutex, attempt)
 );
 
+-- Which tenures were ended by force, by whom and why: yours to read and delete.
+CREATE TABLE IF NOT EXISTS simba_broken (
+    unix_ms bigint NOT NULL,
+    mutex varchar(66) COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    owner_id varchar(128) COLLATE "C" NOT NULL,
+    at_once smallint NOT NULL,
+    account varchar(128) NOT NULL,
+    reason text NOT NULL
+);
+
 END $simba$

@@ -127,6 +127,17 @@ static bool bind_apply(struct simba__sql_params *params,
     return true;
 }
 
+static void bind_book(struct simba__sql_params *params,
+                      const struct simba__sql_turn *turn)
+{
+    const simba_op *op = turn->op;
+
+    add_number(params, (int64_t)op->token);
+    add_text(params, turn->record.owner.id);
+    add_number(params, op->now);
+    add_text(params, op->reason == NULL ? "" : op->reason);
+}
+
 bool simba__sql_bind(struct simba__sql_params *params,
                      const struct simba__sql_turn *turn,
                      enum simba__sql_statement statement)
@@ -154,6 +165,10 @@ bool simba__sql_bind(struct simba__sql_params *params,
     add_text(params, op->mutex);
     if (statement == SIMBA__SQL_APPLY) {
         return bind_apply(params, turn);
+    }
+    if (statement == SIMBA__SQL_BOOK) {
+        bind_book(params, turn);
+        return true;
     }
     if (statement == SIMBA__SQL_ENSURE) {
         return true;

@@ -28,6 +28,7 @@ enum simba__sql_statement {
     SIMBA__SQL_LOAD,
     SIMBA__SQL_LOAD_ALL, /* the line to its end */
     SIMBA__SQL_APPLY,
+    SIMBA__SQL_BOOK,    /* that a tenure will be ended by force */
     SIMBA__SQL_ENSURE,  /* the rows of a new mutex */
     SIMBA__SQL_SCHEMA,  /* the tables of a new database */
     SIMBA__SQL_UPGRADE, /* those of others, to what ours are */
@@ -113,6 +114,7 @@ struct simba__sql_turn {
     bool is_driven;   /* a caller's thread waits for the descriptor */
     bool was_created; /* has tried to make the tables */
     bool was_ensured; /* has tried to make the rows */
+    bool was_booked;  /* the break is written down */
     bool is_hinted;   /* since it was sent, somebody was rung for */
     struct simba__reply reply;
     struct simba__sql_record record;

@@ -40,7 +40,7 @@ pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply beat doctor ensure fast_acquire fast_release
+    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor ensure fast_acquire fast_release
     fast_renew floor_acquire floor_release greet list live load
     look schema upgrade)
   simba_add_sql_store(postgres libpq
@@ -57,7 +57,7 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone beat beat_stop bell_hang bell_sleep doctor ensure fast_acquire
+    apply_gone apply_undone beat beat_stop bell_hang bell_sleep book doctor ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release greet list load
     look schema upgrade)
   simba_add_sql_store(mysql libmariadb

@@ -322,6 +322,7 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     turn->op = op;
     turn->is_slow = turn->is_written = false;
     turn->was_created = turn->was_ensured = turn->is_hinted = false;
+    turn->was_booked = false;
     turn->is_driven = false; /* until its caller comes */
     if (op->is_driven && self->driven == NULL) {
         self->driven = turn;

@@ -223,6 +223,13 @@ static bool must_park(const struct simba__sql_turn *turn)
            (bell == SIMBA__SQL_BELL_NONE || bell == SIMBA__SQL_BELL_HANGING);
 }
 
+/* No break without its audit, so that comes first. */
+static bool must_book(const struct simba__sql_turn *turn)
+{
+    return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine &&
+           !turn->was_booked;
+}
+
 static void decide(struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->session->self;
@@ -243,6 +250,9 @@ static void decide(struct simba__sql_turn *turn)
     } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
         fill_reply(turn);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
+    } else if (must_book(turn)) {
+        turn->was_booked = true;
+        send(turn, SIMBA__SQL_BOOK);
     } else {
         send(turn, SIMBA__SQL_APPLY);
     }
@@ -363,6 +373,9 @@ static void fine(struct simba__sql_turn *turn,
     case SIMBA__SQL_APPLY:
         applied(turn, rows);
         break;
+    case SIMBA__SQL_BOOK:
+        send(turn, SIMBA__SQL_APPLY);
+        break;
     case SIMBA__SQL_ENSURE:
         send(turn, SIMBA__SQL_LOAD);
         break;
@@ -444,6 +457,7 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
     case SIMBA__SQL_NO_TABLE:
         if (!turn->was_created) {
             turn->was_created = true;
+            turn->was_booked = false;
             turn->is_written = false;
             send(turn, SIMBA__SQL_SCHEMA);
             return;
