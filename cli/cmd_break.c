@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -23,8 +24,9 @@ static const char help[] =
     "End the tenure of the mutex NAME that has the fencing token N, whoever\n"
     "has it: it can be renewed no more and is free at the end of its lease.\n"
     "'simba show NAME' tells the token; one that is over breaks nothing, and\n"
-    "none ever comes again. Who did this, when and why is kept: in the store,\n"
-    "on ZooKeeper only in what is told here.\n"
+    "none ever comes again. Who did this, when and why is written down: in\n"
+    "syslog here, and in the store (table simba_broken, on Redis the hash\n"
+    "simba:{NAME}:broken; ZooKeeper has no place for it).\n"
     "\n"
     "      --token N      required: which tenure is meant\n"
     "      --reason TEXT  required: why, for those who ask later\n"
@@ -83,8 +85,8 @@ static bool take_reason(struct wish *wish, const char *text)
         simba__say("--reason: say why, for those who ask later");
         return false;
     }
-    if (strlen(text) > REASON_MOST) {
-        simba__say("--reason: at most %d bytes", REASON_MOST);
+    if (strlen(text) > REASON_MOST || text[strcspn(text, "\r\n\t\033")] != 0) {
+        simba__say("--reason: one line, at most %d bytes", REASON_MOST);
         return false;
     }
     wish->reason = text;
@@ -188,6 +190,26 @@ static void print_line(const struct deed *deed)
     }
 }
 
+static void tell(const struct simba__cli *cli, const struct deed *deed)
+{
+    if (cli->is_json) {
+        print_object(deed);
+    } else if (cli->verbosity >= 0) {
+        print_line(deed);
+    }
+}
+
+/* On every store, and where those who look after this machine look first. */
+static void write_down(const struct deed *deed)
+{
+    openlog("simba", LOG_PID, LOG_USER);
+    syslog(
+        LOG_NOTICE, "%s broke the tenure %" PRIu64 " of '%s', mutex '%s'%s: %s",
+        deed->by, deed->wish->token, deed->before.owner->id, deed->before.mutex,
+        deed->wish->is_now ? ", at once" : "", deed->wish->reason);
+    closelog();
+}
+
 /* --- the command --------------------------------------------------------- */
 
 /* The reason goes to the store together with who gives it. */
@@ -222,15 +244,15 @@ static int break_it(const struct simba__command *command,
         name_doer(deed.by, sizeof(deed.by));
         rc = ask(&deed, store, &error);
     }
-    if (rc != SIMBA_OK) {
+    if (rc == SIMBA_OK) {
+        write_down(&deed);
+        tell(&words->cli, &deed);
+        rc = simba__command_end();
+    } else {
         rc = simba__command_fail(&words->cli, command->name, &error);
-    } else if (words->cli.is_json) {
-        print_object(&deed);
-    } else if (words->cli.verbosity >= 0) {
-        print_line(&deed);
     }
     simba_report_close(report);
-    return rc == SIMBA_OK ? simba__command_end() : rc;
+    return rc;
 }
 
 int simba__cmd_break(struct simba__cli *cli, int argc, char **argv)

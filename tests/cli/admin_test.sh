@@ -138,6 +138,7 @@ wrong_usage_is_64() {
         code 64 "$simba" break a --token 0 --reason x &&
         code 64 "$simba" break a --token -1 --reason x &&
         code 64 "$simba" break a --token 1 --reason ' ' &&
+        code 64 "$simba" break a --token 1 --reason $'a\nb' &&
         code 64 "$simba" break --token 1 --reason x &&
         code 64 "$simba" doctor x && code 64 "$simba" init x
 } 2>/dev/null
