@@ -1,5 +1,6 @@
 /* simba break: end a tenure by force, and say who did it and why. */
 #define _GNU_SOURCE
+#include "clock.h"
 #include "cmd_admin.h"
 #include "command.h"
 #include "exit.h"
@@ -126,6 +127,7 @@ static bool is_complete(const void *user)
 struct deed {
     const struct wish *wish;
     struct simba__standing before;
+    int64_t asked_ms; /* boot clock; nothing came of it earlier */
     char by[256];
 };
 
@@ -167,7 +169,7 @@ static void print_object(const struct deed *deed)
     simba__object_text(&object, "reason", deed->wish->reason);
     put_time(&object, "free_in_ms", is_now ? 0 : left_ms);
     put_time(&object, "believes_ms", left_ms);
-    simba__object_times(&object);
+    simba__object_times(&object, deed->asked_ms);
     simba__object_end(&object);
 }
 
@@ -241,6 +243,7 @@ static int break_it(const struct simba__command *command,
     if (rc == SIMBA_OK) {
         deed.before = simba__standing_of(mutex, simba_report_owner(report), 0,
                                          simba_report_store_ms(report));
+        deed.asked_ms = simba__clock_ms();
         name_doer(deed.by, sizeof(deed.by));
         rc = ask(&deed, store, &error);
     }

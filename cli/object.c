@@ -3,10 +3,10 @@
 #include "object.h"
 #include "clock.h"
 #include "json.h"
+#include "words.h"
 
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 static void put_key(struct simba__object *object, const char *key)
 {
@@ -93,14 +93,12 @@ void simba__object_end(struct simba__object *object)
     (void)fputs(object->is_nested ? "}" : "}\n", object->out);
 }
 
-void simba__object_times(struct simba__object *object)
+void simba__object_times(struct simba__object *object, int64_t boot_ms)
 {
     char boot[SIMBA__CLOCK_BOOT];
-    struct timespec now;
+    int64_t ago_ms = simba__clock_ms() - boot_ms;
 
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    simba__object_number(object, "unix_ms",
-                         (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
-    simba__object_number(object, "boot_ms", simba__clock_ms());
+    simba__object_number(object, "unix_ms", simba__words_unix_ms() - ago_ms);
+    simba__object_number(object, "boot_ms", boot_ms);
     simba__object_text(object, "boot", simba__clock_boot(boot) ? boot : NULL);
 }

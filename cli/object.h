@@ -40,8 +40,8 @@ void simba__object_list_end(struct simba__object *object);
 
 void simba__object_end(struct simba__object *object);
 
-/** Members "unix_ms", "boot_ms" and "boot": when this happens, on both clocks,
- * and which boot the second one counts from. */
-void simba__object_times(struct simba__object *object);
+/** Members "unix_ms", "boot_ms" and "boot": when it happened on both clocks,
+ * the second one being given, and which boot that counts from. */
+void simba__object_times(struct simba__object *object, int64_t boot_ms);
 
 #endif

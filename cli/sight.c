@@ -2,6 +2,7 @@
  * whose callbacks tell its changes in order, each once. */
 #define _GNU_SOURCE
 #include "sight.h"
+#include "clock.h"
 #include "object.h"
 #include "table.h"
 #include "words.h"
@@ -84,7 +85,7 @@ static void print_object(FILE *out, const char *mutex, const simba_state *state)
         put_owner(&object, after, &state->after);
         put_owner(&object, before, &state->before);
     }
-    simba__object_times(&object);
+    simba__object_times(&object, simba__clock_ms());
     simba__object_end(&object);
 }
 

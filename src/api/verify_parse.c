@@ -1,5 +1,5 @@
 /* What a line of an event log says: a line of the trace shim, or of the --json
- * of simba lock, lead and every. */
+ * of simba lock, lead, every and break. */
 #include "api/verify_flat.h"
 #include "api/verify_log.h"
 
@@ -14,7 +14,7 @@ struct members {
     const char *handle;
     uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
-    uint64_t boot_ms, until_ms, tombstone_ms, run, beat_ms;
+    uint64_t boot_ms, until_ms, tombstone_ms, run, beat_ms, believes_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms, has_run;
     bool mine, in_line, now;
     bool is_out_of_range; /* a number of these */
@@ -54,6 +54,7 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"tombstone_ms", &m->tombstone_ms, NULL},
                    {"run", &m->run, &m->has_run},
                    {"beat_ms", &m->beat_ms, NULL},
+                   {"believes_ms", &m->believes_ms, NULL},
                    {"boot_ms", &m->boot_ms, &m->has_boot_ms},
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
 
@@ -240,11 +241,10 @@ static enum simba__deed_kind kind_of(const struct members *m)
     static const struct {
         const char *name;
         enum simba__deed_kind kind;
-    } kinds[] = {{"acquired", SIMBA__DEED_ACQUIRED},
-                 {"released", SIMBA__DEED_ENDED},
-                 {"lost", SIMBA__DEED_ENDED},
-                 {"started", SIMBA__DEED_STARTED},
-                 {"ended", SIMBA__DEED_OVER}};
+    } kinds[] = {
+        {"acquired", SIMBA__DEED_ACQUIRED}, {"released", SIMBA__DEED_ENDED},
+        {"lost", SIMBA__DEED_ENDED},        {"broken", SIMBA__DEED_FORCED},
+        {"started", SIMBA__DEED_STARTED},   {"ended", SIMBA__DEED_OVER}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(m->event, kinds[i].name) == 0) {
@@ -260,7 +260,8 @@ static const char *check_event(const struct members *m,
     bool is_run = kind == SIMBA__DEED_STARTED || kind == SIMBA__DEED_OVER;
 
     if (m->mutex == NULL || m->id == NULL || m->token == 0 || !m->has_boot_ms ||
-        m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000) {
+        m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000 ||
+        m->believes_ms > INT64_MAX / 4000) {
         return "an event without mutex, id, token or boot_ms";
     }
     if (is_run && (!m->has_run || m->beat_ms > INT64_MAX)) {
@@ -283,6 +284,9 @@ static const char *parse_event(const struct members *m,
         strcmp(m->event, "lost") == 0) {
         return NULL; /* before it was had */
     }
+    if (kind == SIMBA__DEED_FORCED && !m->now) {
+        return NULL; /* exclusion holds on */
+    }
     problem = check_event(m, kind);
     if (problem != NULL) {
         return problem;
@@ -293,6 +297,10 @@ static const char *parse_event(const struct members *m,
     deed->at_us = (int64_t)m->boot_ms * 1000 + 999;
     deed->until_us =
         (int64_t)(m->has_until_ms ? m->until_ms : m->boot_ms) * 1000;
+    if (kind == SIMBA__DEED_FORCED) { /* asked for then, and no earlier */
+        deed->at_us -= 999;
+        deed->until_us += (int64_t)m->believes_ms * 1000;
+    }
     deed->token = m->token;
     deed->number = m->run;
     deed->beat_ms = (int64_t)m->beat_ms;

@@ -387,6 +387,27 @@ events_in_turn_are_clean() {
     } | finds
 }
 
+what_break_tells_allows_an_overlap() {
+    {
+        event acquired 100 a 5
+        event broken 200 a 5 '"now":true,"believes_ms":500'
+        event acquired 200 b 6
+        event lost 650 a 5 '"until_ms":600'
+    } | finds || return 1
+    {
+        event acquired 100 a 5
+        event broken 150 a 5 '"now":false,"believes_ms":500'
+        event acquired 200 b 6
+        event lost 650 a 5 '"until_ms":600'
+    } | finds overlap || return 1
+    {
+        event acquired 100 a 5
+        event broken 150 a 5 '"now":true,"believes_ms":500'
+        event acquired 700 b 6
+        event lost 900 a 5 '"until_ms":800'
+    } | finds overlap
+}
+
 events_overlap() {
     {
         event acquired 100 a 5
