@@ -113,7 +113,7 @@ static void start_tls(struct redis_shape *shape)
 
 /* --- Sentinel ------------------------------------------------------------ */
 
-static void start_sentinel(struct redis *node, int master_port)
+void redis_sentinel_start(struct redis *node, int master_port, int quorum)
 {
     char path[96];
     FILE *file;
@@ -127,10 +127,10 @@ static void start_sentinel(struct redis *node, int master_port)
     }
     fprintf(file,
             "port %d\nbind 127.0.0.1\n"
-            "sentinel monitor simba 127.0.0.1 %d 2\n"
+            "sentinel monitor simba 127.0.0.1 %d %d\n"
             "sentinel down-after-milliseconds simba 600\n"
             "sentinel failover-timeout simba 4000\n",
-            node->port, master_port);
+            node->port, master_port, quorum);
     fclose(file);
     redis_run(node);
 }
@@ -165,7 +165,7 @@ static void start_sentinels(struct redis_shape *shape)
     }
     await_field(&nodes[0], "replication", "connected_slaves:2");
     for (int i = 3; i < 6; i++) {
-        start_sentinel(&nodes[i], nodes[0].port);
+        redis_sentinel_start(&nodes[i], nodes[0].port, 2);
     }
     for (int i = 3; i < 6; i++) {
         await_field(&nodes[i], "sentinel", "slaves=2,sentinels=3");

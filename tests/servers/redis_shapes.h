@@ -5,7 +5,7 @@
 
 #include "servers/redis_server.h"
 
-enum { REDIS_NODES_MOST = 6 };
+enum { REDIS_NODES_MOST = 7 }; /* one for a test to add */
 
 struct redis_shape {
     struct redis nodes[REDIS_NODES_MOST]; /* servers first, then sentinels */
@@ -20,6 +20,10 @@ struct redis_shape {
 void redis_shape_start(struct redis_shape *shape, const char *name);
 
 void redis_shape_remove(struct redis_shape *shape);
+
+/** A sentinel more, which watches this port; it agrees to a failover when so
+ * many do. */
+void redis_sentinel_start(struct redis *node, int master_port, int quorum);
 
 /** The node that keeps a slot of a cluster now; NULL: none. */
 struct redis *redis_shape_keeper(struct redis_shape *shape, unsigned slot);

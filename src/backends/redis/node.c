@@ -85,6 +85,9 @@ static void command_ready(struct simba__redis_conn *conn)
     }
     /* Until something overlaps, a lone caller may read for itself. */
     conn->solo_streak = INT32_MAX;
+    if (store->sentinel != NULL) {
+        simba__redis_sentinel_was_right(store->sentinel);
+    }
     if (store->cluster != NULL) {
         simba__redis_cluster_ready(node);
     } else {
@@ -111,7 +114,9 @@ static void command_down(struct simba__redis_conn *conn, const simba_error *why)
     simba__redis_log(&store->env, SIMBA_LOG_WARN, "%s", why->message);
     if (store->cluster != NULL) {
         simba__redis_cluster_down(node, why);
-    } else if (!is_loading) { /* that ends by itself */
+    } else if (!is_loading && /* that ends by itself */
+               (store->sentinel == NULL ||
+                simba__redis_sentinel_is_hopeless(store->sentinel))) {
         simba__redis_opened(store, why);
     }
 }

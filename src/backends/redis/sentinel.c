@@ -1,5 +1,6 @@
 /* Sentinels; see sentinel.h. One is asked after the other until one knows; the
- * next time the one that answered is asked first. */
+ * next time the one that answered is asked first, unless what it named was no
+ * master: a sentinel may lag, or be cut off from the others. */
 #include "backends/redis/sentinel.h"
 
 #include "backends/redis/text.h"
@@ -17,8 +18,11 @@ struct simba__redis_sentinel {
     struct simba__redis_peer peer;
     struct simba__redis_ask ask;
     struct simba__redis_conn *askers[ASKERS_MOST];
-    int which; /* sentinel is asked */
-    int tried; /* without success, in this round */
+    int which;    /* sentinel is asked */
+    int tried;    /* without success, in this round */
+    int misled;   /* answers in a row that led to no master, the last included
+                     until it proves good */
+    bool is_mute; /* no sentinel knew, the last time */
 };
 
 #define container(pointer, type, member)                                       \
@@ -65,6 +69,7 @@ static void next_one(struct simba__redis_sentinel *s, const simba_error *why)
         return;
     }
     s->tried = 0;
+    s->is_mute = true;
     while ((conn = take_asker(s)) != NULL) {
         simba__redis_conn_fail(conn, why->code, why->native,
                                "no sentinel knows the master \"%.40s\": %.90s",
@@ -79,6 +84,8 @@ static void found(struct simba__redis_sentinel *s,
 
     simba__redis_conn_close(&s->peer.conn);
     s->tried = 0;
+    s->misled++;
+    s->is_mute = false;
     while ((conn = take_asker(s)) != NULL) {
         simba__redis_conn_dial(conn, address);
     }
@@ -169,8 +176,21 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
     }
     s->askers[place] = conn;
     if (!s->peer.conn.is_wanted) {
+        if (s->misled > 0) {
+            s->which = (s->which + 1) % s->store->env.settings.address_count;
+        }
         ask_one(s);
     }
+}
+
+void simba__redis_sentinel_was_right(struct simba__redis_sentinel *s)
+{
+    s->misled = 0;
+}
+
+bool simba__redis_sentinel_is_hopeless(const struct simba__redis_sentinel *s)
+{
+    return s->is_mute || s->misled >= s->store->env.settings.address_count;
 }
 
 struct simba__redis_conn *simba__redis_sentinel_conn(

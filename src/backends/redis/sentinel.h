@@ -14,6 +14,13 @@ struct simba__redis_sentinel *simba__redis_sentinel_make(
 void simba__redis_sentinel_aim(struct simba__redis_sentinel *sentinel,
                                struct simba__redis_conn *conn);
 
+/** The master that was found is one. Inside the loop. */
+void simba__redis_sentinel_was_right(struct simba__redis_sentinel *sentinel);
+
+/** All of them were asked, and none has led to a master. Inside the loop. */
+bool simba__redis_sentinel_is_hopeless(
+    const struct simba__redis_sentinel *sentinel);
+
 /** The connection to the sentinel that is asked, for a forked child. */
 struct simba__redis_conn *simba__redis_sentinel_conn(
     struct simba__redis_sentinel *sentinel);
