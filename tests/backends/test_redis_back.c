@@ -15,12 +15,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum {
     PATIENCE_MS = 60000,
-    TTL_MS = 2000,
+    TTL_MS = 4000,
     TRANSITION_MS = 1000,
     LEASE_MS = TTL_MS + TRANSITION_MS,
     SECOND_MS = 1000,
@@ -181,6 +182,29 @@ static void test_redis_back__within_a_lease_and_a_second_when_not(void **state)
     expect_back_within(LEASE_MS + SECOND_MS, false);
 }
 
+/* What a killed server had not yet written to its file is forgotten, however
+ * soon it is back: its owner must hear of that before anybody else is granted,
+ * also one that does nothing but own. */
+static void test_redis_back__owner_hears_what_was_forgotten(void **state)
+{
+    char command[128];
+    pthread_t thread;
+
+    (void)state;
+    restart_with("yes");
+    open_contender(&owner);
+    open_contender(&waiter);
+    thread = begin_waiting();
+    redis_kill(&server);
+    snprintf(command, sizeof command, "rm -rf %s/appendonly*",
+             server.directory);
+    assert_int_equal(system(command), 0);
+    redis_run(&server);
+    pthread_join(thread, NULL);
+    assert_true(atomic_load(&granted_ms) != 0);
+    assert_false(atomic_load(&was_double));
+}
+
 /* --- metrics ------------------------------------------------------------- */
 
 static uint64_t reconnects(void)
@@ -226,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BACK_TEST(test_redis_back__within_a_second_when_data_was_kept),
         BACK_TEST(test_redis_back__within_a_lease_and_a_second_when_not),
+        BACK_TEST(test_redis_back__owner_hears_what_was_forgotten),
         BACK_TEST(test_redis_back__reconnects_are_counted),
     };
 
