@@ -14,9 +14,12 @@
 
 #include <simba.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static struct redis_shape shape;
 
@@ -264,6 +267,64 @@ static void test_redis_contend__cluster_failover(void **state)
     crowd_end(CROWD_MAY_FORGET); /* replication is asynchronous */
 }
 
+/* Callers that read for themselves, through one store, from all servers: an
+ * answer that nobody reads would come only when it is given up. */
+enum { CALLERS = 3, SLOTS_USED = 6, PAIRS = 300, SLOW_MS = 2000 };
+
+static simba_store *shared;
+static _Atomic int slow, failed;
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void *call_around(void *argument)
+{
+    simba_locker *lockers[SLOTS_USED];
+
+    for (int i = 0; i < SLOTS_USED; i++) {
+        simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+        char mutex[32];
+
+        snprintf(mutex, sizeof mutex, "%d-of-%d", i, (int)(intptr_t)argument);
+        options.mutex = mutex;
+        failed += simba_locker_open(shared, &options, &lockers[i], NULL) != 0;
+    }
+    for (int i = 0; i < PAIRS && failed == 0; i++) {
+        simba_locker *locker = lockers[i % SLOTS_USED];
+        int64_t from = now_ms();
+
+        failed += simba_locker_acquire(locker, 60000, NULL, NULL) != SIMBA_OK ||
+                  simba_locker_release(locker, NULL) != SIMBA_OK;
+        slow += now_ms() - from > SLOW_MS;
+    }
+    for (int i = 0; i < SLOTS_USED; i++) {
+        simba_locker_close(lockers[i]);
+    }
+    return NULL;
+}
+
+static void test_redis_contend__callers_of_all_slots_are_answered(void **state)
+{
+    pthread_t callers[CALLERS];
+
+    (void)state;
+    assert_int_equal(simba_store_open(shape.url, NULL, &shared, NULL), 0);
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_create(&callers[i], NULL, call_around, (void *)(intptr_t)i);
+    }
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(callers[i], NULL);
+    }
+    simba_store_close(shared);
+    assert_int_equal(failed, 0);
+    assert_in_range(slow, 0, 3); /* a busy machine may do that too */
+}
+
 static int start_cluster(void **state)
 {
     (void)state;
@@ -293,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_redis_contend__hung_master_is_left),
     };
     const struct CMUnitTest cluster[] = {
+        cmocka_unit_test(test_redis_contend__callers_of_all_slots_are_answered),
         cmocka_unit_test(test_redis_contend__slot_moves),
         cmocka_unit_test(test_redis_contend__cluster_failover),
     };

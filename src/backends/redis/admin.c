@@ -1,6 +1,7 @@
 /* What admins ask; see admin.h. */
 #include "backends/redis/admin.h"
 
+#include "backends/redis/drive.h"
 #include "backends/redis/turn.h"
 
 #include <assert.h>
@@ -96,10 +97,7 @@ void simba__redis_errand_ask(struct simba__redis_errand *errand,
         simba_error_set(&errand->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
-    if (conn->is_solo) {
-        conn->is_solo = false;
-        simba__redis_conn_watch(conn);
-    }
+    simba__redis_drive_share(conn);
     errand->open++;
 }
 

@@ -5,6 +5,7 @@
 #include "backends/redis/cluster.h"
 
 #include "backends/redis/call.h"
+#include "backends/redis/drive.h"
 #include "backends/redis/text.h"
 #include "backends/redis/trouble.h"
 #include "backends/redis/turn.h"
@@ -69,6 +70,7 @@ static void ask_map(struct simba__redis_cluster *c,
     if (c->asked == NULL) {
         c->ask.answered = on_map;
         if (simba__redis_conn_say(&node->command.conn, &c->ask, words)) {
+            simba__redis_drive_share(&node->command.conn);
             c->asked = node;
         } else {
             look_later(c);

@@ -24,6 +24,10 @@ enum simba__redis_conn_state {
     SIMBA__REDIS_READY,
 };
 
+/* A caller reads for itself again when so many replies in a row came one by one
+ * to callers that waited. */
+enum { SIMBA__REDIS_SOLO_AFTER = 64 };
+
 struct simba__redis_conn;
 
 /* Somebody who awaits a reply; lives in his own memory. */

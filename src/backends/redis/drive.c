@@ -2,7 +2,10 @@
  *
  * While one drives, the loop waits for no input of the sockets that the driver
  * reads, so that nobody else is woken. The command socket stays so between two
- * operations; the subscriber's is given back when the driver leaves. */
+ * operations; the subscriber's is given back when the driver leaves.
+ *
+ * A driver polls the two sockets of one server: in a cluster, of the one that
+ * its last operation went to. What overlaps elsewhere is read by the loop. */
 #define _GNU_SOURCE
 #include "backends/redis/drive.h"
 
@@ -10,12 +13,6 @@
 #include "backends/redis/turn.h"
 
 #include <poll.h>
-
-/* Only a store with one server is driven: there the sockets are two. */
-static struct simba__redis_node *only_node(struct simba__redis *store)
-{
-    return store->cluster == NULL ? store->nodes : NULL;
-}
 
 static void listen_alone(struct simba__redis_conn *conn, bool is_alone)
 {
@@ -36,6 +33,36 @@ static void leave(struct simba__redis_node *node)
         listen_alone(command, false);
     }
     listen_alone(&node->subscriber.conn, false);
+}
+
+void simba__redis_drive_choose(struct simba__redis_node *node, bool is_driven)
+{
+    struct simba__redis *store = node->store;
+    const struct simba__redis_conn *conn = &node->command.conn;
+
+    if (is_driven && store->driven != node) {
+        if (store->driven != NULL) {
+            leave(store->driven);
+        }
+        store->driven = node;
+    }
+    listen_alone(&node->command.conn,
+                 is_driven && conn->asks == 1 &&
+                     conn->solo_streak >= SIMBA__REDIS_SOLO_AFTER &&
+                     (store->polled == NULL || store->polled == node));
+}
+
+void simba__redis_drive_share(struct simba__redis_conn *conn)
+{
+    listen_alone(conn, false);
+}
+
+void simba__redis_drive_forget(const struct simba__redis_node *node)
+{
+    struct simba__redis *store = node->store;
+
+    store->driven = store->driven == node ? NULL : store->driven;
+    store->polled = store->polled == node ? NULL : store->polled;
 }
 
 /* What to poll; false: nothing that a driver could do. */
@@ -74,18 +101,24 @@ static int timeout_of(int64_t until_ms)
     return until_ms == INT64_MAX || left_ms > INT32_MAX ? -1 : (int)left_ms;
 }
 
+/* Outside the loop the server may go, or another be driven instead. */
 static void poll_once(struct simba__redis *store,
-                      struct simba__redis_node *node,
                       struct pollfd *set,
                       int64_t until_ms)
 {
+    struct simba__redis_node *node = store->driven;
+
+    store->polled = node;
     simba_loop_leave(store->base.loop);
     poll(set, 3, timeout_of(until_ms));
     simba_loop_enter(store->base.loop);
-    simba__redis_turn_begin(&store->env);
-    read_ready(&node->command.conn, &set[0]);
-    read_ready(&node->subscriber.conn, &set[1]);
-    simba__redis_turn_end(&store->env);
+    if (store->polled == node && store->driven == node) {
+        simba__redis_turn_begin(&store->env);
+        read_ready(&node->command.conn, &set[0]);
+        read_ready(&node->subscriber.conn, &set[1]);
+        simba__redis_turn_end(&store->env);
+    }
+    store->polled = NULL;
 }
 
 bool simba__redis_drive(simba_backend *self, int64_t until_ms)
@@ -99,12 +132,12 @@ bool simba__redis_drive(simba_backend *self, int64_t until_ms)
     bool goes_on = false;
 
     simba_loop_enter(self->loop);
-    node = only_node(store);
+    node = store->driven;
     if (node != NULL && until_ms != 0) {
         goes_on = choose(node, set);
     }
     if (goes_on) {
-        poll_once(store, node, set, until_ms);
+        poll_once(store, set, until_ms);
     } else if (node != NULL) {
         leave(node);
     }

@@ -43,6 +43,8 @@ struct simba__redis {
     struct simba__redis_sentinel *sentinel; /* NULL: no such */
     struct simba__redis_cluster *cluster;   /* NULL: no such */
 
+    struct simba__redis_node *driven;    /* where a caller reads for itself */
+    struct simba__redis_node *polled;    /* and does so right now */
     struct simba__redis_errand *errands; /* of admins */
     struct simba__redis_call *calls;     /* all of them */
     simba_timer deadline;                /* of the first of them */

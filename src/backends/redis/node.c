@@ -3,6 +3,7 @@
 #include "backends/redis/call.h"
 
 #include "backends/redis/cluster.h"
+#include "backends/redis/drive.h"
 #include "backends/redis/sentinel.h"
 #include "backends/redis/turn.h"
 
@@ -268,6 +269,7 @@ void simba__redis_node_remove(struct simba__redis_node *node)
     simba__redis_queue_fail(&node->waiter_queue, &why);
     simba__redis_calls_forget(node);
     simba__redis_ears_forget(node);
+    simba__redis_drive_forget(node);
     free(node);
 }
 

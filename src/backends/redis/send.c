@@ -1,6 +1,7 @@
 /* How an operation is sent: to whom, when, in which words. */
 #include "backends/redis/call.h"
 
+#include "backends/redis/drive.h"
 #include "backends/redis/turn.h"
 
 #include <inttypes.h>
@@ -104,18 +105,6 @@ bool simba__redis_call_script(const struct simba__redis_call *call,
     return simba__redis_conn_send(conn, &words, ask);
 }
 
-/* A lone caller that waits on its own thread reads its answer itself; as soon
- * as anything overlaps, the loop does. */
-static void choose_reader(struct simba__redis_conn *conn, bool is_driven)
-{
-    bool is_solo = is_driven && conn->asks == 1 && conn->solo_streak >= 64;
-
-    if (conn->is_solo != is_solo) {
-        conn->is_solo = is_solo;
-        simba__redis_conn_watch(conn);
-    }
-}
-
 static void ignore_asking(struct simba__redis_ask *ask,
                           const redisReply *reply,
                           const simba_error *why)
@@ -153,9 +142,9 @@ static void send_call(struct simba__redis_call *call,
         simba__redis_call_fail(call, SIMBA_ENOMEM, "out of memory");
         return;
     }
-    /* A driver polls the command connection of a store with one server. */
-    choose_reader(conn, call->ask.is_driven && call->store->cluster == NULL &&
-                            conn == &call->node->command.conn);
+    if (conn == &call->node->command.conn) {
+        simba__redis_drive_choose(call->node, call->ask.is_driven);
+    }
 }
 
 static void enqueue(struct simba__redis_queue *queue,

@@ -102,14 +102,11 @@ void simba__redis_conn_flush(struct simba__redis_conn *conn)
 
 /* --- hearing ------------------------------------------------------------- */
 
-/* Solo again when the last replies came one by one to callers that waited. */
-enum { SOLO_AFTER = 64 };
-
 static void note_solo(struct simba__redis_conn *conn, bool is_driven)
 {
     if (!is_driven || conn->asks > 0) {
         conn->solo_streak = 0;
-    } else if (conn->solo_streak < SOLO_AFTER) {
+    } else if (conn->solo_streak < SIMBA__REDIS_SOLO_AFTER) {
         conn->solo_streak++;
     }
 }
