@@ -30,6 +30,7 @@ static void copy_store(simba_metrics *metrics, struct simba__tallies *tallies)
 {
     metrics->store.reconnects = atomic_load(&tallies->reconnects);
     metrics->store.callback_waits = atomic_load(&tallies->callback_waits);
+    metrics->store.operations = tallies->operations;
     metrics->store.contenders = tallies->contenders;
     metrics->store.owned = tallies->owned;
 }

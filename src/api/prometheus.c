@@ -57,6 +57,8 @@ static const struct {
 } of_store[] = {
     {"reconnects_total", "counter", "Connections that were made anew.",
      offsetof(simba_store_counts, reconnects)},
+    {"operations_total", "counter", "Operations the store was asked for.",
+     offsetof(simba_store_counts, operations)},
     {"callback_waits_total", "counter",
      "Times callbacks waited although all notifier threads were busy.",
      offsetof(simba_store_counts, callback_waits)},

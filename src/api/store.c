@@ -181,6 +181,7 @@ static int open_store(simba_store *store,
         return rc;
     }
     listen_for_interest(store);
+    store->loop->tallies.front = store->backend;
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;
     simba__fork_add(&store->fork_entry);

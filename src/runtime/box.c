@@ -1,5 +1,7 @@
 #include "runtime/box.h"
 
+#include "runtime/loop.h"
+
 #include "runtime/report.h"
 
 #include <stdlib.h>
@@ -31,9 +33,14 @@ void simba__box_send(struct simba__box *box,
                      struct simba__caller *caller,
                      simba_backend *backend)
 {
+    simba_loop *loop = backend->loop;
+
     box->caller = caller;
     box->next = caller->boxes;
     caller->boxes = box;
+    if (loop != NULL && loop->tallies.front == backend) {
+        loop->tallies.operations++; /* not what a shim sends on */
+    }
     backend->ops->submit(backend, &box->op);
 }
 

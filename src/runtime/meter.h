@@ -3,6 +3,7 @@
 #ifndef SIMBA_RUNTIME_METER_H
 #define SIMBA_RUNTIME_METER_H
 
+#include <simba/backend.h>
 #include <simba/metrics.h>
 
 #include "core/contend.h"
@@ -24,6 +25,8 @@ struct simba__tallies {
     size_t count;
     simba_counts others; /* of all beyond the first thousand */
     bool has_others;
+    const simba_backend *front; /* what is sent to this one is counted: */
+    uint64_t operations;
     _Atomic uint64_t reconnects;
     _Atomic uint64_t callback_waits;
     uint64_t contenders, owned;
