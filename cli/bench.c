@@ -1,6 +1,6 @@
 /* The rounds of a measurement, and its percentiles. */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "bench_stats.h"
 #include "interrupt.h"
 
 #include <stdlib.h>
@@ -42,38 +42,14 @@ int simba__bench_cancel(simba_error *error)
     return simba_error_set(error, SIMBA_ECANCELED, 0, "interrupted");
 }
 
-/* --- percentiles --------------------------------------------------------- */
-
-static int compare_times(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
-static int compare_ratios(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* Of sorted times. */
-static int64_t percentile(const int64_t *ns, size_t count, size_t per_mille)
-{
-    size_t index = count * per_mille / 1000;
-
-    return count == 0 ? 0 : ns[index < count ? index : count - 1];
-}
-
 /* Of the present round, which is sorted by it. */
 static int64_t round_median(struct series *series)
 {
     size_t count = series->count - series->round_from;
     int64_t *ns = series->ns + series->round_from;
 
-    qsort(ns, count, sizeof(*ns), compare_times);
-    return percentile(ns, count, 500);
+    simba__bench_sort(ns, count);
+    return simba__bench_percentile(ns, count, 500);
 }
 
 /* --- rounds -------------------------------------------------------------- */
@@ -124,14 +100,16 @@ static int run_round(struct contest *contest, simba_error *error)
     return rc;
 }
 
-static size_t round_count(const struct simba__bench_plan *plan)
+size_t simba__bench_round_count(const struct simba__bench_plan *plan)
 {
-    int64_t fitting = plan->length_ms / ROUND_MS;
-    size_t count = fitting < ROUNDS_LEAST  ? ROUNDS_LEAST
-                   : fitting > ROUNDS_MOST ? ROUNDS_MOST
-                                           : (size_t)fitting;
+    size_t fitting = (size_t)(plan->length_ms / ROUND_MS);
 
-    return plan->most != 0 && plan->most < count ? plan->most : count;
+    if (plan->is_slow) {
+        fitting = plan->most;
+    }
+    fitting = fitting < ROUNDS_LEAST ? ROUNDS_LEAST : fitting;
+    fitting = fitting > ROUNDS_MOST ? ROUNDS_MOST : fitting;
+    return plan->most != 0 && plan->most < fitting ? plan->most : fitting;
 }
 
 /* Warms up, and finds how many exchanges fit into a round. */
@@ -164,11 +142,19 @@ static int run_rounds(struct contest *contest,
                       simba_error *error)
 {
     const struct simba__bench_plan *plan = contest->plan;
-    int rc = size_rounds(contest, rounds, error);
+    int64_t until_ns = simba__bench_now_ns() + plan->length_ms * 1000000;
+    bool is_over = false;
+    int rc = SIMBA_OK;
 
-    while (rc == SIMBA_OK && contest->rounds < rounds) {
+    contest->batch = 1;
+    if (!plan->is_slow) {
+        rc = size_rounds(contest, rounds, error);
+    }
+    while (rc == SIMBA_OK && contest->rounds < rounds && !is_over) {
         rc = run_round(contest, error);
-        plan->progress(plan->user, (int)(contest->rounds * 100 / rounds));
+        is_over = plan->is_slow && simba__bench_now_ns() > until_ns;
+        plan->progress(plan->user,
+                       is_over ? 100 : (int)(contest->rounds * 100 / rounds));
     }
     return rc;
 }
@@ -183,22 +169,19 @@ static void sum_up(struct contest *contest, struct simba__bench_result *result)
     for (size_t i = 0; i < ours->count; i++) {
         total_ns += ours->ns[i];
     }
-    qsort(ours->ns, ours->count, sizeof(*ours->ns), compare_times);
-    qsort(floor->ns, floor->count, sizeof(*floor->ns), compare_times);
     *result = (struct simba__bench_result){
         .count = ours->count,
-        .rounds = contest->rounds,
-        .p50 = percentile(ours->ns, ours->count, 500),
-        .p99 = percentile(ours->ns, ours->count, 990),
-        .p999 = percentile(ours->ns, ours->count, 999),
-        .floor_p50 = percentile(floor->ns, floor->count, 500),
         .seconds = (double)total_ns / 1e9,
+        .per_second =
+            total_ns == 0 ? 0 : (double)ours->count * 1e9 / (double)total_ns,
+        .rounds = contest->rounds,
     };
+    simba__bench_put_times(result, ours->ns, ours->count);
     if (has_floor(contest)) {
-        qsort(contest->ratios, contest->rounds, sizeof(double), compare_ratios);
-        result->ratio_p50 = contest->ratios[contest->rounds / 2];
-        result->ratio_low = contest->ratios[contest->rounds / 10];
-        result->ratio_high = contest->ratios[contest->rounds * 9 / 10];
+        simba__bench_sort(floor->ns, floor->count);
+        result->floor_p50 =
+            simba__bench_percentile(floor->ns, floor->count, 500);
+        simba__bench_put_ratios(result, contest->ratios, contest->rounds);
     }
 }
 
@@ -220,7 +203,7 @@ int simba__bench_run(const struct simba__bench_plan *plan,
         contest.series[1].ns == NULL) {
         simba_error_set(error, rc, 0, "out of memory");
     } else {
-        rc = run_rounds(&contest, round_count(plan), error);
+        rc = run_rounds(&contest, simba__bench_round_count(plan), error);
     }
     if (rc == SIMBA_OK) {
         sum_up(&contest, result);

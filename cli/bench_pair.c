@@ -4,7 +4,7 @@
 #include <simba/bench.h>
 #include <simba/locker.h>
 
-static int lock_once(void *self, int64_t *ns, simba_error *error)
+int simba__bench_lock_once(void *self, int64_t *ns, simba_error *error)
 {
     int64_t begun_ns = simba__bench_now_ns();
     int rc = simba_locker_acquire(self, -1, NULL, error);
@@ -16,7 +16,7 @@ static int lock_once(void *self, int64_t *ns, simba_error *error)
     return rc;
 }
 
-static int exchange_once(void *self, int64_t *ns, simba_error *error)
+int simba__bench_floor_once(void *self, int64_t *ns, simba_error *error)
 {
     int64_t begun_ns = simba__bench_now_ns();
     int rc = simba_bench_step(self, SIMBA_FLOOR_PAIR, error);
@@ -30,8 +30,8 @@ static int measure(const struct simba__bench_job *job,
                    struct simba__bench_result *result,
                    simba_error *error)
 {
-    struct simba__bench_side sides[2] = {{lock_once, locker},
-                                         {exchange_once, NULL}};
+    struct simba__bench_side sides[2] = {{simba__bench_lock_once, locker},
+                                         {simba__bench_floor_once, NULL}};
     simba_bench *bench = NULL;
     int rc = simba_bench_open(job->url, job->mutex, &bench, error);
 

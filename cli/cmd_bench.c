@@ -1,10 +1,9 @@
 /* simba bench: how far from what the store allows. */
 #define _GNU_SOURCE
 #include "cmd_bench.h"
-#include "bench.h"
+#include "bench_print.h"
 #include "exit.h"
 #include "interrupt.h"
-#include "json.h"
 #include "say.h"
 
 #include <getopt.h>
@@ -22,33 +21,68 @@ static const char help[] =
     "nothing but the bare client library. The ratio is the median of at least\n"
     "15 rounds, unless -n allows fewer exchanges.\n"
     "\n"
-    "  pair     acquire and release by one locker, uncontended\n"
-    "  handoff  release in one process until acquired in another\n"
+    "  pair        acquire and release by one locker, uncontended\n"
+    "  throughput  many mutexes at once through one handle; the ratio is that\n"
+    "              of the rates, the floor's to ours\n"
+    "  handoff     release in one process until acquired in another\n"
+    "  crash       the owner is killed, until acquired in another process:\n"
+    "              beyond the end of its lease, or since the kill where the\n"
+    "              store sees crashes; each takes as long as a lease\n"
+    "  idle        what contenders cost that only wait: bytes, CPU, store\n"
+    "              operations; it has no floor\n"
     "\n"
-    "  -n N            exchanges at most, besides a few to warm up\n"
-    "      --seconds S take about so long; default: 5\n"
+    "  -n N             exchanges at most, besides a few to warm up\n"
+    "      --seconds S  take about so long; default: 5, for crash 15 "
+    "exchanges\n"
+    "      --contenders N\n"
+    "                   throughput: at once, in each process; default: 64\n"
+    "                   idle: that wait; default: 1000\n"
+    "      --processes N\n"
+    "                   throughput: so many, each with a handle; default: 1\n"
     "      --store URL, --json, -v, -q, --help\n"
-    "                  see 'simba --help'\n"
+    "                   see 'simba --help'\n"
     "\n"
     "exit codes: 0 measured; 64 usage; 69 store unreachable; 70 a fault of\n"
     "simba; 77 access denied; 78 wrong configuration or URL; 128 + N ended by\n"
     "signal N\n";
 
-enum { OPT_SECONDS = SIMBA__OPT_OWN };
+enum { OPT_SECONDS = SIMBA__OPT_OWN, OPT_CONTENDERS, OPT_PROCESSES };
 
 static const struct option options[] = {
     {"seconds", required_argument, NULL, OPT_SECONDS},
+    {"contenders", required_argument, NULL, OPT_CONTENDERS},
+    {"processes", required_argument, NULL, OPT_PROCESSES},
     SIMBA__OPT_SHARED_LONG,
     {NULL, 0, NULL, 0}};
+
+enum { SECONDS = 5, FOR_EVER_MS = 86400000 };
 
 static const struct scenario {
     const char *name;
     int (*run)(const struct simba__bench_job *job,
                struct simba__bench_result *result,
                simba_error *error);
-    bool is_shared; /* between processes */
-} scenarios[] = {{"pair", simba__bench_pair, false},
-                 {"handoff", simba__bench_handoff, true}};
+    bool is_shared;    /* between processes */
+    bool is_slow;      /* a lease for each exchange */
+    bool has_no_count; /* -n says nothing */
+    size_t contenders; /* by default; 0: it has none to choose */
+    size_t processes;  /* likewise */
+} scenarios[] = {
+    {.name = "pair", .run = simba__bench_pair},
+    {.name = "throughput",
+     .run = simba__bench_throughput,
+     .contenders = 64,
+     .processes = 1},
+    {.name = "handoff", .run = simba__bench_handoff, .is_shared = true},
+    {.name = "crash",
+     .run = simba__bench_crash,
+     .is_shared = true,
+     .is_slow = true},
+    {.name = "idle",
+     .run = simba__bench_idle,
+     .has_no_count = true,
+     .contenders = 1000},
+};
 
 /* ── Progress ────────────────────────────────────────────────────────────── */
 
@@ -63,53 +97,6 @@ static void hide_progress(void *user, int percent)
 {
     (void)user;
     (void)percent;
-}
-
-/* ── Results ─────────────────────────────────────────────────────────────── */
-
-static double in_us(int64_t ns)
-{
-    return (double)ns / 1000;
-}
-
-static void print_json(const struct simba__bench_result *r,
-                       const char *name,
-                       const char *url)
-{
-    char shown[256];
-
-    simba__opt_show_url(url, shown, sizeof(shown));
-    (void)printf("{\"scenario\":");
-    simba__json_string(stdout, name);
-    (void)printf(",\"store\":");
-    simba__json_string(stdout, shown);
-    (void)printf(",\"n\":%zu,\"seconds\":%.3f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
-                 "\"p999_us\":%.1f,\"per_second\":%.0f",
-                 r->count, r->seconds, in_us(r->p50), in_us(r->p99),
-                 in_us(r->p999), (double)r->count / r->seconds);
-    if (r->floor_p50 > 0) {
-        (void)printf(",\"floor_p50_us\":%.1f,\"ratio_p50\":%.3f,\"rounds\":%zu",
-                     in_us(r->floor_p50), r->ratio_p50, r->rounds);
-    } else {
-        (void)printf(",\"floor_p50_us\":null,\"ratio_p50\":null");
-    }
-    (void)printf("}\n");
-}
-
-static void print_text(const struct simba__bench_result *r, const char *name)
-{
-    (void)printf("%s: %zu in %.1f s, p50 %.0f µs, p99 %.0f µs, p99.9 %.0f µs, "
-                 "%.0f per second\n",
-                 name, r->count, r->seconds, in_us(r->p50), in_us(r->p99),
-                 in_us(r->p999), (double)r->count / r->seconds);
-    if (r->floor_p50 > 0) {
-        (void)printf("floor: p50 %.0f µs; ratio %.2f, the median of %zu rounds "
-                     "(most between %.2f and %.2f)\n",
-                     in_us(r->floor_p50), r->ratio_p50, r->rounds, r->ratio_low,
-                     r->ratio_high);
-    } else {
-        (void)printf("floor: none for this store\n");
-    }
 }
 
 /* ── The command ─────────────────────────────────────────────────────────── */
@@ -143,13 +130,53 @@ static bool take_option(struct simba__bench_job *job, int choice)
 {
     size_t seconds;
 
-    if (choice == 'n') {
+    switch (choice) {
+    case 'n':
         return take_count("-n", optarg, &job->plan.most);
+    case OPT_CONTENDERS:
+        return take_count("--contenders", optarg, &job->contenders);
+    case OPT_PROCESSES:
+        return take_count("--processes", optarg, &job->processes);
+    default:
+        if (!take_count("--seconds", optarg, &seconds)) {
+            return false;
+        }
+        job->plan.length_ms = (int64_t)seconds * 1000;
+        return true;
     }
-    if (!take_count("--seconds", optarg, &seconds)) {
+}
+
+static bool is_own(int choice)
+{
+    return choice == 'n' || choice == OPT_SECONDS || choice == OPT_CONTENDERS ||
+           choice == OPT_PROCESSES;
+}
+
+/* What was not chosen, and what cannot be chosen here. */
+static bool complete(struct simba__bench_job *job,
+                     const struct scenario *scenario)
+{
+    const char *odd =
+        job->contenders != 0 && scenario->contenders == 0 ? "--contenders"
+        : job->processes != 0 && scenario->processes == 0 ? "--processes"
+        : job->plan.most != 0 && scenario->has_no_count   ? "-n"
+                                                          : NULL;
+
+    if (odd != NULL) {
+        simba__say("%s says nothing to %s; see 'simba bench --help'", odd,
+                   scenario->name);
         return false;
     }
-    job->plan.length_ms = (int64_t)seconds * 1000;
+    if (job->contenders == 0) {
+        job->contenders = scenario->contenders;
+    }
+    if (job->processes == 0) {
+        job->processes = scenario->processes;
+    }
+    job->plan.is_slow = scenario->is_slow;
+    if (job->plan.length_ms == 0) {
+        job->plan.length_ms = scenario->is_slow ? FOR_EVER_MS : SECONDS * 1000;
+    }
     return true;
 }
 
@@ -168,7 +195,7 @@ static int read_options(struct simba__cli *cli,
             (void)fputs(help, stdout);
             return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
         }
-        if (choice == 'n' || choice == OPT_SECONDS) {
+        if (is_own(choice)) {
             if (!take_option(job, choice)) {
                 return SIMBA__EXIT_USAGE;
             }
@@ -192,7 +219,8 @@ static int measure(const struct simba__cli *cli,
     simba_error error = {0, 0, ""};
     int rc;
 
-    if (scenario->is_shared && simba__opt_is_private(job->url)) {
+    if ((scenario->is_shared || job->processes > 1) &&
+        simba__opt_is_private(job->url)) {
         simba__say("a memory: store is not shared with other processes");
         return SIMBA__EXIT_CONFIG;
     }
@@ -206,17 +234,13 @@ static int measure(const struct simba__cli *cli,
         simba__say("%s", error.message);
         return simba__exit_of_status(rc);
     }
-    if (cli->is_json) {
-        print_json(&result, scenario->name, job->url);
-    } else {
-        print_text(&result, scenario->name);
-    }
+    simba__bench_print(cli, scenario->name, &result);
     return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
 }
 
 int simba__cmd_bench(struct simba__cli *cli, int argc, char **argv)
 {
-    struct simba__bench_job job = {.plan = {.length_ms = 5000}};
+    struct simba__bench_job job = {.url = NULL};
     const struct scenario *scenario;
     int code = read_options(cli, &job, argc, argv);
 
@@ -224,7 +248,7 @@ int simba__cmd_bench(struct simba__cli *cli, int argc, char **argv)
         return code;
     }
     scenario = find_scenario(argv[optind]);
-    if (scenario == NULL) {
+    if (scenario == NULL || !complete(&job, scenario)) {
         return SIMBA__EXIT_USAGE;
     }
     job.url = cli->store;

@@ -20,7 +20,8 @@ typedef struct simba_bench simba_bench; /* opaque */
  * each other.
  *
  * @param url         as for simba_store_open(); copied
- * @param mutex       a name nobody uses otherwise; copied
+ * @param mutex       a name nobody uses otherwise; copied. Names that differ
+ *                    behind a # only are mutexes of one measurement
  * @param[out] bench  the handle, or NULL on failure; close it
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EINVAL also when this store has none; else as

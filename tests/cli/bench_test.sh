@@ -65,6 +65,44 @@ nothing_is_left() {
     ! grep -q floor "$scratch/out"
 }
 
+throughput_compares_rates() {
+    code 0 "$simba" --json bench throughput --seconds 1 --contenders 8 &&
+        grep -Eq "^\{\"scenario\":\"throughput\",.*,\"n\":[1-9][0-9]*,.*\
+\"per_second\":[1-9][0-9]*,\"floor_p50_us\":$number,\"ratio_p50\":$number,\
+\"rounds\":15,\"floor_per_second\":[1-9][0-9]*,\"contenders\":8,\
+\"processes\":1\}$" "$scratch/out"
+}
+
+throughput_takes_processes() {
+    code 0 "$simba" --json bench throughput -n 60 --contenders 4 --processes 3 &&
+        grep -q '"n":60,.*"contenders":4,"processes":3}' "$scratch/out"
+}
+
+# SQLite sees the crash: it takes no lease.
+crash_is_counted_from_the_kill() {
+    code 0 "$simba" --json bench crash -n 3 &&
+        grep -Eq "^\{\"scenario\":\"crash\",.*\"n\":3,.*\"p50_us\":$number,.*\
+\"floor_p50_us\":$number,\"ratio_p50\":$number,\"rounds\":3,\"since\":\"kill\"\}$" \
+            "$scratch/out"
+}
+
+idle_tells_what_waiting_costs() {
+    code 0 "$simba" --json bench idle --seconds 1 --contenders 50 &&
+        grep -Eq "^\{\"scenario\":\"idle\",\"store\":\"[^\"]*\",\
+\"contenders\":50,\"seconds\":$number,\"bytes_per_contender\":$number,\
+\"cpu_percent\":$number,\"store_ops_per_second\":$number\}$" "$scratch/out"
+}
+
+# Nobody else waited for what idle owned, and it is free again.
+idle_leaves_nothing_owned() {
+    code 0 "$simba" --json bench idle --seconds 1 --contenders 5 \
+        --store "trace:$scratch/idle.jsonl:$SIMBA_STORE" &&
+        [ "$(grep -c '"trace":"answered".*"mine":true' "$scratch/idle.jsonl")" \
+            -eq 5 ] &&
+        [ "$(grep -c '"trace":"answered".*"op":"release"' \
+            "$scratch/idle.jsonl")" -ge 5 ]
+}
+
 # counts N: so many exchanges, no more and no less.
 counts() {
     code 0 "$simba" --json bench "$1" -n "$2" --seconds 60 &&
@@ -105,10 +143,28 @@ check fewer_exchanges_than_rounds counts pair 4
 check exchanges_that_do_not_divide counts pair 37
 check handoffs_are_counted_too counts handoff 17
 check shims_have_the_floor_of_their_store shims_have_the_floor_of_their_store
+check throughput_compares_rates throughput_compares_rates
+check throughput_takes_processes throughput_takes_processes
+check throughputs_are_counted_too counts throughput 33
+check crash_is_counted_from_the_kill crash_is_counted_from_the_kill
+check idle_tells_what_waiting_costs idle_tells_what_waiting_costs
+check idle_leaves_nothing_owned idle_leaves_nothing_owned
+check interrupted_throughput_leaves_nothing is_interrupted throughput
+check interrupted_crash_leaves_nothing is_interrupted crash
 check interrupted_pair_leaves_nothing is_interrupted pair
 check interrupted_handoff_leaves_nothing is_interrupted handoff
 check memory_has_no_floor code 0 "$simba" bench pair --store memory:x \
     -n 100 --seconds 1
+check memory_has_throughput code 0 "$simba" bench throughput --store memory:x \
+    -n 100
+check memory_can_be_idle code 0 "$simba" bench idle --store memory:x \
+    --contenders 10 --seconds 1
+check memory_cannot_crash code 78 "$simba" bench crash --store memory:x
+check memory_is_of_one_process code 78 "$simba" bench throughput \
+    --store memory:x --processes 2
+check pair_has_no_contenders code 64 "$simba" bench pair --contenders 2
+check idle_has_no_exchanges code 64 "$simba" bench idle -n 5
+check processes_have_a_limit code 78 "$simba" bench throughput --processes 999
 check memory_cannot_hand_over code 78 "$simba" bench handoff --store memory:x
 check scenario_is_needed code 64 "$simba" bench
 check scenario_is_known code 64 "$simba" bench nonsense

@@ -164,12 +164,13 @@ static bool open_database(simba_floor *floor)
            prepare(floor);
 }
 
-/* Mutex names may hold what a file name may not. */
+/* Mutex names may hold what a file name may not. Several mutexes of one
+ * measurement are in one database, as those of a store are. */
 static bool name_files(simba_floor *floor, const char *mutex)
 {
     char plain[SIMBA_MUTEX_MAX_BYTES + 1];
 
-    snprintf(plain, sizeof plain, "%s", mutex);
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(mutex, "#"), mutex);
     for (char *c = plain; (c = strchr(c, '/')) != NULL;) {
         *c = '_';
     }
