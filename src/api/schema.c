@@ -16,12 +16,10 @@ char *simba__schema_of(const char *url, bool upgrade, simba_error *error)
     if (simba__registry_find(url, &found, error) != SIMBA_OK) {
         return NULL;
     }
+    config.rest = found.rest;
     if (found.ops->schema != NULL) {
-        config.rest = found.rest;
-        return found.ops->schema(&config, upgrade, error);
-    }
-    text = strdup("");
-    if (text == NULL) {
+        text = found.ops->schema(&config, upgrade, error);
+    } else if ((text = strdup("")) == NULL) {
         simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     return text;
