@@ -1,0 +1,24 @@
+# The manual, made by the program that it is about and from the headers; left
+# out where that program cannot be run, or the script's tools are not there.
+find_program(SIMBA_BASH bash)
+find_program(SIMBA_AWK awk)
+if(CMAKE_CROSSCOMPILING OR NOT SIMBA_BASH OR NOT SIMBA_AWK)
+  return()
+endif()
+
+set(simba_man_dir ${PROJECT_BINARY_DIR}/man)
+file(GLOB simba_man_headers CONFIGURE_DEPENDS
+     ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/simba/*.h)
+add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
+  COMMAND ${SIMBA_BASH} ${PROJECT_SOURCE_DIR}/scripts/man
+          $<TARGET_FILE:simba_cli> ${simba_man_dir}
+  DEPENDS simba_cli ${simba_man_headers}
+          ${PROJECT_SOURCE_DIR}/scripts/man
+          ${PROJECT_SOURCE_DIR}/scripts/man_page.awk
+          ${PROJECT_SOURCE_DIR}/scripts/man_headers.awk
+  COMMENT "Writing the manual" VERBATIM)
+add_custom_target(simba_man ALL DEPENDS ${simba_man_dir}/libsimba.3)
+install(DIRECTORY ${simba_man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+        FILES_MATCHING PATTERN "*.1")
+install(FILES ${simba_man_dir}/libsimba.3
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)

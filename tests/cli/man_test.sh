@@ -1,0 +1,83 @@
+#!/bin/bash
+# The manual: a page for each command with all its options, which man(1) shows
+# without complaint, and one for the library.
+#
+#   man_test.sh SIMBA SCRATCH PAGES
+#
+# PAGES is the directory of the pages. Prints TAP.
+set -u
+export LC_ALL=C.UTF-8
+
+simba=$(realpath "$1")
+mkdir -p "$2" || exit 1
+scratch=$(mktemp -d "$2/man.XXXXXX")
+pages=$3
+pattern=*
+pty=
+
+source "$(dirname "$0")/lib.sh"
+
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+commands() {
+    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
+}
+
+# options_of TEXT-FILE: the long options that it names.
+options_of() {
+    grep -oE -- '--[a-z][a-z-]+' "$1" | sort -u
+}
+
+# shown PAGE: what man(1) makes of it.
+shown() {
+    MANWIDTH=80 MANROFFSEQ='' man -E UTF-8 -l "$1" | col -b
+}
+
+# ── Pages ────────────────────────────────────────────────────────────────────
+
+every_command_has_a_page() {
+    local command
+
+    [ "$(commands | wc -l)" -ge 6 ] || return 1
+    for command in $(commands); do
+        [ -s "$pages/simba-$command.1" ] || { echo "# $command" && return 1; }
+        grep -q "^.BR simba.-$command (1)" "$pages/simba.1" || return 1
+    done
+}
+
+every_option_is_in_its_page() {
+    local command
+
+    command -v man >/dev/null && command -v col >/dev/null || return 200
+    for command in $(commands); do
+        "$simba" "$command" --help >"$scratch/help"
+        # A line may have been broken within an option: no hyphens there.
+        shown "$pages/simba-$command.1" | tr -s ' \n' ' ' >"$scratch/page"
+        same "options of $command" "$(options_of "$scratch/help")" \
+            "$(options_of "$scratch/page")" || return 1
+        grep -q 'EXIT STATUS' "$scratch/page" || return 1
+    done
+}
+
+man_has_nothing_to_complain_of() {
+    local page
+
+    command -v man >/dev/null || return 200
+    for page in "$pages"/*.[13]; do
+        MANWIDTH=80 MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z \
+            "$page" 2>&1 >/dev/null | sed "s|^|# ${page##*/}: |" |
+            tee -a "$scratch/complaints"
+    done
+    [ ! -s "$scratch/complaints" ]
+}
+
+library_page_has_its_functions() {
+    local name
+
+    for name in simba_store_open simba_locker_acquire simba_scheduler_start \
+        simba_retrieval_open simba_metrics_save; do
+        grep -q "$name(" "$pages/libsimba.3" || { echo "# $name" && return 1; }
+    done
+}
+
+run_tests
