@@ -145,19 +145,37 @@ int handle_open(struct handle *handle,
     return rc;
 }
 
-int handle_run(struct handle *handle, simba_op *op, simba_error *error)
+void handle_start(struct handle *handle, simba_op *op)
 {
-    struct outcome outcome = {.notes = notes_of(handle->loop)};
+    struct outcome *outcome = calloc(1, sizeof *outcome);
 
-    op->backend_data = &outcome;
+    outcome->notes = notes_of(handle->loop);
+    op->backend_data = outcome;
     simba_loop_enter(handle->loop);
     handle->backend->ops->submit(handle->backend, op);
-    while (!outcome.is_done) {
-        simba__loop_wait(handle->loop, &outcome.notes->changed, NULL);
+    simba_loop_leave(handle->loop);
+}
+
+int handle_join(struct handle *handle, simba_op *op, simba_error *error)
+{
+    struct outcome *outcome = op->backend_data;
+    int status;
+
+    simba_loop_enter(handle->loop);
+    while (!outcome->is_done) {
+        simba__loop_wait(handle->loop, &outcome->notes->changed, NULL);
     }
     simba_loop_leave(handle->loop);
-    *error = outcome.error;
-    return outcome.status;
+    *error = outcome->error;
+    status = outcome->status;
+    free(outcome);
+    return status;
+}
+
+int handle_run(struct handle *handle, simba_op *op, simba_error *error)
+{
+    handle_start(handle, op);
+    return handle_join(handle, op, error);
 }
 
 static bool take_hint(struct notes *notes, const char *mutex)

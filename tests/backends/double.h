@@ -22,6 +22,10 @@ void handle_close(struct handle *handle);
 /** Carry out an operation; returns its status. */
 int handle_run(struct handle *handle, simba_op *op, simba_error *error);
 
+/** The same in two steps: submit it, and wait for its end. */
+void handle_start(struct handle *handle, simba_op *op);
+int handle_join(struct handle *handle, simba_op *op, simba_error *error);
+
 /** Wait until there is a hint for this mutex or time is up, and forget
  * the hints for it. False: there was none. A hint for observers only is noted
  * with a tab before the name. */

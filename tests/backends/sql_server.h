@@ -12,12 +12,14 @@
 #define SERVER_SCHEME   "" /* libpq reads all of a URL */
 #define SERVER_DATABASE "postgres"
 #define SERVER_ADMIN    "simba"
+#define LOCK_LINE       "LOCK TABLE simba_line IN ACCESS EXCLUSIVE MODE"
 #else
 #include "backends/mysql/mysql.h"
 #define SERVER_OPS      (&simba_module)
 #define SERVER_SCHEME   "mysql:"
 #define SERVER_DATABASE "simba"
 #define SERVER_ADMIN    "root"
+#define LOCK_LINE       "LOCK TABLE simba_line WRITE"
 #endif
 
 /** Run SQL as the owner of everything; returns the first column of the first
@@ -57,6 +59,9 @@ void server_log_statements(void);
 /** How many there were of those that ask for a mutex, or look for those who
  * wait; renewals and releases do not count. */
 int64_t server_count_asks(void);
+
+/** End the bell of a process, and keep its lock until server_let_go(). */
+void server_haunt(const char *process);
 
 /** End all sessions but our own, as an administrator may. */
 void server_kill_sessions(void);

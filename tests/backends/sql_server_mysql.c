@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -116,7 +117,18 @@ int64_t server_count_bells(void)
 /* Names of zones are known to servers that were told them only. */
 void server_set_time_zone(bool is_on)
 {
-    server_sql("SET GLOBAL time_zone = '%s'", is_on ? "-05:00" : "SYSTEM");
+    char command[512];
+
+    snprintf(command, sizeof command,
+             "mariadb-tzinfo-to-sql /usr/share/zoneinfo/America/New_York "
+             "America/New_York 2>/dev/null "
+             "| mariadb --no-defaults -S '%s' -u root mysql",
+             getenv("SIMBA_SERVER_SOCKET"));
+    if (is_on) {
+        assert_int_equal(system(command), 0);
+    }
+    server_sql("SET GLOBAL time_zone = '%s'",
+               is_on ? "America/New_York" : "SYSTEM");
 }
 
 void server_log_statements(void)
@@ -159,4 +171,22 @@ void server_run(const char *script)
         fail_msg("%s", mysql_error(mysql));
     }
     mysql_close(mysql);
+}
+
+/* The lock falls to who waits for it. */
+void server_haunt(const char *process)
+{
+    int64_t bell = server_sql("SELECT is_used_lock('simba_%s')", process);
+    char text[128];
+
+    holder = dial();
+    snprintf(text, sizeof text, "SELECT get_lock('simba_%s', 20)", process);
+    assert_int_equal(mysql_send_query(holder, text, strlen(text)), 0);
+    while (server_sql("SELECT count(*) FROM information_schema.processlist "
+                      "WHERE state = 'User lock' AND id = %lu",
+                      mysql_thread_id(holder)) == 0) {
+    }
+    server_sql("KILL CONNECTION %lld", (long long)bell);
+    assert_int_equal(mysql_read_query_result(holder), 0);
+    mysql_free_result(mysql_store_result(holder));
 }

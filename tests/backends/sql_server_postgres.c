@@ -42,6 +42,20 @@ static int64_t execute(PGconn *conn, const char *text)
     return value;
 }
 
+static const char *server_format(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+static const char *server_format(const char *format, ...)
+{
+    static char text[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
 int64_t server_sql(const char *format, ...)
 {
     PGconn *conn = dial();
@@ -164,4 +178,26 @@ void server_run(const char *script)
 
     execute(conn, script);
     PQfinish(conn);
+}
+
+/* The lock falls to who waits for it. */
+void server_haunt(const char *process)
+{
+    holder = dial();
+    PQclear(PQexec(holder, "BEGIN"));
+    assert_int_equal(
+        PQsendQuery(holder, server_format("SELECT pg_advisory_lock(('x' || "
+                                          "left('%s', 16))::bit(64)::bigint)",
+                                          process)),
+        1);
+    while (server_sql("SELECT count(*) FROM pg_locks WHERE locktype = "
+                      "'advisory' AND NOT granted") == 0) {
+    }
+    server_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE "
+               "locktype = 'advisory' AND granted AND mode = 'ExclusiveLock' "
+               "AND (classid::bigint << 32 | objid::bigint) = "
+               "('x' || left('%s', 16))::bit(64)::bigint",
+               process);
+    while (PQgetResult(holder) != NULL) {
+    }
 }

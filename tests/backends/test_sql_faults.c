@@ -84,6 +84,55 @@ static void test_sql_faults__outlives_killed_sessions(void **state)
     expect_mine(&b);
 }
 
+/* A server that is cut off from us keeps the lock of a bell that is no more. */
+static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    char process[SIMBA__SQL_HEX + 1];
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    snprintf(process, sizeof process, "%s",
+             ((struct simba__sql *)second.backend)->process);
+    server_haunt(process);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS)); /* hung again */
+    ask(&b);
+    expect_in_line(true);
+    handle_hinted(&second, mutex, 0);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_int_equal(((struct simba__sql *)second.backend)->bell,
+                     SIMBA__SQL_BELL_HUNG);
+    ask(&b);
+    expect_mine(&b);
+}
+
+/* A renewal is not held up by who waits for the same mutex in its process. */
+static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&first, "b");
+    simba_op stuck = asking(&b);
+    int64_t began_ms;
+
+    (void)state;
+    ask(&a);
+    ask(&b); /* everything is prepared, and the bell is hung */
+    leave(&b);
+    server_hold(LOCK_LINE);
+    fill_op(&b, &stuck);
+    stuck.deadline_ms = simba_loop_now_ms() + 1500;
+    handle_start(&first, &stuck);
+    began_ms = simba_loop_now_ms();
+    renew(&a);
+    expect_mine(&a);
+    assert_true(simba_loop_now_ms() - began_ms < 700);
+    handle_join(&first, &stuck, &why);
+    server_let_go();
+}
+
 static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
 {
     struct who a = person(&first, "a");
@@ -406,6 +455,25 @@ static void test_sql_faults__makes_tables_that_are_gone(void **state)
     release(&a);
 }
 
+#ifdef SERVER_IS_POSTGRES
+static void test_sql_faults__names_an_encoding_that_is_too_small(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "\xe6\x97\xa5"); /* no letter of it */
+
+    (void)state;
+    server_sql("CREATE DATABASE small ENCODING LATIN1 TEMPLATE template0");
+    assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "small")),
+                     SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "encoding"));
+    a = person(&handle, "\xc3\xa4");
+    ask(&a);
+    expect_mine(&a);
+    handle_close(&handle);
+}
+#endif
+
 #ifndef SERVER_IS_POSTGRES
 static void test_sql_faults__names_a_collation_that_mixes_up(void **state)
 {
@@ -492,6 +560,8 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__a_tenure_survives_a_restart),
         SQL_TEST(test_sql_faults__says_when_the_server_is_down),
         SQL_TEST(test_sql_faults__outlives_killed_sessions),
+        SQL_TEST(test_sql_faults__hangs_a_bell_beside_a_ghost),
+        SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),
         SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
         SQL_TEST(test_sql_faults__a_deadline_is_kept),
         SQL_TEST(test_sql_faults__names_a_missing_database),
@@ -507,6 +577,9 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__tells_its_tables),
         SQL_TEST(test_sql_faults__says_who_must_make_the_tables),
         SQL_TEST(test_sql_faults__makes_tables_that_are_gone),
+#ifdef SERVER_IS_POSTGRES
+        SQL_TEST(test_sql_faults__names_an_encoding_that_is_too_small),
+#endif
 #ifndef SERVER_IS_POSTGRES
         SQL_TEST(test_sql_faults__names_a_collation_that_mixes_up),
 #endif

@@ -79,6 +79,15 @@ static int say(const struct simba__my_session *session,
         is_about_tls ? "; TLS is verified unless the URL says tls=off" : "");
 }
 
+/* S8: a statement that is killed, or whose time is up, just after its commit is
+ * answered with an error all the same. */
+static bool is_ambiguous(const struct simba__my_session *session)
+{
+    return session->base.turn != NULL && session->base.turn->is_written &&
+           (session->failure == ER_QUERY_INTERRUPTED ||
+            session->failure == ER_STATEMENT_TIMEOUT);
+}
+
 void simba__my_judge(const struct simba__my_session *session,
                      struct simba__sql_answer *answer)
 {
@@ -87,6 +96,9 @@ void simba__my_judge(const struct simba__my_session *session,
     answer->verdict = meaning == NULL ? SIMBA__SQL_REFUSED : meaning->verdict;
     answer->status =
         say(session, session->failure, session->words, &answer->error);
+    if (is_ambiguous(session)) {
+        answer->status = SIMBA_EUNKNOWN;
+    }
 }
 
 bool simba__my_is_lost(unsigned number)

@@ -175,11 +175,16 @@ static int after_failure(struct simba__my_session *session)
 {
     unsigned number = mysql_errno(&session->mysql);
 
-    if (simba__my_is_lost(number)) {
+    bool is_change =
+        !session->base.is_bell && session->statement == SIMBA__SQL_APPLY;
+
+    /* Who knows what a COMMIT that failed has done? */
+    if (simba__my_is_lost(number) ||
+        (is_change && session->answered == session->batch - 1)) {
         simba__my_give_up(session);
         return ANSWERED;
     }
-    if (!session->base.is_bell && session->statement == SIMBA__SQL_APPLY) {
+    if (is_change) {
         if (session->answered >= session->batch) {
             answer(session);
             return ANSWERED;

@@ -187,6 +187,15 @@ void simba__pg_forget_prepared(struct simba__pg_session *session)
     session->generation++;
 }
 
+/* A session of a pooler is ours for one transaction only, and a batch is one.
+ */
+static bool limit_time(struct simba__pg_session *session)
+{
+    return !store_of(session)->is_pooled ||
+           PQsendQueryParams(session->conn, SIMBA__PG_LIMIT, 0, NULL, NULL,
+                             NULL, NULL, 0) == 1;
+}
+
 /* A pooler keeps no statements for us. */
 static bool send_batch(struct simba__pg_session *session,
                        enum simba__sql_statement statement,
@@ -198,7 +207,8 @@ static bool send_batch(struct simba__pg_session *session,
 
     if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA ||
         statement == SIMBA__SQL_UPGRADE) {
-        return PQsendQueryParams(
+        return limit_time(session) &&
+               PQsendQueryParams(
                    session->conn, simba__pg_text(pg, statement, text),
                    params->count, NULL, params->values, NULL, NULL, 0) == 1;
     }

@@ -32,6 +32,8 @@ static const struct meaning meanings[] = {
      "the server is read-only: a standby, or set so"},
     {"22001", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
      "a column of simba_mutex is too short for this name or id"},
+    {"22P05", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
+     "the encoding of the database cannot hold this name or id"},
     {"42", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
     {"55P03", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
      "somebody else keeps the table or the row locked"},

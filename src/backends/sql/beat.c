@@ -58,7 +58,7 @@ static void hurry(struct simba__sql *self,
     if (waiter->life_ms > self->life_ms) {
         self->life_ms = waiter->life_ms;
     }
-    if (due_ms > keep_ms) {
+    if (waiter->has_asked && due_ms > keep_ms) {
         due_ms = keep_ms;
     }
     if (due_ms < soonest_ms) {
@@ -69,13 +69,13 @@ static void hurry(struct simba__sql *self,
     }
 }
 
-void simba__sql_beat_joined(struct simba__sql *self,
-                            const struct simba__sql_waiter *waiter,
-                            const struct simba__sql_wish *wish)
+void simba__sql_beat_asked(struct simba__sql *self,
+                           const struct simba__sql_waiter *waiter,
+                           const struct simba__sql_wish *wish)
 {
     int64_t now_ms = simba_loop_now_ms();
 
-    if (self->waiter_count == 1) { /* the first */
+    if (self->waiter_count == 1 && !waiter->has_asked) { /* the first */
         self->beat_due_ms = now_ms + BEAT_MS;
         self->look_due_ms = now_ms + LOOK_MS;
         self->life_ms = 0;

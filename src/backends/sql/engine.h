@@ -325,10 +325,10 @@ char *simba__sql_waiters_kept(const struct simba__sql *self);
 /* beat.c */
 void simba__sql_beat_plan(struct simba__sql *self);
 void simba__sql_beat_fired(simba_timer *timer);
-/** Somebody is in line anew. */
-void simba__sql_beat_joined(struct simba__sql *self,
-                            const struct simba__sql_waiter *waiter,
-                            const struct simba__sql_wish *wish);
+/** Somebody is in line anew, or still wants to be. */
+void simba__sql_beat_asked(struct simba__sql *self,
+                           const struct simba__sql_waiter *waiter,
+                           const struct simba__sql_wish *wish);
 void simba__sql_beaten(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
 void simba__sql_looked(struct simba__sql_turn *turn,

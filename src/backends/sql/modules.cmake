@@ -40,8 +40,8 @@ pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor ensure fast_acquire fast_release
-    fast_renew floor_acquire floor_release greet list live load
+    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor ensure fast_acquire
+    fast_release fast_renew floor_acquire floor_release greet limit list live load
     look schema upgrade)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c

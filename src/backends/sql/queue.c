@@ -210,14 +210,16 @@ static int count_acquirers(const struct simba__sql *self)
     return count;
 }
 
-/* Two of one process on one mutex would only be in each other's way. */
-static bool is_served(const struct simba__sql *self, const char *mutex)
+/* Two of one process on one mutex would only be in each other's way. But a
+ * renewal waits for none that is not urgent itself. */
+static bool is_served(const struct simba__sql *self, const simba_op *op)
 {
     for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
         const struct simba__sql_session *session = self->sessions[i];
 
-        if (session != NULL && session->turn != NULL && mutex[0] != '\0' &&
-            strcmp(session->turn->op->mutex, mutex) == 0) {
+        if (session != NULL && session->turn != NULL && op->mutex[0] != '\0' &&
+            strcmp(session->turn->op->mutex, op->mutex) == 0 &&
+            (op->kind != SIMBA_OP_RENEW || is_urgent(session->turn))) {
             return true;
         }
     }
@@ -241,7 +243,7 @@ static struct simba__sql_turn **find_ready(const struct simba__sql *self,
     struct simba__sql_turn **at = &queue->first;
 
     while (*at != NULL &&
-           (is_served(self, (*at)->op->mutex) ||
+           (is_served(self, (*at)->op) ||
             (queue == &self->other && is_parked(self, (*at)->op->mutex)))) {
         at = &(*at)->next;
     }

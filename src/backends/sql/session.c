@@ -219,11 +219,26 @@ void simba__sql_answered(struct simba__sql_session *session,
 
 /* --- the bell ------------------------------------------------------------ */
 
+static void name_process(char *name)
+{
+    unsigned char bytes[SIMBA__SQL_HEX / 2];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        abort();
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+/* Under a new name each time: the server may not have noticed yet that the last
+ * bell is gone, and keep its lock. */
 void simba__sql_bell_start(struct simba__sql *self)
 {
     if (self->bell != SIMBA__SQL_BELL_NONE) {
         return;
     }
+    name_process(self->process);
     if (self->bell_session == NULL) {
         self->bell_session = make_session(self);
     }
@@ -328,18 +343,6 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
 }
 
 /* --- life ---------------------------------------------------------------- */
-
-static void name_process(char *name)
-{
-    unsigned char bytes[SIMBA__SQL_HEX / 2];
-
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
-        abort();
-    }
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        snprintf(name + 2 * i, 3, "%02x", bytes[i]);
-    }
-}
 
 void simba__sql_init(struct simba__sql *self,
                      const struct simba__sql_dialect *dialect,

@@ -80,6 +80,7 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op)
         return false;
     }
     (*at)->has_asked = true;
+    simba__sql_beat_asked(self, *at, wish);
     wait_ms = wish->held_until_ms - simba_loop_now_ms();
     op->reply.in_line = true;
     op->reply.is_head = (*at)->is_head;
@@ -118,20 +119,33 @@ void simba__sql_waiter_note(const struct simba__sql_turn *turn)
     wish->owner = op->reply.owner;
     wish->held_until_ms = now_ms + op->reply.wait_ms;
     self->waiter_count++;
-    simba__sql_beat_joined(self, waiter, wish);
+    simba__sql_beat_asked(self, waiter, wish);
 }
 
 /* --- places to be kept --------------------------------------------------- */
 
+struct list {
+    char *end;
+    int count;
+};
+
+/* A statement must go out in one piece: in two, a process that is stopped in
+ * between would keep locks. The rest has to wait for the next one. */
+enum { KEPT_MOST = 1500 };
+
 /* One statement may be sent more than once. */
 static void keep(void *context, struct simba__sql_wish *wish)
 {
-    char **at = context;
+    struct list *list = context;
+    char **at = &list->end;
 
     for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        w->is_kept |= w->has_asked;
-        w->has_asked = false;
+        if (w->has_asked && list->count < KEPT_MOST) {
+            w->is_kept = true;
+            w->has_asked = false;
+        }
         if (w->is_kept) {
+            list->count++;
             simba__sql_write_attempt(
                 (struct simba__attempt){w->attempt.high, w->attempt.low}, *at);
             *at += strlen(*at);
@@ -142,14 +156,14 @@ static void keep(void *context, struct simba__sql_wish *wish)
 
 char *simba__sql_waiters_kept(const struct simba__sql *self)
 {
-    char *list = malloc(self->waiter_count * (SIMBA__SQL_HEX + 1) + 1);
-    char *at = list;
+    char *text = malloc(self->waiter_count * (SIMBA__SQL_HEX + 1) + 1);
+    struct list list = {text, 0};
 
-    if (list != NULL) {
-        simba__sql_wish_each(self, keep, &at);
-        at[at == list ? 0 : -1] = '\0';
+    if (text != NULL) {
+        simba__sql_wish_each(self, keep, &list);
+        list.end[list.count == 0 ? 0 : -1] = '\0';
     }
-    return list;
+    return text;
 }
 
 /* --- hints --------------------------------------------------------------- */
