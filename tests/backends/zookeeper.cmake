@@ -22,7 +22,7 @@ if(TARGET simba_zookeeper)
                                           PRIVATE simba_warnings)
 
   # Through the table of functions.
-  foreach(name IN ITEMS zookeeper zookeeper_admin zookeeper_faults
+  foreach(name IN ITEMS zookeeper zookeeper_admin zookeeper_init zookeeper_faults
                         zookeeper_curator)
     add_executable(backend_${name}
       ${zookeeper_tests}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/double.c

@@ -1,19 +1,10 @@
-/* What this ensemble, set up as it is, can promise. On a thread of its own,
- * with sessions of its own: it asks with blocking calls. */
+/* What this ensemble, set up as it is, can promise. */
 #define _GNU_SOURCE
 #define THREADED
-#include "backends/zookeeper/errand.h"
-#include "backends/zookeeper/plain.h"
+#include "backends/zookeeper/visit.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct visit {
-    struct simba__zk *self;
-    simba_op *op;
-    struct simba__zk_plain plain;
-};
 
 /* --- findings ------------------------------------------------------------ */
 
@@ -31,7 +22,7 @@ static int count_servers(const char *config)
     return count;
 }
 
-static void find_ensemble(struct visit *visit)
+static void find_ensemble(struct simba__zk_visit *visit)
 {
     char config[16384];
     int length = sizeof config - 1;
@@ -60,7 +51,7 @@ static void find_ensemble(struct visit *visit)
 }
 
 /* What the servers make of a timeout that is too short or too long. */
-static int64_t negotiate(struct visit *visit, int64_t timeout_ms)
+static int64_t negotiate(struct simba__zk_visit *visit, int64_t timeout_ms)
 {
     struct simba__zk_plain probe;
     int64_t negotiated = 0;
@@ -73,7 +64,7 @@ static int64_t negotiate(struct visit *visit, int64_t timeout_ms)
     return negotiated;
 }
 
-static void find_bounds(struct visit *visit)
+static void find_bounds(struct simba__zk_visit *visit)
 {
     /* With less the client library gives up before it is connected, with much
      * more than a day its arithmetic overflows. */
@@ -89,7 +80,7 @@ static void find_bounds(struct visit *visit)
 }
 
 /* Whether a server knows containers shows only when one is made. */
-static void find_containers(struct visit *visit)
+static void find_containers(struct simba__zk_visit *visit)
 {
     const char *base = visit->self->settings.base;
     char *probe = simba__zk_join(base, "simba-doctor");
@@ -98,11 +89,17 @@ static void find_containers(struct visit *visit)
                                         simba__zk_acl(visit->self),
                                         ZOO_CONTAINER, NULL, 0);
 
-    if (rc == ZOK) {
-        zoo_delete(visit->plain.handle, probe, -1);
-    }
+    bool is_stuck =
+        rc == ZOK && zoo_delete(visit->plain.handle, probe, -1) == ZNOAUTH;
+
     free(probe);
-    if (rc == ZOK || rc == ZNODEEXISTS) {
+    if (is_stuck) {
+        simba_op_add_finding(visit->op, SIMBA_FINDING_SERIOUS, "containers",
+                             "nodes may be made but not deleted in %.100s: "
+                             "what is released stays owned until its process "
+                             "ends",
+                             base);
+    } else if (rc == ZOK || rc == ZNODEEXISTS) {
         simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "containers",
                              "the servers remove mutexes that nobody uses");
     } else if (rc == ZNONODE) {
@@ -127,7 +124,7 @@ static bool is_open(const struct ACL_vector *acl)
     return false;
 }
 
-static void find_acl(struct visit *visit)
+static void find_acl(struct simba__zk_visit *visit)
 {
     struct ACL_vector acl = {0, NULL};
     struct Stat stat;
@@ -139,7 +136,12 @@ static void find_acl(struct visit *visit)
     if (rc == ZOK) {
         deallocate_ACL_vector(&acl);
     }
-    if (is_anyone) {
+    if (rc == ZNOAUTH) {
+        simba_op_add_finding(visit->op, SIMBA_FINDING_SERIOUS, "acl",
+                             "the user and password of the URL may not use "
+                             "%.100s",
+                             visit->self->settings.base);
+    } else if (is_anyone) {
         simba_op_add_finding(visit->op, SIMBA_FINDING_WEAK, "acl",
                              "whoever reaches the servers may free a mutex by "
                              "deleting a node");
@@ -149,7 +151,7 @@ static void find_acl(struct visit *visit)
     }
 }
 
-static void find_rest(struct visit *visit)
+static void find_rest(struct simba__zk_visit *visit)
 {
     simba_op *op = visit->op;
 
@@ -166,72 +168,13 @@ static void find_rest(struct visit *visit)
                          "ends");
 }
 
-/* --- the visit ----------------------------------------------------------- */
-
-static int look(struct visit *visit, simba_error *error)
+int simba__zk_examine(struct simba__zk_visit *visit, simba_error *error)
 {
-    int64_t timeout_ms = 16000;
-
-    if (!simba__zk_plain_open(&visit->plain, &visit->self->settings, timeout_ms,
-                              visit->op->deadline_ms)) {
-        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
-                               "zookeeper %.120s: no server answers",
-                               visit->self->settings.hosts);
-    }
+    (void)error; /* what cannot be asked is a finding, too */
     find_ensemble(visit);
     find_bounds(visit);
     find_containers(visit);
     find_acl(visit);
     find_rest(visit);
-    simba__zk_plain_close(&visit->plain);
     return SIMBA_OK;
-}
-
-static void *run(void *argument)
-{
-    struct visit *visit = argument;
-    struct simba__zk *self = visit->self;
-    simba_error error;
-    int status;
-
-    pthread_setname_np(pthread_self(), "simba-zk-doctor");
-    status = look(visit, &error);
-    simba_loop_enter(self->base.loop);
-    self->is_visited = false;
-    simba_op_done(visit->op, status, status == SIMBA_OK ? NULL : &error);
-    simba_loop_leave(self->base.loop);
-    free(visit);
-    return NULL;
-}
-
-void simba__zk_doctor_join(struct simba__zk *self)
-{
-    if (self->has_doctor) {
-        pthread_join(self->doctor, NULL);
-        self->has_doctor = false;
-    }
-}
-
-void simba__zk_doctor(struct simba__zk *self, simba_op *op)
-{
-    struct visit *visit = self->is_visited ? NULL : calloc(1, sizeof *visit);
-    sigset_t all, before;
-    simba_error error;
-
-    if (visit != NULL) {
-        visit->self = self;
-        visit->op = op;
-        simba__zk_doctor_join(self); /* it has left the loop already */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        self->has_doctor = pthread_create(&self->doctor, NULL, run, visit) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-        self->is_visited = self->has_doctor;
-    }
-    if (visit == NULL || !self->has_doctor) {
-        free(visit);
-        simba_error_set(&error, SIMBA_EUNAVAIL, 0,
-                        "zookeeper: the doctor is busy");
-        simba_op_done(op, SIMBA_EUNAVAIL, &error);
-    }
 }

@@ -40,11 +40,11 @@ void simba__zk_break_start(struct simba__zk_errand *errand);
 /** End a tenure, if it is asked for rightly. */
 void simba__zk_break(struct simba__zk *self, simba_op *op);
 
-/** Have a thread find out; it completes the operation. */
-void simba__zk_doctor(struct simba__zk *self, simba_op *op);
+/** Doctor and init: have a thread do it, which completes the operation. */
+void simba__zk_visit(struct simba__zk *self, simba_op *op);
 
 /** Wait for the thread to end. */
-void simba__zk_doctor_join(struct simba__zk *self);
+void simba__zk_visit_join(struct simba__zk *self);
 
 /** Answer; after that the errand is gone. */
 void simba__zk_errand_done(struct simba__zk_errand *errand);

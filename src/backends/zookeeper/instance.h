@@ -10,7 +10,8 @@
  *   landing.c    and what is answered to them
  *   renew.c      guards: one write for all renewals of a session
  *   watch.c      nodes that vanish, mutexes that are observed
- *   errand.c read.c list.c break.c doctor.c floor.c  what needs no latch
+ *   errand.c read.c list.c break.c  what needs no latch
+ *   visit.c doctor.c init.c schema.c floor.c  what blocks, or touches nothing
  *   names.c owner.c guard.c settings.c  pure: names, owners, deadlines, the URL
  *   fds.c        the client library's system calls
  *
@@ -119,6 +120,7 @@ struct simba__zk {
     zhandle_t *handle;   /* NULL: none */
     uint64_t generation; /* of the session: what an older one brings is stale */
     bool is_connected;
+    bool is_cut_off; /* there was a connection, and it was lost */
     bool is_closing;
     int64_t asked_ms; /* T as asked for; 0: nothing yet */
     int64_t born_ms;
@@ -140,9 +142,9 @@ struct simba__zk {
     zhandle_t **old; /* to be closed by it */
     int old_count;
 
-    pthread_t doctor;
-    bool has_doctor; /* to be joined */
-    bool is_visited; /* it runs */
+    pthread_t visitor; /* an admin's */
+    bool has_visitor;  /* to be joined */
+    bool is_visited;   /* it runs */
 
     struct simba__zk_room *rooms[SIMBA__ZK_BUCKETS];
     int latch_count;
@@ -318,6 +320,11 @@ int simba__zk_floor_step(simba_floor *floor,
                          enum simba_floor_step step,
                          simba_error *error);
 void simba__zk_floor_close(simba_floor *floor);
+
+/** Init as commands of the servers' shell; to be freed. */
+char *simba__zk_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error);
 
 /** Make a client handle, quietly, its threads deaf to signals. */
 zhandle_t *simba__zk_handle_make(const char *hosts,

@@ -142,6 +142,12 @@ static void connected(struct simba__zk *self)
     }
     self->is_connected = true;
     simba_timer_clear(self->base.loop, &self->worrying);
+    if (self->is_cut_off) {
+        self->is_cut_off = false;
+        simba_count_reconnect(self->base.loop);
+        simba__zk_log(self, SIMBA_LOG_INFO, "%s: connected again",
+                      self->settings.hosts);
+    }
     if (self->guard.timeout_ms != timeout_ms) {
         /* The first connection; or a server with other bounds, and then what
          * was certain is so no more. */
@@ -168,6 +174,7 @@ static void suspended(struct simba__zk *self)
 {
     if (self->is_connected) {
         self->is_connected = false;
+        self->is_cut_off = true;
         simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0,
                         "the connection was lost");
         simba_timer_set(self->base.loop, &self->worrying,
@@ -194,6 +201,7 @@ static void ended(struct simba__zk *self, bool is_refused)
                   self->settings.hosts,
                   is_refused ? "was refused: wrong credentials" : "has ended");
     simba__zk_session_drop(self);
+    self->is_cut_off |= !is_refused;
     if (is_refused) {
         simba_error_set(&self->trouble, SIMBA_EDENIED, 0,
                         "the credentials were refused");

@@ -11,9 +11,10 @@ find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
-  foreach(name IN ITEMS ask break doctor errand fds flight floor guard landing latch list
-                        names opener owner plain read renew room session settings
-                        trouble watch zookeeper)
+  foreach(name IN ITEMS ask break doctor errand fds flight floor guard init
+                        landing latch list names opener owner plain read renew
+                        room schema session settings trouble visit watch
+                        zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)
   endforeach()
   simba_add_layer(simba_zookeeper ${simba_zookeeper_sources})

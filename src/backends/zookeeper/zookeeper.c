@@ -52,10 +52,8 @@ static void submit(simba_backend *base, simba_op *op)
         simba__zk_break(self, op);
         break;
     case SIMBA_OP_DOCTOR:
-        simba__zk_doctor(self, op);
-        break;
-    case SIMBA_OP_INIT: /* not offered: nodes are made as they are needed */
-        simba_op_done(op, SIMBA_EINVAL, NULL);
+    case SIMBA_OP_INIT:
+        simba__zk_visit(self, op);
         break;
     }
 }
@@ -86,7 +84,7 @@ static void close_store(simba_backend *base)
     struct simba__zk_tomb *tomb;
 
     simba__zk_opener_join(self);
-    simba__zk_doctor_join(self);
+    simba__zk_visit_join(self);
     if (self->handle != NULL) {
         zookeeper_close(self->handle);
     }
@@ -126,10 +124,11 @@ const simba_backend_ops simba_module = {
     .detach = detach,
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE,
     .interest = simba__zk_interest,
     .floor_open = simba__zk_floor_open,
     .floor_step = simba__zk_floor_step,
     .floor_close = simba__zk_floor_close,
+    .schema = simba__zk_schema,
 };

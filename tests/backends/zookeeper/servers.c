@@ -256,3 +256,21 @@ void servers_stop(struct servers *servers)
         fprintf(stderr, "cannot remove %s\n", servers->directory);
     }
 }
+
+bool servers_shell(const struct servers *servers, const char *lines)
+{
+    char command[512];
+    FILE *shell;
+
+    snprintf(command, sizeof command,
+             "exec " JAVA " -Xmx64m -XX:TieredStopAtLevel=1 -cp " JAR
+             " org.apache.zookeeper.ZooKeeperMain -server %s >'%s'/shell.log"
+             " 2>&1",
+             servers->hosts, servers->directory);
+    shell = popen(command, "w");
+    if (shell == NULL) {
+        return false;
+    }
+    fputs(lines, shell);
+    return pclose(shell) == 0;
+}

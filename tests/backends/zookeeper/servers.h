@@ -40,6 +40,9 @@ void server_await(const struct servers *servers, int index);
 /** The one that leads, or -1. */
 int servers_leader(const struct servers *servers);
 
+/** Have the servers' own shell carry out these lines; false: it could not. */
+bool servers_shell(const struct servers *servers, const char *lines);
+
 /** Hold everything between a member and the others; or let it go on. */
 void server_freeze(struct servers *servers, int index, bool is_frozen);
 
