@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/settings.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,11 +140,27 @@ static int read_environment(struct simba__zk_settings *settings,
 
 /* --- where --------------------------------------------------------------- */
 
-/* Appends a host, with a port. Behind the brackets of an IPv6 address only. */
-static bool add_host(char **hosts, const char *host)
+/* Behind the brackets of an IPv6 address only; NULL: none is given. */
+static const char *port_of(const char *host)
 {
     const char *bracket = strrchr(host, ']');
-    bool has_port = strchr(bracket == NULL ? host : bracket, ':') != NULL;
+
+    return strchr(bracket == NULL ? host : bracket, ':');
+}
+
+static bool is_port(const char *text)
+{
+    size_t length = strspn(text, "0123456789");
+    long port = strtol(text, NULL, 10);
+
+    return length > 0 && length <= 5 && text[length] == '\0' && port > 0 &&
+           port <= UINT16_MAX;
+}
+
+/* Appends a host, with a port. */
+static bool add_host(char **hosts, const char *host)
+{
+    bool has_port = port_of(host) != NULL;
     char *longer = NULL;
 
     if (asprintf(&longer, "%s%s%s%s", *hosts == NULL ? "" : *hosts,
@@ -164,6 +181,13 @@ static int read_hosts(struct simba__zk_settings *settings,
 
     for (char *host = strtok_r(hosts, ",", &rest); host != NULL;
          host = strtok_r(NULL, ",", &rest)) {
+        const char *port = port_of(host);
+
+        if (port == host || (port != NULL && !is_port(port + 1))) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "zookeeper: a server is host or host:port, "
+                                   "with a port from 1 to 65535");
+        }
         if (!add_host(&settings->hosts, host)) {
             return no_memory(error);
         }
@@ -283,10 +307,22 @@ static int read_tls(const char *word, simba_error *error)
     }
     return simba_error_set(error, SIMBA_EMISCONFIG, 0,
                            "zookeeper: this client library was built without "
-                           "TLS");
+                           "TLS; say tls=off, or nothing, and go through a "
+                           "tunnel where it is needed");
 }
 
 /* --- the whole ----------------------------------------------------------- */
+
+/* Else the end of such a password would be told as a name of something. */
+static int check_end(const char *url, simba_error *error)
+{
+    if (strchr(url + strcspn(url, "/?"), '@') == NULL) {
+        return SIMBA_OK;
+    }
+    return simba_error_set(error, SIMBA_EINVAL, 0,
+                           "zookeeper: in a password / is written %%2F and ? "
+                           "%%3F, and behind the servers @ is written %%40");
+}
 
 static int read_url(struct simba__zk_settings *settings,
                     char *url,
@@ -294,9 +330,9 @@ static int read_url(struct simba__zk_settings *settings,
 {
     struct parameters parameters = {0};
     char *query = strchr(url, '?'), *path, *hosts;
-    int rc = SIMBA_OK;
+    int rc = check_end(url, error);
 
-    if (query != NULL) {
+    if (rc == SIMBA_OK && query != NULL) {
         *query++ = '\0';
         rc = read_query(&parameters, query, error);
     }

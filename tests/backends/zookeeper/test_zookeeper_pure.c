@@ -204,6 +204,13 @@ static void test_url__is_refused_when_wrong(void **state)
     expect_refused("h:2181", SIMBA_EINVAL);
     expect_refused("///chroot", SIMBA_EINVAL);
     expect_refused("//h/a//b", SIMBA_EINVAL);
+    expect_refused("//h:", SIMBA_EINVAL);
+    expect_refused("//h:zk", SIMBA_EINVAL);
+    expect_refused("//h:0,i", SIMBA_EINVAL);
+    expect_refused("//h,i:65536", SIMBA_EINVAL);
+    expect_refused("//:2181", SIMBA_EINVAL);
+    expect_refused("//ann:a?secret@h", SIMBA_EINVAL);
+    expect_refused("//ann:1/secret@h", SIMBA_EINVAL);
     expect_refused("//h?acl=creator", SIMBA_EINVAL);
     expect_refused("//ann:secret@h?acl=any", SIMBA_EINVAL);
     expect_refused("//ann:secret@h?timeout=1", SIMBA_EINVAL);
