@@ -39,16 +39,16 @@ if(TARGET simba_zookeeper)
   endforeach()
 
   # Through the public API, so that the module is loaded as users load it.
-  add_executable(zookeeper_ensemble
-                 ${zookeeper_tests}/test_zookeeper_ensemble.c)
-  target_link_libraries(zookeeper_ensemble PRIVATE
-    simba zookeeper_servers simba_warnings simba_instrument PkgConfig::cmocka
-    Threads::Threads)
-  add_dependencies(zookeeper_ensemble simba_module_zookeeper)
-  add_test(NAME zookeeper_ensemble
-           COMMAND zookeeper_ensemble $<TARGET_FILE:simba_cli>)
-  set_tests_properties(zookeeper_ensemble PROPERTIES SKIP_RETURN_CODE 77
-    ENVIRONMENT "${zookeeper_environment}" TIMEOUT 300 PROCESSORS 2)
+  foreach(name IN ITEMS zookeeper_stories zookeeper_ensemble)
+    add_executable(${name} ${zookeeper_tests}/test_${name}.c)
+    target_link_libraries(${name} PRIVATE
+      simba zookeeper_servers ${SIMBA_ZOOKEEPER_LIBRARY} simba_warnings
+      simba_instrument PkgConfig::cmocka Threads::Threads)
+    add_dependencies(${name} simba_module_zookeeper simba_cli)
+    add_test(NAME ${name} COMMAND ${name} $<TARGET_FILE:simba_cli>)
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77
+      ENVIRONMENT "${zookeeper_environment}" TIMEOUT 300 PROCESSORS 2)
+  endforeach()
 
   # The contract, and the tests of the API, on one server and on three.
   add_executable(with_zookeeper ${zookeeper_tests}/with_zookeeper.c)

@@ -18,7 +18,10 @@ enum { LINKS_MOST = 64, CHUNK = 16384 };
 
 /* One connection: [0] is who came, [1] the target. */
 struct link {
-    int ends[2]; /* -1: free */
+    int ends[2];            /* -1: free */
+    unsigned char head[12]; /* of the request that passes */
+    uint32_t filled, rest;  /* bytes of the head, and those behind it */
+    bool is_greeted;
 };
 
 struct proxy {
@@ -58,7 +61,7 @@ static void take_in(struct proxy *proxy)
     for (int i = 0; from >= 0 && to >= 0 && i < LINKS_MOST; i++) {
         if (proxy->links[i].ends[0] < 0 &&
             connect(to, (struct sockaddr *)&target, sizeof target) == 0) {
-            proxy->links[i] = (struct link){{from, to}};
+            proxy->links[i] = (struct link){.ends = {from, to}};
             return;
         }
     }
@@ -66,18 +69,44 @@ static void take_in(struct proxy *proxy)
     close(to);
 }
 
-/* Length, number and kind of a request have four bytes each. Once the one that
- * is waited for has come, nothing is answered any more. */
-static void spring(struct proxy *proxy, const char *data, ssize_t count)
+/* Requests begin with their length, number and kind, of four bytes each; the
+ * first of a connection, a greeting, has no kind. */
+static uint32_t number_at(const unsigned char *bytes)
 {
-    int trap = atomic_load(&proxy->trap);
-    uint32_t kind;
+    uint32_t number;
 
-    if (trap != 0 && count >= 12) {
-        memcpy(&kind, data + 8, sizeof kind);
-        if (ntohl(kind) == (uint32_t)trap) {
-            atomic_store(&proxy->hold[1], true);
-            atomic_store(&proxy->trap, 0);
+    memcpy(&number, bytes, sizeof number);
+    return ntohl(number);
+}
+
+/* Once the kind that is waited for has come, nothing is answered any more. */
+static void spring(struct proxy *proxy, struct link *link)
+{
+    uint32_t kind = number_at(link->head + 8);
+    int trap = atomic_load(&proxy->trap);
+
+    if (link->is_greeted && trap != 0 && kind == (uint32_t)trap) {
+        atomic_store(&proxy->hold[1], true);
+        atomic_store(&proxy->trap, 0);
+    }
+    link->is_greeted = true;
+}
+
+static void follow(struct proxy *proxy,
+                   struct link *link,
+                   const char *data,
+                   ssize_t count)
+{
+    for (ssize_t i = 0; i < count; i++) {
+        if (link->rest > 0) {
+            link->rest--;
+            continue;
+        }
+        link->head[link->filled++] = (unsigned char)data[i];
+        if (link->filled == sizeof link->head) {
+            link->filled = 0;
+            link->rest = number_at(link->head) - 8;
+            spring(proxy, link);
         }
     }
 }
@@ -90,7 +119,7 @@ static void pass(struct proxy *proxy, struct link *link, int from)
     ssize_t done = 0;
 
     if (from == 0) {
-        spring(proxy, data, count);
+        follow(proxy, link, data, count);
     }
 
     while (count > 0 && done < count) {
@@ -177,7 +206,7 @@ struct proxy *proxy_open(int target_port)
 
     assert(proxy != NULL);
     for (int i = 0; i < LINKS_MOST; i++) {
-        proxy->links[i] = (struct link){{-1, -1}};
+        proxy->links[i] = (struct link){.ends = {-1, -1}};
     }
     proxy->target = target_port;
     proxy->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
