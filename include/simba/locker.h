@@ -37,11 +37,14 @@ typedef struct simba_locker_options {
      * notifier thread, once for a tenure; may be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
+    int64_t progress_ms; /**< 0: off; renew only so long after the acquire or
+                            the last simba_locker_progress() */
 } simba_locker_options;
 
 /* clang-format off */
 #define SIMBA_LOCKER_OPTIONS_INIT \
-    {(uint32_t)sizeof(simba_locker_options), 0, 0, 0, -1, 0, 0, 0, 0, 0}
+    {(uint32_t)sizeof(simba_locker_options), 0, 0, 0, -1, 0, 0, 0, 0, 0, \
+     0}
 /* clang-format on */
 
 /**
@@ -107,6 +110,9 @@ SIMBA_API bool simba_locker_is_owner(const simba_locker *locker);
 
 /** Fencing token, 0 when not owner. Any thread; wait-free. */
 SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
+
+/** Say that the work is getting on (options.progress_ms). Any thread. */
+SIMBA_API void simba_locker_progress(simba_locker *locker);
 
 /**
  * When the tenure ends if no further renewal gets through, as milliseconds of

@@ -18,6 +18,7 @@ struct locker_options {
     milliseconds budget{0};
     milliseconds max_hold{0};
     milliseconds min_hold{0};
+    milliseconds progress{0}; /**< not for a multi_locker */
     std::function<void(const simba_error &)> on_lost;
 };
 
@@ -39,6 +40,7 @@ class locker
         given.budget_ms = options.budget.count();
         given.max_hold_ms = options.max_hold.count();
         given.min_hold_ms = options.min_hold.count();
+        given.progress_ms = options.progress.count();
         given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),
@@ -112,6 +114,12 @@ class locker
     void cancel() noexcept
     {
         simba_locker_cancel(owned_.get());
+    }
+
+    /** Any thread: the work is getting on. */
+    void progress() noexcept
+    {
+        simba_locker_progress(owned_.get());
     }
 
     /** Any thread: is it ours at this very instant? */

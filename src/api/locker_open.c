@@ -1,4 +1,4 @@
-/* Making and closing lockers. */
+/* Making and closing lockers, and asking them. */
 #define _GNU_SOURCE
 #include "api/enlist.h"
 #include "api/locker.h"
@@ -46,6 +46,7 @@ static simba_contender contender_of(const simba_locker_options *options)
     contender.budget_ms = options->budget_ms;
     contender.max_hold_ms = options->max_hold_ms;
     contender.min_hold_ms = options->min_hold_ms;
+    contender.progress_ms = options->progress_ms;
     return contender;
 }
 
@@ -106,4 +107,56 @@ void simba_locker_close(simba_locker *l)
     }
     simba__delist(l->store, &l->base);
     free_locker(l);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+void simba_locker_progress(simba_locker *l)
+{
+    simba__contention_progress(&l->base);
+}
+
+bool simba_locker_is_owner(const simba_locker *l)
+{
+    return simba__contention_is_owner(&l->base);
+}
+
+uint64_t simba_locker_token(const simba_locker *l)
+{
+    return simba__contention_token(&l->base);
+}
+
+void simba_locker_deadlines(const simba_locker *l,
+                            int64_t *use_until_ms,
+                            int64_t *hard_until_ms)
+{
+    bool is_ours = !simba__is_forked(l->store->mark);
+
+    if (use_until_ms != NULL) {
+        *use_until_ms = is_ours ? atomic_load(&l->base.owner_until_ms) : 0;
+    }
+    if (hard_until_ms != NULL) {
+        *hard_until_ms = is_ours ? atomic_load(&l->base.hard_until_ms) : 0;
+    }
+}
+
+/* A millisecond for the rounding of both clocks: nobody is to be early. */
+bool simba_locker_clock(const simba_locker *l,
+                        int64_t *ahead_ms,
+                        int64_t *granted_ms)
+{
+    int64_t known_ms = atomic_load(&l->base.store_ahead_ms);
+    int64_t begun_ms = atomic_load(&l->granted_ms);
+
+    if (simba__is_forked(l->store->mark) || known_ms == INT64_MIN ||
+        begun_ms == INT64_MIN) {
+        return false;
+    }
+    if (ahead_ms != NULL) {
+        *ahead_ms = known_ms - 1;
+    }
+    if (granted_ms != NULL) {
+        *granted_ms = begun_ms;
+    }
+    return true;
 }

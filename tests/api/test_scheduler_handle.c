@@ -186,94 +186,6 @@ static void test_scheduler__leaks_no_descriptor(void **state)
     simba_store_close(store);
 }
 
-/* --- options that hold leadership --------------------------------------- */
-
-/* Work that says that it gets on, or does not. */
-struct worker {
-    _Atomic bool is_lively;
-    _Atomic int begun, ended;
-    _Atomic int64_t since_ms;
-};
-
-static int toil(void *user, const simba_run *run, simba_error *error)
-{
-    struct worker *worker = user;
-
-    (void)error;
-    atomic_store(&worker->since_ms, now_ms());
-    atomic_fetch_add(&worker->begun, 1);
-    while (!simba_run_is_stopped(run)) {
-        if (atomic_load(&worker->is_lively)) {
-            simba_run_progress(run);
-        }
-        rest_ms(5);
-    }
-    atomic_fetch_add(&worker->ended, 1);
-    return SIMBA_OK;
-}
-
-/* Short enough to be waited for, long enough for a slow machine. */
-static simba_scheduler_options lively_options(const char *mutex, void *user)
-{
-    simba_scheduler_options options = options_of(mutex, NULL);
-
-    options.ttl_ms = 1500;
-    options.transition_ms = 1000;
-    options.progress_ms = 800;
-    options.work = toil;
-    options.user = user;
-    return options;
-}
-
-/* It leads for more than a lease while it says so, and loses when it hangs. */
-static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
-{
-    simba_store *store = open_store();
-    struct worker worker = {.is_lively = true};
-    simba_scheduler_options options = lively_options(fresh_mutex(), &worker);
-    simba_scheduler *s = start_scheduler(store, &options);
-    simba_metrics *metrics;
-
-    (void)state;
-    await(atomic_load(&worker.begun) > 0 &&
-          now_ms() - atomic_load(&worker.since_ms) > 3000);
-    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
-    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
-    simba_metrics_free(metrics);
-    atomic_store(&worker.is_lively, false);
-    await(atomic_load(&worker.ended) > 0);
-    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
-    assert_true(simba_metrics_of(metrics, options.mutex)->lost_stalled > 0);
-    simba_metrics_free(metrics);
-    simba_scheduler_close(s);
-    simba_store_close(store);
-}
-
-/* Between two runs there is nobody to ask. */
-static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
-{
-    simba_store *store = open_store();
-    struct shared shared = {0};
-    struct job job = {.shared = &shared};
-    simba_scheduler_options options = lively_options(fresh_mutex(), &job);
-    simba_scheduler *s;
-    simba_metrics *metrics;
-    int64_t began;
-
-    (void)state;
-    options.work = work;
-    options.period_ms = INT64_C(3600) * 1000;
-    s = start_scheduler(store, &options);
-    await(atomic_load(&job.ended) == 1);
-    began = now_ms();
-    await(now_ms() - began > 3000);
-    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
-    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
-    simba_metrics_free(metrics);
-    simba_scheduler_close(s);
-    simba_store_close(store);
-}
-
 /* A run that is over at once still keeps the others from running it again. */
 static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
 {
@@ -313,8 +225,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             test_scheduler__a_forked_child_of_the_work_leads_nothing),
         cmocka_unit_test(test_scheduler__leaks_no_descriptor),
-        cmocka_unit_test(test_scheduler__work_that_hangs_loses_its_leadership),
-        cmocka_unit_test(test_scheduler__waiting_for_a_beat_is_no_stall),
         cmocka_unit_test(test_scheduler__stop_keeps_others_out_for_min_hold),
     };
 

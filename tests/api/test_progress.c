@@ -1,0 +1,136 @@
+/* A mutex is kept as long as the work under it gets on. On any store. */
+#include "scheduler_job.h"
+
+static void count_loss(void *user, const simba_error *why)
+{
+    assert_int_equal(why->code, SIMBA_ELOST);
+    atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+/* It is kept as long as the work gets on, and not longer. */
+static void test_locker__stalled_work_loses_the_mutex(void **state)
+{
+    simba_store *store = open_store();
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    _Atomic int losses = 0;
+    simba_locker *locker;
+    int64_t until;
+
+    (void)state;
+    options.mutex = fresh_mutex();
+    options.ttl_ms = 1500;
+    options.transition_ms = 1000;
+    options.progress_ms = 800;
+    options.on_lost = count_loss;
+    options.user = &losses;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    until = now_ms() + 3000;
+    await((simba_locker_progress(locker), now_ms() > until));
+    assert_true(simba_locker_is_owner(locker));
+    await(atomic_load(&losses) == 1);
+    assert_false(simba_locker_is_owner(locker));
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_ELOST);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+/* Work that says that it gets on, or does not. */
+struct worker {
+    _Atomic bool is_lively;
+    _Atomic int begun, ended;
+    _Atomic int64_t since_ms;
+};
+
+static int toil(void *user, const simba_run *run, simba_error *error)
+{
+    struct worker *worker = user;
+
+    (void)error;
+    atomic_store(&worker->since_ms, now_ms());
+    atomic_fetch_add(&worker->begun, 1);
+    while (!simba_run_is_stopped(run)) {
+        if (atomic_load(&worker->is_lively)) {
+            simba_run_progress(run);
+        }
+        rest_ms(5);
+    }
+    atomic_fetch_add(&worker->ended, 1);
+    return SIMBA_OK;
+}
+
+/* Short enough to be waited for, long enough for a slow machine. */
+static simba_scheduler_options lively_options(const char *mutex, void *user)
+{
+    simba_scheduler_options options = options_of(mutex, NULL);
+
+    options.ttl_ms = 1500;
+    options.transition_ms = 1000;
+    options.progress_ms = 800;
+    options.work = toil;
+    options.user = user;
+    return options;
+}
+
+/* It leads for more than a lease while it says so, and loses when it hangs. */
+static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
+{
+    simba_store *store = open_store();
+    struct worker worker = {.is_lively = true};
+    simba_scheduler_options options = lively_options(fresh_mutex(), &worker);
+    simba_scheduler *s = start_scheduler(store, &options);
+    simba_metrics *metrics;
+
+    (void)state;
+    await(atomic_load(&worker.begun) > 0 &&
+          now_ms() - atomic_load(&worker.since_ms) > 3000);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
+    simba_metrics_free(metrics);
+    atomic_store(&worker.is_lively, false);
+    await(atomic_load(&worker.ended) > 0);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_true(simba_metrics_of(metrics, options.mutex)->lost_stalled > 0);
+    simba_metrics_free(metrics);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+/* Between two runs there is nobody to ask. */
+static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
+{
+    simba_store *store = open_store();
+    struct shared shared = {0};
+    struct job job = {.shared = &shared};
+    simba_scheduler_options options = lively_options(fresh_mutex(), &job);
+    simba_scheduler *s;
+    simba_metrics *metrics;
+    int64_t began;
+
+    (void)state;
+    options.work = work;
+    options.period_ms = INT64_C(3600) * 1000;
+    s = start_scheduler(store, &options);
+    await(atomic_load(&job.ended) == 1);
+    began = now_ms();
+    await(now_ms() - began > 3000);
+    assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
+    assert_int_equal(simba_metrics_of(metrics, options.mutex)->lost_stalled, 0);
+    simba_metrics_free(metrics);
+    simba_scheduler_close(s);
+    simba_store_close(store);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_locker__stalled_work_loses_the_mutex),
+        cmocka_unit_test(test_scheduler__work_that_hangs_loses_its_leadership),
+        cmocka_unit_test(test_scheduler__waiting_for_a_beat_is_no_stall),
+    };
+
+    if (argc > 1) {
+        store_url = argv[1];
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
