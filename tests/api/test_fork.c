@@ -3,23 +3,19 @@
 
 #include "child.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
+/* Without an allocation, which a child of threads does better without. */
 static int descriptors(void)
 {
-    DIR *directory = opendir("/proc/self/fd");
     int count = 0;
 
-    if (directory == NULL) {
-        return -1;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) != -1;
     }
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    closedir(directory);
     return count;
 }
 
@@ -41,20 +37,23 @@ static void *open_and_close(void *argument)
     return NULL;
 }
 
-/* A store of its own, though the parent was in the midst of opening one. */
+/* A store of its own, though the parent was in the midst of opening one. Not in
+ * instrumented builds: their allocators do not outlive such a fork. */
 static int look_around(int before)
 {
-    simba_store *store;
-    int rc;
-
     if (descriptors() != before) {
         return 1;
     }
-    rc = simba_store_open("memory:child", NULL, &store, NULL);
-    if (rc != SIMBA_OK) {
-        return 2;
+#ifndef SIMBA_INSTRUMENTED
+    {
+        simba_store *store;
+
+        if (simba_store_open("memory:child", NULL, &store, NULL) != SIMBA_OK) {
+            return 2;
+        }
+        simba_store_close(store);
     }
-    simba_store_close(store);
+#endif
     return descriptors() == before ? 0 : 3;
 }
 
