@@ -177,12 +177,16 @@ int simba__command_fail(const struct simba__cli *cli,
     return exit_code;
 }
 
+/* An earlier failure counts, too: what it was about is lost. */
 int simba__command_end(void)
 {
-    if (fflush(stdout) == 0) {
+    bool is_written = fflush(stdout) == 0;
+
+    if (is_written && ferror(stdout) == 0) {
         return 0;
     }
-    simba__say("cannot write: %s", strerror(errno));
+    simba__say("cannot write%s%s", is_written ? "" : ": ",
+               is_written ? "" : strerror(errno));
     return SIMBA__EXIT_FAULT;
 }
 

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "holder.h"
 #include "clock.h"
+#include "command.h"
 #include "link.h"
-#include "opt.h"
 
 #include <simba/contender.h>
 
@@ -55,24 +55,10 @@ static void on_log(void *user,
 
 static int open_store(struct simba__holder *holder)
 {
-    static const enum simba_log_level levels[] = {
-        SIMBA_LOG_DEFAULT, SIMBA_LOG_INFO, SIMBA_LOG_DEBUG};
-    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
-    const struct simba__cli *cli = &holder->job->cli;
+    struct simba__command_log listener = {on_log, holder};
 
-    if (simba__opt_is_private(cli->store)) {
-        return simba_error_set(&holder->error, SIMBA_EINVAL, 0,
-                               "memory: is seen by one process only; use a "
-                               "store that others see, such as sqlite:path");
-    }
-    options.config = SIMBA_CONFIG_ALWAYS;
-    if (cli->verbosity >= 0) {
-        options.log = on_log;
-        options.log_user = holder;
-        options.log_level = levels[cli->verbosity];
-    }
-    return simba_store_open(cli->store, &options, &holder->store,
-                            &holder->error);
+    return simba__command_open(&holder->job->cli, &listener, &holder->store,
+                               &holder->error);
 }
 
 static void choose_id(const struct simba__job *job)

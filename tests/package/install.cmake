@@ -3,3 +3,12 @@
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX}
                 COMMAND_ERROR_IS_FATAL ANY)
+
+# What is found by its place.
+foreach(file IN ITEMS bash-completion/completions/simba simba/complete.sh
+                      fish/vendor_completions.d/simba.fish
+                      zsh/site-functions/_simba)
+  if(NOT EXISTS ${PREFIX}/share/${file})
+    message(FATAL_ERROR "share/${file} is not installed")
+  endif()
+endforeach()
