@@ -76,10 +76,12 @@ start_successor() {
 }
 
 # never_overlapped NAME: the last time of the old is before the first of the new.
+# A line that was being written by one who was killed may be cut, and has then
+# the next one at its end.
 never_overlapped() {
     local last first
 
-    last=$(sort -n "$scratch/$1.times" | tail -n 1)
+    last=$(grep -oE '[0-9]{16}$' "$scratch/$1.times" | sort -n | tail -n 1)
     first=$(cat "$scratch/$1.next")
     [ -n "$last" ] && [ -n "$first" ] && [ "$last" -lt "$first" ] && return
     echo "# old wrote last at $last, new began at $first"
