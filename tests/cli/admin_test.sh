@@ -366,6 +366,34 @@ all_mutexes_are_watched_without_names() {
         code 0 wait "$watcher" && has "$scratch/out" '  new  free, was '
 }
 
+# Only of servers that this test may stop.
+outages_are_outlived() {
+    local follower watcher rc=0
+
+    [ -n "${SIMBA_SERVER_CONTROL-}" ] || return 200
+    hold o || return 1
+    "$simba" list -f --interval 100ms >"$scratch/list" 2>"$scratch/list.err" &
+    follower=$!
+    "$simba" watch o --interval 100ms >"$scratch/out" 2>"$scratch/err" &
+    watcher=$!
+    within 20 has_lines 1 "$scratch/list" &&
+        within 20 has_lines 1 "$scratch/out" &&
+        "$SIMBA_SERVER_CONTROL" --stop &&
+        within 20 test -s "$scratch/list.err" &&
+        within 20 test -s "$scratch/err" &&
+        "$SIMBA_SERVER_CONTROL" --start || rc=1
+    : >"$scratch/let-go"
+    wait "$holder"
+    hold p &&
+        within 20 grep -q '  p  owned by' "$scratch/list" && let_go && hold o &&
+        within 20 grep -q '  o  owned by .*was \|  o  gap' "$scratch/out" &&
+        let_go || rc=1
+    kill "$follower" "$watcher"
+    wait "$follower" "$watcher" 2>/dev/null
+    [ "$rc" -eq 0 ] && same "times it was told" 1 \
+        "$(grep -c 'going on when it is back' "$scratch/list.err")"
+}
+
 # ── Break ────────────────────────────────────────────────────────────────────
 
 wrong_token_breaks_nothing() {
