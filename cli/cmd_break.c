@@ -29,6 +29,8 @@ static const char help[] =
     "syslog here, and in the store (table simba_broken, on Redis the hash\n"
     "simba:{NAME}:broken; ZooKeeper has no place for it).\n"
     "\n"
+    "    simba break nightly --token 1794812114026301 --reason 'hangs on NFS'\n"
+    "\n"
     "      --token N      required: which tenure is meant\n"
     "      --reason TEXT  required: why, for those who ask later\n"
     "      --now          free it at once. Its owner may still believe that\n"

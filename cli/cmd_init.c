@@ -22,6 +22,8 @@ static const char help[] =
     "this\n"
     "is for programs that have not the right to.\n"
     "\n"
+    "    simba --store postgres://db/locks init --print | psql locks\n"
+    "\n"
     "      --print      do nothing: print what would be done to an empty\n"
     "                   store, in its own language, for somebody who may\n"
     "      --upgrade    also change what is there, if it was made by an older\n"

@@ -133,8 +133,8 @@ static const char *advice_for(int status)
         return "check user, password and rights there; see 'simba --help' for "
                "where the store comes from";
     case SIMBA_ENOTINIT:
-        return "run 'simba init', or let somebody with more rights run what "
-               "'simba init --print' tells";
+        return "'simba init' makes what is missing, 'simba init --print' "
+               "prints it for somebody who may";
     case SIMBA_EUNKNOWN:
         return "it may have taken effect: look with 'simba show'";
     default:
