@@ -98,6 +98,7 @@ static bool tell_release(struct simba__guardian *g)
     } else if (g->holder.error.code == SIMBA_ELOST && !g->is_lost) {
         note.kind = SIMBA__NOTE_LOST;
         note.until_ms = g->ended_ms;
+        note.number = g->is_yielding ? 0 : SIMBA__EXIT_LOST;
         simba__guardian_send(g, &note, g->holder.error.message);
         return true;
     } else if (!g->is_lost) {

@@ -236,7 +236,7 @@ void simba__guardian_step_idle(struct simba__guardian *g)
         return;
     }
     simba__holder_clock(&g->holder, &clock.offset_ms, &clock.granted_ms);
-    simba__plan_tune(&g->plan, clock.offset_ms);
+    simba__plan_tune(&g->plan, now_ms, clock.offset_ms);
     simba__plan_look(&g->plan, now_ms);
     simba__guardian_tell_skips(g, "it was noticed too late");
     if (g->plan.is_due) {

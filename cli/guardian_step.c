@@ -112,6 +112,7 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOST,
                                .status = SIMBA_ELOST,
+                               .number = g->was_started,
                                .until_ms =
                                    atomic_load(&g->share->use_until_ms)};
     int64_t cap_ms = g->job->max_hold_ms;

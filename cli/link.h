@@ -11,7 +11,8 @@ enum simba__note_kind {
     SIMBA__NOTE_BORN,     /* CMD's process exists: number = its id */
     SIMBA__NOTE_ACQUIRED, /* carries the store's life descriptor, if any */
     SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
-    SIMBA__NOTE_LOST,     /* text = why */
+    SIMBA__NOTE_LOST,     /* text = why; number = whether CMD ran, or
+                             SIMBA__EXIT_LOST when this is our end */
     SIMBA__NOTE_RELEASED,
     SIMBA__NOTE_STARTED, /* a run of CMD began; lead and every only */
     SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code */

@@ -50,8 +50,19 @@ void simba__plan_begin(struct simba__plan *plan,
     }
 }
 
-void simba__plan_tune(struct simba__plan *plan, int64_t offset_ms)
+/* A clock that was set back by more than a beat would leave us idle for as
+ * long: then its beats are counted anew. */
+void simba__plan_tune(struct simba__plan *plan,
+                      int64_t now_ms,
+                      int64_t offset_ms)
 {
+    int64_t period_ms = plan->job->period_ms;
+    int64_t ahead_ms = plan->next_ms - now_ms - offset_ms;
+
+    if (is_rate(plan) && offset_ms < plan->offset_ms - period_ms &&
+        ahead_ms > period_ms) {
+        plan->next_ms = round_up(now_ms + offset_ms, period_ms);
+    }
     plan->offset_ms = offset_ms;
 }
 

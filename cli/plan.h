@@ -41,7 +41,9 @@ void simba__plan_begin(struct simba__plan *plan,
                        const struct simba__plan_clock *clock);
 
 /** The clock of beats was measured again. */
-void simba__plan_tune(struct simba__plan *plan, int64_t offset_ms);
+void simba__plan_tune(struct simba__plan *plan,
+                      int64_t now_ms,
+                      int64_t offset_ms);
 
 /** When to look again though nothing happens. */
 int64_t simba__plan_wake_at(const struct simba__plan *plan);

@@ -90,9 +90,13 @@ static void tell_lost(const struct simba__front *front,
 {
     if (front->job->cli.is_json) {
         tell_json(front, "lost", note);
+    } else if (is_lock(front) || note->number == SIMBA__EXIT_LOST) {
+        simba__say("%s; %s is stopped", note->text, front->job->argv[0]);
+    } else if (note->number != 0) {
+        simba__say("%s; %s is stopped, and we contend again", note->text,
+                   front->job->argv[0]);
     } else {
-        simba__say("%s; %s is stopped%s", note->text, front->job->argv[0],
-                   is_lock(front) ? "" : ", and we contend again");
+        simba__say("%s; we contend again", note->text);
     }
 }
 

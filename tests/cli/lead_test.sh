@@ -337,6 +337,26 @@ control_z_and_fg() {
         bash --norc --noprofile -i
 }
 
+# One that is stopped is not in line: another gets the mutex.
+control_z_while_standing_by() {
+    local terminal
+
+    [ -n "$pty" ] || return 200
+    hold t || return 1
+    on_terminal 'expect:$ ' \
+        "send:sh -c 'echo \$\$ >$scratch/front
+            exec $simba lead t -- echo star''ted'\n" \
+        'until:guardian_of $(cat $scratch/front)' \
+        'send:\x1a' expect:Stopped 'expect:$ ' \
+        'send:echo >$scratch/is-stopped; read x\n' \
+        'until:[ -e $scratch/is-free ]' 'send:\n' 'expect:$ ' \
+        'send:fg\n' expect:started 'expect:$ ' 'send:exit 0\n' -- \
+        bash --norc --noprofile -i &
+    terminal=$!
+    within 20 test -e "$scratch/is-stopped" && let_go && is_free t &&
+        : >"$scratch/is-free" && code 0 wait "$terminal"
+}
+
 hangup_ends_everything() {
     on_terminal expect:ready hangup -- "$simba" lead u -- \
         sh -c 'echo $$ >"$0"; echo ready; exec sleep 60' "$scratch/hung"
