@@ -89,3 +89,16 @@ endforeach()
 add_test(NAME redis_commands
          COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/redis_commands_test.sh
                  ${PROJECT_SOURCE_DIR})
+
+# There is something to compare with wherever hiredis can connect.
+foreach(shape IN ITEMS single unix sentinel cluster)
+  add_test(NAME redis_floor_${shape}
+           COMMAND with_redis ${shape} bash -c
+             "set -e; for what in pair handoff; do
+                '$<TARGET_FILE:simba_cli>' --json bench $what -n 16 --store $0 |
+                  grep '\"ratio_p50\":[0-9]'
+              done" {})
+  set_tests_properties(redis_floor_${shape} PROPERTIES
+    ENVIRONMENT SIMBA_MODULE_PATH=$<TARGET_FILE_DIR:simba_module_redis>
+    LABELS slow TIMEOUT 120)
+endforeach()

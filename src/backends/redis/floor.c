@@ -1,12 +1,9 @@
 /* The bare exchange: hiredis's own blocking calls and our scripts, nothing
- * between. Plain connections to one server only, for that is all that hiredis
- * of its age can. */
+ * between, with the server that keeps the mutex. There is none with TLS, which
+ * hiredis of its age does not speak. */
 #include "backends/redis/floor.h"
 
 #include "backends/redis/script.h"
-#include "backends/redis/settings.h"
-
-#include <hiredis/hiredis.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,11 +179,13 @@ int simba__redis_floor_open(const simba_backend_config *config,
         return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
     }
     rc = simba__redis_settings_init(&floor->settings, config->url, error);
-    if (rc == SIMBA_OK && (floor->settings.is_tls ||
-                           floor->settings.shape != SIMBA__REDIS_SINGLE)) {
+    if (rc == SIMBA_OK && floor->settings.is_tls) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
-                             "redis: a floor is measured on one server "
-                             "without TLS only");
+                             "redis: there is no floor with TLS: hiredis "
+                             "speaks none");
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__redis_floor_find(&floor->settings, mutex, error);
     }
     if (rc == SIMBA_OK) {
         simba__redis_keys_init(&floor->keys, mutex, &attempt);

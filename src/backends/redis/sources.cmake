@@ -19,6 +19,7 @@ set(simba_redis_sources
   ${simba_redis_dir}/drive.c
   ${simba_redis_dir}/ears.c
   ${simba_redis_dir}/floor.c
+  ${simba_redis_dir}/floor_find.c
   ${simba_redis_dir}/greet.c
   ${simba_redis_dir}/hash.c
   ${simba_redis_dir}/info.c
