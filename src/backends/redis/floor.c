@@ -165,12 +165,29 @@ int simba__redis_floor_step(simba_floor *floor,
 
 /* --- life ---------------------------------------------------------------- */
 
+/* A mutex beside the one that is measured, which the floor would hold else when
+ * it is our turn; a cluster keeps it on the same server. */
+static int name_keys(simba_floor *floor, const char *mutex, simba_error *error)
+{
+    static const simba_attempt attempt = {0, 1};
+    char beside[SIMBA_MUTEX_MAX_BYTES + 1];
+    int length = snprintf(beside, sizeof beside, "%s}floor", mutex);
+
+    if (length < 0 || (size_t)length >= sizeof beside) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "redis: floor: the mutex has too long a name");
+    }
+    simba__redis_keys_init(&floor->keys, beside, &attempt);
+    simba__redis_attempt_text(&attempt, floor->attempt);
+    snprintf(floor->channel, sizeof floor->channel, "simba:{%s}:floor", beside);
+    return SIMBA_OK;
+}
+
 int simba__redis_floor_open(const simba_backend_config *config,
                             const char *mutex,
                             simba_floor **out,
                             simba_error *error)
 {
-    static const simba_attempt attempt = {0, 1};
     simba_floor *floor = calloc(1, sizeof *floor);
     int rc;
 
@@ -188,10 +205,9 @@ int simba__redis_floor_open(const simba_backend_config *config,
         rc = simba__redis_floor_find(&floor->settings, mutex, error);
     }
     if (rc == SIMBA_OK) {
-        simba__redis_keys_init(&floor->keys, mutex, &attempt);
-        simba__redis_attempt_text(&attempt, floor->attempt);
-        snprintf(floor->channel, sizeof floor->channel, "simba:{%s}:floor",
-                 mutex);
+        rc = name_keys(floor, mutex, error);
+    }
+    if (rc == SIMBA_OK) {
         rc = connect_to(&floor->settings, &floor->command, error);
     }
     if (rc == SIMBA_OK) {
@@ -205,15 +221,26 @@ int simba__redis_floor_open(const simba_backend_config *config,
     return SIMBA_OK;
 }
 
+/* The counter as well: no tenure of a user hangs on it. */
+static void forget_keys(const simba_floor *floor)
+{
+    const char *words[1 + SIMBA__REDIS_KEYS] = {"DEL"};
+
+    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+        words[1 + i] = floor->keys.text[i];
+    }
+    if (floor->command->err == 0 && floor->keys.length[0] > 0) {
+        (void)exchange(floor->command, 1 + SIMBA__REDIS_KEYS, words, NULL);
+    }
+}
+
 void simba__redis_floor_close(simba_floor *floor)
 {
     if (floor == NULL) {
         return;
     }
-    if (floor->is_held) {
-        (void)run_script(floor, SIMBA__REDIS_RELEASE, false, NULL);
-    }
     if (floor->command != NULL) {
+        forget_keys(floor);
         redisFree(floor->command);
     }
     if (floor->subscriber != NULL) {
