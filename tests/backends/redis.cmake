@@ -70,7 +70,7 @@ foreach(name IN ITEMS back contend many replicas)
   add_dependencies(redis_${name} simba_module_redis)
 endforeach()
 foreach(name IN ITEMS contend many)
-  target_sources(redis_${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/redis_crowd.c)
+  target_sources(redis_${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/crowd.c)
 endforeach()
 foreach(shape IN ITEMS single sentinel cluster)
   add_test(NAME redis_contend_${shape}

@@ -45,33 +45,55 @@ foreach(pair IN ITEMS postgres:libpq mysql:libmariadb)
     continue()
   endif()
   string(TOUPPER ${server} upper)
-  set(test backend_${server}_idle)
-  add_executable(${test} ${simba_sql_tests_dir}/test_sql_idle.c
-    ${simba_sql_tests_dir}/sql_server_${server}.c)
-  target_compile_definitions(${test} PRIVATE SERVER_IS_${upper})
-  target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${test} PRIVATE simba simba_warnings simba_instrument
-    PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
-  add_dependencies(${test} simba_module_${server})
-  add_test(NAME ${test} COMMAND ${simba_sql_tests_dir}/with_${server}
-                                $<TARGET_FILE:${test}>)
-  set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS slow
-                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+  foreach(topic IN ITEMS idle storm)
+    set(test backend_${server}_${topic})
+    add_executable(${test} ${simba_sql_tests_dir}/test_sql_${topic}.c
+      ${simba_sql_tests_dir}/sql_server_${server}.c)
+    target_compile_definitions(${test} PRIVATE SERVER_IS_${upper})
+    target_include_directories(${test} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${test} PRIVATE simba simba_warnings simba_instrument
+      PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
+    add_dependencies(${test} simba_module_${server})
+    add_test(NAME ${test}
+      COMMAND ${simba_sql_tests_dir}/with_${server} $<TARGET_FILE:${test}>
+              $<TARGET_FILE:simba_cli>)
+    set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 LABELS slow
+                         ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+  endforeach()
+  target_sources(backend_${server}_storm PRIVATE ${simba_sql_tests_dir}/crowd.c)
+  add_test(NAME backend_${server}_small_disk
+    COMMAND ${simba_sql_tests_dir}/with_${server}
+            $<TARGET_FILE:backend_${server}_storm> $<TARGET_FILE:simba_cli>)
+  set_tests_properties(backend_${server}_small_disk PROPERTIES
+    SKIP_RETURN_CODE 77 LABELS slow TIMEOUT 200
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;SIMBA_SERVER_SMALL=1")
 endforeach()
 
 if(TARGET simba_postgres)
-  add_test(NAME backend_postgres_idle_pooled
-    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
-            ${simba_sql_tests_dir}/with_postgres
-            $<TARGET_FILE:backend_postgres_idle>)
-  set_tests_properties(backend_postgres_idle_pooled PROPERTIES
-    SKIP_RETURN_CODE 77 LABELS slow
-    ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+  foreach(topic IN ITEMS idle storm)
+    add_test(NAME backend_postgres_${topic}_pooled
+      COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
+              ${simba_sql_tests_dir}/with_postgres
+              $<TARGET_FILE:backend_postgres_${topic}> $<TARGET_FILE:simba_cli>)
+    set_tests_properties(backend_postgres_${topic}_pooled PROPERTIES
+      SKIP_RETURN_CODE 77 LABELS slow
+      ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+  endforeach()
   add_test(NAME backend_postgres_pooled
     COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
             ${simba_sql_tests_dir}/with_postgres
             $<TARGET_FILE:backend_postgres_sql>)
   set_tests_properties(backend_postgres_pooled PROPERTIES SKIP_RETURN_CODE 77
+                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+endif()
+
+if(TARGET simba_mysql)
+  add_test(NAME backend_mysql_galera
+    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_GALERA=1
+            ${simba_sql_tests_dir}/with_mysql
+            $<TARGET_FILE:backend_mysql_sql>)
+  set_tests_properties(backend_mysql_galera PROPERTIES SKIP_RETURN_CODE 77
+                       LABELS slow
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
 endif()
 

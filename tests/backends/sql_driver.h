@@ -63,13 +63,4 @@ static inline int tear_down(void **state)
 
 #define SQL_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-static inline void control_server(const char *what)
-{
-    char command[512];
-
-    snprintf(command, sizeof command, "'%s' %s", getenv("SIMBA_SERVER_CONTROL"),
-             what);
-    assert_int_equal(system(command), 0);
-}
-
 #endif

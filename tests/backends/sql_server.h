@@ -13,6 +13,10 @@
 #define SERVER_DATABASE "postgres"
 #define SERVER_ADMIN    "simba"
 #define LOCK_LINE       "LOCK TABLE simba_line IN ACCESS EXCLUSIVE MODE"
+#define LOCK_MUTEX      "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE"
+#define FILL_DISK                                                              \
+    "CREATE TABLE filler AS SELECT repeat(n::text, 1000) AS x "                \
+    "FROM generate_series(1, 50000) n"
 #else
 #include "backends/mysql/mysql.h"
 #define SERVER_OPS      (&simba_module)
@@ -20,12 +24,21 @@
 #define SERVER_DATABASE "simba"
 #define SERVER_ADMIN    "root"
 #define LOCK_LINE       "LOCK TABLE simba_line WRITE"
+#define LOCK_MUTEX      "LOCK TABLE simba_mutex WRITE"
+#define FILL_DISK                                                              \
+    "CREATE TABLE filler AS SELECT repeat(seq, 1000) AS x FROM seq_1_to_50000"
 #endif
+
+/** "--restart", "--stop" or "--start". */
+void server_control(const char *what);
 
 /** Run SQL as the owner of everything; returns the first column of the first
  * row as a number, or -1. Fails the test when it fails. */
 int64_t server_sql(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+
+/** The same, but it may fail: false. */
+bool server_try(const char *text);
 
 /** Begin a transaction with this statement and keep it open. */
 void server_hold(const char *format, ...) __attribute__((format(printf, 1, 2)));

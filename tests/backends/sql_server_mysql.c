@@ -190,3 +190,21 @@ void server_haunt(const char *process)
     assert_int_equal(mysql_read_query_result(holder), 0);
     mysql_free_result(mysql_store_result(holder));
 }
+
+bool server_try(const char *text)
+{
+    MYSQL *mysql = dial();
+    bool is_good = mysql_query(mysql, text) == 0;
+
+    mysql_close(mysql);
+    return is_good;
+}
+
+void server_control(const char *what)
+{
+    char command[512];
+
+    snprintf(command, sizeof command, "'%s' %s", getenv("SIMBA_SERVER_CONTROL"),
+             what);
+    assert_int_equal(system(command), 0);
+}

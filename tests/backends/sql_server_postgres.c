@@ -201,3 +201,24 @@ void server_haunt(const char *process)
     while (PQgetResult(holder) != NULL) {
     }
 }
+
+bool server_try(const char *text)
+{
+    PGconn *conn = PQconnectdb(getenv("SIMBA_SERVER_URL"));
+    PGresult *result = PQexec(conn, text);
+    bool is_good = PQresultStatus(result) == PGRES_TUPLES_OK ||
+                   PQresultStatus(result) == PGRES_COMMAND_OK;
+
+    PQclear(result);
+    PQfinish(conn);
+    return is_good;
+}
+
+void server_control(const char *what)
+{
+    char command[512];
+
+    snprintf(command, sizeof command, "'%s' %s", getenv("SIMBA_SERVER_CONTROL"),
+             what);
+    assert_int_equal(system(command), 0);
+}

@@ -1,8 +1,8 @@
 /* Contenders while servers are killed, paused, moved and made to forget: never
  * two owners, tokens that grow, and soon after each fault somebody owns the
- * mutex again. See redis_crowd.h for who watches. */
+ * mutex again. See crowd.h for who watches. */
 #define _GNU_SOURCE
-#include "redis_crowd.h"
+#include "crowd.h"
 #include "servers/redis_shapes.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Many waiters, most of them dead or stopped: the next live one is granted. */
 #define _GNU_SOURCE
-#include "redis_crowd.h"
+#include "crowd.h"
 #include "servers/redis_server.h"
 
 #include <setjmp.h>

@@ -194,6 +194,37 @@ static void test_sql__who_was_called_and_did_not_come_goes_last(void **state)
     expect_in_line(true);
 }
 
+/* Behind a pooler or in a cluster. */
+static bool is_ringless(void)
+{
+    return getenv("SIMBA_SERVER_POOLED") != NULL ||
+           getenv("SIMBA_SERVER_GALERA") != NULL;
+}
+
+static void test_sql__knows_whether_it_can_be_rung(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    assert_int_equal(((struct simba__sql *)second.backend)->bell,
+                     is_ringless() ? SIMBA__SQL_BELL_REFUSED
+                                   : SIMBA__SQL_BELL_HUNG);
+    memset(&noted, 0, sizeof noted);
+    run(&b, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    for (int i = 0; i < noted.findings; i++) {
+        if (strcmp(noted.finding[i].name, "push") == 0) {
+            assert_int_equal(noted.finding[i].gravity, is_ringless()
+                                                           ? SIMBA_FINDING_NOTE
+                                                           : SIMBA_FINDING_OK);
+            return;
+        }
+    }
+    fail_msg("%s", "the doctor says nothing about push");
+}
+
 /* The server hears of the end of a connection a little later. */
 static void await_bells(int64_t count)
 {
@@ -214,8 +245,8 @@ static void test_sql__skips_the_dead(void **state)
     struct who c = person(&third, "c");
 
     (void)state;
-    if (getenv("SIMBA_SERVER_POOLED") != NULL) {
-        skip(); /* behind a pooler nobody is seen to die */
+    if (is_ringless()) {
+        skip(); /* nobody is seen to die there */
     }
     ask(&a);
     ask(&b);
@@ -445,6 +476,9 @@ static void test_sql__tells_what_can_be_relied_on(void **state)
         assert_true(one->text[0] != '\0');
         if (strcmp(one->name, "persistence") == 0) { /* not in tests */
             assert_true(one->gravity >= SIMBA_FINDING_WEAK);
+        } else if (strcmp(one->name, "cluster") == 0) {
+            assert_int_equal(one->gravity >= SIMBA_FINDING_WEAK,
+                             getenv("SIMBA_SERVER_GALERA") != NULL);
         } else if (one->gravity > SIMBA_FINDING_NOTE) {
             fail_msg("%s: %s", one->name, one->text);
         }
@@ -465,6 +499,7 @@ int main(void)
         SQL_TEST(test_sql__hints_the_first_two_in_line),
         SQL_TEST(test_sql__hints_within_one_process),
         SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
+        SQL_TEST(test_sql__knows_whether_it_can_be_rung),
         SQL_TEST(test_sql__skips_the_dead),
         SQL_TEST(test_sql__leaving_calls_the_next),
         SQL_TEST(test_sql__a_tombstone_refuses),

@@ -40,7 +40,7 @@ static void test_sql_faults__a_tenure_survives_a_restart(void **state)
 
     (void)state;
     ask(&a);
-    control_server("--restart");
+    server_control("--restart");
     renew_in_the_end(&a);
     release(&a);
 }
@@ -52,13 +52,13 @@ static void test_sql_faults__says_when_the_server_is_down(void **state)
 
     (void)state;
     ask(&a);
-    control_server("--stop");
+    server_control("--stop");
     status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
     assert_true(status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
     status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
     assert_int_equal(status, SIMBA_EUNAVAIL);
     assert_true(strlen(why.message) > 10);
-    control_server("--start");
+    server_control("--start");
     renew_in_the_end(&a);
 }
 

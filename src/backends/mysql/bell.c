@@ -57,8 +57,8 @@ static void hung(struct simba__my_session *session)
         simba__sql_bell_hung(self, SIMBA__SQL_BELL_REFUSED);
         return;
     }
-    ask(session, SIMBA__MY_BELL_SLEEP);
     simba__sql_bell_hung(self, SIMBA__SQL_BELL_HUNG);
+    ask(session, SIMBA__MY_BELL_SLEEP); /* may end it at once */
 }
 
 /* Notes the calls that are told now, so that the bell does not ring again for

@@ -42,3 +42,12 @@ WHERE table_schema = database() AND table_name = 'simba_mutex'
     AND column_name = 'mutex' AND collation_name NOT LIKE '%nopad_bin'
     AND collation_name NOT LIKE '%0900_bin'
     AND character_set_name <> 'binary'
+/*M! UNION ALL SELECT if(@@wsrep_on, 2, 0), 'cluster',
+    if(@@wsrep_on,
+       'Galera: a lease is judged by the clock of the node that is asked',
+       'one server, one clock') */
+/*M! UNION ALL SELECT if(max(variable_value) <> '' OR user() LIKE '%@localhost', 0, 2), 'tls',
+    if(max(variable_value) <> '', concat('encrypted by ', max(variable_value)),
+       if(user() LIKE '%@localhost', 'not needed: this machine',
+          'not encrypted; tls=on does it'))
+FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher' */

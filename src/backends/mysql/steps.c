@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include <mysqld_error.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,9 +180,11 @@ static int after_failure(struct simba__my_session *session)
     bool is_change =
         !session->base.is_bell && session->statement == SIMBA__SQL_APPLY;
 
-    /* Who knows what a COMMIT that failed has done? */
+    /* Who knows what a COMMIT that failed has done? Unless it was a conflict
+     * between the nodes of a cluster. */
     if (simba__my_is_lost(number) ||
-        (is_change && session->answered == session->batch - 1)) {
+        (is_change && session->answered == session->batch - 1 &&
+         number != ER_LOCK_DEADLOCK)) {
         simba__my_give_up(session);
         return ANSWERED;
     }
@@ -338,9 +342,9 @@ static void watch(struct simba__my_session *session, int waits)
     int fd = (int)mysql_get_socket(&session->mysql);
     uint32_t events = (waits & MYSQL_WAIT_WRITE) != 0 ? EPOLLOUT : 0;
 
-    if (fd != base->io.fd) {
-        simba_io_clear(base->self->base.loop, &base->io);
-        base->io.fd = fd;
+    /* One address after the other is tried by the same number. */
+    if (fd != base->fd || session->phase == SIMBA__MY_CONNECT) {
+        simba__sql_attach(base, fd);
     }
     if ((waits & MYSQL_WAIT_READ) != 0) {
         events |= EPOLLIN;

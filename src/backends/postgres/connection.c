@@ -283,8 +283,7 @@ static void watch_connecting(struct simba__pg_session *session, uint32_t events)
 {
     struct simba__sql_session *base = &session->base;
 
-    simba_io_clear(base->self->base.loop, &base->io);
-    base->io.fd = PQsocket(session->conn);
+    simba__sql_attach(base, PQsocket(session->conn));
     simba__sql_want(base, events);
 }
 

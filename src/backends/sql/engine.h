@@ -94,6 +94,7 @@ enum simba__sql_state {
 struct simba__sql_session {
     simba_io io;
     simba_timer timer; /* the end of our patience */
+    int fd;            /* the library's; io waits on a copy of it */
     struct simba__sql *self;
     struct simba__sql_turn *turn; /* that it serves, or NULL */
     enum simba__sql_state state;
@@ -245,7 +246,10 @@ void simba__sql_broken(struct simba__sql_session *session,
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_answer *answer);
 
-/** Wait for these events on io.fd. */
+/** The library speaks through this descriptor from now on. */
+void simba__sql_attach(struct simba__sql_session *session, int fd);
+
+/** Wait for these events on it. */
 void simba__sql_want(struct simba__sql_session *session, uint32_t events);
 
 /** The bell is hung, or cannot be. */

@@ -3,12 +3,14 @@
 #define _GNU_SOURCE
 #include "backends/sql/engine.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 /* How long a server may take to let us in; how soon to try again. */
 enum { CONNECT_MS = 5000, BACKOFF_FIRST_MS = 20, BACKOFF_MOST_MS = 1000 };
@@ -43,7 +45,7 @@ static struct simba__sql_session *make_session(struct simba__sql *self)
     if (session != NULL) {
         session->self = self;
         session->io.ready = on_ready;
-        session->io.fd = -1;
+        session->io.fd = session->fd = -1;
         session->timer.fire = on_patience;
     }
     return session;
@@ -59,6 +61,29 @@ static void connect_session(struct simba__sql_session *session)
     self->dialect->connect(session);
 }
 
+static void detach(struct simba__sql_session *session)
+{
+    simba_io_clear(session->self->base.loop, &session->io);
+    if (session->io.fd >= 0) {
+        close(session->io.fd);
+        session->io.fd = -1;
+    }
+}
+
+/* A descriptor of our own to wait on: a library closes its own when it finds
+ * the connection broken, and what has been closed cannot be taken out of epoll
+ * any more. If a child that is just being started has it, too, its events would
+ * come for ever. */
+void simba__sql_attach(struct simba__sql_session *session, int fd)
+{
+    detach(session);
+    session->fd = fd;
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC); /* S12 */
+        session->io.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    }
+}
+
 void simba__sql_session_close(struct simba__sql_session *session)
 {
     struct simba__sql *self = session->self;
@@ -70,7 +95,7 @@ void simba__sql_session_close(struct simba__sql_session *session)
     simba_timer_clear(self->base.loop, &session->timer);
     session->state = SIMBA__SQL_CLOSED;
     self->dialect->disconnect(session);
-    session->io.fd = -1;
+    detach(session);
 }
 
 /* --- getting one --------------------------------------------------------- */
@@ -380,20 +405,24 @@ void simba__sql_detach(simba_backend *backend)
     simba_timer_clear(self->base.loop, &self->beat_timer);
 }
 
+static void abandon(struct simba__sql_session *session)
+{
+    if (session != NULL && session->state != SIMBA__SQL_CLOSED) {
+        session->self->dialect->abandon(session);
+        if (session->io.fd >= 0) {
+            close(session->io.fd);
+        }
+    }
+}
+
 void simba__sql_forked(simba_backend *backend)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
 
     for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
-        if (self->sessions[i] != NULL &&
-            self->sessions[i]->state != SIMBA__SQL_CLOSED) {
-            self->dialect->abandon(self->sessions[i]);
-        }
+        abandon(self->sessions[i]);
     }
-    if (self->bell_session != NULL &&
-        self->bell_session->state != SIMBA__SQL_CLOSED) {
-        self->dialect->abandon(self->bell_session);
-    }
+    abandon(self->bell_session);
 }
 
 static void dispose(struct simba__sql_session *session)
@@ -401,6 +430,9 @@ static void dispose(struct simba__sql_session *session)
     if (session != NULL) {
         if (session->state != SIMBA__SQL_CLOSED) {
             session->self->dialect->disconnect(session);
+        }
+        if (session->io.fd >= 0) {
+            close(session->io.fd);
         }
         if (session->turn != NULL) {
             simba__sql_turn_drop(session->turn);

@@ -1,8 +1,6 @@
-/* Threads that contend, and who watches them; see redis_crowd.h. */
+/* Threads that contend, and who watches them; see crowd.h. */
 #define _GNU_SOURCE
-#include "redis_crowd.h"
-
-#include "servers/redis_server.h"
+#include "crowd.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,12 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 4, PATIENCE_MS = 60000, TTL_MS = 1500, TRANSITION_MS = 1000 };
+enum { THREADS = 4, PATIENCE_MS = 60000 };
 
 const char *crowd_simba;
+int64_t crowd_ttl_ms = 1500, crowd_transition_ms = 1000;
 
 static simba_store *stores[THREADS];
 static simba_locker *lockers[THREADS];
@@ -38,6 +38,13 @@ static int64_t now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void nap_ms(int64_t ms)
+{
+    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&nap, NULL);
 }
 
 /* --- contenders ---------------------------------------------------------- */
@@ -74,12 +81,12 @@ static void *contend(void *argument)
         uint64_t token;
 
         if (simba_locker_acquire(lockers[me], 500, &token, NULL) != SIMBA_OK) {
-            redis_nap_ms(1);
+            nap_ms(1);
             continue;
         }
         look_around(me);
         note_token(me, token);
-        redis_nap_ms(1);
+        nap_ms(1);
         look_around(me);
         atomic_fetch_add(&tenures, 1);
         (void)!simba_locker_release(lockers[me], NULL);
@@ -93,8 +100,8 @@ static void open_contender(int which, const char *url)
     simba_error error;
 
     options.mutex = CROWD_MUTEX;
-    options.ttl_ms = TTL_MS;
-    options.transition_ms = TRANSITION_MS;
+    options.ttl_ms = crowd_ttl_ms;
+    options.transition_ms = crowd_transition_ms;
     if (simba_store_open(url, NULL, &stores[which], &error) != SIMBA_OK ||
         simba_locker_open(stores[which], &options, &lockers[which], &error) !=
             SIMBA_OK) {
@@ -132,7 +139,7 @@ int64_t crowd_await(int more)
             fail_msg("nobody owns it any more after %d tenures",
                      atomic_load(&tenures));
         }
-        redis_nap_ms(1);
+        nap_ms(1);
     }
     return now_ms() - from;
 }

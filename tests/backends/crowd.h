@@ -4,8 +4,8 @@
  *
  * Two watch: each owner looks at all others' is_owner while it owns, and
  * `simba verify` judges the trace of all of them. */
-#ifndef TESTS_BACKENDS_REDIS_CROWD_H
-#define TESTS_BACKENDS_REDIS_CROWD_H
+#ifndef TESTS_BACKENDS_CROWD_H
+#define TESTS_BACKENDS_CROWD_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +21,9 @@ enum crowd_bounds {
 
 /** Where `simba` is, which judges. */
 extern const char *crowd_simba;
+
+/** Their lease. */
+extern int64_t crowd_ttl_ms, crowd_transition_ms;
 
 /** Start them at this URL, the trace in this directory. */
 void crowd_begin(const char *url, const char *directory);
