@@ -167,6 +167,17 @@ static bool is_serving(const struct server *one, const char *mode)
     return strstr(answer, mode) != NULL;
 }
 
+long server_received(const struct servers *servers, int index)
+{
+    static const char word[] = "Received: ";
+    char answer[2048];
+    const char *found;
+
+    ask_mode(&servers->one[index], answer, sizeof answer);
+    found = strstr(answer, word);
+    return found == NULL ? -1 : strtol(found + sizeof word - 1, NULL, 10);
+}
+
 static void pause_ms(int ms)
 {
     struct timespec time = {ms / 1000, ms % 1000 * 1000000L};

@@ -37,6 +37,9 @@ void server_kill(struct servers *servers, int index);
 /** Wait until it serves clients. */
 void server_await(const struct servers *servers, int index);
 
+/** How many packets it has received, by its own account; -1: it is silent. */
+long server_received(const struct servers *servers, int index);
+
 /** The one that leads, or -1. */
 int servers_leader(const struct servers *servers);
 
