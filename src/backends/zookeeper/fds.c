@@ -9,7 +9,9 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -100,17 +102,34 @@ ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
     return __real_send(fd, data, size, flags | MSG_NOSIGNAL);
 }
 
+/* The client library looks up an IPv6 address with the brackets of the URL. */
+static const char *without_brackets(const char *host,
+                                    char bare[INET6_ADDRSTRLEN])
+{
+    size_t length = host == NULL ? 0 : strlen(host);
+
+    if (length < 2 || length - 2 >= INET6_ADDRSTRLEN || host[0] != '[' ||
+        host[length - 1] != ']') {
+        return host;
+    }
+    memcpy(bare, host + 1, length - 2);
+    bare[length - 2] = '\0';
+    return bare;
+}
+
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
                        const struct addrinfo *hints,
                        struct addrinfo **found)
 {
     struct addrinfo numeric = {0};
+    char bare[INET6_ADDRSTRLEN];
     int rc;
 
     if (hints != NULL) {
         numeric = *hints;
     }
+    host = without_brackets(host, bare);
     numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     rc = __real_getaddrinfo(host, port, &numeric, found);
     return rc == 0 ? 0 : __real_getaddrinfo(host, port, hints, found);

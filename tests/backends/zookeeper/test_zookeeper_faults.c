@@ -3,7 +3,10 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 /* Kinds of requests. */
 enum { DELETE = 2, SYNC = 9 };
@@ -302,6 +305,54 @@ static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
     assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
 }
 
+/* Closes the store under its operations. */
+static void handle_end(struct handle *handle)
+{
+    simba_loop_enter(handle->loop);
+    handle->backend->ops->detach(handle->backend);
+    simba_loop_leave(handle->loop);
+    handle->backend->ops->close(handle->backend);
+    handle->backend = NULL;
+}
+
+static int listen_on_ipv6(int *port)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    socklen_t length = sizeof address;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&address, length) != 0 ||
+        listen(fd, 5) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &length) != 0) {
+        close(fd);
+        return -1;
+    }
+    *port = ntohs(address.sin6_port);
+    return fd;
+}
+
+static void test_faults__ipv6_address_is_reached(void **state)
+{
+    struct who ann = person(&first, "ann");
+    simba_op op = {.kind = SIMBA_OP_READ};
+    struct pollfd set = {.events = POLLIN};
+    struct background b;
+    int port = 0;
+
+    (void)state;
+    set.fd = listen_on_ipv6(&port);
+    if (set.fd < 0) {
+        skip(); /* there is no IPv6 here */
+    }
+    assert_int_equal(try_open(&first, "//[::1]:%d", port), SIMBA_OK);
+    start(&b, &ann, op);
+    assert_int_equal(poll(&set, 1, PATIENCE_MS / 2), 1);
+    handle_end(&first);
+    finish(&b);
+    close(set.fd);
+}
+
 static bool has_both_open(void)
 {
     const struct simba__zk *self = (struct simba__zk *)first.backend;
@@ -325,11 +376,7 @@ static void test_faults__closing_ends_what_is_open(void **state)
     start(&asked, &ann, asking(&ann));
     start(&read, &ann, (simba_op){.kind = SIMBA_OP_READ});
     await(has_both_open());
-    simba_loop_enter(first.loop);
-    first.backend->ops->detach(first.backend);
-    simba_loop_leave(first.loop);
-    first.backend->ops->close(first.backend);
-    first.backend = NULL;
+    handle_end(&first);
     finish(&asked);
     finish(&read);
     assert_true(asked.status != SIMBA_OK && read.status != SIMBA_OK);
@@ -394,6 +441,7 @@ int main(void)
         FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
         FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
         FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
+        FAULT_TEST(test_faults__ipv6_address_is_reached),
         FAULT_TEST(test_faults__closing_ends_what_is_open),
         FAULT_TEST(test_faults__frozen_owner_is_not_renewed),
         FAULT_TEST(test_faults__restarted_server_keeps_the_session),
