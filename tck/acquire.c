@@ -139,8 +139,8 @@ static void reading_changes_nothing(struct tck *t)
     EXPECT_FREE(b);
     EXPECT_GRANTED(a);
     EXPECT_TEXT(t, tck_read(b)->owner.id, a->id);
-    EXPECT_NUMBER(t, b->reply.owner.transition_at_ms,
-                  a->reply.owner.transition_at_ms);
+    EXPECT(t, tck_is_about(b->reply.owner.transition_at_ms,
+                           a->reply.owner.transition_at_ms));
     EXPECT(t, !b->reply.mine);
     EXPECT_OWNS(a);
 }

@@ -273,6 +273,7 @@ static void test_redis__breaks_are_in_the_book(void **state)
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     redisReply *book;
     char wanted[128];
+    int first_entry; /* a hash keeps no order */
 
     (void)state;
     must_open(&first);
@@ -290,8 +291,10 @@ static void test_redis__breaks_are_in_the_book(void **state)
              "{\"token\":%" PRIu64 ",\"id\":\"alice\",\"now\":false,"
              "\"reason\":\"it \\\"hangs\\\"\"}",
              alice.token);
-    assert_string_equal(book->element[0]->str, wanted);
-    assert_non_null(strstr(book->element[1]->str, "\"now\":true"));
+    first_entry = strcmp(book->element[0]->str, wanted) == 0 ? 0 : 1;
+    assert_string_equal(book->element[first_entry]->str, wanted);
+    assert_non_null(
+        strstr(book->element[1 - first_entry]->str, "\"now\":true"));
     freeReplyObject(book);
 }
 
