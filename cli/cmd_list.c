@@ -82,13 +82,15 @@ static void print_objects(const simba_report *report)
     }
 }
 
-static int list_once(const struct simba__words *words, simba_store *store)
+static int list_once(const struct simba__command *command,
+                     const struct simba__words *words,
+                     simba_store *store)
 {
     simba_report *report = NULL;
     simba_error error = {0};
 
     if (simba_admin_list(store, words->words[0], &report, &error) != SIMBA_OK) {
-        return simba__command_fail(&words->cli, "list", &error);
+        return simba__command_fail(&words->cli, command->name, &error);
     }
     if (words->cli.is_json) {
         print_objects(report);
@@ -104,9 +106,9 @@ static int list_once(const struct simba__words *words, simba_store *store)
     return simba__command_end();
 }
 
-/* --- both ---------------------------------------------------------------- */
+/* --- over and over ------------------------------------------------------- */
 
-static int list(const struct simba__words *words, const struct wish *wish)
+static int follow(const struct simba__words *words, const struct wish *wish)
 {
     struct simba__live live;
     struct simba__command_log listener = {simba__live_log, &live};
@@ -115,16 +117,10 @@ static int list(const struct simba__words *words, const struct wish *wish)
     simba_error error = {0};
     int rc;
 
-    simba__live_init(&live, wish->is_follow && !words->cli.is_json &&
-                                words->cli.verbosity >= 0);
+    simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
     rc = simba__command_open(&words->cli, &listener, &follow.store, &error);
-    if (rc != SIMBA_OK) {
-        rc = simba__command_fail(&words->cli, "list", &error);
-    } else if (wish->is_follow) {
-        rc = simba__follow_run(&follow, wish->interval_ms);
-    } else {
-        rc = list_once(words, follow.store);
-    }
+    rc = rc == SIMBA_OK ? simba__follow_run(&follow, wish->interval_ms)
+                        : simba__command_fail(&words->cli, "list", &error);
     simba_store_close(follow.store);
     simba__live_fini(&live);
     return rc;
@@ -146,5 +142,9 @@ int simba__cmd_list(struct simba__cli *cli, int argc, char **argv)
     struct simba__words words = {*cli, argc, argv};
     int rc = simba__command_read(&command, &words);
 
-    return rc == SIMBA__COMMAND_GO_ON ? list(&words, &wish) : rc;
+    if (rc != SIMBA__COMMAND_GO_ON) {
+        return rc;
+    }
+    return wish.is_follow ? follow(&words, &wish)
+                          : simba__command_serve(&command, &words, list_once);
 }

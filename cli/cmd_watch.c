@@ -5,6 +5,7 @@
 #include "command.h"
 #include "exit.h"
 #include "follow.h"
+#include "patience.h"
 #include "say.h"
 #include "sight.h"
 #include "standing.h"
@@ -131,8 +132,10 @@ static int add_named(struct simba__sight *sight,
                      const struct simba__words *words,
                      simba_error *error)
 {
+    struct simba__patience patience;
     int rc = SIMBA_OK;
 
+    simba__patience_begin(&patience, &words->cli);
     for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
         simba_report *report = NULL;
 
@@ -144,6 +147,7 @@ static int add_named(struct simba__sight *sight,
             rc = simba__sight_add(sight, words->words[i], error);
         }
     }
+    simba__patience_end(&patience);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* Mutexes that are looked at over and over; see follow.h. */
 #define _GNU_SOURCE
 #include "follow.h"
+#include "patience.h"
 #include "say.h"
 #include "standing.h"
 #include "words.h"
@@ -212,8 +213,12 @@ int simba__follow_look(struct simba__follow *follow,
                        simba_report **report,
                        simba_error *error)
 {
-    int rc = simba_admin_list(follow->store, follow->glob, report, error);
+    struct simba__patience patience;
+    int rc;
 
+    simba__patience_begin(&patience, follow->was_up ? NULL : follow->cli);
+    rc = simba_admin_list(follow->store, follow->glob, report, error);
+    simba__patience_end(&patience);
     if (rc == SIMBA_OK) {
         follow->was_up = true;
         follow->is_down = false;

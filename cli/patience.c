@@ -31,7 +31,8 @@ void simba__patience_begin(struct simba__patience *patience,
                            const struct simba__cli *cli)
 {
     *patience = (struct simba__patience){.is_running = false};
-    if (cli->verbosity < 0 || !simba__words_is_live(STDERR_FILENO)) {
+    if (cli == NULL || cli->verbosity < 0 ||
+        !simba__words_is_live(STDERR_FILENO)) {
         return;
     }
     simba__opt_show_url(cli->store, patience->shown, sizeof(patience->shown));

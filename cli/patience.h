@@ -16,6 +16,7 @@ struct simba__patience {
     bool is_over;
 };
 
+/** @param cli  NULL: there is nothing to say this time */
 void simba__patience_begin(struct simba__patience *patience,
                            const struct simba__cli *cli);
 void simba__patience_end(struct simba__patience *patience);

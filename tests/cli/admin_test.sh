@@ -613,6 +613,19 @@ watch_shows_lines_and_a_table() {
     return "$rc"
 }
 
+# This client tries for ten seconds.
+long_waits_are_told() {
+    local command
+
+    is_on zookeeper && [ -n "$pty" ] || return 200
+    for command in list "list -f" "show x" "watch x" watch; do
+        # shellcheck disable=SC2086 # one word each
+        code 130 on_terminal "expect:waiting for zookeeper://127.0.0.1:1" \
+            'send:\x03' -- "$simba" --store zookeeper://127.0.0.1:1 $command ||
+            return 1
+    done
+}
+
 colours_are_for_terminals() {
     local rc=0 escape=$'\033'
 
