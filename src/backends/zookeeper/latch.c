@@ -129,6 +129,20 @@ static void judge(struct simba__zk_latch *latch)
     }
 }
 
+/* It would be the lowest, whoever owns the mutex. */
+static void give_back(struct simba__zk_latch *latch)
+{
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "zookeeper: %.200s has used up its sequence numbers; "
+                    "delete the node when nobody contends for it",
+                    latch->room->path);
+    latch->is_doomed = true;
+    simba__zk_finish(&latch->asking, SIMBA_EMISCONFIG, &error);
+    simba__zk_latch_go(latch);
+}
+
 static void created(struct simba__zk_latch *latch)
 {
     if (latch->write_rc == ZNONODE) {
@@ -136,6 +150,8 @@ static void created(struct simba__zk_latch *latch)
     } else if (latch->write_rc != ZOK || latch->read_rc != ZOK) {
         fail_asking(latch,
                     latch->write_rc != ZOK ? latch->write_rc : latch->read_rc);
+    } else if (simba__zk_is_wrapped(latch->node)) {
+        give_back(latch);
     } else {
         judge(latch);
     }

@@ -117,6 +117,13 @@ const char *simba__zk_sequence(const char *child)
     return found;
 }
 
+bool simba__zk_is_wrapped(const char *child)
+{
+    const char *sequence = simba__zk_sequence(child);
+
+    return sequence != NULL && sequence[0] == '-';
+}
+
 uint64_t simba__zk_place(const char *child)
 {
     const char *sequence = simba__zk_sequence(child);

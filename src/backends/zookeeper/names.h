@@ -29,6 +29,10 @@ void simba__zk_prefix(simba_attempt attempt,
 /** What latches are ordered by; NULL: no latch. */
 const char *simba__zk_sequence(const char *child);
 
+/** The servers' counter of this mutex has passed its end: a latch with such a
+ * number sorts before those that came earlier. */
+bool simba__zk_is_wrapped(const char *child);
+
 /** A latch's sequence number as a place in line: never 0. */
 uint64_t simba__zk_place(const char *child);
 

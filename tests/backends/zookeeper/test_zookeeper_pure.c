@@ -159,6 +159,16 @@ static void test_guard__every_quarter_leaves_three_eighths(void **state)
     }
 }
 
+/* --- the end of the numbers ---------------------------------------------- */
+
+static void test_names__counter_that_wrapped_is_seen(void **state)
+{
+    (void)state;
+    assert_false(simba__zk_is_wrapped("_c_x-latch-2147483647"));
+    assert_true(simba__zk_is_wrapped("_c_x-latch--2147483648"));
+    assert_false(simba__zk_is_wrapped("-2147483648"));
+}
+
 /* --- the URL ------------------------------------------------------------- */
 
 static struct simba__zk_settings settings;
@@ -227,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_names__no_two_mutexes_share_a_node),
         cmocka_unit_test(test_names__attempt_is_a_uuid_of_version_4),
         cmocka_unit_test(test_names__order_is_by_what_follows_the_last_latch),
+        cmocka_unit_test(test_names__counter_that_wrapped_is_seen),
         cmocka_unit_test(test_guard__new_session_is_certain_at_once),
         cmocka_unit_test(test_guard__one_alone_promises_nothing),
         cmocka_unit_test(test_guard__two_count_from_the_first),
