@@ -1,6 +1,7 @@
 #include "backends/zookeeper/guard.h"
 
 #include <string.h>
+#include <zookeeper/zookeeper.h>
 
 void simba__zk_guard_init(struct simba__zk_guard *guard,
                           int64_t timeout_ms,
@@ -8,6 +9,13 @@ void simba__zk_guard_init(struct simba__zk_guard *guard,
 {
     *guard =
         (struct simba__zk_guard){.timeout_ms = timeout_ms, .since_ms = born_ms};
+}
+
+/* Of a create or a multi of checks. What fails for want of a node is agreed
+ * upon like what succeeds. */
+bool simba__zk_guard_counts(int rc)
+{
+    return rc == ZOK || rc == ZNONODE;
 }
 
 /* Rounded up: a quarter is what a late ping may take. */

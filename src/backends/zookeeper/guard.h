@@ -17,6 +17,7 @@
 #ifndef SIMBA_ZOOKEEPER_GUARD_H
 #define SIMBA_ZOOKEEPER_GUARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { SIMBA__ZK_MARKS = 16 };
@@ -35,7 +36,11 @@ void simba__zk_guard_init(struct simba__zk_guard *guard,
                           int64_t timeout_ms,
                           int64_t born_ms);
 
-/** A guard was answered. */
+/** Whether an answer is the leader's, and was agreed upon by a quorum. Others
+ * are given by the server we speak to, such as that it has too much to do. */
+bool simba__zk_guard_counts(int rc);
+
+/** A guard was answered, so that it counts. */
 void simba__zk_guard_heard(struct simba__zk_guard *guard,
                            int64_t sent_ms,
                            int64_t heard_ms);

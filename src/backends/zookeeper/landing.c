@@ -65,7 +65,7 @@ static void settle(struct simba__zk_latch *latch)
 
 static void note_guard(struct simba__zk_latch *latch, int rc)
 {
-    if (!simba__zk_is_lost(rc)) {
+    if (simba__zk_guard_counts(rc)) {
         simba__zk_guard_heard(&latch->self->guard, latch->sent_ms,
                               simba_loop_now_ms());
     }

@@ -98,6 +98,22 @@ static struct simba__zk_latch *dequeue(struct simba__zk *self)
 
 /* --- landing ------------------------------------------------------------- */
 
+static bool is_innocent(int error)
+{
+    return error == ZOK || error == ZRUNTIMEINCONSISTENCY;
+}
+
+/* A multi may be refused as a whole, and then none of its checks tells why. */
+static bool has_culprit(const struct guard_call *call)
+{
+    for (int i = 0; i < call->count; i++) {
+        if (!is_innocent(call->results[i].err)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Of a multi that failed, one check tells why; those before it were undone,
  * those behind it were not tried: both are sent again. */
 static void land_one(struct simba__zk_latch *latch, int rc, int error)
@@ -106,7 +122,7 @@ static void land_one(struct simba__zk_latch *latch, int rc, int error)
         answer(latch);
     } else if (simba__zk_is_lost(rc)) {
         fail(latch, rc);
-    } else if (error == ZOK || error == ZRUNTIMEINCONSISTENCY) {
+    } else if (is_innocent(error)) {
         enqueue(latch);
     } else if (error == ZNONODE) {
         latch->place = SIMBA__ZK_ABSENT;
@@ -120,12 +136,13 @@ static void land(struct guard_call *call, int rc)
 {
     struct simba__zk *self = call->self;
     bool is_current = call->generation == self->generation;
+    bool is_refused = !simba__zk_guard_counts(rc) && !has_culprit(call);
 
     if (is_current) {
         self->guards--;
         is_current = simba__zk_session_lives(self, rc);
     }
-    if (is_current && !simba__zk_is_lost(rc)) {
+    if (is_current && simba__zk_guard_counts(rc)) {
         simba__zk_guard_heard(&self->guard, call->sent_ms, simba_loop_now_ms());
     }
     for (int i = 0; i < call->count; i++) {
@@ -133,7 +150,7 @@ static void land(struct guard_call *call, int rc)
 
         if (is_current && latch->renewing == call->renewals[i] &&
             latch->room != NULL) {
-            land_one(latch, rc, call->results[i].err);
+            land_one(latch, rc, is_refused ? rc : call->results[i].err);
         }
         simba__zk_latch_unref(latch);
     }

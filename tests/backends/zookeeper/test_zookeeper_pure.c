@@ -4,6 +4,8 @@
 #include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
 
+#include <zookeeper/zookeeper.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -159,6 +161,22 @@ static void test_guard__every_quarter_leaves_three_eighths(void **state)
     }
 }
 
+/* A follower says so by itself, however long it has been cut off. */
+static void test_guard__only_what_the_leader_answers_counts(void **state)
+{
+    static const int others[] = {
+        ZTHROTTLEDOP,      ZNOTREADONLY,      ZCONNECTIONLOSS,
+        ZSESSIONMOVED,     ZMARSHALLINGERROR, ZAUTHFAILED,
+        ZOPERATIONTIMEOUT, ZUNIMPLEMENTED,    ZRECONFIGINPROGRESS};
+
+    (void)state;
+    assert_true(simba__zk_guard_counts(ZOK));
+    assert_true(simba__zk_guard_counts(ZNONODE));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(simba__zk_guard_counts(others[i]));
+    }
+}
+
 /* --- the end of the numbers ---------------------------------------------- */
 
 static void test_names__counter_that_wrapped_is_seen(void **state)
@@ -244,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_guard__slow_answer_is_counted_from_when_it_came),
         cmocka_unit_test(test_guard__many_are_as_good_as_few),
         cmocka_unit_test(test_guard__every_quarter_leaves_three_eighths),
+        cmocka_unit_test(test_guard__only_what_the_leader_answers_counts),
         cmocka_unit_test(test_url__names_hosts_and_chroot),
         cmocka_unit_test(test_url__has_credentials),
         cmocka_unit_test(test_url__is_refused_when_wrong),
