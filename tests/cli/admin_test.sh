@@ -109,6 +109,29 @@ all_end_with() {
     done
 }
 
+# Every command that can run here, its objects in $scratch/all.
+print_all() {
+    local token
+
+    hold j --json 2>"$scratch/lock.err" && wait_in_line j w || return 1
+    "$simba" --json show j
+    "$simba" --json list
+    "$simba" --json watch j --count 1
+    token=$(token_of j)
+    "$simba" --json break j --token "$token" --reason x --now
+    wait
+    "$simba" --json break j --token "$token" --reason x --now
+    "$simba" --json doctor
+    "$simba" --json init
+    "$simba" --json init --print
+    "$simba" --json -v lock j --max-hold 100ms -- sleep 60
+    "$simba" --json lock '' -- true
+    "$simba" --json tck --list 'acquire.*'
+    "$simba" --json bench pair -n 2
+    "$simba" --json verify "$scratch/lock.err"
+    cat "$scratch/lock.err"
+} >"$scratch/all" 2>"$scratch/err"
+
 # ── Usage ────────────────────────────────────────────────────────────────────
 
 every_command_has_a_help() {
@@ -521,29 +544,6 @@ printing_touches_nothing() {
 }
 
 # ── JSON ─────────────────────────────────────────────────────────────────────
-
-# Every command that can run here, its objects in $scratch/all.
-print_all() {
-    local token
-
-    hold j --json 2>"$scratch/lock.err" && wait_in_line j w || return 1
-    "$simba" --json show j
-    "$simba" --json list
-    "$simba" --json watch j --count 1
-    token=$(token_of j)
-    "$simba" --json break j --token "$token" --reason x --now
-    wait
-    "$simba" --json break j --token "$token" --reason x --now
-    "$simba" --json doctor
-    "$simba" --json init
-    "$simba" --json init --print
-    "$simba" --json -v lock j --max-hold 100ms -- sleep 60
-    "$simba" --json lock '' -- true
-    "$simba" --json tck --list 'acquire.*'
-    "$simba" --json bench pair -n 2
-    "$simba" --json verify "$scratch/lock.err"
-    cat "$scratch/lock.err"
-} >"$scratch/all" 2>"$scratch/err"
 
 every_member_is_documented() {
     local book key missing=
