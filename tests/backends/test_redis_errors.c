@@ -282,6 +282,40 @@ static void test_redis_errors__missing_permission(void **state)
     expect_refusal(url, SIMBA_EDENIED, "INFO");
 }
 
+static const char *finding_of(const char *name, enum simba_gravity gravity)
+{
+    for (int i = 0; i < noted.finding_count; i++) {
+        if (strcmp(noted.findings[i].name, name) == 0 &&
+            noted.findings[i].gravity == gravity) {
+            return noted.findings[i].text;
+        }
+    }
+    return NULL;
+}
+
+static void test_redis_errors__doctor_names_missing_permissions(void **state)
+{
+    struct who nobody = person(&first, "nobody");
+    char url[128];
+    const char *found;
+
+    (void)state;
+    redis_number(&server, "ACL SETUSER poor reset on >pw +@all -publish -hdel "
+                          "~simba:* resetchannels &simba:*");
+    snprintf(url, sizeof url, "redis://poor:pw@127.0.0.1:%d?restart_grace=0",
+             server.port);
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
+    run(&nobody, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    found = finding_of("acl", SIMBA_FINDING_SERIOUS);
+    assert_non_null(found);
+    assert_non_null(strstr(found, "+hdel +publish"));
+    redis_number(&server, "ACL SETUSER poor +publish +hdel");
+    memset(&noted, 0, sizeof noted);
+    run(&nobody, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    assert_null(finding_of("acl", SIMBA_FINDING_SERIOUS));
+    assert_int_equal(redis_number(&server, "DBSIZE"), 0); /* it left nothing */
+}
+
 static void test_redis_errors__subscribing_may_be_denied(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -354,6 +388,7 @@ int main(void)
         REDIS_TEST(test_redis_errors__replica_takes_no_writes),
         REDIS_TEST(test_redis_errors__demoted_server_is_noticed),
         REDIS_TEST(test_redis_errors__missing_permission),
+        REDIS_TEST(test_redis_errors__doctor_names_missing_permissions),
         REDIS_TEST(test_redis_errors__subscribing_may_be_denied),
         REDIS_TEST(test_redis_errors__too_many_clients),
     };

@@ -3,6 +3,7 @@
 #include "backends/redis/admin.h"
 
 #include "backends/redis/info.h"
+#include "backends/redis/script.h"
 #include "backends/redis/text.h"
 
 #include <inttypes.h>
@@ -185,13 +186,33 @@ static void on_time(struct simba__redis_errand *errand,
                          shown(node), apart_ms);
 }
 
-static void on_allowed(struct simba__redis_errand *errand,
-                       struct simba__redis_node *node,
-                       const redisReply *reply)
+/* Which commands of the scripts were refused, and why the first of them. */
+static void on_tried(struct simba__redis_errand *errand,
+                     struct simba__redis_node *node,
+                     const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
         simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "acl",
                              "%s: %.120s", shown(node), reply->str);
+    } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+               reply->element[0]->len > 0) {
+        simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "acl",
+                             "%s: refuses %.80s (%.80s)", shown(node),
+                             reply->element[0]->str, reply->element[1]->str);
+    }
+}
+
+/* As contenders do, on a key that none of them has. */
+static void try_commands(struct simba__redis_errand *errand,
+                         struct simba__redis_node *node)
+{
+    static const char mutex[] = "doctor";
+    const char *words[] = {"EVAL",
+                           simba__redis_scripts()[SIMBA__REDIS_DOCTOR].text,
+                           "1", "simba:{doctor}:doctor", NULL};
+
+    if (simba__redis_node_of(errand->store, mutex) == node) {
+        simba__redis_errand_ask(errand, node, on_tried, words);
     }
 }
 
@@ -236,8 +257,6 @@ void simba__redis_doctor(struct simba__redis_errand *errand,
                                          NULL};
     static const char *const fsync[] = {"CONFIG", "GET", "appendfsync", NULL};
     static const char *const time[] = {"TIME", NULL};
-    static const char *const counts[] = {"PUBSUB", "NUMSUB", "simba:{doctor}",
-                                         NULL};
     static const char *const user[] = {"ACL", "WHOAMI", NULL};
 
     judge_wire(errand, node);
@@ -245,6 +264,6 @@ void simba__redis_doctor(struct simba__redis_errand *errand,
     simba__redis_errand_ask(errand, node, on_policy, policy);
     simba__redis_errand_ask(errand, node, on_fsync, fsync);
     simba__redis_errand_ask(errand, node, on_time, time);
-    simba__redis_errand_ask(errand, node, on_allowed, counts);
+    try_commands(errand, node);
     simba__redis_errand_ask(errand, node, on_user, user);
 }

@@ -22,6 +22,7 @@ static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
     [SIMBA__REDIS_RELEASE] = SCRIPT(release),
     [SIMBA__REDIS_READ] = SCRIPT(read),
     [SIMBA__REDIS_BREAK] = SCRIPT(break),
+    [SIMBA__REDIS_DOCTOR] = SCRIPT(doctor),
 };
 
 /* Redis knows a script by the SHA-1 of its text. */

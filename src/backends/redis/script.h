@@ -12,6 +12,7 @@ enum simba__redis_script_name {
     SIMBA__REDIS_RELEASE,
     SIMBA__REDIS_READ,
     SIMBA__REDIS_BREAK,
+    SIMBA__REDIS_DOCTOR,
     SIMBA__REDIS_SCRIPTS
 };
 

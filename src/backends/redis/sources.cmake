@@ -68,7 +68,7 @@ endfunction()
 
 if(hiredis_FOUND AND openssl_FOUND)
   simba_embed_lua(${simba_redis_include_dir}/backends/redis/lua.h
-                  acquire break read release renew)
+                  acquire break doctor read release renew)
   simba_add_layer(simba_redis ${simba_redis_sources})
   target_include_directories(simba_redis PRIVATE ${simba_redis_include_dir})
   target_link_libraries(simba_redis PRIVATE PkgConfig::hiredis
