@@ -128,6 +128,7 @@ static void test_sql__calls_the_first_in_line(void **state)
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
     struct who d = person(&first, "d");
+    int64_t began_ms;
 
     (void)state;
     ask(&a);
@@ -135,8 +136,12 @@ static void test_sql__calls_the_first_in_line(void **state)
     expect_in_line(true);
     ask(&c);
     expect_in_line(false);
+    began_ms = simba_loop_now_ms();
     release(&a);
     ask(&d);
+    if (simba_loop_now_ms() - began_ms >= RESERVATION) {
+        skip(); /* too slow a machine to see it */
+    }
     assert_false(got.mine);
     assert_in_range(got.wait_ms, 0, RESERVATION);
     ask(&b);
@@ -303,7 +308,7 @@ static void test_sql__an_expired_lease_passes_on(void **state)
     struct who b = person(&second, "b");
 
     (void)state;
-    a.ttl_ms = a.transition_ms = 50;
+    a.ttl_ms = a.transition_ms = 1000; /* long enough to be seen refused */
     ask(&a);
     expect_mine(&a);
     ask(&b);

@@ -315,6 +315,62 @@ static void test_sql_faults__an_owner_who_does_not_know_us(void **state)
     assert_false(got.mine);
 }
 
+/* Who does not know us rings no bell, so we look. */
+static void test_sql_faults__hears_of_a_release_by_others(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
+               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
+               (long long)got.store_ms + 60000,
+               (long long)got.store_ms + 60000);
+    ask(&b);
+    expect_in_line(true);
+    handle_hinted(&second, mutex, 0);
+    server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
+               "transition_at = 0, owner_id = '', version = version + 1");
+    assert_true(handle_hinted(&second, mutex, 5000));
+    ask(&b);
+    expect_mine(&b);
+}
+
+#ifndef SERVER_IS_POSTGRES
+/* An account may not kill the statements of another. */
+static void test_sql_faults__hears_of_a_release_by_another_account(void **state)
+{
+    struct handle handle;
+    struct who a = person(&first, "a");
+    struct who b = person(&handle, "b");
+    struct who c = person(&second, "c");
+
+    (void)state;
+    ask(&a);
+    server_make_user_of_tables("other", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("other:right", SERVER_DATABASE)),
+        SIMBA_OK);
+    ask(&b);
+    expect_in_line(true);
+    ask(&c); /* behind somebody who cannot ring it */
+    expect_in_line(false);
+    handle_hinted(&handle, mutex, 0);
+    release(&a);
+    assert_true(handle_hinted(&handle, mutex, 5000));
+    ask(&b);
+    expect_mine(&b);
+    handle_hinted(&second, mutex, 0);
+    release(&b);
+    assert_true(handle_hinted(&second, mutex, 5000));
+    ask(&c);
+    expect_mine(&c);
+    handle_close(&handle);
+}
+#endif
+
 /* As the JVM library made it before 3.0.2. */
 static void make_old_table(void)
 {
@@ -570,6 +626,10 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__names_a_read_only_server),
         SQL_TEST(test_sql_faults__two_hundred_first_uses_at_once),
         SQL_TEST(test_sql_faults__an_owner_who_does_not_know_us),
+        SQL_TEST(test_sql_faults__hears_of_a_release_by_others),
+#ifndef SERVER_IS_POSTGRES
+        SQL_TEST(test_sql_faults__hears_of_a_release_by_another_account),
+#endif
         SQL_TEST(test_sql_faults__counts_in_no_time_zone),
         SQL_TEST(test_sql_faults__a_stopped_waiter_blocks_no_renewal),
         SQL_TEST(test_sql_faults__adopts_a_table_without_tokens),

@@ -5,7 +5,10 @@ START TRANSACTION;
 UPDATE simba_mutex m, simba_tenure t
 SET m.acquired_at = $5, m.ttl_at = $6, m.transition_at = $7, m.owner_id = $8,
     m.version = $9, m.fencing_token = $10,
-    t.version = $9, t.token = $10, t.attempt = $11, t.broken = $12,
+    t.account = if(t.token = $10, t.account,
+        crc32(substring_index(user(), '@', 1))),
+    t.version = $9, t.former = $39, t.token = if($40 = 0, $10, $40),
+    t.attempt = $11, t.broken = $12,
     t.waiting = $13, t.called_attempt = $14, t.called_id = $15,
     t.called_process = $16, t.called_bell = $17, t.called_place = $18,
     t.called_lapses = $19, t.called_until = $20,

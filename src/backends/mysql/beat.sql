@@ -8,7 +8,13 @@ SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     if(t.version = m.version, t.token, m.fencing_token), ours.waiting,
     cast(unix_timestamp(now(3)) * 1000 AS unsigned),
     t.called_attempt <> ''
-        OR m.transition_at < cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+        OR m.transition_at < cast(unix_timestamp(now(3)) * 1000 AS unsigned),
+    m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+        AND (t.version <> m.version OR t.attempt = ''
+             OR t.account <> crc32(substring_index(user(), '@', 1)))
+        OR EXISTS (
+            SELECT 1 FROM simba_line f WHERE f.mutex = ours.mutex
+                AND left(f.process, 8) <> left($1, 8))
 FROM (
     SELECT mutex, count(*) AS waiting FROM (
         SELECT mutex FROM simba_line WHERE process = $1

@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_lapses bigint NOT NULL,
     called_until bigint NOT NULL,
     tombs_until bigint NOT NULL,
+    former bigint NOT NULL, -- token of the tenure before
+    account int unsigned NOT NULL, -- whose tenure it is; others cannot ring
     KEY simba_tenure_called (called_process)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 

@@ -240,12 +240,25 @@ static int after_store(struct simba__my_session *session)
     return after_result(session);
 }
 
+/* A server lets those kill each other's statements who came in by the same
+ * name. */
+static uint32_t code_of(const char *user)
+{
+    uint32_t hash = UINT32_C(2166136261); /* FNV-1a */
+
+    for (; user != NULL && *user != '\0'; user++) {
+        hash = (hash ^ (unsigned char)*user) * UINT32_C(16777619);
+    }
+    return hash == 0 ? 1 : hash;
+}
+
 static int after_connect(struct simba__my_session *session)
 {
     if (session->connected == NULL) {
         simba__my_give_up(session);
         return ANSWERED;
     }
+    store_of(session)->sql.account = code_of(session->mysql.user);
     store_of(session)->is_mysql =
         strstr(mysql_get_server_info(&session->mysql), "MariaDB") == NULL;
     return simba__my_start(session, SIMBA__MY_GREET, simba__my_greeting());

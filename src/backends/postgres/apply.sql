@@ -5,7 +5,8 @@
 -- who is called: $14 attempt, $15 id, $16 process, $17 bell, $18 place,
 -- $19 lapses, $20 until; the tombstone: $21 attempt, $22 until, or 0;
 -- out of the line: $23; into it, twice: $24 and $30 attempt or '', id,
--- process, bell, place, lapses; $36, $37 processes to wake, or ''; $38 now
+-- process, bell, place, lapses; $36, $37 processes to wake, or ''; $38 now;
+-- $39 token of the tenure before; $40 0, or token of a tenure that is not ours
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
@@ -16,7 +17,9 @@ WITH m AS (
     RETURNING 1
 ), t AS (
     UPDATE simba_tenure
-    SET version = $9::bigint, token = $10::bigint, attempt = $11,
+    SET version = $9::bigint, former = $39::bigint,
+        token = CASE $40::bigint WHEN 0 THEN $10::bigint ELSE $40::bigint END,
+        attempt = $11,
         broken = $12::smallint, waiting = $13::smallint, called_attempt = $14,
         called_id = $15, called_process = $16, called_bell = $17::smallint,
         called_place = $18::bigint, called_lapses = $19::bigint,

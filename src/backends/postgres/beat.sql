@@ -12,7 +12,9 @@ SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
     ours.waiting, ms,
     CASE WHEN t.called_attempt <> '' OR m.transition_at < ms
-        THEN 1 ELSE 0 END
+        THEN 1 ELSE 0 END,
+    CASE WHEN m.transition_at >= ms
+        AND (t.version <> m.version OR t.attempt = '') THEN 1 ELSE 0 END
 FROM moment, (
     SELECT mutex, count(*) AS waiting FROM (
         SELECT mutex FROM simba_line WHERE process = $1

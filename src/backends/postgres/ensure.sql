@@ -7,5 +7,5 @@ WITH m AS (
     ON CONFLICT DO NOTHING
 )
 INSERT INTO simba_tenure VALUES
-    ($1, -1, 0, '', 0, 0, '', '', '', 0, 0, 0, 0, 0)
+    ($1, -1, 0, '', 0, 0, '', '', '', 0, 0, 0, 0, 0, 0)
 ON CONFLICT DO NOTHING

@@ -23,7 +23,7 @@ WITH moment AS MATERIALIZED (
     RETURNING m.version, us
 ), fast AS (
     UPDATE simba_tenure t
-    SET version = taken.version, token = us, attempt = $2, broken = 0,
+    SET version = taken.version, former = t.token, token = us, attempt = $2, broken = 0,
         called_attempt = ''
     FROM taken
     WHERE t.mutex = $1

@@ -47,7 +47,7 @@ const simba_backend_ops simba_module = {
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT,
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
     .interest = simba__sql_interest,
     .drive = simba__sql_drive,
     .floor_open = simba__pg_floor_open,

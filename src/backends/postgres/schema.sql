@@ -32,7 +32,8 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_place bigint NOT NULL,
     called_lapses bigint NOT NULL,
     called_until bigint NOT NULL,
-    tombs_until bigint NOT NULL
+    tombs_until bigint NOT NULL,
+    former bigint NOT NULL -- token of the tenure before
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS simba_tenure_called ON simba_tenure (called_process);
 

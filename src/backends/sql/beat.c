@@ -21,12 +21,14 @@ enum column {
     TOKEN,
     WAITING, /* so many of us are in line or called */
     NOW_MS,
-    IS_WORTH_ASKING
+    IS_WORTH_ASKING,
+    IS_FOREIGN /* somebody there cannot ring us */
 };
 
+/* Is there anything that nobody will ring us for? */
 static bool is_ringless(const struct simba__sql *self)
 {
-    return self->bell == SIMBA__SQL_BELL_REFUSED;
+    return self->bell == SIMBA__SQL_BELL_REFUSED || self->has_foreign;
 }
 
 /* --- when ---------------------------------------------------------------- */
@@ -178,6 +180,7 @@ static void read_row(struct simba__sql *self,
         wish->seen_beat = self->beat_number;
         wish->seen_waiting = simba__sql_number(rows, row, WAITING);
         wish->held_until_ms = simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
+        wish->is_foreign = simba__sql_number(rows, row, IS_FOREIGN) != 0;
         read_owner(rows, row, &wish->owner);
     }
 }
@@ -204,6 +207,7 @@ static void settle(void *context, struct simba__sql_wish *wish)
     bool is_lost = !is_complete(self, wish);
 
     self->has_lost_places |= is_lost;
+    self->has_foreign |= wish->is_foreign && wish->waiters != NULL;
     for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
         w->must_ask |= is_lost;
         if (w->is_kept) {
@@ -218,7 +222,7 @@ static void settle_all(struct simba__sql *self)
 {
     self->beat_due_ms = self->beat_sent_ms + BEAT_MS;
     self->life_ms = 0;
-    self->has_lost_places = false;
+    self->has_lost_places = self->has_foreign = false;
     simba__sql_wish_each(self, settle, self);
 }
 

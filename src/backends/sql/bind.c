@@ -124,6 +124,11 @@ static bool bind_apply(struct simba__sql_params *params,
                3);
     add_rings(params, turn);
     add_number(params, record->now_us / 1000);
+    add_number(params, (int64_t)row->former_token);
+    add_number(params, row->owner.id[0] == '\0' &&
+                               row->tenure_token == SIMBA__SQL_ANOTHER
+                           ? SIMBA__SQL_ANOTHER
+                           : 0);
     return true;
 }
 

@@ -129,6 +129,9 @@ enum simba__sql_bell {
     SIMBA__SQL_BELL_REFUSED /* no push here: who waits, asks */
 };
 
+/** So much of a process's name is its account, if there is one. */
+enum { SIMBA__SQL_ACCOUNT = 8 };
+
 /** Sessions that serve turns; of these so many may serve acquires. */
 enum { SIMBA__SQL_SESSIONS = 6, SIMBA__SQL_ACQUIRERS = 3 };
 
@@ -159,6 +162,7 @@ struct simba__sql_wish {
     struct simba__sql_waiter *waiters;
     simba_owner owner;     /* as last told, to those who wait */
     int64_t held_until_ms; /* likewise: asking earlier makes no sense */
+    bool is_foreign;       /* somebody there cannot ring us */
     uint32_t seen_beat;    /* the newest heartbeat that knew of us here */
     int64_t seen_waiting;  /* and how many */
     char mutex[];          /* its name */
@@ -177,7 +181,9 @@ struct simba__sql {
     simba_log_fn log;
     void *log_user;
     char process[SIMBA__SQL_HEX + 1]; /* our name, random */
-    char shown[96];                   /* the server, for messages */
+    uint32_t account; /* the name begins with it, if only who has the same can
+                       * ring; else 0 */
+    char shown[96];   /* the server, for messages */
 
     struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
     struct simba__sql_queue urgent, other;
@@ -209,6 +215,7 @@ struct simba__sql {
     bool is_beating; /* beat_op is under way */
     bool is_look;    /* and is a mere look */
     bool has_lost_places;
+    bool has_foreign; /* of what we wait for, something must be looked at */
     uint32_t beat_number;
     int64_t beat_sent_ms, beat_due_ms, look_due_ms;
     int64_t life_ms; /* the longest of their waiter leases */
@@ -265,7 +272,7 @@ void simba__sql_beat_now(struct simba__sql *self);
 /* --- for a dialect ------------------------------------------------------- */
 
 /** Most parameters of a statement. */
-enum { SIMBA__SQL_PARAMS = 40 };
+enum { SIMBA__SQL_PARAMS = 44 };
 
 /* Values of parameters and the memory they lie in. */
 struct simba__sql_params {

@@ -296,6 +296,35 @@ static bool load_tomb(struct simba__sql_record *record,
     return true;
 }
 
+/* For observers: which tenure came before which. Of those who do not know us
+ * it is not known. */
+static void load_former(struct simba__sql_record *record,
+                        const struct simba__sql_rows *rows)
+{
+    struct simba__row *row = &record->row;
+
+    if (record->is_ours) {
+        row->tenure_token =
+            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
+        row->former_token =
+            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_FORMER_TOKEN);
+    } else if (record->version != 0) { /* somebody had it ever */
+        row->tenure_token = row->former_token = SIMBA__SQL_ANOTHER;
+    }
+}
+
+/* Does nobody ring when its owner is done? Other implementations do not, and
+ * have no attempt. */
+static bool is_foreign(const struct simba__sql_record *record,
+                       const struct simba__sql_rows *rows)
+{
+    bool is_held = record->transition_at_ms >= record->now_us / 1000;
+    bool is_theirs = record->attempt.high == 0 && record->attempt.low == 0;
+
+    return is_held &&
+           (is_theirs || simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
+}
+
 /* S4: the clock carries the token over lost data; the version over the tokens
  * of implementations that take it for one. */
 static void raise_token(struct simba__sql_record *record)
@@ -326,6 +355,8 @@ enum simba__sql_loaded simba__sql_record_load(
         return SIMBA__SQL_NO_MEMORY;
     }
     load_owner(record, rows);
+    load_former(record, rows);
+    record->is_foreign = is_foreign(record, rows);
     raise_token(record);
     record->row.owner = record->owner;
     record->row.attempt = record->attempt;

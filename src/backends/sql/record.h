@@ -18,6 +18,10 @@ enum { SIMBA__SQL_HEX = 32 };
 /** How much of a long line is loaded at first. */
 enum { SIMBA__SQL_FIRST = 32 };
 
+/** Stands for the token of a tenure that is not ours, where it is told which
+ * came before which. */
+enum { SIMBA__SQL_ANOTHER = 1 };
+
 /** Versions of rows go round before they leave what `int` can hold. */
 #define SIMBA__SQL_VERSIONS INT64_C(2147483647)
 
@@ -63,6 +67,8 @@ enum simba__sql_column {
     SIMBA__SQL_SELF_PLACE,
     SIMBA__SQL_SELF_LAPSES,
     SIMBA__SQL_SELF_LIVE,
+    SIMBA__SQL_FORMER_TOKEN,
+    SIMBA__SQL_FOREIGN, /* who owns it may not ring us */
     SIMBA__SQL_COLUMNS
 };
 
@@ -99,6 +105,7 @@ struct simba__sql_record {
     int64_t transition_at_ms; /* of the table, also when nobody owns it */
     bool is_ours;             /* nobody who does not know us was there since */
     bool is_broken;
+    bool is_foreign; /* nobody will ring when its owner is done */
     bool is_waiting; /* the mark that somebody may be in line */
     bool is_called;
     struct simba__row_waiter called;

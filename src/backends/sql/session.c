@@ -4,6 +4,7 @@
 #include "backends/sql/engine.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,15 +245,21 @@ void simba__sql_answered(struct simba__sql_session *session,
 
 /* --- the bell ------------------------------------------------------------ */
 
-static void name_process(char *name)
+static void name_process(struct simba__sql *self)
 {
     unsigned char bytes[SIMBA__SQL_HEX / 2];
+    char account[SIMBA__SQL_ACCOUNT + 1];
+    char *name = self->process;
 
     if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
         abort();
     }
     for (size_t i = 0; i < sizeof bytes; i++) {
         snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+    }
+    if (self->account != 0) {
+        snprintf(account, sizeof account, "%08" PRIx32, self->account);
+        memcpy(name, account, SIMBA__SQL_ACCOUNT);
     }
 }
 
@@ -263,7 +270,7 @@ void simba__sql_bell_start(struct simba__sql *self)
     if (self->bell != SIMBA__SQL_BELL_NONE) {
         return;
     }
-    name_process(self->process);
+    name_process(self);
     if (self->bell_session == NULL) {
         self->bell_session = make_session(self);
     }
@@ -379,7 +386,7 @@ void simba__sql_init(struct simba__sql *self,
     self->log_user = config->log_user;
     self->bell_timer.fire = simba__sql_bell_retry;
     self->beat_timer.fire = simba__sql_beat_fired;
-    name_process(self->process);
+    name_process(self);
     simba__sql_queues_init(self);
 }
 

@@ -90,6 +90,7 @@ static void take_version_for_token(struct simba__sql_turn *turn)
 
     if (turn->reply.mine && row->owner.token != turn->record.owner.token) {
         row->owner.token = row->last_token = (uint64_t)turn->change.version;
+        row->tenure_token = row->last_token;
         turn->reply.token = row->owner.token;
     }
 }
@@ -130,6 +131,7 @@ static void fill_reply(struct simba__sql_turn *turn)
     reply->place = turn->reply.place;
     reply->wait_ms = turn->reply.wait_ms;
     reply->store_ms = turn->record.now_us / 1000;
+    reply->ended = simba__row_ended(row, reply->store_ms);
     if (simba__row_is_held(row, reply->store_ms)) {
         reply->owner = row->owner;
     }

@@ -90,6 +90,20 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op)
     return true;
 }
 
+/* Of those who own it or stand in line, some cannot or will not ring us. */
+static bool is_foreign(const struct simba__sql_turn *turn)
+{
+    const struct simba__sql_record *record = &turn->record;
+    bool is_foreign = record->is_foreign;
+
+    for (size_t i = SIMBA__SQL_SELF + 1;
+         i < record->peer_count && turn->self->account != 0; i++) {
+        is_foreign |= strncmp(record->peers[i].process, turn->self->process,
+                              SIMBA__SQL_ACCOUNT) != 0;
+    }
+    return is_foreign;
+}
+
 void simba__sql_waiter_note(const struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
@@ -116,6 +130,8 @@ void simba__sql_waiter_note(const struct simba__sql_turn *turn)
         now_ms + simba__sql_change_life(&turn->change, op, &turn->record);
     waiter->next = wish->waiters;
     wish->waiters = waiter;
+    wish->is_foreign = is_foreign(turn);
+    self->has_foreign |= wish->is_foreign;
     wish->owner = op->reply.owner;
     wish->held_until_ms = now_ms + op->reply.wait_ms;
     self->waiter_count++;
