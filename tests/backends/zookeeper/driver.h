@@ -268,6 +268,14 @@ static inline int count_children(const char *path)
     return count;
 }
 
+/* The reaper may have taken the mutex already. */
+static inline bool is_empty(const char *path)
+{
+    int count = count_children(path);
+
+    return count == 0 || count == ZNONODE;
+}
+
 /* The node of the attempt's latch; its text lives until the next call. */
 static inline const char *node_of(const struct who *who)
 {

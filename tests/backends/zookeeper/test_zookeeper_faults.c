@@ -387,7 +387,7 @@ static void test_faults__closing_ends_what_is_open(void **state)
 static void test_faults__frozen_owner_is_not_renewed(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
-    int64_t certain_until, granted_at;
+    int64_t asked_at, certain_until = 0, granted_at;
 
     (void)state;
     open_through_proxy();
@@ -395,10 +395,11 @@ static void test_faults__frozen_owner_is_not_renewed(void **state)
     ask(&bob);
     for (int i = 0; i < 5; i++) {
         pause_ms(LEASE / 5);
+        asked_at = simba_loop_now_ms();
         renew(&ann);
         expect_mine(&ann);
+        certain_until = asked_at + got.lease_ms;
     }
-    certain_until = simba_loop_now_ms() + got.lease_ms;
     proxy_hold(proxy, true, true);
     assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
     granted_at = simba_loop_now_ms();
