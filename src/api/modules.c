@@ -4,6 +4,8 @@
 #include "api/store.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,26 +70,36 @@ static bool try_path(struct search *search, const char *path)
     return false;
 }
 
-/* Beside this very library or program, wherever it was put. A program that has
- * loaded the library for itself alone, as interpreters do, shares it with the
- * module that way. */
+/* Where this very library or program is, links followed. A program's own name
+ * may be what a shell was given, which says nothing of where it lies. */
+static bool find_myself(char *path)
+{
+    static const char here;
+    struct link_map *map = NULL;
+    Dl_info self;
+
+    if (dladdr1(&here, &self, (void **)&map, RTLD_DL_LINKMAP) == 0) {
+        return false;
+    }
+    return realpath(map->l_name[0] == '\0' ? "/proc/self/exe" : map->l_name,
+                    path) != NULL;
+}
+
+/* A program that has loaded the library for itself alone, as interpreters do,
+ * shares it with the module that way. */
 static bool try_beside(struct search *search)
 {
     static const char *const below[] = {"", "/simba", "/../lib/simba"};
-    static const char here;
-    char path[PATH_ROOM];
+    char myself[PATH_MAX], path[PATH_ROOM];
     const char *slash;
-    Dl_info self;
 
-    if (dladdr(&here, &self) == 0 || self.dli_fname == NULL ||
-        (slash = strrchr(self.dli_fname, '/')) == NULL) {
+    if (!find_myself(myself) || (slash = strrchr(myself, '/')) == NULL) {
         return false;
     }
-    (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    (void)dlopen(myself, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
-        int count =
-            snprintf(path, sizeof path, "%.*s%s", (int)(slash - self.dli_fname),
-                     self.dli_fname, below[i]);
+        int count = snprintf(path, sizeof path, "%.*s%s", (int)(slash - myself),
+                             myself, below[i]);
 
         if (count < (int)sizeof path &&
             try_directory(search, path, (size_t)count)) {
@@ -117,14 +129,16 @@ static int not_found(const char *scheme, const char *name, simba_error *error)
             return simba_error_set(
                 error, SIMBA_EINVAL, 0,
                 "the module of \"%s:\", simba-%s.so, is not installed: it is "
-                "neither beside simba nor in %s nor in $SIMBA_MODULE_PATH",
+                "neither beside this program or library nor in %s nor in "
+                "$SIMBA_MODULE_PATH",
                 scheme, name, SIMBA_MODULE_DIR);
         }
     }
-    return simba_error_set(error, SIMBA_EINVAL, 0,
-                           "no store speaks \"%s:\"; always there are "
-                           "sqlite: and memory:",
-                           scheme);
+    return simba_error_set(
+        error, SIMBA_EINVAL, 0,
+        "no store speaks \"%s:\"; there are sqlite:, redis:, "
+        "postgres:, mysql:, zookeeper: and memory:",
+        scheme);
 }
 
 int simba__module_load(const char *scheme,

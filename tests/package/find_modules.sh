@@ -1,0 +1,40 @@
+#!/bin/bash
+# An installed simba finds its modules, however it was called: nobody listens on
+# port 1, which only a module can say.
+#
+#   find_modules.sh PREFIX
+#
+# Prints TAP.
+set -u
+export LC_ALL=C
+
+bin=$(realpath "$1/bin")
+dir=$(mktemp -d /tmp/simba-package.XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+ln -s "$bin/simba" "$dir/simba-link"
+unset SIMBA_MODULE_PATH
+count=0
+failed=0
+
+# finds NAME COMMAND…
+finds() {
+    local name=$1 got=0
+
+    shift
+    count=$((count + 1))
+    "$@" list --store redis://127.0.0.1:1 >"$dir/out" 2>&1 || got=$?
+    if [ "$got" -eq 69 ]; then
+        echo "ok $count - package_module_is_found__$name"
+    else
+        echo "not ok $count - package_module_is_found__$name"
+        sed 's/^/# /' "$dir/out"
+        failed=1
+    fi
+}
+
+cd / || exit 1
+PATH=$bin:$PATH finds by_its_path "$bin/simba"
+PATH=$bin:$PATH finds by_the_search_path simba
+PATH=$dir:$PATH finds by_a_link simba-link
+echo "1..$count"
+exit "$failed"
