@@ -151,8 +151,8 @@ SIMBA_API void simba_store_lease(const simba_store *store,
                                  int64_t *ttl_ms,
                                  int64_t *transition_ms);
 
-/** Blank out, in place, what may be secret in a store URL: user and password,
- * and the values of its query. Any thread. */
+/** Take out of a store URL, in place, what may be secret: user and password; and
+ * the values of its query become a star each. Any thread. */
 SIMBA_API void simba_url_hide_secrets(char *url);
 
 /** For SIMBA_STORE_SCOPE. */

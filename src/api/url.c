@@ -7,41 +7,63 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The authority of scheme://user:password@host/rest?query, or nothing. */
-struct authority {
-    char *start; /* after "://"; NULL: it has none */
-    char *at;    /* the last @ in it, or NULL */
-};
-
-static struct authority authority_of(char *url)
+/* Where user and password end: the @ before the host. One that is not encoded
+ * as it should be may hold anything, so with a colon before it the last @ of
+ * all counts. */
+static char *end_of_user(char *start)
 {
-    struct authority a = {strstr(url, "://"), NULL};
+    char *last = strrchr(start, '@');
+    char *colon = strchr(start, ':');
 
-    if (a.start != NULL) {
-        a.start += strlen("://");
-        a.at = memrchr(a.start, '@', strcspn(a.start, "/?"));
+    if (last != NULL && colon != NULL && colon < last) {
+        return last;
     }
-    return a;
+    return memrchr(start, '@', strcspn(start, "/?"));
 }
 
-static void wipe(char *from, const char *to)
+/* A word that is no name=value may be a value, too. */
+static void hide_values(char *query)
 {
-    for (; from < to; from++) {
-        *from = '*';
+    const char *from = query;
+    char *to = query;
+
+    while (*from != '\0') {
+        size_t length = strcspn(from, "&");
+        size_t name = strcspn(from, "=&");
+
+        if (name < length) {
+            memmove(to, from, ++name);
+            to += name;
+        } else {
+            name = 0;
+        }
+        if (name < length) {
+            *to++ = '*';
+        }
+        from += length;
+        if (*from == '&') {
+            *to++ = *from++;
+        }
     }
+    *to = '\0';
 }
 
+/* What is left over is wiped: it may be a part of what ps(1) shows. */
 void simba_url_hide_secrets(char *url)
 {
-    struct authority a = authority_of(url);
-    char *query = strchr(url, '?');
+    size_t length = strlen(url);
+    char *slashes = strstr(url, "://");
+    char *at = slashes == NULL ? NULL : end_of_user(slashes + 3);
+    char *query;
 
-    if (a.at != NULL) {
-        wipe(a.start, a.at);
+    if (at != NULL) {
+        memmove(slashes + 3, at + 1, strlen(at + 1) + 1);
     }
+    query = strchr(url, '?');
     if (query != NULL) {
-        wipe(query + 1, query + strlen(query));
+        hide_values(query + 1);
     }
+    explicit_bzero(url + strlen(url), length - strlen(url));
 }
 
 bool simba__url_has_secret(const char *url)

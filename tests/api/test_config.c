@@ -320,16 +320,20 @@ static void test_config__takes_other_peoples_text_files(void **state)
 
 static void test_config__takes_passwords_from_files(void **state)
 {
+    simba_store *store;
+    simba_error error;
     char text[400];
 
     (void)state;
     snprintf(text, sizeof text,
-             "store = db\n[store db]\nurl = postgres://h/d\nuser = u\n"
+             "store = db\n[store db]\nurl = echo://h/d\nuser = u\n"
              "password_file = %s\n",
              write_file("password", "se:cr@et\n", 0600));
     configure(text);
-    /* u + : + se%3Acr%40et, blanked */
-    assert_string_equal(chosen(NULL), "postgres://**************@h/d");
+    assert_string_equal(chosen(NULL), "echo://h/d");
+    assert_int_equal(simba_store_open(NULL, NULL, &store, &error),
+                     SIMBA_EINVAL);
+    assert_string_equal(error.message, "echo://u:se%3Acr%40et@h/d");
 }
 
 static void refuses_password(const char *content, const char *why)
@@ -363,7 +367,7 @@ static void test_config__refuses_secrets_that_others_can_read(void **state)
     configure(text);
     assert_says(refusal(SIMBA_EMISCONFIG), "password; chmod");
     configure("store = redis://:hunter2@h\n");
-    assert_string_equal(chosen(NULL), "redis://********@h");
+    assert_string_equal(chosen(NULL), "redis://h");
     chmod(getenv("SIMBA_CONFIG"), 0644);
     assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:1: a password");
     configure("store = redis://h\n");
@@ -371,6 +375,38 @@ static void test_config__refuses_secrets_that_others_can_read(void **state)
     assert_string_equal(chosen(NULL), "redis://h");
     chmod(getenv("SIMBA_CONFIG"), 0646);
     assert_says(refusal(SIMBA_EMISCONFIG), "anybody can write");
+}
+
+static void test_config__urls_are_shown_without_secrets(void **state)
+{
+    static const char *const urls[][2] = {
+        {"redis://h:1", "redis://h:1"},
+        {"redis://u:pw@h:1/2", "redis://h:1/2"},
+        {"redis://u:longer-one@h:1/2", "redis://h:1/2"},
+        {"mysql://u@/db?socket=/a/b&password=pw",
+         "mysql:///db?socket=*&password=*"},
+        {"postgres://h/db?secret", "postgres://h/db?*"},
+        {"postgres://h/db?a=&b=c&", "postgres://h/db?a=&b=*&"},
+        {"redis://u:p/w@h", "redis://h"},
+        {"redis://u:p?w@h", "redis://h"},
+        {"redis://u:p@w@h", "redis://h"},
+        {"sqlite:/a@b/c.db?fs=trust", "sqlite:/a@b/c.db?fs=*"},
+        {"zookeeper://h/a@b", "zookeeper://h/a@b"},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
+        char url[64] = "";
+        size_t length = strlen(urls[i][0]);
+
+        memcpy(url, urls[i][0], length);
+        simba_url_hide_secrets(url);
+        assert_string_equal(url, urls[i][1]);
+        for (size_t k = strlen(url); k < length; k++) {
+            assert_int_equal(url[k], '\0'); /* ps(1) shows it all */
+        }
+    }
 }
 
 static void test_config__tells_no_secret(void **state)
@@ -448,6 +484,7 @@ int main(void)
                                set_up),
         cmocka_unit_test_setup(
             test_config__refuses_secrets_that_others_can_read, set_up),
+        cmocka_unit_test(test_config__urls_are_shown_without_secrets),
         cmocka_unit_test_setup(test_config__tells_no_secret, set_up),
         cmocka_unit_test(test_duration__is_read_as_people_write_it),
     };

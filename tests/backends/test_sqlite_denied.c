@@ -209,6 +209,80 @@ static void test_sqlite_denied__busy_database_is_given_up(void **state)
     expect_mine(&alice);
 }
 
+/* --- several users ------------------------------------------------------- */
+
+static void expect(bool is_so, const char *what)
+{
+    if (!is_so) {
+        fprintf(stderr, "not so: %s (%s)\n", what, why.message);
+        _exit(1);
+    }
+}
+
+/* Owns the mutex through one handle and waits through another, until it is
+ * told to go. */
+static void play_root(int ready, int go)
+{
+    struct who owner = person(&first, "root"), waiter = person(&second, "two");
+    char byte = '!';
+
+    expect(try_open(&first, "") == SIMBA_OK &&
+               try_open(&second, "") == SIMBA_OK,
+           "root can open it");
+    expect(try_run(&owner, asking(&owner)) == SIMBA_OK && got.mine, "granted");
+    expect(try_run(&waiter, asking(&waiter)) == SIMBA_OK && got.in_line,
+           "in line");
+    expect(write(ready, &byte, 1) == 1 && read(go, &byte, 1) >= 0, "told");
+    handle_close(&second);
+    handle_close(&first);
+    _exit(0);
+}
+
+/* Lives are looked at, bells are rung. */
+static void use_what_root_made(void)
+{
+    struct who nobody = person(&first, "nobody");
+    char command[256];
+
+    expect(try_open(&first, "") == SIMBA_OK, "the store opens");
+    expect(try_run(&nobody, asking(&nobody)) == SIMBA_OK, "it answers");
+    expect(!got.mine && strcmp(got.owner.id, "root") == 0, "root owns it");
+    snprintf(command, sizeof command,
+             "cd '%s-simba.d' && for f in *; do [ -w \"$f\" ] || exit 1; done",
+             database);
+    expect(system(command) == 0, "all files there can be written to");
+    handle_close(&first);
+}
+
+static void test_sqlite_denied__database_of_all_is_shared(void **state)
+{
+    int ready[2], go[2], status;
+    char byte;
+    pid_t root;
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(directory, 0777), 0);
+    assert_int_equal(mknod(database, S_IFREG | 0600, 0), 0);
+    assert_int_equal(chmod(database, 0666), 0);
+    assert_int_equal(pipe(ready) | pipe(go), 0);
+    root = fork();
+    if (root == 0) {
+        play_root(ready[1], go[0]);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    as_nobody(use_what_root_made);
+    assert_int_equal(write(go[1], &byte, 1), 1);
+    assert_int_equal(waitpid(root, &status, 0), root);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(go[0]);
+    close(go[1]);
+}
+
 /* --- failing disks ------------------------------------------------------- */
 
 static _Atomic bool is_sync_broken;
@@ -256,6 +330,7 @@ int main(void)
         SQLITE_TEST(test_sqlite_denied__read_only_file_system_is_denied),
         SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused),
         SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up),
+        SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared),
         SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome),
     };
 

@@ -21,11 +21,16 @@ int simba__sqlite_presence_make_bell(
     const struct simba__sqlite_presence *presence)
 {
     char name[SIMBA__SQLITE_BELL];
+    int fd;
 
     simba__sqlite_presence_bell_name(presence->process, name);
     unlinkat(presence->dir_fd, name, 0);
-    return openat(presence->dir_fd, name,
-                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    fd = openat(presence->dir_fd, name,
+                O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        simba__sqlite_presence_share(presence, fd);
+    }
+    return fd;
 }
 
 /* The name of the mutex is appended, so that a process that waits for a

@@ -16,6 +16,9 @@
 /* A new file may be taken for a dead one's before it is locked. */
 enum { TRIES = 16 };
 
+/* In a mode: whatever group and others may do. */
+enum { ALL_OTHERS = 077 };
+
 void simba__sqlite_presence_init(struct simba__sqlite_presence *presence)
 {
     *presence = (struct simba__sqlite_presence){.dir_fd = -1, .life_fd = -1};
@@ -63,18 +66,25 @@ static bool is_linked(const struct simba__sqlite_presence *presence,
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/* Root at a user's database: the user's processes must be able to look. */
+/* Root at a user's database: the user's processes must be able to look. A
+ * database that several users share: so must theirs. */
 void simba__sqlite_presence_share(const struct simba__sqlite_presence *presence,
                                   int fd)
 {
-    struct stat directory;
+    struct stat directory, made;
+    int ignored = 0;
 
-    if (geteuid() == 0 && fstat(presence->dir_fd, &directory) == 0 &&
-        directory.st_uid != 0) {
-        int ignored = fchown(fd, directory.st_uid, directory.st_gid);
-
-        (void)ignored;
+    if (fstat(presence->dir_fd, &directory) != 0 || fstat(fd, &made) != 0) {
+        return;
     }
+    if (geteuid() == 0 && directory.st_uid != 0) {
+        ignored = fchown(fd, directory.st_uid, directory.st_gid);
+    }
+    if ((directory.st_mode & ALL_OTHERS) != 0) {
+        ignored |= fchmod(fd, S_ISDIR(made.st_mode) ? directory.st_mode & 07777
+                                                    : directory.st_mode & 0666);
+    }
+    (void)ignored;
 }
 
 static int make_file(const struct simba__sqlite_presence *presence,
@@ -114,20 +124,43 @@ static int make_life(struct simba__sqlite_presence *presence)
     return -1;
 }
 
-/* Somebody else's directory would let him play dead or alive for us. */
-static bool is_ours(int dir_fd, const char *database)
+/* Somebody else's directory would let him play dead or alive for us; unless he
+ * may write to the database, where he can do worse. */
+static bool is_ours(int dir_fd, const struct stat *file)
 {
-    struct stat directory, file;
+    struct stat directory;
 
-    return fstat(dir_fd, &directory) == 0 && stat(database, &file) == 0 &&
-           (directory.st_uid == file.st_uid || directory.st_uid == geteuid() ||
-            directory.st_uid == 0);
+    return fstat(dir_fd, &directory) == 0 &&
+           (directory.st_uid == file->st_uid || directory.st_uid == geteuid() ||
+            directory.st_uid == 0 || (file->st_mode & S_IWOTH) != 0 ||
+            ((file->st_mode & S_IWGRP) != 0 &&
+             directory.st_gid == file->st_gid));
+}
+
+/* For those who may use the database: what they can read there they can search
+ * here, and what is made here belongs to the same group. */
+static int make_directory(const char *path, const struct stat *file)
+{
+    mode_t mode = file->st_mode & 0666;
+    int fd, ignored;
+
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (mode & ALL_OTHERS) != 0) {
+        ignored = fchown(fd, (uid_t)-1, file->st_gid);
+        ignored |= fchmod(fd, mode | (mode & 0444) >> 2 | S_ISGID);
+        (void)ignored; /* whoever can't get in will say so */
+    }
+    return fd;
 }
 
 static int open_directory(const char *database)
 {
     size_t room = strlen(database) + sizeof "-simba.d";
     char *path = malloc(room);
+    struct stat file;
     int fd;
 
     if (path == NULL) {
@@ -135,14 +168,14 @@ static int open_directory(const char *database)
         return -1;
     }
     snprintf(path, room, "%s-simba.d", database);
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = stat(database, &file) != 0
+             ? -1
+             : open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
-        if (mkdir(path, 0700) == 0 || errno == EEXIST) {
-            fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        }
+        fd = make_directory(path, &file);
     }
     free(path);
-    if (fd >= 0 && !is_ours(fd, database)) {
+    if (fd >= 0 && !is_ours(fd, &file)) {
         close(fd);
         fd = -1;
         errno = EPERM;
@@ -181,7 +214,7 @@ int simba__sqlite_presence_open(struct simba__sqlite_presence *presence,
     }
     why = errno;
     return SIMBA__SQLITE_FAIL(settings, error, simba__sqlite_file_status(why),
-                              why, "its directory ...-simba.d: %s",
+                              why, "its directory, the same with -simba.d: %s",
                               simba__sqlite_file_words(why));
 }
 
