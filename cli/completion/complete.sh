@@ -9,7 +9,7 @@
 # is behind it where that is known; "@file" and "@command" ask the shell for its
 # own. Commands, options and words are read from what --help says, so there is
 # nothing to keep in step. Never prints an error, and asks a store for one
-# second at most.
+# second at most ($SIMBA_COMPLETE_SECONDS).
 export LC_ALL=C
 
 simba=$1
@@ -63,7 +63,8 @@ options() {
             s/.*/--version\n--help/p
             d
         }' \
-        -e 's/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*)?( +(.*))?$/\1\t\5\n\2\t\5/p' \
+        -e 's/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*)?( +(.*))?$/\1\t\5\
+\2\t\5/p' \
         -e "s/^ +(-[-A-Za-z]+)( [A-Z][^ ]*| '[^']*')?( +([^-].*))?\$/\1\t\4/p" |
         sed -e 's/[[:space:]]*$//' | sort -u -t '	' -k 1,1
 }
@@ -90,7 +91,8 @@ kind_of_word() {
 }
 
 names() {
-    timeout 1 "$simba" ${store:+--store "$store"} -q list </dev/null 2>/dev/null
+    timeout "${SIMBA_COMPLETE_SECONDS-1}" \
+        "$simba" ${store:+--store "$store"} -q list </dev/null 2>/dev/null
 }
 
 word() {

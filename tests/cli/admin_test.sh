@@ -68,8 +68,8 @@ wait_in_line() {
 
 # line_of NAME: the ids of those who wait, in their order.
 line_of() {
-    "$simba" --json show "$1" | grep -o '"id":"[^"]*","place"' | cut -d '"' -f 4 |
-        xargs
+    "$simba" --json show "$1" | grep -o '"id":"[^"]*","place"' |
+        cut -d '"' -f 4 | xargs
 }
 
 # has_events N WORD: so many were told in $scratch/out.
@@ -128,6 +128,8 @@ print_all() {
     "$simba" --json lock '' -- true
     "$simba" --json tck --list 'acquire.*'
     "$simba" --json bench pair -n 2
+    "$simba" --json bench throughput --seconds 0.1 --contenders 2
+    "$simba" --json bench idle --seconds 0.1 --contenders 2
     "$simba" --json verify "$scratch/lock.err"
     cat "$scratch/lock.err"
 } >"$scratch/all" 2>"$scratch/err"
@@ -223,7 +225,9 @@ unreachable_is_69() {
 denied_is_77() {
     case $SIMBA_STORE in
     redis:*) all_end_with 77 "redis://wrong:wrong@${SIMBA_STORE#redis://}" ;;
-    postgres:*) all_end_with 77 "postgres://stranger:wrong@/${SIMBA_STORE#*@/}" ;;
+    postgres:*)
+        all_end_with 77 "postgres://stranger:wrong@/${SIMBA_STORE#*@/}"
+        ;;
     mysql:*) all_end_with 77 "mysql://stranger:wrong@${SIMBA_STORE#*@}" ;;
     *) return 200 ;;
     esac
@@ -310,7 +314,8 @@ line_is_shown_in_its_order() {
     hold a && wait_in_line a first && first=$waiter &&
         wait_in_line a second && second=$waiter &&
         same line "first second" "$(line_of a)" && "$simba" show a \
-        >"$scratch/out" && same counted 2 "$("$simba" --json list | member waiting)"
+        >"$scratch/out" &&
+        same counted 2 "$("$simba" --json list | member waiting)"
     set -- $?
     let_go
     wait $first $second
@@ -423,8 +428,9 @@ wrong_token_breaks_nothing() {
     local token
 
     hold b && token=$(token_of b)
-    code 76 "$simba" break b --token $((token + 1)) --reason x --now >"$scratch/out" \
-        2>"$scratch/err" && has "$scratch/err" "token is $token" &&
+    code 76 "$simba" break b --token $((token + 1)) --reason x --now \
+        >"$scratch/out" 2>"$scratch/err" &&
+        has "$scratch/err" "token is $token" &&
         same still "$token" "$(token_of b)" && let_go
 }
 

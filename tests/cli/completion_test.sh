@@ -13,6 +13,7 @@ scratch=$(mktemp -d "$2/completion.XXXXXX")
 scripts=$(realpath "$3")
 pattern=${4-*}
 export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
+export SIMBA_COMPLETE_SECONDS=30 # a slow machine is no slow store
 unset SIMBA_COMPLETE
 
 source "$(dirname "$0")/lib.sh"
@@ -73,7 +74,8 @@ commands_are_offered() {
     for command in $("$simba" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do
         offers "$command" "$all" || return 1
     done
-    same some show "$(in_bash "simba sh")" && same none "" "$(in_bash "simba x")"
+    same some show "$(in_bash "simba sh")" &&
+        same none "" "$(in_bash "simba x")"
 }
 
 options_are_offered() {
@@ -130,7 +132,7 @@ scenarios_and_tests_are_offered() {
 
 # A store that does not answer.
 nobody_waits_for_long() {
-    local start=$SECONDS
+    local start=$SECONDS SIMBA_COMPLETE_SECONDS=1
 
     mkdir -p "$scratch/slow/bin" && cat >"$scratch/slow/bin/simba" <<LINE
 #!/bin/sh
@@ -140,7 +142,7 @@ LINE
     chmod +x "$scratch/slow/bin/simba"
     same names "" "$(SIMBA_COMPLETE=$scripts/complete.sh \
         PATH=$scratch/slow/bin:$PATH in_bash "simba show ")" &&
-        [ $((SECONDS - start)) -lt 30 ]
+        [ $((SECONDS - start)) -lt 40 ]
 }
 
 errors_are_not_printed() {
