@@ -90,6 +90,12 @@ typedef struct simba_op_reply {
      * shorter than ttl + transition; 0: just that. A later answer may grant
      * less, but never ends what an earlier one granted. */
     int64_t lease_ms;
+    /** Read, for stores that cannot tell `ended`: a number that grows by one
+     * with every change of this mutex, be it its owner or its line. Between two
+     * reads that differ by one at most no tenure has come and gone. Where one
+     * can end without a change, as its lease lapses, `ended` must be told of a
+     * free mutex. 0: not counted */
+    uint64_t changes;
 } simba_op_reply;
 
 /** One operation. The runtime owns it until it is given to the backend, and

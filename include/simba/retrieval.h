@@ -7,9 +7,9 @@
  * store says that the owner has changed, and every so often by itself, for a
  * lease that lapses or a dead owner is announced by nobody. A tenure that is
  * over before it was seen leaves a gap: state->has_gap says so, between the two
- * owners or, when the mutex was free before and is free again, alone. In
- * memory, SQLite and Redis each tenure knows the one before it; the other
- * stores leave it to be guessed, and a gap may be told where there was none.
+ * owners or, when the mutex was free before and is free again, alone. Each
+ * tenure knows the one before it; only on ZooKeeper a gap may be told where
+ * there was none, while others join the line.
  */
 #ifndef SIMBA_RETRIEVAL_H
 #define SIMBA_RETRIEVAL_H

@@ -140,7 +140,8 @@ static void done(struct simba__caller *caller,
     struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
                                          .seq = box->seq,
                                          .owner = &box->op.reply.owner,
-                                         .ended = box->op.reply.ended};
+                                         .ended = box->op.reply.ended,
+                                         .changes = box->op.reply.changes};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;

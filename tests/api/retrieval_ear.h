@@ -10,7 +10,7 @@
 /* What the retriever heard. */
 struct ear {
     pthread_mutex_t lock;
-    int changes;
+    int changes, gaps;
     char id[SIMBA_ID_MAX + 1];
     uint64_t newest;
     bool is_broken; /* not in order, or told twice */
@@ -28,6 +28,7 @@ static inline void on_changed(void *user, const simba_state *change)
         ear->newest = change->after.token;
     }
     ear->changes++;
+    ear->gaps += change->has_gap ? 1 : 0;
     strcpy(ear->id, change->after.id);
     pthread_mutex_unlock(&ear->lock);
 }

@@ -44,6 +44,7 @@ static void test_retrieval__sees_owners_come_and_go(void **state)
     assert_int_equal(simba_retrieval_status(retrieval), SIMBA_INITIAL);
     assert_int_equal(ear.changes, 6);
     assert_false(ear.is_broken);
+    assert_int_equal(ear.gaps, 0);
     simba_retrieval_close(retrieval);
     simba_store_close(store);
 }

@@ -327,6 +327,56 @@ static void test_observe__strangers_are_guessed(void **state)
     assert_false(up.has_gap);
 }
 
+static void counted(const char *id, uint64_t token, uint64_t changes)
+{
+    simba_owner owner = simba_owner_none();
+    struct simba__observe_event event = {
+        .type = SIMBA__OBSERVE_READ, .owner = &owner, .changes = changes};
+
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    assert_true(up.read);
+    assert_true(simba_owner_set_id(&owner, id));
+    owner.token = token;
+    event.seq = o.seq;
+    event.now_ms = o.now_ms + 5;
+    simba__observe_step(&o, &event, &up);
+}
+
+/* A store may not know who was before, but how much has changed since. */
+static void test_observe__one_change_is_no_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("", 0, 105);
+    counted("", 0, 1);
+    assert_false(up.changed);
+    counted("a", 5, 2);
+    expect_change("", "a");
+    assert_false(up.has_gap);
+    counted("", 0, 3);
+    assert_false(up.has_gap);
+    counted("b", 6, 4);
+    assert_false(up.has_gap);
+    counted("c", 7, 5); /* b's lease was over */
+    assert_false(up.has_gap);
+    counted("", 0, 6);
+    counted("d", 9, 9);
+    expect_change("", "d");
+    assert_true(up.has_gap);
+    counted("d", 9, 20); /* its line */
+    assert_false(up.changed);
+    counted("", 0, 21);
+    assert_false(up.has_gap);
+    counted("", 0, 23); /* another was here */
+    assert_true(up.changed && up.has_gap);
+    counted("f", 11, 1); /* counted anew */
+    assert_true(up.has_gap);
+    counted("", 0, 0);
+    counted("g", 12, 1);
+    assert_true(up.has_gap);
+}
+
 static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
 {
     (void)state;
@@ -484,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
         cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
         cmocka_unit_test(test_observe__strangers_are_guessed),
+        cmocka_unit_test(test_observe__one_change_is_no_gap),
         cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
         cmocka_unit_test(test_observe__starts_anew_without_a_gap),
         cmocka_unit_test(

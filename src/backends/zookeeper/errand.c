@@ -172,12 +172,16 @@ static void settle(struct simba__zk_errand *errand, int rc)
 
 static void on_children(int rc,
                         const struct String_vector *list,
+                        const struct Stat *stat,
                         const void *data)
 {
     struct call call;
     struct simba__zk_errand *errand = arrive(data, &call);
 
     if (errand->op != NULL && rc == ZOK) {
+        if (call.index < 0) {
+            errand->versions = stat->cversion;
+        }
         call.heard(errand, call.index, list);
     }
     settle(errand, rc);
@@ -272,7 +276,7 @@ bool simba__zk_errand_children(struct simba__zk_errand *errand,
     call->heard = heard;
     return sent(
         errand, call,
-        zoo_aget_children(errand->self->handle, path, 0, on_children, call));
+        zoo_aget_children2(errand->self->handle, path, 0, on_children, call));
 }
 
 bool simba__zk_errand_data(struct simba__zk_errand *errand, int index)

@@ -30,6 +30,7 @@ struct simba__zk_errand {
     char *path;
     struct simba__zk_item *items;
     int count;
+    int versions; /* children of `path` that came or went, ever */
 };
 
 /** Begin, or begin again. */

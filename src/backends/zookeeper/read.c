@@ -43,6 +43,9 @@ bool simba__zk_errand_line(struct simba__zk_errand *errand)
            simba__zk_errand_children(errand, -1, heard);
 }
 
+/* Of a mutex that has no node yet. */
+enum { FIRST_CHANGE = 1 };
+
 static void answer(struct simba__zk_errand *errand)
 {
     simba_op *op = errand->op;
@@ -81,6 +84,8 @@ static void read_children(struct simba__zk_errand *errand, int rc)
         simba__zk_errand_fail(errand, rc == ZOK ? ZSYSTEMERROR : rc);
         return;
     }
+    errand->op->reply.changes =
+        FIRST_CHANGE + (rc == ZOK ? (uint32_t)errand->versions : 0U);
     if (rc == ZNONODE || errand->count == 0) {
         simba__zk_errand_done(errand); /* nobody owns it */
         return;
