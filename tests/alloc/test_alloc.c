@@ -231,6 +231,55 @@ static void guard_a_file(const char *mutex)
     }
 }
 
+/* What an admin asks of a store in which "walked" is owned. */
+
+static void list_all(const char *mutex)
+{
+    simba_report *report;
+
+    (void)mutex;
+    if (went_well(simba_admin_list(shared_store, "*", &report, NULL))) {
+        simba_report_close(report);
+    } else {
+        assert_null(report);
+    }
+}
+
+static void show_one(const char *mutex)
+{
+    simba_report *report;
+
+    if (went_well(simba_admin_show(shared_store, mutex, &report, NULL))) {
+        simba_report_close(report);
+    } else {
+        assert_null(report);
+    }
+}
+
+static void ask_the_doctor(const char *mutex)
+{
+    simba_report *report;
+
+    (void)mutex;
+    if (went_well(simba_admin_doctor(shared_store, &report, NULL))) {
+        simba_report_close(report);
+    } else {
+        assert_null(report);
+    }
+}
+
+static void write_the_schema(const char *mutex)
+{
+    char *text;
+
+    (void)mutex;
+    if (went_well(simba_admin_schema(store_url, false, &text, NULL))) {
+        free(text);
+    } else {
+        assert_null(text);
+    }
+}
+
 /* --- walking ------------------------------------------------------------- */
 
 static int walk(const char *name, void (*way)(const char *mutex))
@@ -343,6 +392,25 @@ static void test_alloc__guards(void **state)
     assert_true(walk("guard", guard_a_file) >= 2);
 }
 
+static void test_alloc__admin(void **state)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *other = open_store();
+    simba_locker *owner;
+
+    (void)state;
+    options.mutex = "walked";
+    options.ttl_ms = INT64_C(3600) * 1000; /* no renewal meddles */
+    assert_int_equal(simba_locker_open(other, &options, &owner, NULL), 0);
+    assert_int_equal(simba_locker_acquire(owner, -1, NULL, NULL), SIMBA_OK);
+    walk_shared("list", list_all);
+    walk_shared("show", show_one);
+    walk_shared("doctor", ask_the_doctor);
+    walk("schema", write_the_schema);
+    simba_locker_close(owner);
+    simba_store_close(other);
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
@@ -355,6 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_alloc__schedulers),
         cmocka_unit_test(test_alloc__metrics),
         cmocka_unit_test(test_alloc__guards),
+        cmocka_unit_test(test_alloc__admin),
     };
     char directory[] = "/tmp/simba-alloc.XXXXXX", command[64];
     int rc;
