@@ -272,7 +272,7 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
     struct table table = {.count = 0};
     int found = 0;
 
-    if (signal == SIGKILL) {
+    if (signal == SIGKILL || reaper->is_hurried) {
         read_below(reaper, &table);
         found = signal_below(&table, signal, skipped);
         table.count = 0;

@@ -3,6 +3,7 @@
 #ifndef SIMBA_CLI_REAPER_H
 #define SIMBA_CLI_REAPER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 enum { SIMBA__REAPER_SPARED = 8 };
@@ -12,6 +13,7 @@ struct simba__reaper {
     pid_t root;
     /* Not these and not what is below them; 0 ends the list. */
     pid_t spared[SIMBA__REAPER_SPARED + 1];
+    bool is_hurried; /* those who are found at once will do, with any signal */
 };
 
 /**

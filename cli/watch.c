@@ -165,10 +165,11 @@ static int take_over(struct simba__front *front, const char *why)
     return code;
 }
 
-/* At U the guardian should have sent TERM, and it has not. */
+/* At U the guardian should have sent TERM, and it has not. On a busy machine a
+ * search of all processes could take until KILL is due. */
 static void send_term(struct simba__front *front)
 {
-    struct simba__reaper below = {.root = front->guardian};
+    struct simba__reaper below = {.root = front->guardian, .is_hurried = true};
 
     front->is_termed = true;
     (void)simba__reaper_signal(&below, SIGTERM, 0);
