@@ -6,11 +6,24 @@
 #include <simba/store.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/** What became of the runs of CMD; counted by the guardian. */
+struct simba__gauge_runs {
+    _Atomic uint64_t started;
+    _Atomic uint64_t failed; /* another exit code than 0 */
+    _Atomic uint64_t skipped;
+    _Atomic int exit_code;      /* of the last one */
+    _Atomic int64_t ended_unix; /* when it ended, in seconds; 0: none has */
+};
 
 struct simba__gauge {
     simba_store *store;
     const char *path;
+    const char *mutex; /* NULL: only what the store's handle has seen */
+    struct simba__gauge_runs runs;
     /* Told on that thread why the file could not be written. */
     void (*complain)(void *user, const simba_error *error);
     void *user;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The library's own limit of a budget nobody chose (design 5). */
@@ -81,6 +82,7 @@ void simba__guardian_tell_skips(struct simba__guardian *g, const char *why)
             g->plan.skipped < INT32_MAX ? (int)g->plan.skipped : INT32_MAX;
         note.run = g->plan.runs;
         simba__guardian_send(g, &note, why);
+        atomic_fetch_add(&g->holder.gauge.runs.skipped, g->plan.skipped);
         g->plan.skipped = 0;
     }
 }
@@ -152,6 +154,7 @@ static void tell_started(struct simba__guardian *g)
 
     if (!is_lock(g)) {
         simba__guardian_send(g, &note, "");
+        atomic_fetch_add(&g->holder.gauge.runs.started, 1);
     }
 }
 
@@ -271,6 +274,13 @@ static bool is_final(const struct simba__guardian *g, int code)
            (g->job->restart == SIMBA__RESTART_ON_FAILURE && code == 0);
 }
 
+static void count_ended(struct simba__gauge_runs *runs, int code)
+{
+    atomic_fetch_add(&runs->failed, code == 0 ? 0 : 1);
+    atomic_store(&runs->exit_code, code);
+    atomic_store(&runs->ended_unix, (int64_t)time(NULL));
+}
+
 static void tell_ended(struct simba__guardian *g, int code)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_ENDED,
@@ -278,6 +288,7 @@ static void tell_ended(struct simba__guardian *g, int code)
                                .run = g->plan.runs,
                                .beat_ms = g->plan.beat_ms};
 
+    count_ended(&g->holder.gauge.runs, code);
     simba__guardian_send(g, &note, "");
 }
 

@@ -122,6 +122,7 @@ static void start_gauge(struct simba__holder *holder)
     gauge->complain = complain;
     gauge->user = holder;
     if (gauge->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
+        gauge->mutex = holder->job->mutex;
         simba__gauge_start(gauge);
     }
 }
