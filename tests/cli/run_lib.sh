@@ -61,7 +61,7 @@ start_stubborn() {
     "$simba" "${by[@]}" "$name" "$@" -- "$scratch/stubborn" "$scratch/$name" \
         2>"$scratch/$name.err" &
     front=$!
-    within 20 has_lines 3 "$scratch/$name.pids" || return 1
+    within 60 has_lines 3 "$scratch/$name.pids" || return 1
     guardian=$(guardian_of "$front") || return 1
     mapfile -t pids <"$scratch/$name.pids"
 }
@@ -149,7 +149,7 @@ kill_guardian() {
 }
 
 stop_guardian() {
-    start_stubborn "h$1" --ttl 1s --transition 1s || return 1
+    start_stubborn "h$1" --ttl 3s --transition 3s || return 1
     mapfile -t all < <(below "$front")
     start_successor "h$1"
     kill -STOP "$guardian"
@@ -170,11 +170,11 @@ stop_front() {
 
 # Afterwards it contends again, and starts CMD anew.
 reach_max_hold() {
-    start_stubborn "k$1" --ttl 1s --transition 1s --max-hold 2s || return 1
+    start_stubborn "k$1" --max-hold 2s || return 1
     code 0 "$simba" lock "k$1" -- bash -c '
         for pid in $(head -n 3 "$0"); do
             ! kill -0 "$pid" || exit 1
-        done' "$scratch/k$1.pids" && within 20 has_lines 6 "$scratch/k$1.pids" ||
+        done' "$scratch/k$1.pids" && within 60 has_lines 6 "$scratch/k$1.pids" ||
         return 1
     kill -9 "$front"
     within 20 is_free "k$1"
