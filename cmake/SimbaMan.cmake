@@ -21,4 +21,4 @@ add_custom_target(simba_man ALL DEPENDS ${simba_man_dir}/libsimba.3)
 install(DIRECTORY ${simba_man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
         FILES_MATCHING PATTERN "*.1")
 install(FILES ${simba_man_dir}/libsimba.3
-        DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+        DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 OPTIONAL)
