@@ -180,4 +180,27 @@ change_of_leader_keeps_the_beat() {
     return "$rc"
 } 2>/dev/null
 
+# The store is gone for longer than the lease: CMD is stopped, simba waits, and
+# leads again when the store is back. For lock that is the end.
+outage_stops_the_command_until_the_store_is_back() {
+    local server locked
+
+    [ -n "${SIMBA_SERVER_DIR-}" ] || return 200
+    server=$(dirname "$0")/../backends/with_${SIMBA_STORE%%:*}
+    [ -x "$server" ] || return 200
+    : >"$scratch/u.cmd"
+    "$simba" -q lead u "${lease[@]}" -- sh -c 'echo $$ >>"$0"
+        exec sleep 600' "$scratch/u.cmd" &
+    front=$!
+    holds v "${lease[@]}" && within 20 has_lines 1 "$scratch/u.cmd" || return 1
+    locked=$holder
+    "$server" --stop || return 1
+    within 60 is_gone "$(head -n 1 "$scratch/u.cmd")" || return 1
+    code 76 wait "$locked" || return 1
+    "$server" --start || return 1
+    within 60 has_lines 2 "$scratch/u.cmd" || return 1
+    kill "$front"
+    code 143 wait "$front"
+} 2>/dev/null
+
 run_tests
