@@ -130,6 +130,49 @@ static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
     await(try_run(&alice, asking(&alice)) == SIMBA_OK && got.mine);
 }
 
+/* A cluster of one, with all slots. */
+static void start_lone_cluster(struct redis *node, int port)
+{
+    char own_port[16];
+
+    redis_prepare(node);
+    node->port = port;
+    snprintf(own_port, sizeof own_port, "%d", redis_free_port());
+    redis_option(node, "--cluster-enabled", "yes");
+    redis_option(node, "--cluster-port", own_port);
+    redis_run(node);
+    redis_number(node, "CLUSTER ADDSLOTSRANGE 0 16383");
+    await(strstr(redis_text(node, "CLUSTER INFO"), "cluster_state:ok") != NULL);
+}
+
+/* All servers were replaced while we were away; one is where the URL says. */
+static void test_redis_shapes__replaced_cluster_is_found_by_its_url(
+    void **state)
+{
+    struct who alice = person(&first, "alice");
+    int ports[2] = {redis_free_port(), redis_free_port()};
+    char url[128];
+
+    (void)state;
+    if (redis_is_before_7()) {
+        skip(); /* has no ADDSLOTSRANGE */
+    }
+    start_lone_cluster(&shape.nodes[0], ports[0]);
+    snprintf(url, sizeof url,
+             "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?restart_grace=0",
+             ports[0], ports[1]);
+    if (try_open(&first, url) != SIMBA_OK) {
+        fail_msg("%s", why.message);
+    }
+    ask(&alice);
+    expect_mine(&alice);
+    redis_kill(&shape.nodes[0]);
+    start_lone_cluster(&shape.nodes[1], ports[1]);
+    alice = person(&first, "alice");
+    await(try_run(&alice, asking(&alice)) == SIMBA_OK);
+    expect_mine(&alice);
+}
+
 static int remove_shape(void **state)
 {
     close_handles(state);
@@ -147,6 +190,7 @@ int main(void)
         SHAPE_TEST(test_redis_shapes__unknown_master),
         SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over),
         SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed),
+        SHAPE_TEST(test_redis_shapes__replaced_cluster_is_found_by_its_url),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,17 @@ static void ask_map(struct simba__redis_cluster *c,
     }
 }
 
+/* None of those we know is there: they may all have been replaced, and only the
+ * URL still tells where the cluster is. */
+static void try_seeds(struct simba__redis_cluster *c)
+{
+    const struct simba__redis_settings *s = &c->store->env.settings;
+
+    for (int i = 0; i < s->address_count; i++) {
+        (void)node_at(c->store, &s->addresses[i]);
+    }
+}
+
 static void on_look(simba_timer *timer)
 {
     struct simba__redis_cluster *c =
@@ -91,6 +102,8 @@ static void on_look(simba_timer *timer)
     }
     if (node != NULL) {
         ask_map(c, node);
+    } else {
+        try_seeds(c);
     }
     simba__redis_turn_end(env);
 }
