@@ -185,6 +185,24 @@ static void test_redis_errors__not_a_redis_server(void **state)
                     SIMBA_EMISCONFIG);
 }
 
+/* As Valkey 9 tells it; Redis says redis_mode. */
+static void test_redis_errors__cluster_is_named(void **state)
+{
+    static const char server_info[] = "redis_version:7.2.4\r\n"
+                                      "server_name:valkey\r\n"
+                                      "valkey_version:9.1.2\r\n"
+                                      "server_mode:cluster\r\n";
+    char says[512];
+
+    (void)state;
+    snprintf(says, sizeof says,
+             "$%zu\r\n%s\r\n$11\r\nloading:0\r\n\r\n"
+             "$13\r\nrole:master\r\n\r\n",
+             strlen(server_info), server_info);
+    expect_stranger("redis", says, SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "redis+cluster://"));
+}
+
 /* --- refusals of a server that is there ---------------------------------- */
 
 static void test_redis_errors__foreign_key_is_untouched(void **state)
@@ -382,6 +400,7 @@ int main(void)
         REDIS_TEST(test_redis_errors__wrong_database),
         REDIS_TEST(test_redis_errors__no_cluster),
         REDIS_TEST(test_redis_errors__not_a_redis_server),
+        REDIS_TEST(test_redis_errors__cluster_is_named),
         REDIS_TEST(test_redis_errors__foreign_key_is_untouched),
         REDIS_TEST(test_redis_errors__foreign_text_is_an_owner),
         REDIS_TEST(test_redis_errors__out_of_memory),

@@ -33,7 +33,9 @@ static void learn_server(struct simba__redis_facts *facts, const char *info)
 {
     simba__redis_info_field(info, "redis_version", facts->version,
                             sizeof facts->version);
-    facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster");
+    /* Valkey has another word for it. */
+    facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster") ||
+                        simba__redis_info_is(info, "server_mode", "cluster");
     facts->learned_ms = simba_loop_now_ms();
     facts->up_since_ms = facts->learned_ms - least_uptime_ms(info);
     facts->is_new = least_uptime_ms(info) < NEW_MS;
