@@ -135,15 +135,16 @@ static void test_redis_replicas__forbidden_wait_is_named(void **state)
 
 static int start_two(void **state)
 {
-    char address[32];
+    char port[16];
     int64_t until = now_ms() + PATIENCE_MS;
 
     (void)state;
     redis_start(&master,
                 (const char *[]){"--repl-diskless-sync-delay", "0", NULL});
     redis_prepare(&replica);
-    snprintf(address, sizeof address, "127.0.0.1 %d", master.port);
-    redis_option(&replica, "--replicaof", address);
+    snprintf(port, sizeof port, "%d", master.port);
+    redis_option(&replica, "--replicaof", "127.0.0.1");
+    redis_option(&replica, port, NULL);
     redis_run(&replica);
     while (strstr(redis_text(&master, "INFO replication"), "state=online") ==
            NULL) {

@@ -155,10 +155,8 @@ static void start_sentinels(struct redis_shape *shape)
     for (int i = 0; i < 3; i++) {
         redis_prepare(&nodes[i]);
         if (i > 0) {
-            char master[32];
-
-            snprintf(master, sizeof master, "127.0.0.1 %d", nodes[0].port);
-            redis_option(&nodes[i], "--replicaof", master);
+            redis_option(&nodes[i], "--replicaof", "127.0.0.1");
+            redis_option(&nodes[i], text_of(nodes[0].port), NULL);
         }
         redis_option(&nodes[i], "--repl-diskless-sync-delay", "0");
         redis_run(&nodes[i]);
