@@ -247,6 +247,9 @@ static void decide(struct simba__sql_turn *turn)
     if (self->has_no_token) {
         take_version_for_token(turn);
     }
+    if (turn->op->kind == SIMBA_OP_RELEASE) {
+        *mark_of(turn) = turn->record.line_count > 0;
+    }
     if (must_park(turn)) {
         simba__sql_turn_park(turn);
     } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
