@@ -152,6 +152,21 @@ static void tell_kept(void)
     }
 }
 
+/* Operations that are never completed; here, so that they are not lost. */
+static simba_op *forgotten;
+
+static bool is_forgotten(simba_op *op)
+{
+    if (fault->never_done != op->kind && (int)fault->never_done != MUTE) {
+        return false;
+    }
+    pthread_mutex_lock(&kept_lock);
+    op->next = forgotten;
+    forgotten = op;
+    pthread_mutex_unlock(&kept_lock);
+    return true;
+}
+
 static void submit_broken(simba_backend *self, simba_op *op)
 {
     bool is_acquire = op->kind == SIMBA_OP_ACQUIRE;
@@ -160,7 +175,7 @@ static void submit_broken(simba_backend *self, simba_op *op)
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
 
-    if (fault->never_done == op->kind || (int)fault->never_done == MUTE) {
+    if (is_forgotten(op)) {
         return;
     }
     snprintf(name, sizeof name, "%s", op->mutex);
