@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { END_MOST_MS = 3000 };
+enum { END_MOST_MS = 3000, LOOK_UP_MS = 100 };
 
 static _Noreturn void be_child(const int down[2],
                                const int up[2],
@@ -100,16 +101,29 @@ bool simba__bench_tell(int fd, const void *what, size_t size)
     return write(fd, what, size) == (ssize_t)size;
 }
 
+/* A signal may come right before we wait, and then it does not wake us. */
+static bool await_answer(int fd)
+{
+    struct pollfd in = {.fd = fd, .events = POLLIN};
+
+    while (simba__interrupt() == 0) {
+        if (poll(&in, 1, LOOK_UP_MS) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int simba__bench_hear(int fd, void *what, size_t size, simba_error *error)
 {
     size_t heard = 0;
     ssize_t length;
 
     do {
-        length = read(fd, (char *)what + heard, size - heard);
-        if (simba__interrupt() != 0) {
+        if (!await_answer(fd)) {
             return simba__bench_cancel(error);
         }
+        length = read(fd, (char *)what + heard, size - heard);
         heard += length > 0 ? (size_t)length : 0;
     } while (heard < size && (length > 0 || (length < 0 && errno == EINTR)));
     if (heard < size) {

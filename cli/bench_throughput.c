@@ -25,8 +25,9 @@ enum { ROUNDS = 15 };
 
 enum {
     FLOORS_MOST = 16,
-    WARM_UP = 1000, /* exchanges of the floor at most, */
-    CHOICES = 3,    /* so often with few and with many connections */
+    WARM_UP = 1000, /* exchanges at most, */
+    WARM_UP_MS = 100,
+    CHOICES = 3, /* so often with few and with many connections */
     ROOM = 1 << 20,
     PROCESSES_MOST = 64
 };
@@ -306,8 +307,9 @@ static int run_rounds(struct contest *c, simba_error *error)
     size_t rounds = fitting < ROUNDS ? fitting : ROUNDS;
     int rc;
 
-    c->slice.length_ns = plan->length_ms * 1000000 / (int64_t)rounds / 2;
+    c->slice.length_ns = WARM_UP_MS * INT64_C(1000000);
     rc = warm_up(c, error);
+    c->slice.length_ns = plan->length_ms * 1000000 / (int64_t)rounds / 2;
     while (rc == SIMBA_OK && c->rounds < rounds) {
         size_t most =
             plan->most / rounds + (c->rounds < plan->most % rounds ? 1 : 0);
