@@ -10,6 +10,8 @@
 #define THREADED
 #include <zookeeper/zookeeper.h>
 
+#include <signal.h>
+
 /* Of requests: making a node and being told its times. */
 enum { CREATE2 = 15 };
 
@@ -146,6 +148,30 @@ static void test_story__server_killed_and_back(void **state)
     await(owner() >= 0);
     stop(0);
     await(owner() > 0);
+    end();
+}
+
+/* Stopped for longer than a session lasts, with everything still connected: by
+ * its own clock the owner is none any more when the server goes on. */
+static void test_story__server_stopped_for_long(void **state)
+{
+    int64_t stopped_at;
+    uint64_t token;
+
+    (void)state;
+    begin("server stopped", 0);
+    start_others(0);
+    token = atomic_load(&watchman.token);
+    assert_int_equal(kill(servers.one[0].pid, SIGSTOP), 0);
+    stopped_at = now_ms();
+    await(owner() < 0);
+    while (now_ms() - stopped_at < (TTL_MS + TRANSITION_MS) * 3 / 2) {
+        assert_int_equal(owner(), -1);
+        pause_us(10000);
+    }
+    assert_int_equal(kill(servers.one[0].pid, SIGCONT), 0);
+    await(owner() >= 0);
+    await(atomic_load(&watchman.token) > token);
     end();
 }
 
@@ -328,6 +354,7 @@ int main(int argc, char **argv)
         STORY(test_story__connections_cut_again_and_again),
         STORY(test_story__connection_cut_on_the_first_create),
         STORY(test_story__server_killed_and_back),
+        STORY(test_story__server_stopped_for_long),
         STORY(test_story__parents_reaped),
         STORY(test_story__stray_child),
         STORY(test_story__own_node_deleted_is_told),
