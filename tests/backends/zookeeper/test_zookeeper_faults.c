@@ -263,7 +263,7 @@ static void test_faults__waiter_is_granted_at_once_after_long(void **state)
     ask(&ann);
     ask(&bob);
     before = session_of(&first);
-    for (int i = 0; i < 12; i++) { /* two leases and a bit */
+    for (int i = 0; i < 7; i++) { /* a lease and a bit */
         pause_ms(LEASE / 5);
         renew(&ann);
     }
