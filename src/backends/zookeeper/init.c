@@ -23,7 +23,22 @@ static int make_node(const struct simba__zk_visit *visit, const char *path)
                       simba__zk_acl(visit->self), ZOO_PERSISTENT, NULL, 0);
 }
 
-/* ZOK when it was made, ZNODEEXISTS when it was there. */
+static bool is_there(const struct simba__zk_visit *visit, const char *path)
+{
+    struct Stat stat;
+
+    return zoo_exists(visit->plain.handle, path, 0, &stat) == ZOK;
+}
+
+/* ZOK when it was made, ZNODEEXISTS when it was there. The servers look first
+ * whether we may make a node, and then whether it is there. */
+static int ensure_node(const struct simba__zk_visit *visit, const char *path)
+{
+    int rc = make_node(visit, path);
+
+    return rc == ZNOAUTH && is_there(visit, path) ? ZNODEEXISTS : rc;
+}
+
 static int make_base(const struct simba__zk_visit *visit)
 {
     char *path = strdup(base_of(visit));
@@ -33,11 +48,11 @@ static int make_base(const struct simba__zk_visit *visit)
          end != NULL && (rc == ZOK || rc == ZNODEEXISTS);
          end = strchr(end + 1, '/')) {
         *end = '\0';
-        rc = make_node(visit, path);
+        rc = ensure_node(visit, path);
         *end = '/';
     }
     if (rc == ZOK || rc == ZNODEEXISTS) {
-        rc = make_node(visit, path);
+        rc = ensure_node(visit, path);
     }
     free(path);
     return rc;

@@ -134,6 +134,32 @@ static void test_init__closes_what_was_open(void **state)
     assert_int_equal(find("/open/simba").anyone, 0);
 }
 
+static void close_node(const char *path)
+{
+    assert_int_equal(zoo_set_acl(admin.handle, path, -1, &ZOO_READ_ACL_UNSAFE),
+                     ZOK);
+}
+
+/* Who may not make nodes beside it need not. */
+static void test_init__takes_what_is_there_as_made(void **state)
+{
+    struct who bob = person(&first, "bob");
+
+    (void)state;
+    make("/fort", ZOO_PERSISTENT);
+    make("/fort/town", ZOO_PERSISTENT);
+    close_node("/fort");
+    assert_int_equal(try_open(&first, "//%s/fort/town", servers.hosts),
+                     SIMBA_OK);
+    init(false);
+    assert_string_equal(noted, "[base 0][acl 0]");
+    close_node("/fort/town");
+    init(false);
+    assert_string_equal(noted, "[base 0][acl 0]");
+    ask(&bob);
+    expect_mine(&bob);
+}
+
 static void test_init__says_who_may_not(void **state)
 {
     struct who eve = person(&second, "eve");
@@ -211,6 +237,7 @@ int main(void)
         ZK_TEST(test_init__replaces_an_empty_container),
         ZK_TEST(test_init__leaves_what_is_in_use),
         ZK_TEST(test_init__closes_what_was_open),
+        ZK_TEST(test_init__takes_what_is_there_as_made),
         ZK_TEST(test_init__says_who_may_not),
         ZK_TEST(test_init__can_be_typed_in),
         ZK_TEST(test_init__upgrade_can_be_typed_in),
