@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cmd_bench.h"
 #include "bench_print.h"
+#include "command.h"
 #include "exit.h"
 #include "interrupt.h"
 #include "say.h"
@@ -193,7 +194,7 @@ static int read_options(struct simba__cli *cli,
                                  options, NULL)) != -1) {
         if (choice == 'h') {
             (void)fputs(help, stdout);
-            return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+            return simba__command_end();
         }
         if (is_own(choice)) {
             if (!take_option(job, choice)) {
@@ -221,21 +222,24 @@ static int measure(const struct simba__cli *cli,
 
     if ((scenario->is_shared || job->processes > 1) &&
         simba__opt_is_private(job->url)) {
-        simba__say("a memory: store is not shared with other processes");
-        return SIMBA__EXIT_CONFIG;
+        (void)simba_error_set(&error, SIMBA_EINVAL, 0,
+                              "a memory: store is not shared with other "
+                              "processes");
+        return simba__command_fail(cli, "bench", &error);
     }
     simba__interrupt_catch();
     rc = scenario->run(job, &result, &error);
     if (rc == SIMBA_ECANCELED) {
-        simba__say("interrupted: nothing is left in the store");
-        return 128 + simba__interrupt();
+        (void)simba_error_set(&error, rc, 0,
+                              "interrupted: nothing is left in the store");
+        return simba__command_fail_with(
+            cli, "bench", &error, SIMBA__EXIT_SIGNAL + simba__interrupt());
     }
     if (rc != SIMBA_OK) {
-        simba__say("%s", error.message);
-        return simba__exit_of_status(rc);
+        return simba__command_fail(cli, "bench", &error);
     }
     simba__bench_print(cli, scenario->name, &result);
-    return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+    return simba__command_end();
 }
 
 int simba__cmd_bench(struct simba__cli *cli, int argc, char **argv)

@@ -1,6 +1,7 @@
 /* simba tck: the contract every store keeps, run against this one. */
 #define _GNU_SOURCE
 #include "cmd_tck.h"
+#include "command.h"
 #include "exit.h"
 #include "interrupt.h"
 #include "json.h"
@@ -191,7 +192,7 @@ static int list(const struct parsed *parsed)
             list_one(&parsed->cli, test);
         }
     }
-    return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+    return simba__command_end();
 }
 
 static bool is_any_chosen(const struct parsed *parsed)
@@ -283,15 +284,18 @@ static bool is_interrupted(void *user)
 
 /* The line of what was under way is still there. */
 static int leave_early(const struct audience *audience,
-                       const simba_tck_summary *summary)
+                       const simba_tck_summary *summary,
+                       simba_error *error)
 {
     if (audience->is_terminal) {
         fputs("\r\033[K", stderr);
     }
     tell_summary(audience->cli, summary);
-    simba__say("interrupted: what the test under way had is given back");
-    (void)fflush(stdout);
-    return 128 + simba__interrupt();
+    (void)simba_error_set(error, SIMBA_ECANCELED, 0,
+                          "interrupted: what the test under way had is given "
+                          "back");
+    return simba__command_fail_with(audience->cli, "tck", error,
+                                    SIMBA__EXIT_SIGNAL + simba__interrupt());
 }
 
 static int run(struct parsed *parsed)
@@ -310,17 +314,14 @@ static int run(struct parsed *parsed)
     simba__interrupt_catch();
     rc = simba_tck_run(&parsed->tck, &summary, &error);
     if (rc == SIMBA_ECANCELED) {
-        return leave_early(&audience, &summary);
+        return leave_early(&audience, &summary, &error);
     }
     if (rc != SIMBA_OK) {
-        simba__say("%s", error.message);
-        return simba__exit_of_status(rc);
+        return simba__command_fail(&parsed->cli, "tck", &error);
     }
     tell_summary(&parsed->cli, &summary);
-    if (fflush(stdout) != 0) {
-        return SIMBA__EXIT_FAULT;
-    }
-    return summary.failed == 0 ? 0 : EXIT_FAILED;
+    rc = simba__command_end();
+    return rc == 0 && summary.failed > 0 ? EXIT_FAILED : rc;
 }
 
 int simba__cmd_tck(struct simba__cli *cli, int argc, char **argv)
@@ -332,7 +333,7 @@ int simba__cmd_tck(struct simba__cli *cli, int argc, char **argv)
     }
     if (parsed.is_help) {
         (void)fputs(help, stdout);
-        return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+        return simba__command_end();
     }
     return parsed.is_list ? list(&parsed) : run(&parsed);
 }

@@ -1,6 +1,7 @@
 /* simba verify: tells what is found in event logs. */
 #define _GNU_SOURCE
 #include "cmd_verify.h"
+#include "command.h"
 #include "exit.h"
 #include "json.h"
 #include "say.h"
@@ -116,6 +117,8 @@ static void on_malformed(void *user,
 static int tell_end(const struct simba__cli *cli,
                     const simba_verify_summary *summary)
 {
+    int rc;
+
     if (cli->is_json) {
         printf("{\"events\":%" PRIu64 ",\"mutexes\":%zu,\"findings\":%" PRIu64
                ",\"malformed\":%" PRIu64 ",\"boots\":%zu}\n",
@@ -130,8 +133,9 @@ static int tell_end(const struct simba__cli *cli,
                    "was not compared",
                    summary->boots);
     }
-    if (fflush(stdout) != 0) {
-        return SIMBA__EXIT_FAULT;
+    rc = simba__command_end();
+    if (rc != 0) {
+        return rc;
     }
     if (summary->breaches > 0) {
         return 1;
@@ -157,8 +161,9 @@ static int verify(const struct simba__cli *cli, int count, char **names)
     if (rc == SIMBA_OK) {
         return tell_end(cli, &summary);
     }
-    simba__say("%s", error.message);
-    return rc == SIMBA_EUNAVAIL ? SIMBA__EXIT_NO_INPUT : SIMBA__EXIT_FAULT;
+    return simba__command_fail_with(cli, "verify", &error,
+                                    rc == SIMBA_EUNAVAIL ? SIMBA__EXIT_NO_INPUT
+                                                         : SIMBA__EXIT_FAULT);
 }
 
 int simba__cmd_verify(struct simba__cli *cli, int argc, char **argv)
@@ -171,7 +176,7 @@ int simba__cmd_verify(struct simba__cli *cli, int argc, char **argv)
                                  options, NULL)) != -1) {
         if (choice == 'h') {
             (void)fputs(help, stdout);
-            return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+            return simba__command_end();
         }
         if (!simba__opt_take_shared(cli, choice, optarg)) {
             simba__opt_complain("verify", choice, argv);

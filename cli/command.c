@@ -155,24 +155,33 @@ static void print_failure(const char *command,
     simba__object_number(&object, "exit", exit_code);
     simba__object_text(&object, "message", error->message);
     simba__object_end(&object);
+}
+
+int simba__command_fail_with(const struct simba__cli *cli,
+                             const char *command,
+                             const simba_error *error,
+                             int exit_code)
+{
+    simba__say("%s", error->message);
+    if (cli->is_json) {
+        print_failure(command, error, exit_code);
+    }
     (void)fflush(stdout);
+    return exit_code;
 }
 
 int simba__command_fail(const struct simba__cli *cli,
                         const char *command,
                         const simba_error *error)
 {
-    int exit_code = exit_code_of(error->code);
+    int exit_code = simba__command_fail_with(cli, command, error,
+                                             exit_code_of(error->code));
     const char *advice = advice_for(error->code);
     char shown[512];
 
-    simba__say("%s", error->message);
     if (advice != NULL) {
         simba__opt_show_url(cli->store, shown, sizeof(shown));
         simba__say("the store is %s: %s", shown, advice);
-    }
-    if (cli->is_json) {
-        print_failure(command, error, exit_code);
     }
     return exit_code;
 }

@@ -72,6 +72,13 @@ int simba__command_fail(const struct simba__cli *cli,
                         const char *command,
                         const simba_error *error);
 
+/** The same for what is no failure of the store: with this exit code, and
+ * without advice. */
+int simba__command_fail_with(const struct simba__cli *cli,
+                             const char *command,
+                             const simba_error *error,
+                             int exit_code);
+
 /** What a command does with its store; answers the exit code. */
 typedef int simba__command_fn(const struct simba__command *command,
                               const struct simba__words *words,

@@ -7,6 +7,7 @@
 #include "cmd_lock.h"
 #include "cmd_tck.h"
 #include "cmd_verify.h"
+#include "command.h"
 #include "exit.h"
 #include "opt.h"
 #include "say.h"
@@ -81,7 +82,7 @@ static void fill_standard_descriptors(void)
 static int print(const char *text)
 {
     (void)fputs(text, stdout);
-    return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+    return simba__command_end();
 }
 
 static int run_command(struct simba__cli *cli, int argc, char **argv)

@@ -1,6 +1,7 @@
 /* Reading the command line of lock, lead and every; then front.c. */
 #define _GNU_SOURCE
 #include "run.h"
+#include "command.h"
 #include "exit.h"
 #include "say.h"
 
@@ -263,7 +264,7 @@ int simba__run(const struct simba__run_command *command,
     }
     if (parsed.is_help) {
         (void)fputs(command->help, stdout);
-        return fflush(stdout) == 0 ? 0 : SIMBA__EXIT_FAULT;
+        return simba__command_end();
     }
     return simba__front_run(&parsed.job);
 }

@@ -1,0 +1,80 @@
+#!/bin/bash
+# What all commands have in common: how they fail, and what they do when nobody
+# can read what they print.
+#
+#   common_test.sh SIMBA SCRATCH
+#
+# Prints TAP.
+set -u
+export LC_ALL=C
+
+simba=$(realpath "$1")
+mkdir -p "$2" || exit 1
+scratch=$(mktemp -d "$2/common.XXXXXX")
+pattern=*
+pty=
+export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
+unset NO_COLOR
+
+source "$(dirname "$0")/lib.sh"
+
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+commands() {
+    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
+}
+
+# right COMMAND: arguments that are right but for the store, and the file.
+right() {
+    case $1 in
+    lock | lead) echo "$1 x -- true" ;;
+    every) echo "$1 1s x -- true" ;;
+    show | watch) echo "$1 x" ;;
+    break) echo "$1 x --token 1 --reason y --now" ;;
+    bench) echo "$1 pair" ;;
+    verify) echo "$1 $scratch/no-such-file" ;;
+    tck) echo "$1 --quick" ;;
+    *) echo "$1" ;;
+    esac
+}
+
+# cannot_write ARGUMENT…: says so, and why.
+cannot_write() {
+    code 70 "$simba" "$@" >/dev/full 2>"$scratch/err" &&
+        same "what is said by $*" \
+            "simba: cannot write: No space left on device" \
+            "$(tail -n 1 "$scratch/err")"
+}
+
+# ── Failures ─────────────────────────────────────────────────────────────────
+
+every_failure_is_an_object() {
+    local command rc
+
+    [ "$(commands | wc -l)" -ge 12 ] || return 1
+    for command in $(commands); do
+        rc=0
+        # shellcheck disable=SC2046 # one word each
+        "$simba" --json --store sqlite:/dev/null/x $(right "$command") \
+            >"$scratch/out" 2>"$scratch/err" || rc=$?
+        grep '^{' "$scratch/out" "$scratch/err" | tail -n 1 |
+            grep -q "\"event\":\"failed\",.*\"exit\":$rc[,}]" && continue
+        echo "# $command ends with $rc, and:"
+        sed 's/^/# /' "$scratch/out" "$scratch/err"
+        return 1
+    done
+}
+
+full_disk_is_told() {
+    local command
+
+    cannot_write --help && cannot_write --version || return 1
+    for command in $(commands); do
+        cannot_write "$command" --help || return 1
+    done
+    cannot_write tck --list && cannot_write tck 'names.c*' --store memory:x &&
+        cannot_write verify /dev/null && cannot_write bench pair -n 2 &&
+        cannot_write doctor && cannot_write show x
+}
+
+run_tests
