@@ -34,6 +34,9 @@ struct simba__front {
     int64_t feed_every_ms; /* systemd's watchdog; 0: it has none */
     int64_t fed_ms;
     bool is_stopping; /* systemd was told */
+    uint64_t run;     /* of CMD that goes on; 0: none */
+    int skipped;      /* runs that were due meanwhile */
+    int skips_told;   /* how many of them people know of */
 };
 
 /* terminal.c */
@@ -72,8 +75,7 @@ int simba__watch_guardian(struct simba__front *front);
 /* tell.c */
 
 /** Tell the user what the guardian reports, in the form that was chosen. */
-void simba__tell(const struct simba__front *front,
-                 const struct simba__note *note);
+void simba__tell(struct simba__front *front, const struct simba__note *note);
 
 /* notify.c; nothing happens for a lock, or without systemd */
 

@@ -72,19 +72,20 @@ void simba__guardian_begin(struct simba__guardian *g)
 
 /* ── Starting ────────────────────────────────────────────────────────────── */
 
+/* Once we are to end, no run was to come. */
 void simba__guardian_tell_skips(struct simba__guardian *g, const char *why)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_SKIPPED,
                                .beat_ms = g->plan.skipped_ms};
 
-    if (g->plan.skipped > 0) {
+    if (g->plan.skipped > 0 && g->cancelled == 0) {
         note.number =
             g->plan.skipped < INT32_MAX ? (int)g->plan.skipped : INT32_MAX;
         note.run = g->plan.runs;
         simba__guardian_send(g, &note, why);
         atomic_fetch_add(&g->holder.gauge.runs.skipped, g->plan.skipped);
-        g->plan.skipped = 0;
     }
+    g->plan.skipped = 0;
 }
 
 /* Without CMD there is nothing to hold the mutex for. */
@@ -249,11 +250,17 @@ void simba__guardian_step_idle(struct simba__guardian *g)
 
 /* ── Afterwards ──────────────────────────────────────────────────────────── */
 
+/* Which one CMD died of; 0: none. */
+static int signal_of(const struct simba__guardian *g)
+{
+    return WIFSIGNALED(g->cmd_status) ? WTERMSIG(g->cmd_status) : 0;
+}
+
 /* Did it die of a signal that was meant for it? From the keyboard it comes to
  * CMD alone. */
 static bool is_ended_by_user(const struct simba__guardian *g)
 {
-    int number = WIFSIGNALED(g->cmd_status) ? WTERMSIG(g->cmd_status) : 0;
+    int number = signal_of(g);
     bool is_key = number == SIGINT || number == SIGQUIT;
 
     return g->cancelled != 0 ||
@@ -285,6 +292,7 @@ static void tell_ended(struct simba__guardian *g, int code)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_ENDED,
                                .number = code,
+                               .seen = signal_of(g),
                                .run = g->plan.runs,
                                .beat_ms = g->plan.beat_ms};
 
@@ -311,6 +319,8 @@ void simba__guardian_run_over(struct simba__guardian *g)
     }
     /* Before the front hears of it, and takes the terminal back. */
     g->is_final = !g->is_lost && is_final(g, code);
+    simba__plan_done(&g->plan, simba__clock_ms());
+    simba__guardian_tell_skips(g, "the run before was still going on");
     tell_ended(g, code);
     forget_command(g);
     if (g->is_final || g->cancelled != 0 || g->is_front_gone) {
@@ -318,8 +328,6 @@ void simba__guardian_run_over(struct simba__guardian *g)
     } else if (g->is_lost) {
         simba__guardian_yield(g);
     } else {
-        simba__plan_done(&g->plan, simba__clock_ms());
-        simba__guardian_tell_skips(g, "the run before was still going on");
         atomic_store(&g->share->phase, SIMBA__IDLE);
         simba__guardian_step_idle(g);
     }

@@ -15,7 +15,8 @@ enum simba__note_kind {
                              SIMBA__EXIT_LOST when this is our end */
     SIMBA__NOTE_RELEASED,
     SIMBA__NOTE_STARTED, /* a run of CMD began; lead and every only */
-    SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code */
+    SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code, seen =
+                            the signal it died of; 0: none */
     SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
     SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
     SIMBA__NOTE_LOG,     /* number = level, text = message */

@@ -8,6 +8,7 @@
 #include <simba/error.h>
 
 #include <inttypes.h>
+#include <string.h>
 
 /* It may be noticed late, after a stop; but from U on nobody relied on it. */
 static int64_t relied_until(const struct simba__note *note)
@@ -100,6 +101,21 @@ static void tell_lost(const struct simba__front *front,
     }
 }
 
+static void say_ended(const struct simba__front *front,
+                      const struct simba__note *note)
+{
+    const char *name = front->job->argv[0];
+
+    if (note->seen != 0) {
+        simba__say("%s: run %" PRIu64 " of %s was ended by signal %d (%s)",
+                   front->job->mutex, note->run, name, note->seen,
+                   strsignal(note->seen));
+    } else {
+        simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
+                   front->job->mutex, note->run, name, note->number);
+    }
+}
+
 static void tell_ended(const struct simba__front *front,
                        const struct simba__note *note)
 {
@@ -111,21 +127,40 @@ static void tell_ended(const struct simba__front *front,
     if (front->job->cli.is_json) {
         tell_json(front, "ended", note);
     } else if (front->job->cli.verbosity >= (is_failure ? 0 : 1)) {
-        simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
-                   front->job->mutex, note->run, front->job->argv[0],
-                   note->number);
+        say_ended(front, note);
     }
 }
 
-static void tell_skipped(const struct simba__front *front,
+static void say_skipped(const struct simba__front *front,
+                        int count,
+                        const char *why)
+{
+    if (front->job->cli.verbosity >= 0) {
+        simba__say("%s: %d run%s skipped: %s", front->job->mutex, count,
+                   count == 1 ? "" : "s", why);
+    }
+}
+
+/* People are told of the first one while CMD runs, for it may hang, and of all
+ * together when it has ended. */
+static void tell_skipped(struct simba__front *front,
                          const struct simba__note *note)
 {
     if (front->job->cli.is_json) {
         tell_json(front, "skipped", note);
-    } else if (front->job->cli.verbosity >= 0) {
-        simba__say("%s: %d run%s skipped: %s", front->job->mutex, note->number,
-                   note->number == 1 ? "" : "s", note->text);
+    } else if (front->run == 0 || front->skipped == 0) {
+        say_skipped(front, note->number, note->text);
+        front->skips_told = note->number;
     }
+    front->skipped += note->number;
+}
+
+static void tell_all_skipped(struct simba__front *front)
+{
+    if (!front->job->cli.is_json && front->skipped > front->skips_told) {
+        say_skipped(front, front->skipped, "the run before was still going on");
+    }
+    front->run = 0;
 }
 
 /* A mutex that was given back before CMD started is nobody's concern. */
@@ -157,8 +192,7 @@ static void tell_message(const struct simba__front *front,
     }
 }
 
-void simba__tell(const struct simba__front *front,
-                 const struct simba__note *note)
+void simba__tell(struct simba__front *front, const struct simba__note *note)
 {
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
@@ -171,9 +205,12 @@ void simba__tell(const struct simba__front *front,
         tell_lost(front, note);
         break;
     case SIMBA__NOTE_STARTED:
+        front->run = note->run;
+        front->skipped = front->skips_told = 0;
         tell_progress(front, "started", note);
         break;
     case SIMBA__NOTE_ENDED:
+        tell_all_skipped(front);
         tell_ended(front, note);
         break;
     case SIMBA__NOTE_SKIPPED:

@@ -125,7 +125,7 @@ static void kill_everything(struct simba__front *front)
     }
 }
 
-static void tell(const struct simba__front *front,
+static void tell(struct simba__front *front,
                  struct simba__note *note,
                  const char *why)
 {

@@ -169,6 +169,49 @@ skipped_run_is_said_to_people() {
     return "$rc"
 } 2>/dev/null
 
+# The first at once, and all together when the run has ended.
+skipped_runs_are_said_once() {
+    local rc=0 lines
+
+    "$simba" -v every 50ms s -- sleep 1 2>"$scratch/s.err" &
+    front=$!
+    within 20 grep -q 'run 1 of sleep ended' "$scratch/s.err" || rc=1
+    kill -TERM "$front"
+    wait "$front"
+    lines=$(sed '/run 1 of sleep ended/q' "$scratch/s.err" |
+        grep -c 'skipped: the run before')
+    [ "$rc" -eq 0 ] && [ "$lines" -ge 1 ] && [ "$lines" -le 2 ] && return
+    sed 's/^/# /' "$scratch/s.err"
+    return 1
+} 2>/dev/null
+
+# CMD takes its time to end: nothing is due any more.
+nothing_is_skipped_once_it_ends() {
+    local time
+
+    start_every e.log 100ms e -- bash -c 'is_told=
+        trap "echo \${EPOCHREALTIME/./} >$0/told; is_told=yes" TERM
+        until [ -n "$is_told" ]; do sleep 0.01; done
+        sleep 1; exit 3' "$scratch"
+    within 20 told 1 skipped e.log || return 1
+    kill -TERM "$front"
+    code 3 wait "$front" || return 1
+    for time in $(of unix_ms skipped e.log); do
+        [ "$time" -le $(($(cat "$scratch/told") / 1000 + 20)) ] || {
+            echo "# told at $(cat "$scratch/told"), skipped at $time" && return 1
+        }
+    done
+} 2>/dev/null
+
+signal_that_ended_a_run_is_said() {
+    "$simba" every 200ms f -- sh -c 'kill -PIPE $$' 2>"$scratch/f.err" &
+    front=$!
+    within 20 grep -q 'run 1 of sh was ended by signal 13 (Broken pipe)$' \
+        "$scratch/f.err"
+    local rc=$?
+    end_every 143 141 && return "$rc"
+} 2>/dev/null
+
 # ── Several hosts ────────────────────────────────────────────────────────────
 
 # Of four hosts the leader is killed again and again, and the lead is passed on
