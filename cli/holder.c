@@ -16,6 +16,9 @@
 /* How long a failure waits for the store to be closed. */
 enum { SETTLE_MS = 200 };
 
+/* Between two tries to open a store that is not there. */
+enum { REOPEN_LEAST_MS = 500, REOPEN_MOST_MS = 30000 };
+
 static void report(struct simba__holder *holder, int state)
 {
     atomic_store(&holder->state, state);
@@ -220,9 +223,37 @@ static int hold_all(struct simba__holder *holder)
     }
 }
 
+static void pause_ms(int64_t ms)
+{
+    struct timespec length = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    (void)nanosleep(&length, NULL);
+}
+
+/* Some stores are not opened before they are there. Who leads may be started
+ * with the machine, before its store is; a lock says so at once. */
+static int open_patiently(struct simba__holder *holder)
+{
+    int64_t length_ms = REOPEN_LEAST_MS;
+    int64_t left_ms;
+    int rc;
+
+    for (;;) {
+        rc = open_store(holder);
+        left_ms = time_left(holder);
+        if (rc != SIMBA_EUNAVAIL || left_ms == 0 ||
+            holder->job->kind == SIMBA__JOB_LOCK) {
+            return rc;
+        }
+        pause_ms(left_ms > 0 && left_ms < length_ms ? left_ms : length_ms);
+        length_ms =
+            length_ms < REOPEN_MOST_MS / 2 ? length_ms * 2 : REOPEN_MOST_MS;
+    }
+}
+
 static int hold_from_start(struct simba__holder *holder)
 {
-    int rc = open_store(holder);
+    int rc = open_patiently(holder);
 
     if (rc == SIMBA_OK) {
         rc = open_locker(holder);

@@ -93,6 +93,18 @@ unreachable_store_is_69() {
     SIMBA_STORE=$url each 69 -w 1s -- true
 } 2>/dev/null
 
+# A leader is patient, also with a store that is opened only when it is there.
+leader_waits_for_its_store() {
+    local url
+
+    case $SIMBA_STORE in redis*) url=$(nowhere) ;; *) return 200 ;; esac
+    "$simba" --store "$url" lead w -- true 2>"$scratch/w.err" &
+    front=$!
+    within 20 eval '[ "$(grep -c refused "$scratch/w.err")" -ge 2 ]' || return 1
+    kill "$front"
+    code 143 wait "$front"
+} 2>/dev/null
+
 stranger_is_77() {
     local url
 
