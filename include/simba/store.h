@@ -151,8 +151,8 @@ SIMBA_API void simba_store_lease(const simba_store *store,
                                  int64_t *ttl_ms,
                                  int64_t *transition_ms);
 
-/** Take out of a store URL, in place, what may be secret: user and password; and
- * the values of its query become a star each. Any thread. */
+/** Take out of a store URL, in place, what may be secret: user and password,
+ * and the values of its query, which become a star each. Any thread. */
 SIMBA_API void simba_url_hide_secrets(char *url);
 
 /** For SIMBA_STORE_SCOPE. */
