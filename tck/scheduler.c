@@ -4,15 +4,22 @@
 #include "topics.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PERIOD_MS = 20, TOLD_MOST_MS = 10000 };
 
+enum { CREW_MOST = 4 };
+
+struct worker;
+
 /* What the schedulers of one test share. */
 struct shop {
-    _Atomic int inside;
+    pthread_mutex_t door; /* who comes or goes, one at a time */
+    struct worker *crew[CREW_MOST];
+    int count;
     _Atomic uint64_t newest; /* token */
     _Atomic int64_t beat_ms; /* the last */
     const char *_Atomic offence;
@@ -30,6 +37,7 @@ struct worker {
     _Atomic int tenures; /* in which it worked */
     _Atomic int rc;      /* of a run */
     _Atomic uint64_t token;
+    const simba_run *run; /* while inside; behind the door */
 };
 
 /* --- the work ------------------------------------------------------------ */
@@ -39,16 +47,36 @@ static void object(struct worker *w, const char *offence)
     atomic_store(&w->shop->offence, offence);
 }
 
-static void enter(struct worker *w, const simba_run *run)
+/* A thread may be kept from running for a lease, before it comes here or while
+ * it is inside; then its run knows that it is over (S3), and only this one
+ * counts. */
+static bool is_crowded(const struct shop *shop)
 {
-    bool is_crowded = atomic_fetch_add(&w->shop->inside, 1) != 0;
-    bool is_old = run->token < atomic_load(&w->shop->newest);
+    int at_work = 0;
 
-    /* This thread may have been kept from running for a lease, right before it
-     * came here; then the run knows that it is over (S3). */
-    if (is_crowded && !simba_run_is_stopped(run)) {
+    for (int i = 0; i < shop->count; i++) {
+        const simba_run *run = shop->crew[i]->run;
+
+        at_work += run != NULL && !simba_run_is_stopped(run);
+    }
+    return at_work > 1;
+}
+
+static void pass_the_door(struct worker *w, const simba_run *run)
+{
+    pthread_mutex_lock(&w->shop->door);
+    w->run = run;
+    if (is_crowded(w->shop)) {
         object(w, "work of two schedulers ran at once");
     }
+    pthread_mutex_unlock(&w->shop->door);
+}
+
+static void enter(struct worker *w, const simba_run *run)
+{
+    bool is_old = run->token < atomic_load(&w->shop->newest);
+
+    pass_the_door(w, run);
     if (run->token == 0 || (is_old && !simba_run_is_stopped(run))) {
         object(w, "work ran with an old token");
     }
@@ -87,7 +115,7 @@ static int work(void *user, const simba_run *run, simba_error *error)
     (void)error;
     enter(w, run);
     stay(w, run);
-    atomic_fetch_sub(&w->shop->inside, 1);
+    pass_the_door(w, NULL);
     atomic_fetch_add(&w->ended, 1);
     return atomic_load(&w->rc);
 }
@@ -110,12 +138,16 @@ static struct worker *make_worker(struct tck *t, struct shop *shop)
     w->t = t;
     w->shop = shop;
     w->options = options;
+    shop->crew[shop->count++] = w;
     return w;
 }
 
 static struct shop *make_shop(struct tck *t)
 {
-    return tck_alloc(t, sizeof(struct shop));
+    struct shop *shop = tck_alloc(t, sizeof *shop);
+
+    pthread_mutex_init(&shop->door, NULL);
+    return shop;
 }
 
 /* Known by the address of its handle, as the worker's own is taken. */

@@ -120,7 +120,7 @@ static void test_scheduler__beats_missed_by_long_work_are_skipped(void **state)
     options.schedule = SIMBA_FIXED_RATE;
     options.period_ms = 20;
     s = start_scheduler(store, &options);
-    await(atomic_load(&job.begun) == 3);
+    await(atomic_load(&job.begun) >= 3);
     assert_true(atomic_load(&job.skipped) >= 2); /* since the second */
     assert_true(counts_of(s).skipped >= 4);
     assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
@@ -273,7 +273,7 @@ static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
     assert_true(atomic_load(&next.token) > atomic_load(&deaf.token));
     simba_scheduler_close(b);
     assert_int_equal(simba_scheduler_start(a, NULL), SIMBA_OK); /* as new */
-    await(atomic_load(&deaf.begun) == 2);
+    await(atomic_load(&deaf.begun) >= 2);
     simba_scheduler_close(a);
     simba_store_close(store);
 }
