@@ -158,11 +158,11 @@ stop_guardian() {
 }
 
 stop_front() {
-    start_stubborn "i$1" --ttl 1s --transition 1s --kill-after 100ms ||
+    start_stubborn "i$1" --ttl 2s --transition 2s --kill-after 100ms ||
         return 1
     kill -STOP "$front"
     # more than a lease: the guardian renews
-    code 75 "$simba" -q lock "i$1" -w 3s -- true || return 1
+    code 75 "$simba" -q lock "i$1" -w 5s -- true || return 1
     kill -CONT "$front"
     kill -TERM "$front"
     code 143 wait "$front" && all_gone "${pids[@]}" && is_free "i$1"
