@@ -7,7 +7,8 @@ endforeach()
 
 add_library(test_redis_server STATIC
   ${PROJECT_SOURCE_DIR}/tests/servers/redis_server.c
-  ${PROJECT_SOURCE_DIR}/tests/servers/redis_shapes.c)
+  ${PROJECT_SOURCE_DIR}/tests/servers/redis_shapes.c
+  ${PROJECT_SOURCE_DIR}/tests/servers/redis_wire.c)
 target_include_directories(test_redis_server PUBLIC
   ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(test_redis_server PUBLIC PkgConfig::hiredis
@@ -72,7 +73,7 @@ endforeach()
 foreach(name IN ITEMS contend many)
   target_sources(redis_${name} PRIVATE ${CMAKE_CURRENT_LIST_DIR}/crowd.c)
 endforeach()
-foreach(shape IN ITEMS single sentinel cluster)
+foreach(shape IN ITEMS single wire sentinel cluster)
   add_test(NAME redis_contend_${shape}
            COMMAND redis_contend ${shape} $<TARGET_FILE:simba_cli>)
   set_tests_properties(redis_contend_${shape} PROPERTIES

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "crowd.h"
 #include "servers/redis_shapes.h"
+#include "servers/redis_wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,6 +98,26 @@ static void test_redis_contend__flushed(void **state)
         redis_number(&shape.nodes[0], "FLUSHALL");
     }
     crowd_end(CROWD_MAY_FORGET);
+}
+
+/* Answers are cut, spoilt, halved and withheld. */
+static void test_redis_contend__bad_wire(void **state)
+{
+    static const enum redis_wire_fault faults[] = {
+        REDIS_WIRE_CUT, REDIS_WIRE_GARBAGE, REDIS_WIRE_HALF, REDIS_WIRE_MUTE};
+    char url[64];
+
+    (void)state;
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d?restart_grace=0",
+             redis_wire_start(shape.nodes[0].port));
+    crowd_begin(url, shape.nodes[0].directory);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        redis_wire_set(faults[i]);
+        crowd_await(faults[i] == REDIS_WIRE_MUTE ? 20 : 150);
+    }
+    redis_wire_set(REDIS_WIRE_GOOD);
+    crowd_await(20);
+    crowd_end(CROWD_MUST_EXCLUDE);
 }
 
 /* Without a file it forgets every owner; nobody may own before they all have
@@ -346,8 +367,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest single[] = {
         cmocka_unit_test(test_redis_contend__forced_overlap_is_seen),
         cmocka_unit_test(test_redis_contend__single_server),
-        cmocka_unit_test(test_redis_contend__restarted_empty),
         cmocka_unit_test(test_redis_contend__flushed),
+    };
+    const struct CMUnitTest wire[] = {
+        cmocka_unit_test(test_redis_contend__bad_wire),
+        cmocka_unit_test(test_redis_contend__restarted_empty),
     };
     const struct CMUnitTest sentinel[] = {
         cmocka_unit_test(test_redis_contend__sentinel_failover),
@@ -361,10 +385,14 @@ int main(int argc, char **argv)
     const char *which = argc > 1 ? argv[1] : "";
 
     if (argc != 3) {
-        fprintf(stderr, "usage: %s single|sentinel|cluster SIMBA\n", argv[0]);
+        fprintf(stderr, "usage: %s single|wire|sentinel|cluster SIMBA\n",
+                argv[0]);
         return 64;
     }
     crowd_simba = argv[2];
+    if (strcmp(which, "wire") == 0) {
+        return cmocka_run_group_tests(wire, start_single, remove_shape);
+    }
     if (strcmp(which, "sentinel") == 0) {
         return cmocka_run_group_tests(sentinel, start_sentinel, remove_shape);
     }
