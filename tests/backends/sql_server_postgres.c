@@ -183,6 +183,8 @@ void server_run(const char *script)
 /* The lock falls to who waits for it. */
 void server_haunt(const char *process)
 {
+    PGresult *result;
+
     holder = dial();
     PQclear(PQexec(holder, "BEGIN"));
     assert_int_equal(
@@ -198,8 +200,10 @@ void server_haunt(const char *process)
                "AND (classid::bigint << 32 | objid::bigint) = "
                "('x' || left('%s', 16))::bit(64)::bigint",
                process);
-    while (PQgetResult(holder) != NULL) {
-    }
+    do {
+        result = PQgetResult(holder);
+        PQclear(result);
+    } while (result != NULL);
 }
 
 bool server_try(const char *text)

@@ -69,6 +69,7 @@ static void detach(struct simba__sql_session *session)
         close(session->io.fd);
         session->io.fd = -1;
     }
+    session->fd = -1;
 }
 
 /* A descriptor of our own to wait on: a library closes its own when it finds
