@@ -339,6 +339,18 @@ static void test_sql_faults__hears_of_a_release_by_others(void **state)
 }
 
 #ifndef SERVER_IS_POSTGRES
+/* Who was called and comes too late, on a slow machine, is called again. */
+static void ask_in_the_end(struct who *who)
+{
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+
+    do {
+        ask(who);
+        nap_ms(got.mine ? 0 : 20);
+    } while (!got.mine && simba_loop_now_ms() < until_ms);
+    expect_mine(who);
+}
+
 /* An account may not kill the statements of another. */
 static void test_sql_faults__hears_of_a_release_by_another_account(void **state)
 {
@@ -360,13 +372,11 @@ static void test_sql_faults__hears_of_a_release_by_another_account(void **state)
     handle_hinted(&handle, mutex, 0);
     release(&a);
     assert_true(handle_hinted(&handle, mutex, 5000));
-    ask(&b);
-    expect_mine(&b);
+    ask_in_the_end(&b);
     handle_hinted(&second, mutex, 0);
     release(&b);
     assert_true(handle_hinted(&second, mutex, 5000));
-    ask(&c);
-    expect_mine(&c);
+    ask_in_the_end(&c);
     handle_close(&handle);
 }
 #endif
