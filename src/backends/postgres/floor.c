@@ -113,6 +113,18 @@ static void ignore_notice(void *user, const char *message)
     (void)message;
 }
 
+/* A pooler keeps neither prepared statements nor ears. */
+static bool is_pooled(const struct simba_floor *floor)
+{
+    PGresult *result = PQexec(floor->conn, "SELECT pg_backend_pid()");
+    bool is_direct =
+        PQntuples(result) == 1 &&
+        strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(floor->conn);
+
+    PQclear(result);
+    return !is_direct;
+}
+
 /* As the store does it. */
 static int dial(struct simba_floor *floor, const char *url, simba_error *error)
 {
@@ -127,8 +139,13 @@ static int dial(struct simba_floor *floor, const char *url, simba_error *error)
     floor->conn = PQconnectdbParams(parameters.keywords, parameters.values, 0);
     simba__pg_settings_fini(&pg);
     PQsetNoticeProcessor(floor->conn, ignore_notice, NULL);
-    return PQstatus(floor->conn) == CONNECTION_OK ? SIMBA_OK
-                                                  : fail(floor, error);
+    if (PQstatus(floor->conn) != CONNECTION_OK) {
+        return fail(floor, error);
+    }
+    return is_pooled(floor)
+               ? simba_error_set(error, SIMBA_EINVAL, 0,
+                                 "postgres: no bare exchange through a pooler")
+               : SIMBA_OK;
 }
 
 int simba__pg_floor_open(const simba_backend_config *config,
