@@ -4,6 +4,7 @@
 #define SIMBA_CLI_BENCH_H
 
 #include <simba/error.h>
+#include <simba/locker.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,6 +72,12 @@ struct simba__bench_job {
 int simba__bench_pair(const struct simba__bench_job *job,
                       struct simba__bench_result *result,
                       simba_error *error);
+
+/** Acquire, however long it takes, unless a signal comes: that is noticed when
+ * so much time has passed, which costs the place in line. */
+int simba__bench_acquire(simba_locker *locker,
+                         int64_t look_up_ms,
+                         simba_error *error);
 
 /** One exchange of a simba_locker, and of a simba_bench. */
 int simba__bench_lock_once(void *self, int64_t *ns, simba_error *error);

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEASE_LEAST_MS = 1000, FLOOR_LEAD_MS = 5 };
+enum { LEASE_LEAST_MS = 1000, LEASES_MOST = 5, FLOOR_LEAD_MS = 5 };
 
 /* An owner of the mutex, and when it asked for it. */
 struct owner {
@@ -171,7 +171,7 @@ static int crash_once(void *self, int64_t *ns, simba_error *error)
     if (pthread_create(&killer, NULL, kill_owner, s) != 0) {
         return simba_error_set(error, SIMBA_EINTERNAL, 0, "no thread");
     }
-    rc = simba_locker_acquire(s->locker, -1, NULL, error);
+    rc = simba__bench_acquire(s->locker, LEASES_MOST * s->lease_ms, error);
     acquired_ns = simba__bench_now_ns();
     atomic_store(&s->is_given_up, true);
     (void)pthread_join(killer, NULL);

@@ -10,7 +10,7 @@
 
 /* So long the waiting side has to get in line and to fall asleep, before the
  * clock runs. */
-enum { SETTLE_MS = 10 };
+enum { SETTLE_MS = 10, LOOK_UP_MS = 5000 };
 
 enum order { ORDER_LOCK = 'l', ORDER_FLOOR = 'f' };
 
@@ -149,7 +149,7 @@ static int hand_over(void *self, int64_t *ns, simba_error *error)
     struct end *end = self;
     struct answer answer = {.rc = SIMBA_OK};
     int64_t begun_ns = 0;
-    int rc = simba_locker_acquire(end->locker, -1, NULL, error);
+    int rc = simba__bench_acquire(end->locker, LOOK_UP_MS, error);
 
     if (rc == SIMBA_OK) {
         rc = send_to_wait(end, ORDER_LOCK, error);

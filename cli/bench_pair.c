@@ -1,13 +1,28 @@
 /* simba bench pair: one locker, alone. */
 #include "bench.h"
+#include "interrupt.h"
 
 #include <simba/bench.h>
 #include <simba/locker.h>
 
+enum { LOOK_UP_MS = 5000 };
+
+int simba__bench_acquire(simba_locker *locker,
+                         int64_t look_up_ms,
+                         simba_error *error)
+{
+    int rc = simba_locker_acquire(locker, look_up_ms, NULL, error);
+
+    while (rc == SIMBA_ETIMEDOUT && simba__interrupt() == 0) {
+        rc = simba_locker_acquire(locker, look_up_ms, NULL, error);
+    }
+    return rc == SIMBA_ETIMEDOUT ? simba__bench_cancel(error) : rc;
+}
+
 int simba__bench_lock_once(void *self, int64_t *ns, simba_error *error)
 {
     int64_t begun_ns = simba__bench_now_ns();
-    int rc = simba_locker_acquire(self, -1, NULL, error);
+    int rc = simba__bench_acquire(self, LOOK_UP_MS, error);
 
     if (rc == SIMBA_OK) {
         rc = simba_locker_release(self, error);
