@@ -5,6 +5,7 @@
 #include "command.h"
 #include "link.h"
 
+#include <simba/admin.h>
 #include <simba/contender.h>
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* How long a failure waits for the store to be closed. */
 enum { SETTLE_MS = 200 };
@@ -151,6 +153,46 @@ static int64_t time_left(const struct simba__holder *holder)
     return left_ms > 0 ? left_ms : 0;
 }
 
+/* One read, by which nothing is kept waiting: whoever does not hear of it is
+ * told no name. */
+static void look_for_owner(void *user)
+{
+    struct simba__holder *holder = user;
+    simba_report *report = NULL;
+
+    holder->owner = simba_owner_none();
+    if (simba_admin_show(holder->store, holder->job->mutex, &report, NULL) ==
+        SIMBA_OK) {
+        holder->owner = *simba_report_owner(report);
+        simba_report_close(report);
+    }
+}
+
+static void tell_waiting(void *user)
+{
+    const struct simba__holder *holder = user;
+    struct simba__note note = {.kind = SIMBA__NOTE_WAITING,
+                               .boot_ms = simba__clock_ms()};
+
+    (void)snprintf(note.text, sizeof(note.text), "%s", holder->owner.id);
+    simba__link_send(holder->link, &note, -1);
+}
+
+/* Not in the logs of those who did not ask for it. */
+static void start_patience(struct simba__holder *holder)
+{
+    const struct simba__cli *cli = &holder->job->cli;
+    const struct simba__patience_plan plan = {look_for_owner, tell_waiting,
+                                              holder};
+
+    simba__patience_end(&holder->patience); /* of an earlier tenure */
+    if (holder->job->wait_ms != 0 &&
+        (cli->is_json || cli->verbosity > 0 ||
+         (cli->verbosity == 0 && isatty(STDERR_FILENO) == 1))) {
+        simba__patience_start(&holder->patience, &plan);
+    }
+}
+
 static enum simba__holder_order next_order(struct simba__holder *holder)
 {
     enum simba__holder_order order;
@@ -167,7 +209,7 @@ static enum simba__holder_order next_order(struct simba__holder *holder)
 
 /* A cancelled wait may be taken up again: the user stopped us for a while, and
  * a process that is stopped must not get a mutex that others wait for. */
-static int acquire(struct simba__holder *holder)
+static int acquire_or_leave(struct simba__holder *holder)
 {
     simba_locker *locker = atomic_load(&holder->locker);
     uint64_t *token = &holder->job->share->token;
@@ -184,6 +226,16 @@ static int acquire(struct simba__holder *holder)
             return rc;
         }
     }
+}
+
+static int acquire(struct simba__holder *holder)
+{
+    int rc;
+
+    start_patience(holder);
+    rc = acquire_or_leave(holder);
+    simba__patience_over(&holder->patience);
+    return rc;
 }
 
 /* No callback of an earlier tenure runs any more. */
@@ -273,6 +325,7 @@ static int hold_from_start(struct simba__holder *holder)
 static void close_store(struct simba__holder *holder)
 {
     simba_locker_close(atomic_exchange(&holder->locker, NULL));
+    simba__patience_end(&holder->patience);
     simba_store_close(holder->store);
     (void)pthread_mutex_lock(&holder->lock);
     holder->is_closed = true;

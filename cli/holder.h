@@ -6,6 +6,7 @@
 
 #include "gauge.h"
 #include "job.h"
+#include "patience.h"
 
 #include <simba/locker.h>
 
@@ -35,6 +36,8 @@ struct simba__holder {
     simba_store *store; /* valid once the mutex is held */
     int64_t lease_ms;   /* likewise; ttl + transition */
     struct simba__gauge gauge;
+    struct simba__patience patience;
+    simba_owner owner; /* whom we wait for; "": unknown */
 
     _Atomic(simba_locker *) locker;
     _Atomic int state; /* enum simba__holder_state */

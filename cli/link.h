@@ -10,6 +10,7 @@ enum simba__note_kind {
     /* guardian to front */
     SIMBA__NOTE_BORN,     /* CMD's process exists: number = its id */
     SIMBA__NOTE_ACQUIRED, /* carries the store's life descriptor, if any */
+    SIMBA__NOTE_WAITING,  /* for a second: text = id of the owner, if known */
     SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
     SIMBA__NOTE_LOST,     /* text = why; number = whether CMD ran, or
                              SIMBA__EXIT_LOST when this is our end */

@@ -134,6 +134,7 @@ void simba__say_json(const struct simba__event *event)
     if (event->token != 0) {
         put_number(&line, "token", (int64_t)event->token);
     }
+    put_member(&line, "owner_id", event->owner);
     put_member(&line, "status", event->status);
     if (event->exit_code >= 0) {
         put_number(&line, "exit", event->exit_code);

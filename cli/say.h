@@ -13,6 +13,7 @@ struct simba__event {
     const char *name;    /* "acquired", "released", "lost", "failed" */
     const char *mutex;   /* NULL when no mutex is concerned yet */
     const char *id;      /* owner id, or NULL */
+    const char *owner;   /* waiting: id of who has it, or NULL */
     const char *status;  /* short name of a status code, or NULL */
     const char *message; /* for people, or NULL */
     uint64_t token;      /* 0: none */

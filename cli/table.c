@@ -24,7 +24,7 @@ static size_t control_length(const char *at)
     return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
 }
 
-static void calm(char *text)
+void simba__table_calm(char *text)
 {
     char *to = text;
 
@@ -46,7 +46,7 @@ void simba__table_text(FILE *out, const char *text)
     char *copy = strdup(text);
 
     if (copy != NULL) {
-        calm(copy);
+        simba__table_calm(copy);
         (void)fputs(copy, out);
         free(copy);
     }
@@ -95,7 +95,7 @@ void simba__table_add(struct simba__table *table,
             free_cells(row);
             return;
         }
-        calm(row->cells[i]);
+        simba__table_calm(row->cells[i]);
     }
     table->count++;
 }

@@ -46,4 +46,7 @@ void simba__table_fini(struct simba__table *table);
 /** Print a text of somebody else's the same way. */
 void simba__table_text(FILE *out, const char *text);
 
+/** Put '?' for what a terminal might obey. */
+void simba__table_calm(char *text);
+
 #endif

@@ -4,6 +4,7 @@
 #include "exit.h"
 #include "front.h"
 #include "say.h"
+#include "table.h"
 
 #include <simba/error.h>
 
@@ -50,7 +51,10 @@ static void tell_json(const struct simba__front *front,
     if (note->status != SIMBA_OK) {
         event.status = simba_status_name(note->status);
     }
-    event.message = note->text[0] == '\0' ? NULL : note->text;
+    if (note->text[0] != '\0') {
+        *(note->kind == SIMBA__NOTE_WAITING ? &event.owner : &event.message) =
+            note->text;
+    }
     simba__say_json(&event);
 }
 
@@ -163,6 +167,22 @@ static void tell_all_skipped(struct simba__front *front)
     front->run = 0;
 }
 
+static void tell_waiting(const struct simba__front *front,
+                         const struct simba__note *note)
+{
+    const char *mutex = front->job->mutex;
+    char owner[sizeof(note->text)];
+
+    if (front->job->cli.is_json) {
+        tell_json(front, "waiting", note);
+        return;
+    }
+    memcpy(owner, note->text, sizeof(owner));
+    simba__table_calm(owner);
+    simba__say("waiting for '%s'%s%s", mutex,
+               *owner == '\0' ? "" : ", owned by ", owner);
+}
+
 /* A mutex that was given back before CMD started is nobody's concern. */
 static void tell_progress(const struct simba__front *front,
                           const char *name,
@@ -197,6 +217,9 @@ void simba__tell(struct simba__front *front, const struct simba__note *note)
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
         tell_progress(front, "acquired", note);
+        break;
+    case SIMBA__NOTE_WAITING:
+        tell_waiting(front, note);
         break;
     case SIMBA__NOTE_RELEASED:
         tell_progress(front, "released", note);

@@ -150,6 +150,25 @@ waits_and_then_runs() {
     code 0 wait "$waiter"
 }
 
+# After a second, and only to those who asked for it.
+long_wait_is_told() {
+    local rc=0 waiter waiters=()
+
+    hold c --id its-owner || return 1
+    for waiter in "" -v --json; do
+        # shellcheck disable=SC2086 # none is no word
+        "$simba" $waiter lock c --wait 60s -- true 2>"$scratch/w$waiter.err" &
+        waiters+=($!)
+    done
+    within 20 grep -q "^simba: waiting for 'c', owned by its-owner\$" \
+        "$scratch/w-v.err" && within 20 grep -q \
+        '^{"event":"waiting","mutex":"c","owner_id":"its-owner",' \
+        "$scratch/w--json.err" || rc=1
+    let_go
+    wait "${waiters[@]}"
+    [ "$rc" -eq 0 ] && [ ! -s "$scratch/w.err" ]
+}
+
 term_ends_the_wait() {
     local waiter start
 
@@ -578,6 +597,17 @@ control_c_ends_the_wait() {
     let_go
     [ "$rc" -ne 200 ] || return 200
     # Before exec it is the shell that dies of the signal.
+    same code 130 "$rc"
+}
+
+long_wait_is_told_on_a_terminal() {
+    local rc=0
+
+    hold t --id its-owner || return 1
+    on_terminal "expect:simba: waiting for 't', owned by its-owner" \
+        'send:\x03' -- "$simba" lock t -- true || rc=$?
+    let_go
+    [ "$rc" -ne 200 ] || return 200
     same code 130 "$rc"
 }
 
