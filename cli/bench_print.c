@@ -80,17 +80,19 @@ static void tell_times(const struct simba__bench_result *r, const char *name)
     if (r->floor_per_second > 0) {
         (void)printf(", %.0f per second", r->floor_per_second);
     }
-    (void)printf("; ratio %.2f, the median of %zu rounds (most between %.2f "
+    (void)printf("; ratio %.2f, the median of %zu round%s (most between %.2f "
                  "and %.2f)\n",
-                 r->ratio_p50, r->rounds, r->ratio_low, r->ratio_high);
+                 r->ratio_p50, r->rounds, r->rounds == 1 ? "" : "s",
+                 r->ratio_low, r->ratio_high);
 }
 
 static void tell_idle(const struct simba__bench_result *r)
 {
-    (void)printf("idle: %zu contenders for %.1f s, %.0f bytes each, %.2f %% of "
-                 "a CPU, %.1f store operations per second\n",
-                 r->contenders, r->seconds, r->bytes_each, r->cpu_percent,
-                 r->store_ops_per_second);
+    (void)printf(
+        "idle: %zu contender%s for %.1f s, %.0f bytes each, %.2f %% of "
+        "a CPU, %.1f store operations per second\n",
+        r->contenders, r->contenders == 1 ? "" : "s", r->seconds, r->bytes_each,
+        r->cpu_percent, r->store_ops_per_second);
 }
 
 void simba__bench_print(const struct simba__cli *cli,

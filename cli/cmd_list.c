@@ -35,7 +35,7 @@ static const char help[] =
     "\n"
     "exit codes: 0 listed, even if there are none; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
-    "configuration or URL\n";
+    "configuration or URL; 128 + N ended by signal N, so 130 by Ctrl-C\n";
 
 enum { OPT_INTERVAL = SIMBA__OPT_OWN };
 

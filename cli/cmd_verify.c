@@ -125,8 +125,10 @@ static int tell_end(const struct simba__cli *cli,
                summary->events, summary->mutexes, summary->breaches,
                summary->malformed, summary->boots);
     } else {
-        printf("%" PRIu64 " events, %zu mutexes, %" PRIu64 " findings\n",
-               summary->events, summary->mutexes, summary->breaches);
+        printf("%" PRIu64 " event%s, %zu mutex%s, %" PRIu64 " finding%s\n",
+               summary->events, summary->events == 1 ? "" : "s",
+               summary->mutexes, summary->mutexes == 1 ? "" : "es",
+               summary->breaches, summary->breaches == 1 ? "" : "s");
     }
     if (summary->boots > 1) {
         simba__say("the logs are of %zu boots; what happened in different ones "

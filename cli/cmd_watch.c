@@ -44,7 +44,8 @@ static const char help[] =
     "start (later it is waited for); 70 a fault of simba; 77 access denied; "
     "78\n"
     "wrong configuration, URL or name, or no NAME on a store that cannot "
-    "list\n";
+    "list;\n"
+    "128 + N ended by signal N, so 130 by Ctrl-C\n";
 
 enum { OPT_COUNT = SIMBA__OPT_OWN, OPT_INTERVAL };
 

@@ -14,6 +14,7 @@ struct parsed {
     struct simba__job job;
     char *line[4]; /* for -c */
     bool has_line;
+    bool is_patient, is_impatient; /* -w, -n */
     bool is_help;
     bool is_closed; /* by "--": no options any more */
 };
@@ -34,8 +35,6 @@ static bool take_ttl(struct simba__job *job, const char *text)
 static bool take_duration(struct simba__job *job, int choice, const char *text)
 {
     switch (choice) {
-    case 'w':
-        return simba__opt_duration("--wait", text, &job->wait_ms);
     case SIMBA__RUN_TTL:
         return take_ttl(job, text);
     case SIMBA__RUN_TRANSITION:
@@ -64,6 +63,24 @@ static void take_line(struct parsed *parsed, char *line)
     parsed->has_line = true;
 }
 
+static void complain_of_word(const char *option,
+                             const char *text,
+                             const char *const *words)
+{
+    char all[128] = "";
+
+    for (size_t i = 0; words[i] != NULL; i++) {
+        size_t length = strlen(all);
+
+        (void)snprintf(all + length, sizeof(all) - length, "%s%s",
+                       i == 0                 ? ""
+                       : words[i + 1] == NULL ? " or "
+                                              : ", ",
+                       words[i]);
+    }
+    simba__say("%s: '%s' is none of its values: write %s", option, text, all);
+}
+
 /* One of some words. */
 static bool take_word(const char *option,
                       const char *text,
@@ -75,8 +92,7 @@ static bool take_word(const char *option,
             return true;
         }
     }
-    simba__say("%s: '%s' is neither of its values; see 'simba lead --help'",
-               option, text);
+    complain_of_word(option, text, words);
     return false;
 }
 
@@ -108,7 +124,12 @@ static bool take_own(struct parsed *parsed, int choice, bool *is_fine)
     *is_fine = true;
     switch (choice) {
     case 'n':
+        parsed->is_impatient = true;
         job->wait_ms = 0;
+        return true;
+    case 'w':
+        parsed->is_patient = true;
+        *is_fine = simba__opt_duration("--wait", optarg, &job->wait_ms);
         return true;
     case 'E':
         *is_fine = simba__opt_exit_code("-E", optarg, &job->conflict_code);
@@ -234,6 +255,10 @@ static bool parse(struct parsed *parsed, int argc, char **argv)
     optind = 1;
     if (!take_words(parsed, argc, argv) || parsed->is_help) {
         return parsed->is_help;
+    }
+    if (parsed->is_patient && parsed->is_impatient) {
+        simba__say("%s: -n does not wait, -w does: give one of them", name);
+        return false;
     }
     if (parsed->has_line == (optind < argc)) {
         simba__say("%s needs a command to run, either CMD or -c; see 'simba "

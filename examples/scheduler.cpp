@@ -15,7 +15,8 @@ try {
     sweep.start();
     for (std::string line; std::getline(std::cin, line);) {
     }
-    std::cout << simba::metrics(store).of("sweep").acquires << " tenures\n";
+    std::cout << "tenures: " << simba::metrics(store).of("sweep").acquires
+              << '\n';
 } catch (const simba::error &e) {
     std::cerr << e.what() << '\n';
     return 1;

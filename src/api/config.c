@@ -80,13 +80,13 @@ static int check_rest(const struct simba__contend_config *config,
         return invalid(error, "the initial delay is negative or too long",
                        config->initial_delay_ms);
     case SIMBA__CONTEND_MAX_HOLD:
-        return invalid(error, "max_hold is negative or too long",
+        return invalid(error, "max-hold is negative or too long",
                        config->max_hold_ms);
     case SIMBA__CONTEND_MIN_HOLD:
-        return invalid(error, "min_hold is negative or too long",
+        return invalid(error, "min-hold is negative or too long",
                        config->min_hold_ms);
     case SIMBA__CONTEND_HOLD_ORDER:
-        return invalid(error, "min_hold is longer than max_hold",
+        return invalid(error, "min-hold is longer than max-hold",
                        config->min_hold_ms);
     case SIMBA__CONTEND_PROGRESS:
         break;

@@ -47,7 +47,7 @@ static void lose(simba_locker *l, const struct simba__update *update)
 {
     static const char *const causes[] = {
         "it was released", "no renewal was answered in time",
-        "the store gave it away", "it was held for max_hold",
+        "the store gave it away", "it was held for max-hold",
         "no progress was made"};
 
     simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,

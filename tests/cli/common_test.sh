@@ -77,4 +77,22 @@ full_disk_is_told() {
         cannot_write doctor && cannot_write show x
 }
 
+control_c_is_in_the_exit_codes() {
+    local command
+
+    for command in list watch bench tck; do
+        "$simba" "$command" --help | tr '\n' ' ' |
+            grep -q 'exit codes: .*128 + N ended by signal N' ||
+            { echo "# $command" && return 1; }
+    done
+}
+
+one_is_no_plural() {
+    "$simba" bench pair -n 1 >"$scratch/out" &&
+        ! grep -q '1 rounds' "$scratch/out" &&
+        "$simba" --json lock x -- true 2>"$scratch/log" &&
+        same "what verify says" "2 events, 1 mutex, 0 findings" \
+            "$("$simba" verify "$scratch/log")"
+}
+
 run_tests

@@ -127,6 +127,13 @@ never_restarts_by_default() {
         same runs 1 "$(wc -l <"$scratch/runs")"
 }
 
+restart_names_its_values() {
+    code 64 "$simba" lead a --restart bogus -- true 2>"$scratch/err" &&
+        grep -q 'never, on-failure or always$' "$scratch/err" &&
+        code 64 "$simba" lead a --ready bogus -- true 2>"$scratch/err" &&
+        grep -q 'leading or standby$' "$scratch/err"
+}
+
 restarts_on_failure_until_it_succeeds() {
     : >"$scratch/runs"
     code 0 "$simba" -q lead g --restart on-failure -- sh -c '

@@ -57,6 +57,8 @@ wrong_usage_is_64() {
     code 64 "$simba" && code 64 "$simba" nonsense && code 64 "$simba" lock &&
         code 64 "$simba" lock a && code 64 "$simba" lock a --nonsense true &&
         code 64 "$simba" lock a --wait &&
+        code 64 "$simba" lock a -n -w 1s true &&
+        code 64 "$simba" lock a -w 1s -n true &&
         code 64 "$simba" lock a -c true -- true &&
         code 64 "$simba" lock a -E 256 true &&
         code 64 "$simba" lock a -E x true && code 64 "$simba" --nonsense
@@ -115,6 +117,16 @@ denied_is_77() {
         code 77 "${as[@]}" "$simba" --store "$url" lead a -- true &&
         code 77 "${as[@]}" "$simba" --store "$url" every 1s a -- true
 } 2>/dev/null
+
+# What is wrong is called as it was written.
+messages_name_the_options() {
+    "$simba" lock a --min-hold 2s --max-hold 1s -- true 2>"$scratch/err"
+    "$simba" lock a -n -w 1s -- true 2>>"$scratch/err"
+    "$simba" lock a --max-hold 100ms -- sleep 60 2>>"$scratch/err"
+    same "lines that name them" 3 "$(grep -cE -e \
+        '-hold is longer than max-hold|held for (--)?max-hold|-n .* -w' \
+        "$scratch/err")"
+}
 
 help_and_version() {
     code 0 "$simba" --help >"$scratch/out" && grep -q lock "$scratch/out" &&

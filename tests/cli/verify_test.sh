@@ -101,7 +101,7 @@ clean_hand_over_is_clean() {
         asked 4000 1 2 renew "$(mine 5)"
         asked 8000 1 3 release
         asked 8002 2 1 acquire "$(mine 6)"
-    } | finds && same summary "8 events, 1 mutexes, 0 findings" \
+    } | finds && same summary "8 events, 1 mutex, 0 findings" \
         "$(tail -n 1 "$scratch/out")"
 }
 
@@ -522,7 +522,7 @@ broken_lines_are_named() {
     code 65 "$simba" verify "$scratch/log" &&
         same named "3 4 5 6 7 9" "$(sed -n 's/^simba: .*log:\([0-9]*\): .*/\1/p' \
             "$scratch/err" | xargs)" &&
-        same summary "3 events, 1 mutexes, 0 findings" \
+        same summary "3 events, 1 mutex, 0 findings" \
             "$(tail -n 1 "$scratch/out")"
 }
 

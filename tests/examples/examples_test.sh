@@ -133,7 +133,7 @@ works_every_second() {
 
 works_in_cpp() {
     until_said scheduler_cpp '^run 2' "$scheduler_cpp" &&
-        grep -q '^1 tenures' "$dir/scheduler_cpp"
+        grep -q '^tenures: 1$' "$dir/scheduler_cpp"
 }
 
 runs_in_its_own_loop() {
