@@ -9,6 +9,7 @@
 #include "cmd_verify.h"
 #include "command.h"
 #include "exit.h"
+#include "guess.h"
 #include "opt.h"
 #include "say.h"
 
@@ -45,18 +46,19 @@ static const char help[] =
     "  --json                events as JSON, one object a line\n"
     "  -v, --verbose         tell more; twice: everything\n"
     "  -q, --quiet           tell failures only\n"
-    "  --version, --help\n"
+    "  -V, --version         tell which version this is\n"
+    "  -h, --help            tell this\n"
     "\n"
-    "'simba COMMAND --help' tells more about a command.\n";
+    "'simba help COMMAND', or 'simba COMMAND --help', tells more about a\n"
+    "command.\n";
 
-enum { OPT_VERSION = SIMBA__OPT_OWN };
+static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 
-static const struct option options[] = {
-    {"version", no_argument, NULL, OPT_VERSION},
-    SIMBA__OPT_SHARED_LONG,
-    {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"version", no_argument, NULL, 'V'},
+                                        SIMBA__OPT_SHARED_LONG,
+                                        {NULL, 0, NULL, 0}};
 
-static const struct {
+static const struct command {
     const char *name;
     int (*run)(struct simba__cli *cli, int argc, char **argv);
 } commands[] = {{"lock", simba__cmd_lock},     {"lead", simba__cmd_lead},
@@ -85,19 +87,59 @@ static int print(const char *text)
     return simba__command_end();
 }
 
+/* NULL after telling that there is none, and which one may be meant. */
+static const struct command *find_command(const char *name)
+{
+    const char *near = NULL;
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return &commands[i];
+        }
+        if (near == NULL && simba__guess_is_near(name, commands[i].name)) {
+            near = commands[i].name;
+        }
+    }
+    if (near != NULL) {
+        simba__say("there is no command '%s'; did you mean '%s'?", name, near);
+    } else {
+        simba__say("there is no command '%s'; 'simba --help' lists them", name);
+    }
+    return NULL;
+}
+
+/* simba help [COMMAND] */
+static int show_help(struct simba__cli *cli, int argc, char **argv)
+{
+    static char option[] = "--help";
+    const struct command *command;
+
+    if (argc == 1) {
+        return print(help);
+    }
+    command = find_command(argv[1]);
+    if (command == NULL) {
+        return SIMBA__EXIT_USAGE;
+    }
+    return command->run(cli, 2, (char *[]){argv[1], option, NULL});
+}
+
 static int run_command(struct simba__cli *cli, int argc, char **argv)
 {
+    const struct command *command;
+
     if (argc == 0) {
         simba__say("which command? 'simba --help' lists them");
         return SIMBA__EXIT_USAGE;
     }
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(argv[0], commands[i].name) == 0) {
-            return commands[i].run(cli, argc, argv);
-        }
+    if (strcmp(argv[0], "help") == 0) {
+        return show_help(cli, argc, argv);
     }
-    simba__say("there is no command '%s'; 'simba --help' lists them", argv[0]);
-    return SIMBA__EXIT_USAGE;
+    if (strcmp(argv[0], "version") == 0) {
+        return print(version);
+    }
+    command = find_command(argv[0]);
+    return command == NULL ? SIMBA__EXIT_USAGE : command->run(cli, argc, argv);
 }
 
 static int run(int argc, char **argv)
@@ -106,13 +148,13 @@ static int run(int argc, char **argv)
     int choice;
 
     opterr = 0;
-    while ((choice = getopt_long(argc, argv, "+:" SIMBA__OPT_SHARED_SHORT,
+    while ((choice = getopt_long(argc, argv, "+:V" SIMBA__OPT_SHARED_SHORT,
                                  options, NULL)) != -1) {
         if (choice == 'h') {
             return print(help);
         }
-        if (choice == OPT_VERSION) {
-            return print("simba " SIMBA_VERSION_STRING "\n");
+        if (choice == 'V') {
+            return print(version);
         }
         if (!simba__opt_take_shared(&cli, choice, optarg)) {
             simba__opt_complain("", choice, argv);

@@ -46,6 +46,39 @@ cannot_write() {
             "$(tail -n 1 "$scratch/err")"
 }
 
+# ── Asking ───────────────────────────────────────────────────────────────────
+
+help_is_a_command_too() {
+    local command
+
+    same help "$("$simba" --help)" "$("$simba" help)" || return 1
+    for command in $(commands); do
+        same "help of $command" "$("$simba" "$command" --help)" \
+            "$("$simba" help "$command")" || return 1
+    done
+    code 64 "$simba" help nonsense 2>/dev/null
+}
+
+version_is_a_command_too() {
+    "$simba" --version | grep -q '^simba [0-9]' &&
+        same version "$("$simba" --version)" "$("$simba" version)" &&
+        same -V "$("$simba" --version)" "$("$simba" -V)"
+}
+
+mistyped_command_is_guessed() {
+    local pair
+
+    for pair in lok:lock lcok:lock lsit:list wach:watch doc:doctor \
+        vefiry:verify; do
+        code 64 "$simba" "${pair%:*}" 2>"$scratch/err" &&
+            same "guess for ${pair%:*}" "${pair#*:}" \
+                "$(sed -n "s/.*did you mean '\(.*\)'?\$/\1/p" "$scratch/err")" ||
+            return 1
+    done
+    code 64 "$simba" nonsense 2>"$scratch/err" &&
+        ! grep -q 'did you mean' "$scratch/err"
+}
+
 # ── Failures ─────────────────────────────────────────────────────────────────
 
 every_failure_is_an_object() {
