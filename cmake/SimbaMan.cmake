@@ -16,6 +16,7 @@ add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
           ${PROJECT_SOURCE_DIR}/scripts/man
           ${PROJECT_SOURCE_DIR}/scripts/man_page.awk
           ${PROJECT_SOURCE_DIR}/scripts/man_headers.awk
+          ${PROJECT_SOURCE_DIR}/scripts/man_simba.txt
   COMMENT "Writing the manual" VERBATIM)
 add_custom_target(simba_man ALL DEPENDS ${simba_man_dir}/libsimba.3)
 install(DIRECTORY ${simba_man_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1

@@ -2,7 +2,8 @@
 #
 # Paragraphs are parted by empty lines. One that is indented is a list: a term,
 # two blanks or more, and what it means, which goes on where a line is indented
-# further. "exit codes:" and "example:" begin paragraphs of their own sections.
+# further. "exit codes:", "example:", "environment:" and "files:" begin paragraphs
+# of their own sections.
 
 function escape(text) {
     gsub(/\\/, "\\e", text)
@@ -109,6 +110,15 @@ function list(    i, line, at, term, text) {
     }
 }
 
+# A list below its title, which stands alone on the first line.
+function titled(    i) {
+    section(toupper(substr(lines[1], 1, length(lines[1]) - 1)))
+    for (i = 1; i < count; i++)
+        lines[i] = lines[i + 1]
+    count--
+    list()
+}
+
 function paragraph(    i) {
     if (count == 0)
         return
@@ -118,6 +128,8 @@ function paragraph(    i) {
         exits()
     else if (lines[1] ~ /^examples?:/)
         examples()
+    else if (lines[1] ~ /^(environment|files):$/)
+        titled()
     else if (lines[1] ~ /^ /)
         list()
     else {

@@ -59,6 +59,33 @@ every_option_is_in_its_page() {
     done
 }
 
+# What belongs to no single command.
+main_page_has_all_sections() {
+    local title word
+
+    for title in NAME SYNOPSIS COMMANDS OPTIONS ENVIRONMENT FILES \
+        'EXIT STATUS' 'SEE ALSO'; do
+        same "sections $title" 1 "$(grep -cx "\.SH $title" "$pages/simba.1")" ||
+            return 1
+    done
+    for word in SIMBA_STORE SIMBA_CONFIG SIMBA_MODULE_PATH NO_COLOR \
+        /etc/simba.conf; do
+        grep -qE "^\.B .*$word" "$pages/simba.1" ||
+            { echo "# $word" && return 1; }
+    done
+}
+
+limits_are_in_the_pages() {
+    local command
+
+    for command in lock lead every; do
+        grep -q '66 characters' "$pages/simba-$command.1" &&
+            grep -q '128 bytes' "$pages/simba-$command.1" &&
+            grep -q '1\.5s' "$pages/simba-$command.1" ||
+            { echo "# $command" && return 1; }
+    done
+}
+
 man_has_nothing_to_complain_of() {
     local page
 
