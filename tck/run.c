@@ -7,6 +7,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* What is drawn stays below: a double, so JavaScript too, has it whole. */
+#define SEED_END (UINT64_C(1) << 53)
+
 /* Nothing lapses within a test; and on a faulty store, where much must be asked
  * again, nothing takes minutes. */
 enum {
@@ -241,6 +244,7 @@ static int take_options(struct run *run,
         if (getrandom(&run->options.seed, sizeof run->options.seed, 0) < 0) {
             run->options.seed = 1;
         }
+        run->options.seed %= SEED_END;
     }
     return SIMBA_OK;
 }

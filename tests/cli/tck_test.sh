@@ -54,6 +54,11 @@ expect_code 0 && [ "$(grep -c '^{"name":"names\.[^"]*","result":"passed","ms":[0
     grep -Eq '^\{"passed":4,"failed":0,"skipped":0,"ms":[0-9]+,"seed":[0-9]+\}$'
 report $? 'JSON has an object for each test, and one that counts'
 
+run --json 'names.case*' --store memory:x
+expect_code 0 && seed=$(sed -n 's/.*"seed":\([0-9]*\).*/\1/p' "$dir/out") &&
+    [ "$seed" -ge 1 ] && [ "$seed" -lt $((1 << 53)) ]
+report $? 'a seed is a number that JavaScript reads whole'
+
 run many.processes_take_turns --store memory:x
 expect_code 0 && grep -q '^skipped' "$dir/out" &&
     [ "$(tail -n 1 "$dir/out")" = '0 passed, 0 failed' ]
