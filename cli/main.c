@@ -114,7 +114,7 @@ static int show_help(struct simba__cli *cli, int argc, char **argv)
     static char option[] = "--help";
     const struct command *command;
 
-    if (argc == 1) {
+    if (argc == 1 || argv[1][0] == '-') {
         return print(help);
     }
     command = find_command(argv[1]);

@@ -59,10 +59,6 @@ options() {
             s/.*/--store\n--json\n--verbose\n--quiet\n--help/p
             d
         }' \
-        -e '/^ +--version, --help/{
-            s/.*/--version\n--help/p
-            d
-        }' \
         -e 's/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*)?( +(.*))?$/\1\t\5\
 \2\t\5/p' \
         -e "s/^ +(-[-A-Za-z]+)( [A-Z][^ ]*| '[^']*')?( +([^-].*))?\$/\1\t\4/p" |
@@ -112,11 +108,45 @@ word() {
     esac
 }
 
+# The words that an option takes, from what the program says to one that is
+# none of them.
+values() {
+    "$simba" "$command" "$awaits" '' </dev/null 2>&1 |
+        sed -n 's/.* is none of its values: write //p' | tr -s ', ' '\n\n' |
+        grep -v '^or$'
+}
+
+# url_of_file BEFORE PATH: files whose path begins so, behind what is before.
+url_of_file() {
+    for found in "$2"*; do
+        if [ -d "$found" ]; then
+            printf '%s\n' "$1$found/"
+        elif [ -e "$found" ]; then
+            printf '%s\n' "$1$found"
+        fi
+    done
+}
+
+value() {
+    case $awaits=${1-} in
+    --store=sqlite:*) url_of_file sqlite: "${1#sqlite:}" ;;
+    *)
+        if help | grep -qE -e "(^|[ ,])$awaits FILE"; then
+            echo @file
+        elif help | grep -qE -e "(^|[ ,])$awaits WHEN"; then
+            values
+        fi
+        ;;
+    esac
+}
+
 if [ -n "$awaits" ]; then
-    ! help | grep -qE -e "(^|[ ,])$awaits FILE" || echo @file
+    value "${1-}"
+elif [ -z "$is_closed" ] && [ "${1#--store=sqlite:}" != "${1-}" ]; then
+    url_of_file --store=sqlite: "${1#--store=sqlite:}"
 elif [ -z "$is_closed" ] && [ "${1#-}" != "${1-}" ]; then
     options
-elif [ -z "$command" ]; then
+elif [ -z "$command" ] || [ "$command $place" = "help 0" ]; then
     commands
 else
     word

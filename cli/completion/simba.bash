@@ -30,6 +30,8 @@ _simba() {
             ;;
         esac
     done
+    # More is to come behind a directory.
+    [[ ${COMPREPLY[*]} != */ ]] || compopt -o nospace 2>/dev/null
     # What stands before the last colon is typed already, for bash.
     if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
         prefix=${current%"${current##*:}"}

@@ -51,7 +51,8 @@ cannot_write() {
 help_is_a_command_too() {
     local command
 
-    same help "$("$simba" --help)" "$("$simba" help)" || return 1
+    same help "$("$simba" --help)" "$("$simba" help)" &&
+        same twice "$("$simba" --help)" "$("$simba" help --help)" || return 1
     for command in $(commands); do
         same "help of $command" "$("$simba" "$command" --help)" \
             "$("$simba" help "$command")" || return 1

@@ -75,6 +75,7 @@ commands_are_offered() {
         offers "$command" "$all" || return 1
     done
     same some show "$(in_bash "simba sh")" &&
+        same help show "$(in_bash "simba help sh")" &&
         same none "" "$(in_bash "simba x")"
 }
 
@@ -114,6 +115,26 @@ values_of_options_are_not_guessed() {
     set -- $?
     let_go
     return "$1"
+}
+
+values_that_are_words_are_offered() {
+    same restart "always never on-failure" \
+        "$(in_bash "simba lead --restart ")" &&
+        same some never "$(in_bash "simba lead x --restart ne")" &&
+        same lead "leading standby" "$(in_bash "simba lead x --ready ")" &&
+        same every "leading standby" "$(in_bash "simba every 1s x --ready ")"
+}
+
+# For bash the word begins behind the colon.
+files_of_stores_are_offered() {
+    mkdir -p "$scratch/dbs/more" && : >"$scratch/dbs/one.db"
+    same file "$scratch/dbs/one.db" \
+        "$(in_bash "simba --store sqlite:$scratch/dbs/o")" &&
+        same all "$scratch/dbs/more/ $scratch/dbs/one.db" \
+            "$(in_bash "simba list --store sqlite:$scratch/dbs/")" &&
+        same joined "$scratch/dbs/one.db" \
+            "$(in_bash "simba list --store=sqlite:$scratch/dbs/o")" &&
+        same none "" "$(in_bash "simba list --store sqlite:$scratch/no-such")"
 }
 
 programs_and_files_are_offered() {
