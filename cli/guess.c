@@ -40,13 +40,17 @@ static size_t step(const struct steps *steps,
 static size_t distance(const char *word, const char *name)
 {
     size_t rows = strlen(word), columns = strlen(name);
-    struct steps steps;
+    struct steps steps = {.at = {{0}}};
 
     for (size_t i = 0; i <= rows; i++) {
-        for (size_t j = 0; j <= columns; j++) {
-            steps.at[i][j] = i == 0 || j == 0 ? i + j
-                                              : step(&steps, word, name,
-                                                     (const size_t[2]){i, j});
+        steps.at[i][0] = i;
+    }
+    for (size_t j = 1; j <= columns; j++) {
+        steps.at[0][j] = j;
+        for (size_t i = 1; i <= rows; i++) {
+            const size_t at[2] = {i, j};
+
+            steps.at[i][j] = step(&steps, word, name, at);
         }
     }
     return steps.at[rows][columns];
