@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Within this time we hear of a grant, even on a busy machine. */
+enum { HEARD_MS = 500 };
+
 /* ── What it is told ─────────────────────────────────────────────────────── */
 
 static void cancel(struct simba__guardian *g, int number)
@@ -108,6 +111,16 @@ bool simba__guardian_has_lost(struct simba__guardian *g)
            simba__clock_ms() >= atomic_load(&g->share->use_until_ms);
 }
 
+/* Was it U because of --max-hold? That counts from the grant, of which we heard
+ * a little later. */
+static bool is_capped(const struct simba__guardian *g)
+{
+    int64_t cap_ms = g->job->max_hold_ms;
+
+    return cap_ms > 0 && atomic_load(&g->share->use_until_ms) + HEARD_MS >=
+                             g->acquired_ms + cap_ms;
+}
+
 void simba__guardian_tell_lost(struct simba__guardian *g)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOST,
@@ -115,8 +128,6 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
                                .number = g->was_started,
                                .until_ms =
                                    atomic_load(&g->share->use_until_ms)};
-    int64_t cap_ms = g->job->max_hold_ms;
-    bool is_capped = cap_ms > 0 && simba__clock_ms() >= g->acquired_ms + cap_ms;
     char text[sizeof(note.text)];
 
     g->is_lost = true;
@@ -125,8 +136,8 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
         return;
     }
     (void)snprintf(text, sizeof(text), "%s: lost: %s", g->job->mutex,
-                   is_capped ? "it was held for --max-hold"
-                             : "no renewal was answered in time");
+                   is_capped(g) ? "it was held for --max-hold"
+                                : "no renewal was answered in time");
     simba__guardian_send(g, &note, text);
 }
 
