@@ -15,7 +15,7 @@ help:
 	echo 'make coverage  branch coverage of src/core'
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
 	echo 'make format    put the C files into our format'
-	echo 'make install   libraries and headers; PREFIX=$(PREFIX) DESTDIR='
+	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
 	echo 'make clean     remove build/'
 
 demo: release

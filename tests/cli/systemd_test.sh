@@ -23,7 +23,7 @@ source "$(dirname "$0")/lib.sh"
 # start_of UNIT: prints its command as the shell would write it, for instance x
 # of the unit.
 start_of() {
-    sed -nE 's|^ExecStart=/usr/bin/simba (.*)|\1|p' "$units/$1" |
+    sed -nE 's|^ExecStart=simba (.*)|\1|p' "$units/$1" |
         sed 's|%i|x|g; s|\$\$|\\$|g'
 }
 
@@ -35,8 +35,8 @@ systemd_has_nothing_to_complain_of() {
     command -v systemd-analyze >/dev/null || return 200
     for unit in "$units"/*.service "$units"/*.timer; do
         name=${unit##*/}
-        sed "s|/usr/bin/simba|$simba|" "$unit" >"$scratch/$name"
-        sed "s|/usr/bin/simba|$simba|" "$unit" >"$scratch/${name/@/@x}"
+        sed "s|=simba |=$simba |" "$unit" >"$scratch/$name"
+        sed "s|=simba |=$simba |" "$unit" >"$scratch/${name/@/@x}"
     done
     systemd-analyze verify --man=no "$scratch"/*@x.service \
         "$scratch"/*@x.timer >"$scratch/complaints" 2>&1
