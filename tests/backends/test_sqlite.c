@@ -163,7 +163,7 @@ static void test_sqlite__longest_names_fit(void **state)
     run(&bob, op);
     expect_in_line(true);
     run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE, .mutex = mutex});
-    assert_true(handle_hinted(&second, mutex, 1000));
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
     run(&bob, op);
     expect_mine(&bob);
 }
@@ -235,7 +235,7 @@ static void test_sqlite__everything_deleted_is_made_anew(void **state)
     expect_in_line(true);
     assert_int_equal(count_files(""), 3); /* two lives, one bell */
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -259,8 +259,9 @@ static void test_sqlite__first_come_is_first_served(void **state)
     ask(&dave);
     expect_in_line(false);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, 1000));
-    assert_true(handle_hinted(&third, MUTEX, 1000)); /* the second in line */
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(
+        handle_hinted(&third, MUTEX, PATIENCE_MS)); /* the second in line */
     ask(&carol);
     expect_in_line(true);
     assert_in_range(got.wait_ms, 1, RESERVATION);
@@ -270,7 +271,7 @@ static void test_sqlite__first_come_is_first_served(void **state)
     ask(&carol);
     expect_mine(&carol);
     release(&carol);
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
     ask(&dave);
     expect_mine(&dave);
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
@@ -312,9 +313,9 @@ static void test_sqlite__who_leaves_calls_the_next(void **state)
     ask(&bob);
     ask(&carol);
     release(&alice);
-    assert_true(handle_hinted(&third, MUTEX, 1000));
+    assert_true(handle_hinted(&third, MUTEX, PATIENCE_MS));
     leave(&bob);
-    assert_true(handle_hinted(&third, MUTEX, 1000));
+    assert_true(handle_hinted(&third, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_mine(&carol);
 }

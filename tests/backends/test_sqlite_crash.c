@@ -100,7 +100,7 @@ static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
     expect_in_line(true);
     assert_false(handle_hinted(&first, MUTEX, 50));
     close(copy);
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -151,7 +151,7 @@ static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
     ask(&bob);
     expect_in_line(false);
     release(&alice);
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
 }
 
 /* Containers may have clocks of their own; the store has one. */
@@ -194,7 +194,7 @@ static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
     expect_in_line(false);
     finish(&waiter, SIGKILL);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_mine(&carol);
     release(&carol);
@@ -218,7 +218,7 @@ static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
     hear(&waiter, "in line");
     ask(&carol);
     release(&alice); /* calls bob, who hears nothing */
-    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
     from_us = now_us();
@@ -245,7 +245,7 @@ static void test_sqlite_crash__two_crashes_in_a_row(void **state)
     ask(&carol);
     finish(&owner, SIGKILL);
     assert_true(contend(&bob));
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
     handle_hinted(&first, MUTEX, 20);
@@ -268,7 +268,7 @@ static void test_sqlite_crash__owners_death_wakes_the_first_only(void **state)
     ask(&bob);
     ask(&carol);
     finish(&owner, SIGKILL);
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
     assert_false(handle_hinted(&second, MUTEX, 50));
 }
 
@@ -311,7 +311,7 @@ static void test_sqlite_crash__who_stood_behind_a_leaver_watches_on(
     ask(&bob);
     ask(&carol);
     leave(&bob); /* but lives on */
-    assert_true(handle_hinted(&first, MUTEX, 1000));
+    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
     from_us = now_us();

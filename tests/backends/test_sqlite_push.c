@@ -40,7 +40,7 @@ static void test_sqlite_push__hint_names_the_mutex(void **state)
     run(&yan, other);
     assert_true(got.in_line);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
     assert_false(handle_hinted(&second, "other", 50));
     assert_int_equal(handle_hints(&second), 1);
 }
@@ -97,8 +97,9 @@ static void test_sqlite_push__without_inotify_there_are_still_hints(
     is_inotify_used_up = true;
     ask(&bob);
     expect_in_line(true);
-    assert_true(handle_hinted(&second, MUTEX, 1000));
-    assert_true(handle_hinted(&second, MUTEX, 1000)); /* again and again */
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(
+        handle_hinted(&second, MUTEX, PATIENCE_MS)); /* again and again */
     release(&alice);
     assert_true(handle_hinted(&second, MUTEX, RESERVATION));
     is_inotify_used_up = false;
@@ -120,7 +121,7 @@ static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
     is_inotify_used_up = true;
     ask(&bob);
     is_inotify_used_up = false;
-    assert_true(handle_hinted(&second, MUTEX, 1000));
+    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     while (handle_hinted(&second, MUTEX, 500)) { /* the last made-up ones */
     }
