@@ -168,6 +168,9 @@ foreach(library IN ITEMS simba simba_static)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endforeach()
 
+# A program of the build finds the modules as an installed one does.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+file(CREATE_LINK .. ${PROJECT_BINARY_DIR}/lib/simba SYMBOLIC)
 include(${simba_src}/backends/redis/sources.cmake)
 include(${simba_src}/backends/sql/modules.cmake)
 include(${simba_src}/backends/zookeeper/sources.cmake)
