@@ -20,7 +20,7 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_faults sql_model sql_tls)
+foreach(name IN ITEMS sql sql_faults sql_model sql_tls sql_clock)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()
@@ -33,6 +33,9 @@ foreach(server IN ITEMS postgres mysql)
   if(TARGET simba_${server})
     set_property(TEST backend_${server}_sql_tls APPEND PROPERTY
                  ENVIRONMENT SIMBA_SERVER_TLS=1)
+    set_property(TEST backend_${server}_sql_clock APPEND PROPERTY
+                 ENVIRONMENT SIMBA_SERVER_TIME=1793509190)
+    set_tests_properties(backend_${server}_sql_clock PROPERTIES LABELS slow)
   endif()
 endforeach()
 
@@ -67,6 +70,12 @@ foreach(pair IN ITEMS postgres:libpq mysql:libmariadb)
   set_tests_properties(backend_${server}_small_disk PROPERTIES
     SKIP_RETURN_CODE 77 LABELS slow TIMEOUT 200
     ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;SIMBA_SERVER_SMALL=1")
+  add_test(NAME backend_${server}_clock_storm
+    COMMAND ${simba_sql_tests_dir}/with_${server}
+            $<TARGET_FILE:backend_${server}_storm> $<TARGET_FILE:simba_cli>)
+  set_tests_properties(backend_${server}_clock_storm PROPERTIES
+    SKIP_RETURN_CODE 77 LABELS slow TIMEOUT 200
+    ENVIRONMENT "CMOCKA_MESSAGE_OUTPUT=TAP;SIMBA_SERVER_TIME=1793509190")
 endforeach()
 
 if(TARGET simba_postgres)
