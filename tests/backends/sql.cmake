@@ -20,7 +20,8 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_faults sql_model sql_tls sql_clock)
+foreach(name IN ITEMS sql sql_admin sql_faults sql_refusals sql_tables
+        sql_model sql_tls sql_clock)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()
@@ -88,22 +89,26 @@ if(TARGET simba_postgres)
       SKIP_RETURN_CODE 77 LABELS slow
       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
   endforeach()
-  add_test(NAME backend_postgres_pooled
-    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
-            ${simba_sql_tests_dir}/with_postgres
-            $<TARGET_FILE:backend_postgres_sql>)
-  set_tests_properties(backend_postgres_pooled PROPERTIES SKIP_RETURN_CODE 77
-                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+  foreach(name IN ITEMS sql sql_admin)
+    add_test(NAME backend_postgres_${name}_pooled
+      COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1
+              ${simba_sql_tests_dir}/with_postgres
+              $<TARGET_FILE:backend_postgres_${name}>)
+    set_tests_properties(backend_postgres_${name}_pooled PROPERTIES
+      SKIP_RETURN_CODE 77 ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+  endforeach()
 endif()
 
 if(TARGET simba_mysql)
-  add_test(NAME backend_mysql_galera
-    COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_GALERA=1
-            ${simba_sql_tests_dir}/with_mysql
-            $<TARGET_FILE:backend_mysql_sql>)
-  set_tests_properties(backend_mysql_galera PROPERTIES SKIP_RETURN_CODE 77
-                       LABELS slow
-                       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+  foreach(name IN ITEMS sql sql_admin)
+    add_test(NAME backend_mysql_${name}_galera
+      COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_GALERA=1
+              ${simba_sql_tests_dir}/with_mysql
+              $<TARGET_FILE:backend_mysql_${name}>)
+    set_tests_properties(backend_mysql_${name}_galera PROPERTIES
+      SKIP_RETURN_CODE 77 LABELS slow
+      ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
+  endforeach()
 endif()
 
 # The public API and the contract on each server, through the modules.

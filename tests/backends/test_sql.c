@@ -344,62 +344,6 @@ static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__breaks_a_tenure(void **state)
-{
-    struct who a = person(&first, "a");
-    struct who admin = person(&second, "admin");
-    simba_op op = {.kind = SIMBA_OP_BREAK};
-
-    (void)state;
-    ask(&a);
-    op.token = a.token + 1;
-    run(&admin, op);
-    assert_false(got.mine);
-    op.token = a.token;
-    run(&admin, op);
-    assert_true(got.mine);
-    renew(&a);
-    assert_false(got.mine);
-    ask(&admin);
-    assert_false(got.mine);
-    op.now = true;
-    run(&admin, op);
-    assert_true(got.mine);
-    ask(&admin);
-    expect_mine(&admin);
-    assert_true(admin.token > a.token);
-}
-
-/* A row for each break, and none for what broke nothing; also where the table
- * was not there yet. */
-static void test_sql__breaks_are_in_the_book(void **state)
-{
-    struct who a = person(&first, "a");
-    struct who admin = person(&second, "admin");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .reason = "it 'hangs'"};
-
-    (void)state;
-    ask(&a);
-    server_sql("DROP TABLE simba_broken");
-    op.token = a.token;
-    run(&admin, op);
-    assert_true(got.mine);
-    op.now = true;
-    run(&admin, op);
-    assert_true(got.mine);
-    op.token = a.token + 1;
-    run(&admin, op);
-    assert_false(got.mine);
-    assert_int_equal(server_sql("SELECT count(*) FROM simba_broken"), 2);
-    assert_int_equal(
-        server_sql(
-            "SELECT count(*) FROM simba_broken WHERE mutex LIKE 'm/%%' AND "
-            "token = %lld AND owner_id = 'a' AND at_once = 0 AND "
-            "account <> '' AND reason = 'it ''hangs'''",
-            (long long)a.token),
-        1);
-}
-
 static void test_sql__tells_names_apart_byte_for_byte(void **state)
 {
     static const char *const names[] = {"Abc",      "abc",       "abc ",
@@ -414,55 +358,6 @@ static void test_sql__tells_names_apart_byte_for_byte(void **state)
         op.mutex = names[i];
         run(&a, op);
         expect_mine(&a);
-    }
-}
-
-static void test_sql__lists_what_is_owned_or_wanted(void **state)
-{
-    struct who a = person(&first, "a");
-    struct who b = person(&second, "b");
-    int found = -1;
-
-    (void)state;
-    ask(&a);
-    ask(&b);
-    memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
-    for (int i = 0; i < noted.mutexes; i++) {
-        if (strcmp(noted.mutex[i].name, mutex) == 0) {
-            found = i;
-        }
-    }
-    assert_true(found >= 0);
-    assert_string_equal(noted.mutex[found].owner.id, "a");
-    assert_int_equal(noted.mutex[found].owner.token, a.token);
-    assert_int_equal(noted.mutex[found].waiting, 1);
-}
-
-static void test_sql__shows_the_line(void **state)
-{
-    struct who a = person(&first, "a");
-    struct who b = person(&second, "b");
-    struct who c = person(&third, "c");
-    int64_t began_ms;
-
-    (void)state;
-    ask(&a);
-    ask(&b);
-    ask(&c);
-    memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
-    assert_int_equal(noted.waiters, 2);
-    assert_string_equal(noted.waiter[0].id, "b");
-    assert_string_equal(noted.waiter[1].id, "c");
-    assert_false(noted.waiter[0].is_called);
-    began_ms = simba_loop_now_ms();
-    release(&a);
-    memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
-    if (simba_loop_now_ms() - began_ms < RESERVATION) { /* it still stands */
-        assert_string_equal(noted.waiter[0].id, "b");
-        assert_true(noted.waiter[0].is_called);
     }
 }
 
@@ -510,11 +405,7 @@ int main(void)
         SQL_TEST(test_sql__a_tombstone_refuses),
         SQL_TEST(test_sql__an_expired_lease_passes_on),
         SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
-        SQL_TEST(test_sql__breaks_a_tenure),
-        SQL_TEST(test_sql__breaks_are_in_the_book),
         SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
-        SQL_TEST(test_sql__lists_what_is_owned_or_wanted),
-        SQL_TEST(test_sql__shows_the_line),
         SQL_TEST(test_sql__tells_what_can_be_relied_on),
     };
 

@@ -1,0 +1,129 @@
+/* What a database server refuses, and why, in words that help. */
+#define _GNU_SOURCE
+#include "sql_driver.h"
+
+static void test_sql_refusals__names_a_missing_database(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    (void)state;
+    assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "nowhere")),
+                     SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "nowhere"));
+    handle_close(&handle);
+}
+
+static void test_sql_refusals__names_a_wrong_password(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    (void)state;
+    server_make_account("guarded", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("guarded:wr0ng-secret", SERVER_DATABASE)),
+        SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EDENIED);
+    assert_null(strstr(why.message, "wr0ng-secret"));
+    handle_close(&handle);
+}
+
+static void test_sql_refusals__names_a_missing_right(void **state)
+{
+    struct handle handle;
+    struct who a = person(&first, "a");
+    struct who b = person(&handle, "b");
+
+    (void)state;
+    ask(&a); /* there are tables */
+    server_make_account("stranger", "right");
+    assert_int_equal(
+        try_open(&handle, server_url("stranger:right", SERVER_DATABASE)),
+        SIMBA_OK);
+    assert_int_equal(try_run(&b, asking(&b)), SIMBA_EDENIED);
+    handle_close(&handle);
+}
+
+static void test_sql_refusals__names_a_read_only_server(void **state)
+{
+    struct who a = person(&first, "a");
+    int status;
+
+    (void)state;
+    ask(&a);
+    server_set_read_only(true);
+    do { /* sessions may have been ended for it */
+        status = try_run(&a, (simba_op){.kind = SIMBA_OP_RELEASE});
+    } while (status == SIMBA_EUNKNOWN || status == SIMBA_EUNAVAIL);
+    assert_int_equal(status, SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "read-only"));
+    look(&a);
+    assert_string_equal(got.owner.id, "a");
+    server_set_read_only(false);
+    renew_in_the_end(&a);
+    release(&a);
+}
+
+#ifdef SERVER_IS_POSTGRES
+static void test_sql_refusals__names_an_encoding_that_is_too_small(void **state)
+{
+    struct handle handle;
+    struct who a = person(&handle, "\xe6\x97\xa5"); /* no letter of it */
+
+    (void)state;
+    server_sql("CREATE DATABASE small ENCODING LATIN1 TEMPLATE template0");
+    assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "small")),
+                     SIMBA_OK);
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "encoding"));
+    a = person(&handle, "\xc3\xa4");
+    ask(&a);
+    expect_mine(&a);
+    handle_close(&handle);
+}
+#endif
+
+#ifndef SERVER_IS_POSTGRES
+static void test_sql_refusals__names_a_collation_that_mixes_up(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op op = asking(&a);
+
+    (void)state;
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
+               "KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint "
+               "unsigned NOT NULL, transition_at bigint unsigned NOT NULL, "
+               "owner_id varchar(128) NOT NULL, version int unsigned NOT NULL, "
+               "fencing_token bigint unsigned NOT NULL DEFAULT 0) "
+               "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci");
+    op.mutex = "one";
+    run(&a, op);
+    assert_true(got.mine);
+    op.mutex = "ONE";
+    a = person(&first, "a");
+    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "collation"));
+    server_sql("DROP TABLE simba_mutex");
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql_refusals__names_a_missing_database),
+        SQL_TEST(test_sql_refusals__names_a_wrong_password),
+        SQL_TEST(test_sql_refusals__names_a_missing_right),
+        SQL_TEST(test_sql_refusals__names_a_read_only_server),
+#ifdef SERVER_IS_POSTGRES
+        SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small),
+#endif
+#ifndef SERVER_IS_POSTGRES
+        SQL_TEST(test_sql_refusals__names_a_collation_that_mixes_up),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
