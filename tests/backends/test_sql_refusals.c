@@ -2,32 +2,98 @@
 #define _GNU_SOURCE
 #include "sql_driver.h"
 
-static void test_sql_refusals__names_a_missing_database(void **state)
+#ifdef SERVER_IS_POSTGRES
+#define NUMBER_OF_MISSING_DATABASE "3D000"
+#define NUMBER_OF_WRONG_PASSWORD   "28P01"
+#define PASSWORD_VARIABLE          "PGPASSWORD"
+#define URL_OF_NO_SOCKET           "postgres://a@/b?host=/nonexistent"
+#define URL_OF_NO_PORT             "postgres://a@127.0.0.1:1/b"
+#define URL_OF_NO_HOST             "postgres://a@nowhere.invalid/b?sslmode=disable"
+#define ALLOW_ONE                  "ALTER ROLE guarded CONNECTION LIMIT 0" /* or none */
+#else
+#define NUMBER_OF_MISSING_DATABASE "1049"
+#define NUMBER_OF_WRONG_PASSWORD   "1045"
+#define PASSWORD_VARIABLE          "MYSQL_PWD"
+#define URL_OF_NO_SOCKET           "mysql://a@localhost/b?socket=/nonexistent"
+#define URL_OF_NO_PORT             "mysql://a@127.0.0.1:1/b"
+#define URL_OF_NO_HOST             "mysql://a@nowhere.invalid/b?tls=off"
+#define ALLOW_ONE                  "ALTER USER guarded@localhost WITH MAX_CONNECTIONS_PER_HOUR 1"
+#endif
+
+/* What an acquire through such a URL is answered; `why` tells more. */
+static int status_of(const char *url)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
+    int status;
 
-    (void)state;
-    assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "nowhere")),
-                     SIMBA_OK);
-    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
-    assert_non_null(strstr(why.message, "nowhere"));
+    assert_int_equal(try_open(&handle, url), SIMBA_OK);
+    status = try_run(&a, asking(&a));
     handle_close(&handle);
+    return status;
+}
+
+static void expect_told(const char *words)
+{
+    if (strstr(why.message, words) == NULL) {
+        fail_msg("\"%s\" is not in: %s", words, why.message);
+    }
+}
+
+static void test_sql_refusals__names_a_missing_database(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(server_url(SERVER_ADMIN, "nowhere")),
+                     SIMBA_EMISCONFIG);
+    expect_told("nowhere");
+    expect_told(NUMBER_OF_MISSING_DATABASE);
+    expect_told("create it, or name another in the URL");
 }
 
 static void test_sql_refusals__names_a_wrong_password(void **state)
 {
-    struct handle handle;
-    struct who a = person(&handle, "a");
-
     (void)state;
     server_make_account("guarded", "right");
     assert_int_equal(
-        try_open(&handle, server_url("guarded:wr0ng-secret", SERVER_DATABASE)),
-        SIMBA_OK);
-    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EDENIED);
+        status_of(server_url("guarded:wr0ng-secret", SERVER_DATABASE)),
+        SIMBA_EDENIED);
+    expect_told(NUMBER_OF_WRONG_PASSWORD);
     assert_null(strstr(why.message, "wr0ng-secret"));
-    handle_close(&handle);
+}
+
+static void test_sql_refusals__says_where_a_password_goes(void **state)
+{
+    (void)state;
+    server_make_account("guarded", "right");
+    assert_int_equal(status_of(server_url("guarded", SERVER_DATABASE)),
+                     SIMBA_EDENIED);
+    expect_told("in the URL, ");
+    expect_told(PASSWORD_VARIABLE);
+}
+
+static void test_sql_refusals__names_a_server_that_is_not_there(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(URL_OF_NO_SOCKET), SIMBA_EUNAVAIL);
+    expect_told("/nonexistent");
+    expect_told("No such file or directory");
+    assert_int_equal(status_of(URL_OF_NO_PORT), SIMBA_EUNAVAIL);
+    expect_told("127.0.0.1");
+    assert_null(strstr(why.message, "(0)"));
+    assert_int_equal(status_of(URL_OF_NO_HOST), SIMBA_EUNAVAIL);
+    expect_told("nowhere.invalid");
+    assert_null(strstr(why.message, "(-"));
+}
+
+static void test_sql_refusals__names_a_full_server(void **state)
+{
+    (void)state;
+    server_make_account("guarded", "right");
+    server_sql(ALLOW_ONE);
+    (void)status_of(server_url("guarded:right", SERVER_DATABASE));
+    assert_int_equal(status_of(server_url("guarded:right", SERVER_DATABASE)),
+                     SIMBA_EUNAVAIL);
+    expect_told("takes no more connections");
 }
 
 static void test_sql_refusals__names_a_missing_right(void **state)
@@ -115,6 +181,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SQL_TEST(test_sql_refusals__names_a_missing_database),
         SQL_TEST(test_sql_refusals__names_a_wrong_password),
+        SQL_TEST(test_sql_refusals__says_where_a_password_goes),
+        SQL_TEST(test_sql_refusals__names_a_server_that_is_not_there),
+        SQL_TEST(test_sql_refusals__names_a_full_server),
         SQL_TEST(test_sql_refusals__names_a_missing_right),
         SQL_TEST(test_sql_refusals__names_a_read_only_server),
 #ifdef SERVER_IS_POSTGRES

@@ -5,18 +5,20 @@
 
 #define HERE "127.0.0.1"
 #ifdef SERVER_IS_POSTGRES
-#define URL        "postgres://simba@%s:%s/postgres?connect_timeout=5%s"
-#define CA         "&sslrootcert="
-#define VERIFIED   "&sslmode=verify-full"
-#define UNVERIFIED "&sslmode=require"
-#define PLAIN      "&sslmode=disable"
+#define URL          "postgres://simba@%s:%s/postgres?connect_timeout=5%s"
+#define CA           "&sslrootcert="
+#define HOW_TO_TRUST "sslrootcert=FILE says whom to trust"
+#define VERIFIED     "&sslmode=verify-full"
+#define UNVERIFIED   "&sslmode=require"
+#define PLAIN        "&sslmode=disable"
 /* So that any name leads to this server; the store goes by the name. */
 #define LEADS_HERE "&hostaddr=127.0.0.1"
 #else
-#define URL        "mysql://simba@%s:%s/simba?option_file=/dev/null%s"
-#define CA         "&tls_ca="
-#define VERIFIED   "&tls=on"
-#define UNVERIFIED "&tls=unverified"
+#define URL          "mysql://simba@%s:%s/simba?option_file=/dev/null%s"
+#define CA           "&tls_ca="
+#define HOW_TO_TRUST "tls_ca=FILE says whom to trust"
+#define VERIFIED     "&tls=on"
+#define UNVERIFIED   "&tls=unverified"
 #endif
 
 static int status;
@@ -56,6 +58,9 @@ static void expect_refused(void)
     }
     assert_true(strstr(why.message, "ertificate") != NULL ||
                 strstr(why.message, "TLS") != NULL);
+    if (strstr(why.message, HOW_TO_TRUST) == NULL) {
+        fail_msg("it does not say what to do: %s", why.message);
+    }
 }
 
 static void test_sql_tls__needs_none_on_this_machine(void **state)

@@ -5,78 +5,146 @@
 #include <errmsg.h>
 #include <mysqld_error.h>
 
+#include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct meaning {
     unsigned number;
     enum simba__sql_verdict verdict;
     int status;
-    const char *words; /* instead of the server's, or NULL */
+    const char *words;  /* instead of the server's, or NULL */
+    const char *advice; /* what to do about it, or NULL */
 };
 
+#define MORE_ROOM                                                              \
+    "it takes no more connections: raise the limit there, or run fewer "       \
+    "processes"
+
 static const struct meaning meanings[] = {
-    {ER_LOCK_DEADLOCK, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
-    {ER_CHECKREAD, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
-    {ER_NO_SUCH_TABLE, SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL},
-    {ER_BAD_FIELD_ERROR, SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL},
+    {ER_LOCK_DEADLOCK, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {ER_CHECKREAD, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {ER_NO_SUCH_TABLE, SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL, NULL},
+    {ER_BAD_FIELD_ERROR, SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL, NULL},
     /* MySQL cannot add a column only if there is none. */
-    {ER_DUP_FIELDNAME, SIMBA__SQL_FINE, SIMBA_OK, NULL},
-    {ER_ACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
+    {ER_DUP_FIELDNAME, SIMBA__SQL_FINE, SIMBA_OK, NULL, NULL},
+    {ER_ACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
     {ER_ACCESS_DENIED_NO_PASSWORD_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED,
+     NULL, NULL},
+    {ER_DBACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
+    {ER_TABLEACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL,
      NULL},
-    {ER_DBACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {ER_TABLEACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {ER_COLUMNACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {ER_SPECIFIC_ACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {ER_HOST_NOT_PRIVILEGED, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {ER_BAD_DB_ERROR, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+    {ER_COLUMNACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL,
+     NULL},
+    {ER_SPECIFIC_ACCESS_DENIED_ERROR, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL,
+     NULL},
+    {ER_HOST_NOT_PRIVILEGED, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
+    {ER_HOST_IS_BLOCKED, SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
+    {ER_BAD_DB_ERROR, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
+     "create it, or name another in the URL"},
     {ER_NO_DB_ERROR, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the URL names no database"},
+     "the URL names no database", NULL},
+    {ER_CON_COUNT_ERROR, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, NULL, MORE_ROOM},
+    {ER_TOO_MANY_USER_CONNECTIONS, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, NULL,
+     MORE_ROOM},
+    {ER_USER_LIMIT_REACHED, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, NULL,
+     MORE_ROOM},
     {ER_OPTION_PREVENTS_STATEMENT, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the server is read-only: a replica, or set so"},
+     "the server is read-only: a replica, or set so", "name the primary"},
     {ER_DATA_TOO_LONG, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "a column of simba_mutex is too short for this name or id"},
+     "a column of simba_mutex is too short for this name or id",
+     "`simba init --upgrade` widens it"},
     {ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the character set of simba_mutex cannot hold this name or id"},
-    {ER_CANT_AGGREGATE_2COLLATIONS, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+     "the character set of simba_mutex cannot hold this name or id",
+     "`simba init --upgrade` changes it"},
+    {ER_CANT_AGGREGATE_2COLLATIONS, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
+     "`simba init --upgrade` mends it"},
     {ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "binlog_format=STATEMENT does not go with READ COMMITTED: use ROW"},
+     "binlog_format=STATEMENT does not go with READ COMMITTED", "use ROW"},
     {ER_LOCK_WAIT_TIMEOUT, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
-     "somebody else keeps the table or the row locked"},
+     "somebody else keeps the table or the row locked", NULL},
     {ER_STATEMENT_TIMEOUT, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
-     "the statement took too long"},
-    {CR_SSL_CONNECTION_ERROR, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+     "the statement took too long", NULL},
+    {CR_SSL_CONNECTION_ERROR, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
+     "tls_ca=FILE says whom to trust, tls=off does without TLS"},
+    {CR_AUTH_PLUGIN_CANNOT_LOAD, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
+     "use an account with another plugin"},
 };
 
 static const struct meaning *find_meaning(unsigned number)
 {
+    static const struct meaning unknown = {0, SIMBA__SQL_REFUSED,
+                                           SIMBA_EUNAVAIL, NULL, NULL};
+
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         if (meanings[i].number == number) {
             return &meanings[i];
         }
     }
-    return NULL;
+    return &unknown;
 }
 
-/* The server's words for a missing password or a column name are as good as
- * ours; they are cut at the end of their first line. */
+/* A server does not say that it would have let us in with a password, or with
+ * TLS. */
+static const char *advice_for(const struct simba__my_session *session,
+                              unsigned number,
+                              const char *words)
+{
+    const struct simba__my *my = (const struct simba__my *)session->base.self;
+
+    if (number != ER_ACCESS_DENIED_ERROR) {
+        return find_meaning(number)->advice;
+    }
+    if (strstr(words, "(using password: NO)") != NULL) {
+        return "a password goes in the URL, MYSQL_PWD or an option file";
+    }
+    return my->settings.has_tls ? NULL : "if it asks for TLS, say tls=on";
+}
+
+/* The library ends what it says about hosts and sockets with a number in
+ * brackets, which means something to programs only. */
+static const char *cause_of(unsigned number, const char *words, size_t *length)
+{
+    const char *bracket = strrchr(words, '(');
+    long cause = bracket == NULL ? 0 : strtol(bracket + 1, NULL, 10);
+
+    *length = strcspn(words, "\n");
+    if (bracket == NULL || bracket < words + 1 ||
+        (number != CR_CONNECTION_ERROR && number != CR_CONN_HOST_ERROR &&
+         number != CR_UNKNOWN_HOST)) {
+        return NULL;
+    }
+    *length = (size_t)(bracket - words - 1);
+    if (cause == 0) { /* it has forgotten */
+        return NULL;
+    }
+    return cause < 0 ? gai_strerror((int)cause) : strerror((int)cause);
+}
+
+/* "error 1049: Unknown database 'x'; create it". Of the server's words the
+ * first line. */
 static int say(const struct simba__my_session *session,
                unsigned number,
                const char *words,
                simba_error *error)
 {
     const struct meaning *meaning = find_meaning(number);
-    bool is_about_tls = number == CR_SSL_CONNECTION_ERROR;
+    const char *advice = advice_for(session, number, words);
+    const char *cause;
+    size_t length;
+    char label[24] = "";
 
-    if (meaning != NULL && meaning->words != NULL) {
-        words = meaning->words;
+    words = meaning->words == NULL ? words : meaning->words;
+    cause = cause_of(number, words, &length);
+    if (number != 0) {
+        snprintf(label, sizeof label, "error %u: ", number);
     }
     return simba_error_set(
-        error, meaning == NULL ? SIMBA_EUNAVAIL : meaning->status, (int)number,
-        "%s: %.*s%s", session->base.self->shown, (int)strcspn(words, "\n"),
-        words,
-        is_about_tls ? "; TLS is verified unless the URL says tls=off" : "");
+        error, meaning->status, (int)number, "%s: %s%.*s%s%s%s%s",
+        session->base.self->shown, label, (int)length, words,
+        cause == NULL ? "" : ": ", cause == NULL ? "" : cause,
+        advice == NULL ? "" : "; ", advice == NULL ? "" : advice);
 }
 
 /* S8: a statement that is killed, or whose time is up, just after its commit is
@@ -93,7 +161,7 @@ void simba__my_judge(const struct simba__my_session *session,
 {
     const struct meaning *meaning = find_meaning(session->failure);
 
-    answer->verdict = meaning == NULL ? SIMBA__SQL_REFUSED : meaning->verdict;
+    answer->verdict = meaning->verdict;
     answer->status =
         say(session, session->failure, session->words, &answer->error);
     if (is_ambiguous(session)) {

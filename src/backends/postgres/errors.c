@@ -13,42 +13,52 @@ struct meaning {
     const char *state; /* SQLSTATE, or how it begins */
     enum simba__sql_verdict verdict;
     int status;
-    const char *words; /* instead of the server's, or NULL */
+    const char *words;  /* instead of the server's, or NULL */
+    const char *advice; /* what to do about it, or NULL */
 };
 
 static const struct meaning meanings[] = {
-    {"40001", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
-    {"40P01", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
+    {"40001", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {"40P01", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     /* Our prepared statements were discarded, or a table was changed. */
-    {"26000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
-    {"0A000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL},
-    {"42P01", SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL},
-    {"42703", SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL},
-    {"42501", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {"28", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL},
-    {"3D000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
-    {"3F000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+    {"26000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {"0A000", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
+    {"42P01", SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL, NULL},
+    {"42703", SIMBA__SQL_NO_COLUMN, SIMBA_EMISCONFIG, NULL, NULL},
+    {"42501", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
+    {"28", SIMBA__SQL_REFUSED, SIMBA_EDENIED, NULL, NULL},
+    {"3D000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
+     "create it, or name another in the URL"},
+    {"3F000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL, NULL},
     {"25006", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the server is read-only: a standby, or set so"},
+     "the server is read-only: a standby, or set so", "name the primary"},
     {"22001", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "a column of simba_mutex is too short for this name or id"},
+     "a column of simba_mutex is too short for this name or id",
+     "`simba init --upgrade` widens it"},
     {"22P05", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the encoding of the database cannot hold this name or id"},
-    {"42", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL},
+     "the encoding of the database cannot hold this name or id",
+     "use one in UTF8"},
+    {"42", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL, NULL},
+    {"53300", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, NULL,
+     "it takes no more connections: raise the limit there, or run fewer "
+     "processes"},
     {"55P03", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
-     "somebody else keeps the table or the row locked"},
-    {"57014", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL,
-     "the statement took too long"},
+     "somebody else keeps the table or the row locked", NULL},
+    {"57014", SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, "the statement took too long",
+     NULL},
 };
 
 static const struct meaning *find_meaning(const char *state)
 {
+    static const struct meaning unknown = {"", SIMBA__SQL_REFUSED,
+                                           SIMBA_EUNAVAIL, NULL, NULL};
+
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         if (strncmp(meanings[i].state, state, strlen(meanings[i].state)) == 0) {
             return &meanings[i];
         }
     }
-    return NULL;
+    return &unknown;
 }
 
 /* The five characters as a number, so that it can be told again. */
@@ -57,26 +67,22 @@ static int number_of(const char *state)
     return (int)strtol(state, NULL, 36);
 }
 
-/* One line of what may be several. */
-static void first_line(const char *text, char *line, size_t room)
-{
-    snprintf(line, room, "%.*s", (int)strcspn(text, "\n"), text);
-}
-
+/* "error 3D000: database "x" does not exist; create it". Of what may be several
+ * lines the first. */
 static int say(const struct simba__pg_session *session,
                const char *state,
                const char *words,
                simba_error *error)
 {
     const struct meaning *meaning = find_meaning(state);
-    int status = meaning == NULL ? SIMBA_EUNAVAIL : meaning->status;
-    char line[160];
+    const char *said = meaning->words == NULL ? words : meaning->words;
 
-    first_line(meaning != NULL && meaning->words != NULL ? meaning->words
-                                                         : words,
-               line, sizeof line);
-    return simba_error_set(error, status, number_of(state), "%s: %s",
-                           session->base.self->shown, line);
+    return simba_error_set(
+        error, meaning->status, number_of(state), "%s: %s%s%s%.*s%s%s",
+        session->base.self->shown, state[0] == '\0' ? "" : "error ", state,
+        state[0] == '\0' ? "" : ": ", (int)strcspn(said, "\n"), said,
+        meaning->advice == NULL ? "" : "; ",
+        meaning->advice == NULL ? "" : meaning->advice);
 }
 
 /* Two who make the tables at once are in each other's way. */
@@ -106,7 +112,7 @@ void simba__pg_judge(struct simba__pg_session *session,
 
     state = state == NULL ? "" : state;
     meaning = find_meaning(state);
-    answer->verdict = meaning == NULL ? SIMBA__SQL_REFUSED : meaning->verdict;
+    answer->verdict = meaning->verdict;
     if (is_race(session, state)) {
         answer->verdict = SIMBA__SQL_AGAIN;
     }
@@ -156,15 +162,11 @@ static int say_tls(const struct simba__pg_session *session,
                    const char *words,
                    simba_error *error)
 {
-    const struct simba__pg *pg = (const struct simba__pg *)session->base.self;
-    char line[160];
-
-    first_line(words, line, sizeof line);
     return simba_error_set(
-        error, SIMBA_EMISCONFIG, 0, "%s: %s%s", session->base.self->shown, line,
-        pg->sslmode == NULL
-            ? ""
-            : "; TLS is verified unless the URL says sslmode=disable");
+        error, SIMBA_EMISCONFIG, 0,
+        "%s: %.*s; sslrootcert=FILE says whom to trust, sslmode=disable does "
+        "without TLS",
+        session->base.self->shown, (int)strcspn(words, "\n"), words);
 }
 
 static bool is_password_missing(const struct simba__pg_session *session)
@@ -182,7 +184,8 @@ int simba__pg_explain(const struct simba__pg_session *session,
 
     if (session->conn != NULL && is_password_missing(session)) {
         return simba_error_set(error, SIMBA_EDENIED, 0,
-                               "%s: the server asks for a password",
+                               "%s: the server asks for a password; it goes "
+                               "in the URL, PGPASSWORD or ~/.pgpass",
                                session->base.self->shown);
     }
     if (is_about_tls(session, words)) {
