@@ -84,6 +84,19 @@ static inline void renew_in_the_end(struct who *who)
     assert_int_equal(got.token, who->token);
 }
 
+/* The server hears of the end of a connection a little later. */
+static inline void await_bells(int64_t count)
+{
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+
+    while (server_count_bells() != count) {
+        if (simba_loop_now_ms() > until_ms) {
+            fail_msg("%s", "waited in vain for the server to notice");
+        }
+        nap_ms(5);
+    }
+}
+
 #define SQL_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 #endif

@@ -114,6 +114,15 @@ int64_t server_count_bells(void)
                       "'%%processlist%%'");
 }
 
+/* Of those that wait for a lock: others come and go. */
+int64_t server_count_snapshots(void)
+{
+    return server_sql("SELECT count(*) FROM information_schema.innodb_trx, "
+                      "information_schema.processlist "
+                      "WHERE trx_mysql_thread_id = id "
+                      "AND state IN ('User lock', 'User sleep')");
+}
+
 /* Names of zones are known to servers that were told them only. */
 void server_set_time_zone(bool is_on)
 {

@@ -127,6 +127,14 @@ int64_t server_count_bells(void)
                       "'advisory' AND mode = 'ExclusiveLock'");
 }
 
+int64_t server_count_snapshots(void)
+{
+    return server_sql("SELECT count(*) FROM pg_stat_activity "
+                      "WHERE (backend_xmin IS NOT NULL "
+                      "OR state LIKE 'idle in%%') AND pid <> pg_backend_pid() "
+                      "AND backend_type = 'client backend'");
+}
+
 void server_set_time_zone(bool is_on)
 {
     server_sql(is_on ? "ALTER DATABASE postgres SET timezone = "

@@ -230,19 +230,6 @@ static void test_sql__knows_whether_it_can_be_rung(void **state)
     fail_msg("%s", "the doctor says nothing about push");
 }
 
-/* The server hears of the end of a connection a little later. */
-static void await_bells(int64_t count)
-{
-    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
-
-    while (server_count_bells() != count) {
-        if (simba_loop_now_ms() > until_ms) {
-            fail_msg("%s", "waited in vain for the server to notice");
-        }
-        nap_ms(5);
-    }
-}
-
 static void test_sql__skips_the_dead(void **state)
 {
     struct who a = person(&first, "a");

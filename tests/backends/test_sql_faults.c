@@ -85,6 +85,23 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     expect_mine(&b);
 }
 
+/* Who waits does so for hours; what it has seen must not be kept for it. */
+static void test_sql_faults__a_bell_keeps_no_snapshot(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    await_bells(1);
+    nap_ms(500); /* MariaDB tells of transactions as they were a while ago */
+    assert_int_equal(server_count_snapshots(), 0);
+    server_sql(CHANGE_TENURE); /* it keeps no lock of the table either */
+    await_bells(1);
+}
+
 /* A renewal is not held up by who waits for the same mutex in its process. */
 static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
 {
@@ -248,6 +265,7 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__says_when_the_server_is_down),
         SQL_TEST(test_sql_faults__outlives_killed_sessions),
         SQL_TEST(test_sql_faults__hangs_a_bell_beside_a_ghost),
+        SQL_TEST(test_sql_faults__a_bell_keeps_no_snapshot),
         SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),
         SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
         SQL_TEST(test_sql_faults__a_deadline_is_kept),

@@ -8,8 +8,8 @@
  * seconds, the one he wakes with him (MariaDB 10.11, THD::awake). Only while
  * nobody has that lock, it sleeps.
  *
- * Nothing is lost while it does not sleep: the statement that sleeps looks
- * first whether somebody of ours has been called. */
+ * Nothing is lost while it does not wait: the statements that wait look first
+ * whether somebody of ours has been called. */
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 

@@ -273,6 +273,8 @@ char *simba__my_render_bell(struct simba__my_session *session,
         [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_LOOK,
         [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_SQL_BELL_SLEEP,
     };
+    const struct simba__my *my = (const struct simba__my *)session->base.self;
+    bool is_other = my->is_mysql && step == SIMBA__MY_BELL_SLEEP;
     struct simba__sql_params *params = &session->params;
 
     params->count = 3;
@@ -285,7 +287,8 @@ char *simba__my_render_bell(struct simba__my_session *session,
              mysql_thread_id(&session->mysql));
     params->values[2] = session->seen == NULL ? "" : session->seen;
     params->is_number[2] = false;
-    return substitute(session, steps[step]);
+    return substitute(session,
+                      is_other ? SIMBA__MY_SQL_BELL_SLEEP_MYSQL : steps[step]);
 }
 
 char *simba__my_schema(const simba_backend_config *config,

@@ -57,9 +57,9 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone beat beat_stop bell_hang bell_sleep book doctor ensure fast_acquire
-    fast_release fast_renew floor_acquire floor_release greet list load
-    look schema upgrade)
+    apply_gone apply_undone beat beat_stop bell_hang bell_sleep
+    bell_sleep_mysql book doctor ensure fast_acquire fast_release fast_renew
+    floor_acquire floor_release greet list load look schema upgrade)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c
