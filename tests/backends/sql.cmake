@@ -109,6 +109,15 @@ if(TARGET simba_mysql)
       SKIP_RETURN_CODE 77 LABELS slow
       ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
   endforeach()
+  foreach(topic IN ITEMS idle storm)
+    add_test(NAME backend_mysql_${topic}_galera
+      COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_GALERA=1
+              ${simba_sql_tests_dir}/with_mysql
+              $<TARGET_FILE:backend_mysql_${topic}> $<TARGET_FILE:simba_cli>)
+    set_tests_properties(backend_mysql_${topic}_galera PROPERTIES
+      SKIP_RETURN_CODE 77 LABELS slow
+      ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 200)
+  endforeach()
 endif()
 
 # The public API and the contract on each server, through the modules.

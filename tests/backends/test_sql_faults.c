@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -172,50 +173,83 @@ static void test_sql_faults__a_deadline_is_kept(void **state)
 
 /* --- many at once -------------------------------------------------------- */
 
-enum { THREADS = 20, NEW_ONES = 10 };
+enum { HANDLES = 200, FILES_MOST = 4096 };
 
-static void *use_new_mutexes(void *argument)
+static bool may_open_many(void)
 {
-    int index = *(int *)argument;
-    struct handle *handles[] = {&first, &second, &third};
-    char name[96];
+    struct rlimit limit;
 
-    for (int i = 0; i < NEW_ONES; i++) {
-        simba_op op = {.kind = SIMBA_OP_ACQUIRE, .join = true, .id = "x"};
-        simba_error error;
-
-        /* Half of them are used by two at once. */
-        snprintf(name, sizeof name, "%s %d", mutex,
-                 (i % 2 == 0 ? index : index / 2 * 2) * 100 + i);
-        op.mutex = name;
-        op.attempt = (simba_attempt){(uint64_t)(index + 1) << 32, (uint64_t)i};
-        op.ttl_ms = op.transition_ms = op.waiter_ms = 20000;
-        op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-        if (handle_run(handles[index % 3], &op, &error) != SIMBA_OK) {
-            fprintf(stderr, "%s\n", error.message);
-            return &first;
-        }
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < FILES_MOST) {
+        limit.rlim_cur =
+            limit.rlim_max < FILES_MOST ? limit.rlim_max : FILES_MOST;
+        setrlimit(RLIMIT_NOFILE, &limit);
     }
+    return limit.rlim_cur >= FILES_MOST;
+}
+
+/* One of many processes, as far as the server can tell. */
+struct newcomer {
+    struct handle handle;
+    pthread_t thread;
+    pthread_barrier_t *gate;
+    int index, status;
+    simba_error error;
+};
+
+/* Every third mutex is used by two of them. */
+static void *use_new_mutex(void *argument)
+{
+    struct newcomer *one = argument;
+    char name[96];
+    simba_op op = {.kind = SIMBA_OP_ACQUIRE, .join = true, .id = "x"};
+
+    snprintf(name, sizeof name, "%s %d", mutex,
+             one->index % 3 == 1 ? one->index - 1 : one->index);
+    op.mutex = name;
+    op.attempt = (simba_attempt){1, (uint64_t)one->index + 1};
+    op.ttl_ms = op.transition_ms = op.waiter_ms = 60000;
+    pthread_barrier_wait(one->gate);
+    op.deadline_ms = simba_loop_now_ms() + 3 * PATIENCE_MS;
+    one->status = handle_run(&one->handle, &op, &one->error);
     return NULL;
 }
 
+/* Not even the tables are there yet. */
 static void test_sql_faults__two_hundred_first_uses_at_once(void **state)
 {
-    pthread_t threads[THREADS];
-    int indices[THREADS];
+    struct newcomer *all = calloc(HANDLES, sizeof *all);
+    pthread_barrier_t gate;
 
     (void)state;
-    for (int i = 0; i < THREADS; i++) {
-        indices[i] = i;
+    if (!may_open_many()) {
+        free(all);
+        skip();
+    }
+    pthread_barrier_init(&gate, NULL, HANDLES);
+    server_sql("DROP TABLE IF EXISTS simba_mutex, simba_tenure, simba_line, "
+               "simba_tombstone, simba_broken");
+    for (int i = 0; i < HANDLES; i++) {
+        all[i].index = i;
+        all[i].gate = &gate;
+        must_open(&all[i].handle);
         assert_int_equal(
-            pthread_create(&threads[i], NULL, use_new_mutexes, &indices[i]), 0);
+            pthread_create(&all[i].thread, NULL, use_new_mutex, &all[i]), 0);
     }
-    for (int i = 0; i < THREADS; i++) {
-        void *failed;
-
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
+    for (int i = 0; i < HANDLES; i++) {
+        pthread_join(all[i].thread, NULL);
+        handle_close(&all[i].handle);
     }
+    for (int i = 0; i < HANDLES; i++) {
+        if (all[i].status != SIMBA_OK) {
+            fail_msg("%d: %s", all[i].status, all[i].error.message);
+        }
+    }
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_mutex "
+                                "WHERE owner_id = 'x'"),
+                     HANDLES - (HANDLES + 1) / 3);
+    pthread_barrier_destroy(&gate);
+    free(all);
 }
 
 /* --- a waiter that is stopped -------------------------------------------- */

@@ -112,7 +112,7 @@ static const char *cause_of(unsigned number, const char *words, size_t *length)
     *length = strcspn(words, "\n");
     if (bracket == NULL || bracket < words + 1 ||
         (number != CR_CONNECTION_ERROR && number != CR_CONN_HOST_ERROR &&
-         number != CR_UNKNOWN_HOST)) {
+         number != CR_SOCKET_CREATE_ERROR && number != CR_UNKNOWN_HOST)) {
         return NULL;
     }
     *length = (size_t)(bracket - words - 1);
