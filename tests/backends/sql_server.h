@@ -14,6 +14,7 @@
 #define SERVER_ADMIN    "simba"
 #define LOCK_LINE       "LOCK TABLE simba_line IN ACCESS EXCLUSIVE MODE"
 #define LOCK_MUTEX      "LOCK TABLE simba_mutex IN ACCESS EXCLUSIVE MODE"
+#define DEADLOCK        "40P01"
 #define CHANGE_TENURE   "COMMENT ON TABLE simba_tenure IS 'looked at'"
 #define FILL_DISK                                                              \
     "CREATE TABLE filler AS SELECT repeat(n::text, 1000) AS x "                \
@@ -26,6 +27,7 @@
 #define SERVER_ADMIN    "root"
 #define LOCK_LINE       "LOCK TABLE simba_line WRITE"
 #define LOCK_MUTEX      "LOCK TABLE simba_mutex WRITE"
+#define DEADLOCK        "1213"
 #define CHANGE_TENURE                                                          \
     "SET STATEMENT lock_wait_timeout = 3 FOR "                                 \
     "ALTER TABLE simba_tenure COMMENT 'looked at'"
@@ -70,6 +72,9 @@ void server_set_time_zone(bool is_on);
 
 /** How many processes the server knows to be alive and waiting. */
 int64_t server_count_bells(void);
+
+/** How many sessions there are, besides those of server_sql(). */
+int64_t server_count_sessions(void);
 
 /** How many sessions keep the server from forgetting old rows. */
 int64_t server_count_snapshots(void);

@@ -114,6 +114,12 @@ int64_t server_count_bells(void)
                       "'%%processlist%%'");
 }
 
+int64_t server_count_sessions(void)
+{
+    return server_sql("SELECT count(*) FROM information_schema.processlist "
+                      "WHERE user = 'simba'");
+}
+
 /* Of those that wait for a lock: others come and go. */
 int64_t server_count_snapshots(void)
 {

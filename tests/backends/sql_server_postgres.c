@@ -127,6 +127,13 @@ int64_t server_count_bells(void)
                       "'advisory' AND mode = 'ExclusiveLock'");
 }
 
+int64_t server_count_sessions(void)
+{
+    return server_sql("SELECT count(*) FROM pg_stat_activity "
+                      "WHERE backend_type = 'client backend' "
+                      "AND application_name = 'simba'");
+}
+
 int64_t server_count_snapshots(void)
 {
     return server_sql("SELECT count(*) FROM pg_stat_activity "

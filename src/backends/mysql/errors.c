@@ -156,6 +156,14 @@ static bool is_ambiguous(const struct simba__my_session *session)
             session->failure == ER_STATEMENT_TIMEOUT);
 }
 
+/* Many who make the tables at once wait for each other, and for longer than is
+ * good for any other lock. */
+static bool is_first_use(const struct simba__my_session *session)
+{
+    return session->base.turn != NULL && session->base.turn->was_created &&
+           session->failure == ER_LOCK_WAIT_TIMEOUT;
+}
+
 void simba__my_judge(const struct simba__my_session *session,
                      struct simba__sql_answer *answer)
 {
@@ -164,6 +172,9 @@ void simba__my_judge(const struct simba__my_session *session,
     answer->verdict = meaning->verdict;
     answer->status =
         say(session, session->failure, session->words, &answer->error);
+    if (is_first_use(session)) {
+        answer->verdict = SIMBA__SQL_AGAIN;
+    }
     if (is_ambiguous(session)) {
         answer->status = SIMBA_EUNKNOWN;
     }

@@ -94,6 +94,15 @@ static bool is_race(const struct simba__pg_session *session, const char *state)
             strcmp(state, "23505") == 0);
 }
 
+/* Many who make them wait for each other, and for longer than is good for any
+ * other lock. */
+static bool is_first_use(const struct simba__pg_session *session,
+                         const char *state)
+{
+    return session->base.turn != NULL && session->base.turn->was_created &&
+           strcmp(state, "55P03") == 0;
+}
+
 /* It could not be prepared, or is not known any more, or not as it was. Other
  * failures leave it prepared. */
 static bool is_about_statement(const char *state)
@@ -113,7 +122,7 @@ void simba__pg_judge(struct simba__pg_session *session,
     state = state == NULL ? "" : state;
     meaning = find_meaning(state);
     answer->verdict = meaning->verdict;
-    if (is_race(session, state)) {
+    if (is_race(session, state) || is_first_use(session, state)) {
         answer->verdict = SIMBA__SQL_AGAIN;
     }
     if (is_about_statement(state)) {
