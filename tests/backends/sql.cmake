@@ -21,7 +21,7 @@ endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
 foreach(name IN ITEMS sql sql_admin sql_faults sql_refusals sql_secrets
-        sql_tables sql_model sql_tls sql_clock)
+        sql_spare sql_tables sql_model sql_tls sql_clock)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()
@@ -36,7 +36,8 @@ foreach(server IN ITEMS postgres mysql)
                  ENVIRONMENT SIMBA_SERVER_TLS=1)
     set_property(TEST backend_${server}_sql_clock APPEND PROPERTY
                  ENVIRONMENT SIMBA_SERVER_TIME=1793509190)
-    set_tests_properties(backend_${server}_sql_clock PROPERTIES LABELS slow)
+    set_tests_properties(backend_${server}_sql_clock backend_${server}_sql_spare
+                         PROPERTIES LABELS slow)
   endif()
 endforeach()
 

@@ -230,11 +230,24 @@ static int after_query(struct simba__my_session *session)
     return take_result(session);
 }
 
+/* Of a heartbeat, what beat_stop.sql says: does the bell wait for us? */
+static void note_stop(struct simba__my_session *session)
+{
+    MYSQL_ROW row;
+
+    if (!session->base.is_bell && session->statement == SIMBA__SQL_BEAT &&
+        session->answered == 1 &&
+        (row = mysql_fetch_row(session->stored)) != NULL && row[0] != NULL) {
+        session->base.is_needed |= strcmp(row[0], "1") == 0;
+    }
+}
+
 static int after_store(struct simba__my_session *session)
 {
     if (session->stored == NULL) {
         return after_failure(session);
     }
+    note_stop(session);
     mysql_free_result(session->result);
     session->result = session->stored;
     return after_result(session);

@@ -101,6 +101,8 @@ struct simba__sql_session {
     uint32_t wanted; /* events, while its turn is not driven */
     bool is_bell;    /* it listens, and serves no turns */
     bool was_lost;   /* the next connection is made anew */
+    bool was_used;   /* since idle.c has looked last */
+    bool is_needed;  /* by the bell, as long as it is connected */
 };
 
 /** One operation on its way. */
@@ -191,6 +193,8 @@ struct simba__sql {
     struct simba__sql_turn *spare;
     struct simba__sql_turn *driven; /* a caller's thread waits for it */
     simba_timer queue_timer;        /* the first deadline in the queues */
+
+    simba_timer idle_timer; /* to close sessions that nobody needs */
 
     /* The last failure to connect; nobody tries again before that time. */
     simba_error failure;
@@ -345,6 +349,12 @@ void simba__sql_beaten(struct simba__sql_turn *turn,
 void simba__sql_looked(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
 void simba__sql_beat_done(struct simba__sql *self, int status);
+
+/* idle.c */
+
+/** A session was opened: look after a while whether it is still needed. */
+void simba__sql_idle_plan(struct simba__sql *self);
+void simba__sql_idle_fired(simba_timer *timer);
 
 /* edit.c */
 

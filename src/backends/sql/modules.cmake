@@ -9,6 +9,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/bind.c
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
+  ${simba_sql_dir}/idle.c
   ${simba_sql_dir}/interest.c
   ${simba_sql_dir}/local.c
   ${simba_sql_dir}/queue.c

@@ -279,6 +279,7 @@ static bool serve_next(struct simba__sql *self)
     session->turn = take(queue, at);
     session->turn->session = session;
     session->state = SIMBA__SQL_BUSY;
+    session->was_used = true;
     simba_timer_set(self->base.loop, &session->timer,
                     session->turn->op->deadline_ms);
     simba__sql_turn_start(session->turn);

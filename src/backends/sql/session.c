@@ -169,7 +169,10 @@ void simba__sql_connected(struct simba__sql_session *session)
         simba_count_reconnect(self->base.loop);
     }
     simba_timer_clear(self->base.loop, &session->timer);
+    session->was_used = true;
+    session->is_needed = false;
     session->state = session->is_bell ? SIMBA__SQL_BUSY : SIMBA__SQL_IDLE;
+    simba__sql_idle_plan(self);
     if (session->is_bell) {
         simba_timer_set(self->base.loop, &session->timer,
                         simba_loop_now_ms() + CONNECT_MS);
@@ -387,6 +390,7 @@ void simba__sql_init(struct simba__sql *self,
     self->log_user = config->log_user;
     self->bell_timer.fire = simba__sql_bell_retry;
     self->beat_timer.fire = simba__sql_beat_fired;
+    self->idle_timer.fire = simba__sql_idle_fired;
     name_process(self);
     simba__sql_queues_init(self);
 }
@@ -411,6 +415,7 @@ void simba__sql_detach(simba_backend *backend)
     simba_timer_clear(self->base.loop, &self->queue_timer);
     simba_timer_clear(self->base.loop, &self->bell_timer);
     simba_timer_clear(self->base.loop, &self->beat_timer);
+    simba_timer_clear(self->base.loop, &self->idle_timer);
 }
 
 static void abandon(struct simba__sql_session *session)
