@@ -5,12 +5,42 @@
 
 /* --- deadlines ----------------------------------------------------------- */
 
-static void expire(simba_op **slot, bool is_sent, const char *why)
+static void expire(simba_op **slot)
 {
     if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
-        simba__zk_give_up(slot, is_sent ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL,
-                          is_sent ? "no answer in time" : why);
+        simba__zk_give_up(slot, SIMBA_EUNKNOWN, "no answer in time");
     }
+}
+
+/* Nothing was sent yet: it surely had no effect. */
+static bool is_unsent(const struct simba__zk_latch *latch)
+{
+    return latch->flight == SIMBA__ZK_NOTHING &&
+           latch->place == SIMBA__ZK_ABSENT;
+}
+
+static int64_t asks_until(const struct simba__zk_latch *latch)
+{
+    if (latch->asking == NULL) {
+        return INT64_MAX;
+    }
+    return simba__zk_waits_until(latch->self, latch->asking, latch->asked_ms);
+}
+
+static void expire_asking(struct simba__zk_latch *latch)
+{
+    simba_error error;
+    int status;
+
+    if (asks_until(latch) > simba_loop_now_ms()) {
+        return;
+    }
+    if (!is_unsent(latch)) {
+        expire(&latch->asking);
+        return;
+    }
+    status = simba__zk_unanswered(latch->self, &error);
+    simba__zk_finish(&latch->asking, status, &error);
 }
 
 /* The node of a living session does not vanish by itself: of a tenure that
@@ -31,14 +61,11 @@ static void on_deadline(simba_timer *timer)
         (struct simba__zk_latch *)(void *)((char *)timer -
                                            offsetof(struct simba__zk_latch,
                                                     deadline));
-    bool is_sent =
-        latch->flight != SIMBA__ZK_NOTHING || latch->place != SIMBA__ZK_ABSENT;
-    const char *why = latch->self->trouble.message;
 
     latch->references++;
-    expire(&latch->asking, is_sent, why);
-    expire(&latch->renewing, true, why);
-    expire(&latch->parting, true, why);
+    expire_asking(latch);
+    expire(&latch->renewing);
+    expire(&latch->parting);
     if (latch->room != NULL) {
         simba__zk_latch_tidy(latch);
     }
@@ -59,9 +86,8 @@ void simba__zk_latch_arm(struct simba__zk_latch *latch)
     bool is_idle = latch->asking == NULL && latch->renewing == NULL &&
                    latch->parting == NULL &&
                    latch->place == SIMBA__ZK_STANDING && !latch->is_doomed;
-    int64_t at = is_idle ? latch->lapses_ms : INT64_MAX;
+    int64_t at = is_idle ? latch->lapses_ms : asks_until(latch);
 
-    at = earlier(at, latch->asking);
     at = earlier(at, latch->renewing);
     at = earlier(at, latch->parting);
 
@@ -136,8 +162,7 @@ void simba__zk_acquire(struct simba__zk *self, simba_op *op)
 
     if (rc == SIMBA_OK && self->handle == NULL &&
         self->trouble.code == SIMBA_EDENIED) {
-        error = self->trouble;
-        rc = SIMBA_EDENIED;
+        rc = simba__zk_unanswered(self, &error);
     }
     if (rc != SIMBA_OK || is_entombed(self, op->attempt)) {
         simba_op_done(op, rc, rc == SIMBA_OK ? NULL : &error);

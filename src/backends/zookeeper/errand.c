@@ -301,24 +301,30 @@ bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path)
 
 /* --- the way of an operation --------------------------------------------- */
 
+/* Sets the timer; false: its time is up. */
+static bool arm(struct simba__zk_errand *errand)
+{
+    int64_t until_ms =
+        simba__zk_waits_until(errand->self, errand->op, errand->since_ms);
+
+    simba_timer_set(errand->self->base.loop, &errand->deadline, until_ms);
+    return until_ms > simba_loop_now_ms();
+}
+
 static void on_deadline(simba_timer *timer)
 {
     struct simba__zk_errand *errand =
         (struct simba__zk_errand *)(void *)((char *)timer -
                                             offsetof(struct simba__zk_errand,
                                                      deadline));
-    const struct simba__zk *self = errand->self;
-    int status = errand->strikes > 0 ? SIMBA_EUNKNOWN : SIMBA_EUNAVAIL;
     simba_error error;
+    int status;
 
-    if (!self->is_connected && self->trouble.code == SIMBA_EDENIED &&
-        errand->strikes == 0) {
-        status = SIMBA_EDENIED;
+    if (arm(errand)) {
+        return; /* connected meanwhile: there is more time */
     }
-    simba_error_set(&error, status, 0, "zookeeper: %s",
-                    self->is_connected ? "no answer in time"
-                                       : self->trouble.message);
-    finish(errand, status, &error);
+    status = simba__zk_unanswered(errand->self, &error);
+    finish(errand, errand->strikes > 0 ? SIMBA_EUNKNOWN : status, &error);
 }
 
 static char *path_for(struct simba__zk *self, const simba_op *op)
@@ -349,6 +355,7 @@ void simba__zk_errand(struct simba__zk *self, simba_op *op)
     errand->self = self;
     errand->op = op;
     errand->deadline.fire = on_deadline;
-    simba_timer_set(self->base.loop, &errand->deadline, op->deadline_ms);
+    errand->since_ms = simba_loop_now_ms();
+    (void)arm(errand);
     go_when_connected(errand);
 }

@@ -20,6 +20,7 @@ struct simba__zk_errand {
     struct simba__zk *self;
     simba_op *op; /* NULL: answered; only completions are left */
     uint64_t generation;
+    int64_t since_ms; /* when it came */
     simba_timer deadline;
     bool is_parked;
     bool is_lost; /* by a connection: it begins again */

@@ -120,7 +120,8 @@ struct simba__zk {
     zhandle_t *handle;   /* NULL: none */
     uint64_t generation; /* of the session: what an older one brings is stale */
     bool is_connected;
-    bool is_cut_off; /* there was a connection, and it was lost */
+    bool was_connected; /* ever: there is an ensemble at this address */
+    bool is_cut_off;    /* there was a connection, and it was lost */
     bool is_closing;
     int64_t asked_ms; /* T as asked for; 0: nothing yet */
     int64_t born_ms;
@@ -166,6 +167,9 @@ bool simba__zk_is_lost(int rc);
 /** Describe a failure; returns its status. */
 int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error);
 
+/** Describe why what had no effect was not answered; returns its status. */
+int simba__zk_unanswered(const struct simba__zk *self, simba_error *error);
+
 /** Nodes we make: who may do what. */
 const struct ACL_vector *simba__zk_acl(const struct simba__zk *self);
 
@@ -199,6 +203,13 @@ void simba__zk_on_session(zhandle_t *handle,
 /** Look at what was answered in this session. False: that it is no more; then
  * it has been dropped. */
 bool simba__zk_session_lives(struct simba__zk *self, int rc);
+
+/** How long an operation waits that came at `since_ms`: to its deadline, but
+ * not so long for the first connection of all. Who has never been answered most
+ * likely has the wrong address, and who asks wants to know. */
+int64_t simba__zk_waits_until(const struct simba__zk *self,
+                              const simba_op *op,
+                              int64_t since_ms);
 
 /** Give up the session, if there is one; the opener closes it. */
 void simba__zk_session_drop(struct simba__zk *self);

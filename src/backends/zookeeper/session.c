@@ -14,7 +14,8 @@ enum {
     LEASE_ANY_MS = 16000, /* who only reads does not care */
     RETRY_MS = 500,       /* a host name that cannot be looked up */
     REFUSED_MS = 2000,    /* credentials that are not taken */
-    WORRY_MS = 2000       /* no answer for so long is worth a word */
+    WORRY_MS = 2000,      /* no answer for so long is worth a word */
+    FIRST_MS = 2500       /* and for so long, from the start, an end */
 };
 
 static struct simba__zk *of_timer(simba_timer *timer, size_t offset)
@@ -131,6 +132,16 @@ int simba__zk_session_want(struct simba__zk *self,
     return SIMBA_OK;
 }
 
+int64_t simba__zk_waits_until(const struct simba__zk *self,
+                              const simba_op *op,
+                              int64_t since_ms)
+{
+    int64_t first_ms = since_ms + FIRST_MS;
+
+    return self->was_connected || op->deadline_ms < first_ms ? op->deadline_ms
+                                                             : first_ms;
+}
+
 /* --- having one ---------------------------------------------------------- */
 
 static void connected(struct simba__zk *self)
@@ -140,7 +151,7 @@ static void connected(struct simba__zk *self)
     if (self->is_connected) {
         return;
     }
-    self->is_connected = true;
+    self->is_connected = self->was_connected = true;
     simba_timer_clear(self->base.loop, &self->worrying);
     if (self->is_cut_off) {
         self->is_cut_off = false;

@@ -64,6 +64,18 @@ int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error)
                            self->settings.hosts, zerror(rc));
 }
 
+int simba__zk_unanswered(const struct simba__zk *self, simba_error *error)
+{
+    if (self->is_connected) {
+        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                               "zookeeper %.120s: no answer in time",
+                               self->settings.hosts);
+    }
+    return simba_error_set(error, self->trouble.code, self->trouble.native,
+                           "zookeeper %.120s: %s", self->settings.hosts,
+                           self->trouble.message);
+}
+
 const struct ACL_vector *simba__zk_acl(const struct simba__zk *self)
 {
     static char auth[] = "auth", nobody[] = "", world[] = "world",

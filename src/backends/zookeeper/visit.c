@@ -15,7 +15,7 @@ static int carry_out(struct simba__zk_visit *visit, simba_error *error)
     int status;
 
     if (!simba__zk_plain_open(&visit->plain, settings, SESSION_MS,
-                              visit->op->deadline_ms)) {
+                              visit->connect_until_ms)) {
         return simba_error_set(error, SIMBA_EUNAVAIL, 0,
                                "zookeeper %.120s: no server answers",
                                settings->hosts);
@@ -73,6 +73,8 @@ void simba__zk_visit(struct simba__zk *self, simba_op *op)
     if (visit != NULL) {
         visit->self = self;
         visit->op = op;
+        visit->connect_until_ms =
+            simba__zk_waits_until(self, op, simba_loop_now_ms());
         if (begin(self, visit)) {
             return;
         }

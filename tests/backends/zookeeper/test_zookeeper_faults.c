@@ -294,6 +294,53 @@ static void test_faults__unreachable_is_said_at_the_deadline(void **state)
     expect_mine(&ann);
 }
 
+/* Who was never answered is told long before the deadline, not at it. */
+static void test_faults__unreachable_from_the_start_is_said_soon(void **state)
+{
+    static const enum simba_op_kind kinds[] = {SIMBA_OP_ACQUIRE, SIMBA_OP_READ,
+                                               SIMBA_OP_DOCTOR};
+    struct who ann = person(&first, "ann");
+
+    (void)state;
+    open_through_proxy();
+    proxy_hold(proxy, true, true);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        simba_op op = asking(&ann);
+
+        op.kind = kinds[i];
+        op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+        assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
+        assert_true(simba_loop_now_ms() < op.deadline_ms - PATIENCE_MS / 3);
+        assert_non_null(strstr(why.message, "no server answers"));
+        assert_non_null(strstr(why.message, "127.0.0.1:"));
+    }
+    proxy_hold(proxy, false, false);
+    for (ask(&ann); !got.mine; ask(&ann)) { /* its session may be an old one */
+        pause_ms((int)got.wait_ms);
+    }
+    expect_mine(&ann);
+}
+
+/* A connection that was lost is waited for as long as the deadline allows. */
+static void test_faults__reading_outlasts_an_election(void **state)
+{
+    struct who ann = person(&first, "ann");
+    simba_op op = {.kind = SIMBA_OP_READ};
+
+    (void)state;
+    open_through_proxy();
+    ask(&ann);
+    proxy_hold(proxy, true, true);
+    proxy_cut(proxy);
+    op.mutex = mutex;
+    op.id = "";
+    op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    handle_start(&first, &op);
+    pause_ms(4000); /* longer than who was never answered would wait */
+    proxy_hold(proxy, false, false);
+    assert_int_equal(handle_join(&first, &op, &why), SIMBA_OK);
+}
+
 static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
 {
     struct who ann = person(&first, "ann");
@@ -400,6 +447,7 @@ static void test_faults__frozen_owner_is_not_renewed(void **state)
         expect_mine(&ann);
         certain_until = asked_at + got.lease_ms;
     }
+    ask(&bob); /* or its place lapses */
     proxy_hold(proxy, true, true);
     assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
     granted_at = simba_loop_now_ms();
@@ -441,6 +489,8 @@ int main(void)
         FAULT_TEST(test_faults__idle_session_is_made_anew),
         FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
         FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
+        FAULT_TEST(test_faults__unreachable_from_the_start_is_said_soon),
+        FAULT_TEST(test_faults__reading_outlasts_an_election),
         FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
         FAULT_TEST(test_faults__ipv6_address_is_reached),
         FAULT_TEST(test_faults__closing_ends_what_is_open),
