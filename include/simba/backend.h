@@ -90,12 +90,12 @@ typedef struct simba_op_reply {
      * shorter than ttl + transition; 0: just that. A later answer may grant
      * less, but never ends what an earlier one granted. */
     int64_t lease_ms;
-    /** Read, for stores that cannot tell `ended`: a number that grows by one
-     * with every change of this mutex, be it its owner or its line. Between two
-     * reads that differ by one at most no tenure has come and gone. Where one
-     * can end without a change, as its lease lapses, `ended` must be told of a
-     * free mutex. 0: not counted */
-    uint64_t changes;
+    /** Read, for stores that cannot tell `ended` but number all who ask for a
+     * mutex, in the order they are served: the number of the owner, or if there
+     * is none, the next to be given; and the number of who is next, which of a
+     * free mutex is the same. Nobody came and went between two reads if `turn`
+     * of the second is `next_turn` of the first. 0: not numbered */
+    uint64_t turn, next_turn;
 } simba_op_reply;
 
 /** One operation. The runtime owns it until it is given to the backend, and

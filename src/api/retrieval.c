@@ -141,7 +141,8 @@ static void done(struct simba__caller *caller,
                                          .seq = box->seq,
                                          .owner = &box->op.reply.owner,
                                          .ended = box->op.reply.ended,
-                                         .changes = box->op.reply.changes};
+                                         .turn = box->op.reply.turn,
+                                         .next_turn = box->op.reply.next_turn};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;

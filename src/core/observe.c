@@ -37,10 +37,10 @@ static bool is_ended_known(const struct simba__observe_event *event)
     return event->ended != 0 && event->ended != SIMBA__ENDED_UNKNOWN;
 }
 
-static bool is_counted(const struct simba__observe *o,
-                       const struct simba__observe_event *event)
+static bool is_numbered(const struct simba__observe *o,
+                        const struct simba__observe_event *event)
 {
-    return o->changes != 0 && event->changes != 0;
+    return o->next_turn != 0 && event->turn != 0;
 }
 
 /* Has a tenure come and gone that we did not see? What was before we began to
@@ -54,8 +54,8 @@ static bool is_missed(const struct simba__observe *o,
     if (is_ended_known(event)) {
         return event->ended != o->known;
     }
-    if (is_counted(o, event)) { /* to come and to go are two changes */
-        return event->changes - o->changes > 1;
+    if (is_numbered(o, event)) {
+        return event->turn != o->next_turn;
     }
     if (event->ended == SIMBA__ENDED_UNKNOWN) {
         return !is_same(&o->seen, event->owner);
@@ -78,7 +78,7 @@ static void learn(struct simba__observe *o,
     } else if (is_ended_known(event)) {
         o->known = event->ended;
     }
-    o->changes = event->changes;
+    o->next_turn = event->next_turn;
     o->failures = 0;
     o->is_heard = true;
     o->is_cut = false;
@@ -198,7 +198,7 @@ static void dispatch(struct simba__observe *o,
     case SIMBA__OBSERVE_START:
         o->is_running = true;
         o->is_heard = o->is_cut = o->is_ahead = false;
-        o->known = o->changes = 0;
+        o->known = o->next_turn = 0;
         o->seen = simba_owner_none();
         o->next_ms = o->now_ms;
         break;

@@ -9,6 +9,7 @@ if(TARGET simba_zookeeper)
   add_executable(backend_zookeeper_pure
     ${zookeeper_tests}/test_zookeeper_pure.c ${simba_zookeeper_dir}/names.c
     ${simba_zookeeper_dir}/guard.c ${simba_zookeeper_dir}/settings.c
+    ${simba_zookeeper_dir}/turns.c
     ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_zookeeper_pure PRIVATE
     simba_core simba_warnings PkgConfig::cmocka)
@@ -23,7 +24,7 @@ if(TARGET simba_zookeeper)
 
   # Through the table of functions.
   foreach(name IN ITEMS zookeeper zookeeper_admin zookeeper_init zookeeper_faults
-                        zookeeper_many zookeeper_curator)
+                        zookeeper_many zookeeper_turns zookeeper_curator)
     add_executable(backend_${name}
       ${zookeeper_tests}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/double.c
       ${loop_sources} ${PROJECT_SOURCE_DIR}/src/api/error.c)

@@ -327,11 +327,16 @@ static void test_observe__strangers_are_guessed(void **state)
     assert_false(up.has_gap);
 }
 
-static void counted(const char *id, uint64_t token, uint64_t changes)
+/* The owner's number, or that of who comes next; and who is next in line, 0:
+ * nobody waits. Tokens are ten times the number. */
+static void numbered(const char *id, uint64_t turn, uint64_t waiter)
 {
     simba_owner owner = simba_owner_none();
+    uint64_t token = id[0] == '\0' ? 0 : 10 * turn;
     struct simba__observe_event event = {
-        .type = SIMBA__OBSERVE_READ, .owner = &owner, .changes = changes};
+        .type = SIMBA__OBSERVE_READ, .owner = &owner, .turn = turn};
+
+    event.next_turn = waiter != 0 ? waiter : turn + (token != 0);
 
     happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
     assert_true(up.read);
@@ -342,38 +347,47 @@ static void counted(const char *id, uint64_t token, uint64_t changes)
     simba__observe_step(&o, &event, &up);
 }
 
-/* A store may not know who was before, but how much has changed since. */
-static void test_observe__one_change_is_no_gap(void **state)
+/* A store may not know who was before, but whose turn it was to be next. */
+static void test_observe__who_was_next_is_no_gap(void **state)
 {
     (void)state;
     begin();
     o.knows_ended = false;
     read_is("", 0, 105);
-    counted("", 0, 1);
+    numbered("", 1, 0);
     assert_false(up.changed);
-    counted("a", 5, 2);
+    numbered("a", 1, 0);
     expect_change("", "a");
     assert_false(up.has_gap);
-    counted("", 0, 3);
-    assert_false(up.has_gap);
-    counted("b", 6, 4);
-    assert_false(up.has_gap);
-    counted("c", 7, 5); /* b's lease was over */
-    assert_false(up.has_gap);
-    counted("", 0, 6);
-    counted("d", 9, 9);
-    expect_change("", "d");
-    assert_true(up.has_gap);
-    counted("d", 9, 20); /* its line */
+    numbered("a", 1, 3); /* 2 came and left */
     assert_false(up.changed);
-    counted("", 0, 21);
+    numbered("b", 3, 0);
+    expect_change("a", "b");
     assert_false(up.has_gap);
-    counted("", 0, 23); /* another was here */
-    assert_true(up.changed && up.has_gap);
-    counted("f", 11, 1); /* counted anew */
+    numbered("", 4, 0);
+    expect_change("b", "");
+    assert_false(up.has_gap);
+}
+
+static void test_observe__who_was_not_next_is_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("", 0, 105);
+    numbered("", 1, 0);
+    numbered("b", 2, 3);
+    expect_change("", "b");
     assert_true(up.has_gap);
-    counted("", 0, 0);
-    counted("g", 12, 1);
+    numbered("", 4, 0); /* 3 had it, or has left */
+    expect_change("b", "");
+    assert_true(up.has_gap);
+    numbered("", 5, 0);
+    assert_true(up.changed && up.has_gap);
+    numbered("f", 1, 0); /* numbered anew */
+    assert_true(up.has_gap);
+    poll_finds("", 0, 0); /* not numbered */
+    numbered("g", 2, 0);
     assert_true(up.has_gap);
 }
 
@@ -534,7 +548,8 @@ int main(void)
         cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
         cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
         cmocka_unit_test(test_observe__strangers_are_guessed),
-        cmocka_unit_test(test_observe__one_change_is_no_gap),
+        cmocka_unit_test(test_observe__who_was_next_is_no_gap),
+        cmocka_unit_test(test_observe__who_was_not_next_is_a_gap),
         cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
         cmocka_unit_test(test_observe__starts_anew_without_a_gap),
         cmocka_unit_test(

@@ -180,7 +180,9 @@ static void on_children(int rc,
 
     if (errand->op != NULL && rc == ZOK) {
         if (call.index < 0) {
-            errand->versions = stat->cversion;
+            errand->look.life = stat->czxid;
+            errand->look.made =
+                simba__zk_ever(stat->cversion, stat->numChildren);
         }
         call.heard(errand, call.index, list);
     }
@@ -213,6 +215,17 @@ static void on_deleted(int rc, const void *data)
     struct call call;
 
     settle(arrive(data, &call), rc);
+}
+
+/* There is nothing of ours yet, or what there was is gone: 0. */
+static void on_births(int rc, const struct Stat *stat, const void *data)
+{
+    struct call call;
+    struct simba__zk_errand *errand = arrive(data, &call);
+
+    errand->look.births =
+        rc == ZOK ? simba__zk_ever(stat->cversion, stat->numChildren) : 0;
+    settle(errand, rc);
 }
 
 static void on_synced(int rc, const char *value, const void *data)
@@ -257,6 +270,16 @@ static bool catch_up(struct simba__zk_errand *errand)
                 zoo_async(errand->self->handle, "/", on_synced, call));
 }
 
+static bool count_births(struct simba__zk_errand *errand)
+{
+    struct call *call = depart(errand, 0);
+
+    return call != NULL &&
+           sent(errand, call,
+                zoo_aexists(errand->self->handle, errand->self->settings.base,
+                            0, on_births, call));
+}
+
 bool simba__zk_errand_children(struct simba__zk_errand *errand,
                                int index,
                                void (*heard)(struct simba__zk_errand *errand,
@@ -267,6 +290,9 @@ bool simba__zk_errand_children(struct simba__zk_errand *errand,
     struct call *call;
 
     if (index < 0 && !catch_up(errand)) {
+        return false;
+    }
+    if (index < 0 && errand->is_numbered && !count_births(errand)) {
         return false;
     }
     call = depart(errand, index);

@@ -31,7 +31,8 @@ struct simba__zk_errand {
     char *path;
     struct simba__zk_item *items;
     int count;
-    int versions; /* children of `path` that came or went, ever */
+    bool is_numbered;           /* the look tells of births as well */
+    struct simba__zk_look look; /* at `path` */
 };
 
 /** Begin, or begin again. */

@@ -12,7 +12,8 @@
  *   watch.c      nodes that vanish, mutexes that are observed
  *   errand.c read.c list.c break.c  what needs no latch
  *   visit.c doctor.c init.c schema.c floor.c  what blocks, or touches nothing
- *   names.c owner.c guard.c settings.c  pure: names, owners, deadlines, the URL
+ *   names.c owner.c guard.c turns.c settings.c  pure: names, owners, deadlines,
+ *                whose turn it is, the URL
  *   fds.c        the client library's system calls
  *
  * Everything below is touched inside the loop only, unless it says otherwise.
@@ -25,6 +26,7 @@
 #include "backends/zookeeper/guard.h"
 #include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
+#include "backends/zookeeper/turns.h"
 
 #include <zookeeper/zookeeper.h>
 
@@ -98,6 +100,7 @@ struct simba__zk_room {
     bool is_watched; /* its children, for those who observe */
     bool is_made;    /* its node was there when we looked last */
     bool is_making;  /* one latch makes it; the others wait for that */
+    struct simba__zk_turns turns; /* for those who observe */
     char *mutex;
     char *path;
 };
@@ -313,6 +316,9 @@ void simba__zk_look_behind(struct simba__zk *self, struct simba__zk_room *room);
 
 /** Watch every observed mutex anew: there is a new session. */
 void simba__zk_observe_all(struct simba__zk *self);
+
+/** The connection is lost: what the watches tell now may be half of it. */
+void simba__zk_doubt_watches(struct simba__zk *self);
 
 /** The session is gone, and its watches with it. */
 void simba__zk_unwatch_all(struct simba__zk *self);

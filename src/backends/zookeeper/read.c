@@ -43,8 +43,31 @@ bool simba__zk_errand_line(struct simba__zk_errand *errand)
            simba__zk_errand_children(errand, -1, heard);
 }
 
-/* Of a mutex that has no node yet. */
-enum { FIRST_CHANGE = 1 };
+/* Whose turn it is, for those who observe the mutex. */
+static void number(const struct simba__zk_errand *errand,
+                   struct simba__zk_room *room)
+{
+    simba_op_reply *reply = &errand->op->reply;
+    const struct simba__zk_item *items = errand->items;
+    struct simba__zk_turns *turns = &room->turns;
+
+    simba__zk_turns_look(turns, &errand->look);
+    reply->turn = reply->next_turn = simba__zk_turn_next(turns);
+    if (errand->count > 0) {
+        reply->turn = simba__zk_turn(turns, simba__zk_place(items[0].path));
+    }
+    if (errand->count > 1) {
+        reply->next_turn =
+            simba__zk_turn(turns, simba__zk_place(items[1].path));
+    }
+}
+
+static struct simba__zk_room *observed(const struct simba__zk_errand *errand)
+{
+    struct simba__zk_room *room = simba__zk_room_at(errand->self, errand->path);
+
+    return room != NULL && room->is_observed ? room : NULL;
+}
 
 static void answer(struct simba__zk_errand *errand)
 {
@@ -84,8 +107,9 @@ static void read_children(struct simba__zk_errand *errand, int rc)
         simba__zk_errand_fail(errand, rc == ZOK ? ZSYSTEMERROR : rc);
         return;
     }
-    errand->op->reply.changes =
-        FIRST_CHANGE + (rc == ZOK ? (uint32_t)errand->versions : 0U);
+    if (errand->is_numbered && observed(errand) != NULL) {
+        number(errand, observed(errand));
+    }
     if (rc == ZNONODE || errand->count == 0) {
         simba__zk_errand_done(errand); /* nobody owns it */
         return;
@@ -102,6 +126,8 @@ static void read_children(struct simba__zk_errand *errand, int rc)
 void simba__zk_read_start(struct simba__zk_errand *errand)
 {
     errand->step = read_children;
+    errand->is_numbered = observed(errand) != NULL;
+    errand->look = (struct simba__zk_look){0};
     if (!simba__zk_errand_line(errand)) {
         simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
     }

@@ -186,6 +186,7 @@ static void suspended(struct simba__zk *self)
     if (self->is_connected) {
         self->is_connected = false;
         self->is_cut_off = true;
+        simba__zk_doubt_watches(self);
         simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0,
                         "the connection was lost");
         simba_timer_set(self->base.loop, &self->worrying,

@@ -13,8 +13,8 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_sources)
   foreach(name IN ITEMS ask break doctor errand fds flight floor guard init
                         landing latch list names opener owner plain read renew
-                        room schema session settings trouble visit watch
-                        zookeeper)
+                        room schema session settings trouble turns visit
+                        watch zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)
   endforeach()
   simba_add_layer(simba_zookeeper ${simba_zookeeper_sources})

@@ -66,8 +66,11 @@ void simba__zk_look_behind(struct simba__zk *self, struct simba__zk_room *room)
     }
 }
 
-static void room_changed(struct simba__zk *self, struct simba__zk_room *room)
+static void room_changed(struct simba__zk *self,
+                         struct simba__zk_room *room,
+                         int type)
 {
+    simba__zk_turns_stir(&room->turns, type == ZOO_DELETED_EVENT);
     room->is_watched = false;
     observe(self, room);
     simba_hint(self->base.loop, room->mutex);
@@ -80,7 +83,7 @@ static void changed(struct simba__zk *self, const char *path, int type)
     char *parent;
 
     if (room != NULL && room->is_observed) {
-        room_changed(self, room);
+        room_changed(self, room, type);
         return;
     }
     parent = node == NULL ? NULL : strndup(path, (size_t)(node - path));
@@ -113,6 +116,8 @@ void simba__zk_on_node(zhandle_t *handle,
 
 /* --- observing ----------------------------------------------------------- */
 
+static const struct simba__zk_look nothing;
+
 static void on_exists(int rc, const struct Stat *stat, const void *data)
 {
     struct observing *o = (struct observing *)data;
@@ -124,7 +129,9 @@ static void on_exists(int rc, const struct Stat *stat, const void *data)
     room = simba__zk_room_at(self, o->path);
     if (o->generation == self->generation && room != NULL) {
         room->is_watched = rc == ZNONODE;
-        if (rc == ZOK) { /* made meanwhile */
+        if (rc == ZNONODE) {
+            simba__zk_turns_watch(&room->turns, &nothing);
+        } else if (rc == ZOK) { /* made meanwhile */
             observe(self, room);
         }
     }
@@ -133,8 +140,16 @@ static void on_exists(int rc, const struct Stat *stat, const void *data)
 }
 
 /* Nobody has used this mutex, or it was reaped: watch for its making. */
+static bool await_making(struct observing *o, struct simba__zk_room *room)
+{
+    room->is_watched = zoo_awexists(o->self->handle, o->path, simba__zk_on_node,
+                                    o->self, on_exists, o) == ZOK;
+    return room->is_watched;
+}
+
 static void on_children(int rc,
                         const struct String_vector *children,
+                        const struct Stat *stat,
                         const void *data)
 {
     struct observing *o = (struct observing *)data;
@@ -145,12 +160,18 @@ static void on_children(int rc,
     (void)children;
     simba_loop_enter(self->base.loop);
     room = simba__zk_room_at(self, o->path);
-    if (o->generation == self->generation && room != NULL && rc != ZOK) {
+    if (o->generation != self->generation || room == NULL) {
+        /* of no use any more */
+    } else if (rc == ZOK) {
+        simba__zk_turns_watch(
+            &room->turns,
+            &(struct simba__zk_look){
+                .life = stat->czxid,
+                .made = simba__zk_ever(stat->cversion, stat->numChildren)});
+    } else if (rc == ZNONODE) {
+        is_kept = await_making(o, room);
+    } else {
         room->is_watched = false;
-        is_kept = rc == ZNONODE &&
-                  zoo_awexists(self->handle, o->path, simba__zk_on_node, self,
-                               on_exists, o) == ZOK;
-        room->is_watched = is_kept;
     }
     simba_loop_leave(self->base.loop);
     if (!is_kept) {
@@ -175,8 +196,8 @@ static void observe(struct simba__zk *self, struct simba__zk_room *room)
     o->generation = self->generation;
     memcpy(o->path, room->path, length);
     room->is_watched =
-        zoo_awget_children(self->handle, room->path, simba__zk_on_node, self,
-                           on_children, o) == ZOK;
+        zoo_awget_children2(self->handle, room->path, simba__zk_on_node, self,
+                            on_children, o) == ZOK;
     if (!room->is_watched) {
         free(o);
     }
@@ -198,12 +219,23 @@ void simba__zk_observe_all(struct simba__zk *self)
     }
 }
 
-void simba__zk_unwatch_all(struct simba__zk *self)
+void simba__zk_doubt_watches(struct simba__zk *self)
 {
     for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
         for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
              r = r->next) {
-            r->is_watched = false;
+            simba__zk_turns_stir(&r->turns, false);
+            r->is_watched = false; /* to be set anew */
+        }
+    }
+}
+
+void simba__zk_unwatch_all(struct simba__zk *self)
+{
+    simba__zk_doubt_watches(self);
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
+             r = r->next) {
             r->is_made = false;
             r->is_making = false;
         }
@@ -219,6 +251,9 @@ void simba__zk_interest(simba_backend *base,
 
     if (room == NULL) {
         return;
+    }
+    if (!room->is_observed) {
+        room->turns = (struct simba__zk_turns){0};
     }
     room->is_observed = interest == SIMBA_INTEREST_OBSERVE;
     observe(self, room);

@@ -20,6 +20,13 @@
 
 enum { START_PATIENCE_S = 60, TICK_MS = 500 };
 
+static int reap_ms = 500;
+
+void servers_reap_every(int ms)
+{
+    reap_ms = ms;
+}
+
 bool servers_installed(void)
 {
     return access(JAVA, X_OK) == 0 && access(JAR, R_OK) == 0;
@@ -95,23 +102,25 @@ static void write_config(const struct servers *servers, int index)
     }
 }
 
-/* In the child. The reaper of empty containers looks often. */
+/* In the child. */
 static void become_server(const struct servers *servers, int index)
 {
-    char config[128], log[128];
+    char config[128], log[128], reap[64];
     int fd;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(config, sizeof config, "%s/%d.cfg", servers->directory, index);
     snprintf(log, sizeof log, "%s/%d.log", servers->directory, index);
+    snprintf(reap, sizeof reap, "-Dznode.container.checkIntervalMs=%d",
+             reap_ms);
     fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     execl(JAVA, JAVA, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-          "-Dzookeeper.fsync.warningthresholdms=60000",
-          "-Dznode.container.checkIntervalMs=500", "-Dzookeeper.forceSync=no",
-          "-cp", JAR, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-          config, (char *)NULL);
+          "-Dzookeeper.fsync.warningthresholdms=60000", reap,
+          "-Dzookeeper.forceSync=no", "-cp", JAR,
+          "org.apache.zookeeper.server.quorum.QuorumPeerMain", config,
+          (char *)NULL);
     _exit(127);
 }
 

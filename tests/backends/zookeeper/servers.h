@@ -27,6 +27,10 @@ struct servers {
 /** False: ZooKeeper is not installed here. */
 bool servers_installed(void);
 
+/** How often servers started from now on look for unused nodes; every 500 ms
+ * if nothing is said, which for users would be a minute. */
+void servers_reap_every(int ms);
+
 /** Start them and wait until they serve; ends the program when they do not. */
 void servers_start(struct servers *servers, int count);
 

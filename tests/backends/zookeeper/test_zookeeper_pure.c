@@ -1,8 +1,9 @@
 /* The parts of the ZooKeeper store that need no server: names, the order of
- * latches, the arithmetic of guards, the URL. */
+ * latches, the arithmetic of guards, the numbering of turns, the URL. */
 #include "backends/zookeeper/guard.h"
 #include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
+#include "backends/zookeeper/turns.h"
 
 #include <zookeeper/zookeeper.h>
 
@@ -187,6 +188,118 @@ static void test_names__counter_that_wrapped_is_seen(void **state)
     assert_false(simba__zk_is_wrapped("-2147483648"));
 }
 
+/* --- turns --------------------------------------------------------------- */
+
+static struct simba__zk_turns turns;
+
+static void begin_turns(void)
+{
+    turns = (struct simba__zk_turns){0};
+}
+
+static void look_at(int64_t life, uint64_t made, uint64_t births)
+{
+    simba__zk_turns_look(&turns, &(struct simba__zk_look){life, made, births});
+}
+
+static void watch_is_set(int64_t life, uint64_t made)
+{
+    simba__zk_turns_watch(&turns, &(struct simba__zk_look){life, made, 0});
+}
+
+static void expect_next(uint64_t expected)
+{
+    assert_int_equal(simba__zk_turn_next(&turns), expected);
+}
+
+static void test_turns__children_are_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__zk_ever(0, 0), 0);
+    assert_int_equal(simba__zk_ever(1, 1), 1); /* one came */
+    assert_int_equal(simba__zk_ever(2, 0), 1); /* and went */
+    assert_int_equal(simba__zk_ever(7, 3), 5); /* five came, two went */
+    begin_turns();
+    look_at(10, 5, 1);
+    assert_int_equal(simba__zk_turn(&turns, 5), 5);
+    expect_next(6);
+}
+
+static void test_turns__go_on_in_the_next_life(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(10, 2, 1);
+    watch_is_set(10, 3); /* one more since we looked */
+    simba__zk_turns_stir(&turns, true);
+    look_at(0, 0, 1);
+    expect_next(4);
+    watch_is_set(0, 0);
+    simba__zk_turns_stir(&turns, false);
+    look_at(20, 1, 2); /* one has come */
+    assert_int_equal(simba__zk_turn(&turns, 1), 4);
+    expect_next(5);
+}
+
+static void test_turns__go_on_if_a_life_was_not_missed(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_turns_stir(&turns, true);
+    look_at(20, 1, 2); /* gone and made again between two looks */
+    assert_int_equal(simba__zk_turn(&turns, 1), 3);
+}
+
+static void test_turns__leave_one_out_after_an_unseen_end(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_turns_stir(&turns, false); /* somebody came */
+    simba__zk_turns_stir(&turns, true);  /* gone before it was set anew */
+    look_at(0, 0, 1);
+    expect_next(4); /* not 3 */
+}
+
+static void test_turns__leave_one_out_after_a_lost_connection(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_turns_stir(&turns, false);
+    look_at(0, 0, 1);
+    expect_next(4);
+}
+
+static void test_turns__leave_one_out_where_a_life_may_be_missed(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(0, 0, 5);
+    watch_is_set(0, 0);
+    simba__zk_turns_stir(&turns, false);
+    look_at(20, 1, 7); /* this one twice, or another beside it */
+    assert_int_equal(simba__zk_turn(&turns, 1), 2);
+}
+
+static void test_turns__others_do_not_count_while_there_is_none(void **state)
+{
+    (void)state;
+    begin_turns();
+    look_at(0, 0, 5);
+    watch_is_set(0, 0);
+    look_at(0, 0, 5); /* the watch was there */
+    look_at(0, 0, 9);
+    expect_next(1);
+    simba__zk_turns_stir(&turns, false); /* it may have come and gone */
+    look_at(0, 0, 10);
+    expect_next(2);
+}
+
 /* --- the URL ------------------------------------------------------------- */
 
 static struct simba__zk_settings settings;
@@ -263,6 +376,13 @@ int main(void)
         cmocka_unit_test(test_guard__many_are_as_good_as_few),
         cmocka_unit_test(test_guard__every_quarter_leaves_three_eighths),
         cmocka_unit_test(test_guard__only_what_the_leader_answers_counts),
+        cmocka_unit_test(test_turns__children_are_counted),
+        cmocka_unit_test(test_turns__go_on_in_the_next_life),
+        cmocka_unit_test(test_turns__go_on_if_a_life_was_not_missed),
+        cmocka_unit_test(test_turns__leave_one_out_after_an_unseen_end),
+        cmocka_unit_test(test_turns__leave_one_out_after_a_lost_connection),
+        cmocka_unit_test(test_turns__leave_one_out_where_a_life_may_be_missed),
+        cmocka_unit_test(test_turns__others_do_not_count_while_there_is_none),
         cmocka_unit_test(test_url__names_hosts_and_chroot),
         cmocka_unit_test(test_url__has_credentials),
         cmocka_unit_test(test_url__is_refused_when_wrong),

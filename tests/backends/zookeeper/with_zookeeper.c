@@ -55,6 +55,7 @@ int main(int argc, char **argv)
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
+    servers_reap_every(60000); /* as servers of users do */
     servers_start(&servers, count);
     for (int i = 2; i < argc; i++) {
         argv[i] = with_url(argv[i]);

@@ -1,0 +1,154 @@
+/* Whose turn it is, as who observes a mutex on a real server sees it: whether
+ * it has missed somebody. The servers' reaper sleeps; the admin removes unused
+ * nodes when it is time for that. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+static struct who eve;
+static uint64_t next_turn; /* as of the last look */
+
+static void observe(void)
+{
+    open_handles();
+    eve = person(&second, "eve");
+    simba_loop_enter(second.loop);
+    second.backend->ops->interest(second.backend, mutex,
+                                  SIMBA_INTEREST_OBSERVE);
+    simba_loop_leave(second.loop);
+}
+
+/* Looks, and tells whether somebody may have come and gone since. */
+static bool has_missed(const char *owner)
+{
+    bool is_missed;
+
+    look(&eve);
+    assert_string_equal(got.owner.id, owner);
+    assert_true(got.turn != 0 && got.next_turn >= got.turn);
+    is_missed = got.turn != next_turn;
+    next_turn = got.next_turn;
+    return is_missed;
+}
+
+/* What a look has brought comes before the answer to the next: the watch has
+ * been set anew by then. */
+static void settle_down(const char *owner)
+{
+    (void)has_missed(owner);
+    (void)has_missed(owner);
+}
+
+static void test_turns__neighbours_are_no_gap(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&second, "cid");
+
+    (void)state;
+    observe();
+    settle_down("");
+    ask(&ann);
+    assert_false(has_missed("ann"));
+    ask(&bob);
+    ask(&cid);
+    release(&ann); /* four changes since */
+    assert_false(has_missed("bob"));
+    release(&bob);
+    assert_false(has_missed("cid"));
+    release(&cid);
+    assert_false(has_missed(""));
+}
+
+static void test_turns__who_left_the_line_is_no_gap(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&first, "cid");
+
+    (void)state;
+    observe();
+    ask(&ann);
+    settle_down("ann");
+    ask(&bob);
+    leave(&bob);
+    ask(&cid);
+    (void)has_missed("ann");
+    release(&ann);
+    assert_false(has_missed("cid"));
+}
+
+static void test_turns__who_was_not_seen_is_a_gap(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&first, "cid");
+
+    (void)state;
+    observe();
+    settle_down("");
+    ask(&ann);
+    release(&ann);
+    assert_true(has_missed(""));
+    ask(&bob);
+    release(&bob);
+    ask(&cid);
+    assert_true(has_missed("cid"));
+}
+
+static void remove_node(void)
+{
+    assert_int_equal(zoo_delete(admin.handle, room, -1), ZOK);
+}
+
+static void test_turns__unused_node_removed_is_no_gap(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob");
+
+    (void)state;
+    observe();
+    settle_down(""); /* there is no node yet */
+    ask(&ann);
+    assert_false(has_missed("ann"));
+    release(&ann);
+    assert_false(has_missed(""));
+    settle_down("");
+    remove_node();
+    assert_false(has_missed(""));
+    settle_down("");
+    ask(&bob);
+    assert_false(has_missed("bob"));
+}
+
+static void test_turns__node_made_and_removed_unseen_is_a_gap(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&first, "cid");
+
+    (void)state;
+    observe();
+    ask(&ann);
+    release(&ann);
+    settle_down("");
+    remove_node();
+    settle_down("");
+    ask(&bob);
+    release(&bob);
+    remove_node();
+    ask(&cid);
+    assert_true(has_missed("cid"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ZK_TEST(test_turns__neighbours_are_no_gap),
+        ZK_TEST(test_turns__who_left_the_line_is_no_gap),
+        ZK_TEST(test_turns__who_was_not_seen_is_a_gap),
+        ZK_TEST(test_turns__unused_node_removed_is_no_gap),
+        ZK_TEST(test_turns__node_made_and_removed_unseen_is_a_gap),
+    };
+
+    if (!servers_installed()) {
+        puts("1..0 # SKIP no ZooKeeper server is installed");
+        return 77;
+    }
+    servers_reap_every(3600000);
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
