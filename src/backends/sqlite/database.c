@@ -233,21 +233,15 @@ void simba__sqlite_db_rollback(struct simba__sqlite_db *db)
 
 /* --- the connection ------------------------------------------------------ */
 
+/* How it flushes is said aloud, because builds of SQLite differ in that. */
 static int configure(struct simba__sqlite_db *db, simba_error *error)
 {
-    int rc;
-
     if (sqlite3_db_readonly(db->handle, "main") != 0) {
         return simba__sqlite_db_fail(db, SQLITE_READONLY, error);
     }
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_wal_autocheckpoint(db->handle, LOG_PAGES);
-    /* Said aloud, because builds of SQLite differ in their default. */
-    rc = sqlite3_exec(db->handle,
-                      db->settings->is_full ? "PRAGMA synchronous=FULL"
-                                            : "PRAGMA synchronous=NORMAL",
-                      NULL, NULL, NULL);
-    return rc == SQLITE_OK ? SIMBA_OK : simba__sqlite_db_fail(db, rc, error);
+    return simba__sqlite_db_keep_open(db, error);
 }
 
 int simba__sqlite_db_open(struct simba__sqlite_db *db,
@@ -259,7 +253,7 @@ int simba__sqlite_db_open(struct simba__sqlite_db *db,
                 SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW;
     int rc;
 
-    *db = (struct simba__sqlite_db){.settings = settings};
+    *db = (struct simba__sqlite_db){.settings = settings, .log_fd = -1};
     rc = sqlite3_open_v2(settings->path, &db->handle, flags, NULL);
     if (rc != SQLITE_OK) {
         rc = db->handle == NULL ? SIMBA_ENOMEM
@@ -278,6 +272,10 @@ int simba__sqlite_db_open(struct simba__sqlite_db *db,
 
 void simba__sqlite_db_close(struct simba__sqlite_db *db)
 {
+    if (db->handle == NULL) {
+        return;
+    }
+    simba__sqlite_db_keep_close(db);
     for (size_t i = 0; i < SIMBA__SQLITE_STATEMENT_COUNT; i++) {
         sqlite3_finalize(db->statements[i]);
         db->statements[i] = NULL;

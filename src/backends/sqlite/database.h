@@ -45,6 +45,7 @@ struct simba__sqlite_db {
     const struct simba__sqlite_settings *settings;
     sqlite3 *handle;
     sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
+    int log_fd; /* of the log; -1: SQLite flushes, or nobody does */
 };
 
 /**
@@ -75,10 +76,19 @@ int simba__sqlite_db_begin_read(struct simba__sqlite_db *db,
                                 int64_t deadline_ms,
                                 simba_error *error);
 
-/** @return also SIMBA_EUNKNOWN, when it may be found committed later */
+/** Others see it then, but a loss of power may undo it: see
+ * simba__sqlite_db_keep().
+ *
+ * @return also SIMBA_EUNKNOWN, when it may be found committed later */
 int simba__sqlite_db_commit(struct simba__sqlite_db *db,
                             int64_t deadline_ms,
                             simba_error *error);
+
+/** What was committed stays from now on, whatever happens to the power.
+ *
+ * @return SIMBA_OK or SIMBA_EUNKNOWN */
+int simba__sqlite_db_keep(const struct simba__sqlite_db *db,
+                          simba_error *error);
 
 /** End the transaction, if there is one, without effect. */
 void simba__sqlite_db_rollback(struct simba__sqlite_db *db);
@@ -105,7 +115,9 @@ bool simba__sqlite_db_is_busy(int rc);
  * after the deadline. */
 bool simba__sqlite_db_wait(int64_t deadline_ms, unsigned tries);
 
-/* Part of simba__sqlite_db_open(). */
+/* Parts of simba__sqlite_db_open() and _close(). */
+int simba__sqlite_db_keep_open(struct simba__sqlite_db *db, simba_error *error);
+void simba__sqlite_db_keep_close(struct simba__sqlite_db *db);
 int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
                                 int64_t deadline_ms,
                                 simba_error *error);

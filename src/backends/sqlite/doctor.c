@@ -73,8 +73,9 @@ static void find_synchronous(const struct visit *v)
 {
     if (v->self->settings.is_full) {
         simba_op_add_finding(v->op, SIMBA_FINDING_OK, "synchronous",
-                             "full: what was acknowledged survives a power "
-                             "loss");
+                             "full: a token is on disk before it is given out; "
+                             "the rest need not be, as a reboot frees every "
+                             "mutex");
     } else {
         simba_op_add_finding(
             v->op, SIMBA_FINDING_NOTE, "synchronous",

@@ -297,6 +297,18 @@ static int begin(const struct turn *turn, simba_error *error)
                : rc;
 }
 
+/* A token must not be given out again after a loss of power (S4), also when an
+ * acquire finds its tenure there already: an earlier one was not sure of it.
+ * Nobody will miss the rest, for a reboot frees every mutex: see keep.c. */
+static int keep(const struct turn *turn, simba_error *error)
+{
+    bool is_granted = turn->op->kind == SIMBA_OP_ACQUIRE && turn->reply.mine;
+
+    return is_granted || is_broken(turn)
+               ? simba__sqlite_db_keep(&turn->self->db, error)
+               : SIMBA_OK;
+}
+
 static int serve_change(struct turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
@@ -312,6 +324,9 @@ static int serve_change(struct turn *turn, simba_error *error)
         rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
     } else {
         simba__sqlite_db_rollback(&self->db);
+    }
+    if (rc == SIMBA_OK) {
+        rc = keep(turn, error);
     }
     if (rc == SIMBA_OK) {
         ring_now(turn);

@@ -1,0 +1,72 @@
+/* What must outlast a loss of power, and what need not.
+ *
+ * A reboot frees every mutex, so nobody misses a release, a renewal or a place
+ * in line that went with the power: what they had changed is void anyway. Two
+ * things must stay: a token that was given out, or another could get the same
+ * once the wall clock is behind (S4), and the audit of a break.
+ *
+ * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
+ * ourselves before an answer that must last. A flush takes along all that was
+ * written to the log before it, by whomever. If somebody has copied the log
+ * back and begun it anew in the meantime, he has flushed the log, then the
+ * database: NORMAL leaves that out no more than FULL does, for else a loss of
+ * power could corrupt the file.
+ *
+ * SQLite's own FULL would flush at every commit, while all other writers wait,
+ * and with the first one the directory, too. That of a new log is flushed in
+ * NORMAL as well, with the head of the log, before the first page is in it. */
+#define _GNU_SOURCE
+#include "backends/sqlite/database.h"
+#include "backends/sqlite/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Not one that SQLite locks: to close another descriptor of such a file would
+ * let go of its locks. */
+static int open_log(const char *database)
+{
+    char *path = NULL;
+    int fd;
+
+    if (asprintf(&path, "%s-wal", database) < 0) {
+        return -1;
+    }
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    free(path);
+    return fd;
+}
+
+int simba__sqlite_db_keep_open(struct simba__sqlite_db *db, simba_error *error)
+{
+    bool is_full = db->settings->is_full;
+    int rc;
+
+    db->log_fd = is_full ? open_log(db->settings->path) : -1;
+    rc = sqlite3_exec(db->handle,
+                      is_full && db->log_fd < 0 ? "PRAGMA synchronous=FULL"
+                                                : "PRAGMA synchronous=NORMAL",
+                      NULL, NULL, NULL);
+    return rc == SQLITE_OK ? SIMBA_OK : simba__sqlite_db_fail(db, rc, error);
+}
+
+int simba__sqlite_db_keep(const struct simba__sqlite_db *db, simba_error *error)
+{
+    if (db->log_fd < 0 || fdatasync(db->log_fd) == 0) {
+        return SIMBA_OK;
+    }
+    return SIMBA__SQLITE_FAIL(db->settings, error, SIMBA_EUNKNOWN, errno,
+                              "its log cannot be flushed: %s",
+                              simba__sqlite_file_words(errno));
+}
+
+void simba__sqlite_db_keep_close(struct simba__sqlite_db *db)
+{
+    if (db->log_fd >= 0) {
+        close(db->log_fd);
+    }
+    db->log_fd = -1;
+}
