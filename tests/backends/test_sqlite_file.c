@@ -198,6 +198,41 @@ static void test_sqlite_file__closing_leaves_no_process_file(void **state)
     assert_int_equal(count_files(""), 0);
 }
 
+static ino_t life_of(const struct handle *handle)
+{
+    struct stat about;
+
+    assert_int_equal(
+        fstat(handle->backend->ops->life_fd(handle->backend), &about), 0);
+    assert_int_equal(about.st_nlink, 1);
+    return about.st_ino;
+}
+
+static void test_sqlite_file__life_is_left_to_the_next(void **state)
+{
+    ino_t left, kept;
+    int copy;
+
+    (void)state;
+    must_open(&first, "");
+    left = life_of(&first);
+    handle_close(&first);
+    must_open(&second, "");
+    must_open(&third, "");
+    assert_int_equal(life_of(&second), left);
+    assert_int_not_equal(life_of(&third), left);
+    assert_int_equal(count_files(""), 2);
+    /* What a child still has open stays its own. */
+    kept = life_of(&third);
+    copy = dup(third.backend->ops->life_fd(third.backend));
+    handle_close(&third);
+    must_open(&first, "");
+    assert_int_not_equal(life_of(&first), kept);
+    assert_int_not_equal(life_of(&first), left);
+    close(copy);
+    assert_int_equal(count_files(""), 2);
+}
+
 static void test_sqlite_file__journal_is_a_log_and_synchronous(void **state)
 {
     struct who alice = person(&first, "alice");
@@ -337,6 +372,7 @@ int main(void)
         SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store),
         SQLITE_TEST(test_sqlite_file__second_name_is_refused),
         SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file),
+        SQLITE_TEST(test_sqlite_file__life_is_left_to_the_next),
         SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous),
         SQLITE_TEST(test_sqlite_file__text_is_no_database),
         SQLITE_TEST(test_sqlite_file__other_databases_are_refused),

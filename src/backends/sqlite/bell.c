@@ -66,7 +66,6 @@ static int seize(const struct simba__sqlite_presence *presence,
                  const char *process)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    struct stat about;
     int fd;
 
     if (simba__sqlite_presence_look(presence, process) != SIMBA__SQLITE_DEAD) {
@@ -76,8 +75,8 @@ static int seize(const struct simba__sqlite_presence *presence,
     if (fd < 0) {
         return -1;
     }
-    if (fcntl(fd, F_OFD_SETLK, &lock) != 0 || fstat(fd, &about) != 0 ||
-        about.st_nlink == 0) {
+    if (fcntl(fd, F_OFD_SETLK, &lock) != 0 ||
+        !simba__sqlite_presence_is_linked(presence, fd, process)) {
         close(fd);
         return -1;
     }

@@ -34,6 +34,11 @@ static void close_if_open(int *fd)
 
 /* --- our own file -------------------------------------------------------- */
 
+/* To make a file and to delete it again is dear, and every lock on a shell's
+ * command line would: so one is left for the next. Whoever has it is another
+ * process, under another name. */
+#define SPARE ".spare"
+
 static bool draw_name(char *name)
 {
     unsigned char bytes[SIMBA__SQLITE_PROCESS / 2];
@@ -54,10 +59,10 @@ static bool try_lock(int fd)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Is this open file still the one of that name? */
-static bool is_linked(const struct simba__sqlite_presence *presence,
-                      int fd,
-                      const char *name)
+bool simba__sqlite_presence_is_linked(
+    const struct simba__sqlite_presence *presence,
+    int fd,
+    const char *name)
 {
     struct stat open_one, named;
 
@@ -87,16 +92,30 @@ void simba__sqlite_presence_share(const struct simba__sqlite_presence *presence,
     (void)ignored;
 }
 
+/* The file of one who is gone, under our name. It is locked before it has that
+ * name; -1 when there is none, or the other's child still has it open. */
+static int take_spare(const struct simba__sqlite_presence *presence)
+{
+    int fd = openat(presence->dir_fd, SPARE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0) {
+        return -1;
+    }
+    if (!try_lock(fd) ||
+        !simba__sqlite_presence_is_linked(presence, fd, SPARE) ||
+        renameat2(presence->dir_fd, SPARE, presence->dir_fd, presence->process,
+                  RENAME_NOREPLACE) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
 static int make_file(const struct simba__sqlite_presence *presence,
                      const char *name)
 {
-    int fd = openat(presence->dir_fd, name,
-                    O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-    if (fd >= 0) {
-        simba__sqlite_presence_share(presence, fd);
-    }
-    return fd;
+    return openat(presence->dir_fd, name,
+                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 /* Nobody knows the name before the file is locked, but somebody who cleans up
@@ -106,16 +125,21 @@ static int make_life(struct simba__sqlite_presence *presence)
     bool is_new = presence->process[0] == '\0';
 
     for (int i = 0; i < TRIES; i++) {
-        int fd;
+        int fd = -1;
 
         if (is_new && !draw_name(presence->process)) {
             return -1;
         }
-        fd = make_file(presence, presence->process);
+        if (is_new && i == 0) {
+            fd = take_spare(presence);
+        }
+        fd = fd >= 0 ? fd : make_file(presence, presence->process);
         if (fd < 0) {
             return -1;
         }
-        if (try_lock(fd) && is_linked(presence, fd, presence->process)) {
+        simba__sqlite_presence_share(presence, fd);
+        if (try_lock(fd) &&
+            simba__sqlite_presence_is_linked(presence, fd, presence->process)) {
             return fd;
         }
         close(fd);
@@ -208,7 +232,8 @@ int simba__sqlite_presence_open(struct simba__sqlite_presence *presence,
     int why;
 
     if (put_in_place(&presence->dir_fd, open_directory(settings->path)) &&
-        (is_linked(presence, presence->life_fd, presence->process) ||
+        (simba__sqlite_presence_is_linked(presence, presence->life_fd,
+                                          presence->process) ||
          put_in_place(&presence->life_fd, make_life(presence)))) {
         return SIMBA_OK;
     }
@@ -228,21 +253,23 @@ bool simba__sqlite_presence_is_lost(
 
 /* --- going away ---------------------------------------------------------- */
 
-static void unlink_all(const struct simba__sqlite_presence *presence,
-                       const char *process)
+static void give_up_names(const struct simba__sqlite_presence *presence)
 {
     char bell[SIMBA__SQLITE_BELL];
 
-    simba__sqlite_presence_bell_name(process, bell);
+    simba__sqlite_presence_bell_name(presence->process, bell);
     unlinkat(presence->dir_fd, bell, 0);
-    unlinkat(presence->dir_fd, process, 0);
+    if (renameat2(presence->dir_fd, presence->process, presence->dir_fd, SPARE,
+                  RENAME_NOREPLACE) != 0) {
+        unlinkat(presence->dir_fd, presence->process, 0);
+    }
 }
 
 /* The name goes before the lock: a file without a lock is a dead one's. */
 void simba__sqlite_presence_close(struct simba__sqlite_presence *presence)
 {
     if (presence->life_fd >= 0) {
-        unlink_all(presence, presence->process);
+        give_up_names(presence);
     }
     simba__sqlite_presence_forked(presence);
 }

@@ -7,7 +7,7 @@
  * to which others append the name of the mutex it should ask for.
  *
  *     locked              alive
- *     there, not locked   dead: nobody locks a file a second time
+ *     there, not locked   dead: it is locked before it has its name
  *     not there           not known: somebody may have cleaned up. Who removes
  *                         the file of a dead one takes its rows along. */
 #ifndef SIMBA_SQLITE_PRESENCE_H
@@ -54,6 +54,12 @@ void simba__sqlite_presence_close(struct simba__sqlite_presence *presence);
 
 /** In a forked child: close the descriptors and nothing else. */
 void simba__sqlite_presence_forked(struct simba__sqlite_presence *presence);
+
+/** Is this open file still the one of that name in the directory? */
+bool simba__sqlite_presence_is_linked(
+    const struct simba__sqlite_presence *presence,
+    int fd,
+    const char *name);
 
 /** Is this how processes are named? */
 bool simba__sqlite_presence_is_name(const char *name);
