@@ -265,6 +265,7 @@ int simba__cmd_break(struct simba__cli *cli, int argc, char **argv)
     struct wish wish = {0};
     const struct simba__command command = {
         .name = "break",
+        .reach = SIMBA__REACH_LOOK,
         .help = help,
         .options = options,
         .letters = "",

@@ -31,7 +31,7 @@ static const char help[] =
     "\n"
     "exit codes: 0 nothing serious; 1 something serious; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
-    "configuration or URL\n";
+    "configuration or URL, or nothing is there yet ('simba init' makes it)\n";
 
 static const struct option options[] = {SIMBA__OPT_SHARED_LONG,
                                         {NULL, 0, NULL, 0}};
@@ -126,6 +126,7 @@ int simba__cmd_doctor(struct simba__cli *cli, int argc, char **argv)
 {
     static const struct simba__command command = {
         .name = "doctor",
+        .reach = SIMBA__REACH_NEED,
         .help = help,
         .options = options,
         .letters = "",

@@ -17,7 +17,8 @@ static const char help[] =
     "\n"
     "List the mutexes that somebody owns or waits for: owner, token, age of\n"
     "the tenure, how long the lease still runs if it is not renewed, and how\n"
-    "many wait. GLOB chooses by name; quote it.\n"
+    "many wait. GLOB chooses by name; quote it. A store that is not there yet\n"
+    "is not made: it is taken for an empty one.\n"
     "\n"
     "    simba list -f 'nightly-*'\n"
     "\n"
@@ -111,14 +112,13 @@ static int list_once(const struct simba__command *command,
 static int follow(const struct simba__words *words, const struct wish *wish)
 {
     struct simba__live live;
-    struct simba__command_log listener = {simba__live_log, &live};
     struct simba__follow follow = {
         .cli = &words->cli, .live = &live, .glob = words->words[0]};
     simba_error error = {0};
     int rc;
 
     simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
-    rc = simba__command_open(&words->cli, &listener, &follow.store, &error);
+    rc = simba__follow_open(&follow, wish->interval_ms, &error);
     rc = rc == SIMBA_OK ? simba__follow_run(&follow, wish->interval_ms)
                         : simba__command_fail(&words->cli, "list", &error);
     simba_store_close(follow.store);
@@ -131,6 +131,7 @@ int simba__cmd_list(struct simba__cli *cli, int argc, char **argv)
     struct wish wish = {.interval_ms = 1000};
     const struct simba__command command = {
         .name = "list",
+        .reach = SIMBA__REACH_LOOK,
         .help = help,
         .options = options,
         .letters = "f",

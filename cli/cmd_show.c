@@ -208,6 +208,7 @@ int simba__cmd_show(struct simba__cli *cli, int argc, char **argv)
 {
     static const struct simba__command command = {
         .name = "show",
+        .reach = SIMBA__REACH_LOOK,
         .help = help,
         .options = options,
         .letters = "",

@@ -25,7 +25,9 @@ static const char help[] =
     "'free'; the first line of a mutex tells who owns it already. 'gap' comes\n"
     "where owners may have come and gone unseen; some stores cannot tell, and\n"
     "there it may come without cause. On a terminal a table below shows how\n"
-    "things stand now: age, lease left, waiters. Ctrl-C ends it.\n"
+    "things stand now: age, lease left, waiters. A store that is not there "
+    "yet\n"
+    "is waited for, and not made. Ctrl-C ends it.\n"
     "\n"
     "    simba --json watch nightly-report backup >>owners.jsonl\n"
     "\n"
@@ -140,8 +142,7 @@ static int add_named(struct simba__sight *sight,
     for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
         simba_report *report = NULL;
 
-        /* A name that cannot be, and a store that is not there, are told now
-         * and not waited for. */
+        /* A store that cannot be reached is told now and not waited for. */
         rc = simba_admin_show(sight->store, words->words[i], &report, error);
         simba_report_close(report);
         if (rc == SIMBA_OK) {
@@ -230,17 +231,36 @@ static int watch(const struct simba__words *words,
                           : simba__command_fail(&words->cli, "watch", &error);
 }
 
+/* A name that cannot be is told before the store is waited for; any store knows
+ * it. */
+static int check_names(const struct simba__words *words, simba_error *error)
+{
+    simba_store *any = NULL;
+    int rc = simba_store_open("memory:", NULL, &any, error);
+
+    for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
+        simba_report *report = NULL;
+
+        rc = simba_admin_show(any, words->words[i], &report, error);
+        simba_report_close(report);
+    }
+    simba_store_close(any);
+    return rc;
+}
+
 static int open_and_watch(const struct simba__words *words,
                           const struct wish *wish)
 {
     struct simba__live live;
-    struct simba__command_log listener = {simba__live_log, &live};
     struct simba__follow follow = {.cli = &words->cli, .live = &live};
     simba_error error = {0};
     int rc;
 
     simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
-    rc = simba__command_open(&words->cli, &listener, &follow.store, &error);
+    rc = check_names(words, &error);
+    if (rc == SIMBA_OK) {
+        rc = simba__follow_open(&follow, wish->interval_ms, &error);
+    }
     rc = rc == SIMBA_OK ? watch(words, wish, &follow)
                         : simba__command_fail(&words->cli, "watch", &error);
     simba_store_close(follow.store);

@@ -92,26 +92,80 @@ static void say_log(void *user,
     simba__say("%s: %s", component, message);
 }
 
-int simba__command_open(const struct simba__cli *cli,
-                        const struct simba__command_log *listener,
-                        simba_store **store,
-                        simba_error *error)
+static simba_store_options options_of(const struct simba__cli *cli,
+                                      const struct simba__command_log *listener)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
-    *store = NULL;
-    if (simba__opt_is_private(cli->store)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "memory: is seen by one process only; use a "
-                               "store that others see, such as sqlite:path");
-    }
     options.config = SIMBA_CONFIG_ALWAYS;
     if (cli->verbosity >= 0) {
         options.log = listener == NULL ? say_log : listener->log;
         options.log_user = listener == NULL ? NULL : listener->user;
         options.log_level = level_of(cli->verbosity, listener != NULL);
     }
-    return simba_store_open(cli->store, &options, store, error);
+    return options;
+}
+
+static int open_by(const simba_store_options *options,
+                   const struct simba__cli *cli,
+                   simba_store **store,
+                   simba_error *error)
+{
+    *store = NULL;
+    if (simba__opt_is_private(cli->store)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "memory: is seen by one process only; use a "
+                               "store that others see, such as sqlite:path");
+    }
+    return simba_store_open(cli->store, options, store, error);
+}
+
+int simba__command_open(const struct simba__cli *cli,
+                        const struct simba__command_log *listener,
+                        simba_store **store,
+                        simba_error *error)
+{
+    simba_store_options options = options_of(cli, listener);
+
+    return open_by(&options, cli, store, error);
+}
+
+int simba__command_look(const struct simba__cli *cli,
+                        const struct simba__command_log *listener,
+                        simba_store **store,
+                        simba_error *error)
+{
+    simba_store_options options = options_of(cli, listener);
+
+    options.look = true;
+    return open_by(&options, cli, store, error);
+}
+
+void simba__command_say_absent(const struct simba__cli *cli,
+                               const simba_error *error)
+{
+    if (cli->verbosity >= 0) {
+        simba__say("%s; the first lock makes it, or 'simba init'",
+                   error->message);
+    }
+}
+
+/* As the command wants it. One that is not there yet is as good as an empty
+ * one, and such a one stands in for it. */
+static int open_for(const struct simba__command *command,
+                    const struct simba__cli *cli,
+                    simba_store **store,
+                    simba_error *error)
+{
+    int rc = (command->reach == SIMBA__REACH_MAKE
+                  ? simba__command_open
+                  : simba__command_look)(cli, NULL, store, error);
+
+    if (rc == SIMBA_ENOTINIT && command->reach == SIMBA__REACH_LOOK) {
+        simba__command_say_absent(cli, error);
+        rc = simba_store_open("memory:", NULL, store, error);
+    }
+    return rc;
 }
 
 /* --- failures ------------------------------------------------------------ */
@@ -209,7 +263,7 @@ int simba__command_serve(const struct simba__command *command,
     int rc;
 
     simba__patience_begin(&patience, &words->cli);
-    if (simba__command_open(&words->cli, NULL, &store, &error) == SIMBA_OK) {
+    if (open_for(command, &words->cli, &store, &error) == SIMBA_OK) {
         rc = run(command, words, store);
     } else {
         rc = simba__command_fail(&words->cli, command->name, &error);

@@ -11,9 +11,17 @@
 
 #include <getopt.h>
 
+/** What a command does with a store that is not there yet. */
+enum simba__reach {
+    SIMBA__REACH_MAKE, /* makes it */
+    SIMBA__REACH_LOOK, /* makes nothing, and sees an empty one */
+    SIMBA__REACH_NEED  /* makes nothing, and fails */
+};
+
 /** What a command takes. */
 struct simba__command {
     const char *name;
+    enum simba__reach reach;
     const char *help;
     const struct option *options; /* with SIMBA__OPT_SHARED_LONG */
     const char *letters;          /* its own short options; "": none */
@@ -61,6 +69,16 @@ int simba__command_open(const struct simba__cli *cli,
                         const struct simba__command_log *listener,
                         simba_store **store,
                         simba_error *error);
+
+/** The same, but make nothing: SIMBA_ENOTINIT when it is not there yet. */
+int simba__command_look(const struct simba__cli *cli,
+                        const struct simba__command_log *listener,
+                        simba_store **store,
+                        simba_error *error);
+
+/** Say that it is not there yet, which is no failure. */
+void simba__command_say_absent(const struct simba__cli *cli,
+                               const simba_error *error);
 
 /**
  * Tell a failure on stderr, and what can be done; with --json an object as

@@ -209,6 +209,33 @@ static void tell_changes(const struct simba__follow *follow,
 
 /* --- over and over ------------------------------------------------------- */
 
+static void pause_for(int64_t ms)
+{
+    struct timespec length = {.tv_sec = ms / 1000,
+                              .tv_nsec = ms % 1000 * 1000000};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
+}
+
+int simba__follow_open(struct simba__follow *follow,
+                       int64_t interval_ms,
+                       simba_error *error)
+{
+    struct simba__command_log listener = {simba__live_log, follow->live};
+    bool is_said = false;
+    int rc;
+
+    while ((rc = simba__command_look(follow->cli, &listener, &follow->store,
+                                     error)) == SIMBA_ENOTINIT) {
+        if (!is_said) {
+            simba__command_say_absent(follow->cli, error);
+            is_said = true;
+        }
+        pause_for(interval_ms);
+    }
+    return rc;
+}
+
 int simba__follow_look(struct simba__follow *follow,
                        simba_report **report,
                        simba_error *error)
@@ -233,14 +260,6 @@ int simba__follow_look(struct simba__follow *follow,
     }
     follow->is_down = true;
     return SIMBA_OK;
-}
-
-static void pause_for(int64_t ms)
-{
-    struct timespec length = {.tv_sec = ms / 1000,
-                              .tv_nsec = ms % 1000 * 1000000};
-
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
 }
 
 void simba__follow_draw(struct simba__follow *follow,

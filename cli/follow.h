@@ -47,6 +47,11 @@ int simba__follow_look(struct simba__follow *follow,
                        simba_report **report,
                        simba_error *error);
 
+/** Open the store; wait for one that is not there yet, after saying so. */
+int simba__follow_open(struct simba__follow *follow,
+                       int64_t interval_ms,
+                       simba_error *error);
+
 /** Look every so often, until it is of no use; answers the exit code. */
 int simba__follow_run(struct simba__follow *follow, int64_t interval_ms);
 

@@ -171,6 +171,7 @@ typedef struct simba_backend_config {
     simba_loop *loop; /**< runs already */
     simba_log_fn log; /**< never NULL */
     void *log_user;
+    bool look; /**< open: make nothing; what is not there is SIMBA_ENOTINIT */
 } simba_backend_config;
 
 /** The head of every backend instance. */

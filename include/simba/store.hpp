@@ -29,6 +29,7 @@ struct store_options {
     int notifier_most = 0;
     simba_config_use config = SIMBA_CONFIG_WHEN_ASKED;
     executor_function executor; /**< empty: notifier threads */
+    bool look = false;          /**< make nothing by opening */
 };
 
 /** A place where mutexes live. It must outlive what is made from it. */
@@ -59,6 +60,7 @@ class store
         given.config = options.config;
         given.executor = owned_.calls()->executor ? &store::execute : nullptr;
         given.executor_user = owned_.calls();
+        given.look = options.look;
         detail::check(simba_store_open(url, &given, &handle, &why), why);
         owned_.take(handle);
     }

@@ -126,13 +126,17 @@ static void listen_for_interest(simba_store *store)
     }
 }
 
-static int open_backend(simba_store *store, const char *url, simba_error *error)
+static int open_backend(simba_store *store,
+                        const char *url,
+                        const simba_store_options *options,
+                        simba_error *error)
 {
     struct simba__found found;
     simba_backend_config config = {.url = url,
                                    .loop = store->loop,
                                    .log = simba__store_log_plain,
-                                   .log_user = store};
+                                   .log_user = store,
+                                   .look = options->look};
     int rc = simba__registry_find(url, &found, error);
 
     if (rc == SIMBA_OK) {
@@ -168,7 +172,7 @@ static int open_store(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = open_backend(store, url, error);
+    rc = open_backend(store, url, options, error);
     if (rc == SIMBA_OK && !make_pool(store, options)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }

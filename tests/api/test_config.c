@@ -231,6 +231,30 @@ static void count_messages(void *user,
     }
 }
 
+/* --- who only looks ------------------------------------------------------ */
+
+static void test_config__looking_makes_no_file(void **state)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_store *store;
+    simba_error error;
+    struct stat about;
+    char url[300];
+
+    (void)state;
+    snprintf(url, sizeof url, "stat::sqlite:%s", in_directory("none/a.db"));
+    options.look = true;
+    assert_int_equal(simba_store_open(url, &options, &store, &error),
+                     SIMBA_ENOTINIT);
+    assert_non_null(strstr(error.message, "none/a.db: is not there yet"));
+    assert_int_not_equal(stat(in_directory("none"), &about), 0);
+
+    assert_int_equal(simba_store_open(url, NULL, &store, NULL), SIMBA_OK);
+    simba_store_close(store);
+    assert_int_equal(simba_store_open(url, &options, &store, NULL), SIMBA_OK);
+    simba_store_close(store);
+}
+
 /* How many messages a tenure is worth. */
 static int infos_logged(enum simba_log_level level)
 {
@@ -484,6 +508,7 @@ int main(void)
                                set_up),
         cmocka_unit_test_setup(
             test_config__refuses_secrets_that_others_can_read, set_up),
+        cmocka_unit_test(test_config__looking_makes_no_file),
         cmocka_unit_test(test_config__urls_are_shown_without_secrets),
         cmocka_unit_test_setup(test_config__tells_no_secret, set_up),
         cmocka_unit_test(test_duration__is_read_as_people_write_it),

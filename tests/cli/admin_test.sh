@@ -238,6 +238,53 @@ denied_is_77() {
     esac
 }
 
+# ── A store that is not there yet ────────────────────────────────────────────
+
+# Who looks makes neither the file nor its directories.
+looking_makes_nothing() {
+    local store=sqlite:$scratch/none/deep/a.db follower
+
+    is_on sqlite || return 200
+    code 0 "$simba" --store "$store" list >"$scratch/out" 2>"$scratch/err" &&
+        same list "" "$(cat "$scratch/out")" &&
+        has "$scratch/err" "none/deep/a.db: is not there yet; the first lock" &&
+        code 0 "$simba" --store "$store" show x >"$scratch/out" 2>/dev/null &&
+        has "$scratch/out" "owner    nobody" &&
+        code 0 "$simba" --store "$store" -q list >"$scratch/out" 2>&1 &&
+        same quiet "" "$(cat "$scratch/out")" &&
+        code 76 "$simba" --store "$store" break x --token 1 --reason y \
+            2>/dev/null && code 78 "$simba" --store "$store" show '}x' \
+            2>/dev/null && code 78 "$simba" --store "$store" watch x '}x' \
+            2>/dev/null || return 1
+    # Its promises cannot be told: this may be another path than was meant.
+    code 78 "$simba" --json --store "$store" doctor >"$scratch/out" \
+        2>"$scratch/err" && has "$scratch/err" "'simba init' makes" &&
+        same status '"not-initialised"' "$(member status <"$scratch/out")" &&
+        [ ! -e "$scratch/none" ] || return 1
+}
+
+# Who watches waits for it, and then sees what there is.
+absent_store_is_waited_for() {
+    local store=sqlite:$scratch/later/a.db follower watcher rc=0
+
+    is_on sqlite || return 200
+    "$simba" --store "$store" list -f --interval 50ms >"$scratch/list" \
+        2>"$scratch/list.err" &
+    follower=$!
+    "$simba" --store "$store" watch --interval 50ms >"$scratch/out" \
+        2>"$scratch/err" &
+    watcher=$!
+    within 20 test -s "$scratch/list.err" && within 20 test -s "$scratch/err" &&
+        [ ! -e "$scratch/later" ] && SIMBA_STORE=$store hold l &&
+        within 20 grep -q '  l  owned by' "$scratch/list" &&
+        within 20 grep -q '  l  owned by' "$scratch/out" && let_go || rc=1
+    kill "$follower" "$watcher"
+    wait "$follower" "$watcher" 2>/dev/null
+    [ "$rc" -eq 0 ] && same "times it was told" "1 1" \
+        "$(grep -c 'not there yet' "$scratch/list.err") $(grep -c \
+            'not there yet' "$scratch/err")"
+}
+
 # ── List ─────────────────────────────────────────────────────────────────────
 
 nothing_owned_is_told_on_stderr() {

@@ -4,6 +4,10 @@
 
 #include "backends/sqlite/settings.h"
 
+/** Would simba__sqlite_file_prepare() have to make it? */
+bool simba__sqlite_file_is_missing(
+    const struct simba__sqlite_settings *settings);
+
 /**
  * Make sure that the file exists, for us alone when we made it, that nothing
  * else stands in its place, and that its file system keeps the promises SQLite

@@ -33,12 +33,17 @@ static void close_store(simba_backend *base)
 }
 
 static int build(struct simba__sqlite *self,
-                 const char *rest,
+                 const simba_backend_config *config,
                  simba_error *error)
 {
     int64_t deadline_ms = simba_loop_now_ms() + OPEN_PATIENCE_MS;
-    int rc = simba__sqlite_settings_init(&self->settings, rest, error);
+    int rc = simba__sqlite_settings_init(&self->settings, config->rest, error);
 
+    if (rc == SIMBA_OK && config->look &&
+        simba__sqlite_file_is_missing(&self->settings)) {
+        rc = SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_ENOTINIT, 0,
+                                "is not there yet");
+    }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_file_prepare(&self->settings, error);
     }
@@ -86,7 +91,7 @@ static int open_store(const simba_backend_config *config,
     simba__sqlite_presence_init(&self->presence);
     simba__sqlite_watch_init(&self->watch, &self->presence, config->loop);
     simba__sqlite_eyes_init(&self->eyes, &self->presence, &self->watch);
-    rc = build(self, config->rest, error);
+    rc = build(self, config, error);
     if (rc != SIMBA_OK) {
         close_store(&self->base);
         return rc;
