@@ -216,7 +216,9 @@ int simba__command_fail_with(const struct simba__cli *cli,
                              const simba_error *error,
                              int exit_code)
 {
-    simba__say("%s", error->message);
+    if (!simba__has_said(error->message)) {
+        simba__say("%s", error->message);
+    }
     if (cli->is_json) {
         print_failure(command, error, exit_code);
     }

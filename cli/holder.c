@@ -44,6 +44,17 @@ static void on_lost(void *user, const simba_error *why)
     (void)pthread_mutex_unlock(&holder->lock);
 }
 
+/* Who tries once and fails says why: a warning would say it twice. */
+static bool is_told_anyway(const struct simba__holder *holder,
+                           enum simba_log_level level)
+{
+    const struct simba__job *job = holder->job;
+
+    return level == SIMBA_LOG_WARN && job->wait_ms == 0 &&
+           job->cli.verbosity == 0 && !job->cli.is_json &&
+           atomic_load(&holder->state) != SIMBA__HOLDER_HELD;
+}
+
 static void on_log(void *user,
                    enum simba_log_level level,
                    const char *component,
@@ -54,6 +65,9 @@ static void on_log(void *user,
                                .number = (int)level,
                                .boot_ms = simba__clock_ms()};
 
+    if (is_told_anyway(holder, level)) {
+        return;
+    }
     (void)snprintf(note.text, sizeof(note.text), "%s: %s", component, message);
     simba__link_send(holder->link, &note, -1);
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 
 /* How long a reader of stderr may be busy before we go on without it. */
 enum { PATIENCE_MS = 200 };
+
+enum { LATEST_MOST = 512 };
 
 /* No line is longer than PIPE_BUF: a pipe that poll() calls writable takes so
  * much without blocking, and in one piece. */
@@ -65,6 +68,31 @@ static void finish(struct line *line)
     }
 }
 
+/* The beginning of the latest line. Threads of the library speak, too. */
+static pthread_mutex_t latest_lock = PTHREAD_MUTEX_INITIALIZER;
+static char latest[LATEST_MOST];
+
+static void remember(const struct line *line)
+{
+    size_t length =
+        line->length < sizeof(latest) ? line->length : sizeof(latest) - 1;
+
+    (void)pthread_mutex_lock(&latest_lock);
+    memcpy(latest, line->text, length);
+    latest[length] = '\0';
+    (void)pthread_mutex_unlock(&latest_lock);
+}
+
+bool simba__has_said(const char *text)
+{
+    bool has_said;
+
+    (void)pthread_mutex_lock(&latest_lock);
+    has_said = strstr(latest, text) != NULL;
+    (void)pthread_mutex_unlock(&latest_lock);
+    return has_said;
+}
+
 void simba__say(const char *format, ...)
 {
     struct line line = {.length = 0};
@@ -74,6 +102,7 @@ void simba__say(const char *format, ...)
     va_start(args, format);
     put_format(&line, format, args);
     va_end(args);
+    remember(&line);
     finish(&line);
 }
 

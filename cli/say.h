@@ -28,6 +28,9 @@ struct simba__event {
 /** "simba: …" and a newline, cut when it is too long. */
 void simba__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/** Was this said by the latest of these lines, perhaps among other words? */
+bool simba__has_said(const char *text);
+
 /** An event as one JSON object on one line. */
 void simba__say_json(const struct simba__event *event);
 

@@ -85,6 +85,9 @@ static void tell_failed(const struct simba__front *front,
 
     if (front->job->cli.is_json) {
         tell_json(front, "failed", note);
+    } else if (simba__has_said(note->text)) {
+        simba__say("%s: not acquired%s", front->job->mutex,
+                   advice(front, note));
     } else if (!is_conflict || front->job->cli.verbosity >= 0) {
         simba__say("%s%s", note->text, advice(front, note));
     }
@@ -199,15 +202,18 @@ static void tell_progress(const struct simba__front *front,
     }
 }
 
+/* A store and who uses it may both complain of the same, over and over. */
 static void tell_message(const struct simba__front *front,
                          const struct simba__note *note)
 {
+    const char *message = strstr(note->text, ": "); /* behind who says it */
+
     if (front->job->cli.verbosity < 0) {
         return;
     }
     if (front->job->cli.is_json) {
         tell_json(front, "log", note);
-    } else {
+    } else if (message == NULL || !simba__has_said(message + 2)) {
         simba__say("%s", note->text);
     }
 }

@@ -47,8 +47,8 @@ static void lose(simba_locker *l, const struct simba__update *update)
 {
     static const char *const causes[] = {
         "it was released", "no renewal was answered in time",
-        "the store gave it away", "it was held for max-hold",
-        "no progress was made"};
+        "the store ended it: by force, or its lease ran out there",
+        "it was held for max-hold", "no progress was made"};
 
     simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,
                     causes[update->cause]);
@@ -67,14 +67,16 @@ static void wake_waiter(simba_locker *l)
     simba__loop_nudge(l->store->loop);
 }
 
-/* What the caller learns anyway is for debugging; a loss is not. */
+/* What the caller learns anyway is for debugging; a loss is not, where nobody
+ * is called. */
 static void log_tenure(const simba_locker *l,
                        const struct simba__update *update)
 {
     bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
     bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
+    bool is_news = is_loss && l->on_lost == NULL;
     struct simba__log_entry entry = simba__about(
-        &l->base, is_loss ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "locker");
+        &l->base, is_news ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "locker");
 
     entry.token = update->token;
     entry.cause = is_end ? simba__cause_name(update->cause) : NULL;
@@ -121,12 +123,22 @@ static void told(struct simba__contention *c,
     }
 }
 
+/* Who waits, or holds, hears of an outage once: nothing else would tell why
+ * nothing happens. */
+static bool is_outage(const simba_locker *l, int status)
+{
+    return l->failure == SIMBA_OK && (l->is_patient || l->is_held) &&
+           (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
+}
+
 static void answered(struct simba__contention *c,
                      const simba_op *op,
                      int status,
                      const simba_error *error)
 {
     simba_locker *l = (simba_locker *)c;
+    enum simba_log_level level =
+        is_outage(l, status) ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
 
     l->failure = status;
     if (status != SIMBA_OK) {
@@ -140,8 +152,7 @@ static void answered(struct simba__contention *c,
     }
     wake_waiter(l);
     if (status != SIMBA_OK) {
-        struct simba__log_entry entry =
-            simba__about(c, SIMBA_LOG_DEBUG, "locker");
+        struct simba__log_entry entry = simba__about(c, level, "locker");
 
         entry.status = status;
         simba__store_tell(l->store, &entry, "%s", l->error.message);
@@ -330,6 +341,7 @@ static void begin(simba_locker *l, bool join)
     l->is_started = true;
     l->is_granted = l->is_held = l->is_lost = false;
     l->is_refused = l->is_unreleased = false;
+    l->is_patient = join;
     l->failure = SIMBA_OK;
     begin_driving(l);
     simba__contention_start(&l->base, join);

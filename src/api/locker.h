@@ -27,6 +27,7 @@ struct simba_locker {
     bool is_held;      /* acquired, and neither released nor lost */
     bool is_lost;      /* lost since it was acquired */
     bool is_cancelled;
+    bool is_patient; /* not content with one try */
     bool is_refused; /* the store said no at least once */
     bool is_unreleased;
     int failure; /* newest status of an operation */

@@ -93,14 +93,25 @@ unreachable_store_is_69() {
     SIMBA_STORE=$url each 69 -w 1s -- true
 } 2>/dev/null
 
-# A leader is patient, also with a store that is opened only when it is there.
+# Whoever asks once is told once why there is no answer.
+reason_is_told_once() {
+    local url
+
+    url=$(nowhere) || return 200
+    code 69 "$simba" --store "$url" lock m -n -- true 2>"$scratch/once.err" &&
+        same "lines: $(cat "$scratch/once.err")" 1 \
+            "$(grep -cE 'refused|connect|answers' "$scratch/once.err")"
+}
+
+# A leader is patient, also with a store that is opened only when it is there,
+# and says what it waits for.
 leader_waits_for_its_store() {
     local url
 
-    case $SIMBA_STORE in redis*) url=$(nowhere) ;; *) return 200 ;; esac
+    url=$(nowhere) || return 200
     "$simba" --store "$url" lead w -- true 2>"$scratch/w.err" &
     front=$!
-    within 20 eval '[ "$(grep -c refused "$scratch/w.err")" -ge 2 ]' || return 1
+    within 60 grep -qE 'refused|connect|answers' "$scratch/w.err" || return 1
     kill "$front"
     code 143 wait "$front"
 } 2>/dev/null
@@ -133,6 +144,12 @@ max_hold_is_76() {
     code 76 "$simba" -q lock x "${lease[@]}" --max-hold 1s -- sleep 60 &&
         within 20 is_free x
 } 2>/dev/null
+
+loss_is_told_once() {
+    "$simba" lock x "${lease[@]}" --max-hold 500ms -- sleep 60 \
+        2>"$scratch/x.err"
+    same "lines: $(cat "$scratch/x.err")" 1 "$(grep -c lost "$scratch/x.err")"
+}
 
 # ── One after the other ──────────────────────────────────────────────────────
 
