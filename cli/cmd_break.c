@@ -82,14 +82,25 @@ static bool take_token(struct wish *wish, const char *text)
     return true;
 }
 
+/* In a log they could draw what is not there. */
+static bool has_control(const char *text)
+{
+    while (*text != '\0' && (unsigned char)*text >= ' ' && *text != '\177') {
+        text++;
+    }
+    return *text != '\0';
+}
+
 static bool take_reason(struct wish *wish, const char *text)
 {
     if (text[strspn(text, " \t")] == '\0') {
         simba__say("--reason: say why, for those who ask later");
         return false;
     }
-    if (strlen(text) > REASON_MOST || text[strcspn(text, "\r\n\t\033")] != 0) {
-        simba__say("--reason: one line, at most %d bytes", REASON_MOST);
+    if (strlen(text) > REASON_MOST || has_control(text)) {
+        simba__say("--reason: one line, at most %d bytes, without control "
+                   "characters",
+                   REASON_MOST);
         return false;
     }
     wish->reason = text;

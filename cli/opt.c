@@ -87,13 +87,16 @@ bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value)
  * argument before optind a long one. */
 void simba__opt_complain(const char *command, int choice, char **argv)
 {
-    const char *what =
-        choice == ':' ? "needs a value" : "is unknown or takes no value";
     const char *help = *command == '\0' ? "" : " ";
     const char *word = argv[optind - 1];
+    bool is_known = optopt != 0 && word[0] == '-' && word[1] == '-';
+    const char *what = choice == ':' ? "needs a value"
+                       : is_known    ? "takes no value"
+                                     : "is unknown, or short for several";
 
     if (optopt != 0 && optopt < SIMBA__OPT_STORE && word[0] == '-' &&
         word[1] != '-') {
+        what = choice == ':' ? what : "is unknown";
         simba__say("option -%c %s; see 'simba%s%s --help'", optopt, what, help,
                    command);
         return;

@@ -15,6 +15,7 @@ struct parsed {
     char *line[4]; /* for -c */
     bool has_line;
     bool is_patient, is_impatient; /* -w, -n */
+    bool is_rate;                  /* --rate */
     bool is_help;
     bool is_closed; /* by "--": no options any more */
 };
@@ -150,8 +151,10 @@ static bool take_own(struct parsed *parsed, int choice, bool *is_fine)
         *is_fine = take_ready(job, optarg);
         return true;
     case SIMBA__RUN_RATE:
+        parsed->is_rate = true;
+        return true;
     case SIMBA__RUN_DELAY:
-        job->is_delay = choice == SIMBA__RUN_DELAY;
+        job->is_delay = true;
         return true;
     default:
         return false;
@@ -245,6 +248,22 @@ static bool take_words(struct parsed *parsed, int argc, char **argv)
            (parsed->is_closed || take_options(parsed, argc, argv));
 }
 
+/* True after telling which options cannot both be meant. */
+static bool is_contradicted(const struct parsed *parsed, const char *name)
+{
+    if (parsed->is_patient && parsed->is_impatient) {
+        simba__say("%s: -n does not wait, -w does: give one of them", name);
+        return true;
+    }
+    if (parsed->is_rate && parsed->job.is_delay) {
+        simba__say("%s: --rate keeps the beat of the clock, --delay that of "
+                   "CMD: give one of them",
+                   name);
+        return true;
+    }
+    return false;
+}
+
 /* Options may stand before NAME and after it; the first word after those is
  * CMD, whose options are its own. */
 static bool parse(struct parsed *parsed, int argc, char **argv)
@@ -256,8 +275,7 @@ static bool parse(struct parsed *parsed, int argc, char **argv)
     if (!take_words(parsed, argc, argv) || parsed->is_help) {
         return parsed->is_help;
     }
-    if (parsed->is_patient && parsed->is_impatient) {
-        simba__say("%s: -n does not wait, -w does: give one of them", name);
+    if (is_contradicted(parsed, name)) {
         return false;
     }
     if (parsed->has_line == (optind < argc)) {

@@ -164,8 +164,10 @@ static void tell_skipped(struct simba__front *front,
 
 static void tell_all_skipped(struct simba__front *front)
 {
-    if (!front->job->cli.is_json && front->skipped > front->skips_told) {
-        say_skipped(front, front->skipped, "the run before was still going on");
+    if (!front->job->cli.is_json && front->job->cli.verbosity >= 0 &&
+        front->skipped > front->skips_told) {
+        simba__say("%s: %d runs skipped in all while that run went on",
+                   front->job->mutex, front->skipped);
     }
     front->run = 0;
 }

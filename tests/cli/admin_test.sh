@@ -133,8 +133,10 @@ print_all() {
     "$simba" --json lock '' -- true
     "$simba" --json tck --list 'acquire.*'
     "$simba" --json bench pair -n 2
-    "$simba" --json bench throughput --seconds 0.1 --contenders 2
-    "$simba" --json bench idle --seconds 0.1 --contenders 2
+    "$simba" --json bench throughput --seconds 1 --contenders 2
+    "$simba" --json bench idle --seconds 1 --contenders 2
+    timeout 2 "$simba" --json every 100ms j -- sleep 0.3
+    "$simba" --json lock j -- "$scratch/no-such"
     "$simba" --json verify "$scratch/lock.err"
     cat "$scratch/lock.err"
 } >"$scratch/all" 2>"$scratch/err"
@@ -169,6 +171,8 @@ wrong_usage_is_64() {
         code 64 "$simba" break a --token -1 --reason x &&
         code 64 "$simba" break a --token 1 --reason ' ' &&
         code 64 "$simba" break a --token 1 --reason $'a\nb' &&
+        code 64 "$simba" break a --token 1 --reason $'a\177' &&
+        code 64 "$simba" break a --token 1 --reason $'\001' &&
         code 64 "$simba" break --token 1 --reason x &&
         code 64 "$simba" doctor x && code 64 "$simba" init x
 } 2>/dev/null

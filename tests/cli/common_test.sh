@@ -46,6 +46,15 @@ cannot_write() {
             "$(tail -n 1 "$scratch/err")"
 }
 
+# says WORDS ARGUMENT…: a wrong usage, told so.
+says() {
+    local words=$1
+
+    shift
+    code 64 "$simba" "$@" 2>"$scratch/err" &&
+        same "what is said by $*" "simba: $words" "$(cat "$scratch/err")"
+}
+
 # ── Asking ───────────────────────────────────────────────────────────────────
 
 help_is_a_command_too() {
@@ -81,6 +90,20 @@ mistyped_command_is_guessed() {
 }
 
 # ── Failures ─────────────────────────────────────────────────────────────────
+
+wrong_options_are_named() {
+    local see="; see 'simba lock --help'"
+
+    says "option --wiat is unknown, or short for several$see" \
+        lock a --wiat 1s -- true &&
+        says "option --m is unknown, or short for several$see" \
+            lock a --m 1s -- true &&
+        says "option --no-wait takes no value$see" lock a --no-wait=1 true &&
+        says "option --wait needs a value$see" lock a --wait &&
+        says "option -x is unknown$see" lock a -x true &&
+        says "option -w needs a value$see" lock a -w &&
+        says "option --json takes no value; see 'simba --help'" --json=1 list
+}
 
 every_failure_is_an_object() {
     local command rc
