@@ -627,7 +627,7 @@ times_are_when_it_happened() {
 
     now=$(date +%s%3N)
     "$simba" --json -v lock j --max-hold 100ms -- sleep 60 2>"$scratch/err"
-    has "$scratch/err" '"event":"log"' && grep -o '"unix_ms":[0-9]*' \
+    has "$scratch/err" '"event":"lost"' && grep -o '"unix_ms":[0-9]*' \
         "$scratch/err" | cut -d : -f 2 | while read -r time; do
         [ "$time" -ge "$now" ] || same time "after $now" "$time" || return 1
     done
