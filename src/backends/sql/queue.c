@@ -326,9 +326,9 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     turn->is_slow = turn->is_written = false;
     turn->was_created = turn->was_ensured = turn->is_hinted = false;
     turn->was_booked = false;
-    turn->is_driven = false; /* until its caller comes */
-    if (op->is_driven && self->driven == NULL) {
-        self->driven = turn;
+    turn->is_driven = op->is_driven && self->driven == NULL;
+    if (turn->is_driven) {
+        self->driven = turn; /* its caller comes, if only to say that it goes */
     }
     enqueue(self, is_urgent(turn) ? &self->urgent : &self->other, turn);
     simba__sql_pump(self);

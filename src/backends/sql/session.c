@@ -357,8 +357,6 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
         simba_loop_leave(self->base.loop);
         return false;
     }
-    self->driven->is_driven = true;
-    simba__sql_want(session, session->wanted);
     fds[0] = (struct pollfd){.fd = session->io.fd, .events = POLLIN};
     if ((session->wanted & EPOLLOUT) != 0) {
         fds[0].events |= POLLOUT;
