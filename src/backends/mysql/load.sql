@@ -16,7 +16,10 @@ SELECT NULL, NULL, NULL, cast(unix_timestamp(now(6)) * 1000000 AS unsigned),
        coalesce(is_used_lock(concat('simba_', w.process)), 0)),
     (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
     i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former,
-    t.account <> crc32(substring_index(user(), '@', 1))
+    if(m.quiet = m.version, m.account, t.account)
+        <> crc32(substring_index(user(), '@', 1)),
+    m.quiet, m.attempt, m.former,
+    if(m.quiet = m.version, m.account, t.account)
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2

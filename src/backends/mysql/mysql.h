@@ -45,7 +45,7 @@ enum simba__my_bell_step {
     SIMBA__MY_BELL_SLEEP
 };
 
-enum { SIMBA__MY_FAST = 3 }; /* statements that are prepared */
+enum { SIMBA__MY_FAST = 6 }; /* statements that are prepared */
 
 struct simba__my_session {
     struct simba__sql_session base;

@@ -11,12 +11,19 @@ CREATE TABLE IF NOT EXISTS simba_mutex (
     transition_at bigint unsigned NOT NULL,
     owner_id varchar(128) NOT NULL,
     version int unsigned NOT NULL,
-    fencing_token bigint unsigned NOT NULL DEFAULT 0
+    fencing_token bigint unsigned NOT NULL DEFAULT 0,
+    -- As in simba_tenure, which says nothing of a mutex that is quiet: its
+    -- version is here, and nobody is in line, was called, undone or broken.
+    attempt varchar(32) CHARACTER SET ascii NOT NULL DEFAULT '',
+    former bigint NOT NULL DEFAULT 0,
+    account int unsigned NOT NULL DEFAULT 0,
+    quiet bigint NOT NULL DEFAULT -1
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
 -- What else is known of a mutex: its tenure, who was called, and whether
 -- anybody may be in line. It speaks of simba_mutex as long as the versions of
--- both are equal; else somebody who does not know us has been there since.
+-- both are equal; else the mutex is quiet, and the version here is -2, or
+-- somebody who does not know us has been there since.
 /*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_tenure (
     mutex varchar(66) NOT NULL PRIMARY KEY,

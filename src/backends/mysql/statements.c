@@ -13,6 +13,9 @@
 #include <string.h>
 
 static const char *const texts[SIMBA__SQL_STATEMENTS] = {
+    [SIMBA__SQL_QUICK_ACQUIRE] = SIMBA__MY_SQL_QUICK_ACQUIRE,
+    [SIMBA__SQL_QUICK_RENEW] = SIMBA__MY_SQL_QUICK_RENEW,
+    [SIMBA__SQL_QUICK_RELEASE] = SIMBA__MY_SQL_QUICK_RELEASE,
     [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__MY_SQL_FAST_ACQUIRE,
     [SIMBA__SQL_FAST_RENEW] = SIMBA__MY_SQL_FAST_RENEW,
     [SIMBA__SQL_FAST_RELEASE] = SIMBA__MY_SQL_FAST_RELEASE,
@@ -39,6 +42,14 @@ static void edit(const struct simba__my *my,
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
+    static const struct simba__sql_edit another[] = {
+        {"if(m.quiet = m.version, m.account, t.account)", "t.account"},
+        {"m.quiet, m.attempt, m.former", "-1, '', 0"},
+        {", m.quiet = $41, m.attempt = $11, m.former = $39, m.account = "
+         "if($42 < 0, crc32(substring_index(user(), '@', 1)), $42)",
+         ""},
+        {"if($41 < 0, $9, -2)", "$9"},
+        {NULL, NULL}};
     static const struct simba__sql_edit old[] = {
         {", m.fencing_token = $10", ""},
         {"m.fencing_token", "m.version"},
@@ -50,6 +61,9 @@ static void edit(const struct simba__my *my,
 
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(text, whole);
+    }
+    if (my->sql.has_no_quiet) {
+        simba__sql_edit(text, another);
     }
     if (my->sql.has_no_token) {
         simba__sql_edit(text, old);
@@ -243,16 +257,19 @@ char *simba__my_render(struct simba__my_session *session,
 char *simba__my_prepared(struct simba__my_session *session,
                          enum simba__sql_statement statement)
 {
-    const char *template = texts[statement];
-    char *text = malloc(strlen(template) + 1);
+    char *text = strdup(texts[statement]); /* becomes no longer */
+    const char *from = text;
     char *to = text;
     int count = 0;
 
-    while (text != NULL && *template != '\0') {
-        int number = read_number(&template);
+    if (text != NULL) {
+        edit((const struct simba__my *)session->base.self, statement, text);
+    }
+    while (text != NULL && *from != '\0') {
+        int number = read_number(&from);
 
         if (number == 0) {
-            *to++ = *template ++;
+            *to++ = *from++;
         } else {
             session->order[statement][count++] = number - 1;
             *to++ = '?';

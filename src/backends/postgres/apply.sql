@@ -6,18 +6,21 @@
 -- $19 lapses, $20 until; the tombstone: $21 attempt, $22 until, or 0;
 -- out of the line: $23; into it, twice: $24 and $30 attempt or '', id,
 -- process, bell, place, lapses; $36, $37 processes to wake, or ''; $38 now;
--- $39 token of the tenure before; $40 0, or token of a tenure that is not ours
+-- $39 token of the tenure before; $40 0, or token of a tenure that is not ours;
+-- $41 the version if it is quiet then, or -1: simba_tenure tells
 WITH m AS (
     UPDATE simba_mutex
     SET acquired_at = $5::bigint, ttl_at = $6::bigint,
         transition_at = $7::bigint, owner_id = $8, version = $9::bigint
         , fencing_token = $10::bigint
+        , quiet = $41::bigint, attempt = $11, former = $39::bigint
     WHERE mutex = $1 AND version = $2::bigint AND transition_at = $3::bigint
         AND owner_id = $4
     RETURNING 1
 ), t AS (
     UPDATE simba_tenure
-    SET version = $9::bigint, former = $39::bigint,
+    SET version = CASE $41::bigint WHEN -1 THEN $9::bigint ELSE -2 END,
+        former = $39::bigint,
         token = CASE $40::bigint WHEN 0 THEN $10::bigint ELSE $40::bigint END,
         attempt = $11,
         broken = $12::smallint, waiting = $13::smallint, called_attempt = $14,

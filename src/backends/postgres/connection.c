@@ -196,31 +196,44 @@ static bool limit_time(struct simba__pg_session *session)
                              NULL, NULL, 0) == 1;
 }
 
+/* The last two are for other servers and for tables of our make. */
+static int count_params(const struct simba__pg *pg,
+                        enum simba__sql_statement statement,
+                        const struct simba__sql_params *params)
+{
+    int spare = pg->sql.has_no_quiet ? 2 : 1;
+
+    return params->count - (statement == SIMBA__SQL_APPLY ? spare : 0);
+}
+
 /* A pooler keeps no statements for us. */
 static bool send_batch(struct simba__pg_session *session,
                        enum simba__sql_statement statement,
                        const struct simba__sql_params *params)
 {
     const struct simba__pg *pg = store_of(session);
+    int count = count_params(pg, statement, params);
     char text[SIMBA__PG_TEXT];
     char name[32];
 
     if (pg->is_pooled || statement == SIMBA__SQL_SCHEMA ||
         statement == SIMBA__SQL_UPGRADE) {
         return limit_time(session) &&
-               PQsendQueryParams(
-                   session->conn, simba__pg_text(pg, statement, text),
-                   params->count, NULL, params->values, NULL, NULL, 0) == 1;
+               PQsendQueryParams(session->conn,
+                                 simba__pg_text(pg, statement, text), count,
+                                 NULL, params->values, NULL, NULL, 0) == 1;
     }
-    if (session->is_old != pg->sql.has_no_token) { /* other texts now */
+    if (session->is_old != pg->sql.has_no_token ||
+        session->is_another != pg->sql.has_no_quiet) { /* other texts now */
         session->is_old = pg->sql.has_no_token;
+        session->is_another = pg->sql.has_no_quiet;
         simba__pg_forget_prepared(session);
     }
     snprintf(name, sizeof name, "simba_%d_%u", (int)statement,
              session->generation);
     return prepare(session, statement, name) &&
-           PQsendQueryPrepared(session->conn, name, params->count,
-                               params->values, NULL, NULL, 0) == 1;
+           PQsendQueryPrepared(session->conn, name, count, params->values, NULL,
+                               NULL, 0) == 1;
 }
 
 void simba__pg_send(struct simba__sql_session *base,

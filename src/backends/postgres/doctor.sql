@@ -4,6 +4,14 @@ WITH columns AS (
     SELECT column_name, data_type, character_maximum_length AS length
     FROM information_schema.columns
     WHERE table_name = 'simba_mutex' AND table_schema = ANY (current_schemas(false))
+), make AS (
+    SELECT count(*) AS columns,
+        count(*) FILTER (WHERE column_name = 'fencing_token') AS tokens,
+        count(*) FILTER (WHERE column_name = 'quiet') AS quiets,
+        count(*) FILTER (WHERE data_type = 'character'
+            OR column_name = 'mutex' AND length < 66
+            OR column_name = 'owner_id' AND length < 128) AS narrow
+    FROM columns
 ), tables AS (
     SELECT c.oid FROM pg_class c
     WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
@@ -43,22 +51,18 @@ UNION ALL SELECT
         ELSE 'not encrypted; sslmode=verify-full does it' END
 FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()
 UNION ALL SELECT
-    CASE WHEN NOT EXISTS (SELECT 1 FROM columns) THEN 1
-        WHEN EXISTS (SELECT 1 FROM columns WHERE column_name = 'fencing_token')
-        THEN 0 ELSE 2 END, 'tables',
-    CASE WHEN NOT EXISTS (SELECT 1 FROM columns)
-        THEN 'none yet: they are made on first use'
-        WHEN EXISTS (SELECT 1 FROM columns WHERE column_name = 'fencing_token')
-        THEN 'simba_mutex is complete'
-        ELSE 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it' END
-UNION ALL SELECT
-    CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
-        OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
-        THEN 2 ELSE 0 END, 'names',
-    CASE WHEN EXISTS (SELECT 1 FROM columns WHERE data_type = 'character'
-        OR length < CASE column_name WHEN 'mutex' THEN 66 ELSE 128 END)
+    CASE WHEN columns = 0 THEN 1 WHEN tokens = 0 THEN 2 WHEN quiets = 0 THEN 1
+        ELSE 0 END, 'tables',
+    CASE WHEN columns = 0 THEN 'none yet: they are made on first use'
+        WHEN tokens = 0
+        THEN 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it'
+        WHEN quiets = 0
+        THEN 'simba_mutex is of another make; `simba init --upgrade` makes it faster'
+        ELSE 'simba_mutex is complete' END FROM make
+UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
+    CASE WHEN narrow > 0
         THEN 'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it'
-        ELSE 'all names and ids fit, compared byte for byte' END
+        ELSE 'all names and ids fit, compared byte for byte' END FROM make
 UNION ALL SELECT
     CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')
         AND has_table_privilege(oid, 'INSERT')

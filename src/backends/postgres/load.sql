@@ -21,7 +21,8 @@ SELECT NULL, NULL, NULL,
             ('x' || left(w.process, 16))::bit(64)::bigint) THEN 0
         ELSE 1 END,
     (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
-    i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0
+    i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
+    m.quiet, m.attempt, m.former, 0
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = m.mutex
 LEFT JOIN simba_tombstone b ON b.mutex = m.mutex AND b.attempt = $2

@@ -34,7 +34,8 @@ struct simba__pg_session {
     bool is_greeting;    /* the first statement, which sets the session up */
     uint32_t prepared;   /* statements that the server knows, by bits */
     unsigned generation; /* grows when they are to be prepared anew */
-    bool is_old;         /* they are for a simba_mutex without tokens */
+    bool is_old;         /* they are for a simba_mutex without tokens, */
+    bool is_another;     /* or of another make */
 };
 
 /** Longest text of a statement. */

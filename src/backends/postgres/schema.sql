@@ -12,12 +12,18 @@ CREATE TABLE IF NOT EXISTS simba_mutex (
     transition_at bigint NOT NULL,
     owner_id varchar(128) COLLATE "C" NOT NULL,
     version bigint NOT NULL,
-    fencing_token bigint NOT NULL DEFAULT 0
+    fencing_token bigint NOT NULL DEFAULT 0,
+    -- As in simba_tenure, which says nothing of a mutex that is quiet: its
+    -- version is here, and nobody is in line, was called, undone or broken.
+    attempt varchar(32) COLLATE "C" NOT NULL DEFAULT '',
+    former bigint NOT NULL DEFAULT 0,
+    quiet bigint NOT NULL DEFAULT -1
 ) WITH (fillfactor = 50);
 
 -- What else is known of a mutex: its tenure, who was called, and whether
 -- anybody may be in line. It speaks of simba_mutex as long as the versions of
--- both are equal; else somebody who does not know us has been there since.
+-- both are equal; else the mutex is quiet, and the version here is -2, or
+-- somebody who does not know us has been there since.
 CREATE TABLE IF NOT EXISTS simba_tenure (
     mutex varchar(66) COLLATE "C" NOT NULL PRIMARY KEY,
     version bigint NOT NULL,

@@ -9,6 +9,9 @@
 #include <string.h>
 
 static const char *const texts[SIMBA__SQL_STATEMENTS] = {
+    [SIMBA__SQL_QUICK_ACQUIRE] = SIMBA__PG_QUICK_ACQUIRE,
+    [SIMBA__SQL_QUICK_RENEW] = SIMBA__PG_QUICK_RENEW,
+    [SIMBA__SQL_QUICK_RELEASE] = SIMBA__PG_QUICK_RELEASE,
     [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__PG_FAST_ACQUIRE,
     [SIMBA__SQL_FAST_RENEW] = SIMBA__PG_FAST_RENEW,
     [SIMBA__SQL_FAST_RELEASE] = SIMBA__PG_FAST_RELEASE,
@@ -26,13 +29,18 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
 };
 
 /* A statement differs a little from its text when the whole line is asked for,
- * and on tables of an old make. */
+ * and on tables of another make. */
 const char *simba__pg_text(const struct simba__pg *pg,
                            enum simba__sql_statement statement,
                            char *room)
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
+    static const struct simba__sql_edit another[] = {
+        {"m.quiet, m.attempt, m.former", "-1, '', 0"},
+        {", quiet = $41::bigint, attempt = $11, former = $39::bigint", ""},
+        {"CASE $41::bigint WHEN -1 THEN $9::bigint ELSE -2 END", "$9::bigint"},
+        {NULL, NULL}};
     static const struct simba__sql_edit old[] = {
         {", fencing_token = $10::bigint", ""},
         {"m.fencing_token", "m.version"},
@@ -42,6 +50,9 @@ const char *simba__pg_text(const struct simba__pg *pg,
     snprintf(room, SIMBA__PG_TEXT, "%s", texts[statement]);
     if (statement == SIMBA__SQL_LOAD_ALL) {
         simba__sql_edit(room, whole);
+    }
+    if (pg->sql.has_no_quiet) {
+        simba__sql_edit(room, another);
     }
     if (pg->sql.has_no_token) {
         simba__sql_edit(room, old);

@@ -1,7 +1,7 @@
 -- Bring a simba_mutex that another implementation has made to what we would
 -- have made: tokens of its own, filled from the versions, which served as
--- tokens until now; room for all names and ids, compared byte for byte. Those
--- who use it go on working.
+-- tokens until now; room for all names and ids, compared byte for byte; what
+-- lets one row do for a quiet mutex. Those who use it go on working.
 DO $simba$ BEGIN
 SET LOCAL lock_timeout = '10s';
 
@@ -13,6 +13,11 @@ IF NOT EXISTS (
     ALTER TABLE simba_mutex ADD COLUMN fencing_token bigint NOT NULL DEFAULT 0;
     UPDATE simba_mutex SET fencing_token = version;
 END IF;
+
+ALTER TABLE simba_mutex
+    ADD COLUMN IF NOT EXISTS attempt varchar(32) COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN IF NOT EXISTS former bigint NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS quiet bigint NOT NULL DEFAULT -1;
 
 ALTER TABLE simba_mutex
     ALTER COLUMN mutex TYPE varchar(66) COLLATE "C",

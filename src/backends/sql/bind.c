@@ -129,6 +129,9 @@ static bool bind_apply(struct simba__sql_params *params,
                                row->tenure_token == SIMBA__SQL_ANOTHER
                            ? SIMBA__SQL_ANOTHER
                            : 0);
+    add_number(params, change->is_quiet ? change->version : -1);
+    add_number(params,
+               row->owner.token == record->owner.token ? record->account : -1);
     return true;
 }
 
@@ -179,11 +182,10 @@ bool simba__sql_bind(struct simba__sql_params *params,
         return true;
     }
     add_text(params, params->op_attempt);
-    if (statement == SIMBA__SQL_FAST_ACQUIRE) {
+    if (op->kind == SIMBA_OP_ACQUIRE && statement < SIMBA__SQL_LOAD) {
         add_text(params, op->id);
     }
-    if (statement == SIMBA__SQL_FAST_ACQUIRE ||
-        statement == SIMBA__SQL_FAST_RENEW) {
+    if (op->kind != SIMBA_OP_RELEASE && statement < SIMBA__SQL_LOAD) {
         add_number(params, op->ttl_ms);
         add_number(params, op->transition_ms);
     }

@@ -122,6 +122,19 @@ uint64_t simba__sql_token_after(const struct simba__sql_record *record)
     return owner->id[0] != '\0' ? owner->token : record->token;
 }
 
+/* Will simba_mutex alone say it all? Not of a tenure that is not ours. */
+static bool is_quiet(const struct simba__sql_change *change,
+                     const struct simba__sql_record *record)
+{
+    const struct simba__row *row = &record->row;
+
+    return row->line_count == 0 && !row->is_called && !row->is_broken &&
+           change->tomb_until_ms == 0 &&
+           record->tombs_until_ms < record->now_us / 1000 &&
+           row->tenure_token != SIMBA__SQL_ANOTHER &&
+           row->former_token != SIMBA__SQL_ANOTHER;
+}
+
 /* --- the whole ----------------------------------------------------------- */
 
 bool simba__sql_change_find(struct simba__sql_change *change,
@@ -139,6 +152,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
     if (!find_gone(change, record)) {
         return false;
     }
+    change->is_quiet = is_quiet(change, record);
     change->is_any = !is_same_owner(record) || !is_same_call(record) ||
                      change->come_count > 0 || change->gone_count > 0 ||
                      change->tomb_until_ms != 0 ||

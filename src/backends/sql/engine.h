@@ -1,12 +1,12 @@
 /* What the stores on SQL servers have in common: operations wait in a queue
  * for one of a few sessions, and go through a turn of one to three statements.
  *
- *              done                             nothing to write
- *     FAST ------------------> answered <------------------------ LOAD
- *      |                          ^ ^                             |  ^
- *      | refused, or contended    | | written              decided|  | somebody
- *      '--------------------------|-|------> LOAD           in C  v  | was
- * faster | '---------------------------- APPLY
+ *                done                        nothing to write
+ *     QUICK ------------------> answered <------------------ LOAD
+ *     or FAST                     ^                         |  ^
+ *      |                          | written          decided|  | somebody
+ *      '--------------------------|-------> LOAD        in C v  | was faster
+ *        refused, or contended    '--------------------- APPLY
  *
  * A dialect knows the client library and the texts. Everything here happens
  * inside the loop, except simba__sql_drive(). */
@@ -22,6 +22,9 @@ struct simba__sql_session;
 struct simba__sql_turn;
 
 enum simba__sql_statement {
+    SIMBA__SQL_QUICK_ACQUIRE,
+    SIMBA__SQL_QUICK_RENEW,
+    SIMBA__SQL_QUICK_RELEASE,
     SIMBA__SQL_FAST_ACQUIRE,
     SIMBA__SQL_FAST_RENEW,
     SIMBA__SQL_FAST_RELEASE,
@@ -43,7 +46,7 @@ enum simba__sql_verdict {
     SIMBA__SQL_FINE,
     SIMBA__SQL_AGAIN,     /* a deadlock or the like: surely without effect */
     SIMBA__SQL_NO_TABLE,  /* likewise */
-    SIMBA__SQL_NO_COLUMN, /* simba_mutex has no fencing_token */
+    SIMBA__SQL_NO_COLUMN, /* simba_mutex is not of our make */
     SIMBA__SQL_REFUSED    /* the server says why; surely without effect */
 };
 
@@ -118,6 +121,7 @@ struct simba__sql_turn {
     bool was_created; /* has tried to make the tables */
     bool was_ensured; /* has tried to make the rows */
     bool was_booked;  /* the break is written down */
+    bool was_learnt;  /* that simba_mutex is of our make */
     bool is_hinted;   /* since it was sent, somebody was rung for */
     struct simba__reply reply;
     struct simba__sql_record record;
@@ -209,6 +213,9 @@ struct simba__sql {
     /* Mutexes, by a hash of their names, that had a line when we last freed
      * them: there, the fast statement is not worth trying. */
     bool has_line[SIMBA__SQL_MARKS];
+    /* Likewise, that were not quiet when we last heard of them: there, the
+     * quick statement is not. */
+    bool is_loud[SIMBA__SQL_MARKS];
 
     struct simba__sql_wishes wishes;
     size_t waiter_count;
@@ -224,7 +231,8 @@ struct simba__sql {
     int64_t beat_sent_ms, beat_due_ms, look_due_ms;
     int64_t life_ms; /* the longest of their waiter leases */
 
-    bool has_no_token; /* simba_mutex is of an old make */
+    bool has_no_quiet; /* simba_mutex is of another make */
+    bool has_no_token; /* and an old one */
     bool is_detached;
 };
 
@@ -308,6 +316,16 @@ const char *simba__sql_only_wish(const struct simba__sql *self);
 void simba__sql_turn_start(struct simba__sql_turn *turn);
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer);
+
+/* first.c */
+
+/** One round trip, for what is uncontended; LOAD: it is not to be tried. */
+enum simba__sql_statement simba__sql_first_try(
+    const struct simba__sql_turn *turn);
+/** Is its mutex not quiet? */
+void simba__sql_mark_loud(const struct simba__sql_turn *turn, bool is_loud);
+/** Is anybody in line for it? */
+void simba__sql_mark_line(const struct simba__sql_turn *turn, bool has_line);
 
 /* interest.c */
 struct simba__sql_wish *simba__sql_wish_find(

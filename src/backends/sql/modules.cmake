@@ -9,6 +9,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/bind.c
   ${simba_sql_dir}/change.c
   ${simba_sql_dir}/edit.c
+  ${simba_sql_dir}/first.c
   ${simba_sql_dir}/idle.c
   ${simba_sql_dir}/interest.c
   ${simba_sql_dir}/local.c
@@ -43,7 +44,7 @@ if(libpq_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release greet limit list live load
-    look schema upgrade)
+    look quick_acquire quick_release quick_renew schema upgrade)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -60,7 +61,8 @@ if(libmariadb_FOUND)
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
     apply_gone apply_undone beat beat_stop bell_hang bell_sleep
     bell_sleep_mysql book doctor ensure fast_acquire fast_release fast_renew
-    floor_acquire floor_release greet list load look schema upgrade)
+    floor_acquire floor_release greet list load look quick_acquire
+    quick_release quick_renew schema upgrade)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c

@@ -325,7 +325,7 @@ void simba__sql_submit(simba_backend *backend, simba_op *op)
     turn->op = op;
     turn->is_slow = turn->is_written = false;
     turn->was_created = turn->was_ensured = turn->is_hinted = false;
-    turn->was_booked = false;
+    turn->was_booked = turn->was_learnt = false;
     turn->is_driven = op->is_driven && self->driven == NULL;
     if (turn->is_driven) {
         self->driven = turn; /* its caller comes, if only to say that it goes */

@@ -163,7 +163,8 @@ static bool load_called(struct simba__sql_record *record,
     static const struct place at = {0, SIMBA__SQL_CALLED_ATTEMPT,
                                     SIMBA__SQL_CALLED_LIVE};
 
-    if (text_of(rows, 0, SIMBA__SQL_CALLED_ATTEMPT)[0] == '\0') {
+    if (record->is_quiet ||
+        text_of(rows, 0, SIMBA__SQL_CALLED_ATTEMPT)[0] == '\0') {
         return true;
     }
     record->is_called = true;
@@ -258,9 +259,12 @@ static void load_owner(struct simba__sql_record *record,
     record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
     record->transition_at_ms =
         simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
-    record->is_ours = record->version ==
-                      simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION);
-    record->is_waiting = simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
+    record->is_ours = record->is_quiet ||
+                      record->version ==
+                          simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION);
+    record->is_waiting = !record->is_quiet &&
+                         simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
+    record->account = simba__sql_number(rows, 0, SIMBA__SQL_TENURE_ACCOUNT);
     copy(owner->id, sizeof owner->id, text_of(rows, 0, SIMBA__SQL_OWNER_ID));
     if (owner->id[0] == '\0') {
         return;
@@ -269,7 +273,10 @@ static void load_owner(struct simba__sql_record *record,
     owner->ttl_at_ms = simba__sql_number(rows, 0, SIMBA__SQL_TTL_AT);
     owner->transition_at_ms = record->transition_at_ms;
     owner->token = record->token;
-    if (record->is_ours) {
+    if (record->is_quiet) {
+        record->attempt =
+            read_attempt(text_of(rows, 0, SIMBA__SQL_QUICK_ATTEMPT));
+    } else if (record->is_ours) {
         owner->token =
             (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
         record->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
@@ -284,6 +291,7 @@ static bool load_tomb(struct simba__sql_record *record,
     struct simba__row *row = &record->row;
 
     record->tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
+    record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
     if (record->tomb_until_ms == 0) {
         return true;
     }
@@ -303,7 +311,11 @@ static void load_former(struct simba__sql_record *record,
 {
     struct simba__row *row = &record->row;
 
-    if (record->is_ours) {
+    if (record->is_quiet) {
+        row->tenure_token = record->token;
+        row->former_token =
+            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_QUICK_FORMER);
+    } else if (record->is_ours) {
         row->tenure_token =
             (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
         row->former_token =
@@ -350,6 +362,8 @@ enum simba__sql_loaded simba__sql_record_load(
         rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) == NULL) {
         return SIMBA__SQL_NO_ROW;
     }
+    record->is_quiet = simba__sql_number(rows, 0, SIMBA__SQL_QUIET) ==
+                       simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
     if (add_peer(record) != SIMBA__SQL_SELF || !load_called(record, rows) ||
         !load_line(record, rows) || !load_tomb(record, rows, op)) {
         return SIMBA__SQL_NO_MEMORY;

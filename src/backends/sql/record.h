@@ -22,6 +22,9 @@ enum { SIMBA__SQL_FIRST = 32 };
  * came before which. */
 enum { SIMBA__SQL_ANOTHER = 1 };
 
+/** The version in simba_tenure when it says nothing, for the mutex is quiet. */
+enum { SIMBA__SQL_SILENT = -2 };
+
 /** Versions of rows go round before they leave what `int` can hold. */
 #define SIMBA__SQL_VERSIONS INT64_C(2147483647)
 
@@ -69,6 +72,10 @@ enum simba__sql_column {
     SIMBA__SQL_SELF_LIVE,
     SIMBA__SQL_FORMER_TOKEN,
     SIMBA__SQL_FOREIGN, /* who owns it may not ring us */
+    SIMBA__SQL_QUIET,   /* the version: simba_tenure says nothing of it */
+    SIMBA__SQL_QUICK_ATTEMPT,
+    SIMBA__SQL_QUICK_FORMER,
+    SIMBA__SQL_TENURE_ACCOUNT,
     SIMBA__SQL_COLUMNS
 };
 
@@ -103,6 +110,7 @@ struct simba__sql_record {
     uint64_t token; /* the last one, also of a free mutex */
     int64_t version;
     int64_t transition_at_ms; /* of the table, also when nobody owns it */
+    bool is_quiet;            /* simba_mutex alone says it all */
     bool is_ours;             /* nobody who does not know us was there since */
     bool is_broken;
     bool is_foreign; /* nobody will ring when its owner is done */
@@ -112,7 +120,9 @@ struct simba__sql_record {
     int64_t called_until_ms;
     struct simba__row_waiter *line;
     size_t line_count, line_room;
-    int64_t tomb_until_ms; /* of this attempt; 0: none */
+    int64_t tomb_until_ms;  /* of this attempt; 0: none */
+    int64_t tombs_until_ms; /* of all of them */
+    int64_t account;        /* whose tenure it is, if that matters */
 
     struct simba__sql_peer *peers;
     size_t peer_count, peer_room;
@@ -121,6 +131,7 @@ struct simba__sql_record {
 /* What is to be written. */
 struct simba__sql_change {
     bool is_any;
+    bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
     int64_t tomb_until_ms;                   /* 0: no tombstone is to be left */
     const struct simba__row_waiter *come[2]; /* in line anew, or moved */

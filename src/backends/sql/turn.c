@@ -179,22 +179,9 @@ static void send(struct simba__sql_turn *turn,
     session->self->dialect->send(session, statement);
 }
 
-/* Where the mark of a mutex is; two that share it cost each other a round trip
- * now and then. */
-static bool *mark_of(const struct simba__sql_turn *turn)
-{
-    unsigned hash = 5381;
-
-    for (const char *c = turn->op->mutex; *c != '\0'; c++) {
-        hash = hash * 33 + (unsigned char)*c;
-    }
-    return &turn->self->has_line[hash % SIMBA__SQL_MARKS];
-}
-
 void simba__sql_turn_start(struct simba__sql_turn *turn)
 {
     const simba_op *op = turn->op;
-    bool is_old = turn->session->self->has_no_token;
 
     turn->is_written = false;
     if (op == &turn->self->beat_op) {
@@ -204,15 +191,8 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
     } else if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
         send(turn,
              op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
-    } else if (op->kind == SIMBA_OP_ACQUIRE && !turn->is_slow && !is_old) {
-        send(turn, SIMBA__SQL_FAST_ACQUIRE);
-    } else if (op->kind == SIMBA_OP_RENEW && !turn->is_slow) {
-        send(turn, SIMBA__SQL_FAST_RENEW);
-    } else if (op->kind == SIMBA_OP_RELEASE && op->tombstone_ms == 0 &&
-               !turn->is_slow && !*mark_of(turn)) {
-        send(turn, SIMBA__SQL_FAST_RELEASE);
     } else {
-        send(turn, SIMBA__SQL_LOAD);
+        send(turn, simba__sql_first_try(turn));
     }
 }
 
@@ -248,8 +228,9 @@ static void decide(struct simba__sql_turn *turn)
         take_version_for_token(turn);
     }
     if (turn->op->kind == SIMBA_OP_RELEASE) {
-        *mark_of(turn) = turn->record.line_count > 0;
+        simba__sql_mark_line(turn, turn->record.line_count > 0);
     }
+    simba__sql_mark_loud(turn, !turn->record.is_quiet);
     if (must_park(turn)) {
         simba__sql_turn_park(turn);
     } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
@@ -284,14 +265,41 @@ static void make_rows(struct simba__sql_turn *turn)
     }
 }
 
-/* S4: to whom the versions are tokens must not go on so once somebody has given
- * true ones, which are greater. */
+/* Somebody has made of simba_mutex what ours are. S4: to whom the versions are
+ * tokens must not go on so once there are true ones, which are greater. Who
+ * does not know what quiet means must learn it before the first that is. */
 static bool is_upgraded(const struct simba__sql_turn *turn,
                         const struct simba__sql_rows *rows)
 {
-    return turn->self->has_no_token && rows->count > 0 &&
-           simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
-               SIMBA__SQL_VERSIONS;
+    const struct simba__sql *self = turn->self;
+
+    return rows->count > 0 &&
+           ((self->has_no_token &&
+             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
+                 SIMBA__SQL_VERSIONS) ||
+            (self->has_no_quiet &&
+             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
+                 SIMBA__SQL_SILENT));
+}
+
+/* Unless it was so once, and is no more: its tokens would be old ones (S4). */
+static void learn(struct simba__sql_turn *turn)
+{
+    struct simba__sql *self = turn->self;
+    simba_error error;
+
+    if (!turn->was_learnt) {
+        turn->was_learnt = true;
+        self->has_no_token = self->has_no_quiet = false;
+        simba__sql_turn_start(turn);
+        return;
+    }
+    simba_error_set(
+        &error, SIMBA_EMISCONFIG, 0,
+        "%s: simba_mutex is of an older make than what simba_tenure "
+        "knows of it: run `simba init --upgrade`",
+        self->shown);
+    simba__sql_turn_end(turn, SIMBA_EMISCONFIG, &error);
 }
 
 static void loaded(struct simba__sql_turn *turn,
@@ -300,8 +308,7 @@ static void loaded(struct simba__sql_turn *turn,
     bool is_whole = turn->statement == SIMBA__SQL_LOAD_ALL;
 
     if (is_upgraded(turn, rows)) {
-        turn->self->has_no_token = false;
-        simba__sql_turn_start(turn);
+        learn(turn);
         return;
     }
     switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
@@ -350,26 +357,39 @@ static void applied(struct simba__sql_turn *turn,
         send(turn, SIMBA__SQL_LOAD); /* somebody was faster */
         return;
     }
+    simba__sql_mark_loud(turn, !turn->change.is_quiet);
     fill_reply(turn);
     hint_own(turn);
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+/* Who owns a mutex that is no longer quiet renews in one round trip still. */
+static void tried(struct simba__sql_turn *turn,
+                  const struct simba__sql_rows *rows)
+{
+    turn->is_written = false;
+    if (rows->count > 0 && rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
+        fill_fast_reply(turn, rows);
+        simba__sql_turn_end(turn, SIMBA_OK, NULL);
+    } else if (turn->statement == SIMBA__SQL_QUICK_RENEW) {
+        simba__sql_mark_loud(turn, true);
+        send(turn, SIMBA__SQL_FAST_RENEW);
+    } else {
+        send(turn, SIMBA__SQL_LOAD);
+    }
 }
 
 static void fine(struct simba__sql_turn *turn,
                  const struct simba__sql_rows *rows)
 {
     switch (turn->statement) {
+    case SIMBA__SQL_QUICK_ACQUIRE:
+    case SIMBA__SQL_QUICK_RENEW:
+    case SIMBA__SQL_QUICK_RELEASE:
     case SIMBA__SQL_FAST_ACQUIRE:
     case SIMBA__SQL_FAST_RENEW:
     case SIMBA__SQL_FAST_RELEASE:
-        turn->is_written = false;
-        if (rows->count > 0 &&
-            rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
-            fill_fast_reply(turn, rows);
-            simba__sql_turn_end(turn, SIMBA_OK, NULL);
-        } else {
-            send(turn, SIMBA__SQL_LOAD);
-        }
+        tried(turn, rows);
         break;
     case SIMBA__SQL_LOAD:
     case SIMBA__SQL_LOAD_ALL:
@@ -453,8 +473,9 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
         }
         return;
     case SIMBA__SQL_NO_COLUMN:
-        if (!self->has_no_token) {
-            self->has_no_token = true;
+        if (!self->has_no_quiet || !self->has_no_token) {
+            self->has_no_token = self->has_no_quiet;
+            self->has_no_quiet = true;
             simba__sql_turn_start(turn);
             return;
         }

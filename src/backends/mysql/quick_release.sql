@@ -1,0 +1,10 @@
+-- End this very tenure, while the mutex is quiet, and leave it so.
+-- $1 mutex, $2 attempt
+UPDATE simba_mutex
+SET acquired_at = 0 * last_insert_id(
+        cast(unix_timestamp(now(6)) * 1000000 AS unsigned)),
+    ttl_at = 0,
+    transition_at = 0,
+    owner_id = ''
+WHERE mutex = $1 AND cast(mutex AS binary) = $1 AND quiet = version
+    AND attempt = $2 AND owner_id <> ''

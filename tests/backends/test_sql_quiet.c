@@ -1,0 +1,165 @@
+/* Stores on database servers: a mutex that nobody waits for, of which one row
+ * says it all, and those who do not know that. */
+#define _GNU_SOURCE
+#include "sql_driver.h"
+
+/* What the names of this test's mutex, and of no other, begin with: what comes
+ * after would have to be quoted. */
+static int beginning(void)
+{
+    return (int)strcspn(mutex, " ") + 1;
+}
+
+static bool is_quiet(void)
+{
+    return server_sql("SELECT count(*) FROM simba_mutex m, simba_tenure t "
+                      "WHERE m.mutex LIKE '%.*s%%' AND t.mutex = m.mutex "
+                      "AND m.quiet = m.version AND t.version = -2",
+                      beginning(), mutex) == 1;
+}
+
+static void test_sql_quiet__until_somebody_waits(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    uint64_t before;
+
+    (void)state;
+    ask(&a);
+    assert_true(is_quiet());
+    before = a.token;
+    release(&a);
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    assert_true(is_quiet());
+    assert_true(a.token > before);
+    ask(&b);
+    expect_in_line(true);
+    assert_string_equal(got.owner.id, "a");
+    assert_int_equal(got.owner.token, a.token);
+    assert_false(is_quiet());
+    renew(&a);
+    expect_mine(&a);
+    release(&a);
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    assert_true(is_quiet());
+}
+
+/* S5: what is late does nothing to those who came after. */
+static void test_sql_quiet__late_ones_change_nothing(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    ask(&b);
+    expect_mine(&b);
+    release(&a);
+    renew(&a);
+    assert_false(got.mine);
+    renew(&b);
+    expect_mine(&b);
+    ask(&b); /* the answer was lost: asked again */
+    expect_mine(&b);
+    assert_int_equal(got.token, b.token);
+    assert_true(is_quiet());
+}
+
+/* Another implementation takes it over when its time is up. */
+static void test_sql_quiet__not_for_others(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who late;
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    late = a = person(&first, "a");
+    ask(&a);
+    late.token = a.token;
+    server_sql("UPDATE simba_mutex SET owner_id = 'jvm', "
+               "version = version + 1 WHERE mutex LIKE '%.*s%%'",
+               beginning(), mutex);
+    renew(&late);
+    assert_false(got.mine);
+    release(&late);
+    look(&a);
+    assert_string_equal(got.owner.id, "jvm");
+    assert_false(is_quiet());
+}
+
+static void forget_what_is_ours(void)
+{
+    server_sql("ALTER TABLE simba_mutex DROP COLUMN attempt, "
+               "DROP COLUMN former, DROP COLUMN quiet");
+}
+
+/* Who was there before the table was upgraded learns of it in time. */
+static void test_sql_quiet__is_learnt_after_an_upgrade(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    server_sql("UPDATE simba_tenure SET version = 0 WHERE mutex LIKE '%.*s%%'",
+               beginning(), mutex);
+    forget_what_is_ours();
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    release(&a);
+    run(&b, (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+    for (int i = 0; i < 2; i++) { /* the second time it is quiet */
+        b = person(&second, "b");
+        ask(&b);
+        expect_mine(&b);
+        assert_true(is_quiet());
+        if (i == 0) {
+            release(&b);
+        }
+    }
+    a = person(&first, "a");
+    ask(&a);
+    expect_in_line(true);
+    assert_int_equal(got.owner.token, b.token);
+    renew(&b);
+    expect_mine(&b);
+    release(&b);
+}
+
+/* S4: a table of an older make than what is known of its tenures, from a backup
+ * perhaps, would bring old tokens again. */
+static void test_sql_quiet__an_older_table_is_refused(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    release(&a);
+    forget_what_is_ours();
+    assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "init --upgrade"));
+    run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+    ask(&a);
+    expect_mine(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql_quiet__until_somebody_waits),
+        SQL_TEST(test_sql_quiet__late_ones_change_nothing),
+        SQL_TEST(test_sql_quiet__not_for_others),
+        SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade),
+        SQL_TEST(test_sql_quiet__an_older_table_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
