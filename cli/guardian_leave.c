@@ -24,19 +24,23 @@ static int answer(const struct simba__guardian *g)
     return simba__exit_of_wait(g->cmd_status);
 }
 
+/* Who is called off while it waits has but a place in line to give back, and
+ * the user has a prompt to get back to: the place lapses by itself. */
+enum { LEAVE_MOST_MS = 500 };
+
 static void leave(struct simba__guardian *g, enum simba__holder_order order)
 {
     int64_t now_ms = simba__clock_ms();
     int64_t held_until_ms = g->acquired_ms + g->job->min_hold_ms;
+    int64_t most_ms = g->acquired_ms == 0 ? LEAVE_MOST_MS : g->release_most_ms;
 
     atomic_store(&g->share->exit_code, answer(g));
     atomic_store(&g->share->phase, SIMBA__RELEASING);
     simba__plan_end(&g->plan);
     g->ended_ms = now_ms;
     g->give_up_ms =
-        g->release_most_ms + (g->acquired_ms != 0 && held_until_ms > now_ms
-                                  ? held_until_ms
-                                  : now_ms);
+        most_ms + (g->acquired_ms != 0 && held_until_ms > now_ms ? held_until_ms
+                                                                 : now_ms);
     simba__holder_all_gone(&g->holder);
     simba__holder_order(&g->holder, order);
 }

@@ -291,6 +291,12 @@ static bool has_heard(const simba_locker *l)
     return l->is_refused || l->failure != SIMBA_OK;
 }
 
+/* One that failed us will not listen to our leaving either. */
+static bool is_answering(const simba_locker *l)
+{
+    return l->is_refused && l->failure == SIMBA_OK;
+}
+
 /* The time is up. A store that was silent for as long as
  * this is not there. */
 static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
@@ -371,7 +377,7 @@ static int acquire(simba_locker *l,
         return SIMBA_OK;
     }
     fail(l, rc, error);
-    grace = in_ms(has_heard(l) ? LEAVE_PATIENCE_MS : 0);
+    grace = in_ms(is_answering(l) ? LEAVE_PATIENCE_MS : 0);
     stop(l);
     wait_until_stopped(l, &grace);
     return rc;

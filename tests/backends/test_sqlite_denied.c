@@ -283,6 +283,30 @@ static void test_sqlite_denied__database_of_all_is_shared(void **state)
     close(go[1]);
 }
 
+/* --- other programs ------------------------------------------------------ */
+
+/* One that begins and does not end, as sqlite3(1) can: not waited for as long
+ * as those who get on. That the message names it is seen in tests/cli. */
+static void test_sqlite_denied__kept_locked_says_so(void **state)
+{
+    struct who alice = person(&first, "alice");
+    sqlite3 *other = NULL;
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(try_run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE}),
+                     SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "kept locked by another program"));
+    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(other);
+    release(&alice);
+}
+
 /* --- failing disks ------------------------------------------------------- */
 
 static _Atomic bool is_disk_broken;
@@ -335,6 +359,7 @@ int main(void)
         SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused),
         SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up),
         SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared),
+        SQLITE_TEST(test_sqlite_denied__kept_locked_says_so),
         SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome),
     };
 

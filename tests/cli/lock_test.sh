@@ -557,6 +557,22 @@ short_wait_on_a_locked_store_is_short() {
     within 20 is_free o
 } 2>/dev/null
 
+# Who only tries hears of it, long before others would have given up.
+try_on_a_locked_store_names_who_has_it() {
+    local to from blocker
+
+    [ -n "${writer-}" ] || return 200
+    "$simba" lock o -- true || return 1
+    coproc "$writer" "${SIMBA_STORE#sqlite:}"
+    from=${COPROC[0]} to=${COPROC[1]} blocker=$COPROC_PID
+    read -r -u "$from" || return 1
+    code 69 "$simba" lock -n o -- true 2>"$scratch/o.err" || return 1
+    exec {to}>&-
+    wait "$blocker"
+    grep -qE 'kept locked by (another program|.*, process [0-9]+);' \
+        "$scratch/o.err" && within 20 is_free o
+} 2>/dev/null
+
 children_of_the_caller_are_spared() {
     local other
 

@@ -17,6 +17,9 @@
 enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450, NAP_SPAN_MOST_US = 8000 };
 enum { TRIES_PER_SPAN = 8 };
 
+/* Our own writers are through in a moment. */
+enum { STUCK_MS = 1000 };
+
 /* Pages of log before a writer copies them back. The log is not copied back at
  * the end, so whoever opens the database next reads it through: keep it short.
  * To copy back so few pages costs one more sync in ten locks or so. */
@@ -141,18 +144,38 @@ bool simba__sqlite_db_is_busy(int rc)
     return rc == SQLITE_BUSY || rc == SQLITE_LOCKED || rc == SQLITE_PROTOCOL;
 }
 
-/* Repeats a statement for as long as others keep it from running; returns
- * SQLite's code. */
-static int step_when_free(sqlite3_stmt *statement, int64_t deadline_ms)
+/* Changes when others have committed; as of our last try to begin. */
+static unsigned count_changes(struct simba__sqlite_db *db)
 {
+    unsigned changes = 0;
+
+    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_DATA_VERSION,
+                         &changes);
+    return changes;
+}
+
+/* Repeats a statement for as long as others keep it from running, in their
+ * turns; returns SQLite's code. Where nobody else gets on either, somebody has
+ * locked the database and does not let go. */
+static int step_when_free(struct simba__sqlite_db *db,
+                          sqlite3_stmt *statement,
+                          int64_t deadline_ms)
+{
+    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    unsigned changes = count_changes(db);
     unsigned tries = 0;
     int rc;
 
     do {
         rc = sqlite3_step(statement);
         sqlite3_reset(statement);
+        if (count_changes(db) != changes) {
+            changes = count_changes(db);
+            stuck_ms = simba_loop_now_ms() + STUCK_MS;
+        }
     } while (simba__sqlite_db_is_busy(rc) &&
-             simba__sqlite_db_wait(deadline_ms, tries++));
+             simba__sqlite_db_wait(
+                 stuck_ms < deadline_ms ? stuck_ms : deadline_ms, tries++));
     return rc;
 }
 
@@ -161,6 +184,7 @@ static int begin(struct simba__sqlite_db *db,
                  int64_t deadline_ms,
                  simba_error *error)
 {
+    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
     sqlite3_stmt *statement;
     int rc;
 
@@ -170,7 +194,10 @@ static int begin(struct simba__sqlite_db *db,
     if (statement == NULL) {
         return error->code;
     }
-    rc = step_when_free(statement, deadline_ms);
+    rc = step_when_free(db, statement, deadline_ms);
+    if (simba__sqlite_db_is_busy(rc) && simba_loop_now_ms() >= stuck_ms) {
+        return simba__sqlite_db_fail_locked(db, rc, error);
+    }
     return rc == SQLITE_DONE ? SIMBA_OK : simba__sqlite_db_fail(db, rc, error);
 }
 
@@ -203,7 +230,7 @@ int simba__sqlite_db_commit(struct simba__sqlite_db *db,
         simba__sqlite_db_rollback(db);
         return error->code;
     }
-    rc = step_when_free(statement, deadline_ms);
+    rc = step_when_free(db, statement, deadline_ms);
     if (rc == SQLITE_DONE) {
         return SIMBA_OK;
     }

@@ -108,6 +108,11 @@ int simba__sqlite_db_fail(const struct simba__sqlite_db *db,
                           int rc,
                           simba_error *error);
 
+/** The same for one that others were in the way of for long: says who. */
+int simba__sqlite_db_fail_locked(const struct simba__sqlite_db *db,
+                                 int rc,
+                                 simba_error *error);
+
 /** Does this result code of SQLite mean that others are in the way? */
 bool simba__sqlite_db_is_busy(int rc);
 

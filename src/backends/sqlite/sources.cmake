@@ -19,6 +19,7 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/forked.c
   ${simba_sqlite_dir}/judge.c
   ${simba_sqlite_dir}/keep.c
+  ${simba_sqlite_dir}/locked.c
   ${simba_sqlite_dir}/presence.c
   ${simba_sqlite_dir}/record.c
   ${simba_sqlite_dir}/schema.c
