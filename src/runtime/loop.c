@@ -383,21 +383,28 @@ static void wait_for_event(simba_loop *loop)
     } while (atomic_load(&loop->is_led) && poll(&set, 1, 0) == 0);
 }
 
+/* After the end there may be letters left, to those who are being freed. */
+static bool enter_unless_ended(simba_loop *loop)
+{
+    simba_loop_enter(loop);
+    if (loop->is_ended) {
+        inside = NULL;
+        pthread_mutex_unlock(&loop->lock);
+        return false;
+    }
+    return true;
+}
+
 static void *run_loop(void *argument)
 {
     simba_loop *loop = argument;
-    bool is_ending = false;
 
     simba__thread_name("simba-loop");
-    while (!is_ending) {
-        wait_for_event(loop);
-        simba_loop_enter(loop);
+    wait_for_event(loop);
+    while (enter_unless_ended(loop)) {
         dispatch(loop);
-        is_ending = loop->is_ending;
-        if (is_ending) {
-            loop->on_end(loop->on_end_argument);
-        }
         simba_loop_leave(loop);
+        wait_for_event(loop);
     }
     return NULL;
 }
@@ -472,21 +479,23 @@ int simba__loop_open(simba_loop **out, simba_error *error)
     return SIMBA_OK;
 }
 
+/* Here and not by the thread: it finds its own way out while the caller goes on
+ * closing. */
 void simba__loop_end(simba_loop *loop,
                      void (*on_end)(void *argument),
                      void *argument)
 {
     simba_loop_enter(loop);
-    loop->on_end = on_end;
-    loop->on_end_argument = argument;
-    loop->is_ending = true;
+    dispatch(loop);
+    on_end(argument);
+    loop->is_ended = true;
     simba_loop_leave(loop);
     ring(loop->mail_fd);
-    pthread_join(loop->thread, NULL);
 }
 
 void simba__loop_close(simba_loop *loop)
 {
+    pthread_join(loop->thread, NULL);
     simba__fork_remove(&loop->fork_entry);
     free_loop(loop);
 }

@@ -65,9 +65,7 @@ struct simba_loop {
     struct epoll_event *ready; /* the batch in hand, while there is one */
     int ready_count;
     int64_t armed_ms; /* what clock_fd is set to; INT64_MAX: nothing */
-    bool is_ending;
-    void (*on_end)(void *argument);
-    void *on_end_argument;
+    bool is_ended;
 
     bool is_driven;  /* a caller lends its thread to the backend */
     bool is_nudged;  /* and is to look up */
@@ -96,13 +94,13 @@ struct simba_loop {
 
 int simba__loop_open(simba_loop **loop, simba_error *error);
 
-/** End the loop: `on_end` runs inside it last, then its thread is joined. It
- * can still be entered afterwards. */
+/** End the loop: `on_end` runs inside it last, and nothing after it by the
+ * loop's thread. It can still be entered afterwards. */
 void simba__loop_end(simba_loop *loop,
                      void (*on_end)(void *argument),
                      void *argument);
 
-/** Free it; only after simba__loop_end(). */
+/** Join its thread and free it; only after simba__loop_end(). */
 void simba__loop_close(simba_loop *loop);
 
 /** Have a letter run inside, soon. Any thread. */
