@@ -6,6 +6,7 @@
  *   room.c       mutexes and the latches of this process in them
  *   ask.c        operations of latches, their deadlines
  *   latch.c      one latch: what follows from what the flights bring
+ *   backstop.c   one look for all who wait for a mutex
  *   flight.c     requests of a latch to the server
  *   landing.c    and what is answered to them
  *   renew.c      guards: one write for all renewals of a session
@@ -78,6 +79,7 @@ struct simba__zk_latch {
     int64_t asked_ms, renewed_ms; /* when they were submitted */
     int64_t lease_ms;             /* as asked for */
     int64_t lapses_ms;            /* unless it is asked for again */
+    int64_t confirmed_ms;         /* it stood behind the same one; 0: never */
     simba_timer deadline;
     simba_timer watching; /* when to watch our own node */
 
@@ -100,7 +102,10 @@ struct simba__zk_room {
     bool is_watched; /* its children, for those who observe */
     bool is_made;    /* its node was there when we looked last */
     bool is_making;  /* one latch makes it; the others wait for that */
-    struct simba__zk_turns turns; /* for those who observe */
+    struct simba__zk_turns turns;   /* for those who observe */
+    struct simba__zk_latch *looker; /* looks for all who ask in case */
+    int holds;                      /* it is not to be forgotten now */
+    simba_owner owner;              /* as the last of them has seen it */
     char *mutex;
     char *path;
 };
@@ -291,6 +296,28 @@ void simba__zk_guard_flush(struct simba__zk *self);
 
 /** See to it that a guard comes in time, while there are latches. */
 void simba__zk_guard_schedule(struct simba__zk *self);
+
+/* --- backstop.c ---------------------------------------------------------- */
+
+/* How a latch that is to be asked about finds out. */
+enum simba__zk_backstop {
+    SIMBA__ZK_LOOKS,    /* itself */
+    SIMBA__ZK_WAITS,    /* another looks right now */
+    SIMBA__ZK_CONFIRMED /* another has looked: it waits on, behind `owner` */
+};
+
+enum simba__zk_backstop simba__zk_backstop(struct simba__zk_latch *latch);
+
+/** Who is there, as this latch has heard. */
+void simba__zk_backstop_heard(struct simba__zk_latch *latch,
+                              const struct String_vector *children);
+
+/** If it looks for others: their room, which is kept until it is freed. */
+struct simba__zk_room *simba__zk_backstop_hold(struct simba__zk_latch *latch);
+
+/** If it looks no more, those who waited for that go on. NULL is a no-op. */
+void simba__zk_backstop_free(struct simba__zk_latch *latch,
+                             struct simba__zk_room *room);
 
 /* --- flight.c ------------------------------------------------------------ */
 

@@ -196,6 +196,7 @@ void simba__zk_on_children(int rc,
     latch->read_rc = rc;
     if (rc == ZOK) {
         find_standing(latch, children);
+        simba__zk_backstop_heard(latch, children);
     } else if (rc == ZNONODE && latch->flight != SIMBA__ZK_CREATE) {
         latch->place = SIMBA__ZK_ABSENT;
     }

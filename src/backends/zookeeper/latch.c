@@ -264,6 +264,7 @@ static void open_room(struct simba__zk_latch *latch, bool was_making)
 void simba__zk_latch_landed(struct simba__zk_latch *latch)
 {
     enum simba__zk_flight flight = latch->flight;
+    struct simba__zk_room *held = simba__zk_backstop_hold(latch);
     bool was_making = false;
 
     latch->flight = SIMBA__ZK_NOTHING;
@@ -277,6 +278,7 @@ void simba__zk_latch_landed(struct simba__zk_latch *latch)
         land(latch, flight);
     }
     open_room(latch, was_making);
+    simba__zk_backstop_free(latch, held);
     latch->owner_rc = ZOK;
     if (latch->room != NULL && latch->flight == SIMBA__ZK_NOTHING) {
         latch->read_rc = ZOK;
@@ -284,13 +286,22 @@ void simba__zk_latch_landed(struct simba__zk_latch *latch)
     }
 }
 
+static void go_look(struct simba__zk_latch *latch)
+{
+    switch (simba__zk_backstop(latch)) {
+    case SIMBA__ZK_LOOKS:
+        simba__zk_fly(latch, SIMBA__ZK_LOOK);
+        break;
+    case SIMBA__ZK_CONFIRMED:
+        refuse(latch, full_lease_ms(latch));
+        break;
+    case SIMBA__ZK_WAITS:
+        break;
+    }
+}
+
 static void go_ask(struct simba__zk_latch *latch)
 {
-    static const enum simba__zk_flight flights[] = {
-        [SIMBA__ZK_ABSENT] = SIMBA__ZK_CREATE,
-        [SIMBA__ZK_DOUBTFUL] = SIMBA__ZK_FIND,
-        [SIMBA__ZK_STANDING] = SIMBA__ZK_LOOK};
-
     if (latch->place == SIMBA__ZK_ABSENT && !latch->room->is_made) {
         /* A thousand who are told that there is no such mutex would come back
          * in another order. */
@@ -304,7 +315,12 @@ static void go_ask(struct simba__zk_latch *latch)
         fail_asking(latch, ZNONODE);
         return;
     }
-    simba__zk_fly(latch, flights[latch->place]);
+    if (latch->place == SIMBA__ZK_STANDING) {
+        go_look(latch);
+    } else {
+        simba__zk_fly(latch, latch->place == SIMBA__ZK_ABSENT ? SIMBA__ZK_CREATE
+                                                              : SIMBA__ZK_FIND);
+    }
 }
 
 void simba__zk_latch_go(struct simba__zk_latch *latch)
@@ -333,6 +349,7 @@ void simba__zk_latch_lost(struct simba__zk_latch *latch)
     latch->flight = SIMBA__ZK_NOTHING;
     latch->place = SIMBA__ZK_ABSENT;
     latch->is_watched = false;
+    latch->confirmed_ms = 0;
     latch->write_rc = latch->read_rc = latch->owner_rc = ZOK;
     if (latch->renewing != NULL) {
         simba__zk_renew_refuse(latch);

@@ -90,7 +90,7 @@ void simba__zk_room_tidy(struct simba__zk *self, struct simba__zk_room *room)
 {
     struct simba__zk_room **at = bucket_of(self, room->path);
 
-    if (room->latches != NULL || room->is_observed) {
+    if (room->latches != NULL || room->is_observed || room->holds > 0) {
         return;
     }
     while (*at != room) {
@@ -163,6 +163,9 @@ void simba__zk_latch_forget(struct simba__zk_latch *latch)
     for (at = &room->latches; *at != latch; at = &(*at)->next) {
     }
     *at = latch->next;
+    if (room->looker == latch) {
+        room->looker = NULL;
+    }
     latch->room = NULL;
     self->latch_count--;
     simba_timer_clear(self->base.loop, &latch->deadline);

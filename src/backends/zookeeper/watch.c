@@ -238,6 +238,7 @@ void simba__zk_unwatch_all(struct simba__zk *self)
              r = r->next) {
             r->is_made = false;
             r->is_making = false;
+            r->looker = NULL;
         }
     }
 }

@@ -161,19 +161,24 @@ static inline struct who person(struct handle *at, const char *id)
     return who;
 }
 
+static inline void fill_op(const struct who *who, simba_op *op)
+{
+    op->mutex = op->mutex == NULL ? mutex : op->mutex;
+    op->id = who->id;
+    op->attempt = who->attempt;
+    op->token = op->token == 0 ? who->token : op->token;
+    op->ttl_ms = op->ttl_ms == 0 ? TTL : op->ttl_ms;
+    op->transition_ms = LEASE - TTL;
+    if (op->deadline_ms == 0) {
+        op->deadline_ms = simba_loop_now_ms() + PATIENCE_MS / 3;
+    }
+}
+
 static inline int try_run(struct who *who, simba_op op)
 {
     int status;
 
-    op.mutex = op.mutex == NULL ? mutex : op.mutex;
-    op.id = who->id;
-    op.attempt = who->attempt;
-    op.token = op.token == 0 ? who->token : op.token;
-    op.ttl_ms = op.ttl_ms == 0 ? TTL : op.ttl_ms;
-    op.transition_ms = LEASE - TTL;
-    if (op.deadline_ms == 0) {
-        op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS / 3;
-    }
+    fill_op(who, &op);
     status = handle_run(who->at, &op, &why);
     got = op.reply;
     return status;

@@ -8,9 +8,9 @@ enum { CROWD = 1000 };
 static struct who crowd[CROWD];
 
 /* They stand in line by turns, so that the next is always another process's. */
-static void line_up(struct who *owner)
+static void line_up(struct who *owner, int count)
 {
-    for (int i = 0; i < CROWD; i++) {
+    for (int i = 0; i < count; i++) {
         simba_op op;
 
         crowd[i] = person(i % 2 == 0 ? &first : &second, "waiter");
@@ -41,7 +41,7 @@ static void test_many__release_wakes_one(void **state)
     (void)state;
     open_handles();
     ask(&owner);
-    line_up(&owner);
+    line_up(&owner, CROWD);
     for (int i = 0; i < 4; i++) {
         first_hints = handle_hints(&first);
         second_hints = handle_hints(&second);
@@ -65,9 +65,88 @@ static void test_many__release_wakes_one(void **state)
     assert_int_equal(count_children(room), CROWD - 3);
 }
 
+/* --- the backstop -------------------------------------------------------- */
+
+enum { FEW = 200 };
+
+/* Asks as one who was told nothing since, all at once. */
+static void ask_in_case(simba_op *ops, int from)
+{
+    for (int i = from; i < FEW; i++) {
+        ops[i] = asking(&crowd[i]);
+        ops[i].waiter_ms = 600000;
+        ops[i].is_backstop = true;
+        fill_op(&crowd[i], &ops[i]);
+        handle_start(crowd[i].at, &ops[i]);
+    }
+}
+
+static void expect_answers(simba_op *ops, int from, const char *owner)
+{
+    for (int i = from; i < FEW; i++) {
+        assert_int_equal(handle_join(crowd[i].at, &ops[i], &why), SIMBA_OK);
+        got = ops[i].reply;
+        expect_in_line(i == from, owner);
+        assert_int_equal(got.place, crowd[i].place);
+    }
+}
+
+/* One look of each process serves all its waiters, and they learn who owns. */
+static void test_many__backstop_is_one_look_for_all(void **state)
+{
+    static simba_op ops[FEW];
+    struct who owner = person(&second, "owner");
+    long before;
+
+    (void)state;
+    open_handles();
+    ask(&owner);
+    line_up(&owner, FEW);
+    before = received();
+    ask_in_case(ops, 0);
+    expect_answers(ops, 0, "owner");
+    assert_true(received() - before < 50);
+    release(&owner);
+    await((ask(&crowd[0]), got.mine));
+    pause_ms(LEASE / 4 + 1); /* what was seen is too old now */
+    renew(&crowd[0]);
+    before = received();
+    ask_in_case(ops, 1);
+    expect_answers(ops, 1, "waiter");
+    assert_true(received() - before < 50);
+}
+
+/* Also for who asks by the backstop only. */
+static void test_many__backstop_takes_its_turn(void **state)
+{
+    static simba_op ops[FEW];
+    struct who owner = person(&second, "owner");
+    simba_op op;
+
+    (void)state;
+    open_handles();
+    ask(&owner);
+    line_up(&owner, FEW);
+    ask_in_case(ops, 0);
+    expect_answers(ops, 0, "owner");
+    release(&owner);
+    op = asking(&crowd[0]);
+    op.is_backstop = true;
+    await((run(&crowd[0], op), got.mine));
+    expect_mine(&crowd[0]);
+    release(&crowd[0]);
+    op = asking(&crowd[1]);
+    op.is_backstop = true;
+    await((run(&crowd[1], op), got.mine));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {ZK_TEST(test_many__release_wakes_one)};
+    const struct CMUnitTest tests[] = {
+        ZK_TEST(test_many__release_wakes_one),
+        ZK_TEST(test_many__backstop_is_one_look_for_all),
+        ZK_TEST(test_many__backstop_takes_its_turn),
+    };
 
     if (!servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
