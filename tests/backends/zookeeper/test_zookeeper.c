@@ -277,6 +277,49 @@ static void test_zookeeper__credentials_keep_others_out(void **state)
     expect_in_line(true, "ann");
 }
 
+/* Parents that are missing are made, above all those of the chroot. */
+static void test_zookeeper__chroots_are_made_and_kept_apart(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+    char path[160];
+
+    (void)state;
+    assert_int_equal(try_open(&first, "//%s/deep/er", servers.hosts), SIMBA_OK);
+    assert_int_equal(try_open(&second, "//%s/deep", servers.hosts), SIMBA_OK);
+    ask(&ann);
+    expect_mine(&ann);
+    snprintf(path, sizeof path, "/deep/er/simba/%s", mutex);
+    assert_int_equal(count_children(path), 1);
+    ask(&bob);
+    expect_mine(&bob);
+    snprintf(path, sizeof path, "/deep/simba/%s", mutex);
+    assert_int_equal(count_children(path), 1);
+    assert_int_equal(count_children(room), ZNONODE);
+}
+
+static int64_t session_behind(const struct who *who)
+{
+    struct Stat stat;
+
+    assert_int_equal(zoo_exists(admin.handle, node_of(who), 0, &stat), ZOK);
+    return stat.ephemeralOwner;
+}
+
+static void test_zookeeper__one_handle_has_one_session(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
+               cid = person(&second, "cid");
+
+    (void)state;
+    open_handles();
+    ask(&ann);
+    ask(&bob);
+    ask(&cid);
+    assert_true(session_behind(&ann) != 0);
+    assert_true(session_behind(&ann) == session_behind(&bob));
+    assert_true(session_behind(&ann) != session_behind(&cid));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +338,8 @@ int main(void)
         ZK_TEST(test_zookeeper__stray_child_is_ignored),
         ZK_TEST(test_zookeeper__reaped_parents_are_made_anew),
         ZK_TEST(test_zookeeper__credentials_keep_others_out),
+        ZK_TEST(test_zookeeper__chroots_are_made_and_kept_apart),
+        ZK_TEST(test_zookeeper__one_handle_has_one_session),
     };
 
     if (!servers_installed()) {
