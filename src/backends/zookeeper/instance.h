@@ -130,6 +130,7 @@ struct simba__zk {
     bool is_connected;
     bool was_connected; /* ever: there is an ensemble at this address */
     bool is_cut_off;    /* there was a connection, and it was lost */
+    int unheard;        /* connections since the last answer */
     bool is_closing;
     int64_t asked_ms; /* T as asked for; 0: nothing yet */
     int64_t born_ms;

@@ -18,6 +18,9 @@ enum {
     FIRST_MS = 2500       /* and for so long, from the start, an end */
 };
 
+/* So many connections of a session without an answer are no accident. */
+enum { UNHEARD_MOST = 3 };
+
 static struct simba__zk *of_timer(simba_timer *timer, size_t offset)
 {
     return (struct simba__zk *)(void *)((char *)timer - offset);
@@ -142,6 +145,55 @@ int64_t simba__zk_waits_until(const struct simba__zk *self,
                                                              : first_ms;
 }
 
+/* --- losing it ----------------------------------------------------------- */
+
+static bool is_needed(const struct simba__zk *self)
+{
+    if (self->latch_count > 0 || self->parked != NULL) {
+        return true;
+    }
+    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
+        if (self->rooms[i] != NULL) {
+            return true; /* observed */
+        }
+    }
+    return false;
+}
+
+static void begin_anew(struct simba__zk *self, const char *why)
+{
+    simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts, why);
+    simba__zk_session_drop(self);
+    self->is_cut_off = true;
+    if (is_needed(self)) {
+        open_session(self, self->asked_ms);
+    }
+    simba_hint(self->base.loop, NULL);
+}
+
+static void refused(struct simba__zk *self)
+{
+    simba__zk_log(self, SIMBA_LOG_WARN,
+                  "%s: the session was refused: wrong credentials",
+                  self->settings.hosts);
+    simba__zk_session_drop(self);
+    simba_error_set(&self->trouble, SIMBA_EDENIED, 0,
+                    "the credentials were refused");
+    simba_timer_set(self->base.loop, &self->retrying,
+                    simba_loop_now_ms() + REFUSED_MS);
+    simba_hint(self->base.loop, NULL);
+}
+
+/* On each connection the client library asks for all watches of the session in
+ * one packet. Is that more than the servers take, they close it, and so on for
+ * ever: the session lives, and is of no use. Given up when nothing is certain
+ * by it any more, it ends, and its latches with it. */
+static bool is_of_no_use(const struct simba__zk *self)
+{
+    return self->unheard > UNHEARD_MOST && self->guard.timeout_ms != 0 &&
+           simba__zk_guard_lease(&self->guard, simba_loop_now_ms()) <= 1;
+}
+
 /* --- having one ---------------------------------------------------------- */
 
 static void connected(struct simba__zk *self)
@@ -149,6 +201,12 @@ static void connected(struct simba__zk *self)
     int64_t timeout_ms = zoo_recv_timeout(self->handle);
 
     if (self->is_connected) {
+        return;
+    }
+    self->unheard++;
+    if (is_of_no_use(self)) {
+        begin_anew(self, "the session is given up: every connection is closed, "
+                         "perhaps for too many latches in one handle");
         return;
     }
     self->is_connected = self->was_connected = true;
@@ -194,47 +252,19 @@ static void suspended(struct simba__zk *self)
     }
 }
 
-static bool is_needed(const struct simba__zk *self)
-{
-    if (self->latch_count > 0 || self->parked != NULL) {
-        return true;
-    }
-    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
-        if (self->rooms[i] != NULL) {
-            return true; /* observed */
-        }
-    }
-    return false;
-}
-
-static void ended(struct simba__zk *self, bool is_refused)
-{
-    simba__zk_log(self, SIMBA_LOG_WARN, "%s: the session %s",
-                  self->settings.hosts,
-                  is_refused ? "was refused: wrong credentials" : "has ended");
-    simba__zk_session_drop(self);
-    self->is_cut_off |= !is_refused;
-    if (is_refused) {
-        simba_error_set(&self->trouble, SIMBA_EDENIED, 0,
-                        "the credentials were refused");
-        simba_timer_set(self->base.loop, &self->retrying,
-                        simba_loop_now_ms() + REFUSED_MS);
-    } else if (is_needed(self)) {
-        open_session(self, self->asked_ms);
-    }
-    simba_hint(self->base.loop, NULL);
-}
-
 /* The server may know before the client library does, which hears of it only
  * when it connects again. (A session that moved is another matter: it lives,
  * and to drop it would free what its owners have not been told of.) */
 bool simba__zk_session_lives(struct simba__zk *self, int rc)
 {
+    if (!simba__zk_is_lost(rc)) {
+        self->unheard = 0;
+    }
     if (rc != ZSESSIONEXPIRED) {
         return true;
     }
     if (self->handle != NULL && !self->is_closing) {
-        ended(self, false);
+        begin_anew(self, "the session has ended");
     }
     return false;
 }
@@ -244,9 +274,9 @@ static void follow(struct simba__zk *self, int state)
     if (state == ZOO_CONNECTED_STATE) {
         connected(self);
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
-        ended(self, false);
+        begin_anew(self, "the session has ended");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        ended(self, true);
+        refused(self);
     } else {
         suspended(self);
     }
@@ -272,6 +302,7 @@ void simba__zk_session_made(struct simba__zk *self,
     self->handle = handle;
     self->born_ms = born_ms;
     self->guard = (struct simba__zk_guard){0};
+    self->unheard = 0;
     follow(self, zoo_state(handle)); /* its event may have come too early */
 }
 

@@ -27,6 +27,13 @@ void servers_reap_every(int ms)
     reap_ms = ms;
 }
 
+static const char *option = "-Dsimba=tests"; /* which none heeds */
+
+void servers_with(const char *one_more)
+{
+    option = one_more;
+}
+
 bool servers_installed(void)
 {
     return access(JAVA, X_OK) == 0 && access(JAR, R_OK) == 0;
@@ -117,7 +124,7 @@ static void become_server(const struct servers *servers, int index)
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
     execl(JAVA, JAVA, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
-          "-Dzookeeper.fsync.warningthresholdms=60000", reap,
+          "-Dzookeeper.fsync.warningthresholdms=60000", reap, option,
           "-Dzookeeper.forceSync=no", "-cp", JAR,
           "org.apache.zookeeper.server.quorum.QuorumPeerMain", config,
           (char *)NULL);

@@ -31,6 +31,9 @@ bool servers_installed(void);
  * if nothing is said, which for users would be a minute. */
 void servers_reap_every(int ms);
 
+/** One more option for the JVM of servers started from now on. */
+void servers_with(const char *option);
+
 /** Start them and wait until they serve; ends the program when they do not. */
 void servers_start(struct servers *servers, int count);
 

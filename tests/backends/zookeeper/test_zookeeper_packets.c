@@ -1,0 +1,72 @@
+/* A server that takes only small packets, as a server of its own size looks to
+ * who has ten thousand latches: the client library asks for all its watches in
+ * one packet when it connects again, and the server closes the connection. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+enum { CROWD = 200 }; /* their nodes are 16 KiB of names */
+
+static struct proxy *proxy;
+
+static int close_all(void **state)
+{
+    int rc = close_handles(state);
+
+    proxy_close(proxy);
+    proxy = NULL;
+    return rc;
+}
+
+static void line_up(void)
+{
+    for (int i = 0; i < CROWD; i++) {
+        struct who who = person(&first, "waiter");
+        simba_op op = asking(&who);
+
+        op.waiter_ms = 600000;
+        run(&who, op);
+        assert_true(got.in_line);
+    }
+}
+
+static bool is_renewed(struct who *who)
+{
+    simba_op op = {.kind = SIMBA_OP_RENEW};
+
+    op.deadline_ms = simba_loop_now_ms() + LEASE;
+    return try_run(who, op) != SIMBA_OK || got.mine;
+}
+
+/* The session lives as long as it connects again; so it has to be given up. */
+static void test_packets__session_of_no_use_is_given_up(void **state)
+{
+    struct who ann = person(&first, "ann"), bob = person(&second, "bob");
+
+    (void)state;
+    proxy = proxy_open(servers.one[0].client_port);
+    assert_int_equal(try_open(&first, "//127.0.0.1:%d", proxy_port(proxy)),
+                     SIMBA_OK);
+    assert_int_equal(try_open(&second, "//%s", servers.hosts), SIMBA_OK);
+    ask(&ann);
+    expect_mine(&ann);
+    line_up();
+    proxy_cut(proxy);
+    await(!is_renewed(&ann));
+    await((ask(&bob), got.mine)); /* all of its nodes are gone */
+    assert_int_equal(count_children(room), 1);
+    release(&bob);
+    await((ask(&ann), got.mine)); /* it contends again, in another session */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
+        test_packets__session_of_no_use_is_given_up, new_mutex, close_all)};
+
+    if (!servers_installed()) {
+        puts("1..0 # SKIP no ZooKeeper server is installed");
+        return 77;
+    }
+    servers_with("-Djute.maxbuffer=8192");
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
