@@ -20,8 +20,8 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_admin sql_faults sql_refusals sql_secrets
-        sql_quiet sql_spare sql_tables sql_model sql_tls sql_clock)
+foreach(name IN ITEMS sql sql_admin sql_faults sql_names sql_refusals
+        sql_secrets sql_quiet sql_spare sql_tables sql_model sql_tls sql_clock)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})
   endif()
@@ -32,8 +32,8 @@ endforeach()
 
 foreach(server IN ITEMS postgres mysql)
   if(TARGET simba_${server})
-    set_property(TEST backend_${server}_sql_tls APPEND PROPERTY
-                 ENVIRONMENT SIMBA_SERVER_TLS=1)
+    set_property(TEST backend_${server}_sql_tls backend_${server}_sql_names
+                 APPEND PROPERTY ENVIRONMENT SIMBA_SERVER_TLS=1)
     set_property(TEST backend_${server}_sql_clock APPEND PROPERTY
                  ENVIRONMENT SIMBA_SERVER_TIME=1793509190)
     set_tests_properties(backend_${server}_sql_clock backend_${server}_sql_spare

@@ -58,7 +58,13 @@ static void set_options(struct simba__my_session *session)
     }
 }
 
-void simba__my_connect(struct simba__sql_session *base)
+/* What only an option file names, only the library knows. */
+const char *simba__my_hosts(const struct simba__sql *self)
+{
+    return or_null(((const struct simba__my *)self)->settings.host);
+}
+
+void simba__my_dial(struct simba__sql_session *base)
 {
     struct simba__my_session *session = mine(base);
     const struct simba__my_settings *settings = settings_of(session);
@@ -208,7 +214,8 @@ void simba__my_disconnect(struct simba__sql_session *base)
 
 void simba__my_abandon(struct simba__sql_session *base)
 {
-    int fd = (int)mysql_get_socket(&mine(base)->mysql);
+    struct simba__my_session *session = mine(base);
+    int fd = session->is_open ? (int)mysql_get_socket(&session->mysql) : -1;
 
     if (fd >= 0) {
         close(fd);

@@ -17,7 +17,8 @@ static bool can_push(const struct simba__sql_session *session)
 static const struct simba__sql_dialect dialect = {
     .name = "mysql",
     .session_size = sizeof(struct simba__my_session),
-    .connect = simba__my_connect,
+    .hosts = simba__my_hosts,
+    .dial = simba__my_dial,
     .send = simba__my_send,
     .proceed = simba__my_proceed,
     .disconnect = simba__my_disconnect,

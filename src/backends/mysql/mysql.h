@@ -129,7 +129,8 @@ void simba__my_free_query(struct simba__my_session *session);
 void simba__my_give_up(struct simba__my_session *session);
 
 /* connection.c */
-void simba__my_connect(struct simba__sql_session *session);
+const char *simba__my_hosts(const struct simba__sql *self);
+void simba__my_dial(struct simba__sql_session *session);
 void simba__my_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);
 void simba__my_proceed(struct simba__sql_session *session, uint32_t events);

@@ -327,7 +327,7 @@ static void ignore_notice(void *user, const char *message)
     (void)message;
 }
 
-void simba__pg_connect(struct simba__sql_session *base)
+void simba__pg_dial(struct simba__sql_session *base)
 {
     struct simba__pg_session *session = mine(base);
 

@@ -15,7 +15,8 @@ static bool can_push(const struct simba__sql_session *session)
 static const struct simba__sql_dialect dialect = {
     .name = "postgres",
     .session_size = sizeof(struct simba__pg_session),
-    .connect = simba__pg_connect,
+    .hosts = simba__pg_hosts,
+    .dial = simba__pg_dial,
     .send = simba__pg_send,
     .proceed = simba__pg_proceed,
     .disconnect = simba__pg_disconnect,

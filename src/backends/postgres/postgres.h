@@ -63,13 +63,14 @@ int simba__pg_explain(const struct simba__pg_session *session,
 int simba__pg_settings_read(struct simba__pg *pg,
                             const char *url,
                             simba_error *error);
+const char *simba__pg_hosts(const struct simba__sql *self);
 void simba__pg_settings_fini(struct simba__pg *pg);
 void simba__pg_settings_list(const struct simba__pg *pg,
                              struct simba__pg_parameters *all);
 
 /* connection.c */
 void simba__pg_forget_prepared(struct simba__pg_session *session);
-void simba__pg_connect(struct simba__sql_session *session);
+void simba__pg_dial(struct simba__sql_session *session);
 void simba__pg_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);
 void simba__pg_proceed(struct simba__sql_session *session, uint32_t events);

@@ -23,6 +23,19 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
+/* What only a service names, only the library knows. */
+const char *simba__pg_hosts(const struct simba__sql *self)
+{
+    const struct simba__pg *pg = (const struct simba__pg *)self;
+    const char *host = option(pg->options, "host");
+
+    if (option(pg->options, "hostaddr") != NULL ||
+        getenv("PGHOSTADDR") != NULL) {
+        return NULL;
+    }
+    return host == NULL ? getenv("PGHOST") : host;
+}
+
 /* What messages call the server; no secret is among it (S13). */
 static void show_server(struct simba__pg *pg)
 {

@@ -28,7 +28,7 @@ static void start(struct simba__redis_conn *conn);
 static void drop_socket(struct simba__redis_conn *conn)
 {
     simba_timer_clear(conn->env->loop, &conn->timer);
-    simba__redis_lookup_cancel(conn->lookup);
+    simba__lookup_cancel(conn->lookup);
     conn->lookup = NULL;
     if (conn->found != NULL) {
         freeaddrinfo(conn->found);
@@ -267,7 +267,7 @@ static void on_found(void *self, struct addrinfo *list, const char *why)
 void simba__redis_conn_dial(struct simba__redis_conn *conn,
                             const struct simba__redis_address *address)
 {
-    struct simba__redis_asker asker = {on_found, conn};
+    struct simba__asker asker = {on_found, conn};
 
     if (address != &conn->address) {
         conn->address = *address;
@@ -280,11 +280,11 @@ void simba__redis_conn_dial(struct simba__redis_conn *conn,
         dial(conn);
     } else {
         unsigned breaks = conn->breaks;
-        simba__redis_lookup *lookup;
+        simba__lookup *lookup;
 
         conn->state = SIMBA__REDIS_LOOKING;
-        lookup =
-            simba__redis_lookup_start(conn->env->loop, &conn->address, asker);
+        lookup = simba__lookup_start(conn->env->loop, conn->address.host,
+                                     conn->address.port, asker);
         if (lookup != NULL) {
             assert(conn->breaks == breaks);
             conn->lookup = lookup;

@@ -9,8 +9,9 @@
 #ifndef SIMBA_REDIS_CONN_H
 #define SIMBA_REDIS_CONN_H
 
+#include "backends/lookup/lookup.h"
 #include "backends/redis/buffer.h"
-#include "backends/redis/lookup.h"
+#include "backends/redis/settings.h"
 #include "backends/redis/tls.h"
 
 #include <hiredis/hiredis.h>
@@ -80,7 +81,7 @@ struct simba__redis_conn {
     bool is_wanted; /* not closed: keep it up */
     simba_io io;
     simba_timer timer; /* for a connection to come up, or the next try */
-    simba__redis_lookup *lookup;
+    simba__lookup *lookup;
     struct addrinfo *found, *trying;
     simba__redis_tls *tls;
     redisReader *reader;

@@ -7,6 +7,7 @@ set(simba_redis_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources
+  ${simba_redis_dir}/../lookup/lookup.c
   ${simba_redis_dir}/admin.c
   ${simba_redis_dir}/again.c
   ${simba_redis_dir}/answer.c
@@ -24,7 +25,6 @@ set(simba_redis_sources
   ${simba_redis_dir}/hash.c
   ${simba_redis_dir}/info.c
   ${simba_redis_dir}/list.c
-  ${simba_redis_dir}/lookup.c
   ${simba_redis_dir}/node.c
   ${simba_redis_dir}/redis.c
   ${simba_redis_dir}/replicas.c

@@ -13,6 +13,7 @@
 #ifndef SIMBA_SQL_ENGINE_H
 #define SIMBA_SQL_ENGINE_H
 
+#include "backends/lookup/lookup.h"
 #include "backends/sql/record.h"
 
 #include <simba/backend.h>
@@ -62,8 +63,11 @@ struct simba__sql_answer {
 struct simba__sql_dialect {
     const char *name; /* for messages */
     size_t session_size;
-    /** Begin to connect: simba__sql_connected() or simba__sql_broken(). */
-    void (*connect)(struct simba__sql_session *session);
+    /** What it is to connect to: hosts, with commas between, or NULL. */
+    const char *(*hosts)(const struct simba__sql *self);
+    /** Their names are known. Begin to connect: simba__sql_connected() or
+     * simba__sql_broken(). */
+    void (*dial)(struct simba__sql_session *session);
     /** Send a statement: simba__sql_answered() or simba__sql_broken(), not
      * before it has returned. */
     void (*send)(struct simba__sql_session *session,
@@ -100,6 +104,10 @@ struct simba__sql_session {
     int fd;            /* the library's; io waits on a copy of it */
     struct simba__sql *self;
     struct simba__sql_turn *turn; /* that it serves, or NULL */
+    simba__lookup *lookup;        /* under way, or NULL */
+    char *hosts, *next_host;      /* to be asked for; freed after */
+    const char *not_found;        /* why one was not; static */
+    bool is_found;                /* one was */
     enum simba__sql_state state;
     uint32_t wanted; /* events, while its turn is not driven */
     bool is_bell;    /* it listens, and serves no turns */
@@ -367,6 +375,14 @@ void simba__sql_beaten(struct simba__sql_turn *turn,
 void simba__sql_looked(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
 void simba__sql_beat_done(struct simba__sql *self, int status);
+
+/* names.c */
+
+/** Ask for the names of these hosts, then dial. */
+void simba__sql_names_ask(struct simba__sql_session *session,
+                          const char *hosts);
+/** Do not dial. */
+void simba__sql_names_cancel(struct simba__sql_session *session);
 
 /* idle.c */
 

@@ -4,6 +4,7 @@ include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
 set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
+  ${simba_sql_dir}/../lookup/lookup.c
   ${simba_sql_dir}/admin.c
   ${simba_sql_dir}/beat.c
   ${simba_sql_dir}/bind.c
@@ -13,6 +14,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/idle.c
   ${simba_sql_dir}/interest.c
   ${simba_sql_dir}/local.c
+  ${simba_sql_dir}/names.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
   ${simba_sql_dir}/session.c

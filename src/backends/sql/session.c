@@ -34,8 +34,9 @@ static void on_patience(simba_timer *timer)
         container(timer, struct simba__sql_session, timer);
     simba_error error;
 
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: no answer in time",
-                    session->self->shown);
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: no answer in time%s",
+                    session->self->shown,
+                    session->lookup == NULL ? "" : " from the name server");
     simba__sql_broken(session, SIMBA_EUNAVAIL, &error);
 }
 
@@ -59,7 +60,7 @@ static void connect_session(struct simba__sql_session *session)
     session->state = SIMBA__SQL_CONNECTING;
     simba_timer_set(self->base.loop, &session->timer,
                     simba_loop_now_ms() + CONNECT_MS);
-    self->dialect->connect(session);
+    simba__sql_names_ask(session, self->dialect->hosts(self));
 }
 
 static void detach(struct simba__sql_session *session)
@@ -95,6 +96,7 @@ void simba__sql_session_close(struct simba__sql_session *session)
     }
     simba_io_clear(self->base.loop, &session->io);
     simba_timer_clear(self->base.loop, &session->timer);
+    simba__sql_names_cancel(session);
     session->state = SIMBA__SQL_CLOSED;
     self->dialect->disconnect(session);
     detach(session);
@@ -398,6 +400,7 @@ static void silence(struct simba__sql_session *session)
     if (session != NULL) {
         simba_io_clear(session->self->base.loop, &session->io);
         simba_timer_clear(session->self->base.loop, &session->timer);
+        simba__sql_names_cancel(session);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Host names to addresses; see lookup.h. A name server may take its time, so a
  * thread of its own asks it. */
 #define _GNU_SOURCE
-#include "backends/redis/lookup.h"
+#include "backends/lookup/lookup.h"
 
 #include <netdb.h>
 #include <pthread.h>
@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct simba__redis_lookup {
+struct simba__lookup {
     simba_loop *loop;
-    struct simba__redis_address address;
-    struct simba__redis_asker asker;
+    char *host;
+    int port;
+    struct simba__asker asker;
     struct addrinfo *list;
     int problem;
 
@@ -22,7 +23,8 @@ struct simba__redis_lookup {
     bool is_posted;
 };
 
-static int look_up(const struct simba__redis_address *address,
+static int look_up(const char *host,
+                   int number,
                    int flags,
                    struct addrinfo **list)
 {
@@ -30,22 +32,23 @@ static int look_up(const struct simba__redis_address *address,
                              .ai_flags = AI_NUMERICSERV | flags};
     char port[16];
 
-    snprintf(port, sizeof port, "%d", address->port);
-    return getaddrinfo(address->host, port, &hints, list);
+    snprintf(port, sizeof port, "%d", number);
+    return getaddrinfo(host, port, &hints, list);
 }
 
-static void discard(simba__redis_lookup *lookup)
+static void discard(simba__lookup *lookup)
 {
     if (lookup->list != NULL) {
         freeaddrinfo(lookup->list);
     }
     pthread_mutex_destroy(&lookup->lock);
+    free(lookup->host);
     free(lookup);
 }
 
 static void answer(void *argument)
 {
-    simba__redis_lookup *lookup = argument;
+    simba__lookup *lookup = argument;
     struct addrinfo *list = lookup->list;
 
     /* Who has posted this may not have let go of the lock yet. */
@@ -62,10 +65,11 @@ static void answer(void *argument)
 
 static void *work(void *argument)
 {
-    simba__redis_lookup *lookup = argument;
+    simba__lookup *lookup = argument;
     bool is_cancelled;
 
-    lookup->problem = look_up(&lookup->address, AI_ADDRCONFIG, &lookup->list);
+    lookup->problem =
+        look_up(lookup->host, lookup->port, AI_ADDRCONFIG, &lookup->list);
     pthread_mutex_lock(&lookup->lock);
     is_cancelled = lookup->is_cancelled;
     if (!is_cancelled) { /* under the lock: the loop cannot end meanwhile */
@@ -79,7 +83,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-static bool start_thread(simba__redis_lookup *lookup)
+static bool start_thread(simba__lookup *lookup)
 {
     pthread_attr_t attributes;
     sigset_t all, old;
@@ -99,25 +103,26 @@ static bool start_thread(simba__redis_lookup *lookup)
     return rc == 0;
 }
 
-simba__redis_lookup *simba__redis_lookup_start(
-    simba_loop *loop,
-    const struct simba__redis_address *address,
-    struct simba__redis_asker asker)
+simba__lookup *simba__lookup_start(simba_loop *loop,
+                                   const char *host,
+                                   int port,
+                                   struct simba__asker asker)
 {
     struct addrinfo *list = NULL;
-    simba__redis_lookup *lookup;
+    simba__lookup *lookup;
 
-    if (look_up(address, AI_NUMERICHOST, &list) == 0) {
+    if (look_up(host, port, AI_NUMERICHOST, &list) == 0) {
         asker.found(asker.self, list, NULL);
         return NULL;
     }
     lookup = calloc(1, sizeof *lookup);
     if (lookup != NULL) {
         lookup->loop = loop;
-        lookup->address = *address;
+        lookup->host = strdup(host);
+        lookup->port = port;
         lookup->asker = asker;
         pthread_mutex_init(&lookup->lock, NULL);
-        if (start_thread(lookup)) {
+        if (lookup->host != NULL && start_thread(lookup)) {
             return lookup;
         }
         discard(lookup);
@@ -126,7 +131,7 @@ simba__redis_lookup *simba__redis_lookup_start(
     return NULL;
 }
 
-void simba__redis_lookup_cancel(simba__redis_lookup *lookup)
+void simba__lookup_cancel(simba__lookup *lookup)
 {
     if (lookup != NULL) {
         pthread_mutex_lock(&lookup->lock);
