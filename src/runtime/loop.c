@@ -390,9 +390,8 @@ static bool enter_unless_ended(simba_loop *loop)
     if (loop->is_ended) {
         inside = NULL;
         pthread_mutex_unlock(&loop->lock);
-        return false;
     }
-    return true;
+    return !loop->is_ended;
 }
 
 static void *run_loop(void *argument)

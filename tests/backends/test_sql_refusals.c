@@ -8,8 +8,9 @@
 #define PASSWORD_VARIABLE          "PGPASSWORD"
 #define URL_OF_NO_SOCKET           "postgres://a@/b?host=/nonexistent"
 #define URL_OF_NO_PORT             "postgres://a@127.0.0.1:1/b"
-#define URL_OF_NO_HOST             "postgres://a@nowhere.invalid/b?sslmode=disable"
-#define ALLOW_ONE                  "ALTER ROLE guarded CONNECTION LIMIT 0" /* or none */
+
+#define URL_OF_NO_HOST "postgres://a@nowhere.invalid/b?sslmode=disable"
+#define ALLOW_ONE      "ALTER ROLE guarded CONNECTION LIMIT 0" /* or none */
 #else
 #define NUMBER_OF_MISSING_DATABASE "1049"
 #define NUMBER_OF_WRONG_PASSWORD   "1045"
@@ -17,7 +18,8 @@
 #define URL_OF_NO_SOCKET           "mysql://a@localhost/b?socket=/nonexistent"
 #define URL_OF_NO_PORT             "mysql://a@127.0.0.1:1/b"
 #define URL_OF_NO_HOST             "mysql://a@nowhere.invalid/b?tls=off"
-#define ALLOW_ONE                  "ALTER USER guarded@localhost WITH MAX_CONNECTIONS_PER_HOUR 1"
+
+#define ALLOW_ONE "ALTER USER guarded@localhost WITH MAX_CONNECTIONS_PER_HOUR 1"
 #endif
 
 /* What an acquire through such a URL is answered; `why` tells more. */
