@@ -129,7 +129,7 @@ print_all() {
     "$simba" --json doctor
     "$simba" --json init
     "$simba" --json init --print
-    "$simba" --json -v lock j --max-hold 100ms -- sleep 60
+    "$simba" --json -vv lock j --max-hold 100ms -- sleep 60
     "$simba" --json lock '' -- true
     "$simba" --json tck --list 'acquire.*'
     "$simba" --json bench pair -n 2
