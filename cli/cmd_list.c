@@ -32,7 +32,7 @@ static const char help[] =
     "                       see 'simba --help'\n"
     "\n"
     "With --json an object for each: mutex, id, token, age_ms, ttl_left_ms,\n"
-    "lease_left_ms, waiting; what is not known is null.\n"
+    "lease_left_ms, broken, waiting; what is not known is null.\n"
     "\n"
     "exit codes: 0 listed, even if there are none; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"

@@ -22,8 +22,8 @@ static const char help[] =
     "                   see 'simba --help'\n"
     "\n"
     "With --json one object: mutex, id, token, age_ms, ttl_left_ms,\n"
-    "lease_left_ms, waiting, and waiters, a list of objects with id, place,\n"
-    "waited_ms and called; what is not known, or not there, is null.\n"
+    "lease_left_ms, broken, waiting, and waiters, a list of objects with id,\n"
+    "place, waited_ms and called; what is not known, or not there, is null.\n"
     "\n"
     "exit codes: 0 shown, even if nobody owns it; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
@@ -138,6 +138,9 @@ static void print_owner(const struct view *view)
     }
     print_since(&view->standing);
     print_lease(view);
+    if (owner->is_broken) {
+        printf("broken   ended by force: it is not renewed any more\n");
+    }
 }
 
 static void print_line(const struct view *view)

@@ -154,7 +154,8 @@ static void tell(const struct simba__follow *follow,
     } else {
         printf("  owned by ");
         simba__table_text(stdout, listed->owner.id);
-        printf(" (token %" PRIu64 ")", listed->owner.token);
+        printf(" (token %" PRIu64 ")%s", listed->owner.token,
+               listed->owner.is_broken ? ", broken" : "");
     }
     if (listed->waiting > 0) {
         printf(", %d waiting", listed->waiting);
@@ -175,6 +176,7 @@ static bool is_same(const simba_listed *one, const simba_listed *other)
 {
     return strcmp(one->owner.id, other->owner.id) == 0 &&
            one->owner.token == other->owner.token &&
+           one->owner.is_broken == other->owner.is_broken &&
            one->waiting == other->waiting;
 }
 

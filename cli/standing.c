@@ -95,13 +95,23 @@ static void word_lease(int64_t left_ms,
     (void)snprintf(text, SIMBA__WORDS_ROOM, "%.16s %6.16s", bar, left);
 }
 
-/* Whoever is in its ttl is well; whoever is not may still renew. */
+/* Whoever is in its ttl is well; whoever is not may still renew, unless it was
+ * broken. */
 static enum simba__tint tint_of(const struct simba__standing *standing)
 {
     if (standing->owner->id[0] == '\0') {
         return SIMBA__TINT_FAINT;
     }
+    if (standing->owner->is_broken) {
+        return SIMBA__TINT_RED;
+    }
     return standing->ttl_left_ms == 0 ? SIMBA__TINT_YELLOW : SIMBA__TINT_NONE;
+}
+
+static void word_owner(const simba_owner *owner, char *text, size_t room)
+{
+    (void)snprintf(text, room, "%s%s", owner->is_broken ? "(broken) " : "",
+                   owner->id[0] == '\0' ? "-" : owner->id);
 }
 
 void simba__standing_row(struct simba__table *table,
@@ -109,13 +119,12 @@ void simba__standing_row(struct simba__table *table,
                          int64_t bar_ms)
 {
     char token[24] = "-", age[SIMBA__WORDS_ROOM], lease[SIMBA__WORDS_ROOM];
-    char waiting[16] = "?";
-    bool is_free = standing->owner->id[0] == '\0';
-    const char *texts[COLUMNS] = {
-        standing->mutex, is_free ? "-" : standing->owner->id, token, age, lease,
-        waiting};
+    char waiting[16] = "?", owner[SIMBA_ID_MAX + 16];
+    const char *texts[COLUMNS] = {standing->mutex, owner,  token, age,
+                                  lease,           waiting};
 
-    if (!is_free && standing->owner->token != 0) {
+    word_owner(standing->owner, owner, sizeof(owner));
+    if (standing->owner->token != 0) {
         (void)snprintf(token, sizeof(token), "%" PRIu64,
                        standing->owner->token);
     }
@@ -149,5 +158,6 @@ void simba__standing_members(struct simba__object *object,
     put_time(object, "age_ms", standing->age_ms);
     put_time(object, "ttl_left_ms", standing->ttl_left_ms);
     put_time(object, "lease_left_ms", standing->lease_left_ms);
+    simba__object_flag(object, "broken", standing->owner->is_broken);
     put_time(object, "waiting", standing->waiting);
 }

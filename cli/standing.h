@@ -39,7 +39,7 @@ void simba__standing_row(struct simba__table *table,
                          const struct simba__standing *standing,
                          int64_t bar_ms);
 
-/** mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, waiting. */
+/** mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, broken, waiting. */
 void simba__standing_members(struct simba__object *object,
                              const struct simba__standing *standing);
 

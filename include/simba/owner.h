@@ -36,6 +36,7 @@ SIMBA_BEGIN_DECLS
  */
 typedef struct simba_owner {
     char id[SIMBA_ID_MAX + 1]; /**< contender id; "" when nobody owns it */
+    bool is_broken;            /**< ended by force: it cannot be renewed */
     int64_t acquired_at_ms;    /**< when this tenure began */
     int64_t ttl_at_ms;         /**< end of the ttl; INT64_MAX: has no end */
     int64_t transition_at_ms;  /**< end of the lease; INT64_MAX: has no end */

@@ -500,7 +500,12 @@ broken_tenure_is_free_at_the_end_of_its_lease() {
     within 20 is_owned b && token=$(token_of b) &&
         code 0 "$simba" break b --token "$token" --reason "it hangs" \
             >"$scratch/out" 2>/dev/null || return 1
-    has "$scratch/out" "free in " && same still "$token" "$(token_of b)" ||
+    has "$scratch/out" "free in " && same still "$token" "$(token_of b)" &&
+        same show true "$("$simba" --json show b | member broken)" &&
+        same list true "$("$simba" --json list b | member broken)" &&
+        "$simba" show b >"$scratch/out" &&
+        has "$scratch/out" "broken   ended by force" &&
+        "$simba" list b >"$scratch/out" && has "$scratch/out" " (broken) " ||
         return 1
     wait "$holder" || lost=$?
     same lost 76 "$lost" && within 20 is_free b &&

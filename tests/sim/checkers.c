@@ -174,7 +174,8 @@ static void check_identity(struct world *w,
 {
     bool is_same = simba__attempt_equal(before->attempt, m->request.attempt);
     bool is_kept = simba__attempt_equal(before->attempt, w->row.attempt);
-    bool is_renewable = was_held(w, before) && is_same && !before->is_broken;
+    bool is_renewable =
+        was_held(w, before) && is_same && !before->owner.is_broken;
 
     switch (m->request.kind) {
     case SIMBA__ACQUIRE:

@@ -304,7 +304,7 @@ static void grant(struct simba__row *row, const struct simba__row_call *call)
 {
     remove_from_line(row, find_in_line(row, call->request->attempt));
     row->is_called = false;
-    row->is_broken = false;
+    row->owner.is_broken = false;
     row->last_token = next_token(row, call->now_ms);
     row->attempt = call->request->attempt;
     copy_id(row->owner.id, call->id);
@@ -319,7 +319,6 @@ static void clear_owner(struct simba__row *row)
 {
     memset(&row->owner, 0, sizeof row->owner);
     memset(&row->attempt, 0, sizeof row->attempt);
-    row->is_broken = false;
 }
 
 /* Who may take a free mutex: the called one, or anybody when nobody stands in
@@ -364,7 +363,7 @@ static void serve_acquire(struct simba__row *row,
     if (is_entombed(row, call->request->attempt, call->now_ms)) {
         return; /* S8: undone before it came */
     }
-    if (is_held && is_known && !row->is_broken) {
+    if (is_held && is_known && !row->owner.is_broken) {
         if (!PLANTED(REPEAT_NO_EXTEND)) {
             extend(row, call); /* asked again: the lease runs from now */
         }
@@ -390,7 +389,7 @@ static void serve_renew(struct simba__row *row,
         PLANTED(RENEW_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
     bool is_alive =
         simba__row_is_held(row, call->now_ms) || PLANTED(RENEW_CREATES);
-    bool is_barred = row->is_broken && !PLANTED(BREAK_RENEWS);
+    bool is_barred = row->owner.is_broken && !PLANTED(BREAK_RENEWS);
 
     if (is_mine && is_alive && !is_barred && row->owner.id[0] != '\0') {
         extend(row, call);
@@ -459,7 +458,7 @@ bool simba__row_break(struct simba__row *row,
         row->owner.token != wish->token) {
         return false;
     }
-    row->is_broken = true;
+    row->owner.is_broken = true;
     if (wish->at_once) {
         clear_owner(row);
         call_next(row, host, wish->now_ms);

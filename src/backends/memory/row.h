@@ -28,7 +28,6 @@ struct simba__row_tombstone {
 struct simba__row {
     simba_owner owner;
     struct simba__attempt attempt; /* of the owner's tenure */
-    bool is_broken;                /* an admin ended it: no renewal */
     uint64_t last_token;           /* none granted is greater */
     uint64_t tenure_token;         /* of the present or last tenure */
     uint64_t former_token;         /* of the one before that; 0: not known */

@@ -4,7 +4,8 @@ SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     coalesce(w.waiting, 0),
     m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
         AND m.owner_id <> '',
-    cast(unix_timestamp(now(3)) * 1000 AS unsigned)
+    cast(unix_timestamp(now(3)) * 1000 AS unsigned),
+    if(t.version = m.version, t.broken, 0)
 FROM simba_mutex m
 LEFT JOIN simba_tenure t
     ON cast(t.mutex AS binary) = cast(m.mutex AS binary)

@@ -10,7 +10,7 @@ SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
     coalesce(line.waiting, 0),
     CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
-    ms
+    ms, CASE WHEN t.version = m.version THEN t.broken ELSE 0 END
 FROM moment, simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = m.mutex
 LEFT JOIN line ON line.mutex = m.mutex

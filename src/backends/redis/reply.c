@@ -46,6 +46,7 @@ static bool read_tenure(const char *tenure,
         return false;
     }
     owner->token = token;
+    owner->is_broken = tenure[SIMBA__REDIS_ATTEMPT] == '!';
     owner->acquired_at_ms = acquired_ms;
     answer->ended = former;
     *transition_ms = transition;

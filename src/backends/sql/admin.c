@@ -16,7 +16,8 @@ enum column {
     TOKEN,
     WAITING,
     IS_HELD,
-    NOW
+    NOW,
+    IS_BROKEN
 };
 
 void simba__sql_listed(struct simba__sql_turn *turn,
@@ -33,6 +34,7 @@ void simba__sql_listed(struct simba__sql_turn *turn,
             owner.ttl_at_ms = simba__sql_number(rows, i, TTL_AT);
             owner.transition_at_ms = simba__sql_number(rows, i, TRANSITION_AT);
             owner.token = (uint64_t)simba__sql_number(rows, i, TOKEN);
+            owner.is_broken = simba__sql_number(rows, i, IS_BROKEN) != 0;
         }
         turn->op->reply.store_ms = simba__sql_number(rows, i, NOW);
         simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,

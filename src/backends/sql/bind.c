@@ -109,7 +109,7 @@ static bool bind_apply(struct simba__sql_params *params,
     add_number(params, change->version);
     add_number(params, (int64_t)simba__sql_token_after(record));
     add_attempt(params, 0, row->attempt);
-    add_number(params, row->is_broken);
+    add_number(params, row->owner.is_broken);
     add_number(params, row->line_count > 0 || row->is_called);
     add_waiter(params, record, row->is_called ? &row->called : NULL, 1);
     add_number(params, row->is_called ? row->called_until_ms : 0);

@@ -14,7 +14,7 @@ static bool is_same_owner(const struct simba__sql_record *record)
            record->owner.ttl_at_ms == row->owner.ttl_at_ms &&
            record->owner.transition_at_ms == row->owner.transition_at_ms &&
            record->owner.token == row->owner.token &&
-           record->is_broken == row->is_broken &&
+           record->owner.is_broken == row->owner.is_broken &&
            simba__attempt_equal(record->attempt, row->attempt);
 }
 
@@ -128,7 +128,7 @@ static bool is_quiet(const struct simba__sql_change *change,
 {
     const struct simba__row *row = &record->row;
 
-    return row->line_count == 0 && !row->is_called && !row->is_broken &&
+    return row->line_count == 0 && !row->is_called && !row->owner.is_broken &&
            change->tomb_until_ms == 0 &&
            record->tombs_until_ms < record->now_us / 1000 &&
            row->tenure_token != SIMBA__SQL_ANOTHER &&

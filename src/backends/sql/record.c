@@ -280,7 +280,7 @@ static void load_owner(struct simba__sql_record *record,
         owner->token =
             (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
         record->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
-        record->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
+        owner->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
     }
 }
 
@@ -374,7 +374,6 @@ enum simba__sql_loaded simba__sql_record_load(
     raise_token(record);
     record->row.owner = record->owner;
     record->row.attempt = record->attempt;
-    record->row.is_broken = record->is_broken;
     record->row.is_called = record->is_called;
     record->row.called = record->called;
     record->row.called_until_ms = record->called_until_ms;

@@ -112,9 +112,8 @@ struct simba__sql_record {
     int64_t transition_at_ms; /* of the table, also when nobody owns it */
     bool is_quiet;            /* simba_mutex alone says it all */
     bool is_ours;             /* nobody who does not know us was there since */
-    bool is_broken;
-    bool is_foreign; /* nobody will ring when its owner is done */
-    bool is_waiting; /* the mark that somebody may be in line */
+    bool is_foreign;          /* nobody will ring when its owner is done */
+    bool is_waiting;          /* the mark that somebody may be in line */
     bool is_called;
     struct simba__row_waiter called;
     int64_t called_until_ms;

@@ -8,7 +8,6 @@ static void vacate(struct simba__row *row)
 {
     memset(&row->owner, 0, sizeof row->owner);
     memset(&row->attempt, 0, sizeof row->attempt);
-    row->is_broken = false;
 }
 
 /* --- another machine's tenures (fs=trust) -------------------------------- */

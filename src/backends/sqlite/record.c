@@ -119,7 +119,7 @@ static void read_owner(struct simba__sqlite_record *record, sqlite3_stmt *row)
     read_text(row, 8, peer->process, sizeof peer->process);
     record->lease_ms = sqlite3_column_int64(row, 9);
     record->is_handover = sqlite3_column_int(row, 10) != 0;
-    record->is_broken = sqlite3_column_int(row, 11) != 0;
+    owner->is_broken = sqlite3_column_int(row, 11) != 0;
     record->former = (uint64_t)sqlite3_column_int64(row, 12);
 }
 
@@ -144,7 +144,6 @@ static int load_owner(struct simba__sqlite *self,
     sqlite3_reset(row);
     record->row.owner = record->owner;
     record->row.attempt = record->attempt;
-    record->row.is_broken = record->is_broken;
     record->row.last_token = record->token;
     record->row.tenure_token = record->token;
     record->row.former_token = record->former;

@@ -35,7 +35,6 @@ struct simba__sqlite_record {
     int64_t version;
     int64_t lease_ms;
     bool is_handover;
-    bool is_broken;
     bool is_called;
     struct simba__row_waiter called;
     int64_t called_until_ms;

@@ -87,7 +87,7 @@ static void store_tenure(struct writing *w)
     sqlite3_bind_text(statement, 5, self->presence.process, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, op->ttl_ms + op->transition_ms);
     sqlite3_bind_int(statement, 7, self->settings.is_handover);
-    sqlite3_bind_int(statement, 8, row->is_broken);
+    sqlite3_bind_int(statement, 8, row->owner.is_broken);
     sqlite3_bind_int64(statement, 9, (int64_t)row->former_token);
     execute(w, statement);
 }
