@@ -120,7 +120,7 @@ char *simba__follow_block(const struct simba__standing *rows,
                           size_t count,
                           simba_store *store)
 {
-    struct simba__table table = {0};
+    struct simba__table table = {.room_most = simba__live_width()};
     size_t length = 0;
     char *block = NULL;
     FILE *out = open_memstream(&block, &length);

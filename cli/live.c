@@ -42,6 +42,13 @@ size_t simba__live_room(void)
     return size.ws_row > 2 ? size.ws_row - 1U : 1;
 }
 
+size_t simba__live_width(void)
+{
+    struct winsize size;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 /* --- under the lock ------------------------------------------------------ */
 
 static void erase(struct simba__live *live)

@@ -37,4 +37,7 @@ void simba__live_draw(struct simba__live *live, char *block);
 /** How many lines a block may have. */
 size_t simba__live_room(void);
 
+/** How many characters its lines may have; 0: unknown. */
+size_t simba__live_width(void);
+
 #endif

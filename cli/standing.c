@@ -68,6 +68,7 @@ void simba__standing_head(struct simba__table *table, int64_t bar_ms)
 
     table->columns = COLUMNS;
     table->right = 1U << TOKEN | 1U << AGE | 1U << LEASE | 1U << WAITING;
+    table->soft = 1U << MUTEX | 1U << OWNER;
     simba__table_add(table, SIMBA__TINT_BOLD, texts);
 }
 

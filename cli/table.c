@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GAP = 2 };       /* between columns */
+enum { CUT_LEAST = 8 }; /* characters that are left of a cell */
+
 struct simba__table_row {
     enum simba__tint tint;
     char *cells[SIMBA__TABLE_COLUMNS];
@@ -124,9 +127,55 @@ static bool is_last(const struct simba__table *table,
     return true;
 }
 
-static void print_cell(FILE *out, const char *text, int before, int after)
+/* The widest of those that may be; one that is narrow already stays. */
+static size_t softest(const struct simba__table *table, const size_t *widths)
 {
-    fprintf(out, "%*s%s%*s", before, "", text, after, "");
+    size_t found = table->columns;
+
+    for (size_t i = 0; i < table->columns; i++) {
+        if ((table->soft >> i & 1) != 0 && widths[i] > CUT_LEAST &&
+            (found == table->columns || widths[i] > widths[found])) {
+            found = i;
+        }
+    }
+    return found;
+}
+
+static void find_widths(const struct simba__table *table, size_t *widths)
+{
+    size_t sum = 0, which;
+
+    for (size_t i = 0; i < table->columns; i++) {
+        widths[i] = width_of(table, i);
+        sum += widths[i] + (i > 0 ? GAP : 0);
+    }
+    while (table->room_most > 0 && sum > table->room_most &&
+           (which = softest(table, widths)) < table->columns) {
+        widths[which]--;
+        sum--;
+    }
+}
+
+/* How many bytes so many characters have. */
+static int bytes_of(const char *text, size_t characters)
+{
+    int bytes = 0;
+
+    while (text[bytes] != '\0' &&
+           (((unsigned char)text[bytes] & 0xc0) == 0x80 || characters > 0)) {
+        characters -= ((unsigned char)text[bytes] & 0xc0) != 0x80;
+        bytes++;
+    }
+    return bytes;
+}
+
+static void print_cell(FILE *out, const char *text, size_t width)
+{
+    if (simba__words_width(text) <= width) {
+        (void)fputs(text, out);
+    } else {
+        fprintf(out, "%.*s…", bytes_of(text, width - 1), text);
+    }
 }
 
 static void print_row(const struct simba__table *table,
@@ -141,12 +190,14 @@ static void print_row(const struct simba__table *table,
     (void)fputs(is_tinted ? codes[row->tint] : "", out);
     for (size_t i = 0, is_over = 0; i < table->columns && !is_over; i++) {
         const char *cell = row->cells[i];
-        int rest = (int)(widths[i] - simba__words_width(cell));
+        size_t width = simba__words_width(cell);
+        int rest = width < widths[i] ? (int)(widths[i] - width) : 0;
         bool is_right = (table->right >> i & 1) != 0;
 
         is_over = is_last(table, row, i);
-        print_cell(out, cell, is_right ? rest : 0,
-                   is_over ? 0 : (is_right ? 0 : rest) + 2);
+        fprintf(out, "%*s", is_right ? rest : 0, "");
+        print_cell(out, cell, widths[i]);
+        fprintf(out, "%*s", is_over ? 0 : (is_right ? 0 : rest) + GAP, "");
     }
     (void)fputs(is_tinted ? "\033[0m\n" : "\n", out);
 }
@@ -157,9 +208,7 @@ void simba__table_print(const struct simba__table *table,
 {
     size_t widths[SIMBA__TABLE_COLUMNS];
 
-    for (size_t i = 0; i < table->columns; i++) {
-        widths[i] = width_of(table, i);
-    }
+    find_widths(table, widths);
     for (size_t i = 0; i < table->count && i < most; i++) {
         print_row(table, out, &table->rows[i], widths);
     }

@@ -22,7 +22,9 @@ struct simba__table_row;
 
 struct simba__table {
     size_t columns;
-    unsigned right; /* bit n: column n is aligned to the right */
+    unsigned right;   /* bit n: column n is aligned to the right */
+    unsigned soft;    /* bit n: column n may be cut, so that the others fit */
+    size_t room_most; /* how wide a row may be; 0: any width */
     bool has_colour;
     struct simba__table_row *rows;
     size_t count, room;

@@ -669,6 +669,20 @@ list_follows_in_place() {
     is_on zookeeper || has "$scratch/tty" '[####'
 }
 
+# Long names are cut, and not what stands behind them.
+narrow_terminals_show_every_column() {
+    local rc=0 id
+
+    id=$(printf 'ö%.0s' {1..60})
+    hold "$(printf 'n%.0s' {1..60})" --id "$id" || return 1
+    on_terminal size:20x80 'expect:WAITING' 'expect:nn…  ' 'expect:öö…  ' \
+        'send:\x03' -- "$simba" list -f --interval 50ms || rc=$?
+    let_go
+    same "exit code" 130 "$rc" || return "$rc"
+    same "wide lines" "" "$(sed 's/\x1b\[[?0-9]*[a-zA-Z]//g; s/\r//g' \
+        "$scratch/tty" | LC_ALL=C.UTF-8 grep -E '.{81}')"
+}
+
 watch_shows_lines_and_a_table() {
     local rc=0
 
