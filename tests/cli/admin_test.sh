@@ -525,6 +525,33 @@ breaking_now_says_what_it_risks() {
         code 76 "$simba" break b --token "$token" --reason x --now 2>/dev/null
 }
 
+# Where /dev is ours, $listener stands in for syslogd.
+break_tells_syslog() {
+    local token dev=$scratch/dev one
+
+    [ -n "${listener-}" ] && unshare -rm true 2>/dev/null || return 200
+    mkdir -p "$dev" && mkfifo "$scratch/end" || return 1
+    for one in null urandom; do
+        : >"$dev/$one"
+    done
+    "$listener" "$dev/log" <"$scratch/end" >"$scratch/syslog" &
+    exec 7>"$scratch/end"
+    within 20 test -S "$dev/log" && hold b --ttl 2s --transition 2s &&
+        token=$(token_of b) && code 0 unshare -rm sh -c '
+            for one in null urandom; do
+                mount --bind "/dev/$one" "$0/$one" || exit 99
+            done
+            mount --rbind "$0" /dev && "$@"' "$dev" "$simba" -q break b \
+        --token "$token" --reason 'it "hangs"' --now &&
+        within 20 grep -q "simba\[[0-9]*\]: .*@.* broke the tenure $token of \
+'.*', mutex 'b', at once: it \"hangs\"" "$scratch/syslog"
+    set -- $?
+    exec 7>&-
+    wait
+    [ "$1" -eq 0 ] || sed 's/^/# syslog: /' "$scratch/syslog"
+    return "$1"
+} 2>/dev/null
+
 # On stdout, beside what the store keeps.
 break_leaves_an_audit_line() {
     local token

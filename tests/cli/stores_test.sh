@@ -46,13 +46,19 @@ nowhere() {
     esac
 }
 
-# The same server, for somebody it does not know.
+# The same server, for somebody it does not know. ZooKeeper lets everybody in:
+# there, where somebody else's nodes are.
 stranger() {
     case $SIMBA_STORE in
     redis:*) echo "redis://nobody:wrong@${SIMBA_STORE#redis://}" ;;
     mysql:*@*) echo "mysql://nobody:wrong@${SIMBA_STORE#*@}" ;;
     postgres*) echo "$SIMBA_STORE" | sed -E \
         's|//[^@/]*@|//stranger@|; s|user=[^&]*|user=stranger|' ;;
+    zookeeper*)
+        "$simba" --store "zookeeper://owner:secret@${SIMBA_STORE#*://}/closed" \
+            -q lock m -- true &&
+            echo "zookeeper://nobody:wrong@${SIMBA_STORE#*://}/closed"
+        ;;
     *) return 1 ;;
     esac
 }
