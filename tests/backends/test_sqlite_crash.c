@@ -105,6 +105,37 @@ static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
     expect_mine(&bob);
 }
 
+/* Between the two the dying process may lose the processor; here it is told of
+ * the closing, and much later, without another word, the lock goes. */
+static void test_sqlite_crash__lock_may_go_long_after_the_notice(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    char link[64], path[160];
+    int life, fd;
+    ssize_t length;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    life = first.backend->ops->life_fd(first.backend);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", life);
+    length = readlink(link, path, sizeof path - 1);
+    assert_true(length > 0);
+    path[length] = '\0';
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+    nap_ms(100);
+    assert_int_equal(fcntl(life, F_OFD_SETLK, &lock), 0);
+    assert_true(handle_hinted(&second, MUTEX, BUSY_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
 static void test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death(
     void **state)
 {
@@ -375,6 +406,7 @@ int main(int argc, char **argv)
         SQLITE_TEST(test_sqlite_crash__newcomer_sees_that_the_owner_is_dead),
         SQLITE_TEST(test_sqlite_crash__handover_can_be_off),
         SQLITE_TEST(test_sqlite_crash__shared_life_outlives_the_owner),
+        SQLITE_TEST(test_sqlite_crash__lock_may_go_long_after_the_notice),
         SQLITE_TEST(test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death),
         SQLITE_TEST(test_sqlite_crash__forked_child_has_no_descriptors),
         SQLITE_TEST(test_sqlite_crash__time_namespaces_share_the_clock),

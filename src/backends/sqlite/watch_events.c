@@ -10,8 +10,8 @@
 /* A bell is emptied when it has grown to this. */
 enum { BELL_MOST = 32 * 1024 };
 
-/* Between two looks at a process that let go of its file. */
-enum { LOOK_AGAIN_MS = 1 };
+/* Between two looks at a process that let go of its file: soon, then later. */
+enum { LOOK_AGAIN_MS = 1, LOOK_LATER_MS = 50 };
 
 /* Between two made-up hints: less than a reservation, so that who is called
  * comes in time; and often for the head of a line, of which there is but one
@@ -133,11 +133,19 @@ static void answer_bell(struct simba__sqlite_watch *watch, bool is_touched)
 
 /* --- deaths -------------------------------------------------------------- */
 
-/* Looks once at each process under suspicion. Returns whether to look again.
- * One that lives after all those looks has been slandered. */
-static bool look_once(struct simba__sqlite_watch *watch)
+static int64_t until_next_look(const struct simba__sqlite_waiting *one)
 {
-    bool is_unclear = false;
+    bool is_quick =
+        one->looks > SIMBA__SQLITE_LOOKS - SIMBA__SQLITE_LOOKS_QUICK;
+
+    return is_quick ? LOOK_AGAIN_MS : LOOK_LATER_MS;
+}
+
+/* Looks once at each process under suspicion. Returns when to look again, or 0.
+ * One that lives after all those looks has been slandered. */
+static int64_t look_once(struct simba__sqlite_watch *watch)
+{
+    int64_t again_ms = 0;
 
     pthread_mutex_lock(&watch->lock);
     for (size_t i = 0; i < watch->count; i++) {
@@ -150,24 +158,27 @@ static bool look_once(struct simba__sqlite_watch *watch)
             SIMBA__SQLITE_ALIVE) {
             one->looks = 0;
             one->is_due = true;
-        } else if (--one->looks > 0) {
-            is_unclear = true;
+        } else if (--one->looks > 0 &&
+                   (again_ms == 0 || until_next_look(one) < again_ms)) {
+            again_ms = until_next_look(one);
         }
     }
     pthread_mutex_unlock(&watch->lock);
-    return is_unclear;
+    return again_ms;
 }
 
 void simba__sqlite_watch_look(void *argument)
 {
     struct simba__sqlite_watch *watch = argument;
+    int64_t again_ms;
 
     if (watch->is_detached) {
         return;
     }
-    if (look_once(watch)) {
+    again_ms = look_once(watch);
+    if (again_ms > 0) {
         simba_timer_set(watch->loop, &watch->again,
-                        simba_loop_now_ms() + LOOK_AGAIN_MS);
+                        simba_loop_now_ms() + again_ms);
     }
     hint_due(watch);
 }
