@@ -142,6 +142,8 @@ void simba__guardian_end(struct simba__guardian *g)
 {
     atomic_store(&g->share->phase, SIMBA__ENDING);
     g->ended_ms = simba__clock_ms();
+    /* A search of the whole machine would take the patience of a crash. */
+    g->reaper.is_hurried = g->is_front_gone;
     if (g->has_children) {
         signal_all(g, SIGTERM);
     }

@@ -8,6 +8,7 @@
 
 #include <simba/error.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -77,7 +78,9 @@ int64_t simba__watch_next(const struct simba__front *front)
     }
 }
 
-static void reap_all(struct simba__front *front)
+/* True: no child is left, and therefore nothing below, for what is orphaned
+ * comes to us. */
+static bool reap_all(struct simba__front *front)
 {
     pid_t pid;
 
@@ -88,6 +91,7 @@ static void reap_all(struct simba__front *front)
             front->anchor = 0;
         }
     }
+    return pid < 0 && errno == ECHILD;
 }
 
 static void pause_ms(int64_t ms)
@@ -108,14 +112,13 @@ static void kill_everything(struct simba__front *front)
     if (!front->is_guardian_gone) {
         (void)kill(front->guardian, SIGKILL);
     }
-    for (;;) {
+    while (!reap_all(front)) {
         int left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
 
         if (left < 0 && cmd > 0) {
             (void)kill(-cmd, SIGKILL); /* no /proc: what we know of */
         }
-        reap_all(front);
-        if (left <= 0 && front->is_guardian_gone) {
+        if (reap_all(front) || (left <= 0 && front->is_guardian_gone)) {
             return;
         }
         round_ms = 1 + taken_ms / ROUND_PART;
