@@ -4,8 +4,9 @@
  *   java Latch CONNECT PATH ID
  *
  * Says "started", then "leader" or "not-leader" with every change, on stdout.
- * Reads commands: "close" leaves the latch and ends, "who" tells the leader's
- * id and how many participate. The end of stdin is like "close". */
+ * Reads commands: "close" leaves the latch and ends, "again" leaves it and joins
+ * anew, "who" tells the leader's id and how many participate. The end of stdin
+ * is like "close". */
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import org.apache.curator.framework.CuratorFramework;
@@ -20,12 +21,9 @@ public final class Latch {
         System.out.flush();
     }
 
-    public static void main(String[] args) throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.newClient(
-                args[0], 4000, 4000, new RetryForever(100));
-        LeaderLatch latch = new LeaderLatch(client, args[1], args[2]);
-        BufferedReader commands =
-                new BufferedReader(new InputStreamReader(System.in));
+    private static LeaderLatch join(
+            CuratorFramework client, String path, String id) throws Exception {
+        LeaderLatch latch = new LeaderLatch(client, path, id);
 
         latch.addListener(new LeaderLatchListener() {
             @Override
@@ -38,13 +36,28 @@ public final class Latch {
                 say("not-leader");
             }
         });
-        client.start();
         latch.start();
+        return latch;
+    }
+
+    public static void main(String[] args) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.newClient(
+                args[0], 4000, 4000, new RetryForever(100));
+        BufferedReader commands =
+                new BufferedReader(new InputStreamReader(System.in));
+        LeaderLatch latch;
+
+        client.start();
+        latch = join(client, args[1], args[2]);
         say("started");
         for (String line = commands.readLine();
                 line != null && !line.equals("close");
                 line = commands.readLine()) {
-            if (line.equals("who")) {
+            if (line.equals("again")) {
+                latch.close();
+                latch = join(client, args[1], args[2]);
+                say("again");
+            } else if (line.equals("who")) {
                 say("who " + latch.getLeader().getId() + " "
                         + latch.getParticipants().size());
             }

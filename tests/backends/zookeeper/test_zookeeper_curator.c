@@ -174,6 +174,41 @@ static void test_curator__has_its_place_in_line(void **state)
     expect_mine(&bob);
 }
 
+/* It owned, and stands behind us again when we own. */
+static void take_over(struct who *who)
+{
+    ask(who);
+    expect_in_line(true, "jvm");
+    tell_jvm("again");
+    assert_true(handle_hinted(who->at, mutex, PATIENCE_MS));
+    await((ask(who), got.mine));
+    expect_mine(who);
+    await((renew(who), jvm_says("again\n", LEASE / 20)));
+    await((renew(who), count_children(room) == 2));
+    expect_mine(who);
+}
+
+/* By turns, and while one of ours owns the JVM does not lead. */
+static void test_curator__contends_by_turns_with_ours(void **state)
+{
+    uint64_t token = 0;
+
+    (void)state;
+    open_handles();
+    start_jvm();
+    assert_true(jvm_says("\nleader\n", PATIENCE_MS));
+    for (int i = 0; i < 10; i++) {
+        struct who who = person(i % 2 == 0 ? &first : &second, "ours");
+
+        take_over(&who);
+        assert_true(who.token > token);
+        token = who.token;
+        assert_false(jvm_says("leader\n", 0));
+        release(&who);
+        assert_true(jvm_says("leader\n", PATIENCE_MS));
+    }
+}
+
 #define CURATOR_TEST(test)                                                     \
     cmocka_unit_test_setup_teardown(test, new_mutex, end_jvm)
 
@@ -183,6 +218,7 @@ int main(int argc, char **argv)
         CURATOR_TEST(test_curator__leads_and_hands_over_to_us),
         CURATOR_TEST(test_curator__waits_for_us_and_takes_over),
         CURATOR_TEST(test_curator__has_its_place_in_line),
+        CURATOR_TEST(test_curator__contends_by_turns_with_ours),
     };
 
     if (argc < 2 || !servers_installed() ||
