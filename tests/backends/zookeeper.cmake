@@ -4,7 +4,8 @@ if(TARGET simba_zookeeper)
   set(zookeeper_tests ${CMAKE_CURRENT_LIST_DIR}/zookeeper)
   set(zookeeper_environment
     "CMOCKA_MESSAGE_OUTPUT=TAP" "SIMBA_MODULE_PATH=${CMAKE_BINARY_DIR}"
-    "TSAN_OPTIONS=die_after_fork=0:suppressions=${zookeeper_tests}/tsan.supp")
+    "TSAN_OPTIONS=die_after_fork=0:suppressions=${zookeeper_tests}/tsan.supp"
+    "LSAN_OPTIONS=print_suppressions=0:suppressions=${zookeeper_tests}/lsan.supp")
 
   add_executable(backend_zookeeper_pure
     ${zookeeper_tests}/test_zookeeper_pure.c ${simba_zookeeper_dir}/names.c
