@@ -70,6 +70,10 @@ void server_set_read_only(bool is_on);
 /** Have new sessions live in a time zone with summer time, or not any more. */
 void server_set_time_zone(bool is_on);
 
+/** Have the server end new sessions after a second without a statement, or not
+ * any more. */
+void server_set_impatient(bool is_on);
+
 /** How many processes the server knows to be alive and waiting. */
 int64_t server_count_bells(void);
 

@@ -107,6 +107,11 @@ void server_set_read_only(bool is_on)
     server_sql("SET GLOBAL read_only = %d", is_on);
 }
 
+void server_set_impatient(bool is_on)
+{
+    server_sql("SET GLOBAL wait_timeout = %d", is_on ? 1 : 28800);
+}
+
 int64_t server_count_bells(void)
 {
     return server_sql("SELECT count(*) FROM information_schema.processlist "

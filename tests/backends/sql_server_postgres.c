@@ -121,6 +121,12 @@ void server_set_read_only(bool is_on)
     server_kill_sessions();
 }
 
+void server_set_impatient(bool is_on)
+{
+    server_sql("ALTER DATABASE postgres SET idle_session_timeout = %d",
+               is_on ? 1000 : 0);
+}
+
 int64_t server_count_bells(void)
 {
     return server_sql("SELECT count(*) FROM pg_locks WHERE locktype = "

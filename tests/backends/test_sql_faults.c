@@ -86,6 +86,30 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     expect_mine(&b);
 }
 
+/* Firewalls and administrators end what is idle. A bell is meant to be. */
+static void test_sql_faults__outlives_an_impatient_server(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    char process[SIMBA__SQL_HEX + 1];
+
+    (void)state;
+    server_set_impatient(true);
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    await_bells(1);
+    snprintf(process, sizeof process, "%s",
+             ((struct simba__sql *)second.backend)->process);
+    nap_ms(3000);
+    renew_in_the_end(&a);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_string_equal(((struct simba__sql *)second.backend)->process,
+                        process); /* it hangs as it hung */
+    server_set_impatient(false);
+}
+
 /* Who waits does so for hours; what it has seen must not be kept for it. */
 static void test_sql_faults__a_bell_keeps_no_snapshot(void **state)
 {
@@ -311,6 +335,7 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__says_when_the_server_is_down),
         SQL_TEST(test_sql_faults__outlives_killed_sessions),
         SQL_TEST(test_sql_faults__hangs_a_bell_beside_a_ghost),
+        SQL_TEST(test_sql_faults__outlives_an_impatient_server),
         SQL_TEST(test_sql_faults__a_bell_keeps_no_snapshot),
         SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),
         SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
