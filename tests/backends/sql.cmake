@@ -36,8 +36,9 @@ foreach(server IN ITEMS postgres mysql)
                  APPEND PROPERTY ENVIRONMENT SIMBA_SERVER_TLS=1)
     set_property(TEST backend_${server}_sql_clock APPEND PROPERTY
                  ENVIRONMENT SIMBA_SERVER_TIME=1793509190)
-    set_tests_properties(backend_${server}_sql_clock backend_${server}_sql_spare
-                         PROPERTIES LABELS slow)
+    set_tests_properties(
+      backend_${server}_sql_clock backend_${server}_sql_faults
+      backend_${server}_sql_spare PROPERTIES LABELS slow)
   endif()
 endforeach()
 
