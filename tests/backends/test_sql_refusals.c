@@ -153,31 +153,6 @@ static void test_sql_refusals__names_an_encoding_that_is_too_small(void **state)
 }
 #endif
 
-#ifndef SERVER_IS_POSTGRES
-static void test_sql_refusals__names_a_collation_that_mixes_up(void **state)
-{
-    struct who a = person(&first, "a");
-    simba_op op = asking(&a);
-
-    (void)state;
-    server_sql("DROP TABLE IF EXISTS simba_mutex");
-    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) NOT NULL PRIMARY "
-               "KEY, acquired_at bigint unsigned NOT NULL, ttl_at bigint "
-               "unsigned NOT NULL, transition_at bigint unsigned NOT NULL, "
-               "owner_id varchar(128) NOT NULL, version int unsigned NOT NULL, "
-               "fencing_token bigint unsigned NOT NULL DEFAULT 0) "
-               "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci");
-    op.mutex = "one";
-    run(&a, op);
-    assert_true(got.mine);
-    op.mutex = "ONE";
-    a = person(&first, "a");
-    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
-    assert_non_null(strstr(why.message, "collation"));
-    server_sql("DROP TABLE simba_mutex");
-}
-#endif
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,9 +165,6 @@ int main(void)
         SQL_TEST(test_sql_refusals__names_a_read_only_server),
 #ifdef SERVER_IS_POSTGRES
         SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small),
-#endif
-#ifndef SERVER_IS_POSTGRES
-        SQL_TEST(test_sql_refusals__names_a_collation_that_mixes_up),
 #endif
     };
 

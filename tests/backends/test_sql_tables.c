@@ -249,6 +249,91 @@ static void test_sql_tables__makes_tables_that_are_gone(void **state)
     release(&a);
 }
 
+/* --- collations ---------------------------------------------------------- */
+
+/* Names are in one that takes some for others, or in one that does not, but is
+ * not ours either. */
+#ifdef SERVER_IS_POSTGRES
+#define MIXING "mixing"
+#define OTHER  "\"en-x-icu\""
+#define MAKE_MIXING                                                            \
+    "CREATE COLLATION IF NOT EXISTS mixing (provider = icu, "                  \
+    "locale = 'und-u-ks-level2', deterministic = false)"
+#else
+#define MIXING      "utf8mb4_general_ci"
+#define OTHER       "utf8mb4_bin"
+#define MAKE_MIXING "DO 0"
+#endif
+
+static void make_table_in(const char *collation)
+{
+    server_sql(MAKE_MIXING);
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(66) COLLATE %s NOT "
+               "NULL PRIMARY KEY, acquired_at bigint NOT NULL, ttl_at bigint "
+               "NOT NULL, transition_at bigint NOT NULL, owner_id varchar(128) "
+               "COLLATE %s NOT NULL, version int NOT NULL, fencing_token "
+               "bigint NOT NULL DEFAULT 0)",
+               collation, collation);
+}
+
+static bool has_doubts_about(const char *name)
+{
+    for (int i = 0; i < noted.findings; i++) {
+        if (strcmp(noted.finding[i].name, name) == 0) {
+            return noted.finding[i].gravity >= SIMBA_FINDING_WEAK;
+        }
+    }
+    fail_msg("the doctor says nothing about %s", name);
+    return false;
+}
+
+static void test_sql_tables__names_a_collation_that_mixes_up(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op op = asking(&a);
+
+    (void)state;
+    make_table_in(MIXING);
+    op.mutex = "one";
+    run(&a, op);
+    assert_true(got.mine);
+    op.mutex = "ONE";
+    a = person(&first, "a");
+    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "simba_mutex does not tell"));
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    assert_true(has_doubts_about("collation"));
+    server_sql("DROP TABLE simba_mutex");
+}
+
+/* Adopted as it is. */
+static void test_sql_tables__uses_a_collation_of_others(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    make_table_in(OTHER);
+    ask(&a);
+    expect_mine(&a);
+    ask(&b);
+    expect_in_line(true);
+    renew(&a);
+    expect_mine(&a);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    assert_int_equal(noted.mutexes, 1);
+    assert_int_equal(noted.mutex[0].waiting, 1);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    server_sql("DROP TABLE simba_mutex");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +343,8 @@ int main(void)
         SQL_TEST(test_sql_tables__hears_of_a_release_by_another_account),
 #endif
         SQL_TEST(test_sql_tables__counts_in_no_time_zone),
+        SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up),
+        SQL_TEST(test_sql_tables__uses_a_collation_of_others),
         SQL_TEST(test_sql_tables__adopts_a_table_without_tokens),
         SQL_TEST(test_sql_tables__upgrades_only_when_told),
         SQL_TEST(test_sql_tables__tells_its_tables),

@@ -23,4 +23,4 @@ FROM moment, (
         WHERE called_process = $1 AND called_attempt <> ''
     ) one GROUP BY mutex
 ) ours, simba_mutex m, simba_tenure t
-WHERE m.mutex = ours.mutex AND t.mutex = ours.mutex
+WHERE m.mutex = ours.mutex COLLATE "C" AND t.mutex = ours.mutex

@@ -62,17 +62,20 @@ UNION ALL SELECT
 UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
     CASE WHEN narrow > 0
         THEN 'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it'
-        ELSE 'all names and ids fit, compared byte for byte' END FROM make
-UNION ALL SELECT
-    CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')
+        ELSE 'all names and ids fit' END FROM make
+UNION ALL SELECT CASE WHEN count(*) = 0 THEN 0 ELSE 2 END, 'collation',
+    CASE WHEN count(*) = 0 THEN 'names are compared byte for byte'
+        ELSE 'simba_mutex does not tell all names apart; those it mixes up are refused; `simba init --upgrade` mends it' END
+FROM pg_attribute a, pg_collation c
+WHERE a.attrelid = to_regclass('simba_mutex') AND a.attname = 'mutex'
+    AND c.oid = a.attcollation AND NOT c.collisdeterministic
+UNION ALL SELECT CASE WHEN may THEN 0 ELSE 3 END, 'rights',
+    current_user || CASE WHEN may THEN ' may do what is needed'
+        ELSE ' lacks a right on the tables of simba' END
+FROM (
+    SELECT bool_and(has_table_privilege(oid, 'SELECT')
         AND has_table_privilege(oid, 'INSERT')
         AND has_table_privilege(oid, 'UPDATE')
-        AND has_table_privilege(oid, 'DELETE')) IS NOT FALSE
-        THEN 0 ELSE 3 END, 'rights',
-    CASE WHEN bool_and(has_table_privilege(oid, 'SELECT')
-        AND has_table_privilege(oid, 'INSERT')
-        AND has_table_privilege(oid, 'UPDATE')
-        AND has_table_privilege(oid, 'DELETE')) IS NOT FALSE
-        THEN current_user || ' may do what is needed'
-        ELSE current_user || ' lacks a right on the tables of simba' END
-FROM tables
+        AND has_table_privilege(oid, 'DELETE')) IS NOT FALSE AS may
+    FROM tables
+) rights

@@ -12,7 +12,7 @@ SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
     ms, CASE WHEN t.version = m.version THEN t.broken ELSE 0 END
 FROM moment, simba_mutex m
-LEFT JOIN simba_tenure t ON t.mutex = m.mutex
-LEFT JOIN line ON line.mutex = m.mutex
+LEFT JOIN simba_tenure t ON t.mutex = m.mutex COLLATE "C"
+LEFT JOIN line ON line.mutex = m.mutex COLLATE "C"
 WHERE m.transition_at >= ms OR line.waiting > 0
 ORDER BY m.mutex

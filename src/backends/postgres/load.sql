@@ -24,11 +24,11 @@ SELECT NULL, NULL, NULL,
     i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
     m.quiet, m.attempt, m.former, 0
 FROM simba_mutex m
-LEFT JOIN simba_tenure t ON t.mutex = m.mutex
-LEFT JOIN simba_tombstone b ON b.mutex = m.mutex AND b.attempt = $2
+LEFT JOIN simba_tenure t ON t.mutex = $1
+LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
 LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
 LEFT JOIN LATERAL (
     SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
 ) w ON true
-WHERE m.mutex = $1
+WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
 ORDER BY w.place

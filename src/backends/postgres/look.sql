@@ -5,6 +5,7 @@ SELECT mutex FROM simba_tenure
 WHERE called_process = $1 AND called_attempt <> ''
 UNION
 SELECT l.mutex FROM simba_line l, simba_tenure t, simba_mutex m
-WHERE l.process = $1 AND t.mutex = l.mutex AND m.mutex = l.mutex
+WHERE l.process = $1 AND t.mutex = l.mutex
+    AND m.mutex = l.mutex COLLATE "C"
     AND (t.called_attempt <> '' OR m.transition_at
         < floor(extract(epoch FROM clock_timestamp()) * 1000))
