@@ -33,6 +33,7 @@ __attribute__((visibility("default"))) int getaddrinfo(
 {
     lookup_fn *real = (lookup_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
     bool is_figures = hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0;
+    struct addrinfo plain = {.ai_socktype = SOCK_STREAM};
 
     if (name == NULL || strcmp(name, "db.example") != 0 || is_figures) {
         return real(name, service, hints, list);
@@ -43,7 +44,7 @@ __attribute__((visibility("default"))) int getaddrinfo(
     }
     return atomic_load(&is_unknown) || atomic_load(&is_stuck)
                ? EAI_AGAIN
-               : real("127.0.0.1", service, hints, list);
+               : real("127.0.0.1", service, &plain, list);
 }
 
 static int open_by_name(void **state)
