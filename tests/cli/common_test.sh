@@ -69,6 +69,16 @@ help_is_a_command_too() {
     code 64 "$simba" help nonsense 2>/dev/null
 }
 
+help_fits_a_terminal() {
+    local command
+
+    for command in "" $(commands); do
+        # shellcheck disable=SC2086 # or none
+        same "wide lines of $command" "" "$("$simba" $command --help |
+            LC_ALL=C.UTF-8 grep -E '.{80}')" || return 1
+    done
+}
+
 version_is_a_command_too() {
     "$simba" --version | grep -q '^simba [0-9]' &&
         same version "$("$simba" --version)" "$("$simba" version)" &&
