@@ -102,6 +102,6 @@ void simba__sqlite_watch_poll(void *watch);
 /** How often a process that let go of its file is looked at: the kernel tells
  * of the closing before it takes the lock away, mostly at once. But on a busy
  * machine the dying one may lose the processor in between. */
-enum { SIMBA__SQLITE_LOOKS = 100, SIMBA__SQLITE_LOOKS_QUICK = 8 };
+enum { SIMBA__SQLITE_LOOKS = 150, SIMBA__SQLITE_LOOKS_QUICK = 50 };
 
 #endif
