@@ -10,7 +10,7 @@ if(TARGET simba_zookeeper)
   add_executable(backend_zookeeper_pure
     ${zookeeper_tests}/test_zookeeper_pure.c ${simba_zookeeper_dir}/names.c
     ${simba_zookeeper_dir}/guard.c ${simba_zookeeper_dir}/settings.c
-    ${simba_zookeeper_dir}/turns.c
+    ${simba_zookeeper_dir}/turns.c ${simba_zookeeper_dir}/hosts.c
     ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_zookeeper_pure PRIVATE
     simba_core simba_warnings PkgConfig::cmocka)

@@ -13,8 +13,8 @@
  *   watch.c      nodes that vanish, mutexes that are observed
  *   errand.c read.c list.c break.c  what needs no latch
  *   visit.c doctor.c init.c schema.c floor.c  what blocks, or touches nothing
- *   names.c owner.c guard.c turns.c settings.c  pure: names, owners, deadlines,
- *                whose turn it is, the URL
+ *   names.c owner.c guard.c turns.c hosts.c settings.c  pure: names, owners,
+ *                deadlines, whose turn it is, which server, the URL
  *   fds.c        the client library's system calls
  *
  * Everything below is touched inside the loop only, unless it says otherwise.
@@ -25,6 +25,7 @@
 #include <simba/backend.h>
 
 #include "backends/zookeeper/guard.h"
+#include "backends/zookeeper/hosts.h"
 #include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
 #include "backends/zookeeper/turns.h"
@@ -141,6 +142,9 @@ struct simba__zk {
     simba_timer guarding; /* the next guard that nobody asked for */
     simba_timer retrying; /* the next try to make a session */
     simba_timer worrying; /* nobody answers: say so */
+    simba_timer hurrying; /* a server does not answer: try another */
+    unsigned first_host;  /* to try */
+    unsigned tried;       /* in vain, since there was a connection */
     simba_error trouble;  /* why there is no connection */
 
     /* The opener; started inside the loop. */
@@ -371,7 +375,8 @@ char *simba__zk_schema(const simba_backend_config *config,
                        bool upgrade,
                        simba_error *error);
 
-/** Make a client handle, quietly, its threads deaf to signals. */
+/** Make a client handle, quietly, its threads deaf to signals. It tries the
+ * hosts in this order. */
 zhandle_t *simba__zk_handle_make(const char *hosts,
                                  int64_t timeout_ms,
                                  watcher_fn watcher,

@@ -29,6 +29,7 @@ zhandle_t *simba__zk_handle_make(const char *hosts,
     zhandle_t *handle;
 
     zoo_set_debug_level((ZooLogLevel)0);
+    zoo_deterministic_conn_order(1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     handle = zookeeper_init2(hosts, watcher, timeout, NULL, context,
@@ -48,13 +49,20 @@ static void on_auth(int rc, const void *data)
     (void)data;
 }
 
-static zhandle_t *make(struct simba__zk *self, int64_t timeout_ms, int *cause)
+static zhandle_t *make(struct simba__zk *self,
+                       unsigned first_host,
+                       int64_t timeout_ms,
+                       int *cause)
 {
     const char *auth = self->settings.auth;
-    zhandle_t *handle = simba__zk_handle_make(self->settings.hosts, timeout_ms,
-                                              simba__zk_on_session, self);
+    char *hosts = simba__zk_hosts_from(self->settings.hosts, first_host);
+    zhandle_t *handle = hosts == NULL
+                            ? NULL
+                            : simba__zk_handle_make(hosts, timeout_ms,
+                                                    simba__zk_on_session, self);
 
     *cause = handle == NULL ? errno : 0;
+    free(hosts);
     if (handle != NULL && auth != NULL) {
         zoo_add_auth(handle, "digest", auth, (int)strlen(auth), on_auth, NULL);
     }
@@ -76,6 +84,7 @@ static void work(struct simba__zk *self)
     int64_t timeout_ms = self->asked_ms, born_ms;
     zhandle_t **old = self->old, *handle = NULL;
     int old_count = self->old_count, cause = 0;
+    unsigned first_host = self->first_host;
 
     self->wants_session = false;
     self->is_making = wants;
@@ -84,7 +93,7 @@ static void work(struct simba__zk *self)
     simba_loop_leave(self->base.loop);
     born_ms = simba_loop_now_ms();
     if (wants) {
-        handle = make(self, timeout_ms, &cause);
+        handle = make(self, first_host, timeout_ms, &cause);
         simba_loop_enter(self->base.loop);
         simba__zk_session_made(self, handle, born_ms, cause);
         simba_loop_leave(self->base.loop);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/plain.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -58,6 +59,56 @@ static bool await_connection(struct simba__zk_plain *plain, int64_t until_ms)
     return is_connected;
 }
 
+static void close_handle(struct simba__zk_plain *plain)
+{
+    if (plain->handle != NULL) {
+        zookeeper_close(plain->handle);
+    }
+    plain->handle = NULL;
+    plain->state = 0;
+}
+
+static bool make_handle(struct simba__zk_plain *plain,
+                        const struct simba__zk_settings *settings,
+                        unsigned first_host)
+{
+    char *hosts = simba__zk_hosts_from(settings->hosts, first_host);
+
+    if (hosts != NULL) {
+        plain->handle = simba__zk_handle_make(hosts, plain->timeout_ms,
+                                              simba__zk_plain_watch, plain);
+        free(hosts);
+    }
+    if (plain->handle != NULL && settings->auth != NULL) {
+        zoo_add_auth(plain->handle, "digest", settings->auth,
+                     (int)strlen(settings->auth), NULL, NULL);
+    }
+    return plain->handle != NULL;
+}
+
+/* As long as there is time, and each host for a while. */
+static bool connect_any(struct simba__zk_plain *plain,
+                        const struct simba__zk_settings *settings,
+                        int64_t until_ms)
+{
+    unsigned first = (unsigned)simba_loop_now_ms();
+
+    for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
+        int64_t soon_ms =
+            simba_loop_now_ms() +
+            simba__zk_hosts_wait(settings->hosts, tried, plain->timeout_ms);
+
+        if (!make_handle(plain, settings, first + tried)) {
+            return false;
+        }
+        if (await_connection(plain, soon_ms < until_ms ? soon_ms : until_ms)) {
+            return true;
+        }
+        close_handle(plain);
+    }
+    return false;
+}
+
 bool simba__zk_plain_open(struct simba__zk_plain *plain,
                           const struct simba__zk_settings *settings,
                           int64_t timeout_ms,
@@ -66,18 +117,13 @@ bool simba__zk_plain_open(struct simba__zk_plain *plain,
     pthread_condattr_t attributes;
 
     memset(plain, 0, sizeof *plain);
+    plain->timeout_ms = timeout_ms;
     pthread_mutex_init(&plain->lock, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&plain->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    plain->handle = simba__zk_handle_make(settings->hosts, timeout_ms,
-                                          simba__zk_plain_watch, plain);
-    if (plain->handle != NULL && settings->auth != NULL) {
-        zoo_add_auth(plain->handle, "digest", settings->auth,
-                     (int)strlen(settings->auth), NULL, NULL);
-    }
-    if (plain->handle == NULL || !await_connection(plain, until_ms)) {
+    if (!connect_any(plain, settings, until_ms)) {
         simba__zk_plain_close(plain);
         return false;
     }
@@ -86,10 +132,7 @@ bool simba__zk_plain_open(struct simba__zk_plain *plain,
 
 void simba__zk_plain_close(struct simba__zk_plain *plain)
 {
-    if (plain->handle != NULL) {
-        zookeeper_close(plain->handle);
-    }
-    plain->handle = NULL;
+    close_handle(plain);
     pthread_cond_destroy(&plain->changed);
     pthread_mutex_destroy(&plain->lock);
 }

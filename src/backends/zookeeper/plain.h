@@ -9,6 +9,7 @@ struct simba__zk_plain {
     zhandle_t *handle;
     pthread_mutex_t lock;
     pthread_cond_t changed;
+    int64_t timeout_ms;
     int state;  /* of the session */
     int events; /* watches that have fired */
 };

@@ -50,6 +50,30 @@ static void on_worry(simba_timer *timer)
     }
 }
 
+/* This one does not answer; the session was never made, so nothing is lost. */
+static void on_hurry(simba_timer *timer)
+{
+    struct simba__zk *self =
+        of_timer(timer, offsetof(struct simba__zk, hurrying));
+
+    if (self->handle != NULL && self->guard.timeout_ms == 0) {
+        self->tried++;
+        self->first_host++;
+        simba__zk_session_drop(self);
+        self->wants_session = true;
+        simba__zk_opener_start(self);
+    }
+}
+
+static void hurry(struct simba__zk *self)
+{
+    self->hurrying.fire = on_hurry;
+    simba_timer_set(self->base.loop, &self->hurrying,
+                    simba_loop_now_ms() +
+                        simba__zk_hosts_wait(self->settings.hosts, self->tried,
+                                             self->asked_ms));
+}
+
 static void open_session(struct simba__zk *self, int64_t timeout_ms)
 {
     self->asked_ms = timeout_ms;
@@ -85,6 +109,7 @@ void simba__zk_session_drop(struct simba__zk *self)
     self->generation++;
     self->guards = 0;
     simba_timer_clear(self->base.loop, &self->guarding);
+    simba_timer_clear(self->base.loop, &self->hurrying);
     simba__zk_unwatch_all(self);
     simba__zk_latches_each(self, simba__zk_latch_lost);
     bury(self, handle);
@@ -210,7 +235,9 @@ static void connected(struct simba__zk *self)
         return;
     }
     self->is_connected = self->was_connected = true;
+    self->tried = 0;
     simba_timer_clear(self->base.loop, &self->worrying);
+    simba_timer_clear(self->base.loop, &self->hurrying);
     if (self->is_cut_off) {
         self->is_cut_off = false;
         simba_count_reconnect(self->base.loop);
@@ -303,6 +330,7 @@ void simba__zk_session_made(struct simba__zk *self,
     self->born_ms = born_ms;
     self->guard = (struct simba__zk_guard){0};
     self->unheard = 0;
+    hurry(self);
     follow(self, zoo_state(handle)); /* its event may have come too early */
 }
 
@@ -332,4 +360,5 @@ void simba__zk_session_detach(struct simba__zk *self)
     simba_timer_clear(self->base.loop, &self->guarding);
     simba_timer_clear(self->base.loop, &self->retrying);
     simba_timer_clear(self->base.loop, &self->worrying);
+    simba_timer_clear(self->base.loop, &self->hurrying);
 }

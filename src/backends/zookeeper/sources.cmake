@@ -11,7 +11,7 @@ find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
-  foreach(name IN ITEMS ask backstop break doctor errand fds flight floor guard init
+  foreach(name IN ITEMS ask backstop break doctor errand fds flight floor guard hosts init
                         landing latch list names opener owner plain read renew
                         room schema session settings trouble turns visit
                         watch zookeeper)

@@ -3,6 +3,7 @@
 #include "backends/zookeeper/errand.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static int open_store(const simba_backend_config *config,
                       simba_backend **backend,
@@ -25,6 +26,7 @@ static int open_store(const simba_backend_config *config,
     self->base.loop = config->loop;
     self->log = config->log;
     self->log_user = config->log_user;
+    self->first_host = (unsigned)simba_loop_now_ms() ^ (unsigned)getpid();
     *backend = &self->base;
     return SIMBA_OK;
 }

@@ -318,6 +318,35 @@ static void test_faults__unreachable_from_the_start_is_said_soon(void **state)
         assert_non_null(strstr(why.message, "no server answers"));
     }
     assert_true(simba_loop_now_ms() < ops[0].deadline_ms - PATIENCE_MS / 3);
+    pause_ms(LEASE / 2); /* a session of then would be old now */
+    proxy_hold(proxy, false, false);
+    ask(&ann);
+    expect_mine(&ann);
+    assert_true(got.lease_ms > LEASE / 2);
+}
+
+/* Two of three servers are silent, as machines without power are. Who has a
+ * long lease is not to wait for a part of it. */
+static void test_faults__silent_servers_are_passed_by(void **state)
+{
+    (void)state;
+    proxy = proxy_open(servers.one[0].client_port);
+    proxy_hold(proxy, true, true);
+    for (int i = 0; i < 4; i++) { /* whichever it begins with */
+        struct who ann = person(&first, "ann");
+        simba_op op = asking(&ann);
+        int64_t begun_ms = simba_loop_now_ms();
+
+        op.ttl_ms = 50000;
+        assert_int_equal(try_open(&first, "//127.0.0.1:%d,%s,127.0.0.1:%d",
+                                  proxy_port(proxy), servers.hosts,
+                                  proxy_port(proxy)),
+                         SIMBA_OK);
+        run(&ann, op);
+        assert_true(got.mine);
+        assert_true(simba_loop_now_ms() - begun_ms < PATIENCE_MS / 3);
+        handle_close(&first);
+    }
 }
 
 /* A connection that was lost is waited for as long as the deadline allows. */
@@ -489,6 +518,7 @@ int main(void)
         FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
         FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
         FAULT_TEST(test_faults__unreachable_from_the_start_is_said_soon),
+        FAULT_TEST(test_faults__silent_servers_are_passed_by),
         FAULT_TEST(test_faults__reading_outlasts_an_election),
         FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
         FAULT_TEST(test_faults__ipv6_address_is_reached),

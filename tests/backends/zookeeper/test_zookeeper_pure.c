@@ -1,6 +1,7 @@
 /* The parts of the ZooKeeper store that need no server: names, the order of
  * latches, the arithmetic of guards, the numbering of turns, the URL. */
 #include "backends/zookeeper/guard.h"
+#include "backends/zookeeper/hosts.h"
 #include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
 #include "backends/zookeeper/turns.h"
@@ -10,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -300,6 +302,38 @@ static void test_turns__others_do_not_count_while_there_is_none(void **state)
     expect_next(2);
 }
 
+/* --- hosts --------------------------------------------------------------- */
+
+static void expect_hosts(const char *hosts, unsigned first, const char *want)
+{
+    char *got = simba__zk_hosts_from(hosts, first);
+
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+static void test_hosts__each_comes_first_by_turns(void **state)
+{
+    (void)state;
+    expect_hosts("a:1,b:2,c:3", 0, "a:1,b:2,c:3");
+    expect_hosts("a:1,b:2,c:3", 1, "b:2,c:3,a:1");
+    expect_hosts("a:1,b:2,c:3", 2, "c:3,a:1,b:2");
+    expect_hosts("a:1,b:2,c:3", 3, "a:1,b:2,c:3");
+    expect_hosts("[::1]:1", 7, "[::1]:1");
+}
+
+static void test_hosts__are_waited_for_longer_and_longer(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__zk_hosts_wait("a:1,b:2", 0, 16000), 800);
+    assert_int_equal(simba__zk_hosts_wait("a:1,b:2", 1, 16000), 800);
+    assert_int_equal(simba__zk_hosts_wait("a:1,b:2", 2, 16000), 1600);
+    assert_int_equal(simba__zk_hosts_wait("a:1,b:2", 1000, 16000), 5333);
+    assert_int_equal(simba__zk_hosts_wait("a:1,b:2", 1000, 900000), 204800);
+    assert_int_equal(simba__zk_hosts_wait("a:1", 0, 16000), 5333);
+}
+
 /* --- the URL ------------------------------------------------------------- */
 
 static struct simba__zk_settings settings;
@@ -383,6 +417,8 @@ int main(void)
         cmocka_unit_test(test_turns__leave_one_out_after_a_lost_connection),
         cmocka_unit_test(test_turns__leave_one_out_where_a_life_may_be_missed),
         cmocka_unit_test(test_turns__others_do_not_count_while_there_is_none),
+        cmocka_unit_test(test_hosts__each_comes_first_by_turns),
+        cmocka_unit_test(test_hosts__are_waited_for_longer_and_longer),
         cmocka_unit_test(test_url__names_hosts_and_chroot),
         cmocka_unit_test(test_url__has_credentials),
         cmocka_unit_test(test_url__is_refused_when_wrong),
