@@ -65,7 +65,7 @@ UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
         ELSE 'all names and ids fit' END FROM make
 UNION ALL SELECT CASE WHEN count(*) = 0 THEN 0 ELSE 2 END, 'collation',
     CASE WHEN count(*) = 0 THEN 'names are compared byte for byte'
-        ELSE 'simba_mutex does not tell all names apart; those it mixes up are refused; `simba init --upgrade` mends it' END
+        ELSE 'simba_mutex mixes up some names, which are refused; `simba init --upgrade` mends it' END
 FROM pg_attribute a, pg_collation c
 WHERE a.attrelid = to_regclass('simba_mutex') AND a.attname = 'mutex'
     AND c.oid = a.attcollation AND NOT c.collisdeterministic
