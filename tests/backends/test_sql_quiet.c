@@ -151,6 +151,54 @@ static void test_sql_quiet__an_older_table_is_refused(void **state)
     expect_mine(&a);
 }
 
+/* Acquires of three mutexes at once, by sessions of their own. */
+static void ask_for_three(struct who *people, int round)
+{
+    static char names[3][80];
+    simba_op ops[3];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(names[i], sizeof names[i], "%s %d.%d", mutex, round, i);
+        people[i] = person(&first, "a");
+        ops[i] = asking(&people[i]);
+        ops[i].mutex = names[i];
+        fill_op(&people[i], &ops[i]);
+        handle_start(&first, &ops[i]);
+    }
+    nap_ms(round == 0 ? 0 : 300); /* all are held up by now, if all goes well */
+    server_let_go();
+    for (int i = 0; i < 3; i++) {
+        int status = handle_join(&first, &ops[i], &why);
+
+        if (status == SIMBA_EUNAVAIL) { /* held up too long */
+            status = handle_run(&first, &ops[i], &why);
+        }
+        if (status != SIMBA_OK) {
+            fail_msg("%s", why.message);
+        }
+        assert_true(ops[i].reply.mine);
+        people[i].token = ops[i].reply.token;
+    }
+}
+
+/* S4: that one column is missing, told by several at once, says nothing of the
+ * other: tokens stay what they are. */
+static void test_sql_quiet__what_is_missing_is_noted_once(void **state)
+{
+    struct who people[3];
+
+    (void)state;
+    ask_for_three(people, 0); /* there are three sessions now */
+    forget_what_is_ours();
+    server_hold(LOCK_MUTEX);
+    ask_for_three(people, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_true(people[i].token > (uint64_t)INT32_MAX);
+    }
+    run(&people[0],
+        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +207,7 @@ int main(void)
         SQL_TEST(test_sql_quiet__not_for_others),
         SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade),
         SQL_TEST(test_sql_quiet__an_older_table_is_refused),
+        SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -123,6 +123,7 @@ struct simba__sql_turn {
     struct simba__sql_session *session; /* NULL: in the queue, or parked */
     struct simba__sql_turn *next;
     enum simba__sql_statement statement; /* under way */
+    int missing;      /* of simba_mutex, as was known when it was sent */
     bool is_written;  /* a change was sent and not answered: may take effect */
     bool is_slow;     /* begin with LOAD */
     bool is_driven;   /* a caller's thread waits for the descriptor */
@@ -334,6 +335,16 @@ enum simba__sql_statement simba__sql_first_try(
 void simba__sql_mark_loud(const struct simba__sql_turn *turn, bool is_loud);
 /** Is anybody in line for it? */
 void simba__sql_mark_line(const struct simba__sql_turn *turn, bool has_line);
+
+/* make.c */
+
+/** How much of what ours has is known to be missing in simba_mutex. */
+int simba__sql_missing(const struct simba__sql *self);
+/** A column is missing. False: nothing more can be. */
+bool simba__sql_note_missing(const struct simba__sql_turn *turn);
+/** If simba_mutex has been upgraded, the turn begins anew, or ends: true. */
+bool simba__sql_learn(struct simba__sql_turn *turn,
+                      const struct simba__sql_rows *rows);
 
 /* interest.c */
 struct simba__sql_wish *simba__sql_wish_find(

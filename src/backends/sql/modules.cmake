@@ -14,6 +14,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/idle.c
   ${simba_sql_dir}/interest.c
   ${simba_sql_dir}/local.c
+  ${simba_sql_dir}/make.c
   ${simba_sql_dir}/names.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c

@@ -173,6 +173,7 @@ static void send(struct simba__sql_turn *turn,
     struct simba__sql_session *session = turn->session;
 
     turn->statement = statement;
+    turn->missing = simba__sql_missing(turn->self);
     if (statement <= SIMBA__SQL_FAST_RELEASE || statement == SIMBA__SQL_APPLY) {
         turn->is_written = true;
     }
@@ -265,50 +266,12 @@ static void make_rows(struct simba__sql_turn *turn)
     }
 }
 
-/* Somebody has made of simba_mutex what ours are. S4: to whom the versions are
- * tokens must not go on so once there are true ones, which are greater. Who
- * does not know what quiet means must learn it before the first that is. */
-static bool is_upgraded(const struct simba__sql_turn *turn,
-                        const struct simba__sql_rows *rows)
-{
-    const struct simba__sql *self = turn->self;
-
-    return rows->count > 0 &&
-           ((self->has_no_token &&
-             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
-                 SIMBA__SQL_VERSIONS) ||
-            (self->has_no_quiet &&
-             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
-                 SIMBA__SQL_SILENT));
-}
-
-/* Unless it was so once, and is no more: its tokens would be old ones (S4). */
-static void learn(struct simba__sql_turn *turn)
-{
-    struct simba__sql *self = turn->self;
-    simba_error error;
-
-    if (!turn->was_learnt) {
-        turn->was_learnt = true;
-        self->has_no_token = self->has_no_quiet = false;
-        simba__sql_turn_start(turn);
-        return;
-    }
-    simba_error_set(
-        &error, SIMBA_EMISCONFIG, 0,
-        "%s: simba_mutex is of an older make than what simba_tenure "
-        "knows of it: run `simba init --upgrade`",
-        self->shown);
-    simba__sql_turn_end(turn, SIMBA_EMISCONFIG, &error);
-}
-
 static void loaded(struct simba__sql_turn *turn,
                    const struct simba__sql_rows *rows)
 {
     bool is_whole = turn->statement == SIMBA__SQL_LOAD_ALL;
 
-    if (is_upgraded(turn, rows)) {
-        learn(turn);
+    if (simba__sql_learn(turn, rows)) {
         return;
     }
     switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
@@ -458,8 +421,6 @@ static void refused(struct simba__sql_turn *turn,
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer)
 {
-    struct simba__sql *self = turn->session->self;
-
     switch (answer->verdict) {
     case SIMBA__SQL_FINE:
         fine(turn, &answer->rows);
@@ -473,9 +434,7 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
         }
         return;
     case SIMBA__SQL_NO_COLUMN:
-        if (!self->has_no_quiet || !self->has_no_token) {
-            self->has_no_token = self->has_no_quiet;
-            self->has_no_quiet = true;
+        if (simba__sql_note_missing(turn)) {
             simba__sql_turn_start(turn);
             return;
         }
