@@ -199,6 +199,74 @@ static void test_sql_quiet__what_is_missing_is_noted_once(void **state)
         (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
 }
 
+static char pair[2][80]; /* names of two mutexes */
+
+static void name_pair(void)
+{
+    snprintf(pair[0], sizeof pair[0], "%s one", mutex);
+    snprintf(pair[1], sizeof pair[1], "%s two", mutex);
+}
+
+static void run_for(struct who *who, const char *name, simba_op op)
+{
+    op.mutex = name;
+    run(who, op);
+    who->token = got.mine ? got.token : who->token;
+}
+
+/* Two renewals whose mutexes are being read at the same time. */
+static void renew_pair(struct who *owners)
+{
+    simba_op ops[2];
+
+    server_hold(LOCK_LINE);
+    for (int i = 0; i < 2; i++) {
+        ops[i] = (simba_op){.kind = SIMBA_OP_RENEW, .mutex = pair[i]};
+        fill_op(&owners[i], &ops[i]);
+        handle_start(&first, &ops[i]);
+    }
+    nap_ms(300); /* both are held up by now, if all goes well */
+    server_let_go();
+    for (int i = 0; i < 2; i++) {
+        int status = handle_join(&first, &ops[i], &why);
+
+        if (status == SIMBA_EUNAVAIL) { /* held up too long */
+            status = handle_run(&first, &ops[i], &why);
+        }
+        assert_int_equal(status, SIMBA_OK);
+        assert_true(ops[i].reply.mine);
+        assert_int_equal(ops[i].reply.token, owners[i].token);
+    }
+}
+
+/* An answer is read as what was asked, whatever was learnt since: an owner that
+ * does not would take the mutex for another's, and think that it has lost it.
+ */
+static void test_sql_quiet__two_learn_of_it_at_once(void **state)
+{
+    struct who owners[2] = {person(&first, "a"), person(&first, "b")};
+
+    (void)state;
+    name_pair();
+    run_for(&owners[0], mutex, asking(&owners[0]));
+    forget_what_is_ours();
+    for (int i = 0; i < 2; i++) {
+        owners[i] = person(&first, "a");
+        run_for(&owners[i], pair[i], asking(&owners[i]));
+        assert_true(got.mine);
+    }
+    run(&owners[0],
+        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+    for (int i = 0; i < 2; i++) { /* who knows it makes it quiet */
+        struct who guest = person(&second, "c");
+
+        run_for(&guest, pair[i], asking(&guest));
+        assert_true(got.in_line);
+        run_for(&guest, pair[i], (simba_op){.kind = SIMBA_OP_LEAVE});
+    }
+    renew_pair(owners);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +276,7 @@ int main(void)
         SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade),
         SQL_TEST(test_sql_quiet__an_older_table_is_refused),
         SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once),
+        SQL_TEST(test_sql_quiet__two_learn_of_it_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

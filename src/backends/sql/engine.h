@@ -340,9 +340,12 @@ void simba__sql_mark_line(const struct simba__sql_turn *turn, bool has_line);
 
 /** How much of what ours has is known to be missing in simba_mutex. */
 int simba__sql_missing(const struct simba__sql *self);
+/** Has another turn learnt more of that since this one was sent? */
+bool simba__sql_is_news(const struct simba__sql_turn *turn);
 /** A column is missing. False: nothing more can be. */
 bool simba__sql_note_missing(const struct simba__sql_turn *turn);
-/** If simba_mutex has been upgraded, the turn begins anew, or ends: true. */
+/** If it is known by now, or by these rows, that simba_mutex is of another make
+ * than what was asked for, the turn begins anew, or ends: true. */
 bool simba__sql_learn(struct simba__sql_turn *turn,
                       const struct simba__sql_rows *rows);
 

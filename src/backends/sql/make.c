@@ -7,14 +7,19 @@ int simba__sql_missing(const struct simba__sql *self)
     return self->has_no_quiet + self->has_no_token;
 }
 
-/* A column is missing. If another turn has noted that since this one was sent,
- * it is no news: what is there must not be taken for missing as well, or the
- * versions become tokens again (S4). False: nothing more can be missing. */
+bool simba__sql_is_news(const struct simba__sql_turn *turn)
+{
+    return turn->missing != simba__sql_missing(turn->self);
+}
+
+/* If another turn has noted it since this one was sent, that is all: what is
+ * there must not be taken for missing as well, or the versions become tokens
+ * again (S4). */
 bool simba__sql_note_missing(const struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
 
-    if (turn->missing == simba__sql_missing(self)) {
+    if (!simba__sql_is_news(turn)) {
         if (self->has_no_token) {
             return false;
         }
@@ -48,6 +53,10 @@ bool simba__sql_learn(struct simba__sql_turn *turn,
     struct simba__sql *self = turn->self;
     simba_error error;
 
+    if (simba__sql_is_news(turn)) { /* the rows lack what is known by now */
+        simba__sql_turn_start(turn);
+        return true;
+    }
     if (!is_upgraded(turn, rows)) {
         return false;
     }

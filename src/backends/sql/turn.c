@@ -362,7 +362,8 @@ static void fine(struct simba__sql_turn *turn,
         applied(turn, rows);
         break;
     case SIMBA__SQL_BOOK:
-        send(turn, SIMBA__SQL_APPLY);
+        send(turn,
+             simba__sql_is_news(turn) ? SIMBA__SQL_LOAD : SIMBA__SQL_APPLY);
         break;
     case SIMBA__SQL_ENSURE:
         send(turn, SIMBA__SQL_LOAD);
