@@ -272,13 +272,16 @@ absent_store_is_waited_for() {
     local store=sqlite:$scratch/later/a.db follower watcher rc=0
 
     is_on sqlite || return 200
+    : >"$scratch/list.err"
+    : >"$scratch/watch.err"
     "$simba" --store "$store" list -f --interval 50ms >"$scratch/list" \
         2>"$scratch/list.err" &
     follower=$!
     "$simba" --store "$store" watch --interval 50ms >"$scratch/out" \
-        2>"$scratch/err" &
+        2>"$scratch/watch.err" &
     watcher=$!
-    within 20 test -s "$scratch/list.err" && within 20 test -s "$scratch/err" &&
+    within 20 test -s "$scratch/list.err" &&
+        within 20 test -s "$scratch/watch.err" &&
         [ ! -e "$scratch/later" ] && SIMBA_STORE=$store hold l &&
         within 20 grep -q '  l  owned by' "$scratch/list" &&
         within 20 grep -q '  l  owned by' "$scratch/out" && let_go || rc=1
@@ -286,7 +289,7 @@ absent_store_is_waited_for() {
     wait "$follower" "$watcher" 2>/dev/null
     [ "$rc" -eq 0 ] && same "times it was told" "1 1" \
         "$(grep -c 'not there yet' "$scratch/list.err") $(grep -c \
-            'not there yet' "$scratch/err")"
+            'not there yet' "$scratch/watch.err")"
 }
 
 # ── List ─────────────────────────────────────────────────────────────────────
