@@ -178,7 +178,6 @@ static int watch_named(struct simba__sight *sight,
                        const struct simba__words *words,
                        simba_error *error)
 {
-    int64_t pause_ms = follow->live->is_live ? sight->interval_ms : -1;
     int rc = add_named(sight, words, error);
 
     if (rc != SIMBA_OK) {
@@ -188,7 +187,8 @@ static int watch_named(struct simba__sight *sight,
         if (follow->live->is_live) {
             draw_named(follow, words);
         }
-    } while (!simba__sight_wait(sight, pause_ms));
+    } while (!simba__sight_wait(sight, sight->interval_ms) &&
+             simba__live_is_read());
     return SIMBA_OK;
 }
 
@@ -205,7 +205,8 @@ static int watch_all(struct simba__sight *sight,
     }
     do {
         rc = add_listed(sight, follow, error);
-    } while (rc == SIMBA_OK && !simba__sight_wait(sight, sight->interval_ms));
+    } while (rc == SIMBA_OK && !simba__sight_wait(sight, sight->interval_ms) &&
+             simba__live_is_read());
     return rc;
 }
 

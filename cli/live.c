@@ -4,6 +4,8 @@
 #include "say.h"
 #include "words.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,17 @@ void simba__live_fini(struct simba__live *live)
     free(live->block);
     live->block = NULL;
     (void)pthread_mutex_destroy(&live->lock);
+}
+
+bool simba__live_is_read(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+
+    if (poll(&out, 1, 0) <= 0 || (out.revents & POLLERR) == 0) {
+        return true;
+    }
+    (void)raise(SIGPIPE);
+    return false;
 }
 
 size_t simba__live_room(void)

@@ -34,6 +34,11 @@ void simba__live_log(void *live,
 /** Replace the block; its text is freed by the live view. Any thread. */
 void simba__live_draw(struct simba__live *live, char *block);
 
+/** False when nobody will ever read what is printed, which a program that has
+ * nothing to print would not notice; then SIGPIPE is raised as a write would.
+ */
+bool simba__live_is_read(void);
+
 /** How many lines a block may have. */
 size_t simba__live_room(void);
 

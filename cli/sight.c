@@ -211,14 +211,6 @@ int simba__sight_add(struct simba__sight *sight,
     return rc;
 }
 
-static bool wait_until(struct simba__sight *sight, const struct timespec *until)
-{
-    if (until == NULL) {
-        return pthread_cond_wait(&sight->ended, &sight->lock) == 0;
-    }
-    return pthread_cond_timedwait(&sight->ended, &sight->lock, until) == 0;
-}
-
 bool simba__sight_wait(struct simba__sight *sight, int64_t most_ms)
 {
     struct timespec until;
@@ -229,7 +221,8 @@ bool simba__sight_wait(struct simba__sight *sight, int64_t most_ms)
     until.tv_sec += most_ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_mutex_lock(&sight->lock);
-    while (!sight->is_over && wait_until(sight, most_ms < 0 ? NULL : &until)) {
+    while (!sight->is_over &&
+           pthread_cond_timedwait(&sight->ended, &sight->lock, &until) == 0) {
     }
     is_over = sight->is_over;
     (void)pthread_mutex_unlock(&sight->lock);

@@ -34,7 +34,7 @@ int simba__sight_add(struct simba__sight *sight,
                      const char *mutex,
                      simba_error *error);
 
-/** Wait until it is over, for so long at most (-1: any time); is it? */
+/** Wait until it is over, for so long at most; is it? */
 bool simba__sight_wait(struct simba__sight *sight, int64_t most_ms);
 
 /** Watch none any more. */

@@ -144,6 +144,20 @@ full_disk_is_told() {
         cannot_write doctor && cannot_write show x
 }
 
+# Also while there is nothing to tell.
+views_end_with_their_reader() {
+    local command
+
+    "$simba" -q lock a -- true || return 1
+    for command in "list -f" "watch" "watch a"; do
+        # shellcheck disable=SC2086 # words
+        code 141 env --default-signal=PIPE timeout 60 bash -c '
+            "$@" | true
+            exit "${PIPESTATUS[0]}"' - "$simba" $command --interval 50ms ||
+            return 1
+    done
+} 2>/dev/null
+
 control_c_is_in_the_exit_codes() {
     local command
 
