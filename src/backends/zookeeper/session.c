@@ -215,7 +215,8 @@ static void refused(struct simba__zk *self)
  * by it any more, it ends, and its latches with it. */
 static bool is_of_no_use(const struct simba__zk *self)
 {
-    return self->unheard > UNHEARD_MOST && self->guard.timeout_ms != 0 &&
+    return self->unheard > UNHEARD_MOST && is_needed(self) &&
+           self->guard.timeout_ms != 0 &&
            simba__zk_guard_lease(&self->guard, simba_loop_now_ms()) <= 1;
 }
 

@@ -118,6 +118,16 @@ void simba__zk_on_node(zhandle_t *handle,
 
 static const struct simba__zk_look nothing;
 
+/* The room an answer is about; NULL: it is of no use any more. */
+static struct simba__zk_room *room_of(const struct observing *o, int rc)
+{
+    if (o->generation != o->self->generation ||
+        !simba__zk_session_lives(o->self, rc)) {
+        return NULL;
+    }
+    return simba__zk_room_at(o->self, o->path);
+}
+
 static void on_exists(int rc, const struct Stat *stat, const void *data)
 {
     struct observing *o = (struct observing *)data;
@@ -126,8 +136,8 @@ static void on_exists(int rc, const struct Stat *stat, const void *data)
 
     (void)stat;
     simba_loop_enter(self->base.loop);
-    room = simba__zk_room_at(self, o->path);
-    if (o->generation == self->generation && room != NULL) {
+    room = room_of(o, rc);
+    if (room != NULL) {
         room->is_watched = rc == ZNONODE;
         if (rc == ZNONODE) {
             simba__zk_turns_watch(&room->turns, &nothing);
@@ -147,6 +157,15 @@ static bool await_making(struct observing *o, struct simba__zk_room *room)
     return room->is_watched;
 }
 
+static void watch_is_set(struct simba__zk_room *room, const struct Stat *stat)
+{
+    struct simba__zk_look found = {
+        .life = stat->czxid,
+        .made = simba__zk_ever(stat->cversion, stat->numChildren)};
+
+    simba__zk_turns_watch(&room->turns, &found);
+}
+
 static void on_children(int rc,
                         const struct String_vector *children,
                         const struct Stat *stat,
@@ -159,19 +178,12 @@ static void on_children(int rc,
 
     (void)children;
     simba_loop_enter(self->base.loop);
-    room = simba__zk_room_at(self, o->path);
-    if (o->generation != self->generation || room == NULL) {
-        /* of no use any more */
-    } else if (rc == ZOK) {
-        simba__zk_turns_watch(
-            &room->turns,
-            &(struct simba__zk_look){
-                .life = stat->czxid,
-                .made = simba__zk_ever(stat->cversion, stat->numChildren)});
-    } else if (rc == ZNONODE) {
-        is_kept = await_making(o, room);
-    } else {
+    room = room_of(o, rc);
+    if (room != NULL && rc == ZOK) {
+        watch_is_set(room, stat);
+    } else if (room != NULL) {
         room->is_watched = false;
+        is_kept = rc == ZNONODE && await_making(o, room);
     }
     simba_loop_leave(self->base.loop);
     if (!is_kept) {

@@ -58,10 +58,54 @@ static void test_packets__session_of_no_use_is_given_up(void **state)
     await((ask(&ann), got.mine)); /* it contends again, in another session */
 }
 
+static bool is_watched(void)
+{
+    struct simba__zk *self = (struct simba__zk *)first.backend;
+    bool is_so;
+
+    simba_loop_enter(first.loop);
+    is_so = simba__zk_room_at(self, room)->turns.is_watched;
+    simba_loop_leave(first.loop);
+    return is_so;
+}
+
+/* Nobody contends, and the watch of who observes is answered each time. */
+static void test_packets__session_of_observers_is_kept(void **state)
+{
+    struct who ann = person(&first, "ann");
+    uint64_t session;
+
+    (void)state;
+    proxy = proxy_open(servers.one[0].client_port);
+    assert_int_equal(try_open(&first, "//127.0.0.1:%d", proxy_port(proxy)),
+                     SIMBA_OK);
+    ask(&ann);
+    release(&ann);
+    simba_loop_enter(first.loop);
+    first.backend->ops->interest(first.backend, mutex, SIMBA_INTEREST_OBSERVE);
+    simba_loop_leave(first.loop);
+    session = ((const struct simba__zk *)first.backend)->generation;
+    pause_ms(LEASE + LEASE / 4); /* nothing is certain by it any more */
+    for (int i = 0; i < 6; i++) {
+        proxy_hold(proxy, true, true);
+        proxy_cut(proxy);
+        await(!is_watched());
+        proxy_hold(proxy, false, false);
+        await(is_watched());
+    }
+    assert_int_equal(((const struct simba__zk *)first.backend)->generation,
+                     session);
+}
+
+#define PACKETS_TEST(test)                                                     \
+    cmocka_unit_test_setup_teardown(test, new_mutex, close_all)
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(
-        test_packets__session_of_no_use_is_given_up, new_mutex, close_all)};
+    const struct CMUnitTest tests[] = {
+        PACKETS_TEST(test_packets__session_of_no_use_is_given_up),
+        PACKETS_TEST(test_packets__session_of_observers_is_kept),
+    };
 
     if (!servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
