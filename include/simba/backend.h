@@ -117,7 +117,7 @@ struct simba_op {
     bool now;              /**< break: do not wait for the end of the lease */
     bool upgrade;          /**< init: also change what is there */
     const char *reason;    /**< break: for the store's own log, if it has one */
-    bool is_driven; /**< its caller waits on the serving thread (see drive) */
+    bool is_driven;        /**< its caller comes to drive(), if only to leave */
 
     simba_op_reply reply; /**< filled before simba_op_done(op, SIMBA_OK, …) */
 

@@ -223,9 +223,12 @@ static bool drive(simba_locker *l, int64_t until_ms)
     return simba__loop_calm(l->store->loop) || goes_on;
 }
 
+/* The letters that are run on leaving may bring operations of others, and
+ * nobody would come for these. */
 static void end_driving(simba_locker *l)
 {
     if (simba__loop_is_driver(l->store->loop)) {
+        simba__loop_part(l->store->loop);
         drive(l, 0);
         simba__loop_undrive(l->store->loop);
     }

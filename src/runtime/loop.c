@@ -238,15 +238,21 @@ void simba__loop_drive(simba_loop *loop)
     }
 }
 
+void simba__loop_part(simba_loop *loop)
+{
+    loop->is_parting = true;
+}
+
 void simba__loop_undrive(simba_loop *loop)
 {
     (void)simba__loop_calm(loop);
-    loop->is_driven = false;
+    loop->is_driven = loop->is_parting = false;
 }
 
 bool simba__loop_is_driver(const simba_loop *loop)
 {
-    return loop->is_driven && pthread_equal(loop->driver, pthread_self());
+    return loop->is_driven && !loop->is_parting &&
+           pthread_equal(loop->driver, pthread_self());
 }
 
 void simba__loop_nudge(simba_loop *loop)

@@ -68,6 +68,7 @@ struct simba_loop {
     bool is_ended;
 
     bool is_driven;  /* a caller lends its thread to the backend */
+    bool is_parting; /* but takes on nothing more */
     bool is_nudged;  /* and is to look up */
     bool is_settled; /* the same, by the driver's own doing; its alone */
     pthread_t driver;
@@ -119,6 +120,8 @@ bool simba__loop_wait(simba_loop *loop,
 
 /** Lend this thread to the backend, if nobody else does. */
 void simba__loop_drive(simba_loop *loop);
+/** Take on nothing more: what is submitted from now on is left to the loop. */
+void simba__loop_part(simba_loop *loop);
 void simba__loop_undrive(simba_loop *loop);
 
 /** Who drives and finds nothing to do waits in the loop thread's place, until

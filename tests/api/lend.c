@@ -1,0 +1,75 @@
+/* A store that grants everything at once, and takes note of what is submitted
+ * for a thread that is leaving it. */
+#define _GNU_SOURCE
+#include <simba/backend.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* For the test: hold up the next who leaves; it is leaving; how many operations
+ * were left to it since. */
+SIMBA_API _Atomic int lend_holds_up, lend_is_leaving, lend_orphans;
+
+extern const simba_backend_ops simba_module;
+
+enum { HELD_UP_MS = 200 };
+
+static int open_it(const simba_backend_config *config,
+                   simba_backend **backend,
+                   simba_error *error)
+{
+    (void)error;
+    *backend = calloc(1, sizeof **backend);
+    if (*backend == NULL) {
+        return SIMBA_ENOMEM;
+    }
+    (*backend)->ops = &simba_module;
+    (*backend)->loop = config->loop;
+    return SIMBA_OK;
+}
+
+static void submit(simba_backend *self, simba_op *op)
+{
+    static uint64_t token;
+
+    (void)self;
+    if (lend_is_leaving && op->is_driven) {
+        lend_orphans++;
+    }
+    if (op->kind == SIMBA_OP_ACQUIRE) {
+        op->reply.mine = true;
+        op->reply.token = op->reply.owner.token = ++token;
+        strcpy(op->reply.owner.id, op->id);
+    }
+    simba_op_done(op, SIMBA_OK, NULL);
+}
+
+/* Whoever leaves the loop sees to the letters that have come meanwhile. */
+static bool drive(simba_backend *self, int64_t until_ms)
+{
+    struct timespec nap = {0, HELD_UP_MS * 1000000L};
+
+    simba_loop_enter(self->loop);
+    if (until_ms == 0 && lend_holds_up) {
+        lend_is_leaving = 1;
+        nanosleep(&nap, NULL);
+    }
+    simba_loop_leave(self->loop);
+    return false;
+}
+
+static void close_it(simba_backend *self)
+{
+    free(self);
+}
+
+const simba_backend_ops simba_module = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "lend",
+    .open = open_it,
+    .submit = submit,
+    .close = close_it,
+    .drive = drive,
+};

@@ -1,0 +1,88 @@
+/* A thread that drives a store for its own sake takes on what it submits; what
+ * comes while it leaves is not left to it, for it does not come back. */
+#include "harness.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+static _Atomic int *of_module(const char *name)
+{
+    char path[4096];
+    void *module;
+    _Atomic int *number;
+
+    snprintf(path, sizeof path, "%s/simba-lend.so",
+             getenv("SIMBA_MODULE_PATH"));
+    module = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(module);
+    number = dlsym(module, name);
+    assert_non_null(number);
+    dlclose(module);
+    return number;
+}
+
+static _Atomic int is_asked_to_go;
+
+/* Returns when the other thread is about to leave, so that the release comes
+ * then. */
+static void go_when_the_other_does(void *user, const simba_state *state)
+{
+    _Atomic int *is_leaving = user;
+
+    (void)state;
+    is_asked_to_go = 1;
+    for (int i = 0; i < PATIENCE_MS && !*is_leaving; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+}
+
+static void *stop_service(void *service)
+{
+    return simba_service_stop(service, NULL) == SIMBA_OK ? service : NULL;
+}
+
+static void test_lend__who_leaves_takes_on_nothing(void **state)
+{
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *store;
+    simba_service *service;
+    simba_locker *locker;
+    pthread_t thread;
+    void *is_stopped;
+
+    (void)state;
+    assert_int_equal(simba_store_open("lend:", NULL, &store, NULL), SIMBA_OK);
+    contender.mutex = "theirs";
+    contender.on_released = go_when_the_other_does;
+    contender.user = of_module("lend_is_leaving");
+    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
+    await(simba_service_is_owner(service));
+    assert_int_equal(pthread_create(&thread, NULL, stop_service, service), 0);
+    await(is_asked_to_go);
+    options.mutex = "ours";
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    *of_module("lend_holds_up") = 1;
+    assert_int_equal(simba_locker_acquire(locker, 1000, NULL, NULL), SIMBA_OK);
+    assert_int_equal(*of_module("lend_is_leaving"), 1);
+    *of_module("lend_holds_up") = 0;
+    assert_int_equal(pthread_join(thread, &is_stopped), 0);
+    assert_ptr_equal(is_stopped, service);
+    assert_int_equal(*of_module("lend_orphans"), 0);
+    simba_locker_close(locker);
+    simba_service_close(service);
+    simba_store_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lend__who_leaves_takes_on_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
