@@ -113,7 +113,10 @@ static void send_again(struct simba__delivery *d,
     d->copy = simba__shim_copy(&first->op);
     if (d->copy == NULL) {
         drop_delivery(d);
-    } else if (is_late) {
+        return;
+    }
+    d->copy->op.is_driven = false;
+    if (is_late) {
         d->send_ms = simba_loop_now_ms() + d->late_ms;
         wake_at(d, d->send_ms);
     } else {

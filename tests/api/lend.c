@@ -3,14 +3,18 @@
 #define _GNU_SOURCE
 #include <simba/backend.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* For the test: hold up the next who leaves; it is leaving; how many operations
- * were left to it since. */
-SIMBA_API _Atomic int lend_holds_up, lend_is_leaving, lend_orphans;
+ * were left to it since, or to a thread that never drives; how many there
+ * were. */
+SIMBA_API _Atomic int lend_holds_up, lend_is_leaving, lend_orphans, lend_count;
+
+static pthread_t opener; /* the one that drives */
 
 extern const simba_backend_ops simba_module;
 
@@ -25,6 +29,7 @@ static int open_it(const simba_backend_config *config,
     if (*backend == NULL) {
         return SIMBA_ENOMEM;
     }
+    opener = pthread_self();
     (*backend)->ops = &simba_module;
     (*backend)->loop = config->loop;
     return SIMBA_OK;
@@ -35,9 +40,11 @@ static void submit(simba_backend *self, simba_op *op)
     static uint64_t token;
 
     (void)self;
-    if (lend_is_leaving && op->is_driven) {
+    if (op->is_driven &&
+        (lend_is_leaving || !pthread_equal(opener, pthread_self()))) {
         lend_orphans++;
     }
+    lend_count++;
     if (op->kind == SIMBA_OP_ACQUIRE) {
         op->reply.mine = true;
         op->reply.token = op->reply.owner.token = ++token;

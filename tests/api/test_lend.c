@@ -78,10 +78,35 @@ static void test_lend__who_leaves_takes_on_nothing(void **state)
     simba_store_close(store);
 }
 
+/* What a shim sends once more, later, is for nobody. */
+static void test_lend__an_echo_is_for_nobody(void **state)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *store;
+    simba_locker *locker;
+    int before;
+
+    (void)state;
+    assert_int_equal(
+        simba_store_open("fault:echo=100,late=20:lend:", NULL, &store, NULL),
+        SIMBA_OK);
+    *of_module("lend_is_leaving") = *of_module("lend_orphans") = 0;
+    before = *of_module("lend_count");
+    options.mutex = "ours";
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, 1000, NULL, NULL), SIMBA_OK);
+    await(*of_module("lend_count") >= before + 2);
+    assert_int_equal(*of_module("lend_orphans"), 0);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lend__who_leaves_takes_on_nothing),
+        cmocka_unit_test(test_lend__an_echo_is_for_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
