@@ -46,6 +46,7 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 simba_add_layer(simba_runtime
   ${simba_src}/runtime/box.c
   ${simba_src}/runtime/contention.c
+  ${simba_src}/runtime/driver.c
   ${simba_src}/runtime/fork.c
   ${simba_src}/runtime/listeners.c
   ${simba_src}/runtime/loop.c

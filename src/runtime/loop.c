@@ -44,7 +44,7 @@ bool simba__loop_is_inside(const simba_loop *loop)
 
 /* --- mailbox ------------------------------------------------------------- */
 
-static void ring(int fd)
+void simba__loop_ring(int fd)
 {
     uint64_t one = 1;
 
@@ -53,7 +53,7 @@ static void ring(int fd)
     }
 }
 
-static void quiet(int fd)
+void simba__loop_quiet(int fd)
 {
     uint64_t count;
 
@@ -73,7 +73,7 @@ void simba__loop_send(simba_loop *loop, struct simba__letter *letter)
     loop->last = &letter->next;
     pthread_mutex_unlock(&loop->mail_lock);
     if (was_empty && !simba__loop_is_inside(loop)) {
-        ring(loop->mail_fd);
+        simba__loop_ring(loop->mail_fd);
     }
 }
 
@@ -225,64 +225,6 @@ bool simba__loop_wait(simba_loop *loop,
     return rc != ETIMEDOUT;
 }
 
-int simba_loop_nudge_fd(const simba_loop *loop)
-{
-    return loop->nudge_fd;
-}
-
-void simba__loop_drive(simba_loop *loop)
-{
-    if (!loop->is_driven) {
-        loop->is_driven = true;
-        loop->driver = pthread_self();
-    }
-}
-
-void simba__loop_part(simba_loop *loop)
-{
-    loop->is_parting = true;
-}
-
-void simba__loop_undrive(simba_loop *loop)
-{
-    (void)simba__loop_calm(loop);
-    loop->is_driven = loop->is_parting = false;
-}
-
-bool simba__loop_is_driver(const simba_loop *loop)
-{
-    return loop->is_driven && !loop->is_parting &&
-           pthread_equal(loop->driver, pthread_self());
-}
-
-void simba__loop_nudge(simba_loop *loop)
-{
-    if (simba__loop_is_driver(loop)) {
-        loop->is_settled = true;
-    } else if (loop->is_driven && !loop->is_nudged) {
-        loop->is_nudged = true;
-        ring(loop->nudge_fd);
-    }
-}
-
-bool simba__loop_calm(simba_loop *loop)
-{
-    bool was_nudged = loop->is_nudged;
-
-    if (was_nudged) {
-        loop->is_nudged = false;
-        quiet(loop->nudge_fd);
-    }
-    return was_nudged;
-}
-
-bool simba__loop_step_out(simba_loop *loop)
-{
-    loop->is_settled = false;
-    simba_loop_leave(loop);
-    return !loop->is_settled;
-}
-
 /* --- descriptors --------------------------------------------------------- */
 
 bool simba_io_set(simba_loop *loop, simba_io *io, uint32_t events)
@@ -357,7 +299,7 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
 static void on_mail(simba_io *io, uint32_t events)
 {
     (void)events;
-    quiet(io->fd); /* the letters are run when the loop is left */
+    simba__loop_quiet(io->fd); /* the letters are run when the loop is left */
 }
 
 static void on_clock(simba_io *io, uint32_t events)
@@ -366,7 +308,7 @@ static void on_clock(simba_io *io, uint32_t events)
         (simba_loop *)((char *)io - offsetof(simba_loop, clock_io));
 
     (void)events;
-    quiet(io->fd);
+    simba__loop_quiet(io->fd);
     loop->armed_ms = INT64_MAX;
 }
 
@@ -495,7 +437,7 @@ void simba__loop_end(simba_loop *loop,
     on_end(argument);
     loop->is_ended = true;
     simba_loop_leave(loop);
-    ring(loop->mail_fd);
+    simba__loop_ring(loop->mail_fd);
 }
 
 void simba__loop_close(simba_loop *loop)

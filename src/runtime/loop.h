@@ -118,6 +118,12 @@ bool simba__loop_wait(simba_loop *loop,
                       pthread_cond_t *change,
                       const struct timespec *until);
 
+/* For the files of the runtime: an eventfd is rung, and silenced. */
+void simba__loop_ring(int fd);
+void simba__loop_quiet(int fd);
+
+/* driver.c */
+
 /** Lend this thread to the backend, if nobody else does. */
 void simba__loop_drive(simba_loop *loop);
 /** Take on nothing more: what is submitted from now on is left to the loop. */

@@ -1,7 +1,7 @@
 # Tests of the Redis store on real servers, driven through its table of
 # functions: with the runtime's loop, and double.c for what stands above it.
 set(redis_loop_sources)
-foreach(name IN ITEMS fork loop thread timers)
+foreach(name IN ITEMS driver fork loop thread timers)
   list(APPEND redis_loop_sources ${PROJECT_SOURCE_DIR}/src/runtime/${name}.c)
 endforeach()
 

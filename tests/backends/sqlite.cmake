@@ -1,7 +1,7 @@
 # Tests of the SQLite store, driven through its table of functions: with the
 # runtime's loop and worker, and double.c for what stands above them.
 set(loop_sources)
-foreach(name IN ITEMS fork loop thread timers worker)
+foreach(name IN ITEMS driver fork loop thread timers worker)
   list(APPEND loop_sources ${PROJECT_SOURCE_DIR}/src/runtime/${name}.c)
 endforeach()
 
