@@ -272,8 +272,6 @@ absent_store_is_waited_for() {
     local store=sqlite:$scratch/later/a.db follower watcher rc=0
 
     is_on sqlite || return 200
-    : >"$scratch/list.err"
-    : >"$scratch/watch.err"
     "$simba" --store "$store" list -f --interval 50ms >"$scratch/list" \
         2>"$scratch/list.err" &
     follower=$!

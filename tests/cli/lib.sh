@@ -114,6 +114,8 @@ run() {
     # shellcheck disable=SC2053 # it is a pattern
     [[ $1 == $pattern ]] || return
     count=$((count + 1))
+    # The file of a job in the background is emptied only when that job runs.
+    rm -f "$scratch"/{out,err,list,list.err}
     "$1" >"$scratch/log" || rc=$?
     case $rc in
     0) echo "ok $count - $1" ;;
