@@ -73,11 +73,16 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
     struct who c = person(&second, "c");
 
     (void)state;
-    ask(&a);
+    run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = ""});
     server_make_user_of_tables("other", "right");
     assert_int_equal(
         try_open(&handle, server_url("other:right", SERVER_DATABASE)),
         SIMBA_OK);
+    ask(&b);
+    release(&b);
+    ask(&a); /* now it is theirs no more, as simba_mutex alone knows */
+    expect_mine(&a);
+    b = person(&handle, "b");
     ask(&b);
     expect_in_line(true);
     ask(&c); /* behind somebody who cannot ring it */
