@@ -51,6 +51,9 @@ void server_hold(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /** Roll it back, if there is one. */
 void server_let_go(void);
 
+/** The same, but what was done stays. */
+void server_commit(void);
+
 /** The URL of this server for another account ("user:password") or database;
  * static. */
 const char *server_url(const char *user, const char *database);

@@ -81,6 +81,12 @@ void server_let_go(void)
     }
 }
 
+void server_commit(void)
+{
+    execute(holder, "COMMIT");
+    server_let_go();
+}
+
 void server_kill_sessions(void)
 {
     server_sql("KILL USER simba@localhost");

@@ -90,6 +90,12 @@ void server_let_go(void)
     holder = NULL;
 }
 
+void server_commit(void)
+{
+    execute(holder, "COMMIT");
+    server_let_go();
+}
+
 void server_kill_sessions(void)
 {
     server_sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "

@@ -93,6 +93,59 @@ static void test_sql_quiet__not_for_others(void **state)
     assert_false(is_quiet());
 }
 
+/* A renewal that is held up behind a later one, which is 900 ms ahead of it. */
+static int renew_late(struct who *who, simba_op *op)
+{
+    struct who other = person(&second, "other");
+
+    server_hold("UPDATE simba_mutex SET ttl_at = ttl_at + 900, "
+                "transition_at = transition_at + 900 WHERE mutex LIKE '%.*s%%'",
+                beginning(), mutex);
+    *op = (simba_op){.kind = SIMBA_OP_RENEW};
+    fill_op(who, op);
+    handle_start(&first, op);
+    nap_ms(200);
+    look(&other);
+    server_commit();
+    return handle_join(&first, op, &why);
+}
+
+/* S1: a renewal goes on with the time at which it came to the server. If it was
+ * held up there meanwhile, it must not take back what a later one has given. */
+static void renew_behind_another(bool is_quick)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    simba_op op;
+    int status = SIMBA_EUNAVAIL;
+
+    ask(&a);
+    if (!is_quick) {
+        ask(&b);
+        renew(&a); /* the quick one is not worth trying from now on */
+    }
+    for (int i = 0; i < 5 && status == SIMBA_EUNAVAIL; i++) {
+        status = renew_late(&a, &op); /* or it was held up for too long */
+    }
+    assert_int_equal(status, SIMBA_OK);
+    assert_true(op.reply.mine);
+    assert_true(server_sql("SELECT transition_at FROM simba_mutex "
+                           "WHERE mutex LIKE '%.*s%%'",
+                           beginning(),
+                           mutex) >= got.store_ms + a.ttl_ms + a.transition_ms);
+}
+
+static void test_sql_quiet__late_renewal_takes_nothing_back(void **state)
+{
+    (void)state;
+    renew_behind_another(true);
+}
+
+static void test_sql_quiet__neither_does_one_who_is_waited_for(void **state)
+{
+    (void)state;
+    renew_behind_another(false);
+}
+
 static void forget_what_is_ours(void)
 {
     server_sql("ALTER TABLE simba_mutex DROP COLUMN attempt, "
@@ -273,6 +326,8 @@ int main(void)
         SQL_TEST(test_sql_quiet__until_somebody_waits),
         SQL_TEST(test_sql_quiet__late_ones_change_nothing),
         SQL_TEST(test_sql_quiet__not_for_others),
+        SQL_TEST(test_sql_quiet__late_renewal_takes_nothing_back),
+        SQL_TEST(test_sql_quiet__neither_does_one_who_is_waited_for),
         SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade),
         SQL_TEST(test_sql_quiet__an_older_table_is_refused),
         SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once),
