@@ -218,7 +218,9 @@ void simba__strand_push(struct simba__pool *pool,
 {
     task->next = NULL;
     pthread_mutex_lock(&pool->lock);
-    strand->pool = pool;
+    if (strand->pool == NULL) { /* who was handed it reads this unlocked */
+        strand->pool = pool;
+    }
     *strand->last = task;
     strand->last = &task->next;
     if (!strand->is_scheduled) {

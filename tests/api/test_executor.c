@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 /* --- an executor: a queue, and whoever works it off ----------------------- */
@@ -408,6 +409,67 @@ static void test_executor__that_is_late_delays_no_one_else(void **state)
     end_queue(&queue);
 }
 
+/* One that keeps what it is given first, until it may run. */
+struct keeper {
+    struct job job;
+    _Atomic bool is_kept, may_run;
+    pthread_t thread;
+};
+
+static bool keep(void *user, void (*run)(void *argument), void *argument)
+{
+    struct keeper *keeper = user;
+
+    if (atomic_load(&keeper->is_kept)) {
+        run(argument);
+        return true;
+    }
+    keeper->job = (struct job){.run = run, .argument = argument};
+    atomic_store(&keeper->is_kept, true);
+    return true;
+}
+
+/* Relaxed: it learns nothing of what was done since. */
+static void *run_kept(void *argument)
+{
+    struct keeper *keeper = argument;
+
+    await(atomic_load(&keeper->is_kept));
+    while (!atomic_load_explicit(&keeper->may_run, memory_order_relaxed)) {
+        sched_yield();
+    }
+    keeper->job.run(keeper->job.argument);
+    return NULL;
+}
+
+/* What comes while a callback is in the executor's hands is none of its
+ * concern. For the thread sanitizer. */
+static void test_executor__runs_while_more_comes(void **state)
+{
+    struct keeper keeper = {0};
+    struct stopper stopper;
+    struct ear ear = {0};
+    simba_store *store;
+    simba_service *service;
+
+    (void)state;
+    pthread_create(&keeper.thread, NULL, run_kept, &keeper);
+    store = open_with(keep, &keeper);
+    service = open_service(store, fresh_mutex(), &ear);
+    start(service);
+    await(atomic_load(&keeper.is_kept));
+    begin_to_stop(&stopper, service);
+    await(simba_service_status(service) == SIMBA_STOPPING);
+    atomic_store_explicit(&keeper.may_run, true, memory_order_relaxed);
+    pthread_join(stopper.thread, NULL);
+    pthread_join(keeper.thread, NULL);
+    assert_int_equal(atomic_load(&ear.acquired), 1);
+    assert_int_equal(atomic_load(&ear.released), 1);
+    assert_false(atomic_load(&ear.is_broken));
+    simba_service_close(service);
+    simba_store_close(store);
+}
+
 /* --- callbacks within callbacks ------------------------------------------- */
 
 struct nest {
@@ -573,6 +635,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_executor__that_refuses_loses_no_callback),
         cmocka_unit_test(test_executor__may_be_an_event_loop),
         cmocka_unit_test(test_executor__that_is_late_delays_no_one_else),
+        cmocka_unit_test(test_executor__runs_while_more_comes),
         cmocka_unit_test(test_executor__nested_callbacks_are_still_inside),
         cmocka_unit_test(test_executor__serves_lockers_and_retrievals),
         cmocka_unit_test(test_store__refuses_bad_options),
