@@ -7,7 +7,8 @@ endforeach()
 
 foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
                       sqlite_crash sqlite_denied sqlite_eye sqlite_file
-                      sqlite_model sqlite_power sqlite_push)
+                      sqlite_model sqlite_power sqlite_push
+                      sqlite_reserve)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double_report.c

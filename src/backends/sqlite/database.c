@@ -20,11 +20,6 @@ enum { TRIES_PER_SPAN = 8 };
 /* Our own writers are through in a moment. */
 enum { STUCK_MS = 1000 };
 
-/* Pages of log before a writer copies them back. The log is not copied back at
- * the end, so whoever opens the database next reads it through: keep it short.
- * To copy back so few pages costs one more sync in ten locks or so. */
-enum { LOG_PAGES = 64 };
-
 /* --- failures ------------------------------------------------------------ */
 
 static int fail_by_errno(const struct simba__sqlite_db *db,
@@ -267,7 +262,7 @@ static int configure(struct simba__sqlite_db *db, simba_error *error)
         return simba__sqlite_db_fail(db, SQLITE_READONLY, error);
     }
     sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    sqlite3_wal_autocheckpoint(db->handle, LOG_PAGES);
+    simba__sqlite_db_measure_log(db);
     return simba__sqlite_db_keep_open(db, error);
 }
 

@@ -32,7 +32,11 @@
     X(BREAK_TENURE, SIMBA__SQL_BREAK_TENURE)                                   \
     X(AUDIT_TABLE, SIMBA__SQL_AUDIT_TABLE)                                     \
     X(STORE_AUDIT, SIMBA__SQL_STORE_AUDIT)                                     \
-    X(LIST_MUTEXES, SIMBA__SQL_LIST_MUTEXES)
+    X(LIST_MUTEXES, SIMBA__SQL_LIST_MUTEXES)                                   \
+    X(LOAD_RESERVE, SIMBA__SQL_LOAD_RESERVE)                                   \
+    X(STORE_RESERVE, SIMBA__SQL_STORE_RESERVE)                                 \
+    X(TELL_RESERVE, SIMBA__SQL_TELL_RESERVE)                                   \
+    X(BEGIN_LOG, "UPDATE simba_reserve SET one = one")
 
 enum simba__sqlite_statement {
 #define X(name, text) SIMBA__SQLITE_##name,
@@ -45,7 +49,8 @@ struct simba__sqlite_db {
     const struct simba__sqlite_settings *settings;
     sqlite3 *handle;
     sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
-    int log_fd; /* of the log; -1: SQLite flushes, or nobody does */
+    int log_fd;    /* of the log; -1: SQLite flushes, or nobody does */
+    int log_pages; /* in the log, as of our last commit */
 };
 
 /**
@@ -60,7 +65,7 @@ int simba__sqlite_db_open(struct simba__sqlite_db *db,
                           int64_t deadline_ms,
                           simba_error *error);
 
-/** Disconnect. Leaves the checkpoint to whoever writes next. */
+/** Disconnect. Leaves the log to whoever writes next. */
 void simba__sqlite_db_close(struct simba__sqlite_db *db);
 
 /** Is the file we have open no longer the one at its path? */
@@ -89,6 +94,13 @@ int simba__sqlite_db_commit(struct simba__sqlite_db *db,
  * @return SIMBA_OK or SIMBA_EUNKNOWN */
 int simba__sqlite_db_keep(const struct simba__sqlite_db *db,
                           simba_error *error);
+
+/** Is a commit of ours flushed only by simba__sqlite_db_keep()? */
+bool simba__sqlite_db_is_flushed_by_us(const struct simba__sqlite_db *db);
+
+/** Copy the log back if it has become long; `is_urgent`: only if very long.
+ * Between transactions. */
+void simba__sqlite_db_shorten_log(struct simba__sqlite_db *db, bool is_urgent);
 
 /** End the transaction, if there is one, without effect. */
 void simba__sqlite_db_rollback(struct simba__sqlite_db *db);
@@ -123,6 +135,7 @@ bool simba__sqlite_db_wait(int64_t deadline_ms, unsigned tries);
 /* Parts of simba__sqlite_db_open() and _close(). */
 int simba__sqlite_db_keep_open(struct simba__sqlite_db *db, simba_error *error);
 void simba__sqlite_db_keep_close(struct simba__sqlite_db *db);
+void simba__sqlite_db_measure_log(struct simba__sqlite_db *db);
 int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
                                 int64_t deadline_ms,
                                 simba_error *error);

@@ -8,6 +8,7 @@
 #include "backends/sqlite/forked.h"
 #include "backends/sqlite/presence.h"
 #include "backends/sqlite/record.h"
+#include "backends/sqlite/reserve.h"
 #include "backends/sqlite/watch.h"
 
 #include <simba/backend.h>
@@ -35,6 +36,7 @@ struct simba__sqlite {
     /* The worker's alone. */
     struct simba__sqlite_db db;
     struct simba__sqlite_record record;
+    struct simba__sqlite_reserve reserve;
     struct simba__sqlite_sighting *sightings;
     size_t sighting_count, sighting_room;
     bool is_burial_due; /* somebody was found dead */

@@ -6,8 +6,9 @@
  * once the wall clock is behind (S4), and the audit of a break.
  *
  * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
- * ourselves before an answer that must last. A flush takes along all that was
- * written to the log before it, by whomever. If somebody has copied the log
+ * ourselves before an answer that must last; for tokens that is once a minute,
+ * see reserve.c. A flush takes along all that was written to the log before it,
+ * by whomever. If somebody has copied the log
  * back and begun it anew in the meantime, he has flushed the log, then the
  * database: NORMAL leaves that out no more than FULL does, for else a loss of
  * power could corrupt the file.
@@ -51,6 +52,11 @@ int simba__sqlite_db_keep_open(struct simba__sqlite_db *db, simba_error *error)
                                                 : "PRAGMA synchronous=NORMAL",
                       NULL, NULL, NULL);
     return rc == SQLITE_OK ? SIMBA_OK : simba__sqlite_db_fail(db, rc, error);
+}
+
+bool simba__sqlite_db_is_flushed_by_us(const struct simba__sqlite_db *db)
+{
+    return db->log_fd >= 0;
 }
 
 int simba__sqlite_db_keep(const struct simba__sqlite_db *db, simba_error *error)

@@ -8,9 +8,16 @@
 #include <string.h>
 
 /* As schema.sql says. */
-enum { APPLICATION = 0x536D6261, VERSION = 2 };
+enum { APPLICATION = 0x536D6261, VERSION = 3 };
 
-enum found { FOUND_OURS, FOUND_OLDER, FOUND_EMPTY, FOUND_BUSY, FOUND_BAD };
+enum found {
+    FOUND_OURS,
+    FOUND_FIRST, /* an older version */
+    FOUND_SECOND,
+    FOUND_EMPTY,
+    FOUND_BUSY,
+    FOUND_BAD
+};
 
 struct facts {
     int values[3]; /* application id, version, number of tables and indexes */
@@ -84,7 +91,10 @@ static enum found look(struct simba__sqlite_db *db, simba_error *error)
                            facts.values[1], VERSION);
         return FOUND_BAD;
     }
-    return facts.values[1] < VERSION ? FOUND_OLDER : FOUND_OURS;
+    if (facts.values[1] == VERSION) {
+        return FOUND_OURS;
+    }
+    return facts.values[1] == 2 ? FOUND_SECOND : FOUND_FIRST;
 }
 
 static enum found run(struct simba__sqlite_db *db,
@@ -106,6 +116,7 @@ static enum found run(struct simba__sqlite_db *db,
  * The write-ahead log needs memory shared by all who use the file. Between
  * machines there is none, so where the file system is only trusted, the slower
  * rollback journal is used, which needs working locks and nothing else. */
+#define SCHEMA        SIMBA__SQL_SCHEMA SIMBA__SQL_RESERVE_TABLE
 #define LOCAL_JOURNAL "PRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n"
 
 static enum found choose_journal(struct simba__sqlite_db *db,
@@ -119,7 +130,7 @@ static enum found choose_journal(struct simba__sqlite_db *db,
 }
 
 /* Two processes may come to such a file together: who gets the lock second
- * finds that all is done. */
+ * finds that all is done, or has to look again. */
 static enum found change(struct simba__sqlite_db *db,
                          enum found from,
                          const char *text,
@@ -133,6 +144,9 @@ static enum found change(struct simba__sqlite_db *db,
     found = look(db, error);
     if (found == from) {
         found = run(db, text, error);
+    } else if (found != FOUND_OURS && found != FOUND_BAD) {
+        found = FOUND_BUSY;
+        simba__sqlite_db_fail(db, SQLITE_BUSY, error);
     }
     if (found == FOUND_OURS) {
         found = run(db, "COMMIT", error);
@@ -145,18 +159,20 @@ static enum found make(struct simba__sqlite_db *db, simba_error *error)
 {
     enum found found = choose_journal(db, error);
 
-    return found == FOUND_OURS
-               ? change(db, FOUND_EMPTY, SIMBA__SQL_SCHEMA, error)
-               : found;
+    return found == FOUND_OURS ? change(db, FOUND_EMPTY, SCHEMA, error) : found;
 }
 
-/* What processes of the version before write is right for us, too. */
-static enum found upgrade(struct simba__sqlite_db *db, simba_error *error)
+#define TO_SECOND                                                              \
+    "ALTER TABLE simba_tenure ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
+#define TO_THIRD SIMBA__SQL_RESERVE_TABLE "PRAGMA user_version = 3"
+
+/* What processes of the versions before write is right for us, too: they flush
+ * each of their tokens. After a reboot they do not open the file any more. */
+static enum found upgrade(struct simba__sqlite_db *db,
+                          enum found from,
+                          simba_error *error)
 {
-    return change(db, FOUND_OLDER,
-                  "ALTER TABLE simba_tenure "
-                  "ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
-                  "PRAGMA user_version = 2",
+    return change(db, from, from == FOUND_FIRST ? TO_SECOND TO_THIRD : TO_THIRD,
                   error);
 }
 
@@ -171,8 +187,8 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
         found = look(db, error);
         if (found == FOUND_EMPTY) {
             found = make(db, error);
-        } else if (found == FOUND_OLDER) {
-            found = upgrade(db, error);
+        } else if (found == FOUND_FIRST || found == FOUND_SECOND) {
+            found = upgrade(db, found, error);
         } else if (found == FOUND_OURS && db->settings->is_trusted) {
             found = choose_journal(db, error);
         }
@@ -186,7 +202,7 @@ char *simba__sqlite_schema_text(const simba_backend_config *config,
                                 bool upgrade,
                                 simba_error *error)
 {
-    char *text = strdup(upgrade ? "" : LOCAL_JOURNAL SIMBA__SQL_SCHEMA);
+    char *text = strdup(upgrade ? "" : LOCAL_JOURNAL SCHEMA);
 
     (void)config;
     if (text == NULL) {

@@ -52,4 +52,4 @@ CREATE TABLE simba_tombstone (
 
 -- "Smba": tells our databases from others.
 PRAGMA application_id = 1399677537;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;

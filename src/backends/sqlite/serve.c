@@ -104,14 +104,26 @@ static bool serve_row(struct turn *turn)
 
 /* S4: tokens grow also over a lost file. The boot clock begins anew with every
  * boot, so the wall clock must carry them; it is compared with other tokens
- * only, never with a lease, and when it steps back the counter goes on. */
-static void raise_token(struct simba__row *row)
+ * only, never with a lease, and when it steps back the counter goes on. They
+ * grow over a loss of power, too: see reserve.c. */
+static int raise_token(struct turn *turn, simba_error *error)
 {
+    struct simba__sqlite *self = turn->self;
+    struct simba__row *row = &self->record.row;
     uint64_t wall_us = simba__sqlite_clock_wall_us();
+    int rc;
 
+    if (turn->op->kind != SIMBA_OP_ACQUIRE) {
+        return SIMBA_OK;
+    }
+    rc = simba__sqlite_reserve_load(self, error);
     if (row->last_token + 1 < wall_us) {
         row->last_token = wall_us - 1;
     }
+    if (row->last_token < self->reserve.floor) {
+        row->last_token = self->reserve.floor;
+    }
+    return rc;
 }
 
 static bool is_live(struct turn *turn, const struct simba__row_waiter *waiter)
@@ -249,6 +261,26 @@ static bool is_broken(const struct turn *turn)
     return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine;
 }
 
+static bool is_granted(const struct turn *turn)
+{
+    return turn->op->kind == SIMBA_OP_ACQUIRE && turn->reply.mine;
+}
+
+static int store(struct turn *turn, bool *is_changed, simba_error *error)
+{
+    struct simba__sqlite *self = turn->self;
+    int rc = simba__sqlite_record_store(self, &turn->wish, is_changed, error);
+
+    if (rc == SIMBA_OK && is_granted(turn)) {
+        rc = simba__sqlite_reserve_cover(self, turn->reply.token, is_changed,
+                                         error);
+    }
+    *is_changed |= is_broken(turn);
+    return rc == SIMBA_OK && *is_changed
+               ? simba__sqlite_reserve_tell(self, error)
+               : rc;
+}
+
 /* Within the transaction: everything up to the commit. */
 static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
 {
@@ -260,7 +292,10 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    raise_token(&self->record.row);
+    rc = raise_token(turn, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
     if (simba__sqlite_judge(self, turn->op->mutex, turn->wish.now_ms) !=
             SIMBA_OK ||
         !serve_row(turn)) {
@@ -272,7 +307,7 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
     }
     wake_successor(turn);
     watch_or_forget(turn);
-    return simba__sqlite_record_store(self, &turn->wish, is_changed, error);
+    return store(turn, is_changed, error);
 }
 
 static bool is_owner_changed(const struct turn *turn)
@@ -297,16 +332,27 @@ static int begin(const struct turn *turn, simba_error *error)
                : rc;
 }
 
-/* A token must not be given out again after a loss of power (S4), also when an
- * acquire finds its tenure there already: an earlier one was not sure of it.
- * Nobody will miss the rest, for a reboot frees every mutex: see keep.c. */
+/* What must outlast a loss of power: see keep.c. A token also when an acquire
+ * finds its tenure there already: an earlier one was not sure of it. */
 static int keep(const struct turn *turn, simba_error *error)
 {
-    bool is_granted = turn->op->kind == SIMBA_OP_ACQUIRE && turn->reply.mine;
+    if (is_broken(turn)) {
+        return simba__sqlite_db_keep(&turn->self->db, error);
+    }
+    return is_granted(turn) ? simba__sqlite_reserve_keep(
+                                  turn->self, turn->reply.token, error)
+                            : SIMBA_OK;
+}
 
-    return is_granted || is_broken(turn)
-               ? simba__sqlite_db_keep(&turn->self->db, error)
-               : SIMBA_OK;
+static int commit(const struct turn *turn, simba_error *error)
+{
+    struct simba__sqlite *self = turn->self;
+    int rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
+
+    if (rc == SIMBA_OK) {
+        simba__sqlite_reserve_told(self);
+    }
+    return rc;
 }
 
 static int serve_change(struct turn *turn, simba_error *error)
@@ -320,8 +366,8 @@ static int serve_change(struct turn *turn, simba_error *error)
         return rc;
     }
     rc = serve_inside(turn, &is_changed, error);
-    if (rc == SIMBA_OK && (is_changed || is_broken(turn))) {
-        rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
+    if (rc == SIMBA_OK && is_changed) {
+        rc = commit(turn, error);
     } else {
         simba__sqlite_db_rollback(&self->db);
     }
@@ -385,6 +431,7 @@ static int follow_file(struct simba__sqlite *self,
                        : "the directory beside the database was cleaned up");
     if (is_moved) {
         simba__sqlite_db_close(&self->db);
+        self->reserve = (struct simba__sqlite_reserve){0};
         rc = simba__sqlite_file_prepare(&self->settings, error);
         if (rc == SIMBA_OK) {
             rc = simba__sqlite_db_open(&self->db, &self->settings, deadline_ms,
@@ -398,6 +445,17 @@ static int follow_file(struct simba__sqlite *self,
         simba__sqlite_eyes_renew(&self->eyes);
     }
     return rc;
+}
+
+/* Not while somebody waits for the answer to an acquire, if it can wait. */
+static void clean_up(struct simba__sqlite *self, enum simba_op_kind kind)
+{
+    bool is_urgent = kind == SIMBA_OP_ACQUIRE;
+
+    if (self->is_burial_due && !is_urgent) {
+        simba__sqlite_bury(self);
+    }
+    simba__sqlite_db_shorten_log(&self->db, is_urgent);
 }
 
 int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
@@ -423,9 +481,6 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
         break;
     }
     rc = serve_change(&turn, error);
-    /* Not while somebody waits for the answer to an acquire. */
-    if (self->is_burial_due && op->kind != SIMBA_OP_ACQUIRE) {
-        simba__sqlite_bury(self);
-    }
+    clean_up(self, op->kind);
     return rc;
 }

@@ -20,8 +20,10 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/judge.c
   ${simba_sqlite_dir}/keep.c
   ${simba_sqlite_dir}/locked.c
+  ${simba_sqlite_dir}/log.c
   ${simba_sqlite_dir}/presence.c
   ${simba_sqlite_dir}/record.c
+  ${simba_sqlite_dir}/reserve.c
   ${simba_sqlite_dir}/schema.c
   ${simba_sqlite_dir}/serve.c
   ${simba_sqlite_dir}/settings.c
@@ -42,13 +44,17 @@ set(simba_sqlite_sql
   list_mutexes
   load_line
   load_mutex
+  load_reserve
   load_tombstone
+  reserve_table
   schema
   store_audit
   store_mutex
+  store_reserve
   store_tenure
   store_tombstone
   store_waiter
+  tell_reserve
 )
 
 include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/SimbaSql.cmake)

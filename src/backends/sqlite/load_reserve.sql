@@ -1,0 +1,1 @@
+SELECT boot, floor, reserved, flushed FROM simba_reserve

@@ -1,0 +1,150 @@
+/* Tokens without a flush.
+ *
+ * No token may come again, also not after a loss of power that took along the
+ * row it was in, while the wall clock went back (S4). To flush each would do,
+ * but a disk takes its time just when a mutex changes hands. So a minute of
+ * tokens is reserved with one flush: those up to `reserved` can be given out
+ * without another, because a later boot begins above it.
+ *
+ * Between the commit that raises `reserved` and its flush others see a value
+ * that is not sure yet. Therefore `flushed` says how far it is, and is written
+ * after the flush, by who did it, with whatever he writes next. Who needs a
+ * token above it flushes for himself.
+ *
+ * After a loss of power `reserved` may be an older one, but not below any
+ * `flushed` that was ever seen. It only grows, so what we flushed ourselves
+ * stays true, too.
+ *
+ * Containers may have boot ids of their own. Then each raises the floor over
+ * the other's reserve and has to flush: slow, and right. As the reserve follows
+ * the wall clock and not the floor, they do not drive each other on. */
+#include "backends/sqlite/reserve.h"
+
+#include "backends/sqlite/instance.h"
+
+#include <string.h>
+
+/* How far ahead of the wall clock. After a reboot tokens may be ahead of it by
+ * as much; should the file be lost then, a new one begins at the clock. */
+#define SPAN_US UINT64_C(60000000)
+
+static uint64_t greater(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void read_row(struct simba__sqlite *self, sqlite3_stmt *row)
+{
+    struct simba__sqlite_reserve *reserve = &self->reserve;
+    const char *boot = (const char *)sqlite3_column_text(row, 0);
+
+    reserve->floor = (uint64_t)sqlite3_column_int64(row, 1);
+    reserve->reserved = (uint64_t)sqlite3_column_int64(row, 2);
+    reserve->flushed = (uint64_t)sqlite3_column_int64(row, 3);
+    reserve->is_ours = boot != NULL && strcmp(boot, self->clock.boot) == 0;
+}
+
+int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
+{
+    struct simba__sqlite_reserve *reserve = &self->reserve;
+    sqlite3_stmt *row = simba__sqlite_db_statement(
+        &self->db, SIMBA__SQLITE_LOAD_RESERVE, error);
+    int rc;
+
+    if (row == NULL) {
+        return error->code;
+    }
+    reserve->floor = reserve->reserved = reserve->flushed = 0;
+    reserve->is_ours = false;
+    rc = sqlite3_step(row);
+    if (rc == SQLITE_ROW) {
+        read_row(self, row);
+        rc = SQLITE_DONE;
+    }
+    sqlite3_reset(row);
+    if (!reserve->is_ours) {
+        reserve->floor = greater(reserve->floor, reserve->reserved);
+    }
+    return rc == SQLITE_DONE ? SIMBA_OK
+                             : simba__sqlite_db_fail(&self->db, rc, error);
+}
+
+static int store(struct simba__sqlite *self, simba_error *error)
+{
+    const struct simba__sqlite_reserve *reserve = &self->reserve;
+    sqlite3_stmt *statement = simba__sqlite_db_statement(
+        &self->db, SIMBA__SQLITE_STORE_RESERVE, error);
+
+    if (statement == NULL) {
+        return error->code;
+    }
+    sqlite3_bind_text(statement, 1, self->clock.boot, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 2, (int64_t)reserve->floor);
+    sqlite3_bind_int64(statement, 3, (int64_t)reserve->reserved);
+    sqlite3_bind_int64(statement, 4, (int64_t)reserve->flushed);
+    return simba__sqlite_db_execute(&self->db, statement, error);
+}
+
+static bool is_flush_due(const struct simba__sqlite *self, uint64_t token)
+{
+    const struct simba__sqlite_reserve *reserve = &self->reserve;
+
+    return simba__sqlite_db_is_flushed_by_us(&self->db) &&
+           token > greater(reserve->flushed, reserve->seen_flushed);
+}
+
+int simba__sqlite_reserve_cover(struct simba__sqlite *self,
+                                uint64_t token,
+                                bool *is_changed,
+                                simba_error *error)
+{
+    struct simba__sqlite_reserve *reserve = &self->reserve;
+
+    if (!is_flush_due(self, token) ||
+        (reserve->is_ours && token <= reserve->reserved)) {
+        return SIMBA_OK;
+    }
+    reserve->reserved = greater(greater(reserve->reserved, token),
+                                simba__sqlite_clock_wall_us() + SPAN_US);
+    *is_changed = true;
+    return store(self, error);
+}
+
+int simba__sqlite_reserve_keep(struct simba__sqlite *self,
+                               uint64_t token,
+                               simba_error *error)
+{
+    struct simba__sqlite_reserve *reserve = &self->reserve;
+    int rc;
+
+    if (!is_flush_due(self, token)) {
+        return SIMBA_OK;
+    }
+    rc = simba__sqlite_db_keep(&self->db, error);
+    if (rc == SIMBA_OK) {
+        reserve->seen_flushed = reserve->reserved;
+        reserve->is_untold = true;
+    }
+    return rc;
+}
+
+int simba__sqlite_reserve_tell(struct simba__sqlite *self, simba_error *error)
+{
+    sqlite3_stmt *statement;
+
+    if (!self->reserve.is_untold) {
+        return SIMBA_OK;
+    }
+    statement = simba__sqlite_db_statement(&self->db,
+                                           SIMBA__SQLITE_TELL_RESERVE, error);
+    if (statement == NULL) {
+        return error->code;
+    }
+    sqlite3_bind_int64(statement, 1, (int64_t)self->reserve.seen_flushed);
+    return simba__sqlite_db_execute(&self->db, statement, error);
+}
+
+void simba__sqlite_reserve_told(struct simba__sqlite *self)
+{
+    self->reserve.is_untold = false;
+}

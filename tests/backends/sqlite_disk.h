@@ -1,0 +1,192 @@
+/* A disk that forgets what was not flushed: what was written since is there, or
+ * is not, sector by sector. And a wall clock that can be set.
+ *
+ * The program stands between SQLite and the kernel's fdatasync(), and so knows
+ * what a disk would have. At every flush it sets such a disk aside; afterwards
+ * it can boot from each of them. */
+#ifndef TESTS_BACKENDS_SQLITE_DISK_H
+#define TESTS_BACKENDS_SQLITE_DISK_H
+
+#include "sqlite_driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+enum { FILES = 2, SECTOR = 512, FILE_MOST = 1024 * 1024, MOMENTS = 400 };
+
+struct image {
+    unsigned char bytes[FILE_MOST];
+    size_t length;
+};
+
+static const char *const suffixes[FILES] = {"", "-wal"};
+static int files[FILES] = {-1, -1};
+static struct image flushed[FILES];
+static uint64_t answered; /* the last token */
+static uint64_t moments[MOMENTS];
+static int moment_count;
+static bool is_recording;
+static int flushes_to_fail;
+static int flush_count;
+static int64_t wall_offset_s;
+
+/* --- the disk ------------------------------------------------------------ */
+
+/* Opened once and kept: to close a descriptor of a database would let go of
+ * SQLite's locks. */
+static inline void read_image(int which, struct image *image)
+{
+    char path[128];
+    ssize_t length;
+
+    snprintf(path, sizeof path, "%s%s", database, suffixes[which]);
+    if (files[which] < 0) {
+        files[which] = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    length = pread(files[which], image->bytes, sizeof image->bytes, 0);
+    assert_in_range(length, 0, sizeof image->bytes - 1);
+    image->length = (size_t)length;
+}
+
+/* Of every second disk nothing is left but what was flushed. */
+static inline void mix(struct image *now, const struct image *then)
+{
+    static unsigned seed = 1;
+    size_t length = now->length > then->length ? now->length : then->length;
+
+    for (size_t at = 0; at < length; at += SECTOR) {
+        seed = seed * 1103515245 + 12345;
+        if (moment_count % 2 == 0 || (seed >> 16) % 2 == 0) {
+            memcpy(now->bytes + at, then->bytes + at, SECTOR);
+        }
+    }
+    now->length = moment_count % 2 == 0 ? then->length : length;
+}
+
+/* The power fails now. Files end on whole pages, sectors on whole sectors. */
+static inline void set_aside(void)
+{
+    static struct image now;
+    char path[160];
+
+    if (!is_recording || moment_count == MOMENTS) {
+        return;
+    }
+    for (int i = 0; i < FILES; i++) {
+        FILE *file;
+
+        memset(&now, 0, sizeof now);
+        read_image(i, &now);
+        mix(&now, &flushed[i]);
+        snprintf(path, sizeof path, "%s/cut-%d.db%s", directory, moment_count,
+                 suffixes[i]);
+        file = fopen(path, "w");
+        assert_non_null(file);
+        assert_int_equal(fwrite(now.bytes, 1, now.length, file), now.length);
+        assert_int_equal(fclose(file), 0);
+    }
+    moments[moment_count++] = answered;
+}
+
+static inline void note_flush(int fd)
+{
+    struct stat synced, file;
+    char path[128];
+
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s%s", database, suffixes[i]);
+        if (fstat(fd, &synced) == 0 && stat(path, &file) == 0 &&
+            synced.st_ino == file.st_ino) {
+            memset(&flushed[i], 0, sizeof flushed[i]);
+            read_image(i, &flushed[i]);
+        }
+    }
+}
+
+/* In place of the C library's, for SQLite as for us. */
+#define IN_PLACE __attribute__((visibility("default")))
+
+IN_PLACE int fdatasync(int fd)
+{
+    set_aside();
+    flush_count++;
+    if (flushes_to_fail > 0) {
+        flushes_to_fail--;
+        errno = EIO;
+        return -1;
+    }
+    note_flush(fd);
+    set_aside();
+    return 0;
+}
+
+IN_PLACE int fsync(int fd)
+{
+    return fdatasync(fd);
+}
+
+/* --- the wall clock ------------------------------------------------------ */
+
+IN_PLACE int clock_gettime(clockid_t which, struct timespec *now)
+{
+    long rc = syscall(SYS_clock_gettime, which, now);
+
+    if (which == CLOCK_REALTIME) {
+        now->tv_sec += wall_offset_s;
+    }
+    return (int)rc;
+}
+
+/* --- booting ------------------------------------------------------------- */
+
+static inline int start_empty(void **state)
+{
+    memset(flushed, 0, sizeof flushed);
+    moment_count = 0;
+    answered = 0;
+    is_recording = false;
+    flush_count = 0;
+    wall_offset_s = 0;
+    return make_directory(state);
+}
+
+static inline int end(void **state)
+{
+    int rc = remove_directory(state);
+
+    for (int i = 0; i < FILES; i++) {
+        close(files[i]);
+        files[i] = -1;
+    }
+    return rc;
+}
+
+/* Of another boot than those who wrote it. */
+static inline void boot_from(int moment)
+{
+    is_recording = false;
+    snprintf(database, sizeof database, "%s/cut-%d.db", directory, moment);
+    sql("UPDATE simba_tenure SET boot = 'x'; UPDATE simba_line SET boot = 'x';"
+        "UPDATE simba_reserve SET boot = 'x' WHERE boot <> ''");
+    must_open(&third, "");
+}
+
+static inline uint64_t next_token(int moment)
+{
+    struct who carol = person(&third, "carol");
+
+    boot_from(moment);
+    ask(&carol);
+    expect_mine(&carol);
+    handle_close(&third);
+    assert_int_equal(sql("SELECT 'ok' <> integrity_check FROM "
+                         "pragma_integrity_check"),
+                     0);
+    return carol.token;
+}
+
+#define DISK_TEST(test) cmocka_unit_test_setup_teardown(test, start_empty, end)
+
+#endif
