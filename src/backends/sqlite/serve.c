@@ -5,58 +5,12 @@
  * row.c, and written back. Bells ring after the commit. */
 #include "backends/memory/row_tell.h"
 #include "backends/sqlite/file.h"
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/turn.h"
 
 #include <string.h>
 
-/* Whom to ring after the commit: the called one, the second in line, and who
- * stands behind a change that nobody else tells of. */
-enum { RINGS = 3 };
-
 /* How long an operation that is driven waits for other writers. */
 enum { DRIVEN_PATIENCE_MS = 2 };
-
-struct turn {
-    struct simba__sqlite *self;
-    simba_op *op;
-    struct simba__sqlite_wish wish;
-    struct simba__reply reply;
-    size_t rings[RINGS]; /* peers */
-    size_t ring_count;
-};
-
-/* --- what the row asks for ----------------------------------------------- */
-
-static bool is_connected(void *argument, uint64_t connection)
-{
-    struct turn *turn = argument;
-    struct simba__sqlite *self = turn->self;
-    enum simba__sqlite_life life = simba__sqlite_presence_look(
-        &self->presence, self->record.peers[connection].process);
-
-    self->is_burial_due |= life == SIMBA__SQLITE_DEAD;
-    return life != SIMBA__SQLITE_DEAD;
-}
-
-static void ring_later(void *argument, const struct simba__row_waiter *waiter)
-{
-    struct turn *turn = argument;
-
-    if (turn->ring_count < RINGS) {
-        turn->rings[turn->ring_count++] = (size_t)waiter->connection;
-    }
-}
-
-static void ring_now(const struct turn *turn)
-{
-    const struct simba__sqlite *self = turn->self;
-
-    for (size_t i = 0; i < turn->ring_count; i++) {
-        simba__sqlite_presence_ring(&self->presence,
-                                    self->record.peers[turn->rings[i]].process,
-                                    turn->op->mutex);
-    }
-}
 
 /* --- serving ------------------------------------------------------------- */
 
@@ -76,10 +30,11 @@ static enum simba__request_kind request_kind(enum simba_op_kind kind)
     }
 }
 
-static bool serve_row(struct turn *turn)
+static bool serve_row(struct simba__sqlite_turn *turn)
 {
     const simba_op *op = turn->op;
-    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__row_host host = {turn, simba__sqlite_is_connected,
+                                   simba__sqlite_ring_later};
     struct simba__request request = {
         .kind = request_kind(op->kind),
         .attempt = simba__sqlite_attempt(op),
@@ -106,7 +61,7 @@ static bool serve_row(struct turn *turn)
  * boot, so the wall clock must carry them; it is compared with other tokens
  * only, never with a lease, and when it steps back the counter goes on. They
  * grow over a loss of power, too: see reserve.c. */
-static int raise_token(struct turn *turn, simba_error *error)
+static int raise_token(struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     struct simba__row *row = &self->record.row;
@@ -126,105 +81,7 @@ static int raise_token(struct turn *turn, simba_error *error)
     return rc;
 }
 
-static bool is_live(struct turn *turn, const struct simba__row_waiter *waiter)
-{
-    return waiter->lapses_ms >= turn->wish.now_ms &&
-           is_connected(turn, waiter->connection);
-}
-
-/* Some changes nobody in line hears of, and yet who is before whom is another:
- * somebody took the mutex without having been called, because its owner is dead
- * or late; or somebody went out of the line. Who is then the first behind that
- * place asks again, and so comes to watch the right one. */
-static void wake_behind(struct turn *turn, uint64_t place)
-{
-    const struct simba__row *row = &turn->self->record.row;
-
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].place >= place && is_live(turn, &row->line[i])) {
-            ring_later(turn, &row->line[i]);
-            return;
-        }
-    }
-}
-
-static bool is_taken_uncalled(const struct turn *turn)
-{
-    const struct simba__sqlite_record *record = &turn->self->record;
-    bool is_called = record->is_called &&
-                     simba__attempt_equal(record->called.attempt,
-                                          simba__sqlite_attempt(turn->op));
-
-    return turn->reply.mine && !is_called &&
-           record->row.owner.token != record->owner.token;
-}
-
-static void wake_successor(struct turn *turn)
-{
-    const struct simba__sqlite_record *record = &turn->self->record;
-    struct simba__attempt me = simba__sqlite_attempt(turn->op);
-
-    if (is_taken_uncalled(turn)) {
-        wake_behind(turn, 0);
-    }
-    if (turn->op->kind != SIMBA_OP_RELEASE &&
-        turn->op->kind != SIMBA_OP_LEAVE) {
-        return;
-    }
-    for (size_t i = 0; i < record->line_count; i++) {
-        if (simba__attempt_equal(record->line[i].attempt, me)) {
-            wake_behind(turn, record->line[i].place);
-        }
-    }
-}
-
-/* Who is refused watches the one before it in line: the death of an owner then
- * wakes one waiter and not all of them, and who was before us and became the
- * owner is watched already. The first watches the owner, unless its death is
- * not to be used, or the called one, who will be the owner. */
-static const char *find_obstacle(struct turn *turn)
-{
-    const struct simba__sqlite_record *record = &turn->self->record;
-    const struct simba__row *row = &record->row;
-    size_t i = row->line_count;
-
-    while (i > 0 && row->line[i - 1].place >= turn->reply.place) {
-        i--;
-    }
-    for (; i > 0; i--) {
-        if (is_live(turn, &row->line[i - 1])) {
-            return record->peers[row->line[i - 1].connection].process;
-        }
-    }
-    if (!simba__row_is_held(row, turn->wish.now_ms)) {
-        return row->is_called ? record->peers[row->called.connection].process
-                              : "";
-    }
-    return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process
-                               : "";
-}
-
-static void watch_or_forget(struct turn *turn)
-{
-    struct simba__sqlite *self = turn->self;
-
-    if (turn->op->kind == SIMBA_OP_RENEW) {
-        return;
-    }
-    if (turn->op->kind != SIMBA_OP_ACQUIRE || !turn->reply.in_line) {
-        simba__sqlite_watch_forget(&self->watch, turn->op);
-        return;
-    }
-    if (!simba__sqlite_watch_wait(&self->watch, turn->op, find_obstacle(turn),
-                                  turn->reply.is_head) &&
-        !self->is_deaf) {
-        self->is_deaf = true;
-        self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
-                  "no hints: inotify or the bell cannot be had; waiters poll");
-    }
-}
-
-static void fill_reply(const struct turn *turn)
+static void fill_reply(const struct simba__sqlite_turn *turn)
 {
     const struct simba__row *row = &turn->self->record.row;
     simba_op_reply *reply = &turn->op->reply;
@@ -242,9 +99,10 @@ static void fill_reply(const struct turn *turn)
     }
 }
 
-static int serve_break(struct turn *turn, simba_error *error)
+static int serve_break(struct simba__sqlite_turn *turn, simba_error *error)
 {
-    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__row_host host = {turn, simba__sqlite_is_connected,
+                                   simba__sqlite_ring_later};
     int rc;
 
     if (turn->op->kind != SIMBA_OP_BREAK) {
@@ -256,17 +114,19 @@ static int serve_break(struct turn *turn, simba_error *error)
     return rc;
 }
 
-static bool is_broken(const struct turn *turn)
+static bool is_broken(const struct simba__sqlite_turn *turn)
 {
     return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine;
 }
 
-static bool is_granted(const struct turn *turn)
+static bool is_granted(const struct simba__sqlite_turn *turn)
 {
     return turn->op->kind == SIMBA_OP_ACQUIRE && turn->reply.mine;
 }
 
-static int store(struct turn *turn, bool *is_changed, simba_error *error)
+static int store(struct simba__sqlite_turn *turn,
+                 bool *is_changed,
+                 simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     int rc = simba__sqlite_record_store(self, &turn->wish, is_changed, error);
@@ -282,7 +142,9 @@ static int store(struct turn *turn, bool *is_changed, simba_error *error)
 }
 
 /* Within the transaction: everything up to the commit. */
-static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
+static int serve_inside(struct simba__sqlite_turn *turn,
+                        bool *is_changed,
+                        simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     int rc;
@@ -305,12 +167,12 @@ static int serve_inside(struct turn *turn, bool *is_changed, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    wake_successor(turn);
-    watch_or_forget(turn);
+    simba__sqlite_wake_successor(turn);
+    simba__sqlite_watch_or_forget(turn);
     return store(turn, is_changed, error);
 }
 
-static bool is_owner_changed(const struct turn *turn)
+static bool is_owner_changed(const struct simba__sqlite_turn *turn)
 {
     const struct simba__sqlite_record *record = &turn->self->record;
 
@@ -318,7 +180,7 @@ static bool is_owner_changed(const struct turn *turn)
 }
 
 /* A caller that lends its thread is not kept waiting for other writers. */
-static int begin(const struct turn *turn, simba_error *error)
+static int begin(const struct simba__sqlite_turn *turn, simba_error *error)
 {
     const simba_op *op = turn->op;
     int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
@@ -334,7 +196,7 @@ static int begin(const struct turn *turn, simba_error *error)
 
 /* What must outlast a loss of power: see keep.c. A token also when an acquire
  * finds its tenure there already: an earlier one was not sure of it. */
-static int keep(const struct turn *turn, simba_error *error)
+static int keep(const struct simba__sqlite_turn *turn, simba_error *error)
 {
     if (is_broken(turn)) {
         return simba__sqlite_db_keep(&turn->self->db, error);
@@ -344,7 +206,7 @@ static int keep(const struct turn *turn, simba_error *error)
                             : SIMBA_OK;
 }
 
-static int commit(const struct turn *turn, simba_error *error)
+static int commit(const struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     int rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
@@ -355,7 +217,7 @@ static int commit(const struct turn *turn, simba_error *error)
     return rc;
 }
 
-static int serve_change(struct turn *turn, simba_error *error)
+static int serve_change(struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
     bool is_changed = false;
@@ -375,7 +237,7 @@ static int serve_change(struct turn *turn, simba_error *error)
         rc = keep(turn, error);
     }
     if (rc == SIMBA_OK) {
-        ring_now(turn);
+        simba__sqlite_ring_now(turn);
         fill_reply(turn);
         if (is_broken(turn)) {
             simba__sqlite_log_break(self, turn->op);
@@ -387,10 +249,11 @@ static int serve_change(struct turn *turn, simba_error *error)
     return rc;
 }
 
-static int serve_read(struct turn *turn, simba_error *error)
+static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
-    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__row_host host = {turn, simba__sqlite_is_connected,
+                                   simba__sqlite_ring_later};
     int rc =
         simba__sqlite_db_begin_read(&self->db, turn->op->deadline_ms, error);
 
@@ -461,7 +324,7 @@ static void clean_up(struct simba__sqlite *self, enum simba_op_kind kind)
 int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
 {
     struct simba__sqlite *self = argument;
-    struct turn turn = {.self = self, .op = op, .wish.op = op};
+    struct simba__sqlite_turn turn = {.self = self, .op = op, .wish.op = op};
     int rc = follow_file(self, op->deadline_ms, error);
 
     if (rc != SIMBA_OK) {

@@ -29,6 +29,7 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/settings.c
   ${simba_sqlite_dir}/sqlite.c
   ${simba_sqlite_dir}/store.c
+  ${simba_sqlite_dir}/turn.c
   ${simba_sqlite_dir}/watch.c
   ${simba_sqlite_dir}/watch_events.c
 )
