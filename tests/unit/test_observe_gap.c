@@ -1,0 +1,246 @@
+/* The observation machine: owners that it cannot have seen. */
+#include "observe_driver.h"
+
+static void test_observe__neighbours_have_no_gap(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105); /* 5 was before our time */
+    expect_change("", "a");
+    assert_false(up.has_gap);
+    poll_finds("", 0, 7);
+    expect_change("a", "");
+    assert_false(up.has_gap);
+    poll_finds("b", 9, 7);
+    expect_change("", "b");
+    assert_false(up.has_gap);
+    poll_finds("c", 11, 9); /* the free moment is no gap */
+    expect_change("b", "c");
+    assert_false(up.has_gap);
+}
+
+static void test_observe__a_missed_tenure_is_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 0, 105);
+    poll_finds("c", 9, 8);
+    expect_change("a", "c");
+    assert_true(up.has_gap);
+    poll_finds("", 0, 10); /* another between c and nobody */
+    expect_change("c", "");
+    assert_true(up.has_gap);
+    poll_finds("d", 12, 11); /* and between nobody and d */
+    expect_change("", "d");
+    assert_true(up.has_gap);
+    poll_finds("", 0, 12);
+    assert_false(up.has_gap);
+}
+
+static void test_observe__who_came_and_went_is_told_as_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    read_after("", 0, 7, 105);
+    assert_false(up.changed);
+    poll_finds("", 0, 8);
+    expect_change("", "");
+    assert_true(up.has_gap);
+    poll_finds("", 0, 8); /* once */
+    assert_false(up.changed);
+    poll_finds("a", 9, 8);
+    expect_change("", "a");
+    assert_false(up.has_gap);
+}
+
+static void test_observe__the_first_tenure_of_all_can_be_missed(void **state)
+{
+    (void)state;
+    begin();
+    read_after("", 0, 0, 105); /* never owned */
+    poll_finds("b", 2, 1);
+    assert_true(up.has_gap);
+    begin();
+    read_after("", 0, 0, 105);
+    poll_finds("a", 1, 0);
+    assert_false(up.has_gap);
+}
+
+static void test_observe__a_renewal_is_no_gap(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105);
+    poll_finds("a", 7, 5);
+    assert_false(up.changed);
+    poll_finds("", 0, 7);
+    assert_false(up.has_gap);
+}
+
+static void test_observe__guesses_where_the_store_does_not_say(void **state)
+{
+    (void)state;
+    begin();
+    read_is("a", 1, 105);
+    assert_false(up.has_gap);
+    poll_finds("", 0, 0);
+    assert_false(up.has_gap);
+    poll_finds("b", 2, 0);
+    assert_false(up.has_gap);
+    poll_finds("c", 3, 0); /* from one to the other */
+    assert_true(up.has_gap);
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    read_fails(o.now_ms + 5);
+    poll_finds("", 0, 0); /* after a silence */
+    assert_true(up.has_gap);
+    poll_finds("d", 4, 0);
+    assert_false(up.has_gap);
+}
+
+/* Between a free moment and the next owner there may have been another. */
+static void test_observe__new_owner_of_a_mute_store_is_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("a", 1, 105);
+    assert_false(up.has_gap);
+    poll_finds("", 0, 0);
+    assert_false(up.has_gap);
+    poll_finds("b", 2, 0);
+    assert_true(up.has_gap);
+    poll_finds("b", 2, 0);
+    assert_false(up.changed);
+}
+
+/* Owners of another implementation may count no tenures. */
+static void test_observe__strangers_are_guessed(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105);
+    poll_finds("", 0, 7);
+    assert_false(up.has_gap);
+    poll_finds("stranger", 0, SIMBA__ENDED_UNKNOWN);
+    expect_change("", "stranger");
+    assert_true(up.has_gap);
+    poll_finds("stranger", 0, SIMBA__ENDED_UNKNOWN);
+    assert_false(up.changed);
+    poll_finds("", 0, 7);
+    expect_change("stranger", "");
+    assert_false(up.has_gap);
+    poll_finds("b", 9, 7);
+    assert_false(up.has_gap);
+    poll_finds("other stranger", 12, SIMBA__ENDED_UNKNOWN);
+    assert_true(up.has_gap);
+    poll_finds("c", 13, 12);
+    assert_false(up.has_gap);
+}
+
+/* The owner's number, or that of who comes next; and who is next in line, 0:
+ * nobody waits. Tokens are ten times the number. */
+static void numbered(const char *id, uint64_t turn, uint64_t waiter)
+{
+    simba_owner owner = simba_owner_none();
+    uint64_t token = id[0] == '\0' ? 0 : 10 * turn;
+    struct simba__observe_event event = {
+        .type = SIMBA__OBSERVE_READ, .owner = &owner, .turn = turn};
+
+    event.next_turn = waiter != 0 ? waiter : turn + (token != 0);
+
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    assert_true(up.read);
+    assert_true(simba_owner_set_id(&owner, id));
+    owner.token = token;
+    event.seq = o.seq;
+    event.now_ms = o.now_ms + 5;
+    simba__observe_step(&o, &event, &up);
+}
+
+/* A store may not know who was before, but whose turn it was to be next. */
+static void test_observe__who_was_next_is_no_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("", 0, 105);
+    numbered("", 1, 0);
+    assert_false(up.changed);
+    numbered("a", 1, 0);
+    expect_change("", "a");
+    assert_false(up.has_gap);
+    numbered("a", 1, 3); /* 2 came and left */
+    assert_false(up.changed);
+    numbered("b", 3, 0);
+    expect_change("a", "b");
+    assert_false(up.has_gap);
+    numbered("", 4, 0);
+    expect_change("b", "");
+    assert_false(up.has_gap);
+}
+
+static void test_observe__who_was_not_next_is_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    o.knows_ended = false;
+    read_is("", 0, 105);
+    numbered("", 1, 0);
+    numbered("b", 2, 3);
+    expect_change("", "b");
+    assert_true(up.has_gap);
+    numbered("", 4, 0); /* 3 had it, or has left */
+    expect_change("b", "");
+    assert_true(up.has_gap);
+    numbered("", 5, 0);
+    assert_true(up.changed && up.has_gap);
+    numbered("f", 1, 0); /* numbered anew */
+    assert_true(up.has_gap);
+    poll_finds("", 0, 0); /* not numbered */
+    numbered("g", 2, 0);
+    assert_true(up.has_gap);
+}
+
+static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105);
+    happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
+    read_fails(o.now_ms + 5);
+    poll_finds("b", 9, 7);
+    expect_change("a", "b");
+    assert_false(up.has_gap);
+}
+
+static void test_observe__starts_anew_without_a_gap(void **state)
+{
+    (void)state;
+    begin();
+    read_after("a", 7, 5, 105);
+    happen(SIMBA__OBSERVE_STOP, 110);
+    happen(SIMBA__OBSERVE_START, 5000);
+    read_after("z", 20, 19, 5005);
+    expect_change("", "z");
+    assert_false(up.has_gap);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_observe__neighbours_have_no_gap),
+        cmocka_unit_test(test_observe__a_missed_tenure_is_a_gap),
+        cmocka_unit_test(test_observe__who_came_and_went_is_told_as_a_gap),
+        cmocka_unit_test(test_observe__the_first_tenure_of_all_can_be_missed),
+        cmocka_unit_test(test_observe__a_renewal_is_no_gap),
+        cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
+        cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
+        cmocka_unit_test(test_observe__strangers_are_guessed),
+        cmocka_unit_test(test_observe__who_was_next_is_no_gap),
+        cmocka_unit_test(test_observe__who_was_not_next_is_a_gap),
+        cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
+        cmocka_unit_test(test_observe__starts_anew_without_a_gap),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
