@@ -1,22 +1,11 @@
 /* Resources that refuse stale tokens; above all that of an owner which was
  * paused, succeeded, and wakes up believing. */
 #include "../guard/paused.h"
+#include "directory.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
-
-static char directory[] = "/tmp/simba-guard.XXXXXX";
-
-static const char *in_directory(const char *name)
-{
-    static char paths[8][128];
-    static int turn;
-    char *path = paths[turn++ % 8];
-
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
 
 static simba_guard_file *open_guard(const char *name)
 {
@@ -309,11 +298,6 @@ int main(void)
         cmocka_unit_test(test_guard_file__a_dead_process_has_left),
         cmocka_unit_test(test_guard__judges_marks),
     };
-    char command[64];
-    int rc;
 
-    assert_non_null(mkdtemp(directory));
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    return system(command) == 0 ? rc : 1;
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
