@@ -24,9 +24,9 @@ if(TARGET simba_zookeeper)
                                           PRIVATE simba_warnings)
 
   # Through the table of functions.
-  foreach(name IN ITEMS zookeeper zookeeper_admin zookeeper_init zookeeper_faults
-                        zookeeper_many zookeeper_turns zookeeper_packets
-                        zookeeper_curator)
+  foreach(name IN ITEMS zookeeper zookeeper_admin zookeeper_init zookeeper_away
+                        zookeeper_faults zookeeper_many zookeeper_turns
+                        zookeeper_packets zookeeper_curator)
     add_executable(backend_${name}
       ${zookeeper_tests}/test_${name}.c ${CMAKE_CURRENT_LIST_DIR}/double.c
       ${loop_sources} ${PROJECT_SOURCE_DIR}/src/api/error.c)
