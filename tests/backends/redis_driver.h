@@ -12,7 +12,7 @@
 #define MUTEX "m/1 {a}:'b'%\""
 #define KEY   "simba:{" MUTEX "}"
 
-#include "people.h"
+#include "row_people.h"
 
 static struct redis server;
 static struct handle first, second, third;
@@ -62,19 +62,6 @@ static inline void must_open(struct handle *handle)
         fail_msg("%s", why.message);
     }
 }
-
-/* --- people -------------------------------------------------------------- */
-
-#define await(condition)                                                       \
-    do {                                                                       \
-        int64_t await_until = simba_loop_now_ms() + PATIENCE_MS;               \
-        while (!(condition)) {                                                 \
-            if (simba_loop_now_ms() > await_until) {                           \
-                fail_msg("%s", "waited in vain for " #condition);              \
-            }                                                                  \
-            redis_nap_ms(1);                                                   \
-        }                                                                      \
-    } while (0)
 
 #define REDIS_TEST(test)                                                       \
     cmocka_unit_test_setup_teardown(test, empty_server, close_handles)

@@ -22,7 +22,7 @@ static inline void listen_at(struct handle *at)
 
 #define MUTEX       mutex
 #define LISTEN(who) listen_at((who)->at)
-#include "people.h"
+#include "row_people.h"
 
 static inline int try_open(struct handle *handle, const char *url)
 {

@@ -14,7 +14,7 @@
 
 #define MUTEX "m/1 {a}:'b'%\""
 
-#include "people.h"
+#include "row_people.h"
 
 static char directory[64];
 static char database[96];

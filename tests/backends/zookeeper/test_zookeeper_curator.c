@@ -141,7 +141,7 @@ static void test_curator__waits_for_us_and_takes_over(void **state)
     tell_jvm("who");
     assert_true(jvm_says("who ann 2\n", PATIENCE_MS));
     for (int i = 0; i < 5; i++) {
-        pause_ms(LEASE / 5);
+        nap_ms(LEASE / 5);
         renew(&ann);
         expect_mine(&ann);
     }

@@ -244,9 +244,5 @@ int main(void)
         ZK_TEST(test_init__doctor_names_wrong_credentials),
     };
 
-    if (!servers_installed()) {
-        puts("1..0 # SKIP no ZooKeeper server is installed");
-        return 77;
-    }
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return run_beside_server(tests);
 }

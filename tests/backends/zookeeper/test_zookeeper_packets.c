@@ -85,7 +85,7 @@ static void test_packets__session_of_observers_is_kept(void **state)
     first.backend->ops->interest(first.backend, mutex, SIMBA_INTEREST_OBSERVE);
     simba_loop_leave(first.loop);
     session = ((const struct simba__zk *)first.backend)->generation;
-    pause_ms(LEASE + LEASE / 4); /* nothing is certain by it any more */
+    nap_ms(LEASE + LEASE / 4); /* nothing is certain by it any more */
     for (int i = 0; i < 6; i++) {
         proxy_hold(proxy, true, true);
         proxy_cut(proxy);
