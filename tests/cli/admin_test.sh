@@ -9,19 +9,11 @@
 # nobody else uses (else an SQLite file), and PATTERN a glob of the tests to
 # run. Needs bash and coreutils. Prints TAP.
 set -u
-export LC_ALL=C TZ=UTC0
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/admin.XXXXXX")
-pty=${3-}
-export SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
-pattern=${5-*}
-export SIMBA_CONFIG=/dev/null TERM=xterm
-export simba scratch
-unset NO_COLOR SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID
-
 source "$(dirname "$0")/lib.sh"
+begin admin "$@"
+pty=${3-} pattern=${5-*}
+SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
+export TZ=UTC0 TERM=xterm
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 

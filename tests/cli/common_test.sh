@@ -6,23 +6,11 @@
 #
 # Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/common.XXXXXX")
-pattern=*
-pty=
-export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
-unset NO_COLOR
-
 source "$(dirname "$0")/lib.sh"
+begin common "$@"
+SIMBA_STORE=sqlite:$scratch/simba.db
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
-
-commands() {
-    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
-}
 
 # right COMMAND: arguments that are right but for the store, and the file.
 right() {

@@ -6,17 +6,13 @@
 # COMPLETION is the directory of the scripts. Without zsh or fish their tests
 # are skipped. Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-scratch=$(mktemp -d "$2/completion.XXXXXX")
+source "$(dirname "$0")/lib.sh"
+begin completion "$@"
 scripts=$(realpath "$3")
 pattern=${4-*}
-export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
+SIMBA_STORE=sqlite:$scratch/simba.db
 export SIMBA_COMPLETE_SECONDS=30 # a slow machine is no slow store
 unset SIMBA_COMPLETE
-
-source "$(dirname "$0")/lib.sh"
 
 # As it is installed.
 mkdir -p "$scratch/bin" "$scratch/share/simba"

@@ -1,25 +1,16 @@
 #!/bin/bash
 # Bad ends of simba lead and every: what is left when one of their processes is
-# killed, stopped or loses its lease; and odd places to run in. lock_test.sh has
-# the same for lock.
+# killed, stopped or loses its lease; and odd places to run in. For lock it is
+# lock_ends_test.sh.
 #
 #   ends_test.sh SIMBA SCRATCH [PTY [PATTERN]]
 #
 # As lock_test.sh. $kills is how many times a process is killed at random.
 # Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/ends.XXXXXX")
-pty=${3-}
-pattern=${4-*}
-export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
-export simba scratch
-unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
-
 source "$(dirname "$0")/lib.sh"
+begin ends "$@"
+pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

@@ -6,18 +6,9 @@
 #
 # As lock_test.sh. Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/every.XXXXXX")
-pty=${3-}
-pattern=${4-*}
-export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
-export simba scratch
-unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
-
 source "$(dirname "$0")/lib.sh"
+begin every "$@"
+pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

@@ -6,18 +6,9 @@
 #
 # As lock_test.sh. $listener is the helper built from listener.c. Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/lead.XXXXXX")
-pty=${3-}
-pattern=${4-*}
-export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
-export simba scratch
-unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
-
 source "$(dirname "$0")/lib.sh"
+begin lead "$@"
+pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
@@ -295,80 +286,12 @@ watchdog_starves_with_a_stuck_guardian() {
 
 # ── Terminals ────────────────────────────────────────────────────────────────
 
-command_has_the_terminal() {
-    on_terminal -- "$simba" lead t -- bash -c '
-        read -r -a f <"/proc/$$/stat"; test "${f[4]}" = "${f[7]}"'
-}
-
-keyboard_reaches_the_command() {
-    on_terminal expect:ready 'send:hello\n' expect:got-hello -- \
-        "$simba" lead t -- sh -c 'echo ready; read -r x; echo "got-$x"'
-}
-
 keyboard_reaches_the_next_command_too() {
     rm -f "$scratch/second"
     on_terminal expect:first 'send:\n' expect:second 'send:hello\n' \
         expect:got-hello -- "$simba" -q lead t --restart on-failure -- sh -c '
             [ -e "$0" ] || { : >"$0"; echo first; read -r x; exit 1; }
             echo second; read -r x; echo "got-$x"' "$scratch/second"
-}
-
-control_c_reaches_the_command() {
-    local rc=0
-
-    on_terminal expect:ready 'send:\x03' -- "$simba" lead t -- \
-        sh -c 'trap "echo trapped; exit 9" INT; echo ready
-            while :; do sleep 0.01; done' || rc=$?
-    [ "$rc" -ne 200 ] || return 200
-    same code 9 "$rc" && grep -q trapped "$scratch/tty"
-}
-
-control_c_ends_the_standby() {
-    local rc=0
-
-    hold t || return 1
-    on_terminal 'until:guardian_of $(cat $scratch/waiting)' 'send:\x03' -- \
-        sh -c 'echo $$ >$scratch/waiting; exec "$simba" lead t -- true' || rc=$?
-    let_go
-    [ "$rc" -ne 200 ] || return 200
-    same code 130 "$rc"
-}
-
-control_z_and_fg() {
-    on_terminal 'expect:$ ' \
-        "send:$simba lead t -- sh -c 'echo re''ady; read x; echo go''t-\$x'\n" \
-        expect:ready 'send:\x1a' expect:Stopped 'expect:$ ' \
-        "send:$simba lock t -n -- true; echo code''-\$?\n" expect:code-75 \
-        'expect:$ ' 'send:fg\n' 'expect:simba' 'send:hello\n' \
-        expect:got-hello 'expect:$ ' 'send:exit 0\n' -- \
-        bash --norc --noprofile -i
-}
-
-# One that is stopped is not in line: another gets the mutex.
-control_z_while_standing_by() {
-    local terminal
-
-    [ -n "$pty" ] || return 200
-    hold t || return 1
-    on_terminal 'expect:$ ' \
-        "send:sh -c 'echo \$\$ >$scratch/front
-            exec $simba lead t -- echo star''ted'\n" \
-        'until:guardian_of $(cat $scratch/front)' \
-        'send:\x1a' expect:Stopped 'expect:$ ' \
-        'send:echo >$scratch/is-stopped; read x\n' \
-        'until:[ -e $scratch/is-free ]' 'send:\n' 'expect:$ ' \
-        'send:fg\n' expect:started 'expect:$ ' 'send:exit 0\n' -- \
-        bash --norc --noprofile -i &
-    terminal=$!
-    within 20 test -e "$scratch/is-stopped" && let_go && is_free t &&
-        : >"$scratch/is-free" && code 0 wait "$terminal"
-}
-
-hangup_ends_everything() {
-    on_terminal expect:ready hangup -- "$simba" lead u -- \
-        sh -c 'echo $$ >"$0"; echo ready; exec sleep 60' "$scratch/hung"
-    [ $? -ne 200 ] || return 200
-    within 20 is_gone "$(cat "$scratch/hung")" && within 20 is_free u
 }
 
 run_tests

@@ -1,7 +1,5 @@
-# What the tests of simba(1) have in common; bash sources it.
-#
-# Before: $simba is the program, $scratch a directory of our own, $pattern a glob
-# of the tests to run, $pty the helper built from pty.c, or empty.
+# What the tests of simba(1) have in common; bash sources it, and calls begin
+# first and run_tests last.
 #
 # The tests are all functions of the sourcing script, except those under the
 # headline "# ── Helpers". One fails by its return value, and says why in lines
@@ -10,6 +8,26 @@
 
 count=0
 failed=0
+
+# begin NAME SIMBA DIRECTORY: sets simba, the program, and scratch, a directory
+# of our own below DIRECTORY; the store is $SIMBA_STORE, or a file there. The
+# caller may set pattern then, a glob of the tests to run, and pty, the helper
+# built from pty.c, without which the tests of terminals are skipped.
+begin() {
+    export LC_ALL=C SIMBA_CONFIG=/dev/null
+    simba=$(realpath "$2")
+    mkdir -p "$3" && scratch=$(mktemp -d "$3/$1.XXXXXX") || exit 1
+    pattern=* pty=
+    export simba scratch
+    export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
+    unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
+    unset NO_COLOR
+}
+
+# commands: prints the names of all there are.
+commands() {
+    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
+}
 
 # within SECONDS COMMAND…: true as soon as COMMAND is.
 within() {

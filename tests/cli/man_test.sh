@@ -6,22 +6,12 @@
 #
 # PAGES is the directory of the pages. Prints TAP.
 set -u
+source "$(dirname "$0")/lib.sh"
+begin man "$@"
+pages=$3
 export LC_ALL=C.UTF-8
 
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/man.XXXXXX")
-pages=$3
-pattern=*
-pty=
-
-source "$(dirname "$0")/lib.sh"
-
 # ── Helpers ──────────────────────────────────────────────────────────────────
-
-commands() {
-    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
-}
 
 # options_of TEXT-FILE: the long options that it names.
 options_of() {

@@ -6,18 +6,10 @@
 #
 # URL is the store; sqlite: when it is empty. Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/stores.XXXXXX")
-pattern=${4-*}
-pty=
-export SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
-export simba scratch
-unset SIMBA_MUTEX SIMBA_TOKEN SIMBA_OWNER_ID NOTIFY_SOCKET WATCHDOG_USEC
-
 source "$(dirname "$0")/lib.sh"
+begin stores "$@"
+pattern=${4-*}
+SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

@@ -5,18 +5,10 @@
 #
 # UNITS is examples/systemd. Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/systemd.XXXXXX")
-units=$(realpath "$3")
-pattern=*
-pty=
-export SIMBA_STORE=sqlite:$scratch/simba.db
-unset NOTIFY_SOCKET WATCHDOG_USEC
-
 source "$(dirname "$0")/lib.sh"
+begin systemd "$@"
+units=$(realpath "$3")
+SIMBA_STORE=sqlite:$scratch/simba.db
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 

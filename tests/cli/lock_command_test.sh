@@ -1,0 +1,172 @@
+#!/bin/bash
+# simba lock, seen by CMD: environment, descriptors, signals.
+#
+#   lock_command_test.sh SIMBA SCRATCH [PTY [PATTERN]]
+#
+# As lock_test.sh.
+set -u
+source "$(dirname "$0")/lib.sh"
+begin lock-command "$@"
+pty=${3-} pattern=${4-*}
+source "$(dirname "$0")/run_lib.sh"
+
+# ── What CMD sees ────────────────────────────────────────────────────────────
+
+command_sees_its_environment() {
+    "$simba" lock 'a b/c' --id me -- \
+        sh -c 'echo "$SIMBA_MUTEX|$SIMBA_OWNER_ID|$SIMBA_TOKEN"' \
+        >"$scratch/out" &&
+        grep -Eq '^a b/c\|me\|[1-9][0-9]*$' "$scratch/out"
+}
+
+owner_id_is_made_when_not_given() {
+    "$simba" lock a -- sh -c 'test -n "$SIMBA_OWNER_ID"'
+}
+
+tokens_grow() {
+    local before=0 token i
+
+    for i in 1 2 3 4 5; do
+        token=$("$simba" lock a -- sh -c 'echo "$SIMBA_TOKEN"')
+        [ "$token" -gt "$before" ] || return 1
+        before=$token
+    done
+}
+
+shell_line_runs() {
+    same output 'x y' "$("$simba" lock a -c 'echo x | sed "s/$/ y/"')" &&
+        code 3 "$simba" lock a -c 'exit 3'
+}
+
+options_of_the_command_are_its_own() {
+    same output '-n --wait' "$("$simba" lock a printf '%s %s' -n --wait)" &&
+        same output '-n' "$("$simba" lock a -- printf %s -n)"
+}
+
+stdin_is_the_commands() {
+    same output hello "$(echo hello | "$simba" lock a -- cat)"
+}
+
+neighbours_see_the_command_close() {
+    # The reader ends when CMD closes stdout, though CMD runs on.
+    "$simba" lock a -- sh -c 'exec >&-
+        until [ -e "$0/seen" ]; do sleep 0.01; done' "$scratch" |
+        { timeout 20 cat && : >"$scratch/seen"; }
+}
+
+ten_megabytes_go_through() {
+    same bytes 10485760 \
+        "$("$simba" lock a -- head -c 10485760 /dev/zero | wc -c)"
+}
+
+no_descriptor_leaks() {
+    bash -c 'ls /proc/self/fd' </dev/null >"$scratch/plain.fds" 2>/dev/null
+    "$simba" lock a -- bash -c 'ls /proc/self/fd' </dev/null \
+        >"$scratch/locked.fds" 2>/dev/null
+    cmp "$scratch/plain.fds" "$scratch/locked.fds"
+}
+
+inherited_descriptors_stay() {
+    same output through "$("$simba" lock a -- sh -c 'cat <&7' 7<<<through)"
+}
+
+signal_mask_and_dispositions_stay() {
+    local plain locked
+
+    plain=$(grep -E '^Sig(Pnd|Blk|Ign|Cgt)' /proc/self/status)
+    locked=$("$simba" lock a -- grep -E '^Sig(Pnd|Blk|Ign|Cgt)' /proc/self/status)
+    same signals "$plain" "$locked" || return 1
+    plain=$(trap '' HUP CHLD PIPE && grep ^SigIgn /proc/self/status)
+    locked=$(trap '' HUP CHLD PIPE &&
+        "$simba" lock a -- grep ^SigIgn /proc/self/status)
+    same ignored "$plain" "$locked"
+}
+
+closed_descriptors_stay_closed() {
+    code 0 "$simba" lock a -- sh -c '[ ! -e /proc/self/fd/0 ]' <&- &&
+        code 0 "$simba" lock a -- sh -c '[ ! -e /proc/$$/fd/1 ]' >&- &&
+        code 5 "$simba" lock a -- sh -c 'exit 5' <&- >&- 2>&- &&
+        code 127 "$simba" -v lock a -- "$scratch/no-such" <&- >&- 2>&-
+}
+
+sixteen_descriptors_suffice() {
+    (ulimit -n 16 && code 4 "$simba" lock a -- sh -c 'exit 4')
+}
+
+full_stderr_blocks_nothing() {
+    local fifo=$scratch/full
+
+    mkfifo "$fifo"
+    exec 8<>"$fifo"
+    # Fill it: dd ends when it would block.
+    dd if=/dev/zero of="$fifo" bs=1 oflag=nonblock conv=notrunc \
+        count=1000000 2>/dev/null
+    code 6 timeout 20 "$simba" -v lock a -- sh -c 'exit 6' 2>&8
+    local rc=$?
+    exec 8>&-
+    return "$rc"
+}
+
+command_has_its_own_group() {
+    "$simba" lock a -- sh -c 'read -r a b c d e f <"/proc/$$/stat"
+        echo "$$ $e"' >"$scratch/out" &&
+        read -r pid group <"$scratch/out" && same group "$pid" "$group"
+}
+
+# ── Signals ──────────────────────────────────────────────────────────────────
+
+signals_are_passed_on() {
+    local signal front
+
+    for signal in HUP INT QUIT USR1 USR2 TERM WINCH ALRM RTMIN; do
+        : >"$scratch/ready"
+        # bash ignores INT and QUIT in the background; env sets them right
+        env --default-signal "$simba" lock s -- bash -c "
+            trap 'echo $signal >$scratch/got; exit 42' $signal
+            echo >$scratch/ready
+            while :; do sleep 0.01; done" 2>/dev/null &
+        front=$!
+        within 20 has_lines 1 "$scratch/ready" || return 1
+        kill -s "$signal" "$front"
+        code 42 wait "$front" || return 1
+        same signal "$signal" "$(cat "$scratch/got")" || return 1
+    done
+}
+
+stop_and_continue_by_signal() {
+    local cmd
+
+    set -m
+    "$simba" lock s -- sh -c 'echo $$ >"$0"; exec sleep 60' "$scratch/cmd" &
+    local front=$!
+    set +m
+    within 20 has_lines 1 "$scratch/cmd"
+    read -r cmd <"$scratch/cmd"
+    kill -TSTP "$front"
+    within 20 is_stopped "$cmd" && within 10 is_stopped "$front" || return 1
+    kill -CONT "$front"
+    ! within 0 is_stopped "$cmd" || within 20 eval "! is_stopped $cmd" ||
+        return 1
+    kill -TERM "$front"
+    code 143 wait "$front"
+} 2>/dev/null
+
+lock_is_kept_while_stopped() {
+    local cmd
+
+    "$simba" lock s --ttl 300ms --transition 300ms -- \
+        sh -c 'echo $$ >"$0"; exec sleep 60' "$scratch/cmd2" &
+    local front=$!
+    within 20 has_lines 1 "$scratch/cmd2"
+    read -r cmd <"$scratch/cmd2"
+    kill -STOP "$front"
+    within 20 is_stopped "$front" || return 1
+    # more than a lease: the guardian renews
+    code 75 "$simba" -q lock s -w 1500ms -- true || return 1
+    [ -e "/proc/$cmd" ] || return 1
+    kill -CONT "$front"
+    kill -TERM "$front"
+    code 143 wait "$front"
+} 2>/dev/null
+
+run_tests
