@@ -1,0 +1,78 @@
+# Logs for simba verify to read, and what it tells of them; beside lib.sh.
+
+boot=00000000-0000-4000-8000-000000000001
+
+# Lines of a trace. WHO is one digit: its handle, id and attempt follow from
+# it. Times are milliseconds; the lease is 10 s, of which 9,780 ms are relied on.
+#
+#   sent MS WHO N OP [MEMBERS]        answered MS WHO N OP [MEMBERS]
+sent() {
+    line sent "$1" "$2" "$3" "$4" \
+        ",\"ttl_ms\":6000,\"transition_ms\":4000,\"waiter_ms\":40000${5:+,$5}"
+}
+
+answered() {
+    line answered "$1" "$2" "$3" "$4" ",\"status\":\"ok\"${5:+,$5}"
+}
+
+line() {
+    printf '{"trace":"%s","us":%d,"boot":"%s","pid":%d,' "$1" $((1000 * $2)) \
+        "$boot" "$3"
+    printf '"handle":"%016x","n":%d,"op":"%s","mutex":"m","id":"i%d",' \
+        "$3" "$4" "$5" "$3"
+    printf '"attempt":"%032x"%s}\n' "${attempt-$3}" "${6-}"
+}
+
+# asked MS WHO N OP ANSWER: sent, and answered a millisecond later.
+asked() {
+    sent "$1" "$2" "$3" "$4"
+    answered $(($1 + 1)) "$2" "$3" "$4" "${5-}"
+}
+
+mine() {
+    echo "\"mine\":true,\"token\":$1"
+}
+
+in_line() {
+    echo "\"in_line\":true,\"place\":$1"
+}
+
+# event NAME MS ID TOKEN [MEMBERS]: a line of simba --json lock.
+event() {
+    printf '{"event":"%s","mutex":"m","id":"%s","token":%d,"unix_ms":1,' \
+        "$1" "$3" "$4"
+    printf '"boot_ms":%d%s,"boot":"%s"}\n' "$2" "${5:+,$5}" "$boot"
+}
+
+# finds WORD…: the log on stdin has these findings, in this order.
+finds() {
+    local wanted="$*" got code=0
+
+    cat >"$scratch/a.log"
+    "$simba" verify "$scratch/a.log" >"$scratch/out" 2>"$scratch/err" || code=$?
+    got=$(sed -n 's/^[^:]*:[0-9]*: \([a-z-]*\): .*/\1/p' "$scratch/out")
+    got=$(echo $got)
+    if [ "$got" != "$wanted" ] || [ -s "$scratch/err" ] ||
+        [ "$code" != $(($# > 0)) ]; then
+        echo "# wanted '$wanted', got '$got', exit $code:"
+        sed 's/^/# /' "$scratch/out" "$scratch/err"
+        return 1
+    fi
+}
+
+# tells WANTED ARGUMENT…: runs simba, and compares the exit code; what it said
+# is in $scratch/out and $scratch/err.
+tells() {
+    local wanted=$1 got=0
+
+    shift
+    "$simba" "$@" >"$scratch/out" 2>"$scratch/err" || got=$?
+    same "exit code of: simba $*" "$wanted" "$got"
+}
+
+# tells_nothing FILE…: verify finds them clean; says what else it found.
+tells_nothing() {
+    tells 0 verify "$@" && return
+    sed 's/^/# /' "$scratch/out" "$scratch/err"
+    return 1
+}
