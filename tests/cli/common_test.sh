@@ -12,20 +12,6 @@ SIMBA_STORE=sqlite:$scratch/simba.db
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 
-# right COMMAND: arguments that are right but for the store, and the file.
-right() {
-    case $1 in
-    lock | lead) echo "$1 x -- true" ;;
-    every) echo "$1 1s x -- true" ;;
-    show | watch) echo "$1 x" ;;
-    break) echo "$1 x --token 1 --reason y --now" ;;
-    bench) echo "$1 pair" ;;
-    verify) echo "$1 $scratch/no-such-file" ;;
-    tck) echo "$1 --quick" ;;
-    *) echo "$1" ;;
-    esac
-}
-
 # cannot_write ARGUMENT…: says so, and why.
 cannot_write() {
     code 70 "$simba" "$@" >/dev/full 2>"$scratch/err" &&

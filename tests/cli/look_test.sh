@@ -1,0 +1,219 @@
+#!/bin/bash
+# list and show, seen from outside: what they tell people and programs, in pipes
+# and on a terminal, and of a store that is not there yet.
+#
+#   look_test.sh SIMBA SCRATCH [PTY [URL [PATTERN]]]
+#
+# As admin_test.sh.
+set -u
+source "$(dirname "$0")/lib.sh"
+begin look "$@"
+pty=${3-} pattern=${5-*}
+SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
+source "$(dirname "$0")/admin_lib.sh"
+
+# ── A store that is not there yet ────────────────────────────────────────────
+
+# Who looks makes neither the file nor its directories.
+looking_makes_nothing() {
+    local store=sqlite:$scratch/none/deep/a.db follower
+
+    is_on sqlite || return 200
+    code 0 "$simba" --store "$store" list >"$scratch/out" 2>"$scratch/err" &&
+        same list "" "$(cat "$scratch/out")" &&
+        has "$scratch/err" "none/deep/a.db: is not there yet; the first lock" &&
+        code 0 "$simba" --store "$store" show x >"$scratch/out" 2>/dev/null &&
+        has "$scratch/out" "owner    nobody" &&
+        code 0 "$simba" --store "$store" -q list >"$scratch/out" 2>&1 &&
+        same quiet "" "$(cat "$scratch/out")" &&
+        code 76 "$simba" --store "$store" break x --token 1 --reason y \
+            2>/dev/null && code 78 "$simba" --store "$store" show '}x' \
+            2>/dev/null && code 78 "$simba" --store "$store" watch x '}x' \
+            2>/dev/null || return 1
+    # Its promises cannot be told: this may be another path than was meant.
+    code 78 "$simba" --json --store "$store" doctor >"$scratch/out" \
+        2>"$scratch/err" && has "$scratch/err" "'simba init' makes" &&
+        same status '"not-initialised"' "$(member status <"$scratch/out")" &&
+        [ ! -e "$scratch/none" ] || return 1
+}
+
+# Who watches waits for it, and then sees what there is.
+absent_store_is_waited_for() {
+    local store=sqlite:$scratch/later/a.db follower watcher rc=0
+
+    is_on sqlite || return 200
+    "$simba" --store "$store" list -f --interval 50ms >"$scratch/list" \
+        2>"$scratch/list.err" &
+    follower=$!
+    "$simba" --store "$store" watch --interval 50ms >"$scratch/out" \
+        2>"$scratch/watch.err" &
+    watcher=$!
+    within 20 test -s "$scratch/list.err" &&
+        within 20 test -s "$scratch/watch.err" &&
+        [ ! -e "$scratch/later" ] && SIMBA_STORE=$store hold l &&
+        within 20 grep -q '  l  owned by' "$scratch/list" &&
+        within 20 grep -q '  l  owned by' "$scratch/out" && let_go || rc=1
+    kill "$follower" "$watcher"
+    wait "$follower" "$watcher" 2>/dev/null
+    [ "$rc" -eq 0 ] && same "times it was told" "1 1" \
+        "$(grep -c 'not there yet' "$scratch/list.err") $(grep -c \
+            'not there yet' "$scratch/watch.err")"
+}
+
+# ── List ─────────────────────────────────────────────────────────────────────
+
+nothing_owned_is_told_on_stderr() {
+    is_free a || return 1 # and then the store is there
+    code 0 "$simba" list >"$scratch/out" 2>"$scratch/err" &&
+        same out "" "$(cat "$scratch/out")" && has "$scratch/err" "no mutex" &&
+        code 0 "$simba" --json list 2>&1 | same out "" "$(cat)"
+}
+
+owners_are_listed() {
+    hold a && "$simba" list >"$scratch/out" && "$simba" --json list \
+        >"$scratch/json"
+    let_go
+    same lines 2 "$(wc -l <"$scratch/out")" && has "$scratch/out" "MUTEX" &&
+        same mutex '"a"' "$(member mutex <"$scratch/json")" &&
+        has "$scratch/out" "$(member token <"$scratch/json")" &&
+        has "$scratch/out" "$(member id <"$scratch/json" | tr -d '"')" &&
+        same waiting 0 "$(member waiting <"$scratch/json")"
+}
+
+ages_and_leases_are_told() {
+    local age left
+
+    hold a && "$simba" --json list >"$scratch/json"
+    let_go
+    age=$(member age_ms <"$scratch/json")
+    left=$(member lease_left_ms <"$scratch/json")
+    is_on zookeeper && same left null "$left" && return # it is the session's
+    [ "$age" -ge 0 ] && [ "$age" -lt 60000 ] && [ "$left" -gt 0 ] &&
+        [ "$left" -le 16000 ] && return
+    echo "# age $age, left $left"
+    return 1
+}
+
+quiet_lists_just_names() {
+    hold 'some name' && code 0 "$simba" list -q >"$scratch/out"
+    let_go
+    same out 'some name' "$(cat "$scratch/out")"
+}
+
+glob_chooses_by_name() {
+    hold 'x-1' && "$simba" -q list 'x-*' >"$scratch/some" &&
+        "$simba" -q list 'y-*' >"$scratch/none"
+    let_go
+    same some x-1 "$(cat "$scratch/some")" && same none "" \
+        "$(cat "$scratch/none")"
+}
+
+odd_names_are_told_whole() {
+    hold $'q"\'\\ %{}/:\xc3\xa4' && "$simba" --json list >"$scratch/json" &&
+        "$simba" list -q >"$scratch/out"
+    let_go
+    has "$scratch/json" $'"mutex":"q\\"\'\\\\ %{}/:\xc3\xa4"' &&
+        has "$scratch/out" $'q"\'\\ %{}/:\xc3\xa4'
+}
+
+follow_tells_changes_in_a_pipe() {
+    local follower rc=0
+
+    "$simba" list --follow --interval 50ms 'f*' >"$scratch/out" &
+    follower=$!
+    hold f && within 20 grep -q '  f  owned by ' "$scratch/out" &&
+        let_go && within 20 grep -q '  f  free' "$scratch/out" || rc=1
+    kill "$follower"
+    wait "$follower" 2>/dev/null
+    [ "$rc" -eq 0 ] && same lines 2 "$(wc -l <"$scratch/out")"
+}
+
+# ── Show ─────────────────────────────────────────────────────────────────────
+
+free_mutex_is_shown() {
+    code 0 "$simba" show nobodys >"$scratch/out" 2>&1 &&
+        has "$scratch/out" "owner    nobody" &&
+        same id null "$("$simba" --json show nobodys | member id)"
+}
+
+line_is_shown_in_its_order() {
+    local first= second=
+
+    hold a && wait_in_line a first && first=$waiter &&
+        wait_in_line a second && second=$waiter &&
+        same line "first second" "$(line_of a)" && "$simba" show a \
+        >"$scratch/out" &&
+        same counted 2 "$("$simba" --json list | member waiting)"
+    set -- $?
+    let_go
+    wait $first $second
+    [ "$1" -eq 0 ] && has "$scratch/out" "waiting  2" &&
+        has "$scratch/out" "1.  first" && has "$scratch/out" "2.  second"
+}
+
+# ── Terminals ────────────────────────────────────────────────────────────────
+
+list_follows_in_place() {
+    local rc=0
+
+    hold t || return 1
+    on_terminal size:20x100 expect:MUTEX expect:t 'expect:[J' \
+        expect:WAITING 'send:\x03' -- "$simba" list -f --interval 50ms || rc=$?
+    let_go
+    same "exit code" 130 "$rc" || return "$rc"
+    is_on zookeeper || has "$scratch/tty" '[####'
+}
+
+# Long names are cut, and not what stands behind them.
+narrow_terminals_show_every_column() {
+    local rc=0 id
+
+    id=$(printf 'ö%.0s' {1..60})
+    hold "$(printf 'n%.0s' {1..60})" --id "$id" || return 1
+    on_terminal size:20x80 'expect:WAITING' 'expect:nn…  ' 'expect:öö…  ' \
+        'send:\x03' -- "$simba" list -f --interval 50ms || rc=$?
+    let_go
+    same "exit code" 130 "$rc" || return "$rc"
+    same "wide lines" "" "$(sed 's/\x1b\[[?0-9]*[a-zA-Z]//g; s/\r//g' \
+        "$scratch/tty" | LC_ALL=C.UTF-8 grep -E '.{81}')"
+}
+
+watch_shows_lines_and_a_table() {
+    local rc=0
+
+    hold t || return 1
+    on_terminal size:20x100 'expect:t  owned by' expect:WAITING \
+        'until::>"$scratch/let-go"' 'expect:t  free, was' expect:WAITING -- \
+        "$simba" watch t --count 2 --interval 100ms || rc=$?
+    wait "$holder"
+    [ "$rc" -eq 200 ] || same "exit code" 0 "$rc" || return 1
+    return "$rc"
+}
+
+# This client tries for ten seconds.
+long_waits_are_told() {
+    local command
+
+    is_on zookeeper && [ -n "$pty" ] || return 200
+    for command in list "list -f" "show x" "watch x" watch; do
+        # shellcheck disable=SC2086 # one word each
+        code 130 on_terminal "expect:waiting for zookeeper://127.0.0.1:1" \
+            'send:\x03' -- "$simba" --store zookeeper://127.0.0.1:1 $command ||
+            return 1
+    done
+}
+
+colours_are_for_terminals() {
+    local rc=0 escape=$'\033'
+
+    hold t || return 1
+    on_terminal expect:MUTEX -- "$simba" list || rc=$?
+    cp "$scratch/tty" "$scratch/colour"
+    on_terminal expect:MUTEX -- env NO_COLOR=1 "$simba" list || rc=$?
+    "$simba" list >"$scratch/out"
+    let_go
+    [ "$rc" -eq 0 ] && has "$scratch/colour" "${escape}[1mMUTEX" &&
+        ! grep -q "$escape" "$scratch/tty" "$scratch/out" || return "$rc"
+}
+
+run_tests
