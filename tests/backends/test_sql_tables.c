@@ -198,6 +198,64 @@ static void test_sql_tables__upgrades_only_when_told(void **state)
     server_sql("DROP TABLE simba_mutex");
 }
 
+/* S4: who took versions for tokens before the upgrade, and saw nothing since,
+ * gets no smaller ones than those after it got, whatever came between. */
+static void upgrade_behind_its_back(struct who *idle)
+{
+    struct who b = person(&second, "b");
+
+    make_old_table();
+    ask(idle);
+    release(idle);
+    gravest_of_init(&b, true);
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    idle->token = b.token;
+}
+
+static void expect_greater_token(struct who *idle)
+{
+    uint64_t before = idle->token;
+
+    *idle = person(idle->at, idle->id);
+    ask(idle);
+    expect_mine(idle);
+    assert_true(idle->token > before);
+    release(idle);
+    server_sql("DROP TABLE simba_mutex");
+}
+
+static void test_sql_tables__learns_of_tokens_after_others(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    upgrade_behind_its_back(&a);
+    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
+               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
+               (long long)got.store_ms + 60000,
+               (long long)got.store_ms + 60000);
+    ask(&b);
+    expect_in_line(true);
+    server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
+               "transition_at = 0, owner_id = '', version = version + 1");
+    leave(&b); /* and notes that the last tenure was none of ours */
+    expect_greater_token(&a);
+}
+
+static void test_sql_tables__learns_of_tokens_without_rows(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    upgrade_behind_its_back(&a);
+    server_sql("DELETE FROM simba_mutex");
+    server_sql("DELETE FROM simba_tenure");
+    expect_greater_token(&a);
+}
+
 /* What is told makes what is made. */
 static void test_sql_tables__tells_its_tables(void **state)
 {
@@ -352,6 +410,8 @@ int main(void)
         SQL_TEST(test_sql_tables__uses_a_collation_of_others),
         SQL_TEST(test_sql_tables__adopts_a_table_without_tokens),
         SQL_TEST(test_sql_tables__upgrades_only_when_told),
+        SQL_TEST(test_sql_tables__learns_of_tokens_after_others),
+        SQL_TEST(test_sql_tables__learns_of_tokens_without_rows),
         SQL_TEST(test_sql_tables__tells_its_tables),
         SQL_TEST(test_sql_tables__says_who_must_make_the_tables),
         SQL_TEST(test_sql_tables__makes_tables_that_are_gone),

@@ -19,7 +19,7 @@ SELECT NULL, NULL, NULL, cast(unix_timestamp(now(6)) * 1000000 AS unsigned),
     if(m.quiet = m.version, m.account, t.account)
         <> crc32(substring_index(user(), '@', 1)),
     m.quiet, m.attempt, m.former,
-    if(m.quiet = m.version, m.account, t.account)
+    if(m.quiet = m.version, m.account, t.account), 1 AS has_tokens
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2

@@ -36,9 +36,13 @@ const char *simba__my_greeting(void)
     return SIMBA__MY_SQL_GREET;
 }
 
-static void edit(const struct simba__my *my,
-                 enum simba__sql_statement statement,
-                 char *text)
+/* By so much a text becomes longer at most. */
+enum { MOST_MORE = 256 };
+
+/* Takes the text, which may be NULL, and gives another, or NULL. */
+static char *edit(const struct simba__my *my,
+                  enum simba__sql_statement statement,
+                  char *text)
 {
     static const struct simba__sql_edit whole[] = {{"LIMIT 32", ""},
                                                    {NULL, NULL}};
@@ -53,24 +57,33 @@ static void edit(const struct simba__my *my,
     static const struct simba__sql_edit old[] = {
         {", m.fencing_token = $10", ""},
         {"m.fencing_token", "m.version"},
+        SIMBA__SQL_ASK_FOR_TOKENS,
         {NULL, NULL}};
     static const struct simba__sql_edit mysql[] = {
         {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"},
         {"ADD COLUMN IF NOT EXISTS", "ADD COLUMN"},
         {NULL, NULL}};
 
+    size_t room = text == NULL ? 0 : strlen(text) + MOST_MORE;
+    char *roomy = text == NULL ? NULL : realloc(text, room);
+
+    if (roomy == NULL) {
+        free(text);
+        return NULL;
+    }
     if (statement == SIMBA__SQL_LOAD_ALL) {
-        simba__sql_edit(text, whole);
+        simba__sql_edit(roomy, room, whole);
     }
     if (my->sql.has_no_quiet) {
-        simba__sql_edit(text, another);
+        simba__sql_edit(roomy, room, another);
     }
     if (my->sql.has_no_token) {
-        simba__sql_edit(text, old);
+        simba__sql_edit(roomy, room, old);
     }
     if (my->is_mysql) {
-        simba__sql_edit(text, mysql);
+        simba__sql_edit(roomy, room, mysql);
     }
+    return roomy;
 }
 
 /* Only what there is need for. */
@@ -240,12 +253,12 @@ char *simba__my_render(struct simba__my_session *session,
 {
     const struct simba__sql_turn *turn = session->base.turn;
     bool is_apply = statement == SIMBA__SQL_APPLY;
-    char *template = template_of(turn, statement);
+    char *template = edit((const struct simba__my *)session->base.self,
+                          statement, template_of(turn, statement));
     char *text = NULL;
 
     if (template != NULL &&
         simba__sql_bind(&session->params, turn, statement)) {
-        edit((const struct simba__my *)session->base.self, statement, template);
         session->batch = count_statements(template);
         text = substitute(session, template);
         free(session->params.gone);
@@ -257,14 +270,12 @@ char *simba__my_render(struct simba__my_session *session,
 char *simba__my_prepared(struct simba__my_session *session,
                          enum simba__sql_statement statement)
 {
-    char *text = strdup(texts[statement]); /* becomes no longer */
+    char *text = edit((const struct simba__my *)session->base.self, statement,
+                      strdup(texts[statement]));
     const char *from = text;
     char *to = text;
     int count = 0;
 
-    if (text != NULL) {
-        edit((const struct simba__my *)session->base.self, statement, text);
-    }
     while (text != NULL && *from != '\0') {
         int number = read_number(&from);
 

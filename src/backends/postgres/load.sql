@@ -22,7 +22,7 @@ SELECT NULL, NULL, NULL,
         ELSE 1 END,
     (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
     i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
-    m.quiet, m.attempt, m.former, 0
+    m.quiet, m.attempt, m.former, 0, 1 AS has_tokens
 FROM simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = $1
 LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2

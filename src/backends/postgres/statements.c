@@ -44,18 +44,19 @@ const char *simba__pg_text(const struct simba__pg *pg,
     static const struct simba__sql_edit old[] = {
         {", fencing_token = $10::bigint", ""},
         {"m.fencing_token", "m.version"},
+        SIMBA__SQL_ASK_FOR_TOKENS,
         {NULL, NULL}};
 
     assert(strlen(texts[statement]) < SIMBA__PG_TEXT);
     snprintf(room, SIMBA__PG_TEXT, "%s", texts[statement]);
     if (statement == SIMBA__SQL_LOAD_ALL) {
-        simba__sql_edit(room, whole);
+        simba__sql_edit(room, SIMBA__PG_TEXT, whole);
     }
     if (pg->sql.has_no_quiet) {
-        simba__sql_edit(room, another);
+        simba__sql_edit(room, SIMBA__PG_TEXT, another);
     }
     if (pg->sql.has_no_token) {
-        simba__sql_edit(room, old);
+        simba__sql_edit(room, SIMBA__PG_TEXT, old);
     }
     return room;
 }

@@ -4,22 +4,24 @@
 #include <assert.h>
 #include <string.h>
 
-static void replace(char *text, const struct simba__sql_edit *edit)
+static void replace(char *text, size_t room, const struct simba__sql_edit *edit)
 {
     size_t from = strlen(edit->from), to = strlen(edit->to);
     char *at = text;
 
-    assert(to <= from); /* it becomes no longer */
     while ((at = strstr(at, edit->from)) != NULL) {
-        memcpy(at, edit->to, to);
+        assert(strlen(text) - from + to < room);
         memmove(at + to, at + from, strlen(at + from) + 1);
+        memcpy(at, edit->to, to);
         at += to;
     }
 }
 
-void simba__sql_edit(char *text, const struct simba__sql_edit *edits)
+void simba__sql_edit(char *text,
+                     size_t room,
+                     const struct simba__sql_edit *edits)
 {
     for (; edits->from != NULL; edits++) {
-        replace(text, edits);
+        replace(text, room, edits);
     }
 }

@@ -406,13 +406,29 @@ void simba__sql_idle_fired(simba_timer *timer);
 
 /* edit.c */
 
-/** One text for another that is no longer. */
+/** One text for another. */
 struct simba__sql_edit {
     const char *from, *to;
 };
 
-/** Make all changes, wherever they fit; the last has NULL. */
-void simba__sql_edit(char *text, const struct simba__sql_edit *edits);
+/** Make all changes, wherever they fit; the last has NULL. `room` is that of
+ * the text. */
+void simba__sql_edit(char *text,
+                     size_t room,
+                     const struct simba__sql_edit *edits);
+
+/** In load.sql, for tables that have no tokens as far as is known: have they
+ * any by now? In the inner query the name means the column of simba_mutex if
+ * there is one, else that of `none`. */
+#define SIMBA__SQL_ASK_FOR_TOKENS                                              \
+    {"1 AS has_tokens",                                                        \
+     "(SELECT CASE WHEN fencing_token = -1 THEN 0 ELSE 1 END "                 \
+     "FROM simba_mutex n WHERE n.mutex = $1)"},                                \
+    {                                                                          \
+        "FROM simba_mutex m\nLEFT JOIN simba_tenure t ON t.mutex = $1",        \
+            "FROM (SELECT -1 AS fencing_token) none CROSS JOIN simba_mutex m " \
+            "LEFT JOIN simba_tenure t ON t.mutex = $1"                         \
+    }
 
 /* admin.c */
 void simba__sql_listed(struct simba__sql_turn *turn,

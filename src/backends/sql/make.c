@@ -39,8 +39,9 @@ static bool is_upgraded(const struct simba__sql_turn *turn,
 
     return rows->count > 0 &&
            ((self->has_no_token &&
-             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
-                 SIMBA__SQL_VERSIONS) ||
+             (simba__sql_number(rows, 0, SIMBA__SQL_HAS_TOKENS) != 0 ||
+              simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
+                  SIMBA__SQL_VERSIONS)) ||
             (self->has_no_quiet &&
              simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
                  SIMBA__SQL_SILENT));

@@ -76,6 +76,7 @@ enum simba__sql_column {
     SIMBA__SQL_QUICK_ATTEMPT,
     SIMBA__SQL_QUICK_FORMER,
     SIMBA__SQL_TENURE_ACCOUNT,
+    SIMBA__SQL_HAS_TOKENS, /* simba_mutex has a column for them */
     SIMBA__SQL_COLUMNS
 };
 
