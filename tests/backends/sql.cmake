@@ -20,7 +20,7 @@ function(simba_add_sql_test server library name)
 endfunction()
 
 set(simba_sql_tests_dir ${CMAKE_CURRENT_LIST_DIR})
-foreach(name IN ITEMS sql sql_admin sql_faults sql_names sql_refusals
+foreach(name IN ITEMS sql sql_admin sql_faults sql_look sql_names sql_refusals
         sql_secrets sql_quiet sql_spare sql_tables sql_model sql_tls sql_clock)
   if(TARGET simba_postgres)
     simba_add_sql_test(postgres libpq ${name})

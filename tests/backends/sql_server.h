@@ -64,6 +64,10 @@ void server_make_account(const char *user, const char *password);
 /** One that may use tables of ours, but not make any. */
 void server_make_user_of_tables(const char *user, const char *password);
 
+/** One that may read all tables there are, and nothing else; it may be there
+ * already. */
+void server_make_reader(const char *user, const char *password);
+
 /** Run a script, as an administrator who reads it somewhere would. */
 void server_run(const char *script);
 

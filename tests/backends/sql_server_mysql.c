@@ -181,6 +181,13 @@ void server_make_user_of_tables(const char *user, const char *password)
                user);
 }
 
+void server_make_reader(const char *user, const char *password)
+{
+    server_sql("CREATE USER IF NOT EXISTS %s@localhost IDENTIFIED BY '%s'",
+               user, password);
+    server_sql("GRANT SELECT ON simba.* TO %s@localhost", user);
+}
+
 void server_run(const char *script)
 {
     MYSQL *mysql = dial();

@@ -199,6 +199,15 @@ void server_make_user_of_tables(const char *user, const char *password)
     server_sql("REVOKE CREATE ON SCHEMA public FROM public");
 }
 
+void server_make_reader(const char *user, const char *password)
+{
+    if (server_sql("SELECT count(*) FROM pg_roles WHERE rolname = '%s'",
+                   user) == 0) {
+        server_make_user_of_tables(user, password);
+    }
+    server_sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO %s", user);
+}
+
 void server_run(const char *script)
 {
     PGconn *conn = dial();

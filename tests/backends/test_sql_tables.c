@@ -301,14 +301,19 @@ static void test_sql_tables__says_who_must_make_the_tables(void **state)
 static void test_sql_tables__makes_tables_that_are_gone(void **state)
 {
     struct who a = person(&first, "a");
+    struct who b = person(&first, "b");
 
     (void)state;
     ask(&a);
     renew(&a);
     server_sql("DROP TABLE simba_line");
+    memset(&noted, 0, sizeof noted);
     run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    assert_int_equal(noted.mutexes, 1);
     renew(&a);
     expect_mine(&a);
+    ask(&b);
+    expect_in_line(true);
     release(&a);
 }
 

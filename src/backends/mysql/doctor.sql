@@ -19,34 +19,6 @@ UNION ALL SELECT if(@@log_bin, 1, 0), 'replicas',
        'none')
 UNION ALL SELECT 1, 'clock',
     'a wall clock: a step forward beyond the margin ends leases too early'
-UNION ALL SELECT if(count(*) = 0, 1,
-        if(sum(column_name = 'fencing_token') = 0, 2,
-           if(sum(column_name = 'quiet') = 0, 1, 0))), 'tables',
-    if(count(*) = 0, 'none yet: they are made on first use',
-       if(sum(column_name = 'fencing_token') = 0,
-          'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it',
-          if(sum(column_name = 'quiet') = 0,
-             'simba_mutex is of another make; `simba init --upgrade` makes it faster',
-             'simba_mutex is complete')))
-FROM information_schema.columns
-WHERE table_schema = database() AND table_name = 'simba_mutex'
-UNION ALL SELECT if(count(*) = 0, 0, 2), 'names',
-    if(count(*) = 0, 'all names and ids fit',
-       'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it')
-FROM information_schema.columns
-WHERE table_schema = database() AND table_name = 'simba_mutex'
-    AND column_name IN ('mutex', 'owner_id')
-    AND (data_type = 'char'
-         OR character_maximum_length < if(column_name = 'mutex', 66, 128)
-         OR character_set_name NOT IN ('utf8mb4', 'binary'))
-UNION ALL SELECT if(count(*) = 0, 0, 2), 'collation',
-    if(count(*) = 0, 'names are compared byte for byte',
-       'simba_mutex does not tell all names apart; those it mixes up are refused; `simba init --upgrade` mends it')
-FROM information_schema.columns
-WHERE table_schema = database() AND table_name = 'simba_mutex'
-    AND column_name = 'mutex' AND collation_name NOT LIKE '%nopad_bin'
-    AND collation_name NOT LIKE '%0900_bin'
-    AND character_set_name <> 'binary'
 /*M! UNION ALL SELECT if(@@wsrep_on, 2, 0), 'cluster',
     if(@@wsrep_on,
        'Galera: a lease is judged by the clock of the node that is asked',

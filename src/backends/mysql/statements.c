@@ -28,7 +28,9 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_LOOK] = SIMBA__MY_SQL_LOOK,
     [SIMBA__SQL_BEAT] = SIMBA__MY_SQL_BEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__MY_SQL_DOCTOR,
+    [SIMBA__SQL_DOCTOR_TABLES] = SIMBA__MY_SQL_DOCTOR_TABLES,
     [SIMBA__SQL_LIST] = SIMBA__MY_SQL_LIST,
+    [SIMBA__SQL_GLANCE] = SIMBA__MY_SQL_GLANCE,
 };
 
 const char *simba__my_greeting(void)

@@ -25,7 +25,9 @@ static const char *const texts[SIMBA__SQL_STATEMENTS] = {
     [SIMBA__SQL_LOOK] = SIMBA__PG_LOOK,
     [SIMBA__SQL_BEAT] = SIMBA__PG_BEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__PG_DOCTOR,
+    [SIMBA__SQL_DOCTOR_TABLES] = SIMBA__PG_DOCTOR_TABLES,
     [SIMBA__SQL_LIST] = SIMBA__PG_LIST,
+    [SIMBA__SQL_GLANCE] = SIMBA__PG_GLANCE,
 };
 
 /* A statement differs a little from its text when the whole line is asked for,

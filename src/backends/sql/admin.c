@@ -17,25 +17,53 @@ enum column {
     WAITING,
     IS_HELD,
     NOW,
-    IS_BROKEN
+    IS_BROKEN,
+    VERSION /* of glance.sql only */
 };
+
+/* None, if it has no owner. */
+static simba_owner read_owner(const struct simba__sql_rows *rows, int row)
+{
+    const char *id = rows->cell(rows, row, OWNER_ID);
+    simba_owner owner = {.id = ""};
+
+    if (simba__sql_number(rows, row, IS_HELD) != 0 && id != NULL &&
+        strlen(id) <= SIMBA_ID_MAX) {
+        memcpy(owner.id, id, strlen(id) + 1);
+        owner.acquired_at_ms = simba__sql_number(rows, row, ACQUIRED_AT);
+        owner.ttl_at_ms = simba__sql_number(rows, row, TTL_AT);
+        owner.transition_at_ms = simba__sql_number(rows, row, TRANSITION_AT);
+        owner.token = (uint64_t)simba__sql_number(rows, row, TOKEN);
+        owner.is_broken = simba__sql_number(rows, row, IS_BROKEN) != 0;
+    }
+    return owner;
+}
+
+bool simba__sql_glanced(struct simba__sql_turn *turn,
+                        const struct simba__sql_rows *rows)
+{
+    simba_op_reply *reply = &turn->op->reply;
+
+    for (int i = 0; i < rows->count; i++) {
+        const char *name = rows->cell(rows, i, MUTEX);
+
+        if (name != NULL && strcmp(name, turn->op->mutex) == 0) { /* S14 */
+            reply->owner = read_owner(rows, i);
+            reply->store_ms = simba__sql_number(rows, i, NOW);
+            reply->ended = simba__sql_number(rows, i, VERSION) == 0
+                               ? 0
+                               : SIMBA__SQL_ANOTHER;
+        }
+    }
+    return reply->owner.id[0] != '\0';
+}
 
 void simba__sql_listed(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {
-        const char *id = rows->cell(rows, i, OWNER_ID);
-        simba_owner owner = {.id = ""};
+        simba_owner owner = read_owner(rows, i);
 
-        if (simba__sql_number(rows, i, IS_HELD) != 0 && id != NULL &&
-            strlen(id) <= SIMBA_ID_MAX) {
-            memcpy(owner.id, id, strlen(id) + 1);
-            owner.acquired_at_ms = simba__sql_number(rows, i, ACQUIRED_AT);
-            owner.ttl_at_ms = simba__sql_number(rows, i, TTL_AT);
-            owner.transition_at_ms = simba__sql_number(rows, i, TRANSITION_AT);
-            owner.token = (uint64_t)simba__sql_number(rows, i, TOKEN);
-            owner.is_broken = simba__sql_number(rows, i, IS_BROKEN) != 0;
-        }
         turn->op->reply.store_ms = simba__sql_number(rows, i, NOW);
         simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,
                            (int)simba__sql_number(rows, i, WAITING));
@@ -55,22 +83,6 @@ static void add_finding(const struct simba__sql_turn *turn,
         name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
 }
 
-/* Of what the doctor says, that which `simba init` could mend. */
-void simba__sql_made(struct simba__sql_turn *turn,
-                     const struct simba__sql_rows *rows)
-{
-    for (int i = 0; i < rows->count; i++) {
-        const char *name = rows->cell(rows, i, 1);
-
-        if (name != NULL &&
-            (strcmp(name, "tables") == 0 || strcmp(name, "names") == 0 ||
-             strcmp(name, "collation") == 0)) {
-            add_finding(turn, rows, i);
-        }
-    }
-    simba__sql_turn_end(turn, SIMBA_OK, NULL);
-}
-
 char *simba__sql_tell(const char *statements, simba_error *error)
 {
     char *text = NULL;
@@ -83,15 +95,11 @@ char *simba__sql_tell(const char *statements, simba_error *error)
     return text;
 }
 
-/* The judgement is in doctor.sql; how we are woken, only we know. */
-void simba__sql_examined(struct simba__sql_turn *turn,
-                         const struct simba__sql_rows *rows)
+/* How we are woken, only we know. */
+static void add_push(const struct simba__sql_turn *turn)
 {
     const struct simba__sql *self = turn->self;
 
-    for (int i = 0; i < rows->count; i++) {
-        add_finding(turn, rows, i);
-    }
     if (self->dialect->can_push(turn->session) &&
         self->bell != SIMBA__SQL_BELL_REFUSED) {
         simba_op_add_finding(turn->op, SIMBA_FINDING_OK, "push",
@@ -102,5 +110,16 @@ void simba__sql_examined(struct simba__sql_turn *turn,
                              "waits asks every 100 ms, and a dead waiter may "
                              "cost 300 ms");
     }
-    simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+/* The judgement is in doctor.sql and doctor_tables.sql. */
+void simba__sql_examined(struct simba__sql_turn *turn,
+                         const struct simba__sql_rows *rows)
+{
+    for (int i = 0; i < rows->count; i++) {
+        add_finding(turn, rows, i);
+    }
+    if (turn->statement == SIMBA__SQL_DOCTOR) {
+        add_push(turn);
+    }
 }

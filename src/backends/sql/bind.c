@@ -157,7 +157,8 @@ bool simba__sql_bind(struct simba__sql_params *params,
     params->list = 0;
     simba__sql_write_attempt(attempt_of(op), params->op_attempt);
     if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_UPGRADE ||
-        statement == SIMBA__SQL_LIST || statement == SIMBA__SQL_DOCTOR) {
+        statement == SIMBA__SQL_LIST || statement == SIMBA__SQL_DOCTOR ||
+        statement == SIMBA__SQL_DOCTOR_TABLES) {
         return true;
     }
     if (statement == SIMBA__SQL_LOOK || statement == SIMBA__SQL_BEAT) {
@@ -178,7 +179,7 @@ bool simba__sql_bind(struct simba__sql_params *params,
         bind_book(params, turn);
         return true;
     }
-    if (statement == SIMBA__SQL_ENSURE) {
+    if (statement == SIMBA__SQL_ENSURE || statement == SIMBA__SQL_GLANCE) {
         return true;
     }
     add_text(params, params->op_attempt);

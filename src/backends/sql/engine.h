@@ -39,7 +39,9 @@ enum simba__sql_statement {
     SIMBA__SQL_LOOK,    /* what should those of us who wait hear of? */
     SIMBA__SQL_BEAT,    /* likewise; keeps their places, and tells more */
     SIMBA__SQL_LIST,
+    SIMBA__SQL_GLANCE, /* likewise, where there is simba_mutex at most */
     SIMBA__SQL_DOCTOR,
+    SIMBA__SQL_DOCTOR_TABLES,
     SIMBA__SQL_STATEMENTS
 };
 
@@ -326,6 +328,12 @@ void simba__sql_turn_start(struct simba__sql_turn *turn);
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer);
 
+/* reply.c */
+void simba__sql_reply_fill(struct simba__sql_turn *turn);
+/** The quick or the fast statement has done it. */
+void simba__sql_reply_fast(struct simba__sql_turn *turn,
+                           const struct simba__sql_rows *rows);
+
 /* first.c */
 
 /** One round trip, for what is uncontended; LOAD: it is not to be tried. */
@@ -433,11 +441,12 @@ void simba__sql_edit(char *text,
 /* admin.c */
 void simba__sql_listed(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
+/** The answer of glance.sql for the one mutex. True: it has an owner. */
+bool simba__sql_glanced(struct simba__sql_turn *turn,
+                        const struct simba__sql_rows *rows);
+/** Add what one of the doctor's statements has found. */
 void simba__sql_examined(struct simba__sql_turn *turn,
                          const struct simba__sql_rows *rows);
-/** The tables are there: tell how they are. */
-void simba__sql_made(struct simba__sql_turn *turn,
-                     const struct simba__sql_rows *rows);
 /** Statements for people; as simba_backend_ops has it. */
 char *simba__sql_tell(const char *statements, simba_error *error);
 

@@ -18,6 +18,7 @@ set(simba_sql_sources
   ${simba_sql_dir}/names.c
   ${simba_sql_dir}/queue.c
   ${simba_sql_dir}/record.c
+  ${simba_sql_dir}/reply.c
   ${simba_sql_dir}/session.c
   ${simba_sql_dir}/turn.c
   ${simba_sql_dir}/waiters.c
@@ -45,9 +46,9 @@ pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor ensure fast_acquire
-    fast_release fast_renew floor_acquire floor_release greet limit list live load
-    look quick_acquire quick_release quick_renew schema upgrade)
+    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor doctor_tables ensure
+    fast_acquire fast_release fast_renew floor_acquire floor_release glance greet limit list live
+    load look quick_acquire quick_release quick_renew schema upgrade)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -63,8 +64,8 @@ if(libmariadb_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
     apply_gone apply_undone beat beat_stop bell_hang bell_sleep
-    bell_sleep_mysql book doctor ensure fast_acquire fast_release fast_renew
-    floor_acquire floor_release greet list load look quick_acquire
+    bell_sleep_mysql book doctor doctor_tables ensure fast_acquire
+    fast_release fast_renew floor_acquire floor_release glance greet list load look quick_acquire
     quick_release quick_renew schema upgrade)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c

@@ -248,6 +248,11 @@ static bool is_enough(const struct simba__sql_record *record)
 
 /* --- the rest ------------------------------------------------------------ */
 
+static bool has_tenure(const struct simba__sql_rows *rows)
+{
+    return rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL;
+}
+
 static void load_owner(struct simba__sql_record *record,
                        const struct simba__sql_rows *rows)
 {
@@ -259,9 +264,11 @@ static void load_owner(struct simba__sql_record *record,
     record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
     record->transition_at_ms =
         simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
-    record->is_ours = record->is_quiet ||
-                      record->version ==
-                          simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION);
+    record->is_ours =
+        record->is_quiet ||
+        (has_tenure(rows) &&
+         record->version ==
+             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION));
     record->is_waiting = !record->is_quiet &&
                          simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
     record->account = simba__sql_number(rows, 0, SIMBA__SQL_TENURE_ACCOUNT);
@@ -358,9 +365,11 @@ enum simba__sql_loaded simba__sql_record_load(
     const simba_op *op)
 {
     clear(record);
-    if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL ||
-        rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) == NULL) {
+    if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL) {
         return SIMBA__SQL_NO_ROW;
+    }
+    if (!has_tenure(rows) && op->kind != SIMBA_OP_READ) {
+        return SIMBA__SQL_NO_TENURE;
     }
     record->is_quiet = simba__sql_number(rows, 0, SIMBA__SQL_QUIET) ==
                        simba__sql_number(rows, 0, SIMBA__SQL_VERSION);

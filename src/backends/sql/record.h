@@ -144,8 +144,9 @@ struct simba__sql_change {
 
 enum simba__sql_loaded {
     SIMBA__SQL_LOADED,
-    SIMBA__SQL_NO_ROW,  /* ensure.sql must make the rows first */
-    SIMBA__SQL_IN_PART, /* among the first in line too few are alive */
+    SIMBA__SQL_NO_ROW,    /* nobody ever had it */
+    SIMBA__SQL_NO_TENURE, /* none of ours ever had it, but somebody else may */
+    SIMBA__SQL_IN_PART,   /* among the first in line too few are alive */
     SIMBA__SQL_NO_MEMORY
 };
 

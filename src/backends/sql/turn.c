@@ -95,76 +95,6 @@ static void take_version_for_token(struct simba__sql_turn *turn)
     }
 }
 
-/* --- answering ----------------------------------------------------------- */
-
-static void add_line(const struct simba__sql_turn *turn)
-{
-    const struct simba__row *row = &turn->record.row;
-    simba_waiter waiter;
-
-    for (size_t i = 0; i < row->line_count + (row->is_called ? 1 : 0); i++) {
-        bool is_called = row->is_called && i == 0;
-        const struct simba__row_waiter *one =
-            is_called ? &row->called : &row->line[i - (row->is_called ? 1 : 0)];
-
-        if (one->lapses_ms < turn->record.now_us / 1000) {
-            continue;
-        }
-        memset(&waiter, 0, sizeof waiter);
-        memcpy(waiter.id, one->id, sizeof waiter.id);
-        waiter.place = one->place;
-        waiter.joined_at = (int64_t)(one->place / 1000);
-        waiter.is_called = is_called;
-        simba_op_add_waiter(turn->op, &waiter);
-    }
-}
-
-static void fill_reply(struct simba__sql_turn *turn)
-{
-    simba_op_reply *reply = &turn->op->reply;
-    const struct simba__row *row = &turn->record.row;
-
-    reply->mine = turn->reply.mine;
-    reply->token = turn->reply.token;
-    reply->in_line = turn->reply.in_line;
-    reply->is_head = turn->reply.is_head;
-    reply->place = turn->reply.place;
-    reply->wait_ms = turn->reply.wait_ms;
-    reply->store_ms = turn->record.now_us / 1000;
-    reply->ended = simba__row_ended(row, reply->store_ms);
-    if (simba__row_is_held(row, reply->store_ms)) {
-        reply->owner = row->owner;
-    }
-    if (turn->op->want_line && turn->op->kind == SIMBA_OP_READ) {
-        add_line(turn);
-    }
-    if (reply->in_line) {
-        simba__sql_waiter_note(turn);
-    }
-}
-
-/* What the fast statement has done. */
-static void fill_fast_reply(struct simba__sql_turn *turn,
-                            const struct simba__sql_rows *rows)
-{
-    const simba_op *op = turn->op;
-    simba_op_reply *reply = &turn->op->reply;
-    int64_t now_ms = simba__sql_number(rows, 0, SIMBA__SQL_DONE_US) / 1000;
-
-    reply->store_ms = now_ms;
-    if (op->kind == SIMBA_OP_RELEASE) {
-        return;
-    }
-    reply->mine = true;
-    reply->token = (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_TOKEN);
-    memcpy(reply->owner.id, op->id, strlen(op->id) + 1);
-    reply->owner.token = reply->token;
-    reply->owner.acquired_at_ms =
-        simba__sql_number(rows, 0, SIMBA__SQL_DONE_ACQUIRED_AT);
-    reply->owner.ttl_at_ms = now_ms + op->ttl_ms;
-    reply->owner.transition_at_ms = reply->owner.ttl_at_ms + op->transition_ms;
-}
-
 /* --- steps --------------------------------------------------------------- */
 
 static void send(struct simba__sql_turn *turn,
@@ -235,7 +165,7 @@ static void decide(struct simba__sql_turn *turn)
     if (must_park(turn)) {
         simba__sql_turn_park(turn);
     } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
-        fill_reply(turn);
+        simba__sql_reply_fill(turn);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
     } else if (must_book(turn)) {
         turn->was_booked = true;
@@ -249,12 +179,9 @@ static void decide(struct simba__sql_turn *turn)
  * another name, which the server takes for the same (S14). */
 static void make_rows(struct simba__sql_turn *turn)
 {
-    enum simba_op_kind kind = turn->op->kind;
     simba_error error;
 
-    if (kind == SIMBA_OP_READ || kind == SIMBA_OP_BREAK) {
-        simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had it */
-    } else if (!turn->was_ensured) {
+    if (!turn->was_ensured) {
         turn->was_ensured = true;
         send(turn, SIMBA__SQL_ENSURE);
     } else {
@@ -264,6 +191,16 @@ static void make_rows(struct simba__sql_turn *turn)
                         turn->self->shown);
         simba__sql_turn_end(turn, SIMBA_EMISCONFIG, &error);
     }
+}
+
+/* Who looks makes nothing; nor does who breaks, before there is something to
+ * break. */
+static bool is_looking(const struct simba__sql_turn *turn)
+{
+    enum simba_op_kind kind = turn->op->kind;
+
+    return kind == SIMBA_OP_READ || kind == SIMBA_OP_LIST ||
+           (kind == SIMBA_OP_BREAK && turn->statement != SIMBA__SQL_BOOK);
 }
 
 static void loaded(struct simba__sql_turn *turn,
@@ -290,6 +227,13 @@ static void loaded(struct simba__sql_turn *turn,
         }
         break;
     case SIMBA__SQL_NO_ROW:
+        if (is_looking(turn)) {
+            simba__sql_turn_end(turn, SIMBA_OK, NULL);
+        } else {
+            make_rows(turn);
+        }
+        break;
+    case SIMBA__SQL_NO_TENURE:
         make_rows(turn);
         break;
     case SIMBA__SQL_NO_MEMORY:
@@ -321,9 +265,46 @@ static void applied(struct simba__sql_turn *turn,
         return;
     }
     simba__sql_mark_loud(turn, !turn->change.is_quiet);
-    fill_reply(turn);
+    simba__sql_reply_fill(turn);
     hint_own(turn);
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
+}
+
+static void make_tables(struct simba__sql_turn *turn)
+{
+    turn->was_created = true;
+    turn->was_booked = false;
+    turn->is_written = false;
+    send(turn, SIMBA__SQL_SCHEMA);
+}
+
+static void glanced(struct simba__sql_turn *turn,
+                    const struct simba__sql_rows *rows)
+{
+    if (turn->op->kind == SIMBA_OP_LIST) {
+        simba__sql_listed(turn, rows);
+    } else if (simba__sql_glanced(turn, rows) &&
+               turn->op->kind == SIMBA_OP_BREAK) {
+        turn->op->reply.owner.id[0] = '\0';
+        make_tables(turn);
+    } else {
+        simba__sql_turn_end(turn, SIMBA_OK, NULL);
+    }
+}
+
+/* False: there is nothing to be done about it. */
+static bool do_without_table(struct simba__sql_turn *turn)
+{
+    if (turn->statement == SIMBA__SQL_GLANCE) {
+        simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had any */
+    } else if (turn->was_created) {
+        return false;
+    } else if (is_looking(turn)) {
+        send(turn, SIMBA__SQL_GLANCE);
+    } else {
+        make_tables(turn);
+    }
+    return true;
 }
 
 /* Who owns a mutex that is no longer quiet renews in one round trip still. */
@@ -332,7 +313,7 @@ static void tried(struct simba__sql_turn *turn,
 {
     turn->is_written = false;
     if (rows->count > 0 && rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
-        fill_fast_reply(turn, rows);
+        simba__sql_reply_fast(turn, rows);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
     } else if (turn->statement == SIMBA__SQL_QUICK_RENEW) {
         simba__sql_mark_loud(turn, true);
@@ -372,22 +353,26 @@ static void fine(struct simba__sql_turn *turn,
         if (turn->op->kind != SIMBA_OP_INIT) {
             simba__sql_turn_start(turn);
         } else {
-            send(turn,
-                 turn->op->upgrade ? SIMBA__SQL_UPGRADE : SIMBA__SQL_DOCTOR);
+            send(turn, turn->op->upgrade ? SIMBA__SQL_UPGRADE
+                                         : SIMBA__SQL_DOCTOR_TABLES);
         }
         break;
     case SIMBA__SQL_UPGRADE:
-        send(turn, SIMBA__SQL_DOCTOR);
+        send(turn, SIMBA__SQL_DOCTOR_TABLES);
         break;
     case SIMBA__SQL_LIST:
         simba__sql_listed(turn, rows);
         break;
+    case SIMBA__SQL_GLANCE:
+        glanced(turn, rows);
+        break;
     case SIMBA__SQL_DOCTOR:
-        if (turn->op->kind == SIMBA_OP_INIT) {
-            simba__sql_made(turn, rows);
-        } else {
-            simba__sql_examined(turn, rows);
-        }
+        simba__sql_examined(turn, rows);
+        send(turn, SIMBA__SQL_DOCTOR_TABLES);
+        break;
+    case SIMBA__SQL_DOCTOR_TABLES:
+        simba__sql_examined(turn, rows);
+        simba__sql_turn_end(turn, SIMBA_OK, NULL);
         break;
     case SIMBA__SQL_LOOK:
         simba__sql_looked(turn, rows);
@@ -441,11 +426,7 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
         }
         break;
     case SIMBA__SQL_NO_TABLE:
-        if (!turn->was_created) {
-            turn->was_created = true;
-            turn->was_booked = false;
-            turn->is_written = false;
-            send(turn, SIMBA__SQL_SCHEMA);
+        if (do_without_table(turn)) {
             return;
         }
         break;
