@@ -201,7 +201,7 @@ static int read_options(struct simba__cli *cli,
                 return SIMBA__EXIT_USAGE;
             }
         } else if (!simba__opt_take_shared(cli, choice, optarg)) {
-            simba__opt_complain("bench", choice, argv);
+            simba__opt_complain("bench", options, choice, argv);
             return SIMBA__EXIT_USAGE;
         }
     }

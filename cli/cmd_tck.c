@@ -245,7 +245,7 @@ static bool take_option(struct parsed *parsed, int choice, char **argv)
         if (simba__opt_take_shared(&parsed->cli, choice, optarg)) {
             return true;
         }
-        simba__opt_complain("tck", choice, argv);
+        simba__opt_complain("tck", options, choice, argv);
         return false;
     }
 }

@@ -181,7 +181,7 @@ int simba__cmd_verify(struct simba__cli *cli, int argc, char **argv)
             return simba__command_end();
         }
         if (!simba__opt_take_shared(cli, choice, optarg)) {
-            simba__opt_complain("verify", choice, argv);
+            simba__opt_complain("verify", options, choice, argv);
             return SIMBA__EXIT_USAGE;
         }
     }

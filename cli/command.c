@@ -34,7 +34,8 @@ static bool take(const struct simba__command *command,
                  int choice)
 {
     if (choice == '?' || choice == ':') {
-        simba__opt_complain(command->name, choice, words->words);
+        simba__opt_complain(command->name, command->options, choice,
+                            words->words);
         return false;
     }
     return simba__opt_take_shared(&words->cli, choice, optarg) ||

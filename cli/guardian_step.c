@@ -129,15 +129,16 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
                                .until_ms =
                                    atomic_load(&g->share->use_until_ms)};
     char text[sizeof(note.text)];
+    bool is_at_cap = is_capped(g);
 
     g->is_lost = true;
-    if (atomic_load(&g->holder.is_lost)) {
+    if (atomic_load(&g->holder.is_lost) && !is_at_cap) {
         simba__guardian_send(g, &note, g->holder.why.message);
         return;
     }
     (void)snprintf(text, sizeof(text), "%s: lost: %s", g->job->mutex,
-                   is_capped(g) ? "it was held for --max-hold"
-                                : "no renewal was answered in time");
+                   is_at_cap ? "it was held for --max-hold"
+                             : "no renewal was answered in time");
     simba__guardian_send(g, &note, text);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    LONGEST = 15, /* no name is longer */
+    LONGEST = 18, /* no name is longer */
     LONG = 5      /* a name in which two things may be wrong */
 };
 
@@ -65,4 +65,23 @@ bool simba__guess_is_near(const char *word, const char *name)
     }
     return strncmp(word, name, length) == 0 ||
            distance(word, name) <= (strlen(name) < LONG ? 1 : 2);
+}
+
+/* What other programs that lock, elect or watch call it. */
+const char *simba__guess_of_others(const char *word)
+{
+    static const char *const words[][2] = {
+        {"acquire", "lock"}, {"check", "doctor"},   {"cron", "every"},
+        {"elect", "lead"},   {"exec", "lock"},      {"flock", "lock"},
+        {"get", "show"},     {"info", "show"},      {"leader", "lead"},
+        {"ls", "list"},      {"monitor", "watch"},  {"release", "break"},
+        {"run", "lock"},     {"schedule", "every"}, {"status", "list"},
+        {"test", "tck"},     {"unlock", "break"}};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(word, words[i][0]) == 0) {
+            return words[i][1];
+        }
+    }
+    return NULL;
 }

@@ -9,4 +9,7 @@
  * for two such things. */
 bool simba__guess_is_near(const char *word, const char *name);
 
+/** The command that does what other programs call so; NULL: none. */
+const char *simba__guess_of_others(const char *word);
+
 #endif

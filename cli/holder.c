@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "command.h"
 #include "link.h"
+#include "times.h"
 
 #include <simba/admin.h>
 #include <simba/contender.h>
@@ -121,7 +122,11 @@ static int open_locker(struct simba__holder *holder)
     options.on_lost = on_lost;
     options.user = holder;
     take_lease(holder);
-    rc = simba_locker_open(holder->store, &options, &locker, &holder->error);
+    rc = simba__times_fit(job, holder->store, &holder->error);
+    if (rc == SIMBA_OK) {
+        rc =
+            simba_locker_open(holder->store, &options, &locker, &holder->error);
+    }
     atomic_store(&holder->locker, locker);
     return rc;
 }

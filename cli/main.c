@@ -87,17 +87,31 @@ static int print(const char *text)
     return simba__command_end();
 }
 
+/* Which one may be meant; NULL: nobody knows. */
+static const char *guess(const char *name)
+{
+    static const char *const more[] = {"help", "version"};
+    const char *other = simba__guess_of_others(name);
+    size_t count = sizeof(commands) / sizeof(commands[0]);
+
+    for (size_t i = 0; i < count && other == NULL; i++) {
+        other = simba__guess_is_near(name, commands[i].name) ? commands[i].name
+                                                             : NULL;
+    }
+    for (size_t i = 0; i < 2 && other == NULL; i++) {
+        other = simba__guess_is_near(name, more[i]) ? more[i] : NULL;
+    }
+    return other;
+}
+
 /* NULL after telling that there is none, and which one may be meant. */
 static const struct command *find_command(const char *name)
 {
-    const char *near = NULL;
+    const char *near = guess(name);
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(name, commands[i].name) == 0) {
             return &commands[i];
-        }
-        if (near == NULL && simba__guess_is_near(name, commands[i].name)) {
-            near = commands[i].name;
         }
     }
     if (near != NULL) {
@@ -157,7 +171,7 @@ static int run(int argc, char **argv)
             return print(version);
         }
         if (!simba__opt_take_shared(&cli, choice, optarg)) {
-            simba__opt_complain("", choice, argv);
+            simba__opt_complain("", options, choice, argv);
             return SIMBA__EXIT_USAGE;
         }
     }

@@ -83,29 +83,6 @@ bool simba__opt_take_shared(struct simba__cli *cli, int choice, char *value)
     }
 }
 
-/* The argument that getopt_long() choked on: optopt names a short option, the
- * argument before optind a long one. */
-void simba__opt_complain(const char *command, int choice, char **argv)
-{
-    const char *help = *command == '\0' ? "" : " ";
-    const char *word = argv[optind - 1];
-    bool is_known = optopt != 0 && word[0] == '-' && word[1] == '-';
-    const char *what = choice == ':' ? "needs a value"
-                       : is_known    ? "takes no value"
-                                     : "is unknown, or short for several";
-
-    if (optopt != 0 && optopt < SIMBA__OPT_STORE && word[0] == '-' &&
-        word[1] != '-') {
-        what = choice == ':' ? what : "is unknown";
-        simba__say("option -%c %s; see 'simba%s%s --help'", optopt, what, help,
-                   command);
-        return;
-    }
-    /* Only the name: what follows = may be a URL with a password. */
-    simba__say("option %.*s %s; see 'simba%s%s --help'",
-               (int)strcspn(word, "="), word, what, help, command);
-}
-
 bool simba__opt_duration(const char *option, const char *text, int64_t *ms)
 {
     simba_error error;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct option; /* of getopt_long() */
+
 /** Options that stand before the command, and after it too. */
 struct simba__cli {
     const char *store; /* NULL: the library chooses */
@@ -43,8 +45,17 @@ void simba__opt_show_url(const char *url, char *shown, size_t room);
 /** Is this store in our own memory, where it excludes nobody else? */
 bool simba__opt_is_private(const char *url);
 
-/** Tell why getopt_long() returned '?' or ':', and where help is. */
-void simba__opt_complain(const char *command, int choice, char **argv);
+/**
+ * Tell why getopt_long() returned '?' or ':', which option may be meant, and
+ * where help is.
+ *
+ * @param command  "" before there is one
+ * @param options  those that there are
+ */
+void simba__opt_complain(const char *command,
+                         const struct option *options,
+                         int choice,
+                         char **argv);
 
 /**
  * Read a duration: 250ms, 10s, 5m, 1h; decimals are fine, as in 1.5s.

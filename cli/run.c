@@ -4,6 +4,7 @@
 #include "command.h"
 #include "exit.h"
 #include "say.h"
+#include "times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -172,7 +173,8 @@ static bool take_option(struct parsed *parsed, int choice, char **argv)
         return true;
     case '?':
     case ':':
-        simba__opt_complain(parsed->command->name, choice, argv);
+        simba__opt_complain(parsed->command->name, parsed->command->options,
+                            choice, argv);
         return false;
     default:
         if (take_own(parsed, choice, &is_fine)) {
@@ -261,27 +263,37 @@ static bool is_contradicted(const struct parsed *parsed, const char *name)
                    name);
         return true;
     }
-    return false;
+    return !simba__times_agree(&parsed->job);
+}
+
+/* False after telling that there is no command to run, or that there are two.
+ */
+static bool has_one_command(const struct parsed *parsed, bool has_words)
+{
+    const char *name = parsed->command->name;
+
+    if (parsed->has_line && has_words) {
+        simba__say("%s runs either CMD or the line of -c: give one of them",
+                   name);
+    } else if (!parsed->has_line && !has_words) {
+        simba__say("%s needs a command to run, either CMD or -c; see 'simba "
+                   "%s --help'",
+                   name, name);
+    }
+    return parsed->has_line != has_words;
 }
 
 /* Options may stand before NAME and after it; the first word after those is
  * CMD, whose options are its own. */
 static bool parse(struct parsed *parsed, int argc, char **argv)
 {
-    const char *name = parsed->command->name;
-
     opterr = 0;
     optind = 1;
     if (!take_words(parsed, argc, argv) || parsed->is_help) {
         return parsed->is_help;
     }
-    if (is_contradicted(parsed, name)) {
-        return false;
-    }
-    if (parsed->has_line == (optind < argc)) {
-        simba__say("%s needs a command to run, either CMD or -c; see 'simba "
-                   "%s --help'",
-                   name, name);
+    if (is_contradicted(parsed, parsed->command->name) ||
+        !has_one_command(parsed, optind < argc)) {
         return false;
     }
     parsed->job.argv = parsed->has_line ? parsed->line : argv + optind;

@@ -51,6 +51,20 @@ typedef struct simba_contender {
 /* clang-format on */
 
 /**
+ * The longest budget_ms that fits into a lease: what is left of ttl and
+ * transition when a renewal was lost and repeated, less the drift margin.
+ *
+ * @param ttl_ms         as it will be, not 0; simba_store_lease() tells what
+ *                       is configured
+ * @param transition_ms  likewise, not negative
+ * @return milliseconds; below 1 when none fits
+ *
+ * Threads: any thread.
+ */
+SIMBA_API int64_t simba_contender_budget_most_ms(int64_t ttl_ms,
+                                                 int64_t transition_ms);
+
+/**
  * Make a readable id, `counter:pid@host`, with randomness appended so that it
  * is unique even where containers share pid and host name.
  *

@@ -57,16 +57,23 @@ static int check_lease(const struct simba__lease *lease, simba_error *error)
         return invalid(error, "transition is longer than ten years",
                        lease->transition_ms);
     case SIMBA__LEASE_BUDGET_SHORT:
-        return invalid(error, "the release budget is below 1 ms",
-                       lease->budget_ms);
+        return invalid(error, "budget_ms is below 1 ms", lease->budget_ms);
     case SIMBA__LEASE_BUDGET_LONG:
         break;
     }
     return simba_error_set(
         error, SIMBA_EINVAL, 0,
-        "a release budget of %" PRId64 " ms does not fit into this lease: at "
-        "most %" PRId64 " ms; give a longer ttl or transition",
-        lease->budget_ms, simba__lease_budget_most_ms(lease));
+        "budget_ms is %" PRId64 ", but a lease of %" PRId64 " ms leaves at "
+        "most %" PRId64 " ms; give less, or a longer transition_ms",
+        lease->budget_ms, simba__lease_length_ms(lease),
+        simba__lease_budget_most_ms(lease));
+}
+
+int64_t simba_contender_budget_most_ms(int64_t ttl_ms, int64_t transition_ms)
+{
+    const struct simba__lease lease = {ttl_ms, transition_ms, 0};
+
+    return simba__lease_budget_most_ms(&lease);
 }
 
 static int check_rest(const struct simba__contend_config *config,
@@ -77,21 +84,21 @@ static int check_rest(const struct simba__contend_config *config,
     case SIMBA__CONTEND_LEASE:
         return SIMBA_OK;
     case SIMBA__CONTEND_INITIAL_DELAY:
-        return invalid(error, "the initial delay is negative or too long",
+        return invalid(error, "initial_delay_ms is negative or too long",
                        config->initial_delay_ms);
     case SIMBA__CONTEND_MAX_HOLD:
-        return invalid(error, "max-hold is negative or too long",
+        return invalid(error, "max_hold_ms is negative or too long",
                        config->max_hold_ms);
     case SIMBA__CONTEND_MIN_HOLD:
-        return invalid(error, "min-hold is negative or too long",
+        return invalid(error, "min_hold_ms is negative or too long",
                        config->min_hold_ms);
     case SIMBA__CONTEND_HOLD_ORDER:
-        return invalid(error, "min-hold is longer than max-hold",
+        return invalid(error, "min_hold_ms is longer than max_hold_ms",
                        config->min_hold_ms);
     case SIMBA__CONTEND_PROGRESS:
         break;
     }
-    return invalid(error, "progress is negative or too long",
+    return invalid(error, "progress_ms is negative or too long",
                    config->progress_ms);
 }
 

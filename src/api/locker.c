@@ -48,7 +48,7 @@ static void lose(simba_locker *l, const struct simba__update *update)
     static const char *const causes[] = {
         "it was released", "no renewal was answered in time",
         "the store ended it: by force, or its lease ran out there",
-        "it was held for max-hold", "no progress was made"};
+        "it was held for max_hold_ms", "no progress was made"};
 
     simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,
                     causes[update->cause]);

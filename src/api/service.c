@@ -106,7 +106,7 @@ static const char *cause_text(enum simba__cause cause)
 {
     static const char *const texts[] = {
         "stopped", "no renewal was answered in time", "the store says so",
-        "max-hold was reached", "no progress was made"};
+        "max_hold_ms was reached", "no progress was made"};
 
     return texts[cause];
 }

@@ -281,6 +281,13 @@ static void test_locker__refuses_bad_options(void **state)
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
     assert_non_null(strstr(error.message, "at most 7320 ms"));
+    options.budget_ms = simba_contender_budget_most_ms(10000, 6000) + 1;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
+    options.budget_ms--;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_OK);
+    simba_locker_close(locker);
     simba_store_close(store);
 }
 

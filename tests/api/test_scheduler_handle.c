@@ -76,7 +76,7 @@ static void test_scheduler__refuses_bad_options(void **state)
     bad = good, bad.progress_ms = -1;
     expect_refused(store, &bad, "progress");
     bad = good, bad.max_hold_ms = 10, bad.min_hold_ms = 11;
-    expect_refused(store, &bad, "min-hold is longer than max-hold");
+    expect_refused(store, &bad, "min_hold_ms is longer than max_hold_ms");
     simba_store_close(store);
 }
 

@@ -78,11 +78,8 @@ mistyped_command_is_guessed() {
 wrong_options_are_named() {
     local see="; see 'simba lock --help'"
 
-    says "option --wiat is unknown, or short for several$see" \
-        lock a --wiat 1s -- true &&
-        says "option --m is unknown, or short for several$see" \
-            lock a --m 1s -- true &&
-        says "option --no-wait takes no value$see" lock a --no-wait=1 true &&
+    says "option --no-wait takes no value$see" lock a --no-wait=1 true &&
+        says "option -x is unknown$see" lock --no-wait -xn a true &&
         says "option --wait needs a value$see" lock a --wait &&
         says "option -x is unknown$see" lock a -x true &&
         says "option -w needs a value$see" lock a -w &&

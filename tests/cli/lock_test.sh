@@ -111,7 +111,7 @@ messages_name_the_options() {
     "$simba" lock a -n -w 1s -- true 2>>"$scratch/err"
     "$simba" lock a --max-hold 100ms -- sleep 60 2>>"$scratch/err"
     same "lines that name them" 3 "$(grep -cE -e \
-        '-hold is longer than max-hold|held for (--)?max-hold|-n .* -w' \
+        '--min-hold is longer than --max-hold|held for --max-hold|-n .* -w' \
         "$scratch/err")"
 }
 

@@ -1,0 +1,117 @@
+#!/bin/bash
+# What those are told who mistype, or who give what does not go together: what
+# is wrong, in the words that they wrote, and what to write instead.
+#
+#   mistakes_test.sh SIMBA SCRATCH [PATTERN]
+#
+# Prints TAP.
+set -u
+export LC_ALL=C
+
+simba=$(realpath "$1")
+mkdir -p "$2" || exit 1
+scratch=$(mktemp -d "$2/mistakes.XXXXXX")
+pattern=${3-*}
+pty=
+export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
+
+source "$(dirname "$0")/lib.sh"
+
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+# says CODE WORDS ARGUMENT…
+says() {
+    local code=$1 words=$2
+
+    shift 2
+    code "$code" "$simba" "$@" 2>"$scratch/err" &&
+        same "what is said by $*" "simba: $words" "$(cat "$scratch/err")"
+}
+
+# advice OPTION: what the message says to write for it.
+advice() {
+    sed -nE "s/.* $1 ([0-9.]+m?s).*/\1/p" "$scratch/err"
+}
+
+# ── Mistyped ─────────────────────────────────────────────────────────────────
+
+mistyped_options_are_guessed() {
+    says 64 "there is no option --wiat; did you mean --wait?" \
+        lock a --wiat 1s -- true &&
+        says 64 "there is no option --conflict-exit-cod3; did you mean \
+--conflict-exit-code?" lock a --conflict-exit-cod3=1 -- true &&
+        says 64 "there is no option --folow; did you mean --follow?" \
+            list --folow &&
+        says 64 "there is no option --stroe; did you mean --store?" \
+            --stroe sqlite:x list &&
+        says 64 "option --nonsense is unknown; see 'simba lock --help'" \
+            lock a --nonsense true
+}
+
+short_forms_of_several_are_named() {
+    says 64 "option --m is short for --max-hold or --metrics-file or \
+--min-hold; see 'simba lock --help'" lock a --m 1s -- true
+}
+
+# A value may be a URL with a password.
+mistyped_options_keep_secrets() {
+    code 64 "$simba" --stroe=redis://:secret@h list 2>"$scratch/err" &&
+        ! grep secret "$scratch/err"
+}
+
+words_of_others_are_known() {
+    local pair
+
+    for pair in status:list ls:list unlock:break flock:lock helpp:help \
+        verson:version; do
+        says 64 "there is no command '${pair%:*}'; did you mean \
+'${pair#*:}'?" "${pair%:*}" || return 1
+    done
+    says 64 "there is no option --timeout; did you mean --wait?" \
+        lock a --timeout 5 true &&
+        says 64 "there is no option --nonblock; did you mean --no-wait?" \
+            lock --nonblock a true
+}
+
+# ── What does not go together ────────────────────────────────────────────────
+
+one_command_is_enough() {
+    says 64 "lock runs either CMD or the line of -c: give one of them" \
+        lock a -c true false &&
+        says 64 "lock needs a command to run, either CMD or -c; see 'simba \
+lock --help'" lock a
+}
+
+holds_are_named_as_they_were_written() {
+    says 64 "--min-hold is longer than --max-hold: make one of them longer or \
+shorter" lock a --min-hold 2s --max-hold 1s -- true
+}
+
+# The message tells what would do: then that must do, and no more than that.
+kill_after_that_fits_is_told() {
+    local ttl transition
+
+    for ttl in 100ms 3s 10s 1m; do
+        for transition in 0s 250ms 6s 1m; do
+            set -- --ttl "$ttl" --transition "$transition"
+            code 78 "$simba" lock a "$@" --kill-after 10m -- true \
+                2>"$scratch/err" || return 1
+            code 0 "$simba" lock a "$@" --kill-after 10m \
+                --transition "$(advice --transition)" -- true || return 1
+            grep -q 'write none or' "$scratch/err" && continue
+            code 0 "$simba" lock a "$@" \
+                --kill-after "$(advice 'at most')" -- true || return 1
+        done
+    done
+}
+
+kill_after_is_told_in_its_own_words() {
+    says 78 "--kill-after 20s does not fit into a lease of 16s: write at most \
+7.07s or give a longer lease, as by --transition 20s" \
+        lock a --kill-after 20s -- true &&
+        says 78 "--kill-after 1.5s does not fit into a lease of 0.1s: write \
+none or give a longer lease, as by --transition 2s" \
+            lead a --ttl 100ms --transition 0s --kill-after 1500ms -- true
+}
+
+run_tests
