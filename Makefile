@@ -44,7 +44,9 @@ format:
 	scripts/deps lint
 	scripts/format
 
-install: release
+install:
+	scripts/deps install
+	scripts/build release
 	cmake --install build/release --prefix '$(PREFIX)'
 
 clean:

@@ -128,9 +128,9 @@ static int not_found(const char *scheme, const char *name, simba_error *error)
         if (strcmp(ours[i], name) == 0) {
             return simba_error_set(
                 error, SIMBA_EINVAL, 0,
-                "the module of \"%s:\", simba-%s.so, is not installed: it is "
-                "neither beside this program or library nor in %s nor in "
-                "$SIMBA_MODULE_PATH",
+                "the module of \"%s:\", simba-%s.so, is not installed in %s "
+                "nor in $SIMBA_MODULE_PATH nor beside this program: 'make "
+                "install' makes it where its client library is",
                 scheme, name, SIMBA_MODULE_DIR);
         }
     }
