@@ -27,21 +27,20 @@ static int sent(struct simba__zk_latch *latch,
     return rc;
 }
 
-static void ignore(int rc, const char *path, const void *data)
-{
-    (void)rc; /* the create that comes next will tell */
-    (void)path;
-    (void)data;
-}
-
 static void send_parent(struct simba__zk_latch *latch, const char *path)
 {
     struct simba__zk *self = latch->self;
     bool is_plain = strlen(path) <= strlen(self->settings.chroot) ||
                     latch->rounds > CONTAINER_ROUNDS;
+    struct simba__zk_call *call = simba__zk_call_depart(latch);
 
-    zoo_acreate(self->handle, path, "", 0, simba__zk_acl(self),
-                is_plain ? ZOO_PERSISTENT : ZOO_CONTAINER, ignore, NULL);
+    /* The flight does not wait for it: the create that comes next will tell. */
+    if (call == NULL ||
+        zoo_acreate(self->handle, path, "", 0, simba__zk_acl(self),
+                    is_plain ? ZOO_PERSISTENT : ZOO_CONTAINER,
+                    simba__zk_on_parent, call) != ZOK) {
+        simba__zk_call_stay(call);
+    }
 }
 
 /* Parents above /simba are plain nodes, the others vanish when empty. */
@@ -76,6 +75,7 @@ static int send_create(struct simba__zk_latch *latch)
     char *path = simba__zk_join(latch->room->path, latch->prefix);
     int rc = call == NULL || path == NULL ? ZSYSTEMERROR : ZOK;
 
+    latch->is_barred = false;
     if (latch->write_rc == ZNONODE) {
         send_missing(latch);
     }

@@ -25,6 +25,7 @@ struct simba__zk_latch *simba__zk_call_arrive(const void *data, int rc);
 void simba__zk_call_leave(struct simba__zk_latch *latch);
 
 /* Completions of a flight. */
+void simba__zk_on_parent(int rc, const char *path, const void *data);
 void simba__zk_on_created(int rc,
                           const char *path,
                           const struct Stat *stat,

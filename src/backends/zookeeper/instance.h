@@ -90,6 +90,7 @@ struct simba__zk_latch {
     int64_t sent_ms;
     int write_rc, read_rc, owner_rc;
     bool is_lowest, is_second;
+    bool is_barred;        /* we may not make the parent that is missing */
     bool is_blind;         /* the one before went; nobody is watched instead */
     char *before, *lowest; /* nodes */
     simba_owner owner;

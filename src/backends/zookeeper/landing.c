@@ -89,6 +89,19 @@ static void take_node(struct simba__zk_latch *latch, const char *node)
     latch->node[length] = '\0';
 }
 
+/* From the top down. Who may not make children of a node hears so even of one
+ * that is there, so the next answer may show that nothing is missing. */
+void simba__zk_on_parent(int rc, const char *path, const void *data)
+{
+    struct simba__zk_latch *latch = simba__zk_call_arrive(data, rc);
+
+    (void)path;
+    if (latch != NULL) {
+        latch->is_barred = rc == ZNOAUTH || (rc == ZNONODE && latch->is_barred);
+        simba__zk_call_leave(latch);
+    }
+}
+
 void simba__zk_on_created(int rc,
                           const char *path,
                           const struct Stat *stat,
@@ -99,7 +112,7 @@ void simba__zk_on_created(int rc,
     if (latch == NULL) {
         return;
     }
-    latch->write_rc = rc;
+    latch->write_rc = rc == ZNONODE && latch->is_barred ? ZNOAUTH : rc;
     note_guard(latch, rc);
     if (rc == ZOK) {
         take_node(latch, strrchr(path, '/') + 1);
