@@ -29,7 +29,8 @@ static uint64_t moments[MOMENTS];
 static int moment_count;
 static bool is_recording;
 static int flushes_to_fail;
-static int flush_count;
+static _Atomic int flush_count;
+static long slowness_ms; /* of a flush, on a disk that is only slow */
 static int64_t wall_offset_s;
 
 /* --- the disk ------------------------------------------------------------ */
@@ -110,8 +111,12 @@ static inline void note_flush(int fd)
 
 IN_PLACE int fdatasync(int fd)
 {
-    set_aside();
     flush_count++;
+    if (slowness_ms > 0) {
+        nap_ms(slowness_ms);
+        return 0;
+    }
+    set_aside();
     if (flushes_to_fail > 0) {
         flushes_to_fail--;
         errno = EIO;
@@ -148,6 +153,7 @@ static inline int start_empty(void **state)
     answered = 0;
     is_recording = false;
     flush_count = 0;
+    slowness_ms = 0;
     wall_offset_s = 0;
     return make_directory(state);
 }

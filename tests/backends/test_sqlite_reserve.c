@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "sqlite_disk.h"
 
+#include <pthread.h>
+
 enum { SPAN_S = 60 }; /* of a reserve */
 enum { TENURES = 60 };
 
@@ -216,6 +218,68 @@ static void test_sqlite_reserve__log_of_acquires_ends(void **state)
     assert_in_range(log_length(), 1, 800 * 1100);
 }
 
+struct crowd {
+    struct handle *at;
+    char mutex[8];
+    pthread_t thread;
+    int64_t longest; /* the log */
+    bool is_served;
+};
+
+static bool serve(const struct crowd *one, struct who *who, simba_op op)
+{
+    simba_error error;
+    int rc;
+
+    op.mutex = one->mutex;
+    fill_op(who, &op);
+    rc = handle_run(one->at, &op, &error);
+    who->token = op.reply.token;
+    return rc == SIMBA_OK;
+}
+
+static void *never_pause(void *argument)
+{
+    struct crowd *one = argument;
+
+    one->is_served = true;
+    for (uint64_t i = 1; i <= 20 * TENURES && one->is_served; i++) {
+        struct who who = {.at = one->at, .id = "x", .attempt = {7, i}};
+
+        who.ttl_ms = who.transition_ms = TTL;
+        one->is_served = serve(one, &who, asking(&who)) && who.token != 0 &&
+                         serve(one, &who, (simba_op){.kind = SIMBA_OP_RELEASE});
+        if (log_length() > one->longest) {
+            one->longest = log_length();
+        }
+    }
+    return NULL;
+}
+
+/* The disk is slow, and there is always somebody who writes. */
+static void test_sqlite_reserve__log_of_many_ends(void **state)
+{
+    struct crowd crowd[] = {{.at = &first}, {.at = &second}, {.at = &third}};
+
+    (void)state;
+    slowness_ms = 2;
+    for (int i = 0; i < 3; i++) {
+        must_open(crowd[i].at, "");
+        snprintf(crowd[i].mutex, sizeof crowd[i].mutex, "m%d", i);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            pthread_create(&crowd[i].thread, NULL, never_pause, &crowd[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(crowd[i].thread, NULL);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(crowd[i].is_served);
+        assert_in_range(crowd[i].longest, 1, 5000 * 1100);
+    }
+}
+
 /* --- older files --------------------------------------------------------- */
 
 static void test_sqlite_reserve__older_file_gets_one(void **state)
@@ -249,6 +313,7 @@ int main(void)
         DISK_TEST(test_sqlite_reserve__boots_in_turn_stay_at_the_clock),
         DISK_TEST(test_sqlite_reserve__log_is_not_for_acquires),
         DISK_TEST(test_sqlite_reserve__log_of_acquires_ends),
+        DISK_TEST(test_sqlite_reserve__log_of_many_ends),
         DISK_TEST(test_sqlite_reserve__older_file_gets_one),
     };
 

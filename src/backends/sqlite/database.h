@@ -51,6 +51,7 @@ struct simba__sqlite_db {
     sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
     int log_fd;    /* of the log; -1: SQLite flushes, or nobody does */
     int log_pages; /* in the log, as of our last commit */
+    int cut_pages; /* in a log that others must wait for, to be shortened */
 };
 
 /**

@@ -14,6 +14,9 @@ enum { LOG_PAGES = 64 };
 /* Where nobody ever releases or renews, acquires must do it. */
 enum { LOG_PAGES_MOST = 8 * LOG_PAGES };
 
+/* How long we wait for others who write, to keep them out. */
+enum { CUT_PATIENCE_MS = 20 };
+
 static int note_pages(void *db, sqlite3 *handle, const char *name, int pages)
 {
     (void)handle;
@@ -24,6 +27,7 @@ static int note_pages(void *db, sqlite3 *handle, const char *name, int pages)
 
 void simba__sqlite_db_measure_log(struct simba__sqlite_db *db)
 {
+    db->cut_pages = LOG_PAGES_MOST;
     sqlite3_wal_hook(db->handle, note_pages, db);
 }
 
@@ -40,18 +44,55 @@ static void begin_log(struct simba__sqlite_db *db)
     }
 }
 
+enum outcome { COPIED, LEFT_OVER, OTHERS_DO };
+
+static enum outcome copy_back(struct simba__sqlite_db *db, int mode)
+{
+    int pages = -1, copied = -1;
+    int rc =
+        sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &pages, &copied);
+
+    if (pages < 0) {
+        return OTHERS_DO;
+    }
+    return rc == SQLITE_OK && copied == pages ? COPIED : LEFT_OVER;
+}
+
+static int await_others(void *until_ms, int tries)
+{
+    return simba__sqlite_db_wait(*(int64_t *)until_ms, (unsigned)tries);
+}
+
+/* Where many write without a pause there is always more in the log than was
+ * copied, so that it never begins anew: keep them out meanwhile. Who reads for
+ * long defeats that; then we do not try again soon. */
+static enum outcome cut(struct simba__sqlite_db *db, int pages)
+{
+    int64_t until_ms = simba_loop_now_ms() + CUT_PATIENCE_MS;
+    enum outcome outcome;
+
+    sqlite3_busy_handler(db->handle, await_others, &until_ms);
+    outcome = copy_back(db, SQLITE_CHECKPOINT_TRUNCATE);
+    sqlite3_busy_handler(db->handle, NULL, NULL);
+    if (outcome != OTHERS_DO) {
+        db->cut_pages = outcome == COPIED ? LOG_PAGES_MOST : 2 * pages;
+    }
+    return outcome;
+}
+
 /* What fails is left to the next. */
 void simba__sqlite_db_shorten_log(struct simba__sqlite_db *db, bool is_urgent)
 {
-    int pages, copied;
+    int pages = db->log_pages;
+    enum outcome outcome;
 
-    if (db->log_pages < (is_urgent ? LOG_PAGES_MOST : LOG_PAGES)) {
+    if (pages < (is_urgent ? LOG_PAGES_MOST : LOG_PAGES)) {
         return;
     }
     db->log_pages = 0;
-    if (sqlite3_wal_checkpoint_v2(db->handle, "main", SQLITE_CHECKPOINT_PASSIVE,
-                                  &pages, &copied) == SQLITE_OK &&
-        copied == pages) {
+    outcome = pages < db->cut_pages ? copy_back(db, SQLITE_CHECKPOINT_PASSIVE)
+                                    : cut(db, pages);
+    if (outcome == COPIED) {
         begin_log(db);
     }
 }
