@@ -307,6 +307,31 @@ static void test_sqlite_denied__kept_locked_says_so(void **state)
     release(&alice);
 }
 
+/* One that lets nobody even read, and was there first: that too is said by who
+ * asks, not waited for by who opens. */
+static void test_sqlite_denied__locked_before_it_was_opened(void **state)
+{
+    struct who alice = person(&first, "alice");
+    sqlite3 *other = NULL;
+
+    (void)state;
+    must_open(&second, "");
+    handle_close(&second);
+    assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other,
+                                  "PRAGMA locking_mode=EXCLUSIVE;"
+                                  "BEGIN EXCLUSIVE",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    must_open(&first, "");
+    assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "kept locked by another program"));
+    sqlite3_close(other);
+    ask(&alice);
+    expect_mine(&alice);
+    release(&alice);
+}
+
 /* --- failing disks ------------------------------------------------------- */
 
 static _Atomic bool is_disk_broken;
@@ -360,6 +385,7 @@ int main(void)
         SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up),
         SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared),
         SQLITE_TEST(test_sqlite_denied__kept_locked_says_so),
+        SQLITE_TEST(test_sqlite_denied__locked_before_it_was_opened),
         SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome),
     };
 

@@ -13,12 +13,12 @@ source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 
-# lock_store: another program writes to the database and does not end; then
-# unlock_store.
+# lock_store [all]: another program writes to the database and does not end, or
+# keeps all others out; then unlock_store.
 lock_store() {
     [ -n "${writer-}" ] || return 200
     "$simba" lock o -- true || return 1
-    coproc "$writer" "${SIMBA_STORE#sqlite:}"
+    coproc "$writer" "${SIMBA_STORE#sqlite:}" "$@"
     to_writer=${COPROC[1]} writer_pid=$COPROC_PID
     read -r -u "${COPROC[0]}"
 }
@@ -136,14 +136,23 @@ short_wait_on_a_locked_store_is_short() {
     within 20 is_free o
 } 2>/dev/null
 
-# Who only tries hears of it, long before others would have given up.
-try_on_a_locked_store_names_who_has_it() {
-    lock_store || return
+# try_while_locked [all]
+try_while_locked() {
+    lock_store "$@" || return
     code 69 "$simba" lock -n o -- true 2>"$scratch/o.err" || return 1
     unlock_store
     grep -qE 'kept locked by (another program|.*, process [0-9]+);' \
         "$scratch/o.err" && within 20 is_free o
 } 2>/dev/null
+
+# Who only tries hears of it, long before others would have given up.
+try_on_a_locked_store_names_who_has_it() {
+    try_while_locked
+}
+
+try_on_a_store_nobody_may_read_names_who_has_it() {
+    try_while_locked all
+}
 
 children_of_the_caller_are_spared() {
     local other

@@ -17,9 +17,6 @@
 enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450, NAP_SPAN_MOST_US = 8000 };
 enum { TRIES_PER_SPAN = 8 };
 
-/* Our own writers are through in a moment. */
-enum { STUCK_MS = 1000 };
-
 /* --- failures ------------------------------------------------------------ */
 
 static int fail_by_errno(const struct simba__sqlite_db *db,
@@ -156,7 +153,7 @@ static int step_when_free(struct simba__sqlite_db *db,
                           sqlite3_stmt *statement,
                           int64_t deadline_ms)
 {
-    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    int64_t stuck_ms = simba_loop_now_ms() + SIMBA__SQLITE_STUCK_MS;
     unsigned changes = count_changes(db);
     unsigned tries = 0;
     int rc;
@@ -166,7 +163,7 @@ static int step_when_free(struct simba__sqlite_db *db,
         sqlite3_reset(statement);
         if (count_changes(db) != changes) {
             changes = count_changes(db);
-            stuck_ms = simba_loop_now_ms() + STUCK_MS;
+            stuck_ms = simba_loop_now_ms() + SIMBA__SQLITE_STUCK_MS;
         }
     } while (simba__sqlite_db_is_busy(rc) &&
              simba__sqlite_db_wait(
@@ -179,7 +176,7 @@ static int begin(struct simba__sqlite_db *db,
                  int64_t deadline_ms,
                  simba_error *error)
 {
-    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    int64_t stuck_ms = simba_loop_now_ms() + SIMBA__SQLITE_STUCK_MS;
     sqlite3_stmt *statement;
     int rc;
 

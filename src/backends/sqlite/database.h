@@ -54,10 +54,14 @@ struct simba__sqlite_db {
     int cut_pages; /* in a log that others must wait for, to be shortened */
 };
 
+/* Our own writers are through in a moment: who keeps the database locked for
+ * longer, while nobody else gets on, is not waited for but named. */
+enum { SIMBA__SQLITE_STUCK_MS = 1000 };
+
 /**
  * Connect, and make or check the schema. The file exists.
  *
- * @param deadline_ms  boot clock; how long to wait for others
+ * @param deadline_ms  boot clock; how long to wait for others, but see above
  * @return SIMBA_OK, SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_EUNAVAIL,
  *         SIMBA_ENOMEM
  */

@@ -180,6 +180,7 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
                                 int64_t deadline_ms,
                                 simba_error *error)
 {
+    int64_t stuck_ms = simba_loop_now_ms() + SIMBA__SQLITE_STUCK_MS;
     enum found found;
     unsigned tries = 0;
 
@@ -193,7 +194,11 @@ int simba__sqlite_schema_ensure(struct simba__sqlite_db *db,
             found = choose_journal(db, error);
         }
     } while (found == FOUND_BUSY &&
-             simba__sqlite_db_wait(deadline_ms, tries++));
+             simba__sqlite_db_wait(
+                 stuck_ms < deadline_ms ? stuck_ms : deadline_ms, tries++));
+    if (found == FOUND_BUSY && simba_loop_now_ms() >= stuck_ms) {
+        return simba__sqlite_db_fail_locked(db, error->native, error);
+    }
     return found == FOUND_OURS ? SIMBA_OK : error->code;
 }
 

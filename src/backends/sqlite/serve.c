@@ -180,18 +180,29 @@ static bool is_owner_changed(const struct simba__sqlite_turn *turn)
 }
 
 /* A caller that lends its thread is not kept waiting for other writers. */
+static int64_t patience(const simba_op *op)
+{
+    int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
+
+    return op->is_driven && soon_ms < op->deadline_ms ? soon_ms
+                                                      : op->deadline_ms;
+}
+
+/* What these are in the way of is put off for the worker then. */
+static int put_off(const simba_op *op, int rc, const simba_error *error)
+{
+    return op->is_driven && rc == SIMBA_EUNAVAIL &&
+                   simba__sqlite_db_is_busy(error->native)
+               ? SIMBA_EBUSY
+               : rc;
+}
+
 static int begin(const struct simba__sqlite_turn *turn, simba_error *error)
 {
     const simba_op *op = turn->op;
-    int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
-    bool is_short = op->is_driven && soon_ms < op->deadline_ms;
-    int rc = simba__sqlite_db_begin(
-        &turn->self->db, is_short ? soon_ms : op->deadline_ms, error);
+    int rc = simba__sqlite_db_begin(&turn->self->db, patience(op), error);
 
-    return is_short && rc != SIMBA_OK &&
-                   simba__sqlite_db_is_busy((int)error->native)
-               ? SIMBA_EBUSY
-               : rc;
+    return put_off(op, rc, error);
 }
 
 /* What must outlast a loss of power: see keep.c. A token also when an acquire
@@ -278,27 +289,33 @@ static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
 /* --- the whole ----------------------------------------------------------- */
 
 /* Somebody deleted or replaced the file, or our directory. On the old one we
- * could go on alone, beside others who own the same mutexes on the new one. */
+ * could go on alone, beside others who own the same mutexes on the new one. Or
+ * the file could not be opened before, because it was kept locked. */
 static int follow_file(struct simba__sqlite *self,
-                       int64_t deadline_ms,
+                       const simba_op *op,
                        simba_error *error)
 {
+    bool was_open = self->db.handle != NULL;
     bool is_moved = simba__sqlite_db_is_moved(&self->db);
     int rc = SIMBA_OK;
 
     if (!is_moved && !simba__sqlite_presence_is_lost(&self->presence)) {
         return SIMBA_OK;
     }
-    self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
-              is_moved ? "the database was deleted or replaced: opening it anew"
-                       : "the directory beside the database was cleaned up");
+    if (was_open) {
+        self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
+                  is_moved
+                      ? "the database was deleted or replaced: opening it anew"
+                      : "the directory beside the database was cleaned up");
+    }
     if (is_moved) {
         simba__sqlite_db_close(&self->db);
         self->reserve = (struct simba__sqlite_reserve){0};
         rc = simba__sqlite_file_prepare(&self->settings, error);
         if (rc == SIMBA_OK) {
-            rc = simba__sqlite_db_open(&self->db, &self->settings, deadline_ms,
+            rc = simba__sqlite_db_open(&self->db, &self->settings, patience(op),
                                        error);
+            rc = put_off(op, rc, error);
         }
     }
     if (rc == SIMBA_OK) {
@@ -325,7 +342,7 @@ int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
 {
     struct simba__sqlite *self = argument;
     struct simba__sqlite_turn turn = {.self = self, .op = op, .wish.op = op};
-    int rc = follow_file(self, op->deadline_ms, error);
+    int rc = follow_file(self, op, error);
 
     if (rc != SIMBA_OK) {
         return rc;

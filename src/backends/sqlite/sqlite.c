@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
-/* How long opening waits for others who make or repair the database. */
-enum { OPEN_PATIENCE_MS = 5000 };
+/* How long opening waits for others who make, repair or lock the database. */
+enum { OPEN_PATIENCE_MS = 100 };
 
 /* One in so many handles looks for what killed processes have left, even if
  * nobody waits for them. */
@@ -32,11 +32,25 @@ static void close_store(simba_backend *base)
     free(self);
 }
 
+/* A database that others keep locked is opened by the first operation: that has
+ * its time, can be called off, and names who is in the way. */
+static int open_database(struct simba__sqlite *self, simba_error *error)
+{
+    int64_t deadline_ms = simba_loop_now_ms() + OPEN_PATIENCE_MS;
+    int rc =
+        simba__sqlite_db_open(&self->db, &self->settings, deadline_ms, error);
+
+    if (rc == SIMBA_EUNAVAIL && simba__sqlite_db_is_busy(error->native)) {
+        *error = (simba_error){0, 0, ""};
+        rc = SIMBA_OK;
+    }
+    return rc;
+}
+
 static int build(struct simba__sqlite *self,
                  const simba_backend_config *config,
                  simba_error *error)
 {
-    int64_t deadline_ms = simba_loop_now_ms() + OPEN_PATIENCE_MS;
     int rc = simba__sqlite_settings_init(&self->settings, config->rest, error);
 
     if (rc == SIMBA_OK && config->look &&
@@ -56,8 +70,7 @@ static int build(struct simba__sqlite *self,
         rc = simba__sqlite_clock_init(&self->clock, &self->settings, error);
     }
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_db_open(&self->db, &self->settings, deadline_ms,
-                                   error);
+        rc = open_database(self, error);
     }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_presence_open(&self->presence, &self->settings,
