@@ -33,6 +33,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/rng.c
   ${simba_src}/core/schedule.c
   ${simba_src}/core/state.c
+  ${simba_src}/core/text.c
 )
 
 simba_add_layer(simba_memory_row

@@ -1,5 +1,6 @@
 /* Who of this handle listens for which mutex: a hash, small and intrusive,
  * because there may be 100,000. */
+#include "core/text.h"
 #include "runtime/loop.h"
 
 #include <stdlib.h>
@@ -9,12 +10,7 @@ enum { BUCKETS_LEAST = 16 };
 
 static size_t bucket_of(const simba_loop *loop, const char *mutex)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-    for (; *mutex != '\0'; mutex++) {
-        hash = (hash ^ (unsigned char)*mutex) * UINT64_C(1099511628211);
-    }
-    return (size_t)(hash & (loop->bucket_count - 1));
+    return (size_t)(simba__text_hash(mutex) & (loop->bucket_count - 1));
 }
 
 static void link_listener(simba_loop *loop, struct simba__listener *listener)

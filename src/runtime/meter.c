@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "runtime/meter.h"
 
+#include "core/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -57,12 +59,7 @@ static int64_t now_us(void)
 
 static size_t bucket_of(const char *mutex)
 {
-    uint32_t hash = 2166136261U; /* FNV-1a */
-
-    for (; *mutex != '\0'; mutex++) {
-        hash = (hash ^ (unsigned char)*mutex) * 16777619U;
-    }
-    return hash % SIMBA__TALLY_BUCKETS;
+    return (size_t)(simba__text_hash(mutex) % SIMBA__TALLY_BUCKETS);
 }
 
 static simba_counts *count_with_others(struct simba__tallies *tallies)

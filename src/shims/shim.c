@@ -2,6 +2,7 @@
 #include "shims/shim.h"
 
 #include "api/store.h"
+#include "core/text.h"
 #include "runtime/report.h"
 #include "shims/shims.h"
 
@@ -10,37 +11,6 @@
 #include <time.h>
 
 /* --- the URL ------------------------------------------------------------- */
-
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found =
-        c == '\0' ? NULL : strchr(digits, c >= 'A' && c <= 'F' ? c + 32 : c);
-
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* In place; a colon must be written %3A, as it ends the options. */
-static bool decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        int high = *from == '%' ? hex_value(from[1]) : -1;
-        int low = high < 0 ? -1 : hex_value(from[2]);
-
-        if (*from != '%') {
-            *to++ = *from;
-        } else if (low < 0 || high * 16 + low == 0) {
-            return false;
-        } else {
-            *to++ = (char)(high * 16 + low);
-            from += 2;
-        }
-    }
-    *to = '\0';
-    return true;
-}
 
 int simba__shim_split(const char *rest,
                       char **options,
@@ -66,7 +36,8 @@ int simba__shim_split(const char *rest,
     if (*options == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    if (!decode(*options)) {
+    /* A colon must be written %3A, as it ends the options. */
+    if (!simba__text_unescape(*options)) {
         free(*options);
         *options = NULL;
         return simba_error_set(error, SIMBA_EINVAL, 0,

@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include "core/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,44 +20,6 @@ static int refuse(simba_error *error, const char *why)
                            "mysql: %s; a URL looks like "
                            "mysql://user@host:3306/database",
                            why);
-}
-
-/* --- percent-decoding ---------------------------------------------------- */
-
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found;
-
-    if (c >= 'A' && c <= 'F') {
-        c = (char)(c - 'A' + 'a');
-    }
-    found = c == '\0' ? NULL : strchr(digits, c);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* In place; false for a broken escape or an encoded NUL. */
-static bool decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        int high, low;
-
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        high = hex_value(from[1]);
-        low = high < 0 ? -1 : hex_value(from[2]);
-        if (low < 0 || high * 16 + low == 0) {
-            return false;
-        }
-        *to++ = (char)(high * 16 + low);
-        from += 2;
-    }
-    *to = '\0';
-    return true;
 }
 
 /* Cuts a text at a character; what follows, or NULL. */
@@ -102,7 +66,7 @@ static int read_parameter(struct simba__my_settings *settings,
 {
     char *value = cut(parameter, '=');
 
-    if (value == NULL || !decode(value)) {
+    if (value == NULL || !simba__text_unescape(value)) {
         return refuse(error, "a parameter has no value");
     }
     if (set_text(settings, parameter, value)) {
@@ -144,7 +108,8 @@ static bool read_user(struct simba__my_settings *settings, char *user)
 
     settings->user = user;
     settings->password = password == NULL ? nothing : password;
-    return decode(user) && (password == NULL || decode(password));
+    return simba__text_unescape(user) &&
+           (password == NULL || simba__text_unescape(password));
 }
 
 /* A host, or an IPv6 address in brackets, and a port. */
@@ -172,7 +137,7 @@ static bool read_host(struct simba__my_settings *settings, char *host)
         }
         settings->port = (unsigned)number;
     }
-    return decode(host);
+    return simba__text_unescape(host);
 }
 
 static int read_all(struct simba__my_settings *settings,
@@ -194,7 +159,8 @@ static int read_all(struct simba__my_settings *settings,
     if (!read_host(settings, host)) {
         return refuse(error, "the host or the port is bad");
     }
-    if (database == NULL || database[0] == '\0' || !decode(database)) {
+    if (database == NULL || database[0] == '\0' ||
+        !simba__text_unescape(database)) {
         return refuse(error, "the URL names no database");
     }
     settings->database = database;

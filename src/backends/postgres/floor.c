@@ -4,6 +4,7 @@
 #include "backends/postgres/postgres.h"
 
 #include "backends/postgres/sql.h"
+#include "core/text.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -91,12 +92,8 @@ static int make_row(struct simba_floor *floor, simba_error *error)
 /* All floors of a mutex use one row and one channel: not the mutex's own. */
 static void name_floor(struct simba_floor *floor, const char *mutex)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-    for (const char *c = mutex; *c != '\0'; c++) {
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
-    }
-    snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64, hash);
+    snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
+             simba__text_hash(mutex));
 }
 
 void simba__pg_floor_close(simba_floor *floor)

@@ -4,6 +4,7 @@
 
 #include "backends/redis/secret.h"
 #include "backends/redis/text.h"
+#include "core/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +115,7 @@ static int read_query(struct simba__redis_settings *s,
             return invalid(error, "a parameter of the URL has no value:", one);
         }
         *value++ = '\0';
-        if (!simba__redis_decode(one) || !simba__redis_decode(value)) {
+        if (!simba__text_unescape(one) || !simba__text_unescape(value)) {
             return invalid(error, "broken %-escape in the URL, parameter", one);
         }
         rc = set_parameter(s, one, value, error);
@@ -136,8 +137,8 @@ static int read_user(struct simba__redis_settings *s,
     if (password != NULL) {
         *password++ = '\0';
     }
-    if (!simba__redis_decode(user) ||
-        (password != NULL && !simba__redis_decode(password))) {
+    if (!simba__text_unescape(user) ||
+        (password != NULL && !simba__text_unescape(password))) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "redis: broken %%-escape in the user part of "
                                "the URL");
@@ -230,7 +231,7 @@ static int read_path(struct simba__redis_settings *s,
         if (*database == '/') {
             *database++ = '\0';
         }
-        if (!simba__redis_decode(path) || *path == '\0') {
+        if (!simba__text_unescape(path) || *path == '\0') {
             return simba_error_set(error, SIMBA_EINVAL, 0,
                                    "redis: the URL names no master: write "
                                    "redis+sentinel://host1,host2/master");
@@ -252,7 +253,7 @@ static int read_socket(struct simba__redis_settings *s,
         return SIMBA_ENOMEM;
     }
     s->address_count = 1;
-    if (*path != '/' || !simba__redis_decode(path) ||
+    if (*path != '/' || !simba__text_unescape(path) ||
         !simba__redis_put_address(s->addresses, path, 0)) {
         return invalid(error, "no path of a socket:", path);
     }

@@ -6,40 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-bool simba__redis_decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        int high, low;
-
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        high = hex_value(from[1]);
-        low = high < 0 ? -1 : hex_value(from[2]);
-        if (low < 0 || high * 16 + low == 0) {
-            return false;
-        }
-        *to++ = (char)(high * 16 + low);
-        from += 2;
-    }
-    *to = '\0';
-    return true;
-}
-
 int simba__redis_number(const char *text, int most)
 {
     char *end;

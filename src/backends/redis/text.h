@@ -1,13 +1,10 @@
-/* Small things with texts: escapes, addresses. */
+/* Small things with texts: numbers, addresses. */
 #ifndef SIMBA_REDIS_TEXT_H
 #define SIMBA_REDIS_TEXT_H
 
 #include "backends/redis/settings.h"
 
 #include <stddef.h>
-
-/** Decode %-escapes in place; false for a broken one or an encoded NUL. */
-bool simba__redis_decode(char *text);
 
 /** A number without sign or anything behind it, at most `most`; -1: none. */
 int simba__redis_number(const char *text, int most);

@@ -2,6 +2,8 @@
  * for there may be many. Who waits hangs at his mutex (waiters.c). */
 #include "backends/sql/engine.h"
 
+#include "core/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +12,7 @@ enum { BUCKETS_LEAST = 16 };
 static struct simba__sql_wish **bucket_of(const struct simba__sql_wishes *all,
                                           const char *mutex)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-    for (; *mutex != '\0'; mutex++) {
-        hash = (hash ^ (unsigned char)*mutex) * UINT64_C(1099511628211);
-    }
-    return &all->buckets[hash & (all->bucket_count - 1)];
+    return &all->buckets[simba__text_hash(mutex) & (all->bucket_count - 1)];
 }
 
 static struct simba__sql_wish **find(const struct simba__sql_wishes *all,

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/settings.h"
 
+#include "core/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,44 +43,6 @@ int simba__sqlite_fail(const struct simba__sqlite_settings *settings,
     va_end(arguments);
     return simba_error_set(failure->error, failure->code, failure->native,
                            "sqlite %s: %s", settings->shown, words);
-}
-
-/* --- percent-decoding ---------------------------------------------------- */
-
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found;
-
-    if (c >= 'A' && c <= 'F') {
-        c = (char)(c - 'A' + 'a');
-    }
-    found = c == '\0' ? NULL : strchr(digits, c);
-    return found == NULL ? -1 : (int)(found - digits);
-}
-
-/* In place; false for a broken escape or an encoded NUL. */
-static bool decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        int high, low;
-
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        high = hex_value(from[1]);
-        low = high < 0 ? -1 : hex_value(from[2]);
-        if (low < 0 || high * 16 + low == 0) {
-            return false;
-        }
-        *to++ = (char)(high * 16 + low);
-        from += 2;
-    }
-    *to = '\0';
-    return true;
 }
 
 /* --- parameters ---------------------------------------------------------- */
@@ -151,7 +115,7 @@ static int read_parameter(struct simba__sqlite_settings *settings,
     } else {
         value = none;
     }
-    if (!decode(parameter) || !decode(value)) {
+    if (!simba__text_unescape(parameter) || !simba__text_unescape(value)) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "sqlite: broken %%-escape in the URL");
     }
@@ -202,7 +166,7 @@ static const char *skip_authority(const char *rest)
 static int read_path(struct simba__sqlite_settings *settings,
                      simba_error *error)
 {
-    if (!decode(settings->path)) {
+    if (!simba__text_unescape(settings->path)) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "sqlite: broken %%-escape in the URL");
     }

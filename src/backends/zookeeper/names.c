@@ -1,22 +1,17 @@
 #include "backends/zookeeper/names.h"
 
+#include "core/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- mutexes as path elements -------------------------------------------- */
 
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *found = c == '\0' ? NULL : strchr(digits, c);
-
-    return found == NULL ? -1 : (int)(found - digits) % 16;
-}
-
 static bool is_escape(const char *at)
 {
-    return at[0] == '%' && hex_value(at[1]) >= 0 && hex_value(at[2]) >= 0;
+    return at[0] == '%' && simba__text_hex(at[1]) >= 0 &&
+           simba__text_hex(at[2]) >= 0;
 }
 
 /* The code point at a place in valid UTF-8, and how many bytes it takes. */
@@ -78,7 +73,8 @@ bool simba__zk_unescape(const char *escaped,
             return false;
         }
         if (is_escape(escaped)) {
-            int byte = hex_value(escaped[1]) * 16 + hex_value(escaped[2]);
+            int byte =
+                simba__text_hex(escaped[1]) * 16 + simba__text_hex(escaped[2]);
 
             mutex[length++] = (char)byte;
             escaped += 3;

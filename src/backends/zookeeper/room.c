@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/instance.h"
 
+#include "core/text.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +21,7 @@ char *simba__zk_join(const char *path, const char *node)
 static struct simba__zk_room **bucket_of(struct simba__zk *self,
                                          const char *path)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-
-    for (; *path != '\0'; path++) {
-        hash = (hash ^ (unsigned char)*path) * UINT64_C(1099511628211);
-    }
-    return &self->rooms[hash % SIMBA__ZK_BUCKETS];
+    return &self->rooms[simba__text_hash(path) % SIMBA__ZK_BUCKETS];
 }
 
 struct simba__zk_room *simba__zk_room_at(struct simba__zk *self,

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/settings.h"
 
+#include "core/text.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,40 +13,6 @@ static const char default_port[] = ":2181";
 static int no_memory(simba_error *error)
 {
     return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
-}
-
-/* --- percent-decoding ---------------------------------------------------- */
-
-static int hex_value(char c)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *found = c == '\0' ? NULL : strchr(digits, c);
-
-    return found == NULL ? -1 : (int)(found - digits) % 16;
-}
-
-/* In place; false for a broken escape or an encoded NUL. */
-static bool decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from != '\0'; from++) {
-        int high, low;
-
-        if (*from != '%') {
-            *to++ = *from;
-            continue;
-        }
-        high = hex_value(from[1]);
-        low = high < 0 ? -1 : hex_value(from[2]);
-        if (low < 0 || high * 16 + low == 0) {
-            return false;
-        }
-        *to++ = (char)(high * 16 + low);
-        from += 2;
-    }
-    *to = '\0';
-    return true;
 }
 
 static int broken_escape(simba_error *error)
@@ -105,7 +73,8 @@ static int read_user(struct simba__zk_settings *settings,
     if (given != NULL) {
         *given++ = '\0';
     }
-    if (!decode(user) || (given != NULL && !decode(given))) {
+    if (!simba__text_unescape(user) ||
+        (given != NULL && !simba__text_unescape(given))) {
         return broken_escape(error);
     }
     if (user[0] == '\0' || strchr(user, ':') != NULL) {
@@ -210,7 +179,7 @@ static int read_chroot(struct simba__zk_settings *settings,
         length--;
     }
     settings->chroot = strndup(path, length);
-    if (settings->chroot == NULL || !decode(settings->chroot)) {
+    if (settings->chroot == NULL || !simba__text_unescape(settings->chroot)) {
         return settings->chroot == NULL ? no_memory(error)
                                         : broken_escape(error);
     }
@@ -265,7 +234,7 @@ static int read_query(struct parameters *parameters,
                                    "in the URL",
                                    name);
         }
-        if (!decode(value)) {
+        if (!simba__text_unescape(value)) {
             return broken_escape(error);
         }
         *slot = value;
