@@ -96,6 +96,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/duration.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c
+  ${simba_src}/api/given.c
   ${simba_src}/api/guard.c
   ${simba_src}/api/guard_file.c
   ${simba_src}/api/id.c

@@ -3,6 +3,7 @@
 #include <simba/admin.h>
 
 #include "api/config.h"
+#include "api/given.h"
 #include "api/store.h"
 #include "runtime/box.h"
 #include "runtime/report.h"
@@ -279,12 +280,13 @@ static int take_wish(simba_break *wish,
                      const simba_break *given,
                      simba_error *error)
 {
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the break must be set up by its _INIT macro");
+    int rc =
+        simba__given_take(&(struct simba__given){given, "SIMBA_BREAK_INIT"},
+                          wish, sizeof *wish, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
     }
-    memcpy(wish, given,
-           given->size < sizeof *wish ? given->size : sizeof *wish);
     if (wish->token == 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "a break needs the token of the tenure");

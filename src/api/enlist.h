@@ -8,6 +8,19 @@
 #include "api/store.h"
 #include "runtime/contention.h"
 
+/** The contender that the options of a locker or a scheduler speak of: their
+ * members have the same names. */
+#define SIMBA__CONTENDER_OF(options)                                           \
+    {                                                                          \
+        .size = (uint32_t)sizeof(simba_contender), .mutex = (options)->mutex,  \
+        .id = (options)->id, .ttl_ms = (options)->ttl_ms,                      \
+        .transition_ms = (options)->transition_ms,                             \
+        .budget_ms = (options)->budget_ms,                                     \
+        .max_hold_ms = (options)->max_hold_ms,                                 \
+        .min_hold_ms = (options)->min_hold_ms,                                 \
+        .progress_ms = (options)->progress_ms                                  \
+    }
+
 /**
  * Check what the user gave, and open the contention on the loop. Its hooks must
  * be in place. On failure nothing is left to be taken off.

@@ -1,6 +1,7 @@
 /* Making and closing lockers, and asking them. */
 #define _GNU_SOURCE
 #include "api/enlist.h"
+#include "api/given.h"
 #include "api/locker.h"
 
 #include <stdio.h>
@@ -35,21 +36,6 @@ static simba_locker *make_locker(simba_store *store,
     return l;
 }
 
-static simba_contender contender_of(const simba_locker_options *options)
-{
-    simba_contender contender = SIMBA_CONTENDER_INIT;
-
-    contender.mutex = options->mutex;
-    contender.id = options->id;
-    contender.ttl_ms = options->ttl_ms;
-    contender.transition_ms = options->transition_ms;
-    contender.budget_ms = options->budget_ms;
-    contender.max_hold_ms = options->max_hold_ms;
-    contender.min_hold_ms = options->min_hold_ms;
-    contender.progress_ms = options->progress_ms;
-    return contender;
-}
-
 int simba_locker_open(simba_store *store,
                       const simba_locker_options *given,
                       simba_locker **out,
@@ -61,20 +47,19 @@ int simba_locker_open(simba_store *store,
     int rc = simba__store_check(store, error);
 
     *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_LOCKER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the options must be set up by its _INIT macro");
-    }
-    memcpy(&options, given,
-           given->size < sizeof options ? given->size : sizeof options);
     l = make_locker(store, &options);
     if (l == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    contender = contender_of(&options);
+    contender = (simba_contender)SIMBA__CONTENDER_OF(&options);
     rc = simba__enlist(store, &l->base, &contender, error);
     if (rc != SIMBA_OK) {
         free_locker(l);

@@ -4,6 +4,7 @@
 #include <simba/contender.h>
 #include <simba/multi_locker.h>
 
+#include "api/given.h"
 #include "api/locker.h"
 
 #include <pthread.h>
@@ -387,15 +388,14 @@ int simba_multi_locker_open(simba_store *store,
     int rc = simba__store_check(store, error);
 
     *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the options must be set up by its _INIT macro");
-    }
-    memcpy(&options, given,
-           given->size < sizeof options ? given->size : sizeof options);
     if (options.mutexes == NULL || options.count == 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "at least one mutex must be named");

@@ -4,6 +4,7 @@
 #include <simba/retrieval.h>
 
 #include "api/config.h"
+#include "api/given.h"
 #include "api/store.h"
 #include "core/observe.h"
 #include "runtime/box.h"
@@ -271,16 +272,14 @@ int simba_retrieval_open(simba_store *store,
     int rc = simba__store_check(store, error);
 
     *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_RETRIEVER_INIT"}, &retriever,
+            sizeof retriever, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(
-            error, SIMBA_EINVAL, 0,
-            "the retriever must be set up by its _INIT macro");
-    }
-    memcpy(&retriever, given,
-           given->size < sizeof retriever ? given->size : sizeof retriever);
     rc = check(&retriever, error);
     if (rc != SIMBA_OK) {
         return rc;

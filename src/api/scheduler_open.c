@@ -1,6 +1,7 @@
 /* Making, starting, stopping and closing schedulers, and asking them. */
 #define _GNU_SOURCE
 #include "api/enlist.h"
+#include "api/given.h"
 #include "api/scheduler.h"
 
 #include <inttypes.h>
@@ -74,27 +75,12 @@ static int check_schedule(const simba_scheduler_options *options,
     return SIMBA_OK;
 }
 
-static simba_contender contender_of(const simba_scheduler_options *options)
-{
-    simba_contender contender = SIMBA_CONTENDER_INIT;
-
-    contender.mutex = options->mutex;
-    contender.id = options->id;
-    contender.ttl_ms = options->ttl_ms;
-    contender.transition_ms = options->transition_ms;
-    contender.budget_ms = options->budget_ms;
-    contender.max_hold_ms = options->max_hold_ms;
-    contender.min_hold_ms = options->min_hold_ms;
-    contender.progress_ms = options->progress_ms;
-    return contender;
-}
-
 static int open_checked(simba_store *store,
                         const simba_scheduler_options *options,
                         simba_scheduler **out,
                         simba_error *error)
 {
-    simba_contender contender = contender_of(options);
+    simba_contender contender = SIMBA__CONTENDER_OF(options);
     simba_scheduler *s = NULL;
     int rc = check_schedule(options, error);
 
@@ -125,16 +111,14 @@ int simba_scheduler_open(simba_store *store,
     int rc = simba__store_check(store, error);
 
     *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_SCHEDULER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the options must be set up by their _INIT "
-                               "macro");
-    }
-    memcpy(&options, given,
-           given->size < sizeof options ? given->size : sizeof options);
     return open_checked(store, &options, out, error);
 }
 

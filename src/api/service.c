@@ -3,6 +3,7 @@
 #include <simba/service.h>
 
 #include "api/enlist.h"
+#include "api/given.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -238,16 +239,14 @@ int simba_service_open(simba_store *store,
     int rc = simba__store_check(store, error);
 
     *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_CONTENDER_INIT"}, &contender,
+            sizeof contender, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (given == NULL || given->size == 0) {
-        return simba_error_set(
-            error, SIMBA_EINVAL, 0,
-            "the contender must be set up by its _INIT macro");
-    }
-    memcpy(&contender, given,
-           given->size < sizeof contender ? given->size : sizeof contender);
     s = make_service(store, &contender);
     if (s == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");

@@ -2,6 +2,7 @@
 #include "api/store.h"
 
 #include "api/config.h"
+#include "api/given.h"
 #include "api/settings.h"
 #include "runtime/fork.h"
 
@@ -61,18 +62,16 @@ static int find_options(const simba_store_options *given,
                         simba_store_options *options,
                         simba_error *error)
 {
+    int rc;
+
     *options = (simba_store_options)SIMBA_STORE_OPTIONS_INIT;
     if (given == NULL) {
         return SIMBA_OK;
     }
-    if (given->size == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the options must be set up by their _INIT "
-                               "macro");
-    }
-    memcpy(options, given,
-           given->size < sizeof *options ? given->size : sizeof *options);
-    return check_options(options, error);
+    rc = simba__given_take(
+        &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT"}, options,
+        sizeof *options, error);
+    return rc == SIMBA_OK ? check_options(options, error) : rc;
 }
 
 static void take_options(simba_store *store,

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <simba/verify.h>
 
+#include "api/given.h"
 #include "api/verify_log.h"
 
 #include <errno.h>
@@ -196,13 +197,16 @@ int simba_verify(const simba_verify_options *given,
     int rc;
 
     memset(summary, 0, sizeof *summary);
-    if (given->size == 0 || given->files == NULL || given->count == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "the options must be set up by their _INIT "
-                               "macro, and name a log");
+    rc = simba__given_take(
+        &(struct simba__given){given, "SIMBA_VERIFY_OPTIONS_INIT"}, &options,
+        sizeof options, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
-    memcpy(&options, given,
-           given->size < sizeof options ? given->size : sizeof options);
+    if (options.files == NULL || options.count == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "the options must name a log");
+    }
     v.options = options;
     rc = open_all(&v);
     if (rc == SIMBA_OK) {
