@@ -93,6 +93,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/conf.c
   ${simba_src}/api/conf_file.c
   ${simba_src}/api/config.c
+  ${simba_src}/api/course.c
   ${simba_src}/api/duration.c
   ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c

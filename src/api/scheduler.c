@@ -136,10 +136,8 @@ static void end_tenure(simba_scheduler *s)
 
 void simba__scheduler_settle(simba_scheduler *s)
 {
-    if (!s->is_contending && !s->has_thread) {
-        atomic_store(&s->wish, SIMBA__SCHEDULER_REST);
-        s->rests++;
-        pthread_cond_broadcast(&s->changed);
+    if (!s->course.is_contending && !s->has_thread) {
+        simba__course_rest(&s->course);
     }
 }
 
@@ -195,8 +193,7 @@ static void told(struct simba__contention *c,
         log_trouble(s, SIMBA_LOG_WARN, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
-        s->is_contending = false;
-        s->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
+        simba__course_end(&s->course, update);
         simba__scheduler_settle(s);
     }
 }

@@ -4,15 +4,10 @@
 
 #include <simba/scheduler.h>
 
+#include "api/course.h"
 #include "api/store.h"
 #include "core/schedule.h"
 #include "runtime/contention.h"
-
-enum simba__scheduler_wish {
-    SIMBA__SCHEDULER_REST,
-    SIMBA__SCHEDULER_STARTED,
-    SIMBA__SCHEDULER_STOPPED
-};
 
 struct simba_scheduler {
     struct simba__contention base; /* first: hooks get this */
@@ -20,22 +15,17 @@ struct simba_scheduler {
     simba_work_fn work;
     void *user;
     struct simba__schedule_config config;
+    struct simba__course course;
     int64_t progress_ms; /* asked of the work while it runs; 0: nothing is */
 
-    _Atomic int wish;     /* changed inside the loop */
     _Atomic bool is_told; /* S6: the run must end; cleared by a new tenure */
 
     /* Inside the loop only. */
     struct simba__schedule machine;
     simba_timer timer;
-    pthread_cond_t changed; /* something of what follows did */
-    bool is_contending;     /* from START until STOPPED */
-    bool is_unreleased;     /* the store did not answer the last release */
-    uint64_t rests;         /* counted: it may be started again before a
-                               stopper looks */
-    bool is_leading;        /* between acquired and released */
-    bool is_release_due;    /* on_released is back when the work is done */
-    bool has_run;           /* the thread shall begin `run` */
+    bool is_leading;     /* between acquired and released */
+    bool is_release_due; /* on_released is back when the work is done */
+    bool has_run;        /* the thread shall begin `run` */
     simba_run run;
     int64_t granted_ms; /* store's time of the grant; INT64_MIN: not told */
     simba_scheduler_counts counts;

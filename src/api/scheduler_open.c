@@ -14,7 +14,7 @@
 static void free_scheduler(simba_scheduler *s)
 {
     simba__scheduler_close_fd(s);
-    pthread_cond_destroy(&s->changed);
+    simba__course_fini(&s->course);
     free(s);
 }
 
@@ -49,7 +49,7 @@ static int make_scheduler(simba_store *store,
     s->config = config_of(options);
     s->progress_ms = options->progress_ms;
     simba__scheduler_init(s);
-    pthread_cond_init(&s->changed, NULL);
+    simba__course_init(&s->course, &s->base);
     *out = s;
     return SIMBA_OK;
 }
@@ -128,44 +128,14 @@ int simba_scheduler_start(simba_scheduler *s, simba_error *error)
 {
     int rc = simba__store_check(s->store, error);
 
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    simba_loop_enter(s->store->loop);
-    if (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST) {
-        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
-                             "%s: the scheduler is started already",
-                             s->base.mutex);
-    } else {
-        atomic_store(&s->wish, SIMBA__SCHEDULER_STARTED);
-        s->is_contending = true;
-        s->is_unreleased = false;
-        simba__contention_start(&s->base, true);
-    }
-    simba_loop_leave(s->store->loop);
-    return rc;
-}
-
-/* Inside the loop: ask for the stop, once, and wait until neither the machine
- * nor a thread is left. */
-static void stop_and_wait(simba_scheduler *s)
-{
-    uint64_t rests = s->rests;
-
-    if (atomic_load(&s->wish) == SIMBA__SCHEDULER_STARTED) {
-        atomic_store(&s->wish, SIMBA__SCHEDULER_STOPPED);
-        simba__contention_stop(&s->base);
-    }
-    while (atomic_load(&s->wish) != SIMBA__SCHEDULER_REST &&
-           s->rests == rests) {
-        simba__loop_wait(s->store->loop, &s->changed, NULL);
-    }
+    return rc == SIMBA_OK
+               ? simba__course_start(&s->course, "the scheduler", error)
+               : rc;
 }
 
 int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
 {
     int rc = simba__store_check(s->store, error);
-    bool is_unreleased;
 
     if (rc != SIMBA_OK) {
         return rc;
@@ -176,19 +146,10 @@ int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
                                s->base.mutex);
     }
     simba__pool_block(&s->store->pool);
-    simba_loop_enter(s->store->loop);
-    stop_and_wait(s);
-    is_unreleased = s->is_unreleased;
-    simba_loop_leave(s->store->loop);
+    rc = simba__course_stop(&s->course, error);
     simba__pool_unblock(&s->store->pool);
     simba__scheduler_bury(s);
-    if (is_unreleased) {
-        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
-                               "%s: the store did not answer the release; "
-                               "the lease lapses by itself",
-                               s->base.mutex);
-    }
-    return SIMBA_OK;
+    return rc;
 }
 
 void simba_scheduler_close(simba_scheduler *s)
@@ -233,15 +194,7 @@ uint64_t simba_scheduler_token(const simba_scheduler *s)
 
 enum simba_service_status simba_scheduler_status(const simba_scheduler *s)
 {
-    int wish = atomic_load(&s->wish);
-
-    if (wish == SIMBA__SCHEDULER_REST) {
-        return SIMBA_INITIAL;
-    }
-    if (wish == SIMBA__SCHEDULER_STOPPED) {
-        return SIMBA_STOPPING;
-    }
-    return atomic_load(&s->base.is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
+    return simba__course_status(&s->course);
 }
 
 int simba_scheduler_count(simba_scheduler *s, simba_scheduler_counts *counts)

@@ -59,7 +59,7 @@ void simba__scheduler_tell(simba_scheduler *s)
 {
     atomic_store(&s->is_told, true);
     eventfd_write(s->stop_fd, 1);
-    pthread_cond_broadcast(&s->changed);
+    pthread_cond_broadcast(&s->course.changed);
 }
 
 void simba__scheduler_untell(simba_scheduler *s)
@@ -149,7 +149,7 @@ static void *run_thread(void *argument)
         if (s->has_run && is_still_ours(s)) {
             do_run(s);
         } else {
-            simba__loop_wait(s->store->loop, &s->changed, NULL);
+            simba__loop_wait(s->store->loop, &s->course.changed, NULL);
         }
     }
     s->has_thread = false;
@@ -163,7 +163,7 @@ static void *run_thread(void *argument)
 bool simba__scheduler_wake(simba_scheduler *s)
 {
     if (s->has_thread) {
-        pthread_cond_broadcast(&s->changed);
+        pthread_cond_broadcast(&s->course.changed);
         return true;
     }
     s->has_thread = simba__thread_start(&s->thread, run_thread, s);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <simba/service.h>
 
+#include "api/course.h"
 #include "api/enlist.h"
 #include "api/given.h"
 
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum wish { WISH_NONE, WISH_STARTED, WISH_STOPPED };
 
 /* So many changes wait for an on_changed that takes its time. */
 enum { CHANGES_MOST = 1000 };
@@ -30,14 +29,11 @@ struct simba_service {
     struct simba__strand strand;
     simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
-    pthread_cond_t changed;
+    struct simba__course course;
 
     /* Changed inside the loop only. */
     simba_owner seen;    /* what the user was told last */
-    _Atomic int wish;    /* of enum wish */
     _Atomic int changes; /* on their way to on_changed */
-    uint64_t stops;      /* counted: it may be started again before we look */
-    bool is_unreleased;  /* the store did not answer the last release */
 
     /* They must be told whatever happens (S9), so there is memory for them.
      * One each will do: the next tenure does not begin before on_released is
@@ -112,14 +108,6 @@ static const char *cause_text(enum simba__cause cause)
     return texts[cause];
 }
 
-static void tell_stopped(simba_service *s, bool is_unreleased)
-{
-    atomic_store(&s->wish, WISH_NONE);
-    s->stops++;
-    s->is_unreleased = is_unreleased;
-    pthread_cond_broadcast(&s->changed);
-}
-
 static void log_tenure(const simba_service *s,
                        const struct simba__update *update)
 {
@@ -167,7 +155,8 @@ static void told(struct simba__contention *c,
         log_trouble(s, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
-        tell_stopped(s, (update->tell & SIMBA__TELL_UNRELEASED) != 0);
+        simba__course_end(&s->course, update);
+        simba__course_rest(&s->course);
     }
 }
 
@@ -204,7 +193,7 @@ static const struct simba__contention_hooks hooks = {.told = told,
 
 static void free_service(simba_service *s)
 {
-    pthread_cond_destroy(&s->changed);
+    simba__course_fini(&s->course);
     free(s);
 }
 
@@ -225,7 +214,7 @@ static simba_service *make_service(simba_store *store,
     s->acquired.task.run = run_acquired;
     s->released.task.run = run_released;
     simba__strand_init(&s->strand);
-    pthread_cond_init(&s->changed, NULL);
+    simba__course_init(&s->course, &s->base);
     return s;
 }
 
@@ -264,41 +253,14 @@ int simba_service_start(simba_service *s, simba_error *error)
 {
     int rc = simba__store_check(s->store, error);
 
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    simba_loop_enter(s->store->loop);
-    if (atomic_load(&s->wish) != WISH_NONE) {
-        rc = simba_error_set(error, SIMBA_EMISUSE, 0,
-                             "%s: the service is started already",
-                             s->base.mutex);
-    } else {
-        atomic_store(&s->wish, WISH_STARTED);
-        s->is_unreleased = false;
-        simba__contention_start(&s->base, true);
-    }
-    simba_loop_leave(s->store->loop);
-    return rc;
-}
-
-/* Inside the loop: ask for the stop, once, and wait for it. */
-static void stop_and_wait(simba_service *s)
-{
-    uint64_t stops = s->stops;
-
-    if (atomic_load(&s->wish) == WISH_STARTED) {
-        atomic_store(&s->wish, WISH_STOPPED);
-        simba__contention_stop(&s->base);
-    }
-    while (atomic_load(&s->wish) != WISH_NONE && s->stops == stops) {
-        simba__loop_wait(s->store->loop, &s->changed, NULL);
-    }
+    return rc == SIMBA_OK
+               ? simba__course_start(&s->course, "the service", error)
+               : rc;
 }
 
 int simba_service_stop(simba_service *s, simba_error *error)
 {
     int rc = simba__store_check(s->store, error);
-    bool is_unreleased;
 
     if (rc != SIMBA_OK) {
         return rc;
@@ -309,19 +271,10 @@ int simba_service_stop(simba_service *s, simba_error *error)
                                s->base.mutex);
     }
     simba__pool_block(&s->store->pool);
-    simba_loop_enter(s->store->loop);
-    stop_and_wait(s);
-    is_unreleased = s->is_unreleased;
-    simba_loop_leave(s->store->loop);
+    rc = simba__course_stop(&s->course, error);
     simba__strand_wait(&s->store->pool, &s->strand);
     simba__pool_unblock(&s->store->pool);
-    if (is_unreleased) {
-        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
-                               "%s: the store did not answer the release; "
-                               "the lease lapses by itself",
-                               s->base.mutex);
-    }
-    return SIMBA_OK;
+    return rc;
 }
 
 void simba_service_close(simba_service *s)
@@ -359,15 +312,7 @@ uint64_t simba_service_token(const simba_service *s)
 
 enum simba_service_status simba_service_status(const simba_service *s)
 {
-    int wish = atomic_load(&s->wish);
-
-    if (wish == WISH_NONE) {
-        return SIMBA_INITIAL;
-    }
-    if (wish == WISH_STOPPED) {
-        return SIMBA_STOPPING;
-    }
-    return atomic_load(&s->base.is_heard) ? SIMBA_RUNNING : SIMBA_STARTING;
+    return simba__course_status(&s->course);
 }
 
 void simba_service_progress(simba_service *s)
