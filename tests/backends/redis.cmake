@@ -19,7 +19,7 @@ foreach(name IN ITEMS redis redis_errors redis_faults redis_model redis_push
                       redis_shapes redis_trouble redis_wire)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
-                                 ${CMAKE_CURRENT_LIST_DIR}/redis_noted.c
+                                 ${CMAKE_CURRENT_LIST_DIR}/double_report.c
                                  ${redis_loop_sources}
                                  ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_${name} PRIVATE

@@ -3,7 +3,6 @@
 #define TESTS_BACKENDS_REDIS_DRIVER_H
 
 #include "double.h"
-#include "redis_noted.h"
 #include "servers/redis_server.h"
 
 #include <stdio.h>
@@ -37,7 +36,7 @@ static inline int empty_server(void **state)
 {
     (void)state;
     redis_number(&server, "FLUSHALL");
-    memset(&noted, 0, sizeof noted);
+    memset(&told, 0, sizeof told);
     return 0;
 }
 

@@ -201,17 +201,17 @@ static void test_redis__reads_owner_and_line(void **state)
     ask(&carol);
     run(&bob, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
     assert_string_equal(got.owner.id, "alice");
-    assert_int_equal(noted.waiter_count, 2);
-    assert_string_equal(noted.waiters[0].id, "bob");
-    assert_int_equal(noted.waiters[0].place, bob.place);
-    assert_string_equal(noted.waiters[1].id, "carol");
+    assert_int_equal(told.waiter_count, 2);
+    assert_string_equal(told.waiters[0].id, "bob");
+    assert_int_equal(told.waiters[0].place, bob.place);
+    assert_string_equal(told.waiters[1].id, "carol");
     release(&alice);
-    noted.waiter_count = 0;
+    told.waiter_count = 0;
     run(&bob, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
-    assert_int_equal(noted.waiter_count, 2);
-    assert_string_equal(noted.waiters[0].id, "bob");
-    assert_true(noted.waiters[0].is_called);
-    assert_false(noted.waiters[1].is_called);
+    assert_int_equal(told.waiter_count, 2);
+    assert_string_equal(told.waiters[0].id, "bob");
+    assert_true(told.waiters[0].is_called);
+    assert_false(told.waiters[1].is_called);
 }
 
 static void test_redis__lists_mutexes(void **state)
@@ -228,14 +228,13 @@ static void test_redis__lists_mutexes(void **state)
     redis_number(&server, "RPUSH simba:{foreign} x");
     redis_number(&server, "SET simba:other x");
     run(&alice, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
-    assert_int_equal(noted.mutex_count, 2);
+    assert_int_equal(told.mutex_count, 2);
     for (int i = 0; i < 2; i++) {
-        bool is_first = strcmp(noted.mutexes[i].mutex, MUTEX) == 0;
+        bool is_first = strcmp(told.mutexes[i].mutex, MUTEX) == 0;
 
-        assert_string_equal(noted.mutexes[i].owner.id, "alice");
-        assert_int_equal(noted.mutexes[i].waiting, is_first ? 1 : 0);
-        assert_true(is_first ||
-                    strcmp(noted.mutexes[i].mutex, "another}") == 0);
+        assert_string_equal(told.mutexes[i].owner.id, "alice");
+        assert_int_equal(told.mutexes[i].waiting, is_first ? 1 : 0);
+        assert_true(is_first || strcmp(told.mutexes[i].mutex, "another}") == 0);
     }
 }
 
@@ -300,9 +299,9 @@ static void test_redis__breaks_are_in_the_book(void **state)
 
 static enum simba_gravity gravity_of(const char *name)
 {
-    for (int i = 0; i < noted.finding_count; i++) {
-        if (strcmp(noted.findings[i].name, name) == 0) {
-            return noted.findings[i].gravity;
+    for (int i = 0; i < told.finding_count; i++) {
+        if (strcmp(told.findings[i].name, name) == 0) {
+            return told.findings[i].gravity;
         }
     }
     fail_msg("no finding \"%s\"", name);
@@ -323,7 +322,7 @@ static void test_redis__doctor_names_weaknesses(void **state)
     assert_int_equal(gravity_of("version"), SIMBA_FINDING_OK);
     assert_int_equal(gravity_of("replicas"), SIMBA_FINDING_NOTE);
     assert_int_equal(gravity_of("clock"), SIMBA_FINDING_NOTE);
-    memset(&noted, 0, sizeof noted);
+    memset(&told, 0, sizeof told);
     run(&alice, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
     assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_OK);
 }

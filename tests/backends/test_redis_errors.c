@@ -302,10 +302,10 @@ static void test_redis_errors__missing_permission(void **state)
 
 static const char *finding_of(const char *name, enum simba_gravity gravity)
 {
-    for (int i = 0; i < noted.finding_count; i++) {
-        if (strcmp(noted.findings[i].name, name) == 0 &&
-            noted.findings[i].gravity == gravity) {
-            return noted.findings[i].text;
+    for (int i = 0; i < told.finding_count; i++) {
+        if (strcmp(told.findings[i].name, name) == 0 &&
+            told.findings[i].gravity == gravity) {
+            return told.findings[i].text;
         }
     }
     return NULL;
@@ -328,7 +328,7 @@ static void test_redis_errors__doctor_names_missing_permissions(void **state)
     assert_non_null(found);
     assert_non_null(strstr(found, "+hdel +publish"));
     redis_number(&server, "ACL SETUSER poor +publish +hdel");
-    memset(&noted, 0, sizeof noted);
+    memset(&told, 0, sizeof told);
     run(&nobody, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
     assert_null(finding_of("acl", SIMBA_FINDING_SERIOUS));
     assert_int_equal(redis_number(&server, "DBSIZE"), 0); /* it left nothing */

@@ -112,21 +112,21 @@ static void compare_line(int64_t asked_ms)
 {
     size_t at = 0;
 
-    noted.waiter_count = 0;
+    told.waiter_count = 0;
     run(&who[0], (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
     if (got.store_ms - asked_ms > 1 || is_at_an_edge(got.store_ms)) {
         return; /* too late to compare: some have lapsed meanwhile */
     }
-    for (int i = 0; i < noted.waiter_count; i++) {
-        struct simba__row_waiter *waiter = find_waiter(noted.waiters[i].id);
+    for (int i = 0; i < told.waiter_count; i++) {
+        struct simba__row_waiter *waiter = find_waiter(told.waiters[i].id);
 
-        if (noted.waiters[i].is_called || waiter == NULL ||
+        if (told.waiters[i].is_called || waiter == NULL ||
             waiter->lapses_ms < got.store_ms) {
             continue; /* lapsed, and not yet thrown out */
         }
         at = next_standing(at, got.store_ms);
         assert_ptr_equal(waiter, &row.line[at]);
-        waiter->place = noted.waiters[i].place;
+        waiter->place = told.waiters[i].place;
         at++;
     }
     assert_int_equal(next_standing(at, got.store_ms), row.line_count);
