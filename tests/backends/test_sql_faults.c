@@ -94,6 +94,33 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     expect_mine(&b);
 }
 
+/* S11: when it is back, all who wait through it are, each in its place, before
+ * any of them could ask. */
+static void test_sql_faults__a_new_bell_rings_for_all(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b"), c = person(&second, "c");
+    struct who d = person(&third, "d");
+    char process[SIMBA__SQL_HEX + 1];
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    ask(&d);
+    expect_in_line(false);
+    read_process(&second, process);
+    server_haunt(process);
+    server_let_go();
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS)); /* hung again */
+    release(&a);
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_tenure "
+                                "WHERE called_id = 'b' AND mutex LIKE '%.*s%%'",
+                                (int)strcspn(mutex, " ") + 1, mutex),
+                     1);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+}
+
 /* Firewalls and administrators end what is idle. A bell is meant to be. */
 static void test_sql_faults__outlives_an_impatient_server(void **state)
 {
@@ -342,6 +369,7 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__says_when_the_server_is_down),
         SQL_TEST(test_sql_faults__outlives_killed_sessions),
         SQL_TEST(test_sql_faults__hangs_a_bell_beside_a_ghost),
+        SQL_TEST(test_sql_faults__a_new_bell_rings_for_all),
         SQL_TEST(test_sql_faults__outlives_an_impatient_server),
         SQL_TEST(test_sql_faults__a_bell_keeps_no_snapshot),
         SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),

@@ -44,8 +44,14 @@ void simba__my_hang_bell(struct simba__sql_session *base)
     ask((struct simba__my_session *)base, SIMBA__MY_BELL_HANG);
 }
 
-/* A bell that cannot be rung is none. */
 static void hung(struct simba__my_session *session)
+{
+    simba__sql_bell_hung(session->base.self, SIMBA__SQL_BELL_HUNG);
+    ask(session, SIMBA__MY_BELL_SLEEP); /* may end it at once */
+}
+
+/* A bell that cannot be rung is none. */
+static void locked(struct simba__my_session *session)
 {
     struct simba__sql *self = session->base.self;
     MYSQL_ROW row =
@@ -57,8 +63,11 @@ static void hung(struct simba__my_session *session)
         simba__sql_bell_hung(self, SIMBA__SQL_BELL_REFUSED);
         return;
     }
-    simba__sql_bell_hung(self, SIMBA__SQL_BELL_HUNG);
-    ask(session, SIMBA__MY_BELL_SLEEP); /* may end it at once */
+    if (self->hung_as[0] == '\0') {
+        hung(session);
+    } else {
+        ask(session, SIMBA__MY_BELL_MOVE);
+    }
 }
 
 /* Notes the calls that are told now, so that the bell does not ring again for
@@ -112,7 +121,10 @@ void simba__my_bell_answered(struct simba__my_session *session)
 {
     struct simba__sql_answer answer;
 
-    if (session->failure == ER_QUERY_INTERRUPTED) {
+    bool is_hung = session->bell_step == SIMBA__MY_BELL_LOOK ||
+                   session->bell_step == SIMBA__MY_BELL_SLEEP;
+
+    if (is_hung && session->failure == ER_QUERY_INTERRUPTED) {
         hear(session); /* that was the bell */
         return;
     }
@@ -123,6 +135,9 @@ void simba__my_bell_answered(struct simba__my_session *session)
     }
     switch (session->bell_step) {
     case SIMBA__MY_BELL_HANG:
+        locked(session);
+        break;
+    case SIMBA__MY_BELL_MOVE:
         hung(session);
         break;
     case SIMBA__MY_BELL_LOOK:

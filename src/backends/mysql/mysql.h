@@ -42,6 +42,7 @@ enum simba__my_phase {
 enum simba__my_bell_step {
     SIMBA__MY_BELL_HANG,
     SIMBA__MY_BELL_LOOK,
+    SIMBA__MY_BELL_MOVE,
     SIMBA__MY_BELL_SLEEP
 };
 

@@ -301,13 +301,14 @@ char *simba__my_render_bell(struct simba__my_session *session,
     static const char *const steps[] = {
         [SIMBA__MY_BELL_HANG] = SIMBA__MY_SQL_BELL_HANG,
         [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_LOOK,
+        [SIMBA__MY_BELL_MOVE] = SIMBA__MY_SQL_BELL_MOVE,
         [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_SQL_BELL_SLEEP,
     };
     const struct simba__my *my = (const struct simba__my *)session->base.self;
     bool is_other = my->is_mysql && step == SIMBA__MY_BELL_SLEEP;
     struct simba__sql_params *params = &session->params;
 
-    params->count = 3;
+    params->count = 4;
     params->list = 0;
     params->values[0] = session->base.self->process;
     params->is_number[0] = false;
@@ -317,6 +318,8 @@ char *simba__my_render_bell(struct simba__my_session *session,
              mysql_thread_id(&session->mysql));
     params->values[2] = session->seen == NULL ? "" : session->seen;
     params->is_number[2] = false;
+    params->values[3] = session->base.self->hung_as;
+    params->is_number[3] = false;
     return substitute(session,
                       is_other ? SIMBA__MY_SQL_BELL_SLEEP_MYSQL : steps[step]);
 }

@@ -265,7 +265,7 @@ void simba__pg_hang_bell(struct simba__sql_session *base)
 {
     struct simba__pg_session *session = mine(base);
     char listen[SIMBA__SQL_HEX + 32];
-    const char *values[] = {base->self->process};
+    const char *values[] = {base->self->process, base->self->hung_as};
     bool is_taken;
 
     if (store_of(session)->is_pooled) {
@@ -276,6 +276,9 @@ void simba__pg_hang_bell(struct simba__sql_session *base)
     snprintf(listen, sizeof listen, "LISTEN simba_%s", base->self->process);
     is_taken = PQsendQueryParams(session->conn, SIMBA__PG_LIVE, 1, NULL, values,
                                  NULL, NULL, 0) == 1 &&
+               (base->self->hung_as[0] == '\0' ||
+                PQsendQueryParams(session->conn, SIMBA__PG_MOVE, 2, NULL,
+                                  values, NULL, NULL, 0) == 1) &&
                PQsendQueryParams(session->conn, listen, 0, NULL, NULL, NULL,
                                  NULL, 0) == 1;
     dispatch(session, is_taken);

@@ -200,7 +200,9 @@ struct simba__sql {
     char process[SIMBA__SQL_HEX + 1]; /* our name, random */
     uint32_t account; /* the name begins with it, if only who has the same can
                        * ring; else 0 */
-    char shown[96];   /* the server, for messages */
+    char hung_as[SIMBA__SQL_HEX + 1]; /* the name our bell had when it was hung
+                                       * last, or "" */
+    char shown[96];                   /* the server, for messages */
 
     struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
     struct simba__sql_queue urgent, other;

@@ -48,7 +48,7 @@ if(libpq_FOUND)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
     ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor doctor_tables ensure
     fast_acquire fast_release fast_renew floor_acquire floor_release glance greet limit list live
-    load look quick_acquire quick_release quick_renew schema upgrade)
+    load look move quick_acquire quick_release quick_renew schema upgrade)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -63,7 +63,7 @@ if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
     ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone beat beat_stop bell_hang bell_sleep
+    apply_gone apply_undone beat beat_stop bell_hang bell_move bell_sleep
     bell_sleep_mysql book doctor doctor_tables ensure fast_acquire
     fast_release fast_renew floor_acquire floor_release glance greet list load look quick_acquire
     quick_release quick_renew schema upgrade)

@@ -270,7 +270,8 @@ static void name_process(struct simba__sql *self)
 }
 
 /* Under a new name each time: the server may not have noticed yet that the last
- * bell is gone, and keep its lock. */
+ * bell is gone, and keep its lock. The dialect gives that name to all who wait
+ * here in one go: one by one, each would be passed until it has asked (S11). */
 void simba__sql_bell_start(struct simba__sql *self)
 {
     if (self->bell != SIMBA__SQL_BELL_NONE) {
@@ -300,7 +301,10 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell)
     bool is_again = self->was_hung;
 
     self->bell = bell;
-    self->was_hung |= bell == SIMBA__SQL_BELL_HUNG;
+    if (bell == SIMBA__SQL_BELL_HUNG) {
+        self->was_hung = true;
+        memcpy(self->hung_as, self->process, sizeof self->hung_as);
+    }
     simba__sql_unpark(self);
     simba__sql_beat_plan(self);
     if (is_again) {
