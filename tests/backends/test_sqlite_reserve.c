@@ -149,6 +149,22 @@ static void test_sqlite_reserve__clock_catches_up(void **state)
     assert_in_range(bob.token, wall_us() - 30000000, wall_us());
 }
 
+/* Also while tokens are ahead of the clock. */
+static void test_sqlite_reserve__deleted_row_is_not_begun_again(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    flushes_of_tenure(&first);
+    set_other_boot();
+    ask(&alice);
+    release(&alice);
+    sql("DELETE FROM simba_mutex; DELETE FROM simba_tenure");
+    ask(&bob);
+    assert_true(bob.token > alice.token);
+}
+
 static void test_sqlite_reserve__clock_that_is_behind_counts(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
@@ -309,6 +325,7 @@ int main(void)
         DISK_TEST(test_sqlite_reserve__new_file_has_a_new_one),
         DISK_TEST(test_sqlite_reserve__none_where_nothing_is_flushed),
         DISK_TEST(test_sqlite_reserve__clock_catches_up),
+        DISK_TEST(test_sqlite_reserve__deleted_row_is_not_begun_again),
         DISK_TEST(test_sqlite_reserve__clock_that_is_behind_counts),
         DISK_TEST(test_sqlite_reserve__boots_in_turn_stay_at_the_clock),
         DISK_TEST(test_sqlite_reserve__log_is_not_for_acquires),

@@ -93,21 +93,37 @@ static bool is_flush_due(const struct simba__sqlite *self, uint64_t token)
            token > greater(reserve->flushed, reserve->seen_flushed);
 }
 
+/* A deleted row begins again at the clock. While that is behind the floor, the
+ * floor must go on with every token it has chosen (S4). */
+static bool raise_floor(struct simba__sqlite_reserve *reserve,
+                        uint64_t token,
+                        uint64_t wall_us)
+{
+    bool is_due = token > wall_us && token == reserve->floor + 1;
+
+    if (is_due) {
+        reserve->floor = token;
+    }
+    return is_due;
+}
+
 int simba__sqlite_reserve_cover(struct simba__sqlite *self,
                                 uint64_t token,
                                 bool *is_changed,
                                 simba_error *error)
 {
     struct simba__sqlite_reserve *reserve = &self->reserve;
+    uint64_t wall_us = simba__sqlite_clock_wall_us();
+    bool is_raised = raise_floor(reserve, token, wall_us);
 
-    if (!is_flush_due(self, token) ||
-        (reserve->is_ours && token <= reserve->reserved)) {
-        return SIMBA_OK;
+    if (is_flush_due(self, token) &&
+        (!reserve->is_ours || token > reserve->reserved)) {
+        reserve->reserved =
+            greater(greater(reserve->reserved, token), wall_us + SPAN_US);
+        is_raised = true;
     }
-    reserve->reserved = greater(greater(reserve->reserved, token),
-                                simba__sqlite_clock_wall_us() + SPAN_US);
-    *is_changed = true;
-    return store(self, error);
+    *is_changed |= is_raised;
+    return is_raised ? store(self, error) : SIMBA_OK;
 }
 
 int simba__sqlite_reserve_keep(struct simba__sqlite *self,
