@@ -121,6 +121,26 @@ static void test_sqlite_reserve__new_file_has_a_new_one(void **state)
     assert_int_equal(flushes_of_tenure(&first), 0);
 }
 
+/* A backup was written back, or somebody cleaned up. */
+static void test_sqlite_reserve__lost_one_is_made_again(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    sql("UPDATE simba_reserve SET reserved = 5, flushed = 5");
+    release(&alice);
+    assert_int_equal(sql("SELECT flushed FROM simba_reserve"), 5);
+    assert_int_equal(flushes_of_tenure(&first), 1);
+    assert_true((uint64_t)sql("SELECT reserved FROM simba_reserve") >
+                wall_us());
+    sql("DELETE FROM simba_reserve");
+    assert_int_equal(flushes_of_tenure(&first), 1);
+    assert_true((uint64_t)sql("SELECT reserved FROM simba_reserve") >
+                wall_us());
+}
+
 static void test_sqlite_reserve__none_where_nothing_is_flushed(void **state)
 {
     (void)state;
@@ -323,6 +343,7 @@ int main(void)
         DISK_TEST(test_sqlite_reserve__is_shared),
         DISK_TEST(test_sqlite_reserve__unsure_one_is_not_used),
         DISK_TEST(test_sqlite_reserve__new_file_has_a_new_one),
+        DISK_TEST(test_sqlite_reserve__lost_one_is_made_again),
         DISK_TEST(test_sqlite_reserve__none_where_nothing_is_flushed),
         DISK_TEST(test_sqlite_reserve__clock_catches_up),
         DISK_TEST(test_sqlite_reserve__deleted_row_is_not_begun_again),

@@ -62,6 +62,10 @@ int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
         rc = SQLITE_DONE;
     }
     sqlite3_reset(row);
+    if (reserve->reserved < reserve->seen_flushed) {
+        reserve->seen_flushed = 0; /* lost, or a backup was written back */
+        reserve->is_untold = false;
+    }
     if (!reserve->is_ours) {
         reserve->floor = greater(reserve->floor, reserve->reserved);
     }
