@@ -336,6 +336,22 @@ static void test_sqlite_reserve__older_file_gets_one(void **state)
     assert_true(bob.token > alice.token);
 }
 
+/* Who runs the text by hand does so statement by statement. */
+static void test_sqlite_reserve__version_is_told_last(void **state)
+{
+    simba_backend_config config = {.url = "", .rest = ""};
+    char *text = simba__sqlite_ops.schema(&config, false, &why);
+    const char *version;
+
+    (void)state;
+    assert_non_null(text);
+    version = strstr(text, "PRAGMA user_version");
+    assert_non_null(version);
+    assert_null(strstr(version, "CREATE"));
+    assert_null(strstr(version, "INSERT"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +369,7 @@ int main(void)
         DISK_TEST(test_sqlite_reserve__log_of_acquires_ends),
         DISK_TEST(test_sqlite_reserve__log_of_many_ends),
         DISK_TEST(test_sqlite_reserve__older_file_gets_one),
+        DISK_TEST(test_sqlite_reserve__version_is_told_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static enum found run(struct simba__sqlite_db *db,
  * The write-ahead log needs memory shared by all who use the file. Between
  * machines there is none, so where the file system is only trusted, the slower
  * rollback journal is used, which needs working locks and nothing else. */
-#define SCHEMA        SIMBA__SQL_SCHEMA SIMBA__SQL_RESERVE_TABLE
+#define SCHEMA        SIMBA__SQL_RESERVE_TABLE SIMBA__SQL_SCHEMA
 #define LOCAL_JOURNAL "PRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n"
 
 static enum found choose_journal(struct simba__sqlite_db *db,
