@@ -30,7 +30,8 @@ static int moment_count;
 static bool is_recording;
 static int flushes_to_fail;
 static _Atomic int flush_count;
-static long slowness_ms; /* of a flush, on a disk that is only slow */
+static mode_t last_flushed; /* what kind of file */
+static long slowness_ms;    /* of a flush, on a disk that is only slow */
 static int64_t wall_offset_s;
 
 /* --- the disk ------------------------------------------------------------ */
@@ -96,10 +97,11 @@ static inline void note_flush(int fd)
     struct stat synced, file;
     char path[128];
 
+    assert_int_equal(fstat(fd, &synced), 0);
+    last_flushed = synced.st_mode;
     for (int i = 0; i < FILES; i++) {
         snprintf(path, sizeof path, "%s%s", database, suffixes[i]);
-        if (fstat(fd, &synced) == 0 && stat(path, &file) == 0 &&
-            synced.st_ino == file.st_ino) {
+        if (stat(path, &file) == 0 && synced.st_ino == file.st_ino) {
             memset(&flushed[i], 0, sizeof flushed[i]);
             read_image(i, &flushed[i]);
         }

@@ -116,6 +116,22 @@ static void test_sqlite_power__audit_stays(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_broken"), 1);
 }
 
+/* Without a log a commit is the end of the journal's name, and that is in the
+ * directory. */
+static void test_sqlite_power__journal_does_not_come_back(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    handle_close(&first);
+    sql("PRAGMA journal_mode=DELETE");
+    must_open(&first, "");
+    ask(&alice);
+    expect_mine(&alice);
+    assert_true(S_ISDIR(last_flushed));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +140,7 @@ int main(void)
         DISK_TEST(test_sqlite_power__disk_forgets),
         DISK_TEST(test_sqlite_power__failed_flush_is_unknown),
         DISK_TEST(test_sqlite_power__audit_stays),
+        DISK_TEST(test_sqlite_power__journal_does_not_come_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,14 +8,17 @@
  * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
  * ourselves before an answer that must last; for tokens that is once a minute,
  * see reserve.c. A flush takes along all that was written to the log before it,
- * by whomever. If somebody has copied the log
- * back and begun it anew in the meantime, he has flushed the log, then the
- * database: NORMAL leaves that out no more than FULL does, for else a loss of
- * power could corrupt the file.
+ * by whomever. If somebody has copied the log back and begun it anew in the
+ * meantime, he has flushed the log, then the database: NORMAL leaves that out
+ * no more than FULL does, for else a loss of power could corrupt the file.
  *
  * SQLite's own FULL would flush at every commit, while all other writers wait,
  * and with the first one the directory, too. That of a new log is flushed in
- * NORMAL as well, with the head of the log, before the first page is in it. */
+ * NORMAL as well, with the head of the log, before the first page is in it.
+ *
+ * Where there is no log SQLite flushes each commit. There FULL is not enough:
+ * it leaves the end of the rollback journal's name to the file system, and a
+ * journal that comes back undoes the commit. EXTRA flushes the directory. */
 #define _GNU_SOURCE
 #include "backends/sqlite/database.h"
 #include "backends/sqlite/file.h"
@@ -48,7 +51,7 @@ int simba__sqlite_db_keep_open(struct simba__sqlite_db *db, simba_error *error)
 
     db->log_fd = is_full ? open_log(db->settings->path) : -1;
     rc = sqlite3_exec(db->handle,
-                      is_full && db->log_fd < 0 ? "PRAGMA synchronous=FULL"
+                      is_full && db->log_fd < 0 ? "PRAGMA synchronous=EXTRA"
                                                 : "PRAGMA synchronous=NORMAL",
                       NULL, NULL, NULL);
     return rc == SQLITE_OK ? SIMBA_OK : simba__sqlite_db_fail(db, rc, error);
