@@ -103,6 +103,23 @@ static bool is_long(const char *word, const struct option *options)
     return false;
 }
 
+/* optopt is but the first byte of a letter that has several; the others are in
+ * the word, which getopt_long() has left only if it was the last in it. */
+static void name_letter(struct wrong *wrong, char **argv)
+{
+    const char *next = argv[optind] == NULL ? "" : argv[optind];
+    const char *at = next[0] == '-' ? strchr(next, optopt) : NULL;
+    size_t length = 1;
+
+    at = at == NULL ? strchr(argv[optind - 1], optopt) : at;
+    wrong->name[0] = (char)optopt;
+    while (at != NULL && ((unsigned char)at[length] & 0xc0) == 0x80 &&
+           length + 1 < sizeof(wrong->name)) {
+        wrong->name[length] = at[length];
+        length++;
+    }
+}
+
 void simba__opt_complain(const char *command,
                          const struct option *options,
                          int choice,
@@ -116,7 +133,7 @@ void simba__opt_complain(const char *command,
         (void)snprintf(wrong.name, sizeof(wrong.name), "%.*s",
                        (int)strcspn(word + 2, "="), word + 2);
     } else {
-        wrong.name[0] = (char)optopt;
+        name_letter(&wrong, argv);
     }
     if (choice == ':') {
         say_wrong(&wrong, "needs a value");

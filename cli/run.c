@@ -246,6 +246,9 @@ static bool take_words(struct parsed *parsed, int argc, char **argv)
         }
     }
     parsed->job.mutex = take_word_of(parsed, argc, argv, "the NAME of a mutex");
+    if (parsed->is_closed && optind < argc && strcmp(argv[optind], "--") == 0) {
+        optind++; /* one before NAME, one before CMD: no CMD is called so */
+    }
     return parsed->job.mutex != NULL &&
            (parsed->is_closed || take_options(parsed, argc, argv));
 }

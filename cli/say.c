@@ -56,6 +56,16 @@ __attribute__((format(printf, 2, 0))) static void put_format(struct line *line,
     }
 }
 
+/* A line is one line, whatever the names in it are. */
+static void make_plain(struct line *line)
+{
+    for (size_t i = 0; i < line->length; i++) {
+        if ((unsigned char)line->text[i] < ' ' || line->text[i] == 0x7f) {
+            line->text[i] = '?';
+        }
+    }
+}
+
 static void finish(struct line *line)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -102,6 +112,7 @@ void simba__say(const char *format, ...)
     va_start(args, format);
     put_format(&line, format, args);
     va_end(args);
+    make_plain(&line);
     remember(&line);
     finish(&line);
 }

@@ -83,7 +83,17 @@ wrong_options_are_named() {
         says "option --wait needs a value$see" lock a --wait &&
         says "option -x is unknown$see" lock a -x true &&
         says "option -w needs a value$see" lock a -w &&
+        says "option -x is unknown$see" lock a -xn true &&
+        says "option -x is unknown$see" lock a --wait=1s -nxq true &&
+        says "option -x is unknown$see" lock --no-wait -xray true &&
+        says "option -é is unknown$see" lock a -é true &&
         says "option --json takes no value; see 'simba --help'" --json=1 list
+}
+
+every_message_is_one_line() {
+    code 127 "$simba" lock a -- $'no\n\e[31msuch' 2>"$scratch/err" &&
+        same lines 1 "$(wc -l <"$scratch/err")" &&
+        same "other than printable" "" "$(tr -d '[:print:]\n' <"$scratch/err")"
 }
 
 every_failure_is_an_object() {

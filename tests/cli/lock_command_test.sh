@@ -43,6 +43,11 @@ options_of_the_command_are_its_own() {
         same output '-n' "$("$simba" lock a -- printf %s -n)"
 }
 
+name_may_begin_with_a_dash() {
+    same said -a "$("$simba" lock -- -a sh -c 'echo "$SIMBA_MUTEX"')" &&
+        same said -a "$("$simba" lock -- -a -- sh -c 'echo "$SIMBA_MUTEX"')"
+}
+
 stdin_is_the_commands() {
     same output hello "$(echo hello | "$simba" lock a -- cat)"
 }
