@@ -53,14 +53,14 @@ static void set_handlers(struct simba__guardian *g)
     (void)sigdelset(&g->awake, SIGUSR1);
 }
 
-static bool fork_command(struct simba__guardian *g, int link, int gate[2])
+static bool fork_command(struct simba__guardian *g, int gate[2])
 {
     g->cmd = fork();
     if (g->cmd < 0) {
         return false;
     }
     if (g->cmd == 0) {
-        (void)close(link);
+        (void)close(g->link);
         (void)close(gate[1]);
         simba__child_run(g->job, gate[0]);
     }
@@ -71,16 +71,16 @@ static bool fork_command(struct simba__guardian *g, int link, int gate[2])
 
 /* CMD must be of the session that the guardian leaves: either it is there
  * already, or somebody stays behind who makes it. */
-static bool fork_first(struct simba__guardian *g, int link, int *gate)
+static bool fork_first(struct simba__guardian *g, int *gate)
 {
     int ends[2] = {-1, -1};
     bool is_fine;
 
     if (g->job->kind == SIMBA__JOB_LOCK) {
-        is_fine = pipe2(ends, O_CLOEXEC) == 0 && fork_command(g, link, ends);
+        is_fine = pipe2(ends, O_CLOEXEC) == 0 && fork_command(g, ends);
         *gate = ends[1];
     } else {
-        g->nursery = simba__nursery_start(g->job, link, gate);
+        g->nursery = simba__nursery_start(g->job, g->link, gate);
         is_fine = g->nursery > 0;
     }
     (void)setsid();
@@ -89,13 +89,14 @@ static bool fork_first(struct simba__guardian *g, int link, int *gate)
 
 /* The front's end of the pipes that CMD reads and writes must be CMD's alone,
  * so 0 and 1 get a new meaning. Other inherited descriptors are closed. */
-static bool place_descriptors(int link, int gate)
+static bool place_descriptors(struct simba__guardian *g, int gate)
 {
     int timer;
 
-    if (dup2(link, LINK) < 0 || dup2(gate, GATE) < 0) {
+    if (dup2(g->link, LINK) < 0 || dup2(gate, GATE) < 0) {
         return false;
     }
+    g->link = LINK;
     (void)close_range(FIRST_FREE, ~0U, 0);
     timer = simba__clock_timer();
     if (timer < 0 || dup2(timer, TIMER) < 0) {
@@ -105,7 +106,7 @@ static bool place_descriptors(int link, int gate)
     return true;
 }
 
-static bool set_up(struct simba__guardian *g, int link)
+static bool set_up(struct simba__guardian *g)
 {
     struct simba__note born = {.kind = SIMBA__NOTE_BORN};
     int gate = -1;
@@ -113,7 +114,7 @@ static bool set_up(struct simba__guardian *g, int link)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void)prctl(PR_SET_NAME, "simba-guardian");
     atomic_store(&g->share->guardian, getpid());
-    if (!fork_first(g, link, &gate) || !place_descriptors(link, gate)) {
+    if (!fork_first(g, &gate) || !place_descriptors(g, gate)) {
         return false;
     }
     if (!g->is_anchored) {
@@ -214,7 +215,7 @@ _Noreturn void simba__guardian_run(struct simba__job *job, int link)
 
     g->job = job;
     g->share = job->share;
-    g->link = LINK;
+    g->link = link; /* until it has its place */
     g->gate = GATE;
     g->tick_ms = choose_tick(job);
     g->is_anchored = job->kind != SIMBA__JOB_LOCK || !job->is_anchor_first;
@@ -223,8 +224,8 @@ _Noreturn void simba__guardian_run(struct simba__job *job, int link)
     g->holder.link = LINK;
     g->cancel_most_ms = CANCEL_MOST_MS;
     g->release_most_ms = RELEASE_MOST_MS;
-    if (!set_up(g, link)) {
-        simba__guardian_fail(g, link, errno);
+    if (!set_up(g)) {
+        simba__guardian_fail(g, errno);
     }
     g->reaper.root = getpid();
     g->reaper.spared[0] = g->nursery; /* it makes the next CMD */

@@ -93,7 +93,6 @@ void simba__guardian_run_over(struct simba__guardian *g);
 
 /** Tell the front that the guardian could not be set up, and end. */
 _Noreturn void simba__guardian_fail(struct simba__guardian *g,
-                                    int link,
                                     int error_number);
 
 /** When KILL is due in ENDING. */

@@ -63,9 +63,7 @@ void simba__guardian_dismiss(struct simba__guardian *g)
     g->is_cmd_gone = true;
 }
 
-_Noreturn void simba__guardian_fail(struct simba__guardian *g,
-                                    int link,
-                                    int error_number)
+_Noreturn void simba__guardian_fail(struct simba__guardian *g, int error_number)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_FAILED,
                                .number = SIMBA__EXIT_FAULT,
@@ -73,7 +71,7 @@ _Noreturn void simba__guardian_fail(struct simba__guardian *g,
 
     (void)snprintf(note.text, sizeof(note.text), "cannot start: %s",
                    strerror(error_number));
-    simba__link_send(link, &note, -1);
+    simba__link_send(g->link, &note, -1);
     simba__guardian_dismiss(g);
     simba__guardian_finish(g, SIMBA__EXIT_FAULT);
 }

@@ -98,6 +98,18 @@ sixteen_descriptors_suffice() {
     (ulimit -n 16 && code 4 "$simba" lock a -- sh -c 'exit 4')
 }
 
+# Whatever is missing, there is a word about it.
+want_of_memory_is_told() {
+    local limit
+
+    for limit in {6..20}000; do
+        : >"$scratch/err"
+        bash -c 'ulimit -v "$1" && exec "$2" lock a -- true' - \
+            "$limit" "$simba" 2>"$scratch/err" || [ -s "$scratch/err" ] ||
+            { echo "# nothing is said at $limit" && return 1; }
+    done
+}
+
 full_stderr_blocks_nothing() {
     local fifo=$scratch/full
 

@@ -37,7 +37,8 @@ static int read_boot(struct simba__sqlite_clock *clock,
 
     if (slurp("/proc/sys/kernel/random/boot_id", text, sizeof text) <
         SIMBA__SQLITE_BOOT) {
-        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, errno,
+        return SIMBA__SQLITE_FAIL(settings, error,
+                                  simba__sqlite_file_status(errno), errno,
                                   "cannot read the boot id from /proc: %s",
                                   simba__sqlite_file_words(errno));
     }
