@@ -34,7 +34,8 @@ typedef struct simba_locker_options {
     int64_t max_hold_ms;   /**< 0: none */
     int64_t min_hold_ms;   /**< 0: none; release keeps others out so long */
     /** The mutex is lost, or was held for max_hold: stop working. Called on a
-     * notifier thread, once for a tenure; may be NULL. */
+     * notifier thread, once for a tenure; one that takes longer than the budget
+     * is logged, for another may own the mutex then. May be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
     int64_t progress_ms; /**< 0: off; renew only so long after the acquire or

@@ -87,6 +87,14 @@ static void log_tenure(const simba_locker *l,
                       update->token);
 }
 
+static void warn(const simba_locker *l, const char *what)
+{
+    struct simba__log_entry entry =
+        simba__about(&l->base, SIMBA_LOG_WARN, "locker");
+
+    simba__store_tell(l->store, &entry, "%s", what);
+}
+
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
@@ -115,11 +123,11 @@ static void told(struct simba__contention *c,
     if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
         log_tenure(l, update);
     }
+    if (update->tell & SIMBA__TELL_OVERRUN) { /* S6 */
+        warn(l, "what used it has not ended in time: another may own it");
+    }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        struct simba__log_entry entry =
-            simba__about(c, SIMBA_LOG_WARN, "locker");
-
-        simba__store_tell(l->store, &entry, "the store's clock made a step");
+        warn(l, "the store's clock made a step");
     }
 }
 

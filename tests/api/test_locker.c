@@ -185,6 +185,50 @@ static void test_locker__is_told_when_it_lost(void **state)
     simba_store_close(store);
 }
 
+static _Atomic int overruns;
+
+static void hear_overrun(void *user,
+                         enum simba_log_level level,
+                         const char *component,
+                         const char *message)
+{
+    (void)user;
+    (void)component;
+    if (level == SIMBA_LOG_WARN && strstr(message, "not ended in time")) {
+        atomic_fetch_add(&overruns, 1);
+    }
+}
+
+static void work_on(void *user, const simba_error *why)
+{
+    (void)user;
+    (void)why;
+    await(atomic_load(&overruns) == 1);
+}
+
+/* S6: an overrun is reported. */
+static void test_locker__tells_of_work_that_goes_on(void **state)
+{
+    simba_store_options how = SIMBA_STORE_OPTIONS_INIT;
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *store;
+    simba_locker *locker;
+
+    (void)state;
+    how.log = hear_overrun;
+    assert_int_equal(simba_store_open(store_url, &how, &store, NULL), SIMBA_OK);
+    options.mutex = fresh_mutex();
+    options.max_hold_ms = 50;
+    options.budget_ms = 50;
+    options.on_lost = work_on;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
+    await(atomic_load(&overruns) == 1);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
 static void test_locker__scope_releases(void **state)
 {
     simba_store *store = open_store();
@@ -439,6 +483,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_locker__hands_over_to_a_waiter),
         cmocka_unit_test(test_locker__double_acquire_is_misuse),
         cmocka_unit_test(test_locker__is_told_when_it_lost),
+        cmocka_unit_test(test_locker__tells_of_work_that_goes_on),
         cmocka_unit_test(test_locker__scope_releases),
         cmocka_unit_test(test_locker__names_deadlines),
         cmocka_unit_test(test_locker__tells_the_stores_clock),
