@@ -159,7 +159,8 @@ static inline void simba_locker_close_scope(simba_locker **locker)
     simba_locker_close(*locker);
 }
 
-/** Marks a local `simba_locker *` that is closed when its scope ends. */
+/** Marks a local `simba_locker *`, set to NULL at first, that is closed when
+ * its scope ends. Declare it after its store. */
 #if defined(__GNUC__)
 #define SIMBA_LOCKER_SCOPE __attribute__((cleanup(simba_locker_close_scope)))
 #endif

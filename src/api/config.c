@@ -105,7 +105,7 @@ static int check_rest(const struct simba__contend_config *config,
 /* Else the arithmetic of leases would overflow. */
 static bool is_in_range(const struct simba__lease *lease)
 {
-    return lease->ttl_ms <= SIMBA__LEASE_MOST_MS &&
+    return lease->ttl_ms > 0 && lease->ttl_ms <= SIMBA__LEASE_MOST_MS &&
            lease->transition_ms <= SIMBA__LEASE_MOST_MS;
 }
 

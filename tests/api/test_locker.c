@@ -320,6 +320,9 @@ static void test_locker__refuses_bad_options(void **state)
     options.ttl_ms = INT64_MAX;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
+    options.ttl_ms = INT64_MIN;
+    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
+                     SIMBA_EINVAL);
     options.ttl_ms = 10000;
     options.budget_ms = 60000;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
