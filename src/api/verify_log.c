@@ -118,6 +118,32 @@ static bool is_late(const struct simba__log *log,
            strcmp(deed->scope, log->taken_scope) == 0;
 }
 
+/* What is wrong with the line that was read; NULL: nothing. */
+static const char *judge_line(const struct simba__log *log,
+                              size_t length,
+                              struct simba__deed *deed,
+                              bool *is_deed)
+{
+    const char *problem =
+        memchr(log->buffer, '\0', length) != NULL
+            ? "a NUL in it"
+            : simba__log_parse(log->buffer, length, deed, is_deed);
+
+    if (problem == NULL && *is_deed && is_late(log, deed)) {
+        problem = "too far out of order: sort the log by time";
+    }
+    return problem;
+}
+
+static void keep_deed(struct simba__log *log, struct simba__log_slot *slot)
+{
+    slot->deed.where.file = log->index;
+    slot->deed.where.line = log->line;
+    slot->order = log->line;
+    log->count++;
+    rise(log, log->count - 1);
+}
+
 /* One line; a last one without its end was cut off, and is no event. */
 static bool read_line(struct simba__log *log)
 {
@@ -137,27 +163,15 @@ static bool read_line(struct simba__log *log)
         return errno == 0 || errno == EAGAIN;
     }
     log->line++;
-    problem = memchr(log->buffer, '\0', (size_t)length) != NULL
-                  ? "a NUL in it"
-                  : simba__log_parse(log->buffer, (size_t)length, &slot->deed,
-                                     &is_deed);
+    problem = judge_line(log, (size_t)length, &slot->deed, &is_deed);
     if (problem != NULL) {
         log->malformed++;
         log->complain(log, problem);
         return true;
     }
-    if (is_deed && is_late(log, &slot->deed)) {
-        log->malformed++;
-        log->complain(log, "too far out of order: sort the log by time");
-        return true;
-    }
     log->events++;
     if (is_deed) {
-        slot->deed.where.file = log->index;
-        slot->deed.where.line = log->line;
-        slot->order = log->line;
-        log->count++;
-        rise(log, log->count - 1);
+        keep_deed(log, slot);
     }
     return true;
 }

@@ -47,19 +47,36 @@ static int take_copy(char **to, const char *text)
     return *to == NULL ? SIMBA_ENOMEM : SIMBA_OK;
 }
 
+/* Where a parameter goes: one of the four. */
+struct parameter {
+    const char *name;
+    const char **text;
+    char **copy;
+    bool *flag;
+    int *number;
+    int most;
+};
+
+static int read_value(const struct parameter *parameter, char *value)
+{
+    if (parameter->text != NULL) {
+        *parameter->text = value;
+        return SIMBA_OK;
+    }
+    if (parameter->copy != NULL) {
+        return take_copy(parameter->copy, value);
+    }
+    return parameter->flag != NULL
+               ? read_switch(value, parameter->flag)
+               : read_number(value, parameter->most, parameter->number);
+}
+
 static int set_parameter(struct simba__redis_settings *s,
                          const char *name,
                          char *value,
                          simba_error *error)
 {
-    struct {
-        const char *name;
-        const char **text;
-        char **copy;
-        bool *flag;
-        int *number;
-        int most;
-    } known[] = {
+    const struct parameter known[] = {
         {.name = "ca", .text = &s->ca},
         {.name = "cert", .text = &s->cert},
         {.name = "key", .text = &s->key},
@@ -73,31 +90,25 @@ static int set_parameter(struct simba__redis_settings *s,
         {.name = "db", .number = &s->database, .most = DATABASE_MOST},
         {.name = "replicas", .number = &s->replicas, .most = REPLICAS_MOST},
     };
-    int rc = SIMBA_OK;
+    size_t i = 0;
+    int rc;
 
     if (strcmp(name, "password_file") == 0) {
         return simba__redis_secret_read(value, &s->password, error);
     }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, name) != 0) {
-            continue;
-        }
-        if (known[i].text != NULL) {
-            *known[i].text = value;
-        } else if (known[i].copy != NULL) {
-            rc = take_copy(known[i].copy, value);
-        } else if (known[i].flag != NULL) {
-            rc = read_switch(value, known[i].flag);
-        } else {
-            rc = read_number(value, known[i].most, known[i].number);
-        }
-        return rc == SIMBA_EINVAL
-                   ? simba_error_set(error, rc, 0,
-                                     "redis: parameter %s cannot be \"%s\"",
-                                     name, value)
-                   : rc;
+    while (i < sizeof known / sizeof known[0] &&
+           strcmp(known[i].name, name) != 0) {
+        i++;
     }
-    return invalid(error, "the URL has an unknown parameter", name);
+    if (i == sizeof known / sizeof known[0]) {
+        return invalid(error, "the URL has an unknown parameter", name);
+    }
+    rc = read_value(&known[i], value);
+    return rc == SIMBA_EINVAL
+               ? simba_error_set(error, rc, 0,
+                                 "redis: parameter %s cannot be \"%s\"", name,
+                                 value)
+               : rc;
 }
 
 static int read_query(struct simba__redis_settings *s,

@@ -222,6 +222,22 @@ static bool is_of_no_use(const struct simba__zk *self)
 
 /* --- having one ---------------------------------------------------------- */
 
+/* The first connection; or a server with other bounds, and then what was
+ * certain is so no more. */
+static void guard_anew(struct simba__zk *self, int64_t timeout_ms)
+{
+    bool is_first = self->guard.timeout_ms == 0;
+
+    simba__zk_guard_init(&self->guard, timeout_ms,
+                         is_first ? self->born_ms : self->born_ms - timeout_ms);
+    simba__zk_log(self,
+                  timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
+                                                           : SIMBA_LOG_INFO,
+                  "%s: the session lasts %lld ms, asked for were %lld",
+                  self->settings.hosts, (long long)timeout_ms,
+                  (long long)self->asked_ms);
+}
+
 static void connected(struct simba__zk *self)
 {
     int64_t timeout_ms = zoo_recv_timeout(self->handle);
@@ -246,19 +262,7 @@ static void connected(struct simba__zk *self)
                       self->settings.hosts);
     }
     if (self->guard.timeout_ms != timeout_ms) {
-        /* The first connection; or a server with other bounds, and then what
-         * was certain is so no more. */
-        bool is_first = self->guard.timeout_ms == 0;
-
-        simba__zk_guard_init(&self->guard, timeout_ms,
-                             is_first ? self->born_ms
-                                      : self->born_ms - timeout_ms);
-        simba__zk_log(self,
-                      timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
-                                                               : SIMBA_LOG_INFO,
-                      "%s: the session lasts %lld ms, asked for were %lld",
-                      self->settings.hosts, (long long)timeout_ms,
-                      (long long)self->asked_ms);
+        guard_anew(self, timeout_ms);
     }
     simba__zk_observe_all(self);
     simba__zk_latches_each(self, simba__zk_latch_go);
