@@ -4,22 +4,7 @@
 #ifndef SIMBA_TESTS_ROW_GAME_H
 #define SIMBA_TESTS_ROW_GAME_H
 
-#include "backends/memory/row.h"
-
-enum { OPERATIONS = 6000 };
-
-static bool is_always_connected(void *self, uint64_t connection)
-{
-    (void)self;
-    (void)connection;
-    return true;
-}
-
-static void hint_nobody(void *self, const struct simba__row_waiter *waiter)
-{
-    (void)self;
-    (void)waiter;
-}
+#include "row_model.h"
 
 static struct simba__row_waiter *find_waiter(
     struct simba__row *row,
@@ -39,19 +24,7 @@ static void replay(struct simba__row *row,
                    const simba_op *op,
                    struct simba__reply *reply)
 {
-    static const enum simba__request_kind kinds[] = {
-        SIMBA__NOTHING, SIMBA__ACQUIRE, SIMBA__RENEW, SIMBA__RELEASE,
-        SIMBA__LEAVE};
-    struct simba__row_host host = {NULL, is_always_connected, hint_nobody};
-    struct simba__request request = {
-        .kind = kinds[op->kind],
-        .attempt = {who->attempt.high, who->attempt.low},
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join};
-    struct simba__row_call call = {&request,           who->id, who->ttl_ms,
-                                   who->transition_ms, 0,       got.store_ms};
+    struct simba__request request = request_of(who, op);
     struct simba__row_waiter *kept;
     int64_t lapses_ms;
 
@@ -64,29 +37,12 @@ static void replay(struct simba__row *row,
     }
     kept = find_waiter(row, &request);
     lapses_ms = kept == NULL ? 0 : kept->lapses_ms;
-    assert_true(simba__row_serve(row, &host, &call, reply));
+    serve_row(row, who, &request, reply);
     /* Nor is a waiter lease written while more than half of it is left. */
     kept = find_waiter(row, &request);
     if (kept != NULL && lapses_ms - got.store_ms > op->waiter_ms / 2) {
         kept->lapses_ms = lapses_ms;
     }
-}
-
-static simba_op any_op(const struct who *who, int64_t lease_ms, unsigned dice)
-{
-    simba_op op = asking(who);
-
-    op.waiter_ms = lease_ms * 8 / 5;
-    op.join = dice / 10 % 8 != 0;
-    if (dice % 10 == 6) {
-        op.kind = SIMBA_OP_RENEW;
-    } else if (dice % 10 == 7 || dice % 10 == 8) {
-        op.kind = SIMBA_OP_RELEASE;
-        op.tombstone_ms = dice / 10 % 4 == 0 ? lease_ms * 6 / 5 : 0;
-    } else if (dice % 10 == 9) {
-        op.kind = SIMBA_OP_LEAVE;
-    }
-    return op;
 }
 
 static void compare(const struct simba__row *row,
@@ -102,27 +58,17 @@ static void compare(const struct simba__row *row,
                                           : "");
 }
 
-static struct who newcomer(struct handle *at, const char *id, int64_t lease_ms)
-{
-    struct who who = person(at, id);
-
-    who.ttl_ms = lease_ms * 3 / 5;
-    who.transition_ms = lease_ms * 2 / 5;
-    return who;
-}
-
 /* Each of five people through its own handle of these, which may be the same
  * for all. */
-static void play_against_the_row(struct handle *const handles[5],
+static void play_against_the_row(struct handle *const handles[PEOPLE],
                                  int64_t lease_ms)
 {
-    static const char *const ids[] = {"alice", "bob", "carol", "dave", "erin"};
     struct simba__row row;
-    struct who who[5];
+    struct who who[PEOPLE];
     unsigned dice = 12345;
 
     simba__row_init(&row);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(handles[i], ids[i], lease_ms);
     }
     for (int i = 0; i < OPERATIONS; i++) {
@@ -131,7 +77,7 @@ static void play_against_the_row(struct handle *const handles[5],
         simba_op op;
 
         dice = dice * 1103515245 + 12345;
-        one = &who[dice / 65536 % 5];
+        one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
         op = any_op(one, lease_ms, dice / 65536);
         run(one, op);

@@ -1,26 +1,13 @@
 /* The Redis store against the row in memory: thousands of random operations,
  * one after the other, must be answered alike. */
 #define _GNU_SOURCE
-#include "backends/memory/row.h"
 #include "redis_driver.h"
+#include "row_model.h"
 
-enum { PEOPLE = 5, OPERATIONS = 6000 };
+enum { SHORT_LEASE = 25 };
 
 static struct simba__row row;
 static struct who who[PEOPLE];
-
-static bool is_always_connected(void *self, uint64_t connection)
-{
-    (void)self;
-    (void)connection;
-    return true;
-}
-
-static void hint_nobody(void *self, const struct simba__row_waiter *waiter)
-{
-    (void)self;
-    (void)waiter;
-}
 
 static struct simba__row_waiter *find_waiter(const char *id)
 {
@@ -32,44 +19,16 @@ static struct simba__row_waiter *find_waiter(const char *id)
     return NULL;
 }
 
-/* The same request to a row in memory, at the time the store says it was. The
- * places are the store's: it counts in microseconds. */
+/* The same request to a row in memory. The places are the store's: it counts in
+ * microseconds. */
 static void replay(const struct who *one,
                    const simba_op *op,
                    struct simba__reply *reply)
 {
-    static const enum simba__request_kind kinds[] = {
-        SIMBA__NOTHING, SIMBA__ACQUIRE, SIMBA__RENEW, SIMBA__RELEASE,
-        SIMBA__LEAVE};
-    struct simba__row_host host = {NULL, is_always_connected, hint_nobody};
-    struct simba__request request = {
-        .kind = kinds[op->kind],
-        .attempt = {one->attempt.high, one->attempt.low},
-        .place = got.in_line ? got.place : 0,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join};
-    struct simba__row_call call = {&request,           one->id, one->ttl_ms,
-                                   one->transition_ms, 0,       got.store_ms};
+    struct simba__request request = request_of(one, op);
 
-    assert_true(simba__row_serve(&row, &host, &call, reply));
-}
-
-static simba_op any_op(const struct who *one, unsigned dice)
-{
-    simba_op op = asking(one);
-
-    op.waiter_ms = 40;
-    op.join = dice / 10 % 8 != 0;
-    if (dice % 10 == 6) {
-        op.kind = SIMBA_OP_RENEW;
-    } else if (dice % 10 == 7 || dice % 10 == 8) {
-        op.kind = SIMBA_OP_RELEASE;
-        op.tombstone_ms = dice / 10 % 4 == 0 ? 30 : 0;
-    } else if (dice % 10 == 9) {
-        op.kind = SIMBA_OP_LEAVE;
-    }
-    return op;
+    request.place = got.in_line ? got.place : 0;
+    serve_row(&row, one, &request, reply);
 }
 
 static bool is_near(int64_t a, int64_t b)
@@ -146,15 +105,11 @@ static bool is_alike(const struct simba__reply *reply)
 
 static void begin_anew(void)
 {
-    static const char *const ids[] = {"alice", "bob", "carol", "dave", "erin"};
-
     simba__row_fini(&row);
     simba__row_init(&row);
     redis_number(&server, "FLUSHALL");
     for (int i = 0; i < PEOPLE; i++) {
-        who[i] = person(&first, ids[i]);
-        who[i].ttl_ms = 15;
-        who[i].transition_ms = 10;
+        who[i] = newcomer(&first, ids[i], SHORT_LEASE);
     }
 }
 
@@ -213,18 +168,14 @@ static void test_redis_model__does_as_the_row_does(void **state)
         dice = dice * 1103515245 + 12345;
         one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
-        op = any_op(one, dice / 65536);
+        op = any_op(one, SHORT_LEASE, dice / 65536);
         from = simba_loop_now_ms();
         run(one, op);
         is_lost = simba_loop_now_ms() - from > 1;
         check(i, one, &op, &is_lost);
         one->place = got.in_line ? got.place : one->place;
         if (op.kind == SIMBA_OP_LEAVE || op.kind == SIMBA_OP_RELEASE) {
-            struct who next = person(&first, one->id);
-
-            next.ttl_ms = one->ttl_ms;
-            next.transition_ms = one->transition_ms;
-            *one = next;
+            *one = newcomer(&first, one->id, SHORT_LEASE);
         }
         if (is_lost) {
             begin_anew();
