@@ -20,6 +20,8 @@ static void broken_add_mutex(simba_op *op,
 #define simba_loop_post    broken_post
 #define simba_op_add_mutex broken_add_mutex
 #include "backends/memory/memory.c"
+#include "backends/memory/ring.c"
+#include "backends/memory/space.c"
 #undef simba_hint
 #undef simba_loop_post
 #undef simba_op_add_mutex
@@ -101,9 +103,9 @@ static bool is_hinted(const simba_backend *self, const simba_op *op)
     return is_found;
 }
 
-static int serve_broken(struct memory *m, simba_op *op)
+static int serve_broken(struct simba__memory *m, simba_op *op)
 {
-    struct entry *entry = find_entry(m->space, op->mutex);
+    struct simba__memory_row *entry = simba__memory_find(m->space, op->mutex);
     int rc;
 
     if (entry == NULL) {
@@ -171,7 +173,7 @@ static void submit_broken(simba_backend *self, simba_op *op)
 {
     bool is_acquire = op->kind == SIMBA_OP_ACQUIRE;
     const char *given = op->mutex;
-    struct memory *m = (struct memory *)self;
+    struct simba__memory *m = (struct simba__memory *)self;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
 
