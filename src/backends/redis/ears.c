@@ -1,7 +1,6 @@
 /* What we listen for; see ears.h. */
 #include "backends/redis/call.h"
 
-#include "backends/redis/trouble.h"
 #include "backends/redis/turn.h"
 
 #include <stddef.h>
@@ -9,81 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Channels in one SUBSCRIBE; how long one is kept that nobody needs. */
-enum { BATCH = 500, LINGER_MS = 5000 };
+/* How long a channel is kept that nobody needs. */
+enum { LINGER_MS = 5000 };
 
 static int put_channel(char *channel, const char *mutex, const char *id)
 {
     return snprintf(channel, SIMBA__REDIS_CHANNEL_MAX, "simba:{%s}%s%s", mutex,
                     id == NULL ? "" : ":", id == NULL ? "" : id);
 }
-
-/* --- saying -------------------------------------------------------------- */
-
-struct batch {
-    const char *words[BATCH + 1];
-    size_t lengths[BATCH + 1];
-    int count;
-};
-
-static void begin(struct batch *batch, const char *command)
-{
-    batch->words[0] = command;
-    batch->lengths[0] = strlen(command);
-    batch->count = 1;
-}
-
-static void send_batch(struct simba__redis_node *node, struct batch *batch)
-{
-    struct simba__redis_conn *conn = &node->subscriber.conn;
-    struct simba__redis_words words = {batch->count, batch->words,
-                                       batch->lengths};
-
-    if (batch->count > 1 && conn->state == SIMBA__REDIS_READY &&
-        !simba__redis_conn_send(conn, &words, NULL)) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    batch->count = 1;
-}
-
-static void add(struct simba__redis_node *node,
-                struct batch *batch,
-                const struct simba__redis_ear *ear)
-{
-    if (batch->count > BATCH) {
-        send_batch(node, batch);
-    }
-    batch->words[batch->count] = ear->channel;
-    batch->lengths[batch->count++] = ear->link.length;
-}
-
-static void subscribe(struct simba__redis_node *node,
-                      struct batch *batch,
-                      struct simba__redis_ear *ear)
-{
-    if (!ear->is_sent) {
-        ear->is_sent = true;
-        node->unheard++;
-        add(node, batch, ear);
-    }
-}
-
-static void say_one(struct simba__redis_node *node,
-                    const char *command,
-                    struct simba__redis_ear *ear)
-{
-    struct batch batch;
-
-    begin(&batch, command);
-    if (command[0] == 'S') {
-        subscribe(node, &batch, ear);
-    } else {
-        add(node, &batch, ear);
-    }
-    send_batch(node, &batch);
-}
-
-/* --- topics and ears ----------------------------------------------------- */
 
 static struct simba__redis_topic *topic_of(struct simba__redis *store,
                                            const char *mutex)
@@ -132,19 +64,6 @@ static struct simba__redis_ear *add_ear(struct simba__redis *store,
     return ear;
 }
 
-static void listen_at(struct simba__redis_ear *ear)
-{
-    struct simba__redis_node *node = ear->topic->node;
-
-    if (node == NULL) {
-        return;
-    }
-    simba__redis_peer_need(&node->subscriber);
-    if (node->subscriber.conn.state == SIMBA__REDIS_READY) {
-        say_one(node, "SUBSCRIBE", ear);
-    }
-}
-
 struct simba__redis_ear *simba__redis_ear_find(struct simba__redis *store,
                                                const char *mutex,
                                                const char *id)
@@ -166,7 +85,7 @@ struct simba__redis_ear *simba__redis_ear_open(struct simba__redis *store,
 
     if (ear != NULL) {
         if (!ear->is_sent) { /* it was refused once: perhaps not any more */
-            listen_at(ear);
+            simba__redis_ear_listen(ear);
         }
         return ear;
     }
@@ -178,24 +97,9 @@ struct simba__redis_ear *simba__redis_ear_open(struct simba__redis *store,
     ear = add_ear(store, topic, channel);
     if (ear != NULL) {
         ear->is_broadcast = id == NULL;
-        listen_at(ear);
+        simba__redis_ear_listen(ear);
     }
     return ear;
-}
-
-static void release_waiting(struct simba__redis_ear *ear,
-                            const simba_error *why)
-{
-    struct simba__redis_call *call = ear->waiting;
-
-    ear->waiting = NULL;
-    while (call != NULL) {
-        struct simba__redis_call *next = call->other;
-
-        call->other = NULL;
-        simba__redis_call_heard(call, why);
-        call = next;
-    }
 }
 
 static void close_ear(struct simba__redis *store, struct simba__redis_ear *ear)
@@ -208,12 +112,7 @@ static void close_ear(struct simba__redis *store, struct simba__redis_ear *ear)
     }
     *at = ear->sibling;
     simba__redis_hash_remove(&store->ears.channels, &ear->link);
-    if (topic->node != NULL && ear->is_sent) {
-        if (!ear->is_open) {
-            topic->node->unheard--;
-        }
-        say_one(topic->node, "UNSUBSCRIBE", ear);
-    }
+    simba__redis_ear_ignore(ear);
     free(ear);
 }
 
@@ -306,172 +205,6 @@ void simba__redis_ears_interest(struct simba__redis *store,
         sweep_later(store);
     }
     simba__redis_turn_end_later(&store->env);
-}
-
-/* --- the subscriber connection ------------------------------------------- */
-
-/* Calls back for every ear of this node. */
-static void each_ear(struct simba__redis_node *node,
-                     void (*run)(struct simba__redis_node *node,
-                                 struct simba__redis_ear *ear,
-                                 void *argument),
-                     void *argument)
-{
-    const struct simba__redis_hash *channels = &node->store->ears.channels;
-    struct simba__redis_link *next;
-
-    for (struct simba__redis_link *l = simba__redis_hash_next(channels, NULL);
-         l != NULL; l = next) {
-        struct simba__redis_ear *ear = (struct simba__redis_ear *)l;
-
-        next = simba__redis_hash_next(channels, l);
-        if (ear->topic->node == node) {
-            run(node, ear, argument);
-        }
-    }
-}
-
-static void subscribe_one(struct simba__redis_node *node,
-                          struct simba__redis_ear *ear,
-                          void *argument)
-{
-    subscribe(node, argument, ear);
-}
-
-void simba__redis_ears_up(struct simba__redis_node *node)
-{
-    struct batch batch;
-
-    begin(&batch, "SUBSCRIBE");
-    each_ear(node, subscribe_one, &batch);
-    send_batch(node, &batch);
-}
-
-static void deafen(struct simba__redis_node *node,
-                   struct simba__redis_ear *ear,
-                   void *argument)
-{
-    (void)node;
-    (void)argument;
-    ear->is_sent = false;
-    ear->is_open = false;
-}
-
-void simba__redis_ears_down(struct simba__redis_node *node)
-{
-    node->unheard = 0;
-    each_ear(node, deafen, NULL);
-}
-
-static void give_up(struct simba__redis_node *node,
-                    struct simba__redis_ear *ear,
-                    void *argument)
-{
-    (void)node;
-    if (ear->is_sent && !ear->is_open) {
-        ear->is_sent = false;
-        release_waiting(ear, argument);
-    }
-}
-
-/* The server will not have us listen; it does not say to which channel. */
-static void refused(struct simba__redis_node *node, const char *text)
-{
-    simba_error why;
-
-    simba__redis_explain(&why, node->subscriber.conn.shown, text);
-    simba__redis_log(&node->store->env, SIMBA_LOG_ERROR, "%s", why.message);
-    node->unheard = 0;
-    each_ear(node, give_up, &why);
-}
-
-static void opened(struct simba__redis_node *node, struct simba__redis_ear *ear)
-{
-    if (ear->is_sent && !ear->is_open) {
-        ear->is_open = true;
-        node->unheard--;
-        if (ear->waiting != NULL) {
-            release_waiting(ear, NULL);
-        } else { /* what was said before we listened was lost on us */
-            simba_hint(node->store->base.loop, ear->topic->mutex);
-        }
-    }
-}
-
-/* "acquired" is news for those who watch; a waiter only wants its turn. */
-static void told(struct simba__redis *store,
-                 const struct simba__redis_ear *ear,
-                 const char *text)
-{
-    if (!ear->is_broadcast || strncmp(text, "released@@", 10) == 0 ||
-        ear->topic->interest == SIMBA_INTEREST_OBSERVE) {
-        simba_hint(store->base.loop, ear->topic->mutex);
-    }
-}
-
-void simba__redis_ears_hear(struct simba__redis_node *node,
-                            const redisReply *message)
-{
-    const char *kind;
-    struct simba__redis_ear *ear;
-
-    if (message->type == REDIS_REPLY_ERROR) {
-        refused(node, message->str);
-        return;
-    }
-    if (message->type != REDIS_REPLY_ARRAY || message->elements < 3 ||
-        message->element[0]->str == NULL || message->element[1]->str == NULL) {
-        return;
-    }
-    kind = message->element[0]->str;
-    ear = (struct simba__redis_ear *)simba__redis_hash_find(
-        &node->store->ears.channels, message->element[1]->str,
-        (size_t)message->element[1]->len);
-    if (ear == NULL || ear->topic->node != node) {
-        return;
-    }
-    if (strcmp(kind, "subscribe") == 0) {
-        opened(node, ear);
-    } else if (strcmp(kind, "message") == 0 &&
-               message->element[2]->str != NULL) {
-        told(node->store, ear, message->element[2]->str);
-    }
-}
-
-void simba__redis_ears_move(struct simba__redis *store,
-                            struct simba__redis_topic *topic,
-                            struct simba__redis_node *node)
-{
-    struct simba__redis_node *old = topic->node;
-
-    (void)store;
-    for (struct simba__redis_ear *e = topic->ears; e != NULL; e = e->sibling) {
-        if (old != NULL && e->is_sent) {
-            old->unheard -= e->is_open ? 0 : 1;
-            say_one(old, "UNSUBSCRIBE", e);
-        }
-        e->is_sent = false;
-        e->is_open = false;
-    }
-    topic->node = node;
-    for (struct simba__redis_ear *e = topic->ears; e != NULL; e = e->sibling) {
-        listen_at(e);
-    }
-}
-
-void simba__redis_ears_forget(struct simba__redis_node *node)
-{
-    const struct simba__redis_hash *topics = &node->store->ears.topics;
-
-    simba__redis_ears_down(node);
-    for (struct simba__redis_link *l = simba__redis_hash_next(topics, NULL);
-         l != NULL; l = simba__redis_hash_next(topics, l)) {
-        struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
-
-        if (topic->node == node) {
-            topic->node = NULL;
-        }
-    }
 }
 
 void simba__redis_ears_fini(struct simba__redis *store)

@@ -65,6 +65,14 @@ void simba__redis_ears_interest(struct simba__redis *store,
                                 const char *mutex,
                                 enum simba_interest interest);
 
+void simba__redis_ears_fini(struct simba__redis *store);
+
+/* subscribe.c */
+
+/** Have the server subscribe the channel, or not any more. */
+void simba__redis_ear_listen(struct simba__redis_ear *ear);
+void simba__redis_ear_ignore(struct simba__redis_ear *ear);
+
 /** The subscriber connection of a node is up, down, or says something. */
 void simba__redis_ears_up(struct simba__redis_node *node);
 void simba__redis_ears_down(struct simba__redis_node *node);
@@ -78,8 +86,6 @@ void simba__redis_ears_move(struct simba__redis *store,
 
 /** The node goes. */
 void simba__redis_ears_forget(struct simba__redis_node *node);
-
-void simba__redis_ears_fini(struct simba__redis *store);
 
 /* again.c */
 

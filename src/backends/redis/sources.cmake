@@ -35,6 +35,7 @@ set(simba_redis_sources
   ${simba_redis_dir}/sentinel.c
   ${simba_redis_dir}/settings.c
   ${simba_redis_dir}/slot.c
+  ${simba_redis_dir}/subscribe.c
   ${simba_redis_dir}/talk.c
   ${simba_redis_dir}/text.c
   ${simba_redis_dir}/tls.c
