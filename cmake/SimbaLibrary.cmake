@@ -110,6 +110,7 @@ simba_add_layer(simba_api
   ${simba_src}/api/metrics.c
   ${simba_src}/api/modules.c
   ${simba_src}/api/multi_locker.c
+  ${simba_src}/api/multi_locker_open.c
   ${simba_src}/api/probe.c
   ${simba_src}/api/prometheus.c
   ${simba_src}/api/registry.c
