@@ -71,8 +71,13 @@ void server_make_reader(const char *user, const char *password);
 /** Run a script, as an administrator who reads it somewhere would. */
 void server_run(const char *script);
 
-/** Refuse changes to all, except to whom server_sql() speaks as. */
+/** Refuse changes to all, as one does that is primary no more; sessions stay.
+ * MySQL excepts whom server_sql() speaks as. */
 void server_set_read_only(bool is_on);
+
+/** A moment, and how many sessions of then there still are. */
+int64_t server_moment(void);
+int64_t server_count_since(int64_t moment);
 
 /** Have new sessions live in a time zone with summer time, or not any more. */
 void server_set_time_zone(bool is_on);

@@ -113,6 +113,18 @@ void server_set_read_only(bool is_on)
     server_sql("SET GLOBAL read_only = %d", is_on);
 }
 
+int64_t server_moment(void)
+{
+    return server_sql("SELECT max(id) FROM information_schema.processlist");
+}
+
+int64_t server_count_since(int64_t moment)
+{
+    return server_sql("SELECT count(*) FROM information_schema.processlist "
+                      "WHERE user = 'simba' AND id <= %lld",
+                      (long long)moment);
+}
+
 void server_set_impatient(bool is_on)
 {
     server_sql("SET GLOBAL wait_timeout = %d", is_on ? 1 : 28800);

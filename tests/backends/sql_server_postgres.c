@@ -118,13 +118,29 @@ void server_make_account(const char *user, const char *password)
     server_sql("CREATE ROLE %s LOGIN PASSWORD '%s'", user, password);
 }
 
-/* For sessions that are there already as well: a server that became a standby
- * has ended them all. */
 void server_set_read_only(bool is_on)
 {
-    server_sql("ALTER DATABASE postgres SET default_transaction_read_only = %s",
+    server_sql("ALTER SYSTEM SET default_transaction_read_only = %s",
                is_on ? "on" : "off");
-    server_kill_sessions();
+    server_sql("SELECT pg_reload_conf()");
+    while (server_sql("SELECT (reset_val = 'on')::int FROM pg_settings WHERE "
+                      "name = 'default_transaction_read_only'") != is_on) {
+    }
+}
+
+int64_t server_moment(void)
+{
+    return server_sql("SELECT floor(extract(epoch FROM clock_timestamp()) * "
+                      "1000000)::bigint");
+}
+
+int64_t server_count_since(int64_t moment)
+{
+    return server_sql("SELECT count(*) FROM pg_stat_activity "
+                      "WHERE backend_type = 'client backend' "
+                      "AND application_name = 'simba' "
+                      "AND extract(epoch FROM backend_start) * 1000000 <= %lld",
+                      (long long)moment);
 }
 
 void server_set_impatient(bool is_on)

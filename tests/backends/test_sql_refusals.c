@@ -116,22 +116,63 @@ static void test_sql_refusals__names_a_missing_right(void **state)
 
 static void test_sql_refusals__names_a_read_only_server(void **state)
 {
-    struct who a = person(&first, "a");
-    int status;
+    struct who a = person(&first, "a"), b = person(&second, "b");
 
     (void)state;
     ask(&a);
     server_set_read_only(true);
-    do { /* sessions may have been ended for it */
-        status = try_run(&a, (simba_op){.kind = SIMBA_OP_RELEASE});
-    } while (status == SIMBA_EUNKNOWN || status == SIMBA_EUNAVAIL);
-    assert_int_equal(status, SIMBA_EMISCONFIG);
+    assert_int_equal(try_run(&b, asking(&b)), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "read-only"));
-    look(&a);
+    look(&b);
     assert_string_equal(got.owner.id, "a");
     server_set_read_only(false);
     renew_in_the_end(&a);
     release(&a);
+}
+
+/* Until it is refused: sessions hear of it one after the other. */
+static void change_in_vain(struct who *who, enum simba_op_kind kind)
+{
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+    int status;
+
+    do {
+        status = try_run(who, (simba_op){.kind = kind, .tombstone_ms = 1000});
+        assert_true(simba_loop_now_ms() < until_ms);
+    } while (status == SIMBA_OK);
+    assert_int_equal(status, SIMBA_EUNAVAIL); /* not for ever, it may be */
+    assert_non_null(strstr(why.message, "read-only"));
+}
+
+/* After a failover the same name may lead to another server: sessions and bells
+ * must not stay with the one that steps down. */
+static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
+    int64_t moment;
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    moment = server_moment();
+    assert_true(server_count_since(moment) >= 3);
+    server_set_read_only(true);
+    change_in_vain(&a, SIMBA_OP_RENEW);
+    change_in_vain(&b, SIMBA_OP_RELEASE);
+    while (server_count_since(moment) > 0) {
+        assert_true(simba_loop_now_ms() < until_ms);
+        nap_ms(5);
+    }
+    server_set_read_only(false);
+    renew_in_the_end(&a);
+    await_bells(1);
+    ask(&b);
+    expect_in_line(true);
+    handle_hinted(&second, mutex, 0);
+    release(&a);
+    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
 }
 
 #ifdef SERVER_IS_POSTGRES
@@ -163,6 +204,7 @@ int main(void)
         SQL_TEST(test_sql_refusals__names_a_full_server),
         SQL_TEST(test_sql_refusals__names_a_missing_right),
         SQL_TEST(test_sql_refusals__names_a_read_only_server),
+        SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down),
 #ifdef SERVER_IS_POSTGRES
         SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small),
 #endif

@@ -22,6 +22,8 @@ struct meaning {
     "it takes no more connections: raise the limit there, or run fewer "       \
     "processes"
 
+#define READ_ONLY "the server is read-only: a replica, or set so"
+
 static const struct meaning meanings[] = {
     {ER_LOCK_DEADLOCK, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {ER_CHECKREAD, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
@@ -50,8 +52,12 @@ static const struct meaning meanings[] = {
      MORE_ROOM},
     {ER_USER_LIMIT_REACHED, SIMBA__SQL_REFUSED, SIMBA_EUNAVAIL, NULL,
      MORE_ROOM},
-    {ER_OPTION_PREVENTS_STATEMENT, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
-     "the server is read-only: a replica, or set so", "name the primary"},
+    {ER_OPTION_PREVENTS_STATEMENT, SIMBA__SQL_READ_ONLY, SIMBA_EMISCONFIG,
+     READ_ONLY, "name the primary"},
+    {ER_READ_ONLY_MODE, SIMBA__SQL_READ_ONLY, SIMBA_EMISCONFIG, READ_ONLY,
+     "name the primary"},
+    {ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, SIMBA__SQL_READ_ONLY,
+     SIMBA_EMISCONFIG, READ_ONLY, "name the primary"},
     {ER_DATA_TOO_LONG, SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
      "a column of simba_mutex is too short for this name or id",
      "`simba init --upgrade` widens it"},

@@ -30,7 +30,7 @@ static const struct meaning meanings[] = {
     {"3D000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL,
      "create it, or name another in the URL"},
     {"3F000", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG, NULL, NULL},
-    {"25006", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
+    {"25006", SIMBA__SQL_READ_ONLY, SIMBA_EMISCONFIG,
      "the server is read-only: a standby, or set so", "name the primary"},
     {"22001", SIMBA__SQL_REFUSED, SIMBA_EMISCONFIG,
      "a column of simba_mutex is too short for this name or id",

@@ -50,6 +50,7 @@ enum simba__sql_verdict {
     SIMBA__SQL_AGAIN,     /* a deadlock or the like: surely without effect */
     SIMBA__SQL_NO_TABLE,  /* likewise */
     SIMBA__SQL_NO_COLUMN, /* simba_mutex is not of our make */
+    SIMBA__SQL_READ_ONLY, /* another may be primary; surely without effect */
     SIMBA__SQL_REFUSED    /* the server says why; surely without effect */
 };
 
@@ -222,6 +223,7 @@ struct simba__sql {
     enum simba__sql_bell bell;
     bool was_hung;          /* there may be some who rely on it */
     simba_timer bell_timer; /* to hang it again */
+    int64_t bell_backoff_ms;
 
     /* Mutexes, by a hash of their names, that had a line when we last freed
      * them: there, the fast statement is not worth trying. */
@@ -246,6 +248,7 @@ struct simba__sql {
 
     bool has_no_quiet; /* simba_mutex is of another make */
     bool has_no_token; /* and an old one */
+    bool was_primary;  /* the server has taken a change of ours */
     bool is_detached;
 };
 
@@ -399,6 +402,11 @@ void simba__sql_beaten(struct simba__sql_turn *turn,
 void simba__sql_looked(struct simba__sql_turn *turn,
                        const struct simba__sql_rows *rows);
 void simba__sql_beat_done(struct simba__sql *self, int status);
+
+/** Hang up wherever nothing is under way, also at the bell: what is asked for
+ * next may be served elsewhere. */
+void simba__sql_session_leave(struct simba__sql *self,
+                              const simba_error *error);
 
 /* names.c */
 

@@ -186,17 +186,20 @@ void simba__sql_connected(struct simba__sql_session *session)
 
 /* --- losing one ---------------------------------------------------------- */
 
+static int64_t next_backoff(int64_t ms)
+{
+    return ms == 0                    ? BACKOFF_FIRST_MS
+           : ms < BACKOFF_MOST_MS / 2 ? ms * 2
+                                      : BACKOFF_MOST_MS;
+}
+
 static void note_failure(struct simba__sql *self,
                          int status,
                          const simba_error *error)
 {
     self->failure = *error;
     self->failure.code = status;
-    self->backoff_ms =
-        self->backoff_ms == 0 ? BACKOFF_FIRST_MS : self->backoff_ms * 2;
-    if (self->backoff_ms > BACKOFF_MOST_MS) {
-        self->backoff_ms = BACKOFF_MOST_MS;
-    }
+    self->backoff_ms = next_backoff(self->backoff_ms);
     self->retry_at_ms = simba_loop_now_ms() + self->backoff_ms;
 }
 
@@ -205,13 +208,12 @@ static void note_failure(struct simba__sql *self,
 static void lose_bell(struct simba__sql *self, const simba_error *error)
 {
     simba_error why = *error;
-    int64_t wait_ms =
-        self->backoff_ms > 0 ? self->backoff_ms : BACKOFF_FIRST_MS;
 
     self->bell = SIMBA__SQL_BELL_NONE;
+    self->bell_backoff_ms = next_backoff(self->bell_backoff_ms);
     if (self->was_hung) {
         simba_timer_set(self->base.loop, &self->bell_timer,
-                        simba_loop_now_ms() + wait_ms);
+                        simba_loop_now_ms() + self->bell_backoff_ms);
     }
     simba__sql_fail_all(&self->parked, why.code, &why);
 }
@@ -238,6 +240,19 @@ void simba__sql_broken(struct simba__sql_session *session,
         simba__sql_turn_end(turn, status, &why);
     } else if (state == SIMBA__SQL_CONNECTING) {
         fail_waiting(self);
+    }
+}
+
+void simba__sql_session_leave(struct simba__sql *self, const simba_error *error)
+{
+    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
+        if (self->sessions[i] != NULL &&
+            self->sessions[i]->state == SIMBA__SQL_IDLE) {
+            simba__sql_session_close(self->sessions[i]);
+        }
+    }
+    if (self->bell == SIMBA__SQL_BELL_HUNG) {
+        simba__sql_broken(self->bell_session, error->code, error);
     }
 }
 
@@ -303,6 +318,7 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell)
     self->bell = bell;
     if (bell == SIMBA__SQL_BELL_HUNG) {
         self->was_hung = true;
+        self->bell_backoff_ms = 0;
         memcpy(self->hung_as, self->process, sizeof self->hung_as);
     }
     simba__sql_unpark(self);

@@ -264,6 +264,7 @@ static void applied(struct simba__sql_turn *turn,
         send(turn, SIMBA__SQL_LOAD); /* somebody was faster */
         return;
     }
+    turn->self->was_primary = true;
     simba__sql_mark_loud(turn, !turn->change.is_quiet);
     simba__sql_reply_fill(turn);
     hint_own(turn);
@@ -313,6 +314,7 @@ static void tried(struct simba__sql_turn *turn,
 {
     turn->is_written = false;
     if (rows->count > 0 && rows->cell(rows, 0, SIMBA__SQL_DONE_US) != NULL) {
+        turn->self->was_primary = true;
         simba__sql_reply_fast(turn, rows);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
     } else if (turn->statement == SIMBA__SQL_QUICK_RENEW) {
@@ -404,6 +406,21 @@ static void refused(struct simba__sql_turn *turn,
     simba__sql_turn_end(turn, status, &error);
 }
 
+/* A server that took changes before has stepped down: there will be another, or
+ * it comes back. Who never did is not the one that is meant. */
+static void stepped_down(struct simba__sql_turn *turn,
+                         const struct simba__sql_answer *answer)
+{
+    struct simba__sql *self = turn->self;
+    struct simba__sql_session *session = turn->session;
+    simba_error error = answer->error;
+
+    error.code = self->was_primary ? SIMBA_EUNAVAIL : answer->status;
+    turn->is_written = false;
+    simba__sql_session_leave(self, &error);
+    simba__sql_broken(session, error.code, &error);
+}
+
 void simba__sql_turn_answered(struct simba__sql_turn *turn,
                               const struct simba__sql_answer *answer)
 {
@@ -430,6 +447,9 @@ void simba__sql_turn_answered(struct simba__sql_turn *turn,
             return;
         }
         break;
+    case SIMBA__SQL_READ_ONLY:
+        stepped_down(turn, answer);
+        return;
     case SIMBA__SQL_REFUSED:
         break;
     }
