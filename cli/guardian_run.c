@@ -48,8 +48,10 @@ static void tell_acquired(struct simba__guardian *g)
     struct simba__note note = {.kind = SIMBA__NOTE_ACQUIRED,
                                .boot_ms = g->acquired_ms,
                                .token = g->token};
+    bool is_every = g->job->kind == SIMBA__JOB_EVERY;
     int life = g->is_life_sent ? -1 : simba_store_life_fd(g->holder.store);
 
+    note.until_ms = is_every ? simba__plan_wake_at(&g->plan) : 0;
     simba__link_send(g->link, &note, life);
     g->is_life_sent = true;
 }

@@ -33,7 +33,8 @@ struct simba__note {
     int status;
     int seen;
     int64_t boot_ms;
-    int64_t until_ms; /* LOST: when it ceased to be relied on */
+    int64_t until_ms; /* LOST: when it ceased to be relied on; ACQUIRED: when
+                         the first run of every is due, else 0 */
     uint64_t token;   /* of the tenure; 0: none */
     uint64_t run;     /* STARTED, ENDED: counted from 1 */
     int64_t beat_ms;  /* STARTED, SKIPPED: when it was due, or the first of

@@ -24,6 +24,10 @@
 static const char help[] =
     "usage: simba [--store URL] [--json] [-v | -q] COMMAND …\n"
     "\n"
+    "Run one thing at a time, on one machine or on many: a mutex is a name "
+    "that\n"
+    "at most one process owns, and the others wait for in line.\n"
+    "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
     "  lead NAME [--] CMD…   keep CMD running while this host leads NAME\n"
     "  every PERIOD NAME …   run CMD periodically on the host that leads NAME\n"
@@ -50,7 +54,12 @@ static const char help[] =
     "  -h, --help            tell this\n"
     "\n"
     "'simba help COMMAND', or 'simba COMMAND --help', tells more about a\n"
-    "command.\n";
+    "command.\n"
+    "\n"
+    "examples:\n"
+    "    simba lock nightly-report --wait 30s -- ./report.sh --all\n"
+    "    simba --store redis://cache.example lead billing -- ./worker\n"
+    "    simba list\n";
 
 static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 

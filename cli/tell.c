@@ -5,11 +5,16 @@
 #include "front.h"
 #include "say.h"
 #include "table.h"
+#include "words.h"
 
 #include <simba/error.h>
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
+
+/* How far away a first run is that people are told of, in ms. */
+enum { WORTH_TELLING = 2000 };
 
 /* It may be noticed late, after a stop; but from U on nobody relied on it. */
 static int64_t relied_until(const struct simba__note *note)
@@ -204,6 +209,23 @@ static void tell_progress(const struct simba__front *front,
     }
 }
 
+/* Whoever sits before it would else take the silence for a fault. */
+static void tell_first_run(const struct simba__front *front,
+                           const struct simba__note *note)
+{
+    int verbosity = front->job->cli.verbosity;
+    bool is_watched = verbosity > 0 ||
+                      (verbosity == 0 && simba__words_is_live(STDERR_FILENO));
+    int64_t length_ms = note->until_ms - note->boot_ms;
+    char length[SIMBA__WORDS_ROOM];
+
+    if (is_watched && !front->job->cli.is_json && length_ms >= WORTH_TELLING) {
+        simba__words_duration(length_ms, length);
+        simba__say("%s: this host leads; the first run is due in %s",
+                   front->job->mutex, length);
+    }
+}
+
 /* A store and who uses it may both complain of the same, over and over. */
 static void tell_message(const struct simba__front *front,
                          const struct simba__note *note)
@@ -225,6 +247,7 @@ void simba__tell(struct simba__front *front, const struct simba__note *note)
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
         tell_progress(front, "acquired", note);
+        tell_first_run(front, note);
         break;
     case SIMBA__NOTE_WAITING:
         tell_waiting(front, note);

@@ -72,7 +72,8 @@ function is_term(line) {
 function list(    i, line, at, term, text) {
     if (lines[1] ~ /^ *-/ || lines[2] ~ /^ *--/)
         section("OPTIONS")
-    else if (current == "SYNOPSIS")
+    else if (current == "SYNOPSIS" || \
+             (current == "DESCRIPTION" && name == "simba"))
         section("COMMANDS")
     column = 1000
     for (i = 1; i <= count; i++)

@@ -26,7 +26,7 @@ begin() {
 
 # commands: prints the names of all there are.
 commands() {
-    "$simba" --help | sed -nE '/^$/,/^$/s/^  ([a-z]+)( .*|$)/\1/p'
+    "$simba" --help | sed -nE 's/^  ([a-z]+)( .*|$)/\1/p'
 }
 
 # within SECONDS COMMAND…: true as soon as COMMAND is.

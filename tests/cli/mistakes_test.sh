@@ -6,16 +6,9 @@
 #
 # Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/mistakes.XXXXXX")
-pattern=${3-*}
-pty=
-export SIMBA_STORE=sqlite:$scratch/simba.db SIMBA_CONFIG=/dev/null
-
 source "$(dirname "$0")/lib.sh"
+begin mistakes "$@"
+pattern=${3-*}
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 

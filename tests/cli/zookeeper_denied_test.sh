@@ -6,18 +6,11 @@
 #
 # Prints TAP.
 set -u
-export LC_ALL=C
-
-simba=$(realpath "$1")
-mkdir -p "$2" || exit 1
-scratch=$(mktemp -d "$2/denied.XXXXXX")
+source "$(dirname "$0")/lib.sh"
+begin denied "$@"
 servers=${3#zookeeper://}
 pattern=${4-*}
-pty=
-export SIMBA_CONFIG=/dev/null
 unset SIMBA_ZOOKEEPER_USER SIMBA_ZOOKEEPER_PASSWORD
-
-source "$(dirname "$0")/lib.sh"
 
 # Ann's alone, by the ACL that a URL with a user gives.
 export SIMBA_STORE=zookeeper://ann:secret@${servers%%/*}/anns
