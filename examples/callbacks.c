@@ -2,6 +2,7 @@
 #include <stdio.h>
 static void on_acquired(void *none, const simba_state *state)
 {
+    (void)none;
     printf("leading, token %llu\n", (unsigned long long)state->after.token);
 }
 int main(void)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 static int work(void *none, const simba_run *run, simba_error *error)
 {
+    (void)none, (void)error;
     return printf("run %d\n", (int)run->number) > 0 ? SIMBA_OK : SIMBA_EUNAVAIL;
 }
 int main(void)

@@ -44,7 +44,7 @@ run() {
     *.cpp) set -- c++ -std=c++17 ;;
     *) set -- "$cc" -std=c11 ;;
     esac
-    "$@" -Wall -Wextra -Wno-unused-parameter -Werror -I "$source/include" \
+    "$@" -Wall -Wextra -Werror -I "$source/include" \
         "$program" -o "$program.out" -L "$library" -lsimba &&
         timeout 60 "$program.out" </dev/null
 }
