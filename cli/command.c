@@ -88,9 +88,11 @@ static void say_log(void *user,
                     const char *component,
                     const char *message)
 {
+    char who[SIMBA__SAY_WHO];
+
     (void)user;
     (void)level;
-    simba__say("%s: %s", component, message);
+    simba__say("%s%s", simba__say_who(component, message, who), message);
 }
 
 static simba_store_options options_of(const struct simba__cli *cli,

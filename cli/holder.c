@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "command.h"
 #include "link.h"
+#include "say.h"
 #include "times.h"
 
 #include <simba/admin.h>
@@ -65,11 +66,14 @@ static void on_log(void *user,
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = (int)level,
                                .boot_ms = simba__clock_ms()};
+    char who[SIMBA__SAY_WHO];
 
     if (is_told_anyway(holder, level)) {
         return;
     }
-    (void)snprintf(note.text, sizeof(note.text), "%s: %s", component, message);
+    (void)simba__say_who(component, message, who);
+    note.seen = (int)strlen(who);
+    (void)snprintf(note.text, sizeof(note.text), "%s%s", who, message);
     simba__link_send(holder->link, &note, -1);
 }
 

@@ -20,7 +20,8 @@ enum simba__note_kind {
                             the signal it died of; 0: none */
     SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
     SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
-    SIMBA__NOTE_LOG,     /* number = level, text = message */
+    SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
+                            the message begins */
     /* front to guardian */
     SIMBA__NOTE_SIGNAL,  /* number = signal; SIGCONT: seen = resumes */
     SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor: number as in

@@ -117,6 +117,19 @@ void simba__say(const char *format, ...)
     finish(&line);
 }
 
+const char *simba__say_who(const char *component,
+                           const char *message,
+                           char room[SIMBA__SAY_WHO])
+{
+    size_t length = strlen(component);
+    bool is_said = strncmp(message, component, length) == 0 &&
+                   (message[length] == ' ' || message[length] == ':');
+
+    (void)snprintf(room, SIMBA__SAY_WHO, "%s%s", is_said ? "" : component,
+                   is_said ? "" : ": ");
+    return room;
+}
+
 static void put_member(struct line *line, const char *key, const char *value)
 {
     if (value == NULL) {

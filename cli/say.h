@@ -34,4 +34,13 @@ bool simba__has_said(const char *text);
 /** An event as one JSON object on one line. */
 void simba__say_json(const struct simba__event *event);
 
+/** Room for who says something. */
+enum { SIMBA__SAY_WHO = 64 };
+
+/** Who says it, as it stands before a message of the library: "core: ", or
+ * nothing where the message begins with the same word. */
+const char *simba__say_who(const char *component,
+                           const char *message,
+                           char room[SIMBA__SAY_WHO]);
+
 #endif

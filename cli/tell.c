@@ -70,7 +70,8 @@ static const char *advice(const struct simba__front *front,
     switch (simba__exit_of_status(note->status)) {
     case SIMBA__EXIT_NOT_ACQUIRED:
         return front->job->wait_ms == 0 ? "; -w DUR would wait for it"
-                                        : "; a longer --wait may help";
+                                        : "; give a longer one, or ask "
+                                          "'simba show' who has it";
     case SIMBA__EXIT_UNAVAILABLE:
         return "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:
@@ -85,7 +86,8 @@ static const char *advice(const struct simba__front *front,
 static void tell_failed(const struct simba__front *front,
                         const struct simba__note *note)
 {
-    bool is_conflict =
+    bool is_silent =
+        front->job->cli.verbosity < 0 &&
         simba__exit_of_status(note->status) == SIMBA__EXIT_NOT_ACQUIRED;
 
     if (front->job->cli.is_json) {
@@ -93,7 +95,10 @@ static void tell_failed(const struct simba__front *front,
     } else if (simba__has_said(note->text)) {
         simba__say("%s: not acquired%s", front->job->mutex,
                    advice(front, note));
-    } else if (!is_conflict || front->job->cli.verbosity >= 0) {
+    } else if (note->status == SIMBA_ETIMEDOUT && !is_silent) {
+        simba__say("%s: it was not free within --wait%s", front->job->mutex,
+                   advice(front, note));
+    } else if (!is_silent) {
         simba__say("%s%s", note->text, advice(front, note));
     }
 }
@@ -230,14 +235,14 @@ static void tell_first_run(const struct simba__front *front,
 static void tell_message(const struct simba__front *front,
                          const struct simba__note *note)
 {
-    const char *message = strstr(note->text, ": "); /* behind who says it */
+    const char *message = note->text + note->seen; /* behind who says it */
 
     if (front->job->cli.verbosity < 0) {
         return;
     }
     if (front->job->cli.is_json) {
         tell_json(front, "log", note);
-    } else if (message == NULL || !simba__has_said(message + 2)) {
+    } else if (!simba__has_said(message)) {
         simba__say("%s", note->text);
     }
 }

@@ -66,6 +66,25 @@ words_of_others_are_known() {
             lock --nonblock a true
 }
 
+# ── Others ───────────────────────────────────────────────────────────────────
+
+who_waited_in_vain_is_told_what_to_do() {
+    hold a || return 1
+    says 75 "a: it was not free within --wait; give a longer one, or ask \
+'simba show' who has it" lock a --wait 1s -- true
+    set -- $?
+    let_go
+    return "$1"
+}
+
+# No word twice: who is asked is named by the message itself.
+stores_are_named_once() {
+    "$simba" --store redis://127.0.0.1:1 lock a -- true 2>"$scratch/err"
+    grep -q 'is not installed' "$scratch/err" && return 200
+    same "first line" "simba: redis 127.0.0.1:1: Connection refused" \
+        "$(head -n 1 "$scratch/err")"
+}
+
 # ── What does not go together ────────────────────────────────────────────────
 
 one_command_is_enough() {
