@@ -256,7 +256,7 @@ static void test_sqlite_reserve__log_of_acquires_ends(void **state)
 
 struct crowd {
     struct handle *at;
-    char mutex[8];
+    char mutex[16];
     pthread_t thread;
     int64_t longest; /* the log */
     bool is_served;
