@@ -44,7 +44,7 @@ void simba_id_host(char *id)
     char host[HOST_MOST + 1] = "";
     char random[13];
 
-    if (gethostname(host, sizeof host - 1) != 0) {
+    if (gethostname(host, sizeof host) != 0) {
         host[0] = '\0';
     }
     clean_host(host);

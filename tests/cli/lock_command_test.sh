@@ -23,6 +23,19 @@ owner_id_is_made_when_not_given() {
     "$simba" lock a -- sh -c 'test -n "$SIMBA_OWNER_ID"'
 }
 
+# Linux has host names of 64 bytes.
+owner_id_names_the_host() {
+    local host
+
+    host=$(printf '%064d' 7)
+    unshare --uts sh -c 'echo x >/proc/sys/kernel/hostname' 2>/dev/null ||
+        return 200
+    # shellcheck disable=SC2016 # for the shell inside
+    unshare --uts sh -c 'echo "$1" >/proc/sys/kernel/hostname &&
+        "$simba" lock a -- sh -c "echo \$SIMBA_OWNER_ID"' - "$host" |
+        grep -q "@$host-"
+}
+
 tokens_grow() {
     local before=0 token i
 
