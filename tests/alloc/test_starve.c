@@ -4,10 +4,10 @@
  *
  *   starve_walk URL */
 #include "../api/harness.h"
+#include "../api/own.h"
 
 #include "starve.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,19 +15,6 @@
 #include <unistd.h>
 
 enum { WALK_MOST = 100 };
-
-static int entries_of(const char *path)
-{
-    DIR *directory = opendir(path);
-    int count = 0;
-
-    assert_non_null(directory);
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    closedir(directory);
-    return count;
-}
 
 /* A call may succeed all the same; if not, it must say why. */
 static bool went_well(int rc, const simba_error *error)

@@ -1,33 +1,10 @@
 /* What is closed leaves nothing behind: no thread, no descriptor; eight threads
  * on one store; and what asking costs. On any store. */
 #include "harness.h"
+#include "own.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
-
-static int entries_of(const char *path)
-{
-    DIR *directory = opendir(path);
-    int count = 0;
-
-    assert_non_null(directory);
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    closedir(directory);
-    return count;
-}
-
-static int threads(void)
-{
-    return entries_of("/proc/self/task");
-}
-
-static int descriptors(void)
-{
-    return entries_of("/proc/self/fd");
-}
 
 /* --- everything there is, opened, used and closed ------------------------ */
 
@@ -144,13 +121,13 @@ static void test_handles__leave_no_thread_and_no_descriptor(void **state)
 
     (void)state;
     use_everything(); /* what is made once for the process */
-    thread_count = threads();
-    descriptor_count = descriptors();
+    thread_count = count_threads();
+    descriptor_count = count_descriptors();
     for (int i = 0; i < 5; i++) {
         use_everything();
-        assert_int_equal(descriptors(), descriptor_count);
+        assert_int_equal(count_descriptors(), descriptor_count);
         /* A joined thread's entry may outlive it by an instant. */
-        await(threads() <= thread_count);
+        await(count_threads() <= thread_count);
     }
 }
 
@@ -158,7 +135,7 @@ static void test_handles__that_fail_to_open_leave_nothing(void **state)
 {
     static const char *const urls[] = {"nostore:", "sqlite:/proc/none/x",
                                        "sqlite:/dev/null", "plain"};
-    int thread_count = threads(), descriptor_count = descriptors();
+    int thread_count = count_threads(), descriptor_count = count_descriptors();
     simba_store *store;
 
     (void)state;
@@ -167,8 +144,8 @@ static void test_handles__that_fail_to_open_leave_nothing(void **state)
                              SIMBA_OK);
         assert_null(store);
     }
-    assert_int_equal(descriptors(), descriptor_count);
-    await(threads() <= thread_count);
+    assert_int_equal(count_descriptors(), descriptor_count);
+    await(count_threads() <= thread_count);
 }
 
 /* --- eight threads on one store ------------------------------------------ */

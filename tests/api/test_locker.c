@@ -1,9 +1,9 @@
 /* The locker, on any store. */
 #include "harness.h"
+#include "own.h"
 
 #include <simba/admin.h>
 
-#include <dirent.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -394,18 +394,6 @@ static void test_locker__is_not_inherited_by_a_fork(void **state)
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
     simba_locker_close(locker);
     simba_store_close(store);
-}
-
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count;
 }
 
 static void test_locker__leaves_no_descriptor_to_a_fork(void **state)

@@ -233,74 +233,74 @@ static void reap(pid_t child)
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
+/* A leader in a child, and a scheduler here that stands by. */
+struct succession {
+    struct stage *stage;
+    simba_store *store;
+    simba_scheduler *scheduler;
+    pid_t child;
+};
+
+static void begin_succession(struct succession *s)
+{
+    simba_scheduler_options options;
+    char mutex[64];
+
+    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
+    s->stage = make_stage();
+    s->child = fork_leader(s->stage, mutex);
+    await(atomic_load(&s->stage->job.begun) == 1);
+    s->store = open_store();
+    options = short_lease(mutex, s->stage);
+    options.work = take_over;
+    s->scheduler = start_scheduler(s->store, &options);
+    await(simba_scheduler_status(s->scheduler) == SIMBA_RUNNING);
+}
+
+static void end_succession(struct succession *s)
+{
+    assert_false(atomic_load(&s->stage->shared.is_broken));
+    simba_scheduler_close(s->scheduler);
+    simba_store_close(s->store);
+    munmap(s->stage, sizeof *s->stage);
+}
+
 static void test_scheduler_change__follows_a_leader_that_was_killed(
     void **state)
 {
-    struct stage *stage;
-    simba_scheduler_options options;
-    simba_scheduler *s;
-    simba_store *store;
-    char mutex[64];
-    pid_t child;
+    struct succession s;
 
     (void)state;
     if (!has_processes()) {
         skip();
     }
-    stage = make_stage();
-    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
-    child = fork_leader(stage, mutex);
-    await(atomic_load(&stage->job.begun) == 1);
-    store = open_store();
-    options = short_lease(mutex, stage);
-    options.work = take_over;
-    s = start_scheduler(store, &options);
-    await(simba_scheduler_status(s) == SIMBA_RUNNING);
-    assert_false(atomic_load(&stage->is_taken_over));
-    reap(child);
-    await(atomic_load(&stage->is_taken_over));
-    assert_false(atomic_load(&stage->shared.is_broken));
-    simba_scheduler_close(s);
-    simba_store_close(store);
-    munmap(stage, sizeof *stage);
+    begin_succession(&s);
+    assert_false(atomic_load(&s.stage->is_taken_over));
+    reap(s.child);
+    await(atomic_load(&s.stage->is_taken_over));
+    end_succession(&s);
 }
 
 /* S3, S6: stopped over its lease, it knows the moment it runs again. */
 static void test_scheduler_change__a_paused_leader_knows_when_it_wakes(
     void **state)
 {
-    struct stage *stage;
-    simba_scheduler_options options;
-    simba_scheduler *s;
-    simba_store *store;
-    char mutex[64];
-    pid_t child;
+    struct succession s;
 
     (void)state;
     if (!has_processes()) {
         skip();
     }
-    stage = make_stage();
-    snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
-    child = fork_leader(stage, mutex);
-    await(atomic_load(&stage->job.begun) == 1);
-    store = open_store();
-    options = short_lease(mutex, stage);
-    options.work = take_over;
-    s = start_scheduler(store, &options);
-    await(simba_scheduler_status(s) == SIMBA_RUNNING);
-    assert_int_equal(kill(child, SIGSTOP), 0);
-    await(atomic_load(&stage->is_taken_over));
-    assert_int_equal(kill(child, SIGCONT), 0);
-    await(atomic_load(&stage->job.ended) == 1);
-    assert_false(atomic_load(&stage->was_unaware));
-    assert_int_equal(atomic_load(&stage->late_runs), 0);
-    assert_true(simba_scheduler_is_owner(s));
-    reap(child);
-    assert_false(atomic_load(&stage->shared.is_broken));
-    simba_scheduler_close(s);
-    simba_store_close(store);
-    munmap(stage, sizeof *stage);
+    begin_succession(&s);
+    assert_int_equal(kill(s.child, SIGSTOP), 0);
+    await(atomic_load(&s.stage->is_taken_over));
+    assert_int_equal(kill(s.child, SIGCONT), 0);
+    await(atomic_load(&s.stage->job.ended) == 1);
+    assert_false(atomic_load(&s.stage->was_unaware));
+    assert_int_equal(atomic_load(&s.stage->late_runs), 0);
+    assert_true(simba_scheduler_is_owner(s.scheduler));
+    reap(s.child);
+    end_succession(&s);
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 /* One scheduler as a handle: its options, its thread, its descriptors. On any
  * store. */
+#include "own.h"
 #include "scheduler_job.h"
 
 #include <errno.h>
@@ -149,18 +150,6 @@ static void test_scheduler__a_forked_child_of_the_work_leads_nothing(
     assert_true(simba_scheduler_is_owner(s));
     simba_scheduler_close(s);
     simba_store_close(store);
-}
-
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count;
 }
 
 static void test_scheduler__leaks_no_descriptor(void **state)

@@ -1,5 +1,6 @@
 /* Services and their callbacks, on any store. */
 #include "harness.h"
+#include "own.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -214,23 +215,6 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
     simba_service_close(service);
     assert_false(atomic_load(&w.is_broken));
     simba_store_close(store);
-}
-
-static int count_threads(void)
-{
-    FILE *status = fopen("/proc/self/status", "r");
-    char line[256];
-    int threads = -1;
-
-    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
-        if (sscanf(line, "Threads: %d", &threads) == 1) {
-            break;
-        }
-    }
-    if (status != NULL) {
-        fclose(status);
-    }
-    return threads;
 }
 
 static void test_service__thousand_contenders_need_one_loop(void **state)

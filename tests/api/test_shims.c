@@ -1,8 +1,8 @@
 /* What all shims have in common, and what stat counts. The store behind them is
  * in memory unless a test says otherwise. */
+#include "own.h"
 #include "shims.h"
 
-#include <dirent.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -33,18 +33,6 @@ static void test_shims__refuse_what_they_do_not_understand(void **state)
         assert_null(store);
         assert_int_equal(error.code, SIMBA_EINVAL);
     }
-}
-
-static int count_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int count = 0;
-
-    while (readdir(dir) != NULL) {
-        count++;
-    }
-    closedir(dir);
-    return count;
 }
 
 /* What the inner store offers comes through, and a child inherits nothing. */
