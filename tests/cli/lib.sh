@@ -57,6 +57,18 @@ code() {
     same "exit code of: $*" "$wanted" "$got"
 }
 
+# tells WANTED ARGUMENT…: runs simba, and compares the exit code; what it said
+# is in $scratch/out and $scratch/err.
+tells() {
+    local wanted=$1 got=0
+
+    shift
+    "$simba" "$@" >"$scratch/out" 2>"$scratch/err" || got=$?
+    same "exit code of: simba $*" "$wanted" "$got" && return
+    sed 's/^/# /' "$scratch/out" "$scratch/err"
+    return 1
+}
+
 # right COMMAND: arguments that are right but for the store, and the file.
 right() {
     case $1 in

@@ -59,20 +59,3 @@ finds() {
         return 1
     fi
 }
-
-# tells WANTED ARGUMENT…: runs simba, and compares the exit code; what it said
-# is in $scratch/out and $scratch/err.
-tells() {
-    local wanted=$1 got=0
-
-    shift
-    "$simba" "$@" >"$scratch/out" 2>"$scratch/err" || got=$?
-    same "exit code of: simba $*" "$wanted" "$got"
-}
-
-# tells_nothing FILE…: verify finds them clean; says what else it found.
-tells_nothing() {
-    tells 0 verify "$@" && return
-    sed 's/^/# /' "$scratch/out" "$scratch/err"
-    return 1
-}

@@ -89,7 +89,7 @@ json_is_one_object_a_line() {
 
 tokens_that_do_not_fit_are_no_events() {
     asked 100 1 1 acquire "$(mine 18446744073709551615)" >"$scratch/a.log"
-    tells_nothing "$scratch/a.log" || return 1
+    tells 0 verify "$scratch/a.log" || return 1
     asked 100 1 1 acquire "$(mine 18446744073709551616)" >"$scratch/a.log"
     tells 65 verify "$scratch/a.log" &&
         grep -q 'log:2: .*beyond 64 bits' "$scratch/err" || return 1
@@ -172,7 +172,7 @@ run_many() {
 
 real_runs_are_clean() {
     run_many "trace:$scratch/trace.WHO:sqlite:$scratch/real.db"
-    tells_nothing "$scratch"/trace.? "$scratch"/events.? || return 1
+    tells 0 verify "$scratch"/trace.? "$scratch"/events.? || return 1
     same granted 40 "$(grep -l . "$scratch"/trace.? | xargs cat |
         grep -c '"op":"acquire".*"mine":true')" &&
         same told 80 "$(cat "$scratch"/events.? |
@@ -182,7 +182,7 @@ real_runs_are_clean() {
 real_runs_in_one_file_with_faults_are_clean() {
     rm -f "$scratch"/events.?
     run_many "trace:$scratch/shared:fault:seed=WHO:sqlite:$scratch/fault.db"
-    tells_nothing "$scratch/shared" "$scratch"/events.? || return 1
+    tells 0 verify "$scratch/shared" "$scratch"/events.? || return 1
     grep -q '"status":"unknown-outcome"' "$scratch/shared"
 }
 
@@ -202,7 +202,7 @@ a_stopped_owner_is_clean() {
     cp "$scratch/err" "$scratch/events.2"
     kill -CONT $guardian "$pid"
     wait "$pid"
-    tells_nothing "$scratch/stopped" "$scratch"/events.?
+    tells 0 verify "$scratch/stopped" "$scratch"/events.?
 }
 
 run_tests
