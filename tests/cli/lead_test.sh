@@ -152,20 +152,8 @@ min_hold_keeps_others_out() {
 # ── Signals ──────────────────────────────────────────────────────────────────
 
 signals_are_passed_on() {
-    local signal
-
-    for signal in HUP INT QUIT USR1 USR2 TERM WINCH; do
-        : >"$scratch/ready"
-        env --default-signal "$simba" lead s -- bash -c "
-            trap 'echo $signal >$scratch/got; exit 42' $signal
-            echo >$scratch/ready
-            while :; do sleep 0.01; done" 2>/dev/null &
-        front=$!
-        within 20 has_lines 1 "$scratch/ready" || return 1
-        kill -s "$signal" "$front"
-        code 42 wait "$front" || return 1
-        same signal "$signal" "$(cat "$scratch/got")" || return 1
-    done
+    by=(lead)
+    pass_on HUP INT QUIT USR1 USR2 TERM WINCH
 }
 
 signal_that_ends_the_command_ends_all() {

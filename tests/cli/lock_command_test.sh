@@ -146,21 +146,7 @@ command_has_its_own_group() {
 # ── Signals ──────────────────────────────────────────────────────────────────
 
 signals_are_passed_on() {
-    local signal front
-
-    for signal in HUP INT QUIT USR1 USR2 TERM WINCH ALRM RTMIN; do
-        : >"$scratch/ready"
-        # bash ignores INT and QUIT in the background; env sets them right
-        env --default-signal "$simba" lock s -- bash -c "
-            trap 'echo $signal >$scratch/got; exit 42' $signal
-            echo >$scratch/ready
-            while :; do sleep 0.01; done" 2>/dev/null &
-        front=$!
-        within 20 has_lines 1 "$scratch/ready" || return 1
-        kill -s "$signal" "$front"
-        code 42 wait "$front" || return 1
-        same signal "$signal" "$(cat "$scratch/got")" || return 1
-    done
+    pass_on HUP INT QUIT USR1 USR2 TERM WINCH ALRM RTMIN
 }
 
 stop_and_continue_by_signal() {

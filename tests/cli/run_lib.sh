@@ -119,6 +119,26 @@ none_marked() {
     [ -z "$(marked "$1")" ]
 }
 
+# pass_on SIGNAL…: each, sent to simba, reaches CMD, which is run by the words of
+# $by.
+pass_on() {
+    local signal front
+
+    for signal in "$@"; do
+        : >"$scratch/ready"
+        # bash ignores INT and QUIT in the background; env sets them right
+        env --default-signal "$simba" "${by[@]}" s -- bash -c "
+            trap 'echo $signal >$scratch/got; exit 42' $signal
+            echo >$scratch/ready
+            while :; do sleep 0.01; done" 2>/dev/null &
+        front=$!
+        within 20 has_lines 1 "$scratch/ready" || return 1
+        kill -s "$signal" "$front"
+        code 42 wait "$front" || return 1
+        same signal "$signal" "$(cat "$scratch/got")" || return 1
+    done
+}
+
 # ── Bad ends ─────────────────────────────────────────────────────────────────
 # Each gets the NAME of a mutex, and runs by the words of $by.
 
