@@ -104,6 +104,12 @@ int64_t server_count_asks(void);
 /** End the bell of a process, and keep its lock until server_let_go(). */
 void server_haunt(const char *process);
 
+#ifndef SERVER_IS_POSTGRES
+/** Have the bell of a process wait for somebody who waits for it, for half a
+ * second. */
+void server_cross(const char *process);
+#endif
+
 /** End all sessions but our own, as an administrator may. */
 void server_kill_sessions(void);
 

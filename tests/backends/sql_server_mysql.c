@@ -236,6 +236,47 @@ void server_haunt(const char *process)
     mysql_free_result(mysql_store_result(holder));
 }
 
+static void await_state(int64_t session, const char *state)
+{
+    while (server_sql("SELECT count(*) FROM information_schema.processlist "
+                      "WHERE state = '%s' AND id = %lld",
+                      state, (long long)session) == 0) {
+    }
+}
+
+/* Send it, and wait until the server is waiting with it. */
+static void hold_up(const char *lock, const char *seconds)
+{
+    char text[128];
+
+    snprintf(text, sizeof text, "SELECT get_lock('%s', %s)", lock, seconds);
+    assert_int_equal(mysql_send_query(holder, text, strlen(text)), 0);
+    await_state((int64_t)mysql_thread_id(holder), "User lock");
+}
+
+/* The bell sleeps when nobody has the lock it waits for; once it is woken, it
+ * waits for it again, and it is ours. */
+void server_cross(const char *process)
+{
+    int64_t bell = server_sql("SELECT is_used_lock('simba_%s')", process);
+    char own[64], stop[64];
+
+    snprintf(own, sizeof own, "simba_%s", process);
+    snprintf(stop, sizeof stop, "simba_stop_%s", process);
+    holder = dial();
+    hold_up(stop, "60");
+    server_sql(
+        "KILL CONNECTION %lld",
+        (long long)server_sql("SELECT is_used_lock('simba_stop_%s')", process));
+    assert_int_equal(mysql_read_query_result(holder), 0);
+    mysql_free_result(mysql_store_result(holder));
+    await_state(bell, "User sleep");
+    hold_up(own, "0.5");
+    server_sql("KILL QUERY %lld", (long long)bell);
+    assert_int_equal(mysql_read_query_result(holder), 0);
+    mysql_free_result(mysql_store_result(holder));
+}
+
 bool server_try(const char *text)
 {
     MYSQL *mysql = dial();

@@ -23,6 +23,9 @@
  * is cut off. */
 enum { SILENCE_MS = 32000 };
 
+/* How long the same is tried again and again. */
+enum { AGAIN_MS = 2000 };
+
 static void ask(struct simba__my_session *session,
                 enum simba__my_bell_step step)
 {
@@ -41,6 +44,7 @@ static void ask(struct simba__my_session *session,
 void simba__my_hang_bell(struct simba__sql_session *base)
 {
     simba__sql_beat_now(base->self);
+    ((struct simba__my_session *)base)->again_until_ms = 0;
     ask((struct simba__my_session *)base, SIMBA__MY_BELL_HANG);
 }
 
@@ -117,10 +121,28 @@ static void hear(struct simba__my_session *session)
     ask(session, SIMBA__MY_BELL_LOOK);
 }
 
-void simba__my_bell_answered(struct simba__my_session *session)
+/* S11: while there is no bell, we may be passed. MariaDB calls it a deadlock
+ * now and then when a bell waits for its lock: then it waits again. Where that
+ * does not help, another bell does, which has other locks. */
+static void failed(struct simba__my_session *session)
 {
     struct simba__sql_answer answer;
+    int64_t now_ms = simba_loop_now_ms();
 
+    simba__my_judge(session, &answer);
+    if (session->again_until_ms == 0) {
+        session->again_until_ms = now_ms + AGAIN_MS;
+    }
+    if (answer.verdict == SIMBA__SQL_AGAIN &&
+        now_ms < session->again_until_ms) {
+        ask(session, session->bell_step);
+    } else {
+        simba__sql_broken(&session->base, answer.status, &answer.error);
+    }
+}
+
+void simba__my_bell_answered(struct simba__my_session *session)
+{
     bool is_hung = session->bell_step == SIMBA__MY_BELL_LOOK ||
                    session->bell_step == SIMBA__MY_BELL_SLEEP;
 
@@ -129,10 +151,10 @@ void simba__my_bell_answered(struct simba__my_session *session)
         return;
     }
     if (session->failure != 0) {
-        simba__my_judge(session, &answer);
-        simba__sql_broken(&session->base, answer.status, &answer.error);
+        failed(session);
         return;
     }
+    session->again_until_ms = 0;
     switch (session->bell_step) {
     case SIMBA__MY_BELL_HANG:
         locked(session);

@@ -76,7 +76,8 @@ struct simba__my_session {
     int rc;
 
     enum simba__my_bell_step bell_step;
-    char *seen; /* calls told already, or NULL */
+    char *seen;             /* calls told already, or NULL */
+    int64_t again_until_ms; /* deadlocks are put up with; 0: there is none */
 };
 
 /* settings.c */

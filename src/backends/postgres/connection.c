@@ -77,13 +77,17 @@ static void greeted(struct simba__pg_session *session)
 
 static void listening(struct simba__pg_session *session)
 {
+    struct simba__sql_answer answer;
+
     if (is_good(session->result)) {
         simba_timer_clear(session->base.self->base.loop, &session->base.timer);
         simba__sql_bell_hung(session->base.self, SIMBA__SQL_BELL_HUNG);
+        return;
+    }
+    simba__pg_judge(session, &answer);
+    if (answer.verdict == SIMBA__SQL_AGAIN) { /* a deadlock, most likely */
+        simba__pg_hang_bell(&session->base);
     } else {
-        struct simba__sql_answer answer;
-
-        simba__pg_judge(session, &answer);
         simba__sql_broken(&session->base, answer.status, &answer.error);
     }
 }
