@@ -13,8 +13,11 @@ function(simba_add_sql_test server library name)
   target_link_libraries(${test} PRIVATE
     simba_${server} simba_memory_row simba_core simba_warnings
     PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
-  add_test(NAME ${test} COMMAND ${simba_sql_tests_dir}/with_${server}
-                                $<TARGET_FILE:${test}>)
+  set(beside ${simba_sql_tests_dir}/with_${server})
+  if(name STREQUAL sql_hosts)
+    set(beside ${simba_sql_tests_dir}/with_standby)
+  endif()
+  add_test(NAME ${test} COMMAND ${beside} $<TARGET_FILE:${test}>)
   set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 120)
 endfunction()
@@ -82,6 +85,8 @@ foreach(pair IN ITEMS postgres:libpq mysql:libmariadb)
 endforeach()
 
 if(TARGET simba_postgres)
+  simba_add_sql_test(postgres libpq sql_hosts)
+  set_property(TEST backend_postgres_sql_hosts PROPERTY LABELS slow)
   foreach(topic IN ITEMS idle storm)
     add_test(NAME backend_postgres_${topic}_pooled
       COMMAND ${CMAKE_COMMAND} -E env SIMBA_SERVER_POOLED=1

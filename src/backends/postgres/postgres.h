@@ -14,6 +14,7 @@ struct simba__pg {
     PQconninfoOption *options; /* of the URL */
     bool is_pooled;            /* between us and the server is a pooler */
     const char *sslmode, *sslrootcert; /* where nothing is said, or NULL */
+    const char *target; /* which of several servers, or NULL; static */
 };
 
 /** Most that the library is told. */

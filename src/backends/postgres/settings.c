@@ -84,6 +84,25 @@ static void choose_tls(struct simba__pg *pg)
     }
 }
 
+/* --- several servers ----------------------------------------------------- */
+
+/* Of several, that one is meant that takes changes, unless it is said which:
+ * after a failover it need not be the first. What a service file says, only the
+ * library knows. */
+static void choose_server(struct simba__pg *pg)
+{
+    const char *hosts = option(pg->options, "host");
+
+    hosts = hosts == NULL ? option(pg->options, "hostaddr") : hosts;
+    hosts = hosts == NULL ? getenv("PGHOST") : hosts;
+    hosts = hosts == NULL ? getenv("PGHOSTADDR") : hosts;
+    if (hosts != NULL && strchr(hosts, ',') != NULL &&
+        getenv("PGTARGETSESSIONATTRS") == NULL &&
+        option(pg->options, "service") == NULL && getenv("PGSERVICE") == NULL) {
+        pg->target = "read-write";
+    }
+}
+
 /* --- the whole ----------------------------------------------------------- */
 
 /* The library's own message may hold the URL, and with it a password. */
@@ -102,6 +121,7 @@ int simba__pg_settings_read(struct simba__pg *pg,
     }
     show_server(pg);
     choose_tls(pg);
+    choose_server(pg);
     return SIMBA_OK;
 }
 
@@ -133,6 +153,7 @@ void simba__pg_settings_list(const struct simba__pg *pg,
     add(all, "tcp_user_timeout", "10000");
     add(all, "sslmode", pg->sslmode);
     add(all, "sslrootcert", pg->sslrootcert);
+    add(all, "target_session_attrs", pg->target);
     for (const PQconninfoOption *o = pg->options; o->keyword != NULL; o++) {
         add(all, o->keyword, o->val);
     }
