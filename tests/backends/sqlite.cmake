@@ -8,7 +8,7 @@ endforeach()
 foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
                       sqlite_crash sqlite_denied sqlite_eye sqlite_file
                       sqlite_model sqlite_power sqlite_push
-                      sqlite_reserve)
+                      sqlite_reserve sqlite_walk)
   add_executable(backend_${name} ${CMAKE_CURRENT_LIST_DIR}/test_${name}.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double.c
                                  ${CMAKE_CURRENT_LIST_DIR}/double_report.c
@@ -21,4 +21,5 @@ foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
   set_tests_properties(backend_${name} PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 60)
 endforeach()
-set_tests_properties(backend_sqlite_power PROPERTIES LABELS slow)
+set_tests_properties(backend_sqlite_power backend_sqlite_walk PROPERTIES
+                     LABELS slow)

@@ -15,6 +15,7 @@
 #include <time.h>
 
 enum { FILES = 2, SECTOR = 512, FILE_MOST = 1024 * 1024, MOMENTS = 400 };
+enum { MUTEXES = 3 };
 
 struct image {
     unsigned char bytes[FILE_MOST];
@@ -24,14 +25,17 @@ struct image {
 static const char *const suffixes[FILES] = {"", "-wal"};
 static int files[FILES] = {-1, -1};
 static struct image flushed[FILES];
-static uint64_t answered; /* the last token */
-static uint64_t moments[MOMENTS];
+static const char *const mutexes[MUTEXES] = {MUTEX, "b", "c"};
+static uint64_t answered[MUTEXES]; /* the last token of each */
+static uint64_t moments[MOMENTS][MUTEXES];
 static int moment_count;
 static bool is_recording;
 static int flushes_to_fail;
 static _Atomic int flush_count;
 static mode_t last_flushed; /* what kind of file */
 static long slowness_ms;    /* of a flush, on a disk that is only slow */
+static void (*amid_flush)(void);
+static unsigned seed;
 static int64_t wall_offset_s;
 
 /* --- the disk ------------------------------------------------------------ */
@@ -52,19 +56,27 @@ static inline void read_image(int which, struct image *image)
     image->length = (size_t)length;
 }
 
-/* Of every second disk nothing is left but what was flushed. */
+static inline unsigned one_of(unsigned count)
+{
+    seed = seed * 1103515245 + 12345;
+    return (seed >> 16) % count;
+}
+
+/* Of every second disk nothing is left but what was flushed. Sectors are there
+ * one by one, but a file was cut off or was not: file systems do it at once. */
 static inline void mix(struct image *now, const struct image *then)
 {
-    static unsigned seed = 1;
-    size_t length = now->length > then->length ? now->length : then->length;
+    bool is_cut_off = now->length < then->length;
 
-    for (size_t at = 0; at < length; at += SECTOR) {
-        seed = seed * 1103515245 + 12345;
-        if (moment_count % 2 == 0 || (seed >> 16) % 2 == 0) {
+    if (moment_count % 2 == 0 || (is_cut_off && one_of(2) == 0)) {
+        *now = *then;
+        return;
+    }
+    for (size_t at = 0; at < now->length && !is_cut_off; at += SECTOR) {
+        if (one_of(2) == 0) {
             memcpy(now->bytes + at, then->bytes + at, SECTOR);
         }
     }
-    now->length = moment_count % 2 == 0 ? then->length : length;
 }
 
 /* The power fails now. Files end on whole pages, sectors on whole sectors. */
@@ -89,7 +101,7 @@ static inline void set_aside(void)
         assert_int_equal(fwrite(now.bytes, 1, now.length, file), now.length);
         assert_int_equal(fclose(file), 0);
     }
-    moments[moment_count++] = answered;
+    memcpy(moments[moment_count++], answered, sizeof answered);
 }
 
 static inline void note_flush(int fd)
@@ -111,8 +123,11 @@ static inline void note_flush(int fd)
 /* In place of the C library's, for SQLite as for us. */
 #define IN_PLACE __attribute__((visibility("default")))
 
+/* What is written during a flush may be in it or not. */
 IN_PLACE int fdatasync(int fd)
 {
+    bool is_before = amid_flush != NULL && one_of(2) == 0;
+
     flush_count++;
     if (slowness_ms > 0) {
         nap_ms(slowness_ms);
@@ -124,7 +139,13 @@ IN_PLACE int fdatasync(int fd)
         errno = EIO;
         return -1;
     }
+    if (is_before) {
+        amid_flush();
+    }
     note_flush(fd);
+    if (amid_flush != NULL && !is_before) {
+        amid_flush();
+    }
     set_aside();
     return 0;
 }
@@ -152,7 +173,9 @@ static inline int start_empty(void **state)
 {
     memset(flushed, 0, sizeof flushed);
     moment_count = 0;
-    answered = 0;
+    memset(answered, 0, sizeof answered);
+    seed = 1;
+    amid_flush = NULL;
     is_recording = false;
     flush_count = 0;
     slowness_ms = 0;
@@ -176,23 +199,42 @@ static inline void boot_from(int moment)
 {
     is_recording = false;
     snprintf(database, sizeof database, "%s/cut-%d.db", directory, moment);
+    must_open(&third, "");
     sql("UPDATE simba_tenure SET boot = 'x'; UPDATE simba_line SET boot = 'x';"
         "UPDATE simba_reserve SET boot = 'x' WHERE boot <> ''");
-    must_open(&third, "");
 }
 
-static inline uint64_t next_token(int moment)
+/* The token that is given next, of the mutex of that number. */
+static inline uint64_t next_token(int which)
 {
     struct who carol = person(&third, "carol");
+    simba_op op = asking(&carol);
 
-    boot_from(moment);
-    ask(&carol);
+    op.mutex = mutexes[which];
+    run(&carol, op);
     expect_mine(&carol);
+    return got.token;
+}
+
+static inline void halt(void)
+{
     handle_close(&third);
     assert_int_equal(sql("SELECT 'ok' <> integrity_check FROM "
                          "pragma_integrity_check"),
                      0);
-    return carol.token;
+}
+
+/* Boots from that disk; how many tokens come again? */
+static inline int count_repeated(int moment)
+{
+    int count = 0;
+
+    boot_from(moment);
+    for (int i = 0; i < MUTEXES; i++) {
+        count += next_token(i) <= moments[moment][i];
+    }
+    halt();
+    return count;
 }
 
 #define DISK_TEST(test) cmocka_unit_test_setup_teardown(test, start_empty, end)

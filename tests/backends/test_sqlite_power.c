@@ -27,7 +27,7 @@ static void live(const char *parameters, const char *before)
 
         wall_offset_s += 10;
         ask(&alice);
-        answered = alice.token;
+        answered[0] = alice.token;
         set_aside();
         if (i % 4 == 0) {
             ask(&bob);
@@ -46,10 +46,10 @@ static void test_sqlite_power__no_token_comes_again(void **state)
 {
     (void)state;
     live("", SET_AHEAD);
-    assert_true(answered > AHEAD);
+    assert_true(answered[0] > AHEAD);
     assert_true(moment_count > 3 * TENURES);
     for (int i = 0; i < moment_count; i++) {
-        assert_true(next_token(i) > moments[i]);
+        assert_int_equal(count_repeated(i), 0);
     }
 }
 
@@ -62,7 +62,7 @@ static void test_sqlite_power__no_reserved_token_comes_again(void **state)
     assert_in_range(flush_count, TENURES / 6, TENURES);
     wall_offset_s = -3600;
     for (int i = 0; i < moment_count; i++) {
-        assert_true(next_token(i) > moments[i]);
+        assert_int_equal(count_repeated(i), 0);
     }
 }
 
@@ -74,7 +74,7 @@ static void test_sqlite_power__disk_forgets(void **state)
     (void)state;
     live("?synchronous=normal", SET_AHEAD);
     for (int i = 0; i < moment_count; i++) {
-        repeated += next_token(i) <= moments[i];
+        repeated += count_repeated(i);
     }
     assert_true(repeated > 0);
 }
@@ -98,8 +98,9 @@ static void test_sqlite_power__failed_flush_is_unknown(void **state)
     expect_mine(&alice);
     last = moment_count & ~1; /* one that has only what was flushed */
     moment_count = last;
+    answered[0] = alice.token;
     set_aside();
-    assert_true(next_token(last) > alice.token);
+    assert_int_equal(count_repeated(last), 0);
 }
 
 static void test_sqlite_power__audit_stays(void **state)
