@@ -91,6 +91,7 @@ static void test_sqlite_power__failed_flush_is_unknown(void **state)
     release(&bob);
     sql(SET_AHEAD);
     is_recording = true;
+    is_lost_for_good = true;
     flushes_to_fail = 1;
     assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EUNKNOWN);
     assert_non_null(strstr(why.message, "log"));

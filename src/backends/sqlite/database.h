@@ -49,8 +49,9 @@ struct simba__sqlite_db {
     const struct simba__sqlite_settings *settings;
     sqlite3 *handle;
     sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
-    int log_fd;    /* of the log; -1: SQLite flushes, or nobody does */
-    int log_pages; /* in the log, as of our last commit */
+    int log_fd;           /* of the log; -1: SQLite flushes, or nobody does */
+    int log_pages;        /* in the log, as of our last commit */
+    bool is_log_doubtful; /* a flush of it has failed */
     int cut_pages; /* in a log that others must wait for, to be shortened */
 };
 
@@ -97,8 +98,7 @@ int simba__sqlite_db_commit(struct simba__sqlite_db *db,
 /** What was committed stays from now on, whatever happens to the power.
  *
  * @return SIMBA_OK or SIMBA_EUNKNOWN */
-int simba__sqlite_db_keep(const struct simba__sqlite_db *db,
-                          simba_error *error);
+int simba__sqlite_db_keep(struct simba__sqlite_db *db, simba_error *error);
 
 /** Is a commit of ours flushed only by simba__sqlite_db_keep()? */
 bool simba__sqlite_db_is_flushed_by_us(const struct simba__sqlite_db *db);
@@ -106,6 +106,12 @@ bool simba__sqlite_db_is_flushed_by_us(const struct simba__sqlite_db *db);
 /** Copy the log back if it has become long; `is_urgent`: only if very long.
  * Between transactions. */
 void simba__sqlite_db_shorten_log(struct simba__sqlite_db *db, bool is_urgent);
+
+/** Copy all of the log back, and flush that, while others wait. Between
+ * transactions.
+ *
+ * @return false when it is not done */
+bool simba__sqlite_db_cut_log(struct simba__sqlite_db *db);
 
 /** End the transaction, if there is one, without effect. */
 void simba__sqlite_db_rollback(struct simba__sqlite_db *db);

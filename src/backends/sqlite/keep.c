@@ -62,9 +62,25 @@ bool simba__sqlite_db_is_flushed_by_us(const struct simba__sqlite_db *db)
     return db->log_fd >= 0;
 }
 
-int simba__sqlite_db_keep(const struct simba__sqlite_db *db, simba_error *error)
+/* Once a flush has failed, the kernel may count as written what it could not
+ * write, and a later flush says nothing of it. So the log is copied back then:
+ * that writes all of it once more, elsewhere. Then it must be gone, for what is
+ * on disk of it is less. */
+static bool flush(struct simba__sqlite_db *db)
 {
-    if (db->log_fd < 0 || fdatasync(db->log_fd) == 0) {
+    if (db->is_log_doubtful) {
+        db->is_log_doubtful =
+            !simba__sqlite_db_cut_log(db) || fsync(db->log_fd) != 0;
+    } else {
+        db->is_log_doubtful = fdatasync(db->log_fd) != 0;
+    }
+    return !db->is_log_doubtful;
+}
+
+int simba__sqlite_db_keep(struct simba__sqlite_db *db, simba_error *error)
+{
+    errno = EIO; /* when SQLite keeps its reason to itself */
+    if (db->log_fd < 0 || flush(db)) {
         return SIMBA_OK;
     }
     return SIMBA__SQLITE_FAIL(db->settings, error, SIMBA_EUNKNOWN, errno,

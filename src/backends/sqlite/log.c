@@ -80,6 +80,11 @@ static enum outcome cut(struct simba__sqlite_db *db, int pages)
     return outcome;
 }
 
+bool simba__sqlite_db_cut_log(struct simba__sqlite_db *db)
+{
+    return cut(db, LOG_PAGES_MOST) == COPIED;
+}
+
 /* What fails is left to the next. */
 void simba__sqlite_db_shorten_log(struct simba__sqlite_db *db, bool is_urgent)
 {
