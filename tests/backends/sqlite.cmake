@@ -23,3 +23,4 @@ foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
 endforeach()
 set_tests_properties(backend_sqlite_power backend_sqlite_walk PROPERTIES
                      LABELS slow)
+set_tests_properties(backend_sqlite_walk PROPERTIES TIMEOUT 240)
