@@ -245,16 +245,26 @@ int simba__command_fail(const struct simba__cli *cli,
     return exit_code;
 }
 
+/* Why what was printed could not be written; 0: not known. */
+static int write_errno;
+
+bool simba__command_flush(void)
+{
+    if (fflush(stdout) == 0) {
+        return true;
+    }
+    write_errno = errno;
+    return false;
+}
+
 /* An earlier failure counts, too: what it was about is lost. */
 int simba__command_end(void)
 {
-    bool is_written = fflush(stdout) == 0;
-
-    if (is_written && ferror(stdout) == 0) {
+    if (simba__command_flush() && ferror(stdout) == 0) {
         return 0;
     }
-    simba__say("cannot write%s%s", is_written ? "" : ": ",
-               is_written ? "" : strerror(errno));
+    simba__say("cannot write%s%s", write_errno == 0 ? "" : ": ",
+               write_errno == 0 ? "" : strerror(write_errno));
     return SIMBA__EXIT_FAULT;
 }
 

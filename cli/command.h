@@ -112,6 +112,10 @@ int simba__command_run(const struct simba__command *command,
                        struct simba__words *words,
                        simba__command_fn *run);
 
+/** Write what was printed; false: it cannot be, and simba__command_end() tells
+ * why. */
+bool simba__command_flush(void);
+
 /** What was printed has been written, or the exit code of a fault. */
 int simba__command_end(void);
 

@@ -298,7 +298,7 @@ int simba__follow_run(struct simba__follow *follow, int64_t interval_ms)
             simba_report_close(before);
             before = now;
         }
-        if (fflush(stdout) != 0 || !simba__live_is_read()) {
+        if (!simba__command_flush() || !simba__live_is_read()) {
             break;
         }
         pause_for(interval_ms);

@@ -1,6 +1,7 @@
 /* A block of lines that is drawn anew in place; see live.h. */
 #define _GNU_SOURCE
 #include "live.h"
+#include "command.h"
 #include "say.h"
 #include "words.h"
 
@@ -94,7 +95,7 @@ bool simba__live_line(struct simba__live *live, const char *line)
     (void)fputs(line, stdout);
     (void)fputc('\n', stdout);
     draw(live);
-    is_written = fflush(stdout) == 0;
+    is_written = simba__command_flush();
     (void)pthread_mutex_unlock(&live->lock);
     return is_written;
 }
@@ -105,12 +106,13 @@ void simba__live_log(void *user,
                      const char *message)
 {
     struct simba__live *live = user;
+    char who[SIMBA__SAY_WHO];
 
     (void)level;
     (void)pthread_mutex_lock(&live->lock);
     erase(live);
     (void)fflush(stdout);
-    simba__say("%s: %s", component, message);
+    simba__say("%s%s", simba__say_who(component, message, who), message);
     draw(live);
     (void)fflush(stdout);
     (void)pthread_mutex_unlock(&live->lock);

@@ -75,7 +75,7 @@ static const char *advice(const struct simba__front *front,
     case SIMBA__EXIT_UNAVAILABLE:
         return "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:
-        return "; check who may use this store";
+        return "; check user, password and rights";
     case SIMBA__EXIT_FAULT:
         return "; try again, with -v -v to see more";
     default:

@@ -14,7 +14,7 @@ SIMBA_STORE=sqlite:$scratch/simba.db
 
 # cannot_write ARGUMENT…: says so, and why.
 cannot_write() {
-    code 70 "$simba" "$@" >/dev/full 2>"$scratch/err" &&
+    code 70 timeout 60 "$simba" "$@" >/dev/full 2>"$scratch/err" &&
         same "what is said by $*" \
             "simba: cannot write: No space left on device" \
             "$(tail -n 1 "$scratch/err")"
@@ -123,6 +123,15 @@ full_disk_is_told() {
     cannot_write tck --list && cannot_write tck 'names.c*' --store memory:x &&
         cannot_write verify /dev/null && cannot_write bench pair -n 2 &&
         cannot_write doctor && cannot_write show x
+}
+
+full_disk_is_named_by_views_too() {
+    hold a || return 1
+    cannot_write watch a && cannot_write list -f &&
+        cannot_write --json watch a && cannot_write --json list -f
+    set -- $?
+    let_go
+    return "$1"
 }
 
 # Also while there is nothing to tell.
