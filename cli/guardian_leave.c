@@ -28,6 +28,15 @@ static int answer(const struct simba__guardian *g)
  * the user has a prompt to get back to: the place lapses by itself. */
 enum { LEAVE_MOST_MS = 500 };
 
+static void tell_kept(const struct simba__guardian *g, int64_t until_ms)
+{
+    struct simba__note note = {.kind = SIMBA__NOTE_KEPT, .until_ms = until_ms};
+
+    if (g->acquired_ms != 0 && g->job->min_hold_ms > 0 && !g->is_lost) {
+        simba__guardian_send(g, &note, "");
+    }
+}
+
 static void leave(struct simba__guardian *g, enum simba__holder_order order)
 {
     int64_t now_ms = simba__clock_ms();
@@ -41,6 +50,7 @@ static void leave(struct simba__guardian *g, enum simba__holder_order order)
     g->give_up_ms =
         most_ms + (g->acquired_ms != 0 && held_until_ms > now_ms ? held_until_ms
                                                                  : now_ms);
+    tell_kept(g, held_until_ms);
     simba__holder_all_gone(&g->holder);
     simba__holder_order(&g->holder, order);
 }

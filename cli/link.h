@@ -20,6 +20,7 @@ enum simba__note_kind {
                             the signal it died of; 0: none */
     SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
     SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
+    SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms */
     SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
                             the message begins */
     /* front to guardian */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How far away a first run is that people are told of, in ms. */
+/* How long something takes that people are told of, in ms. */
 enum { WORTH_TELLING = 2000 };
 
 /* It may be noticed late, after a stop; but from U on nobody relied on it. */
@@ -215,8 +215,9 @@ static void tell_progress(const struct simba__front *front,
 }
 
 /* Whoever sits before it would else take the silence for a fault. */
-static void tell_first_run(const struct simba__front *front,
-                           const struct simba__note *note)
+static void tell_time_left(const struct simba__front *front,
+                           const struct simba__note *note,
+                           const char *what)
 {
     int verbosity = front->job->cli.verbosity;
     bool is_watched = verbosity > 0 ||
@@ -226,8 +227,7 @@ static void tell_first_run(const struct simba__front *front,
 
     if (is_watched && !front->job->cli.is_json && length_ms >= WORTH_TELLING) {
         simba__words_duration(length_ms, length);
-        simba__say("%s: this host leads; the first run is due in %s",
-                   front->job->mutex, length);
+        simba__say("%s: %s %s", front->job->mutex, what, length);
     }
 }
 
@@ -252,10 +252,13 @@ void simba__tell(struct simba__front *front, const struct simba__note *note)
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
         tell_progress(front, "acquired", note);
-        tell_first_run(front, note);
+        tell_time_left(front, note, "this host leads; the first run is due in");
         break;
     case SIMBA__NOTE_WAITING:
         tell_waiting(front, note);
+        break;
+    case SIMBA__NOTE_KEPT:
+        tell_time_left(front, note, "--min-hold keeps it for another");
         break;
     case SIMBA__NOTE_RELEASED:
         tell_progress(front, "released", note);

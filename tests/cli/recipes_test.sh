@@ -21,12 +21,18 @@ is_owned() {
     "$simba" --json show "$1" | grep -q '"token":[1-9]'
 }
 
+# guardian_of NAME: the process that holds it.
+guardian_of() {
+    "$simba" --json show "$1" | sed -nE 's/.*"id":"[0-9]+:([0-9]+)@.*/\1/p'
+}
+export -f guardian_of
+
 # ── Cron ─────────────────────────────────────────────────────────────────────
 
 # On the other hosts nothing is mailed and nothing has failed, also when the job
 # was over sooner than they looked.
 one_host_runs_the_others_are_silent() {
-    local job guardian
+    local job
 
     "$simba" -q lock nightly -n -E 0 --min-hold 1h -- \
         sh -c 'echo ran' >"$scratch/one" 2>&1 &
@@ -35,11 +41,16 @@ one_host_runs_the_others_are_silent() {
     code 0 "$simba" -q lock nightly -n -E 0 --min-hold 1h -- \
         sh -c 'echo ran' >"$scratch/two" 2>&1
     set -- $?
-    guardian=$("$simba" --json show nightly |
-        sed -nE 's/.*"id":"[0-9]+:([0-9]+)@.*/\1/p')
-    kill -9 "$job" "$guardian" # who keeps it for an hour
+    kill -9 "$job" "$(guardian_of nightly)" # who keeps it for an hour
     wait "$job" 2>/dev/null
     same "what the others say" "" "$(cat "$scratch/two")" && return "$1"
+}
+
+# CMD has ended, and nothing seems to happen. An hour would be long.
+what_is_kept_is_told_on_a_terminal() {
+    code 0 on_terminal expect:ran 'expect:--min-hold keeps it for another ' \
+        'until:kill -9 $(guardian_of k)' -- \
+        "$simba" lock k --min-hold 1h -- echo ran
 }
 
 # ── Scripts ──────────────────────────────────────────────────────────────────
