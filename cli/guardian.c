@@ -112,7 +112,7 @@ static bool set_up(struct simba__guardian *g)
     int gate = -1;
 
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    (void)prctl(PR_SET_NAME, "simba-guardian");
+    (void)prctl(PR_SET_NAME, SIMBA__REAPER_GUARDIAN);
     atomic_store(&g->share->guardian, getpid());
     if (!fork_first(g, &gate) || !place_descriptors(g, gate)) {
         return false;

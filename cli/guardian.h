@@ -47,7 +47,8 @@ struct simba__guardian {
     int64_t tick_ms;
     int64_t armed_ms;
     int64_t acquired_ms;
-    int64_t ended_ms; /* when ENDING began */
+    int64_t ended_ms;   /* when ENDING began */
+    int64_t killing_ms; /* when KILL was sent first, if it was */
     int64_t kill_after_ms;
     int64_t give_up_ms; /* when not to wait for the holder any longer */
     int64_t cancel_most_ms;

@@ -125,13 +125,18 @@ int64_t simba__guardian_kill_at(const struct simba__guardian *g)
 
 void simba__guardian_step_ending(struct simba__guardian *g)
 {
+    int64_t now_ms = simba__clock_ms();
+
     simba__holder_publish(&g->holder);
     if (!g->has_children) {
         simba__guardian_run_over(g);
         return;
     }
-    if (simba__clock_ms() >= simba__guardian_kill_at(g)) {
+    if (now_ms >= simba__guardian_kill_at(g)) {
+        g->killing_ms = g->is_killing ? g->killing_ms : now_ms;
         g->is_killing = true;
+        g->reaper.spares_guardians = simba__reaper_may_spare(
+            g->killing_ms, atomic_load(&g->share->hard_until_ms));
         signal_all(g, SIGKILL); /* again, until nothing is left */
     }
 }

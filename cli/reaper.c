@@ -5,6 +5,7 @@
  * can't be left: orphans go to the nearest subreaper, which is ours. */
 #define _GNU_SOURCE
 #include "reaper.h"
+#include "clock.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -18,11 +19,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* How long guardians below us are spared once KILL is due: time enough to end
+ * what they guard and to give their mutexes back. Not in the last moment. */
+enum { SPARE_MS = 1000, LAST_MS = 100 };
+
 struct process {
     pid_t pid;
     pid_t parent;
     pid_t group;
     bool is_dead; /* a zombie */
+    bool is_guardian;
     bool is_below;
     unsigned long long started; /* with pid, names one process for ever */
 };
@@ -33,6 +39,15 @@ struct table {
     size_t room;
     bool is_short; /* for lack of memory */
 };
+
+static bool is_called(const char *text, const char *end, const char *name)
+{
+    const char *begin = strchr(text, '(');
+    size_t length = strlen(name);
+
+    return begin != NULL && begin + 1 + length == end &&
+           strncmp(begin + 1, name, length) == 0;
+}
 
 /* The name of a program may hold blanks and brackets: fields count from the
  * last one. Field 22, the start time, is the 20th after it. */
@@ -54,6 +69,7 @@ static bool parse_stat(char *text, struct process *process)
         return false;
     }
     process->is_dead = state == 'Z' || state == 'X';
+    process->is_guardian = is_called(text, at, SIMBA__REAPER_GUARDIAN);
     process->is_below = false;
     return true;
 }
@@ -247,7 +263,10 @@ static void signal_process(const struct process *row, int signal)
 
 /* Those who have got it by their group are there, but need no more. Who did not
  * fit into the table may be one of ours. */
-static int signal_below(const struct table *table, int signal, pid_t skipped)
+static int signal_below(const struct simba__reaper *reaper,
+                        const struct table *table,
+                        int signal,
+                        pid_t skipped)
 {
     int found = table->is_short ? 1 : 0;
     size_t i;
@@ -257,7 +276,8 @@ static int signal_below(const struct table *table, int signal, pid_t skipped)
 
         if (row->is_below && !row->is_dead) {
             found++;
-            if (skipped == 0 || row->group != skipped) {
+            if ((skipped == 0 || row->group != skipped) &&
+                !(row->is_guardian && reaper->spares_guardians)) {
                 signal_process(row, signal);
             }
         }
@@ -274,7 +294,7 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
 
     if (signal == SIGKILL || reaper->is_hurried) {
         read_below(reaper, &table);
-        found = signal_below(&table, signal, skipped);
+        found = signal_below(reaper, &table, signal, skipped);
         table.count = 0;
         table.is_short = false;
     }
@@ -282,11 +302,18 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         found = -1;
         if (read_table(&table)) {
             mark(&table, reaper);
-            found = signal_below(&table, signal, skipped);
+            found = signal_below(reaper, &table, signal, skipped);
         }
     }
     free(table.rows);
     return found;
+}
+
+bool simba__reaper_may_spare(int64_t since_ms, int64_t until_ms)
+{
+    int64_t now_ms = simba__clock_ms();
+
+    return now_ms < since_ms + SPARE_MS && now_ms < until_ms - LAST_MS;
 }
 
 pid_t simba__reaper_parent(pid_t pid)

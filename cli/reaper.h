@@ -4,9 +4,13 @@
 #define SIMBA_CLI_REAPER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { SIMBA__REAPER_SPARED = 8 };
+
+/* What a guardian calls itself, so that another one above it can tell. */
+#define SIMBA__REAPER_GUARDIAN "simba-guardian"
 
 /** Whose descendants, and which of them are none of our business. */
 struct simba__reaper {
@@ -14,6 +18,9 @@ struct simba__reaper {
     /* Not these and not what is below them; 0 ends the list. */
     pid_t spared[SIMBA__REAPER_SPARED + 1];
     bool is_hurried; /* those who are found at once will do, with any signal */
+    /* Not guardians of locks within ours, though what is below them: one that
+     * is killed lets go of its mutex, and others get it while we still kill. */
+    bool spares_guardians;
 };
 
 /**
@@ -31,6 +38,14 @@ struct simba__reaper {
 int simba__reaper_signal(const struct simba__reaper *reaper,
                          int signal,
                          pid_t skipped);
+
+/**
+ * Are guardians to be spared now?
+ *
+ * @param since_ms  when KILL was sent first
+ * @param until_ms  when nothing may be left
+ */
+bool simba__reaper_may_spare(int64_t since_ms, int64_t until_ms);
 
 /** The parent of a process; 0 when it can't be told. */
 pid_t simba__reaper_parent(pid_t pid);

@@ -106,6 +106,7 @@ static void pause_ms(int64_t ms)
  * killed is waited for, with the store's life descriptor still open. */
 static void kill_everything(struct simba__front *front)
 {
+    int64_t since_ms = simba__clock_ms();
     int64_t round_ms, taken_ms = 0;
     pid_t cmd = atomic_load(&front->share->cmd);
 
@@ -113,7 +114,11 @@ static void kill_everything(struct simba__front *front)
         (void)kill(front->guardian, SIGKILL);
     }
     while (!reap_all(front)) {
-        int left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
+        int left;
+
+        front->reaper.spares_guardians = simba__reaper_may_spare(
+            since_ms, atomic_load(&front->share->hard_until_ms));
+        left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
 
         if (left < 0 && cmd > 0) {
             (void)kill(-cmd, SIGKILL); /* no /proc: what we know of */

@@ -28,6 +28,11 @@ unlock_store() {
     wait "$writer_pid"
 }
 
+# is_waited_for NAME
+is_waited_for() {
+    "$simba" show "$1" | grep -qE '^waiting +1'
+}
+
 # ── Ends ─────────────────────────────────────────────────────────────────────
 
 descendants_end_with_the_command() {
@@ -153,6 +158,38 @@ try_on_a_locked_store_names_who_has_it() {
 try_on_a_store_nobody_may_read_names_who_has_it() {
     try_while_locked all
 }
+
+# A lock within a lock: the inner mutex, too, is free only when all that ran
+# under it is gone, however many they are.
+inner_lock_ends_before_it_is_passed_on() {
+    local pids=$scratch/inner who outer
+
+    for who in front guardian front guardian; do
+        : >"$pids" && : >"$scratch/alive"
+        "$simba" lock outer --kill-after 100ms -- "$simba" lock inner -- \
+            bash -c 'trap "" TERM
+                for i in {1..200}; do
+                    setsid sh -c "echo \$\$ >>$0; exec sleep 60" &
+                done
+                wait' "$pids" 2>/dev/null &
+        outer=$!
+        within 60 has_lines 200 "$pids" || return 1
+        "$simba" lock inner -- sh -c '
+            while read -r pid; do
+                read -r stat <"/proc/$pid/stat" || continue
+                case ${stat##*) } in Z*) ;; *) echo "$pid" >>"$1" ;; esac
+            done <"$0"' "$pids" "$scratch/alive" 2>/dev/null &
+        successor=$!
+        within 20 is_waited_for inner || return 1
+        case $who in
+        front) kill -9 "$outer" ;;
+        guardian) kill -9 "$(guardian_of "$outer")" ;;
+        esac
+        wait "$outer" "$successor"
+        same "alive when $who of the outer was killed" "" \
+            "$(wc -l <"$scratch/alive" | grep -v '^0')" || return 1
+    done
+} 2>/dev/null
 
 children_of_the_caller_are_spared() {
     local other
