@@ -43,41 +43,6 @@ static void hint(void *self, const struct simba__row_waiter *waiter)
     }
 }
 
-static struct simba__request request_of(const simba_op *op)
-{
-    struct simba__request request = {
-        .kind = (enum simba__request_kind)op->kind,
-        .attempt = {op->attempt.high, op->attempt.low},
-        .token = op->token,
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join,
-    };
-
-    if (op->kind == SIMBA_OP_READ || op->kind == SIMBA_OP_BREAK) {
-        request.kind = SIMBA__NOTHING;
-    }
-    return request;
-}
-
-static void fill_reply(simba_op *op,
-                       const struct simba__reply *reply,
-                       const struct simba__row *row)
-{
-    op->reply.mine = reply->mine;
-    op->reply.token = reply->token;
-    op->reply.in_line = reply->in_line;
-    op->reply.is_head = reply->is_head;
-    op->reply.place = reply->place;
-    op->reply.wait_ms = reply->wait_ms;
-    op->reply.store_ms = reply->store_ms;
-    op->reply.ended = simba__row_ended(row, reply->store_ms);
-    if (simba__row_is_held(row, reply->store_ms)) {
-        op->reply.owner = row->owner;
-    }
-}
-
 static int serve_list(struct simba__memory *m, simba_op *op)
 {
     struct serving serving = {.space = m->space};
@@ -131,7 +96,7 @@ static int serve(struct simba__memory *m, simba_op *op)
     struct serving serving = {.space = m->space, .mutex = op->mutex};
     struct simba__row_host host = {
         .self = &serving, .is_connected = is_waiter_connected, .hint = hint};
-    struct simba__request request = request_of(op);
+    struct simba__request request = simba__row_asked(op);
     struct simba__row_call call = {.request = &request,
                                    .id = op->id,
                                    .ttl_ms = op->ttl_ms,
@@ -145,7 +110,7 @@ static int serve(struct simba__memory *m, simba_op *op)
     if (entry == NULL || !simba__row_serve(&entry->row, &host, &call, &reply)) {
         return SIMBA_ENOMEM;
     }
-    fill_reply(op, &reply, &entry->row);
+    simba__row_answer(&entry->row, &reply, call.now_ms, op);
     if (op->kind == SIMBA_OP_BREAK) {
         serve_break(&entry->row, &host, op);
     }

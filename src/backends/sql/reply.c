@@ -1,5 +1,6 @@
 /* What an operation answers: by the row it was decided with, or by what the
  * one statement has done. */
+#include "backends/memory/row_tell.h"
 #include "backends/sql/engine.h"
 
 #include <string.h>
@@ -28,24 +29,12 @@ static void add_line(const struct simba__sql_turn *turn)
 
 void simba__sql_reply_fill(struct simba__sql_turn *turn)
 {
-    simba_op_reply *reply = &turn->op->reply;
-    const struct simba__row *row = &turn->record.row;
-
-    reply->mine = turn->reply.mine;
-    reply->token = turn->reply.token;
-    reply->in_line = turn->reply.in_line;
-    reply->is_head = turn->reply.is_head;
-    reply->place = turn->reply.place;
-    reply->wait_ms = turn->reply.wait_ms;
-    reply->store_ms = turn->record.now_us / 1000;
-    reply->ended = simba__row_ended(row, reply->store_ms);
-    if (simba__row_is_held(row, reply->store_ms)) {
-        reply->owner = row->owner;
-    }
+    simba__row_answer(&turn->record.row, &turn->reply,
+                      turn->record.now_us / 1000, turn->op);
     if (turn->op->want_line && turn->op->kind == SIMBA_OP_READ) {
         add_line(turn);
     }
-    if (reply->in_line) {
+    if (turn->op->reply.in_line) {
         simba__sql_waiter_note(turn);
     }
 }

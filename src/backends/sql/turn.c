@@ -1,5 +1,6 @@
 /* The turn of one operation: which statement comes next, and what its answer
  * means. */
+#include "backends/memory/row_tell.h"
 #include "backends/sql/engine.h"
 
 #include <string.h>
@@ -24,22 +25,6 @@ static void ring_later(void *argument, const struct simba__row_waiter *waiter)
     }
 }
 
-static enum simba__request_kind request_kind(enum simba_op_kind kind)
-{
-    switch (kind) {
-    case SIMBA_OP_ACQUIRE:
-        return SIMBA__ACQUIRE;
-    case SIMBA_OP_RENEW:
-        return SIMBA__RENEW;
-    case SIMBA_OP_RELEASE:
-        return SIMBA__RELEASE;
-    case SIMBA_OP_LEAVE:
-        return SIMBA__LEAVE;
-    default:
-        return SIMBA__NOTHING;
-    }
-}
-
 static bool break_row(struct simba__sql_turn *turn,
                       const struct simba__row_host *host)
 {
@@ -57,15 +42,7 @@ static bool serve_row(struct simba__sql_turn *turn)
 {
     const simba_op *op = turn->op;
     struct simba__row_host host = {turn, is_connected, ring_later};
-    struct simba__request request = {
-        .kind = request_kind(op->kind),
-        .attempt = {op->attempt.high, op->attempt.low},
-        .token = op->token,
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join,
-    };
+    struct simba__request request = simba__row_asked(op);
     struct simba__row_call call = {
         .request = &request,
         .id = op->id,
