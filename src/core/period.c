@@ -5,6 +5,8 @@
  * contention core. */
 #include <simba/period.h>
 
+#include "core/saturate.h"
+
 #include <assert.h>
 #include <stddef.h>
 
@@ -12,28 +14,6 @@
  * bound. */
 #define SPREAD_EARLY_MS (-200)
 #define SPREAD_BOUND_MS 1000
-
-static int64_t add_saturating(int64_t a, int64_t b)
-{
-    if (b > 0 && a > INT64_MAX - b) {
-        return INT64_MAX;
-    }
-    if (b < 0 && a < INT64_MIN - b) {
-        return INT64_MIN;
-    }
-    return a + b;
-}
-
-static int64_t subtract_saturating(int64_t a, int64_t b)
-{
-    if (b < 0 && a > INT64_MAX + b) {
-        return INT64_MAX;
-    }
-    if (b > 0 && a < INT64_MIN + b) {
-        return INT64_MIN;
-    }
-    return a - b;
-}
 
 /* Scaled, not reduced by a modulo: it costs a multiplication, keeps the order
  * of the random numbers, and of the 2^32 inputs each of the at most 1,200
@@ -50,7 +30,7 @@ int64_t simba_contend_period_owner_delay_ms(const simba_owner *owner,
                                             int64_t now_ms)
 {
     assert(owner != NULL);
-    return subtract_saturating(owner->ttl_at_ms, now_ms);
+    return simba__subtract_saturating(owner->ttl_at_ms, now_ms);
 }
 
 int64_t simba_contend_period_contender_delay_ms(const simba_owner *owner,
@@ -61,8 +41,9 @@ int64_t simba_contend_period_contender_delay_ms(const simba_owner *owner,
 
     assert(owner != NULL);
     least = owner->transition_at_ms == owner->ttl_at_ms ? 0 : SPREAD_EARLY_MS;
-    return add_saturating(subtract_saturating(owner->transition_at_ms, now_ms),
-                          spread_between(least, SPREAD_BOUND_MS, random));
+    return simba__add_saturating(
+        simba__subtract_saturating(owner->transition_at_ms, now_ms),
+        spread_between(least, SPREAD_BOUND_MS, random));
 }
 
 int64_t simba_contend_period_next_delay_ms(const simba_owner *owner,

@@ -5,6 +5,8 @@
  * or, for an aligned grid, the store's; only wake_at goes back to ours. */
 #include "core/schedule.h"
 
+#include "core/saturate.h"
+
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,17 +16,6 @@
 typedef struct simba__schedule schedule;
 typedef struct simba__schedule_event event;
 typedef struct simba__schedule_update update;
-
-static int64_t add_saturating(int64_t a, int64_t b)
-{
-    if (b > 0 && a > INT64_MAX - b) {
-        return INT64_MAX;
-    }
-    if (b < 0 && a < INT64_MIN - b) {
-        return INT64_MIN;
-    }
-    return a + b;
-}
 
 /* From the earlier to the later; exact, whatever their signs. */
 static uint64_t distance(int64_t earlier, int64_t later)
@@ -53,7 +44,7 @@ static bool is_owned(const schedule *s)
 /* The time of an event by the clock that the beats are kept on. */
 static int64_t grid_now(const schedule *s, const event *ev)
 {
-    return add_saturating(ev->now_ms, s->offset_ms);
+    return simba__add_saturating(ev->now_ms, s->offset_ms);
 }
 
 /* A beat beyond the end of time is no beat: it is not due even there. */
@@ -95,7 +86,7 @@ static uint64_t skip_past(schedule *s, int64_t now)
     uint64_t beats = skip_to_latest(s, now);
 
     if (s->next_ms < now) {
-        s->next_ms = add_saturating(s->next_ms, s->config.period_ms);
+        s->next_ms = simba__add_saturating(s->next_ms, s->config.period_ms);
         beats++;
     }
     return beats;
@@ -111,10 +102,10 @@ static void begin_tenure(schedule *s, const event *ev)
     s->token = ev->token;
     s->aligned = ev->aligned && is_rate(s);
     s->offset_ms = s->aligned ? ev->store_offset_ms : 0;
-    first = add_saturating(grid_now(s, ev), s->config.initial_delay_ms);
+    first = simba__add_saturating(grid_now(s, ev), s->config.initial_delay_ms);
     if (s->aligned) {
-        first =
-            add_saturating(first, until_multiple(first, s->config.period_ms));
+        first = simba__add_saturating(
+            first, until_multiple(first, s->config.period_ms));
     }
     s->first_ms = first;
     s->next_ms = first;
@@ -156,7 +147,7 @@ static void end_work(schedule *s, const event *ev, update *up)
         if (is_rate(s)) {
             up->skipped = skip_past(s, now);
         } else {
-            s->next_ms = add_saturating(now, s->config.period_ms);
+            s->next_ms = simba__add_saturating(now, s->config.period_ms);
         }
     }
     s->state = SIMBA__SCHEDULE_WAITING;
@@ -177,8 +168,9 @@ static void run_if_due(schedule *s, int64_t now, update *up)
     up->run = s->run;
     up->beat_ms = s->next_ms;
     /* After a delay the next run is known only when this one is done. */
-    s->next_ms =
-        is_rate(s) ? add_saturating(s->next_ms, s->config.period_ms) : NEVER;
+    s->next_ms = is_rate(s)
+                     ? simba__add_saturating(s->next_ms, s->config.period_ms)
+                     : NEVER;
 }
 
 /* Holds after every step; a build without asserts has an empty function. */
