@@ -151,6 +151,25 @@ static void test_sql_tables__adopts_a_table_without_tokens(void **state)
     server_sql("DROP TABLE simba_mutex");
 }
 
+/* S14: it is not cut to one that does, which may be another's. */
+static void test_sql_tables__names_a_column_that_is_too_short(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_op op = asking(&a);
+
+    (void)state;
+    server_sql("DROP TABLE IF EXISTS simba_mutex");
+    server_sql("CREATE TABLE simba_mutex (mutex varchar(8) NOT NULL PRIMARY "
+               "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
+               "transition_at bigint NOT NULL, owner_id varchar(128) NOT NULL, "
+               "version int NOT NULL)");
+    op.mutex = "longer than that";
+    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "too short"));
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_mutex"), 0);
+    server_sql("DROP TABLE simba_mutex");
+}
+
 static int gravest_of_init(struct who *who, bool upgrade)
 {
     int gravest = SIMBA_FINDING_OK;
@@ -414,6 +433,7 @@ int main(void)
         SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up),
         SQL_TEST(test_sql_tables__uses_a_collation_of_others),
         SQL_TEST(test_sql_tables__adopts_a_table_without_tokens),
+        SQL_TEST(test_sql_tables__names_a_column_that_is_too_short),
         SQL_TEST(test_sql_tables__upgrades_only_when_told),
         SQL_TEST(test_sql_tables__learns_of_tokens_after_others),
         SQL_TEST(test_sql_tables__learns_of_tokens_without_rows),
