@@ -53,7 +53,8 @@ enum {
     "                      run this by /bin/sh instead of CMD\n" \
     "      --ttl DUR       the leader renews within this time; default: 10s\n" \
     "      --transition DUR\n" \
-    "                      and may be so late; default: 6s\n" \
+    "                      and may be so late; default: 6s. Others wait\n" \
+    "                      for both when the machine of the leader dies\n" \
     "      --id ID         owner id; default: made of process and host\n"
 /** Of all three of them. */
 #define SIMBA__RUN_HELP_KILL \
