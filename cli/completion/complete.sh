@@ -54,13 +54,18 @@ done
 
 # Each long option, and each short one, with the words behind it.
 options() {
-    help | sed -nE \
+    # What a long one does stands on the next line.
+    help | sed -nE -e "/^ +(-[A-Za-z], )?--[a-z-]+( [A-Z]+| '[^']*')?\$/{
+            N
+            s/\n +/  /
+        }" \
         -e '/^ +--store URL, /{
-            s/.*/--store\n--json\n--verbose\n--quiet\n--help/p
+            s/.*/--store\twhere mutexes live\n--json\tobjects for programs/p
+            s/.*/--verbose\ttell more\n--quiet\ttell less\n--help\ttell this/p
             d
         }' \
-        -e 's/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*)?( +(.*))?$/\1\t\5\
-\2\t\5/p' \
+        -e "s/^ +(-[A-Za-z]), (--[a-z-]+)( [A-Z][^ ]*| '[^']*')?( +(.*))?\$/\1\t\5\\
+\2\t\5/p" \
         -e "s/^ +(-[-A-Za-z]+)( [A-Z][^ ]*| '[^']*')?( +([^-].*))?\$/\1\t\4/p" |
         sed -e 's/[[:space:]]*$//' | sort -u -t '	' -k 1,1
 }

@@ -170,6 +170,17 @@ errors_are_not_printed() {
 
 # ── Others ───────────────────────────────────────────────────────────────────
 
+# For shells that show it beside each.
+every_option_is_told_with_what_it_does() {
+    local command
+
+    for command in $(commands); do
+        same "options of $command that are not" "" \
+            "$(sh "$scripts/complete.sh" "$simba" "$command" -- |
+                grep -v $'\t[^ ]')" || return 1
+    done
+}
+
 zsh_offers_the_same() {
     command -v zsh >/dev/null || return 200
     hold 'some job' || return 1
