@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { SECOND = 1000, ROOM = 64 };
+enum { SECOND = 1000, ROOM = 64, ROUNDS = 16 };
 
 struct lease {
     int64_t ttl_ms, transition_ms;
@@ -35,18 +35,19 @@ static struct lease lease_of(const struct simba__job *job,
     return lease;
 }
 
-/* What would have to be longer for the budget to fit; a longer transition costs
- * nothing while all is well. */
+/* How long the transition would have to be for the budget to fit: it costs
+ * nothing while all is well. Each round leaves a fiftieth of what was lacking;
+ * 0: there is no such lease. */
 static int64_t transition_for(const struct lease *lease, int64_t budget_ms)
 {
-    int64_t found_ms = lease->transition_ms, lacking_ms;
+    int64_t found_ms = lease->transition_ms, lacking_ms = 1;
 
-    do {
+    for (int i = 0; i < ROUNDS && lacking_ms > 0; i++) {
         lacking_ms =
             budget_ms - simba_contender_budget_most_ms(lease->ttl_ms, found_ms);
         found_ms += lacking_ms > 0 ? lacking_ms : 0;
-    } while (lacking_ms > 0);
-    return (found_ms + SECOND - 1) / SECOND * SECOND;
+    }
+    return lacking_ms > 0 ? 0 : (found_ms + SECOND - 1) / SECOND * SECOND;
 }
 
 /* As it can be written again. */
@@ -62,17 +63,18 @@ static int refuse(const struct simba__job *job,
                   simba_error *error)
 {
     char given[ROOM], whole[ROOM], most[ROOM], longer[ROOM];
-    int64_t budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
+    int64_t longer_ms =
+        transition_for(lease, job->kill_after_ms + SIMBA__KILL_MS);
 
     return simba_error_set(
         error, SIMBA_EINVAL, 0,
-        "--kill-after %s does not fit into a lease of %s: write %s%s or give "
-        "a longer lease, as by --transition %s",
+        "--kill-after %s does not fit into a lease of %s: write %s%s%s%s",
         write_down(job->kill_after_ms, given),
         write_down(lease->ttl_ms + lease->transition_ms, whole),
         most_ms < 0 ? "none" : "at most ",
         most_ms < 0 ? "" : write_down(most_ms, most),
-        write_down(transition_for(lease, budget_ms), longer));
+        longer_ms == 0 ? "" : " or give a longer lease, as by --transition ",
+        longer_ms == 0 ? "" : write_down(longer_ms, longer));
 }
 
 int simba__times_fit(const struct simba__job *job,

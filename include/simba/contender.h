@@ -57,7 +57,7 @@ typedef struct simba_contender {
  * @param ttl_ms         as it will be, not 0; simba_store_lease() tells what
  *                       is configured
  * @param transition_ms  likewise, not negative
- * @return milliseconds; below 1 when none fits
+ * @return milliseconds; below 1 when none fits, or when there is no such lease
  *
  * Threads: any thread.
  */

@@ -69,11 +69,20 @@ static int check_lease(const struct simba__lease *lease, simba_error *error)
         simba__lease_budget_most_ms(lease));
 }
 
+/* Else the arithmetic of leases would overflow. */
+static bool is_in_range(const struct simba__lease *lease)
+{
+    return lease->ttl_ms > 0 && lease->ttl_ms <= SIMBA__LEASE_MOST_MS &&
+           lease->transition_ms <= SIMBA__LEASE_MOST_MS;
+}
+
 int64_t simba_contender_budget_most_ms(int64_t ttl_ms, int64_t transition_ms)
 {
     const struct simba__lease lease = {ttl_ms, transition_ms, 0};
 
-    return simba__lease_budget_most_ms(&lease);
+    return transition_ms >= 0 && is_in_range(&lease)
+               ? simba__lease_budget_most_ms(&lease)
+               : 0;
 }
 
 static int check_rest(const struct simba__contend_config *config,
@@ -100,13 +109,6 @@ static int check_rest(const struct simba__contend_config *config,
     }
     return invalid(error, "progress_ms is negative or too long",
                    config->progress_ms);
-}
-
-/* Else the arithmetic of leases would overflow. */
-static bool is_in_range(const struct simba__lease *lease)
-{
-    return lease->ttl_ms > 0 && lease->ttl_ms <= SIMBA__LEASE_MOST_MS &&
-           lease->transition_ms <= SIMBA__LEASE_MOST_MS;
 }
 
 int simba__config_make(const simba_contender *given,

@@ -328,6 +328,8 @@ static void test_locker__refuses_bad_options(void **state)
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
     assert_non_null(strstr(error.message, "at most 7320 ms"));
+    assert_int_equal(simba_contender_budget_most_ms(INT64_MAX, INT64_MAX), 0);
+    assert_int_equal(simba_contender_budget_most_ms(INT64_MIN, INT64_MIN), 0);
     options.budget_ms = simba_contender_budget_most_ms(10000, 6000) + 1;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);

@@ -117,6 +117,12 @@ kill_after_that_fits_is_told() {
     done
 }
 
+# Ten years are the longest time there is.
+kill_after_may_fit_nowhere() {
+    says 78 "--kill-after 315360000s does not fit into a lease of 16s: write \
+at most 7.07s" lock a --kill-after 87600h -- true
+}
+
 kill_after_is_told_in_its_own_words() {
     says 78 "--kill-after 20s does not fit into a lease of 16s: write at most \
 7.07s or give a longer lease, as by --transition 20s" \
