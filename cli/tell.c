@@ -69,9 +69,9 @@ static const char *advice(const struct simba__front *front,
 {
     switch (simba__exit_of_status(note->status)) {
     case SIMBA__EXIT_NOT_ACQUIRED:
-        return front->job->wait_ms == 0 ? "; -w DUR would wait for it"
-                                        : "; give a longer one, or ask "
-                                          "'simba show' who has it";
+        return front->job->wait_ms == 0
+                   ? "; -w DUR would wait for it, 'simba show' tells who has it"
+                   : "; give a longer one, or ask 'simba show' who has it";
     case SIMBA__EXIT_UNAVAILABLE:
         return "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:

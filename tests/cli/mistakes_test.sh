@@ -68,9 +68,11 @@ words_of_others_are_known() {
 
 # ── Others ───────────────────────────────────────────────────────────────────
 
-who_waited_in_vain_is_told_what_to_do() {
+who_came_in_vain_is_told_what_to_do() {
     hold a || return 1
-    says 75 "a: it was not free within --wait; give a longer one, or ask \
+    says 75 "a: somebody else owns the mutex; -w DUR would wait for it, \
+'simba show' tells who has it" lock a -n -- true &&
+        says 75 "a: it was not free within --wait; give a longer one, or ask \
 'simba show' who has it" lock a --wait 1s -- true
     set -- $?
     let_go
