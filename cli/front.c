@@ -6,8 +6,11 @@
 #include "exit.h"
 #include "say.h"
 
+#include <simba/log.h>
+
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -32,6 +35,22 @@ static void block_signals(struct simba__job *job)
     memset(&action, 0, sizeof(action));
     action.sa_handler = SIG_DFL;
     (void)sigaction(SIGCHLD, &action, &job->old_sigchld);
+}
+
+/* Where it cannot be helped, at least nobody relies on it. */
+static void warn_of_blindness(struct simba__front *front)
+{
+    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
+                               .number = SIMBA_LOG_WARN,
+                               .boot_ms = simba__clock_ms()};
+
+    if (!simba__reaper_has_proc()) {
+        (void)snprintf(note.text, sizeof(note.text),
+                       "there is no /proc of this PID namespace: what leaves "
+                       "the process group of %.80s cannot be ended; mount one",
+                       front->job->argv[0]);
+        simba__tell(front, &note);
+    }
 }
 
 /* Whoever started us by exec may have left us its children. They are none of
@@ -281,6 +300,7 @@ int simba__front_run(struct simba__job *job)
     block_signals(job);
     simba__terminal_find(&front);
     spare_others(&front);
+    warn_of_blindness(&front);
     simba__notify_begin(&front);
     if (!start_guardian(&front) || !open_sources(&front)) {
         simba__say("cannot start: %s", strerror(errno));

@@ -40,6 +40,20 @@ struct table {
     bool is_short; /* for lack of memory */
 };
 
+/* Another PID namespace's /proc (unshare --pid without --mount-proc) numbers
+ * other processes than ours. */
+bool simba__reaper_has_proc(void)
+{
+    char text[16];
+    ssize_t length = readlink("/proc/self", text, sizeof(text) - 1);
+
+    if (length <= 0) {
+        return false;
+    }
+    text[length] = '\0';
+    return strtol(text, NULL, 10) == getpid();
+}
+
 static bool is_called(const char *text, const char *end, const char *name)
 {
     const char *begin = strchr(text, '(');
@@ -292,6 +306,9 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
     struct table table = {.count = 0};
     int found = 0;
 
+    if (!simba__reaper_has_proc()) {
+        return -1;
+    }
     if (signal == SIGKILL || reaper->is_hurried) {
         read_below(reaper, &table);
         found = signal_below(reaper, &table, signal, skipped);
@@ -320,7 +337,9 @@ pid_t simba__reaper_parent(pid_t pid)
 {
     struct process process;
 
-    return read_process(pid, &process) ? process.parent : 0;
+    return simba__reaper_has_proc() && read_process(pid, &process)
+               ? process.parent
+               : 0;
 }
 
 void simba__reaper_spare_children(struct simba__reaper *reaper)
@@ -329,7 +348,9 @@ void simba__reaper_spare_children(struct simba__reaper *reaper)
     size_t spared = 0;
     size_t i;
 
-    (void)read_table(&table);
+    if (simba__reaper_has_proc()) {
+        (void)read_table(&table);
+    }
     for (i = 0; i < table.count && spared < SIMBA__REAPER_SPARED; i++) {
         if (table.rows[i].parent == reaper->root) {
             reaper->spared[spared++] = table.rows[i].pid;

@@ -23,6 +23,9 @@ struct simba__reaper {
     bool spares_guardians;
 };
 
+/** Is there a /proc, and is it that of our PID namespace? */
+bool simba__reaper_has_proc(void);
+
 /**
  * Send a signal to every living descendant of the root.
  *
@@ -32,8 +35,8 @@ struct simba__reaper {
  * left before the whole machine was searched.
  *
  * @param skipped  a process group that has got the signal already; 0: none
- * @return how many of them were seen, spared ones apart; -1 when /proc can't
- *         be read
+ * @return how many of them were seen, spared ones apart; -1 when there is no
+ *         /proc of ours
  */
 int simba__reaper_signal(const struct simba__reaper *reaper,
                          int signal,

@@ -123,7 +123,7 @@ static void kill_everything(struct simba__front *front)
         if (left < 0 && cmd > 0) {
             (void)kill(-cmd, SIGKILL); /* no /proc: what we know of */
         }
-        if (reap_all(front) || (left <= 0 && front->is_guardian_gone)) {
+        if (reap_all(front) || (left == 0 && front->is_guardian_gone)) {
             return;
         }
         round_ms = 1 + taken_ms / ROUND_PART;

@@ -212,4 +212,15 @@ works_as_the_first_process() {
         sh -c '[ "$$" != 1 ] && kill -TERM 1; sleep 60'
 }
 
+# There the numbers of processes are others: nobody is signalled by them.
+proc_of_another_namespace_is_not_used() {
+    unshare --pid --fork true 2>/dev/null || return 200
+    code 76 unshare --pid --fork "$simba" lock n --max-hold 300ms -- \
+        sh -c 'trap "" TERM; while :; do sleep 0.01; done' \
+        2>"$scratch/n.err" &&
+        grep -q 'no /proc of this PID namespace' "$scratch/n.err" &&
+        same "what was lost" "simba: n: lost: it was held for --max-hold" \
+            "$(sed -n 's/; sh is stopped$//p' "$scratch/n.err")"
+}
+
 run_tests
