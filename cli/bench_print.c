@@ -63,7 +63,7 @@ static void print_idle(const struct simba__bench_result *r)
 
 static void tell_times(const struct simba__bench_result *r, const char *name)
 {
-    (void)printf("%s: %zu in %.1f s, p50 %.0f µs, p99 %.0f µs, p99.9 %.0f µs, "
+    (void)printf("%s: %zu in %.3g s, p50 %.0f µs, p99 %.0f µs, p99.9 %.0f µs, "
                  "%.*f per second\n",
                  name, r->count, r->seconds, in_us(r->p50), in_us(r->p99),
                  in_us(r->p999), r->per_second < 10 ? 1 : 0, r->per_second);

@@ -73,9 +73,9 @@ static void find_synchronous(const struct visit *v)
 {
     if (v->self->settings.is_full) {
         simba_op_add_finding(v->op, SIMBA_FINDING_OK, "synchronous",
-                             "full: a token is on disk before it is given out; "
-                             "the rest need not be, as a reboot frees every "
-                             "mutex");
+                             "full: no token comes again after a power loss; "
+                             "the rest need not be on disk, as a reboot frees "
+                             "every mutex");
     } else {
         simba_op_add_finding(
             v->op, SIMBA_FINDING_NOTE, "synchronous",

@@ -87,7 +87,8 @@ static enum found look(struct simba__sqlite_db *db, simba_error *error)
     }
     if (facts.values[1] > VERSION) {
         SIMBA__SQLITE_FAIL(db->settings, error, SIMBA_EMISCONFIG, 0,
-                           "made by a newer simba: schema %d, known is %d",
+                           "made by a newer simba (schema %d, known is %d): "
+                           "update this one, or name another file",
                            facts.values[1], VERSION);
         return FOUND_BAD;
     }
