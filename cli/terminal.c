@@ -124,8 +124,9 @@ static void discard(int number)
 }
 
 /* By the signal that was meant, so that the shell can tell its user. Nothing
- * happens when our group is orphaned, as for any other program. */
-void simba__terminal_sleep(struct simba__front *front, int number)
+ * happens when our group is orphaned, as for any other program. It is sent
+ * once: with a second one, a SIGCONT that comes in between would be lost. */
+static void sleep_with(struct simba__front *front, pid_t whom, int number)
 {
     sigset_t set;
     sigset_t old;
@@ -134,11 +135,16 @@ void simba__terminal_sleep(struct simba__front *front, int number)
     (void)sigaddset(&set, number);
     discard(SIGCONT);
     atomic_store(&front->share->is_front_idle, true);
-    (void)raise(number);
+    (void)kill(whom, number);
     (void)sigprocmask(SIG_UNBLOCK, &set, &old); /* here we sleep */
     (void)sigprocmask(SIG_SETMASK, &old, NULL);
     atomic_store(&front->share->is_front_idle, false);
     discard(SIGCONT);
+}
+
+void simba__terminal_sleep(struct simba__front *front, int number)
+{
+    sleep_with(front, front->job->front, number);
 }
 
 void simba__terminal_on_continued(struct simba__front *front)
@@ -164,7 +170,9 @@ void simba__terminal_on_stopped(struct simba__front *front, int number)
         return; /* somebody stopped CMD and only CMD: no job to stop with it */
     }
     take_back(front);
-    simba__terminal_sleep(front, number);
+    /* A key stops the whole group in the foreground. That was CMD's, but to the
+     * shell it is one job with ours, and with a script that started us. */
+    sleep_with(front, number == SIGSTOP ? front->job->front : 0, number);
     simba__terminal_on_continued(front);
 }
 

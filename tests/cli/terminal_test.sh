@@ -67,6 +67,19 @@ control_z_and_fg() {
         bash --norc --noprofile -i
 }
 
+# The shell waits for the script, and the script does not see who is stopped.
+control_z_stops_a_script_as_well() {
+    cat >"$scratch/script" <<'EOF'
+"$simba" "$verb" t -- sh -c 'echo ready; read -r x; echo "got-$x"'
+echo after
+EOF
+    on_terminal 'expect:$ ' 'send:sh $scratch/script\n' \
+        expect:ready 'send:\x1a' expect:Stopped 'expect:$ ' \
+        'send:fg\n' expect:script 'send:hello\n' \
+        expect:got-hello expect:after 'expect:$ ' 'send:exit 0\n' -- \
+        bash --norc --noprofile -i
+}
+
 control_z_while_waiting() {
     local terminal
 
