@@ -342,6 +342,26 @@ pid_t simba__reaper_parent(pid_t pid)
                : 0;
 }
 
+bool simba__reaper_is_anchored(pid_t group)
+{
+    struct table table = {.count = 0};
+    bool is_anchored = false;
+    size_t i;
+
+    if (simba__reaper_has_proc()) {
+        (void)read_table(&table);
+    }
+    for (i = 0; i < table.count && !is_anchored; i++) {
+        const struct process *row = &table.rows[i];
+
+        is_anchored = row->group == group && !row->is_dead &&
+                      getsid(row->parent) == getsid(0) &&
+                      getpgid(row->parent) != group;
+    }
+    free(table.rows);
+    return is_anchored;
+}
+
 void simba__reaper_spare_children(struct simba__reaper *reaper)
 {
     struct table table = {.count = 0};

@@ -53,6 +53,10 @@ bool simba__reaper_may_spare(int64_t since_ms, int64_t until_ms);
 /** The parent of a process; 0 when it can't be told. */
 pid_t simba__reaper_parent(pid_t pid);
 
+/** Has a member of this group, one of our session, a parent in another group of
+ * the session? */
+bool simba__reaper_is_anchored(pid_t group);
+
 /** Spare the children the root has now. */
 void simba__reaper_spare_children(struct simba__reaper *reaper);
 

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 /* Is there nobody who could continue our own process group? Then CMD must not
- * be stopped either. Looks upwards until a parent is of another group. */
+ * be stopped either. Looks upwards until a parent is of another group. Within
+ * another lock there is none, but that one's anchor is in our group. */
 static bool is_orphaned(void)
 {
     pid_t group = getpgrp();
@@ -31,7 +32,7 @@ static bool is_orphaned(void)
         }
         parent = simba__reaper_parent(parent);
     }
-    return true;
+    return !simba__reaper_is_anchored(group);
 }
 
 static bool is_pipe(int descriptor)

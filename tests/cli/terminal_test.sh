@@ -80,6 +80,18 @@ EOF
         bash --norc --noprofile -i
 }
 
+control_z_within_another_lock() {
+    cat >"$scratch/script" <<'EOF'
+exec "$simba" lock outer -- "$simba" "$verb" t -- \
+    sh -c 'echo ready; read -r x; echo "got-$x"'
+EOF
+    on_terminal 'expect:$ ' 'send:sh $scratch/script\n' \
+        expect:ready 'send:\x1a' expect:Stopped 'expect:$ ' \
+        'send:fg\n' expect:script 'send:hello\n' \
+        expect:got-hello 'expect:$ ' 'send:exit 0\n' -- \
+        bash --norc --noprofile -i
+}
+
 control_z_while_waiting() {
     local terminal
 
