@@ -107,6 +107,9 @@ static bool tell_release(struct simba__guardian *g)
                                .boot_ms = g->ended_ms,
                                .token = g->token};
 
+    if (g->acquired_ms == 0) {
+        return false; /* it was called off while it waited */
+    }
     if (g->holder.error.code == SIMBA_OK) {
         simba__link_send(g->link, &note, -1);
     } else if (g->holder.error.code == SIMBA_ELOST && !g->is_lost) {

@@ -83,6 +83,20 @@ term_in_a_run_is_the_commands() {
     within 20 has_lines 1 "$scratch/ready" && end_every 6 && is_free t
 } 2>/dev/null
 
+# Who had it before and waits again has nothing to give back.
+term_while_waiting_again_releases_nothing() {
+    local holder
+
+    start_every w.log 100ms w --max-hold 300ms -- true
+    within 20 told 1 started w.log || return 1
+    "$simba" lock w -- sh -c 'echo >"$0"; exec sleep 60' "$scratch/w.has" &
+    holder=$!
+    within 20 has_lines 1 "$scratch/w.has" && end_every 143 0 || return 1
+    kill "$holder"
+    wait "$holder"
+    code 0 "$simba" verify "$scratch/w.log"
+} 2>/dev/null
+
 # ── The schedule ─────────────────────────────────────────────────────────────
 
 rate_is_at_multiples_of_the_period() {
