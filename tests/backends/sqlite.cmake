@@ -21,6 +21,6 @@ foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
   set_tests_properties(backend_${name} PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP TIMEOUT 60)
 endforeach()
-set_tests_properties(backend_sqlite_power backend_sqlite_walk PROPERTIES
-                     LABELS slow)
+set_tests_properties(backend_sqlite_contend backend_sqlite_power
+                     backend_sqlite_walk PROPERTIES LABELS slow)
 set_tests_properties(backend_sqlite_walk PROPERTIES TIMEOUT 240)
