@@ -28,6 +28,15 @@ static void test_sql_tables__an_owner_who_does_not_know_us(void **state)
     assert_false(got.mine);
 }
 
+/* As another implementation takes it. */
+static void give_to_jvm(void)
+{
+    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
+               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
+               (long long)got.store_ms + 60000,
+               (long long)got.store_ms + 60000);
+}
+
 /* Who does not know us rings no bell, so we look. */
 static void test_sql_tables__hears_of_a_release_by_others(void **state)
 {
@@ -37,10 +46,7 @@ static void test_sql_tables__hears_of_a_release_by_others(void **state)
     (void)state;
     ask(&a);
     release(&a);
-    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
-               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
-               (long long)got.store_ms + 60000,
-               (long long)got.store_ms + 60000);
+    give_to_jvm();
     ask(&b);
     expect_in_line(true);
     handle_hinted(&second, mutex, 0);
@@ -252,10 +258,7 @@ static void test_sql_tables__learns_of_tokens_after_others(void **state)
 
     (void)state;
     upgrade_behind_its_back(&a);
-    server_sql("UPDATE simba_mutex SET acquired_at = 1, ttl_at = %lld, "
-               "transition_at = %lld, owner_id = 'jvm', version = version + 1",
-               (long long)got.store_ms + 60000,
-               (long long)got.store_ms + 60000);
+    give_to_jvm();
     ask(&b);
     expect_in_line(true);
     server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
