@@ -12,9 +12,9 @@
 #include "interrupt.h"
 
 #include <simba/admin.h>
-#include <simba/bench.h>
+#include <simba/sys/bench.h>
 #include <simba/locker.h>
-#include <simba/probe.h>
+#include <simba/sys/probe.h>
 
 #include <errno.h>
 #include <poll.h>

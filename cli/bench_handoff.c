@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "bench_child.h"
 
-#include <simba/bench.h>
+#include <simba/sys/bench.h>
 #include <simba/locker.h>
 
 #include <time.h>

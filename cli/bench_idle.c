@@ -8,7 +8,7 @@
 #include "interrupt.h"
 
 #include <simba/metrics.h>
-#include <simba/probe.h>
+#include <simba/sys/probe.h>
 #include <simba/service.h>
 
 #include <malloc.h>

@@ -2,7 +2,7 @@
 #include "bench.h"
 #include "interrupt.h"
 
-#include <simba/bench.h>
+#include <simba/sys/bench.h>
 #include <simba/locker.h>
 
 enum { LOOK_UP_MS = 5000 };

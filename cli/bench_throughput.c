@@ -11,7 +11,7 @@
 #include "bench_stats.h"
 #include "interrupt.h"
 
-#include <simba/bench.h>
+#include <simba/sys/bench.h>
 #include <simba/locker.h>
 
 #include <stdio.h>

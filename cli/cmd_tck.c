@@ -7,7 +7,7 @@
 #include "json.h"
 #include "say.h"
 
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <errno.h>
 #include <getopt.h>

@@ -6,7 +6,7 @@
 #include "json.h"
 #include "say.h"
 
-#include <simba/verify.h>
+#include <simba/sys/verify.h>
 
 #include <getopt.h>
 #include <inttypes.h>

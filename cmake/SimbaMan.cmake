@@ -8,7 +8,8 @@ endif()
 
 set(simba_man_dir ${PROJECT_BINARY_DIR}/man)
 file(GLOB simba_man_headers CONFIGURE_DEPENDS
-     ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/simba/*.h)
+     ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/simba/*.h
+     ${PROJECT_SOURCE_DIR}/include/simba/sys/*.h)
 add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
   COMMAND ${SIMBA_BASH} ${PROJECT_SOURCE_DIR}/scripts/man
           $<TARGET_FILE:simba_cli> ${simba_man_dir}

@@ -21,7 +21,7 @@
 #include <simba/retrieval.h>
 #include <simba/scheduler.h>
 #include <simba/service.h>
-#include <simba/stat.h>
+#include <simba/sys/stat.h>
 #include <simba/state.h>
 #include <simba/store.h>
 #include <simba/version.h>

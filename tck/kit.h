@@ -7,8 +7,8 @@
 #define SIMBA_TCK_KIT_H
 
 #include <simba.h>
-#include <simba/probe.h>
-#include <simba/tck.h>
+#include <simba/sys/probe.h>
+#include <simba/sys/tck.h>
 
 #include <setjmp.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
  *
  * What a real store does in one transaction happens here under one lock. */
 #define _GNU_SOURCE
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The bare exchanges of a backend, by URL. */
 #define _GNU_SOURCE
-#include <simba/bench.h>
+#include <simba/sys/bench.h>
 
 #include "api/settings.h"
 #include "api/store.h"

@@ -2,7 +2,7 @@
  * A write that power loss cuts in half leaves the other slot as it was, and
  * that is the mark from before a write that never happened. */
 #define _GNU_SOURCE
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 #include <simba/guard.h>
 
 #include <errno.h>

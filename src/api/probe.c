@@ -1,6 +1,6 @@
 /* Single operations on a backend, for its authors and the contract's tests. */
 #define _GNU_SOURCE
-#include <simba/probe.h>
+#include <simba/sys/probe.h>
 
 #include "api/config.h"
 #include "api/store.h"

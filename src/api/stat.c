@@ -1,4 +1,4 @@
-#include <simba/stat.h>
+#include <simba/sys/stat.h>
 
 #include "api/store.h"
 #include "shims/stat.h"

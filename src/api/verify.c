@@ -1,6 +1,6 @@
 /* Logs of real runs: merged by time, and fed to the history checker. */
 #define _GNU_SOURCE
-#include <simba/verify.h>
+#include <simba/sys/verify.h>
 
 #include "api/given.h"
 #include "api/verify_log.h"

@@ -3,7 +3,7 @@
 #ifndef SIMBA_RUNTIME_BOX_H
 #define SIMBA_RUNTIME_BOX_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 struct simba__box;
 

@@ -4,7 +4,7 @@
 #ifndef SIMBA_RUNTIME_LOOP_H
 #define SIMBA_RUNTIME_LOOP_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include "runtime/fork.h"
 #include "runtime/meter.h"

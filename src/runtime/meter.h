@@ -3,7 +3,7 @@
 #ifndef SIMBA_RUNTIME_METER_H
 #define SIMBA_RUNTIME_METER_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 #include <simba/metrics.h>
 
 #include "core/contend.h"

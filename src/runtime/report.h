@@ -3,7 +3,7 @@
 #ifndef SIMBA_RUNTIME_REPORT_H
 #define SIMBA_RUNTIME_REPORT_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /* Items of one kind; `size` bytes each. */
 struct simba__items {

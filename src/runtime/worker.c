@@ -1,7 +1,7 @@
 /* The blocking adapter: operations are carried out one by one with plain
  * blocking calls, by a thread of the worker or by a caller that lends its own,
  * so that nobody waits inside the loop for a disk or a lock. */
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include "runtime/loop.h"
 #include "runtime/thread.h"

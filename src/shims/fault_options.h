@@ -4,7 +4,7 @@
 
 #include "core/rng.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 enum simba__fault {
     SIMBA__FAULT_NONE,

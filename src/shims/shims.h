@@ -2,7 +2,7 @@
 #ifndef SIMBA_SHIMS_SHIMS_H
 #define SIMBA_SHIMS_SHIMS_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 extern const simba_backend_ops simba__fault_ops;
 extern const simba_backend_ops simba__trace_ops;

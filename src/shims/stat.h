@@ -2,8 +2,8 @@
 #ifndef SIMBA_SHIMS_STAT_H
 #define SIMBA_SHIMS_STAT_H
 
-#include <simba/backend.h>
-#include <simba/stat.h>
+#include <simba/sys/backend.h>
+#include <simba/sys/stat.h>
 
 /** The outermost stat shim at or behind this backend; NULL: there is none. */
 simba_backend *simba__stat_find(simba_backend *backend);

@@ -1,6 +1,6 @@
 /* A store that refuses to be opened, and says by which URL: what a program and
  * its config file came to. */
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 static int refuse(const simba_backend_config *config,
                   simba_backend **backend,

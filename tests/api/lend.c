@@ -1,7 +1,7 @@
 /* A store that grants everything at once, and takes note of what is submitted
  * for a thread that is leaving it. */
 #define _GNU_SOURCE
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <pthread.h>
 #include <stdatomic.h>

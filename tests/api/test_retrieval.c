@@ -1,7 +1,7 @@
 /* Watching a mutex, on any store. */
 #include "retrieval_ear.h"
 
-#include <simba/probe.h>
+#include <simba/sys/probe.h>
 
 #include <stdlib.h>
 

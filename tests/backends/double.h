@@ -3,7 +3,7 @@
 #ifndef TESTS_BACKENDS_DOUBLE_H
 #define TESTS_BACKENDS_DOUBLE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /** One open store with its loop. */
 struct handle {

@@ -2,7 +2,7 @@
 #ifndef TESTS_BACKENDS_SQL_NOTED_H
 #define TESTS_BACKENDS_SQL_NOTED_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 enum { NOTED_MOST = 256 };
 

@@ -2,7 +2,7 @@
 #ifndef TESTS_BACKENDS_SQL_SERVER_H
 #define TESTS_BACKENDS_SQL_SERVER_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
 
 #include "../api/harness.h"
 
-#include <simba/probe.h>
+#include <simba/sys/probe.h>
 
 #include <signal.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * broken_tenure.c and broken_line.c; those in the row itself are the ones that
  * the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 static void broken_hint(simba_loop *loop, const char *mutex);
 static void broken_post(simba_loop *loop, void (*run)(void *), void *argument);

@@ -5,7 +5,7 @@
 #include "backends/memory/row.h"
 #include "core/plant.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /* What is done to an operation before it is carried out, and to its answer;
  * with the space of the mutexes locked. */

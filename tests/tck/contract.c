@@ -1,7 +1,7 @@
 /* The contract on one store, told in TAP:
  *
  *     contract [--quick] [--faulty] URL [GLOB] */
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <stdio.h>
 #include <string.h>

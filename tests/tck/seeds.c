@@ -7,7 +7,7 @@
  * wait, so many processes run them at once. A failing seed is printed with the
  * URL that shows it again. */
 #define _GNU_SOURCE
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <stdio.h>
 #include <stdlib.h>

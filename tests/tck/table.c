@@ -1,6 +1,6 @@
 /* The table of the contract in docs/backends.md: printed, or, with the name of
  * that file, compared with the tests there are. */
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <stdio.h>
 #include <string.h>

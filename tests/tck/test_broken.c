@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <stdio.h>
 #include <string.h>

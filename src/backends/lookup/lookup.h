@@ -3,7 +3,7 @@
 #ifndef SIMBA_LOOKUP_H
 #define SIMBA_LOOKUP_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 struct addrinfo; /* of netdb.h */
 

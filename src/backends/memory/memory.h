@@ -2,7 +2,7 @@
 #ifndef SIMBA_MEMORY_MEMORY_H
 #define SIMBA_MEMORY_MEMORY_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 extern const simba_backend_ops simba__memory_ops;
 

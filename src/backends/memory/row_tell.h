@@ -5,7 +5,7 @@
 
 #include "backends/memory/row.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <string.h>
 

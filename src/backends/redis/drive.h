@@ -14,7 +14,7 @@ void simba__redis_drive_share(struct simba__redis_conn *conn);
 /** The node goes. */
 void simba__redis_drive_forget(const struct simba__redis_node *node);
 
-/** See `drive` in simba/backend.h. */
+/** See `drive` in simba/sys/backend.h. */
 bool simba__redis_drive(simba_backend *self, int64_t until_ms);
 
 #endif

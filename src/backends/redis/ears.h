@@ -7,7 +7,7 @@
 
 #include "backends/redis/hash.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <hiredis/hiredis.h>
 

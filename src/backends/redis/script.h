@@ -2,7 +2,7 @@
 #ifndef SIMBA_REDIS_SCRIPT_H
 #define SIMBA_REDIS_SCRIPT_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
 #ifndef SIMBA_REDIS_SETTINGS_H
 #define SIMBA_REDIS_SETTINGS_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <stdbool.h>
 

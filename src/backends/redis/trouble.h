@@ -2,7 +2,7 @@
 #ifndef SIMBA_REDIS_TROUBLE_H
 #define SIMBA_REDIS_TROUBLE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /* What to do about it, beyond failing. */
 enum simba__redis_remedy {

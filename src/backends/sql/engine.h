@@ -16,7 +16,7 @@
 #include "backends/lookup/lookup.h"
 #include "backends/sql/record.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 struct simba__sql;
 struct simba__sql_session;

@@ -10,7 +10,7 @@
 
 #include "backends/memory/row.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /** Length of a process's name and of an attempt, in hexadecimal. */
 enum { SIMBA__SQL_HEX = 32 };

@@ -5,7 +5,7 @@
 #include "backends/sqlite/file.h"
 #include "backends/sqlite/sql.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef SIMBA_SQLITE_DATABASE_H
 #define SIMBA_SQLITE_DATABASE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include "backends/sqlite/settings.h"
 

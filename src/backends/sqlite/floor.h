@@ -1,8 +1,8 @@
-/* The floor under the SQLite store; see simba/backend.h. */
+/* The floor under the SQLite store; see simba/sys/backend.h. */
 #ifndef SIMBA_SQLITE_FLOOR_H
 #define SIMBA_SQLITE_FLOOR_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 int simba__sqlite_floor_open(const simba_backend_config *config,
                              const char *mutex,

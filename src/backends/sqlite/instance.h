@@ -11,7 +11,7 @@
 #include "backends/sqlite/reserve.h"
 #include "backends/sqlite/watch.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 /* A tenure of another boot, as long as we see it unchanged (fs=trust). */
 struct simba__sqlite_sighting {

@@ -10,7 +10,7 @@
 #include "backends/sqlite/clock.h"
 #include "backends/sqlite/presence.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 struct simba__sqlite;
 struct sqlite3_stmt;

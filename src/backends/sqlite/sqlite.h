@@ -3,7 +3,7 @@
 #ifndef SIMBA_SQLITE_H
 #define SIMBA_SQLITE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 extern const simba_backend_ops simba__sqlite_ops;
 

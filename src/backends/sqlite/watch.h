@@ -12,7 +12,7 @@
 
 #include "backends/sqlite/presence.h"
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include <pthread.h>
 

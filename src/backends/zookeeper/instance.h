@@ -22,7 +22,7 @@
 #ifndef SIMBA_ZOOKEEPER_INSTANCE_H
 #define SIMBA_ZOOKEEPER_INSTANCE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 #include "backends/zookeeper/guard.h"
 #include "backends/zookeeper/hosts.h"

@@ -3,7 +3,7 @@
 #ifndef SIMBA_ZOOKEEPER_NAMES_H
 #define SIMBA_ZOOKEEPER_NAMES_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 
 enum {
     /* Every byte of a mutex name as %XX, and the NUL. */

@@ -1,5 +1,5 @@
 /* An author of a backend: the contract, quickly, on the store in memory. */
-#include <simba/tck.h>
+#include <simba/sys/tck.h>
 
 #include <stdio.h>
 

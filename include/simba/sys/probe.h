@@ -1,13 +1,13 @@
 /**
- * @file simba/probe.h
+ * @file simba/sys/probe.h
  * For authors of backends, and for the contract's tests: single operations on
  * the backend of an open store, past the machine that usually decides when to
  * send which. Who only wants a mutex has no use for it.
  */
-#ifndef SIMBA_PROBE_H
-#define SIMBA_PROBE_H
+#ifndef SIMBA_SYS_PROBE_H
+#define SIMBA_SYS_PROBE_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 #include <simba/store.h>
 
 SIMBA_BEGIN_DECLS
@@ -53,7 +53,7 @@ SIMBA_API SIMBA_MUST_USE int simba_probe(simba_store *store,
  *
  * @param store     not NULL
  * @param mutex     a valid name
- * @param interest  see simba/backend.h
+ * @param interest  see simba/sys/backend.h
  *
  * Threads: any thread, but not a callback. Not for a mutex that has contenders
  * or retrievals on this handle.

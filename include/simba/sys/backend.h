@@ -1,5 +1,5 @@
 /**
- * @file simba/backend.h
+ * @file simba/sys/backend.h
  * For authors of backends: how a store is taught to keep mutexes.
  *
  * A backend holds no policy. It carries out single operations on single
@@ -7,8 +7,8 @@
  * docs/safety.md says what an operation must guarantee; the shortest backend to
  * read is src/backends/memory.
  */
-#ifndef SIMBA_BACKEND_H
-#define SIMBA_BACKEND_H
+#ifndef SIMBA_SYS_BACKEND_H
+#define SIMBA_SYS_BACKEND_H
 
 #include <simba/error.h>
 #include <simba/export.h>

@@ -1,13 +1,13 @@
 /**
- * @file simba/bench.h
+ * @file simba/sys/bench.h
  * What a store's operations are measured against: the least exchange with the
  * bare client library that does the same for one mutex, with none of our code
  * between. `simba bench` is made of it.
  */
-#ifndef SIMBA_BENCH_H
-#define SIMBA_BENCH_H
+#ifndef SIMBA_SYS_BENCH_H
+#define SIMBA_SYS_BENCH_H
 
-#include <simba/backend.h>
+#include <simba/sys/backend.h>
 #include <simba/error.h>
 #include <simba/export.h>
 

@@ -1,11 +1,11 @@
 /**
- * @file simba/verify.h
+ * @file simba/sys/verify.h
  * Find in the event logs of real runs what must never be: two owners at once,
  * tokens that do not grow, waiters that were passed. `simba verify` is made of
  * it; docs/shims.md says what is found and what the logs are.
  */
-#ifndef SIMBA_VERIFY_H
-#define SIMBA_VERIFY_H
+#ifndef SIMBA_SYS_VERIFY_H
+#define SIMBA_SYS_VERIFY_H
 
 #include <simba/error.h>
 #include <simba/export.h>

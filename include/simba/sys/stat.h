@@ -1,12 +1,12 @@
 /**
- * @file simba/stat.h
+ * @file simba/sys/stat.h
  * What a store has done so far, for a store opened as `stat::INNER-URL`.
  *
  * The shim counts and times every operation between the contention and the
  * store behind it. When the store is closed it also logs a line for each kind.
  */
-#ifndef SIMBA_STAT_H
-#define SIMBA_STAT_H
+#ifndef SIMBA_SYS_STAT_H
+#define SIMBA_SYS_STAT_H
 
 #include <simba/error.h>
 #include <simba/export.h>

@@ -1,5 +1,5 @@
 /**
- * @file simba/tck.h
+ * @file simba/sys/tck.h
  * The contract every store keeps, as tests that can be run on any store:
  * `simba tck --store URL` does so, and a program can.
  *
@@ -9,8 +9,8 @@
  *
  * Link with -lsimba_tck -lsimba, or with simba::simba_tck of the CMake package.
  */
-#ifndef SIMBA_TCK_H
-#define SIMBA_TCK_H
+#ifndef SIMBA_SYS_TCK_H
+#define SIMBA_SYS_TCK_H
 
 #include <simba/error.h>
 #include <simba/export.h>
