@@ -74,7 +74,7 @@ int simba__bench_pair(const struct simba__bench_job *job,
                       simba_error *error);
 
 /** Acquire, however long it takes, unless a signal comes: that is noticed when
- * so much time has passed, which costs the place in line. */
+ * so much time has passed, which costs the position in the queue. */
 int simba__bench_acquire(simba_locker *locker,
                          int64_t look_up_ms,
                          simba_error *error);

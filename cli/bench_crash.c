@@ -12,8 +12,8 @@
 #include "interrupt.h"
 
 #include <simba/admin.h>
-#include <simba/sys/bench.h>
 #include <simba/locker.h>
+#include <simba/sys/bench.h>
 #include <simba/sys/probe.h>
 
 #include <errno.h>
@@ -129,7 +129,7 @@ static bool is_awaited(struct scene *s)
     return is_so;
 }
 
-/* As soon as we stand in line, and long before the owner would renew. */
+/* As soon as we stand in the queue, and long before the owner would renew. */
 static void *kill_owner(void *argument)
 {
     struct scene *s = argument;

@@ -2,14 +2,14 @@
 #define _GNU_SOURCE
 #include "bench_child.h"
 
-#include <simba/sys/bench.h>
 #include <simba/locker.h>
+#include <simba/sys/bench.h>
 
 #include <time.h>
 #include <unistd.h>
 
-/* So long the waiting side has to get in line and to fall asleep, before the
- * clock runs. */
+/* So long the waiting side has to get in the queue and to fall asleep, before
+ * the clock runs. */
 enum { SETTLE_MS = 10, LOOK_UP_MS = 5000 };
 
 enum order { ORDER_LOCK = 'l', ORDER_FLOOR = 'f' };

@@ -8,8 +8,8 @@
 #include "interrupt.h"
 
 #include <simba/metrics.h>
-#include <simba/sys/probe.h>
 #include <simba/service.h>
+#include <simba/sys/probe.h>
 
 #include <malloc.h>
 #include <stdio.h>
@@ -43,22 +43,22 @@ static void name_mutex(const struct crowd *crowd, size_t i, char mutex[128])
 }
 
 static int ask(struct crowd *crowd,
-               enum simba_op_kind kind,
+               enum simba_request_kind kind,
                size_t i,
                simba_error *error)
 {
     char mutex[128];
-    simba_op op = {.kind = kind,
-                   .mutex = mutex,
-                   .id = crowd->job->mutex,
-                   .attempt = {.high = crowd->attempt, .low = i},
-                   .ttl_ms = LEASE_MS,
-                   .transition_ms = LEASE_MS};
+    simba_request request = {.kind = kind,
+                             .mutex = mutex,
+                             .id = crowd->job->mutex,
+                             .attempt = {.high = crowd->attempt, .low = i},
+                             .ttl_ms = LEASE_MS,
+                             .transition_ms = LEASE_MS};
     int rc;
 
     name_mutex(crowd, i, mutex);
-    rc = simba_probe(crowd->owners, &op, error);
-    if (rc == SIMBA_OK && kind == SIMBA_OP_ACQUIRE && !op.reply.mine) {
+    rc = simba_probe(crowd->owners, &request, error);
+    if (rc == SIMBA_OK && kind == SIMBA_ACQUIRE && !request.reply.mine) {
         rc = simba_error_set(error, SIMBA_EBUSY, 0,
                              "a fresh mutex is owned already");
     }
@@ -70,7 +70,7 @@ static int own_all(struct crowd *crowd, simba_error *error)
     int rc = simba_store_open(crowd->job->url, NULL, &crowd->owners, error);
 
     while (rc == SIMBA_OK && crowd->owned < crowd->job->contenders) {
-        rc = ask(crowd, SIMBA_OP_ACQUIRE, crowd->owned, error);
+        rc = ask(crowd, SIMBA_ACQUIRE, crowd->owned, error);
         crowd->owned += rc == SIMBA_OK ? 1 : 0;
         rc = simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
     }
@@ -234,7 +234,7 @@ int simba__bench_idle(const struct simba__bench_job *job,
         simba_service_close(crowd.services[i]);
     }
     for (size_t i = 0; i < crowd.owned; i++) {
-        (void)ask(&crowd, SIMBA_OP_RELEASE, i, NULL);
+        (void)ask(&crowd, SIMBA_RELEASE, i, NULL);
     }
     free(crowd.services);
     simba_store_close(crowd.waiters);

@@ -2,8 +2,8 @@
 #include "bench.h"
 #include "interrupt.h"
 
-#include <simba/sys/bench.h>
 #include <simba/locker.h>
+#include <simba/sys/bench.h>
 
 enum { LOOK_UP_MS = 5000 };
 

@@ -11,8 +11,8 @@
 #include "bench_stats.h"
 #include "interrupt.h"
 
-#include <simba/sys/bench.h>
 #include <simba/locker.h>
+#include <simba/sys/bench.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -43,10 +43,10 @@ static int64_t waited_ms(const struct view *view, const simba_waiter *waiter)
 {
     int64_t now_ms = simba__standing_now(simba_report_store_ms(view->report));
 
-    if (waiter->joined_at == 0 || now_ms < waiter->joined_at) {
+    if (waiter->joined_at_ms == 0 || now_ms < waiter->joined_at_ms) {
         return SIMBA__STANDING_UNKNOWN;
     }
-    return now_ms - waiter->joined_at;
+    return now_ms - waiter->joined_at_ms;
 }
 
 /* --- for programs -------------------------------------------------------- */
@@ -67,7 +67,7 @@ static void print_waiter(const struct view *view,
     } else {
         simba__object_number(&item, "waited_ms", waited);
     }
-    simba__object_flag(&item, "called", waiter->is_called);
+    simba__object_flag(&item, "called", waiter->is_offered);
     simba__object_end(&item);
 }
 
@@ -150,12 +150,12 @@ static void print_line(const struct view *view)
 
     for (size_t i = 0; (waiter = simba_report_waiter(view->report, i)) != NULL;
          i++) {
-        char place[24], waited[SIMBA__WORDS_ROOM] = "";
+        char position[24], waited[SIMBA__WORDS_ROOM] = "";
         int64_t ms = waited_ms(view, waiter);
-        const char *texts[] = {place, waiter->id, waited,
-                               waiter->is_called ? "called" : ""};
+        const char *texts[] = {position, waiter->id, waited,
+                               waiter->is_offered ? "called" : ""};
 
-        (void)snprintf(place, sizeof(place), "%9zu.", i + 1);
+        (void)snprintf(position, sizeof(position), "%9zu.", i + 1);
         if (ms != SIMBA__STANDING_UNKNOWN) {
             simba__words_duration(ms, waited);
         }

@@ -95,16 +95,17 @@ static void say_log(void *user,
     simba__say("%s%s", simba__say_who(component, message, who), message);
 }
 
-static simba_store_options options_of(const struct simba__cli *cli,
-                                      const struct simba__command_log *listener)
+static simba_store_options options_of(
+    const struct simba__cli *cli,
+    const struct simba__command_log *subscriber)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
     options.config = SIMBA_CONFIG_ALWAYS;
     if (cli->verbosity >= 0) {
-        options.log = listener == NULL ? say_log : listener->log;
-        options.log_user = listener == NULL ? NULL : listener->user;
-        options.log_level = level_of(cli->verbosity, listener != NULL);
+        options.log = subscriber == NULL ? say_log : subscriber->log;
+        options.log_user = subscriber == NULL ? NULL : subscriber->user;
+        options.log_level = level_of(cli->verbosity, subscriber != NULL);
     }
     return options;
 }
@@ -124,21 +125,21 @@ static int open_by(const simba_store_options *options,
 }
 
 int simba__command_open(const struct simba__cli *cli,
-                        const struct simba__command_log *listener,
+                        const struct simba__command_log *subscriber,
                         simba_store **store,
                         simba_error *error)
 {
-    simba_store_options options = options_of(cli, listener);
+    simba_store_options options = options_of(cli, subscriber);
 
     return open_by(&options, cli, store, error);
 }
 
 int simba__command_look(const struct simba__cli *cli,
-                        const struct simba__command_log *listener,
+                        const struct simba__command_log *subscriber,
                         simba_store **store,
                         simba_error *error)
 {
-    simba_store_options options = options_of(cli, listener);
+    simba_store_options options = options_of(cli, subscriber);
 
     options.look = true;
     return open_by(&options, cli, store, error);

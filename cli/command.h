@@ -66,13 +66,13 @@ struct simba__command_log {
 /** Open the store that is meant, with the times of the config file. One that
  * only this process can see is refused. */
 int simba__command_open(const struct simba__cli *cli,
-                        const struct simba__command_log *listener,
+                        const struct simba__command_log *subscriber,
                         simba_store **store,
                         simba_error *error);
 
 /** The same, but make nothing: SIMBA_ENOTINIT when it is not there yet. */
 int simba__command_look(const struct simba__cli *cli,
-                        const struct simba__command_log *listener,
+                        const struct simba__command_log *subscriber,
                         simba_store **store,
                         simba_error *error);
 

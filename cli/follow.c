@@ -223,11 +223,11 @@ int simba__follow_open(struct simba__follow *follow,
                        int64_t interval_ms,
                        simba_error *error)
 {
-    struct simba__command_log listener = {simba__live_log, follow->live};
+    struct simba__command_log subscriber = {simba__live_log, follow->live};
     bool is_said = false;
     int rc;
 
-    while ((rc = simba__command_look(follow->cli, &listener, &follow->store,
+    while ((rc = simba__command_look(follow->cli, &subscriber, &follow->store,
                                      error)) == SIMBA_ENOTINIT) {
         if (!is_said) {
             simba__command_say_absent(follow->cli, error);

@@ -121,8 +121,8 @@ void simba__guardian_step_ending(struct simba__guardian *g);
 
 /* guardian_leave.c */
 
-/** Nothing is left below us: give the mutex back, or our place in line, and
- * end. */
+/** Nothing is left below us: give the mutex back, or our position in the queue,
+ * and end. */
 void simba__guardian_release(struct simba__guardian *g);
 
 /** Give the mutex back, and contend for it again. */

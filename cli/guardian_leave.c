@@ -24,8 +24,9 @@ static int answer(const struct simba__guardian *g)
     return simba__exit_of_wait(g->cmd_status);
 }
 
-/* Who is called off while it waits has but a place in line to give back, and
- * the user has a prompt to get back to: the place lapses by itself. */
+/* Who is called off while it waits has but a position in the queue to give
+ * back, and the user has a prompt to get back to: the place lapses by itself.
+ */
 enum { LEAVE_MOST_MS = 500 };
 
 static void tell_kept(const struct simba__guardian *g, int64_t until_ms)

@@ -79,9 +79,9 @@ static void on_log(void *user,
 
 static int open_store(struct simba__holder *holder)
 {
-    struct simba__command_log listener = {on_log, holder};
+    struct simba__command_log subscriber = {on_log, holder};
 
-    return simba__command_open(&holder->job->cli, &listener, &holder->store,
+    return simba__command_open(&holder->job->cli, &subscriber, &holder->store,
                                &holder->error);
 }
 

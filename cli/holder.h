@@ -55,7 +55,7 @@ struct simba__holder {
 /** Start the thread, which opens the store and acquires; false with errno. */
 bool simba__holder_start(struct simba__holder *holder);
 
-/** Make it stop waiting in line; say it again until the state shows it. */
+/** Make it stop waiting in the queue; say it again until the state shows it. */
 void simba__holder_cancel(struct simba__holder *holder);
 
 /** Acquire again after a pause, yield, or release what is held and close. */

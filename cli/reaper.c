@@ -54,7 +54,7 @@ bool simba__reaper_has_proc(void)
     return strtol(text, NULL, 10) == getpid();
 }
 
-static bool is_called(const char *text, const char *end, const char *name)
+static bool is_offered(const char *text, const char *end, const char *name)
 {
     const char *begin = strchr(text, '(');
     size_t length = strlen(name);
@@ -83,7 +83,7 @@ static bool parse_stat(char *text, struct process *process)
         return false;
     }
     process->is_dead = state == 'Z' || state == 'X';
-    process->is_guardian = is_called(text, at, SIMBA__REAPER_GUARDIAN);
+    process->is_guardian = is_offered(text, at, SIMBA__REAPER_GUARDIAN);
     process->is_below = false;
     return true;
 }

@@ -21,9 +21,9 @@
 #include <simba/retrieval.h>
 #include <simba/scheduler.h>
 #include <simba/service.h>
-#include <simba/sys/stat.h>
 #include <simba/state.h>
 #include <simba/store.h>
+#include <simba/sys/stat.h>
 #include <simba/version.h>
 
 #endif

@@ -111,7 +111,7 @@ static void trying_takes_no_place(struct tck *t)
 
     EXPECT_GRANTED(a);
     EXPECT(t, !tck_try(b)->mine);
-    EXPECT(t, !b->reply.in_line);
+    EXPECT(t, !b->reply.is_queued);
     tck_release(a);
     EXPECT_GRANTED(c);
 }

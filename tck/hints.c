@@ -1,4 +1,4 @@
-/* hints: a push from the store wakes those who wait, and does nothing else
+/* wake-ups: a push from the store wakes those who wait, and does nothing else
  * (S7, S10). */
 #include "person.h"
 #include "topics.h"
@@ -97,9 +97,9 @@ static void second_in_line_is_told_too(struct tck *t)
     AWAIT_UNTIL(t, atomic_load(&w->acquired) == 1, soon(t));
 }
 
-/* First and second in line are told of a release; only one may own it. A
- * backend that believes its hint grants both. */
-static void hint_alone_grants_nothing(struct tck *t)
+/* First and second in the queue are told of a release; only one may own it. A
+ * backend that believes its wake-up grants both. */
+static void wake_alone_grants_nothing(struct tck *t)
 {
     struct tck_person *a = tck_stranger(t);
     struct tck_person *b = tck_stranger(t);
@@ -122,8 +122,8 @@ static void hint_alone_grants_nothing(struct tck *t)
 
 /* --- through the shim `fault` -------------------------------------------- */
 
-/* A handle on the store under test that does this to its hints. */
-static simba_store *with_hints(struct tck *t, const char *fate)
+/* A handle on the store under test that does this to its wake-ups. */
+static simba_store *with_wakes(struct tck *t, const char *fate)
 {
     char *url;
 
@@ -136,13 +136,13 @@ static simba_store *with_hints(struct tck *t, const char *fate)
     return tck_store_at(t, url);
 }
 
-static struct tck_witness *waiting_with_hints(struct tck *t, const char *fate)
+static struct tck_witness *waiting_with_wakes(struct tck *t, const char *fate)
 {
     struct tck_witness *w = tck_witness(t);
 
     w->contender.ttl_ms = t->short_lease.ttl_ms;
     w->contender.transition_ms = t->short_lease.transition_ms;
-    tck_contend(w, with_hints(t, fate));
+    tck_contend(w, with_wakes(t, fate));
     return w;
 }
 
@@ -155,7 +155,7 @@ static void all_lost_somebody_is_granted(struct tck *t)
     a->times = t->short_lease;
     EXPECT_GRANTED(a);
     for (int i = 0; i < 2; i++) {
-        w[i] = waiting_with_hints(t, "hint_lose");
+        w[i] = waiting_with_wakes(t, "hint_lose");
     }
     tck_release(a);
     for (int i = 0; i < 2; i++) {
@@ -172,7 +172,7 @@ static void all_doubled_nobody_is_granted_twice(struct tck *t)
     struct tck_witness *w[3];
 
     for (int i = 0; i < 3; i++) {
-        w[i] = waiting_with_hints(t, "hint_double");
+        w[i] = waiting_with_wakes(t, "hint_double");
     }
     tck_pass_around(w, 3, 3);
     for (int i = 0; i < 3; i++) {
@@ -201,7 +201,7 @@ static const struct tck_case cases[] = {
     {"hints.hint_alone_grants_nothing",
      "Of those who are told of a release one owns the mutex, and a read names "
      "it (S7).",
-     hint_alone_grants_nothing, 0},
+     wake_alone_grants_nothing, 0},
     {"hints.all_lost_somebody_is_granted",
      "With every hint lost, those who wait are granted all the same (S10).",
      all_lost_somebody_is_granted, 0},
@@ -210,4 +210,4 @@ static const struct tck_case cases[] = {
      all_doubled_nobody_is_granted_twice, 0},
 };
 
-const struct tck_topic tck_topic_hints = TCK_TOPIC(cases);
+const struct tck_topic tck_topic_wakes = TCK_TOPIC(cases);

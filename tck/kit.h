@@ -134,7 +134,7 @@ _Noreturn void tck_skip(struct tck *t, const char *where);
 void tck_need_all(struct tck *t);
 
 /** The name of an operation. */
-const char *tck_op_name(enum simba_op_kind kind);
+const char *tck_op_name(enum simba_request_kind kind);
 
 /** End the test if nobody wants it any more. */
 void tck_check_wanted(struct tck *t);

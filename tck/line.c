@@ -89,12 +89,12 @@ static void asking_again_keeps_the_place(struct tck *t)
 
     for (int i = 0; i < 3; i++) {
         EXPECT_IN_LINE(q.d);
-        EXPECT_NUMBER(t, q.d->reply.place, q.d->place);
+        EXPECT_NUMBER(t, q.d->reply.position, q.d->position);
         EXPECT_IN_LINE(q.c);
         EXPECT_IN_LINE(q.b);
-        EXPECT_NUMBER(t, q.b->reply.place, q.b->place);
+        EXPECT_NUMBER(t, q.b->reply.position, q.b->position);
     }
-    EXPECT(t, q.b->place < q.c->place && q.c->place < q.d->place);
+    EXPECT(t, q.b->position < q.c->position && q.c->position < q.d->position);
     expect_passed(q.a, q.b, q.c);
 }
 
@@ -107,7 +107,7 @@ static void place_is_brought_back(struct tck *t)
     EXPECT_IN_LINE(q.c);
     EXPECT(t, q.c->reply.is_head);
     EXPECT_IN_LINE(q.b);
-    EXPECT_NUMBER(t, q.b->reply.place, q.b->place);
+    EXPECT_NUMBER(t, q.b->reply.position, q.b->position);
     EXPECT(t, q.b->reply.is_head);
     expect_passed(q.a, q.b, q.c);
 }

@@ -69,7 +69,7 @@ static void wait_long(void *what)
     atomic_store(&w->token, token);
 }
 
-/* Is there anybody in line? Asks as a newcomer, and leaves again. */
+/* Is there anybody in the queue? Asks as a newcomer, and leaves again. */
 static bool is_behind_another(struct tck_person *p)
 {
     bool is_head;

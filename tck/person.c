@@ -24,68 +24,69 @@ static void draw_attempt(struct tck_person *p)
     p->attempt.low = tck_random(p->t);
 }
 
-static bool is_stuck(const struct tck *t, const simba_op *op)
+static bool is_stuck(const struct tck *t, const simba_request *request)
 {
-    return (t->stuck & 1U << op->kind) != 0;
+    return (t->stuck & 1U << request->kind) != 0;
 }
 
-static int send(struct tck_person *p, simba_op op, simba_error *error)
+static int send(struct tck_person *p, simba_request request, simba_error *error)
 {
     int rc;
 
-    op.mutex = p->mutex;
-    op.id = p->id;
-    op.attempt = p->attempt;
-    op.token = p->token;
-    op.ttl_ms = p->times.ttl_ms;
-    op.transition_ms = p->times.transition_ms;
-    op.waiter_ms = p->waiter_ms;
+    request.mutex = p->mutex;
+    request.id = p->id;
+    request.attempt = p->attempt;
+    request.token = p->token;
+    request.ttl_ms = p->times.ttl_ms;
+    request.transition_ms = p->times.transition_ms;
+    request.waiter_ms = p->waiter_ms;
     if (p->t->is_faulty) {
-        op.deadline_ms = simba_loop_now_ms() + FAULTY_TRY_MS;
+        request.deadline_ms = simba_loop_now_ms() + FAULTY_TRY_MS;
     }
-    if (p->t->is_faulty && op.kind == SIMBA_OP_RELEASE) {
-        op.tombstone_ms = FAULTY_TOMBSTONE_MS;
+    if (p->t->is_faulty && request.kind == SIMBA_RELEASE) {
+        request.tombstone_ms = FAULTY_TOMBSTONE_MS;
     }
-    rc = tck_probe(p->t, p->store, &op, error);
-    p->reply = op.reply;
+    rc = tck_probe(p->t, p->store, &request, error);
+    p->reply = request.reply;
     return rc;
 }
 
 int tck_probe(struct tck *t,
               simba_store *store,
-              simba_op *op,
+              simba_request *request,
               simba_error *error)
 {
     int rc;
 
-    if (is_stuck(t, op)) {
+    if (is_stuck(t, request)) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
                                "the backend did not complete one before; it is "
                                "not tried again");
     }
-    rc = simba_probe(store, op, error);
+    rc = simba_probe(store, request, error);
     if (rc == SIMBA_EUNKNOWN &&
-        simba_loop_now_ms() >= op->deadline_ms + SIMBA_PROBE_GRACE_MS) {
-        t->stuck |= 1U << op->kind;
+        simba_loop_now_ms() >= request->deadline_ms + SIMBA_PROBE_GRACE_MS) {
+        t->stuck |= 1U << request->kind;
     }
     return rc;
 }
 
-static const simba_op_reply *run(struct tck_person *p, simba_op op)
+static const simba_reply *run(struct tck_person *p, simba_request request)
 {
     simba_error error = {0};
     int64_t until = tck_patience(p->t);
     int rc;
 
     tck_check_wanted(p->t);
-    rc = send(p, op, &error);
-    while (rc != SIMBA_OK && p->t->is_faulty && !is_stuck(p->t, &op) &&
+    rc = send(p, request, &error);
+    while (rc != SIMBA_OK && p->t->is_faulty && !is_stuck(p->t, &request) &&
            simba_loop_now_ms() < until) {
-        rc = send(p, op, &error);
+        rc = send(p, request, &error);
     }
     if (rc != SIMBA_OK) {
-        tck_fail(p->t, TCK_HERE, "%s of \"%s\": %s: %s", tck_op_name(op.kind),
-                 p->mutex, simba_status_name(rc), error.message);
+        tck_fail(p->t, TCK_HERE, "%s of \"%s\": %s: %s",
+                 tck_op_name(request.kind), p->mutex, simba_status_name(rc),
+                 error.message);
     }
     return &p->reply;
 }
@@ -96,8 +97,8 @@ static void part(void *what)
 
     if (p->t->child == NULL && p->store != NULL) {
         /* A store that fails now has failed the test before. */
-        (void)send(p, (simba_op){.kind = SIMBA_OP_RELEASE}, NULL);
-        simba_probe_interest(p->store, p->mutex, SIMBA_INTEREST_NONE);
+        (void)send(p, (simba_request){.kind = SIMBA_RELEASE}, NULL);
+        simba_probe_subscription(p->store, p->mutex, SIMBA_SUBSCRIBE_NONE);
     }
 }
 
@@ -145,58 +146,58 @@ void tck_begin_anew(struct tck_person *p)
 {
     draw_attempt(p);
     p->token = 0;
-    p->place = 0;
+    p->position = 0;
 }
 
-static const simba_op_reply *acquire(struct tck_person *p, bool join)
+static const simba_reply *acquire(struct tck_person *p, bool join)
 {
-    run(p,
-        (simba_op){.kind = SIMBA_OP_ACQUIRE, .place = p->place, .join = join});
+    run(p, (simba_request){
+               .kind = SIMBA_ACQUIRE, .position = p->position, .join = join});
     if (p->reply.mine) {
         p->token = p->reply.token;
     }
-    if (p->place == 0) {
-        p->place = p->reply.place;
+    if (p->position == 0) {
+        p->position = p->reply.position;
     }
     return &p->reply;
 }
 
-const simba_op_reply *tck_ask(struct tck_person *p)
+const simba_reply *tck_ask(struct tck_person *p)
 {
     /* A store may tell the living by what they listen to. */
-    simba_probe_interest(p->store, p->mutex, SIMBA_INTEREST_WAIT);
+    simba_probe_subscription(p->store, p->mutex, SIMBA_SUBSCRIBE_WAIT);
     return acquire(p, true);
 }
 
-const simba_op_reply *tck_try(struct tck_person *p)
+const simba_reply *tck_try(struct tck_person *p)
 {
     return acquire(p, false);
 }
 
-const simba_op_reply *tck_renew(struct tck_person *p)
+const simba_reply *tck_renew(struct tck_person *p)
 {
-    return run(p, (simba_op){.kind = SIMBA_OP_RENEW});
+    return run(p, (simba_request){.kind = SIMBA_RENEW});
 }
 
-const simba_op_reply *tck_release(struct tck_person *p)
+const simba_reply *tck_release(struct tck_person *p)
 {
-    return run(p, (simba_op){.kind = SIMBA_OP_RELEASE});
+    return run(p, (simba_request){.kind = SIMBA_RELEASE});
 }
 
-const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms)
+const simba_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms)
 {
-    return run(
-        p, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = tombstone_ms});
+    return run(p, (simba_request){.kind = SIMBA_RELEASE,
+                                  .tombstone_ms = tombstone_ms});
 }
 
-const simba_op_reply *tck_leave(struct tck_person *p)
+const simba_reply *tck_leave(struct tck_person *p)
 {
-    return run(p, (simba_op){.kind = SIMBA_OP_LEAVE});
+    return run(p, (simba_request){.kind = SIMBA_LEAVE});
 }
 
-const simba_op_reply *tck_read(struct tck_person *p)
+const simba_reply *tck_read(struct tck_person *p)
 {
-    return run(p, (simba_op){.kind = SIMBA_OP_READ});
+    return run(p, (simba_request){.kind = SIMBA_READ});
 }
 
 size_t tck_count_line(struct tck_person *p)
@@ -219,7 +220,7 @@ size_t tck_count_line(struct tck_person *p)
  * was sent. A backend that answers out of what it knows, without the store
  * having moved the end of the lease, is found here. */
 void tck_expect_lease_from(struct tck *t,
-                           const simba_op_reply *(*again)(struct tck_person *))
+                           const simba_reply *(*again)(struct tck_person *))
 {
     struct tck_person *a = tck_stranger(t);
     struct tck_person *b = tck_stranger(t);

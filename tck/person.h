@@ -11,18 +11,18 @@ struct tck_person {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* that of the test, at first */
     char id[SIMBA_ID_MAX + 1];             /* a fresh one, at first */
     simba_attempt attempt;
-    uint64_t token; /* of the tenure, 0: none */
-    uint64_t place; /* the first that was given, 0: none */
+    uint64_t token;    /* of the tenure, 0: none */
+    uint64_t position; /* the first that was given, 0: none */
     struct tck_times times;
-    int64_t waiter_ms;    /* how long a place lives unrenewed */
-    simba_op_reply reply; /* the last */
+    int64_t waiter_ms; /* how long a place lives unrenewed */
+    simba_reply reply; /* the last */
 };
 
 /** As simba_probe(); an operation of a kind that the backend did not complete
  * before fails at once. */
 int tck_probe(struct tck *t,
               simba_store *store,
-              simba_op *op,
+              simba_request *request,
               simba_error *error);
 
 /** A new one with a new attempt, on the long lease. What it may own is released
@@ -46,23 +46,23 @@ void tck_begin_anew(struct tck_person *p);
  * returns the reply. */
 
 /** Acquire; join the line when refused. */
-const simba_op_reply *tck_ask(struct tck_person *p);
+const simba_reply *tck_ask(struct tck_person *p);
 /** Acquire; take no place. */
-const simba_op_reply *tck_try(struct tck_person *p);
-const simba_op_reply *tck_renew(struct tck_person *p);
-const simba_op_reply *tck_release(struct tck_person *p);
+const simba_reply *tck_try(struct tck_person *p);
+const simba_reply *tck_renew(struct tck_person *p);
+const simba_reply *tck_release(struct tck_person *p);
 /** Release, and refuse the attempt for so long. */
-const simba_op_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
-const simba_op_reply *tck_leave(struct tck_person *p);
-const simba_op_reply *tck_read(struct tck_person *p);
+const simba_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
+const simba_reply *tck_leave(struct tck_person *p);
+const simba_reply *tck_read(struct tck_person *p);
 
-/** How many wait in line, as a read tells it. */
+/** How many wait in the queue, as a read tells it. */
 size_t tck_count_line(struct tck_person *p);
 
 /** Own it on the short lease, do `again` halfway, and expect that nobody else
  * is granted for a whole lease from then on. */
 void tck_expect_lease_from(struct tck *t,
-                           const simba_op_reply *(*again)(struct tck_person *));
+                           const simba_reply *(*again)(struct tck_person *));
 
 /** Try until it is granted. Fail when that is before the lease of this length
  * can be over, which somebody else got by an operation begun at `sent_ms` and
@@ -78,9 +78,9 @@ void tck_expect_lease_between(struct tck_person *p,
                                  "expected %s to be granted; \"%s\" owns it",  \
                                  #p, (p)->reply.owner.id))
 
-/** Ask, and expect to be refused, standing in line. */
+/** Ask, and expect to be refused, standing in the queue. */
 #define EXPECT_IN_LINE(p)                                                      \
-    (!tck_ask(p)->mine && (p)->reply.in_line                                   \
+    (!tck_ask(p)->mine && (p)->reply.is_queued                                 \
          ? (void)0                                                             \
          : tck_fail((p)->t, TCK_HERE, "expected %s to stand in line; it %s",   \
                     #p, (p)->reply.mine ? "was granted" : "has no place"))

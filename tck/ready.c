@@ -5,24 +5,23 @@
 enum { READY_MS = 10000, READY_PAUSE_MS = 50 };
 
 /* Acquire, and what is asked of a tenure then. */
-static const enum simba_op_kind looks[] = {
-    SIMBA_OP_ACQUIRE, SIMBA_OP_RENEW, SIMBA_OP_READ,
-    SIMBA_OP_RELEASE, SIMBA_OP_LEAVE,
+static const enum simba_request_kind looks[] = {
+    SIMBA_ACQUIRE, SIMBA_RENEW, SIMBA_READ, SIMBA_RELEASE, SIMBA_LEAVE,
 };
 
 static int look(struct tck *t,
                 simba_store *store,
-                enum simba_op_kind kind,
+                enum simba_request_kind kind,
                 simba_error *error)
 {
-    simba_op op = {.kind = kind,
-                   .mutex = t->mutex,
-                   .id = t->mutex,
-                   .attempt = {.high = 1, .low = 1},
-                   .ttl_ms = t->long_lease.ttl_ms,
-                   .transition_ms = t->long_lease.transition_ms};
+    simba_request request = {.kind = kind,
+                             .mutex = t->mutex,
+                             .id = t->mutex,
+                             .attempt = {.high = 1, .low = 1},
+                             .ttl_ms = t->long_lease.ttl_ms,
+                             .transition_ms = t->long_lease.transition_ms};
 
-    return tck_probe(t, store, &op, error);
+    return tck_probe(t, store, &request, error);
 }
 
 /* A store may refuse to grant anything for one lease, such as one that was
@@ -31,11 +30,11 @@ static int await_grant(struct tck *t, simba_store *store, simba_error *error)
 {
     int64_t until =
         simba_loop_now_ms() + READY_MS + tck_lease_ms(&t->long_lease);
-    int rc = look(t, store, SIMBA_OP_ACQUIRE, error);
+    int rc = look(t, store, SIMBA_ACQUIRE, error);
 
     while (rc == SIMBA_EUNAVAIL && simba_loop_now_ms() < until) {
         tck_sleep_until(simba_loop_now_ms() + READY_PAUSE_MS);
-        rc = look(t, store, SIMBA_OP_ACQUIRE, error);
+        rc = look(t, store, SIMBA_ACQUIRE, error);
     }
     return rc;
 }

@@ -8,7 +8,7 @@ const struct tck_topic *const tck_topics[] = {
     &tck_topic_times,      &tck_topic_expire,
     &tck_topic_transition, &tck_topic_line,
     &tck_topic_turn,       &tck_topic_lifecycle,
-    &tck_topic_callbacks,  &tck_topic_hints,
+    &tck_topic_callbacks,  &tck_topic_wakes,
     &tck_topic_observer,   &tck_topic_names,
     &tck_topic_locker,     &tck_topic_scheduler,
     &tck_topic_admin,      &tck_topic_many,

@@ -8,7 +8,7 @@ extern const struct tck_topic tck_topic_acquire;
 extern const struct tck_topic tck_topic_admin;
 extern const struct tck_topic tck_topic_callbacks;
 extern const struct tck_topic tck_topic_expire;
-extern const struct tck_topic tck_topic_hints;
+extern const struct tck_topic tck_topic_wakes;
 extern const struct tck_topic tck_topic_lifecycle;
 extern const struct tck_topic tck_topic_line;
 extern const struct tck_topic tck_topic_locker;

@@ -54,7 +54,7 @@ static void owner_is_still_shown(struct tck *t)
     struct tck_person *b = tck_stranger(t);
     int64_t began;
     struct tck_person *a = owner_in_transition(t, &began);
-    const simba_op_reply *reply = tck_read(b);
+    const simba_reply *reply = tck_read(b);
 
     expect_in_time(t, a, began);
     EXPECT_TEXT(t, reply->owner.id, a->id);

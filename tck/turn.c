@@ -10,7 +10,8 @@ enum {
     OVER_MS = 400
 };
 
-/* A owns the mutex; the one that will be called and another wait in line. */
+/* A owns the mutex; the one that will be called and another wait in the queue.
+ */
 struct scene {
     struct tck_person *a, *called, *other;
 };

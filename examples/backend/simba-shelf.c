@@ -21,7 +21,7 @@ struct waiter {
     struct waiter *next;
     simba_attempt attempt;
     struct handle *handle; /* NULL: it was closed */
-    uint64_t place;
+    uint64_t position;
     int64_t lapses_ms; /* when it has not asked again by then */
     char id[SIMBA_ID_MAX + 1];
 };
@@ -83,7 +83,8 @@ static struct mutex *find_mutex(const struct handle *h, const char *name)
     return m;
 }
 
-/* --- hints: ask again ----------------------------------------------------- */
+/* --- wake-ups: ask again -----------------------------------------------------
+ */
 
 struct ring {
     simba_loop *loop;
@@ -94,11 +95,12 @@ static void run_ring(void *argument)
 {
     struct ring *ring = argument;
 
-    simba_hint(ring->loop, ring->name);
+    simba_wake(ring->loop, ring->name);
     free(ring);
 }
 
-/* Into the loop of the waiter's own handle. A lost hint does no harm (S7). */
+/* Into the loop of the waiter's own handle. A lost wake-up does no harm (S7).
+ */
 static void ring(const struct mutex *m, const struct waiter *w)
 {
     struct ring *ring = w == NULL ? NULL : calloc(1, sizeof *ring);
@@ -136,14 +138,16 @@ static struct waiter **find_in_line(struct mutex *m, simba_attempt attempt)
     return w;
 }
 
-static void put_in_line(struct mutex *m, struct waiter *waiter, uint64_t place)
+static void put_in_line(struct mutex *m,
+                        struct waiter *waiter,
+                        uint64_t position)
 {
     struct waiter **w = &m->line;
 
-    while (*w != NULL && (*w)->place < place) {
+    while (*w != NULL && (*w)->position < position) {
         w = &(*w)->next;
     }
-    waiter->place = place;
+    waiter->position = position;
     waiter->next = *w;
     *w = waiter;
 }
@@ -207,11 +211,14 @@ static bool is_head(const struct mutex *m, const struct waiter *me, int64_t now)
     return first == me;
 }
 
-static int refuse(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+static int refuse(struct handle *h,
+                  struct mutex *m,
+                  simba_request *request,
+                  int64_t now)
 {
-    struct waiter *me = *find_in_line(m, op->attempt);
+    struct waiter *me = *find_in_line(m, request->attempt);
 
-    if (!op->join) {
+    if (!request->join) {
         return SIMBA_OK;
     }
     if (me == NULL) {
@@ -219,18 +226,18 @@ static int refuse(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
         if (me == NULL) {
             return SIMBA_ENOMEM;
         }
-        me->attempt = op->attempt;
-        memcpy(me->id, op->id, strlen(op->id) + 1);
+        me->attempt = request->attempt;
+        memcpy(me->id, request->id, strlen(request->id) + 1);
         /* Who had a place that we do not know any more gets it back. */
         put_in_line(m, me,
-                    op->place != 0 ? op->place
-                                   : next_number(&m->last_place, now));
+                    request->position != 0 ? request->position
+                                           : next_number(&m->last_place, now));
     }
     me->handle = h;
-    me->lapses_ms = now + op->waiter_ms;
-    op->reply.in_line = true;
-    op->reply.place = me->place;
-    op->reply.is_head = is_head(m, me, now);
+    me->lapses_ms = now + request->waiter_ms;
+    request->reply.is_queued = true;
+    request->reply.position = me->position;
+    request->reply.is_head = is_head(m, me, now);
     return SIMBA_OK;
 }
 
@@ -257,15 +264,15 @@ static bool is_entombed(struct mutex *m, simba_attempt attempt, int64_t now)
     return false;
 }
 
-static int entomb(struct mutex *m, const simba_op *op, int64_t now_ms)
+static int entomb(struct mutex *m, const simba_request *request, int64_t now_ms)
 {
     struct tomb *tomb = calloc(1, sizeof *tomb);
 
     if (tomb == NULL) {
         return SIMBA_ENOMEM;
     }
-    tomb->attempt = op->attempt;
-    tomb->until_ms = now_ms + op->tombstone_ms;
+    tomb->attempt = request->attempt;
+    tomb->until_ms = now_ms + request->tombstone_ms;
     tomb->next = m->tombs;
     m->tombs = tomb;
     return SIMBA_OK;
@@ -274,62 +281,66 @@ static int entomb(struct mutex *m, const simba_op *op, int64_t now_ms)
 /* --- operations ------------------------------------------------------------
  */
 
-static void extend(struct mutex *m, simba_op *op, int64_t now_ms)
+static void extend(struct mutex *m, simba_request *request, int64_t now_ms)
 {
-    m->owner.ttl_at_ms = now_ms + op->ttl_ms;
-    m->owner.transition_at_ms = m->owner.ttl_at_ms + op->transition_ms;
-    op->reply.mine = true;
-    op->reply.token = m->owner.token;
+    m->owner.ttl_at_ms = now_ms + request->ttl_ms;
+    m->owner.transition_at_ms = m->owner.ttl_at_ms + request->transition_ms;
+    request->reply.mine = true;
+    request->reply.token = m->owner.token;
 }
 
-static void grant(struct mutex *m, simba_op *op, int64_t now_ms)
+static void grant(struct mutex *m, simba_request *request, int64_t now_ms)
 {
-    drop_from_line(m, op->attempt);
-    m->attempt = op->attempt;
-    memcpy(m->owner.id, op->id, strlen(op->id) + 1);
+    drop_from_line(m, request->attempt);
+    m->attempt = request->attempt;
+    memcpy(m->owner.id, request->id, strlen(request->id) + 1);
     m->owner.token = next_number(&m->last_token, now_ms);
     m->owner.acquired_at_ms = now_ms;
-    extend(m, op, now_ms);
+    extend(m, request, now_ms);
 }
 
-static int acquire(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+static int acquire(struct handle *h,
+                   struct mutex *m,
+                   simba_request *request,
+                   int64_t now)
 {
     struct waiter *first = first_alive(m->line, now);
 
-    if (is_entombed(m, op->attempt, now)) {
+    if (is_entombed(m, request->attempt, now)) {
         return SIMBA_OK;
     }
     if (is_held(m, now)) {
-        if (is_same(m->attempt, op->attempt)) { /* asked again (S5) */
-            extend(m, op, now);
+        if (is_same(m->attempt, request->attempt)) { /* asked again (S5) */
+            extend(m, request, now);
             return SIMBA_OK;
         }
-        op->reply.wait_ms = m->owner.transition_at_ms - now;
-        return refuse(h, m, op, now);
+        request->reply.wait_ms = m->owner.transition_at_ms - now;
+        return refuse(h, m, request, now);
     }
     if (m->called == NULL && first != NULL &&
-        !is_same(first->attempt, op->attempt)) {
+        !is_same(first->attempt, request->attempt)) {
         call_next(m, now); /* a lease has lapsed, and the line comes first */
     }
-    if (m->called != NULL && !is_same(m->called->attempt, op->attempt)) {
-        op->reply.wait_ms = m->called_until_ms - now;
-        return refuse(h, m, op, now);
+    if (m->called != NULL && !is_same(m->called->attempt, request->attempt)) {
+        request->reply.wait_ms = m->called_until_ms - now;
+        return refuse(h, m, request, now);
     }
-    grant(m, op, now);
+    grant(m, request, now);
     return SIMBA_OK;
 }
 
 /* Ends this very attempt, whatever it has; for release and leave. */
-static int end_attempt(struct mutex *m, simba_op *op, int64_t now_ms)
+static int end_attempt(struct mutex *m, simba_request *request, int64_t now_ms)
 {
     bool was_called =
-        m->called != NULL && is_same(m->called->attempt, op->attempt);
-    bool was_owner = m->owner.id[0] != '\0' && is_same(m->attempt, op->attempt);
+        m->called != NULL && is_same(m->called->attempt, request->attempt);
+    bool was_owner =
+        m->owner.id[0] != '\0' && is_same(m->attempt, request->attempt);
 
-    if (op->tombstone_ms > 0 && entomb(m, op, now_ms) != SIMBA_OK) {
+    if (request->tombstone_ms > 0 && entomb(m, request, now_ms) != SIMBA_OK) {
         return SIMBA_ENOMEM;
     }
-    drop_from_line(m, op->attempt);
+    drop_from_line(m, request->attempt);
     if (was_owner) {
         memset(&m->owner, 0, sizeof m->owner);
     }
@@ -339,39 +350,44 @@ static int end_attempt(struct mutex *m, simba_op *op, int64_t now_ms)
     return SIMBA_OK;
 }
 
-static void tell_line(const struct mutex *m, simba_op *op, int64_t now_ms)
+static void tell_line(const struct mutex *m,
+                      simba_request *request,
+                      int64_t now_ms)
 {
     for (struct waiter *w = first_alive(m->line, now_ms); w != NULL;
          w = first_alive(w->next, now_ms)) {
-        simba_waiter told = {.place = w->place,
-                             .joined_at = (int64_t)(w->place / 1000),
-                             .is_called = w == m->called};
+        simba_waiter told = {.position = w->position,
+                             .joined_at_ms = (int64_t)(w->position / 1000),
+                             .is_offered = w == m->called};
 
         memcpy(told.id, w->id, sizeof told.id);
-        simba_op_add_waiter(op, &told);
+        simba_request_add_waiter(request, &told);
     }
 }
 
-static int serve(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
+static int serve(struct handle *h,
+                 struct mutex *m,
+                 simba_request *request,
+                 int64_t now)
 {
     int rc = SIMBA_OK;
 
     end_missed_turn(m, now);
     drop_lapsed(m, now);
-    if (op->kind == SIMBA_OP_ACQUIRE) {
-        rc = acquire(h, m, op, now);
-    } else if (op->kind == SIMBA_OP_RENEW) {
-        if (is_held(m, now) && is_same(m->attempt, op->attempt)) {
-            extend(m, op, now);
+    if (request->kind == SIMBA_ACQUIRE) {
+        rc = acquire(h, m, request, now);
+    } else if (request->kind == SIMBA_RENEW) {
+        if (is_held(m, now) && is_same(m->attempt, request->attempt)) {
+            extend(m, request, now);
         }
-    } else if (op->kind != SIMBA_OP_READ) {
-        rc = end_attempt(m, op, now);
-    } else if (op->want_line) {
-        tell_line(m, op, now);
+    } else if (request->kind != SIMBA_READ) {
+        rc = end_attempt(m, request, now);
+    } else if (request->want_queue) {
+        tell_line(m, request, now);
     }
-    op->reply.store_ms = now;
+    request->reply.store_ms = now;
     if (is_held(m, now)) {
-        op->reply.owner = m->owner;
+        request->reply.owner = m->owner;
     }
     return rc;
 }
@@ -379,19 +395,19 @@ static int serve(struct handle *h, struct mutex *m, simba_op *op, int64_t now)
 /* --- the table -------------------------------------------------------------
  */
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct handle *h = (struct handle *)self;
     struct mutex *m;
     int rc = SIMBA_ENOMEM;
 
     pthread_mutex_lock(&lock);
-    m = find_mutex(h, op->mutex);
+    m = find_mutex(h, request->mutex);
     if (m != NULL) { /* the clock is read when we have the lock, not before */
-        rc = serve(h, m, op, simba_loop_now_ms());
+        rc = serve(h, m, request, simba_loop_now_ms());
     }
     pthread_mutex_unlock(&lock);
-    simba_op_done(op, rc, NULL);
+    simba_request_done(request, rc, NULL);
 }
 
 static int open_shelf(const simba_backend_config *config,

@@ -25,9 +25,9 @@ typedef struct simba_listed {
 /** One who waits for a mutex. */
 typedef struct simba_waiter {
     char id[SIMBA_ID_MAX + 1];
-    uint64_t place;    /**< smaller is earlier */
-    int64_t joined_at; /**< store's clock, like simba_owner; 0: unknown */
-    bool is_called;    /**< the mutex is reserved for it */
+    uint64_t position;    /**< smaller is earlier */
+    int64_t joined_at_ms; /**< store's clock, like simba_owner; 0: unknown */
+    bool is_offered;      /**< the mutex is reserved for it */
 } simba_waiter;
 
 /** How grave a finding of the doctor is. */

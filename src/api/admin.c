@@ -40,8 +40,8 @@ static void take_report(struct asking *asking, const struct simba__box *box)
         simba__report_add(asking->report, box->report);
     }
     asking->report->is_short |= box->is_report_short;
-    asking->report->owner = box->op.reply.owner;
-    asking->report->store_ms = box->op.reply.store_ms;
+    asking->report->owner = box->request.reply.owner;
+    asking->report->store_ms = box->request.reply.store_ms;
 }
 
 static void on_done(struct simba__caller *caller,
@@ -53,8 +53,8 @@ static void on_done(struct simba__caller *caller,
 
     asking->is_done = true;
     asking->status = status;
-    asking->owner = box->op.reply.owner;
-    asking->mine = box->op.reply.mine;
+    asking->owner = box->request.reply.owner;
+    asking->mine = box->request.reply.mine;
     if (error != NULL) {
         asking->error = *error;
     }
@@ -91,7 +91,7 @@ static void send_and_wait(simba_store *store,
     pthread_cond_init(&asking->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     asking->caller.done = on_done;
-    box->op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    box->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
     simba_loop_enter(store->loop);
     simba__box_send(box, &asking->caller, store->backend);
     wait_for(store, asking);
@@ -100,11 +100,11 @@ static void send_and_wait(simba_store *store,
 }
 
 /* What only asked has had no effect, so there is no doubt to pass on. */
-static int status_of(const struct asking *asking, enum simba_op_kind kind)
+static int status_of(const struct asking *asking, enum simba_request_kind kind)
 {
     bool is_doubtful = asking->status == SIMBA_EUNKNOWN;
 
-    bool is_change = kind == SIMBA_OP_BREAK || kind == SIMBA_OP_INIT;
+    bool is_change = kind == SIMBA_BREAK || kind == SIMBA_INIT;
 
     return is_doubtful && !is_change ? SIMBA_EUNAVAIL : asking->status;
 }
@@ -114,7 +114,7 @@ static int ask(simba_store *store,
                struct asking *asking,
                simba_error *error)
 {
-    enum simba_op_kind kind = box->op.kind;
+    enum simba_request_kind kind = box->request.kind;
     const char *why;
     int rc;
 
@@ -157,7 +157,7 @@ static int begin(simba_store *store,
     return rc;
 }
 
-static struct simba__box *make_box(enum simba_op_kind kind,
+static struct simba__box *make_box(enum simba_request_kind kind,
                                    const char *mutex,
                                    simba_error *error)
 {
@@ -167,7 +167,7 @@ static struct simba__box *make_box(enum simba_op_kind kind,
         simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
         return NULL;
     }
-    box->op.kind = kind;
+    box->request.kind = kind;
     return box;
 }
 
@@ -203,7 +203,7 @@ int simba_admin_list(simba_store *store,
 
     *report = NULL;
     if (rc == SIMBA_OK) {
-        rc = ask_for_report(store, make_box(SIMBA_OP_LIST, "", error), report,
+        rc = ask_for_report(store, make_box(SIMBA_LIST, "", error), report,
                             error);
     }
     if (rc == SIMBA_OK) {
@@ -227,9 +227,9 @@ int simba_admin_show(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    box = make_box(SIMBA_OP_READ, mutex, error);
+    box = make_box(SIMBA_READ, mutex, error);
     if (box != NULL) {
-        box->op.want_line = true;
+        box->request.want_queue = true;
     }
     return ask_for_report(store, box, report, error);
 }
@@ -242,7 +242,7 @@ int simba_admin_doctor(simba_store *store,
 
     *report = NULL;
     if (rc == SIMBA_OK) {
-        rc = ask_for_report(store, make_box(SIMBA_OP_DOCTOR, "", error), report,
+        rc = ask_for_report(store, make_box(SIMBA_DOCTOR, "", error), report,
                             error);
     }
     return rc;
@@ -267,9 +267,9 @@ int simba_admin_init(simba_store *store,
                    ? SIMBA_OK
                    : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    box = make_box(SIMBA_OP_INIT, "", error);
+    box = make_box(SIMBA_INIT, "", error);
     if (box != NULL) {
-        box->op.upgrade = upgrade;
+        box->request.upgrade = upgrade;
     }
     return ask_for_report(store, box, report, error);
 }
@@ -311,20 +311,20 @@ static int check_manner(const simba_store *store,
 static struct simba__box *make_break(const simba_break *wish,
                                      simba_error *error)
 {
-    struct simba__box *box = make_box(SIMBA_OP_BREAK, wish->mutex, error);
+    struct simba__box *box = make_box(SIMBA_BREAK, wish->mutex, error);
 
     if (box == NULL) {
         return NULL;
     }
-    box->op.token = wish->token;
-    box->op.now = wish->now;
+    box->request.token = wish->token;
+    box->request.now = wish->now;
     box->text = strdup(wish->reason != NULL ? wish->reason : "");
     if (box->text == NULL) {
         free(box);
         simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
         return NULL;
     }
-    box->op.reason = box->text;
+    box->request.reason = box->text;
     return box;
 }
 

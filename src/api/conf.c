@@ -61,11 +61,11 @@ static const char *check_url(const char *value)
                                       : NULL;
 }
 
-enum place { IN_HEAD = 1, IN_SECTION = 2 };
+enum position { IN_HEAD = 1, IN_SECTION = 2 };
 
 static const struct {
     const char *name;
-    unsigned places;
+    unsigned positions;
     const char *(*check)(const char *value); /* says what is wrong, or NULL */
 } keys[SIMBA__CONF_KEYS] = {
     [SIMBA__CONF_STORE] = {"store", IN_HEAD, check_text},
@@ -163,12 +163,12 @@ static int take_value(struct simba__conf *conf,
                       simba_error *error)
 {
     struct simba__conf_section *section = conf->last;
-    enum place place = section->name == NULL ? IN_HEAD : IN_SECTION;
+    enum position position = section->name == NULL ? IN_HEAD : IN_SECTION;
     const char *problem = keys[key].check(line->value);
 
-    if ((keys[key].places & place) == 0) {
-        problem = place == IN_HEAD ? "belongs into a section [store NAME]"
-                                   : "belongs to the head of the file";
+    if ((keys[key].positions & position) == 0) {
+        problem = position == IN_HEAD ? "belongs into a section [store NAME]"
+                                      : "belongs to the head of the file";
     } else if (section->values[key] != NULL) {
         problem = "is given twice";
     }

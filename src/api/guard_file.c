@@ -2,8 +2,8 @@
  * A write that power loss cuts in half leaves the other slot as it was, and
  * that is the mark from before a write that never happened. */
 #define _GNU_SOURCE
-#include <simba/sys/backend.h>
 #include <simba/guard.h>
+#include <simba/sys/backend.h>
 
 #include <errno.h>
 #include <fcntl.h>

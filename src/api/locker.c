@@ -140,7 +140,7 @@ static bool is_outage(const simba_locker *l, int status)
 }
 
 static void answered(struct simba__contention *c,
-                     const simba_op *op,
+                     const simba_request *request,
                      int status,
                      const simba_error *error)
 {
@@ -155,7 +155,7 @@ static void answered(struct simba__contention *c,
                         error != NULL && error->message[0] != '\0'
                             ? error->message
                             : simba_strerror(status));
-    } else if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine) {
+    } else if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         l->is_refused = true;
     }
     wake_waiter(l);
@@ -242,9 +242,9 @@ static void end_driving(simba_locker *l)
     }
 }
 
-/* Waits for a change, or has it come about: who is called in line asks for the
- * mutex from here, without a way through other threads. False when the time is
- * up. */
+/* Waits for a change, or has it come about: who is called in the queue asks for
+ * the mutex from here, without a way through other threads. False when the time
+ * is up. */
 static bool wait_change(simba_locker *l, const struct timespec *until)
 {
     uint64_t wakes = l->wakes;

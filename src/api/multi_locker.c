@@ -99,7 +99,7 @@ static int64_t time_left(int64_t timeout_ms, int64_t until_ms)
     if (timeout_ms <= 0) {
         return timeout_ms;
     }
-    return left_ms > 1 ? left_ms : 1; /* 0 would not even stand in line */
+    return left_ms > 1 ? left_ms : 1; /* 0 would not even stand in the queue */
 }
 
 /* Who is being waited for, so that others can end the wait. */

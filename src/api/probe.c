@@ -13,7 +13,7 @@ enum { PROBE_MS = 10000 };
 
 struct probe {
     struct simba__caller caller;
-    simba_op *op;
+    simba_request *request;
     simba_error *error;
     pthread_cond_t changed;
     int status;
@@ -27,7 +27,7 @@ static void on_done(struct simba__caller *caller,
 {
     struct probe *p = (struct probe *)caller;
 
-    p->op->reply = box->op.reply;
+    p->request->reply = box->request.reply;
     p->status = status;
     p->is_done = true;
     if (p->error != NULL && error != NULL) {
@@ -41,7 +41,7 @@ static void on_done(struct simba__caller *caller,
 static void wait_for(simba_store *store, struct probe *p)
 {
     int64_t left =
-        p->op->deadline_ms + SIMBA_PROBE_GRACE_MS - simba_loop_now_ms();
+        p->request->deadline_ms + SIMBA_PROBE_GRACE_MS - simba_loop_now_ms();
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -74,41 +74,42 @@ static void send_and_wait(simba_store *store,
 }
 
 static int check(const simba_store *store,
-                 const simba_op *op,
+                 const simba_request *request,
                  simba_error *error)
 {
     char id[SIMBA_ID_MAX + 1];
     int rc = simba__store_check(store, error);
 
-    if (rc == SIMBA_OK && op->id == NULL) {
+    if (rc == SIMBA_OK && request->id == NULL) {
         rc =
             simba_error_set(error, SIMBA_EINVAL, 0, "an operation needs an id");
     }
     if (rc == SIMBA_OK) {
-        rc = simba__config_mutex(op->mutex, error);
+        rc = simba__config_mutex(request->mutex, error);
     }
-    return rc == SIMBA_OK ? simba__config_id(op->id, id, error) : rc;
+    return rc == SIMBA_OK ? simba__config_id(request->id, id, error) : rc;
 }
 
-int simba_probe(simba_store *store, simba_op *op, simba_error *error)
+int simba_probe(simba_store *store, simba_request *request, simba_error *error)
 {
-    struct probe p = {.caller.done = on_done, .op = op, .error = error};
+    struct probe p = {
+        .caller.done = on_done, .request = request, .error = error};
     struct simba__box *box;
-    int rc = check(store, op, error);
+    int rc = check(store, request, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (op->deadline_ms == 0) {
-        op->deadline_ms = simba_loop_now_ms() + PROBE_MS;
+    if (request->deadline_ms == 0) {
+        request->deadline_ms = simba_loop_now_ms() + PROBE_MS;
     }
-    box = simba__box_make(op->mutex, op->id);
+    box = simba__box_make(request->mutex, request->id);
     if (box == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    box->op = *op;
-    box->op.mutex = box->mutex;
-    box->op.id = box->id;
+    box->request = *request;
+    box->request.mutex = box->mutex;
+    box->request.id = box->id;
     send_and_wait(store, box, &p);
     return p.status;
 }
@@ -118,15 +119,16 @@ const simba_backend_ops *simba_probe_ops(const simba_store *store)
     return store->backend->ops;
 }
 
-void simba_probe_interest(simba_store *store,
-                          const char *mutex,
-                          enum simba_interest interest)
+void simba_probe_subscription(simba_store *store,
+                              const char *mutex,
+                              enum simba_subscription subscription)
 {
     const simba_backend_ops *ops = store->backend->ops;
 
-    if (ops->interest != NULL && simba__store_check(store, NULL) == SIMBA_OK) {
+    if (ops->subscription != NULL &&
+        simba__store_check(store, NULL) == SIMBA_OK) {
         simba_loop_enter(store->loop);
-        ops->interest(store->backend, mutex, interest);
+        ops->subscription(store->backend, mutex, subscription);
         simba_loop_leave(store->loop);
     }
 }

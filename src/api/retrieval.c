@@ -28,7 +28,7 @@ struct simba_retrieval {
     struct simba__observe machine; /* inside the loop */
     struct simba__caller caller;
     simba_timer timer;
-    struct simba__listener listener;
+    struct simba__subscriber subscriber;
     struct simba__strand strand;
     simba_contender_fn on_changed;
     void *user;
@@ -112,8 +112,8 @@ static void send_read(simba_retrieval *r,
         return;
     }
     box->seq = update->seq;
-    box->op.kind = SIMBA_OP_READ;
-    box->op.deadline_ms = r->machine.now_ms + update->timeout_ms;
+    box->request.kind = SIMBA_READ;
+    box->request.deadline_ms = r->machine.now_ms + update->timeout_ms;
     simba__box_send(box, &r->caller, r->store->backend);
 }
 
@@ -140,10 +140,11 @@ static void done(struct simba__caller *caller,
     simba_retrieval *r = container(caller, simba_retrieval, caller);
     struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
                                          .seq = box->seq,
-                                         .owner = &box->op.reply.owner,
-                                         .ended = box->op.reply.ended,
-                                         .turn = box->op.reply.turn,
-                                         .next_turn = box->op.reply.next_turn};
+                                         .owner = &box->request.reply.owner,
+                                         .ended = box->request.reply.ended,
+                                         .turn = box->request.reply.turn,
+                                         .next_turn =
+                                             box->request.reply.next_turn};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;
@@ -163,13 +164,13 @@ static void on_timer(simba_timer *timer)
          (struct simba__observe_event){.type = SIMBA__OBSERVE_TIMER});
 }
 
-static void on_hint(struct simba__listener *listener)
+static void on_wake(struct simba__subscriber *subscriber)
 {
-    feed(container(listener, simba_retrieval, listener),
-         (struct simba__observe_event){.type = SIMBA__OBSERVE_HINT});
+    feed(container(subscriber, simba_retrieval, subscriber),
+         (struct simba__observe_event){.type = SIMBA__OBSERVE_WAKE});
 }
 
-static void on_observed(struct simba__listener *listener,
+static void on_observed(struct simba__subscriber *subscriber,
                         const simba_owner *owner,
                         uint64_t ended)
 {
@@ -177,15 +178,15 @@ static void on_observed(struct simba__listener *listener,
         .type = SIMBA__OBSERVE_PUSHED, .owner = owner, .ended = ended};
 
     if (owner == NULL) {
-        event.type = SIMBA__OBSERVE_HINT;
+        event.type = SIMBA__OBSERVE_WAKE;
     }
-    feed(container(listener, simba_retrieval, listener), event);
+    feed(container(subscriber, simba_retrieval, subscriber), event);
 }
 
 /* It stands in no line. */
-static uint64_t no_place(const struct simba__listener *listener)
+static uint64_t no_place(const struct simba__subscriber *subscriber)
 {
-    (void)listener;
+    (void)subscriber;
     return 0;
 }
 
@@ -196,7 +197,7 @@ static bool enlist(simba_retrieval *r)
     bool is_fine;
 
     simba_loop_enter(r->store->loop);
-    is_fine = simba__listener_add(r->store->loop, &r->listener);
+    is_fine = simba__subscriber_add(r->store->loop, &r->subscriber);
     simba_loop_leave(r->store->loop);
     return is_fine;
 }
@@ -205,7 +206,7 @@ static void delist(simba_retrieval *r)
 {
     simba_loop_enter(r->store->loop);
     simba_timer_clear(r->store->loop, &r->timer);
-    simba__listener_remove(r->store->loop, &r->listener);
+    simba__subscriber_remove(r->store->loop, &r->subscriber);
     simba__caller_leave(&r->caller);
     simba_loop_leave(r->store->loop);
 }
@@ -230,10 +231,10 @@ static simba_retrieval *make_retrieval(simba_store *store,
     r->user = retriever->user;
     r->caller.done = done;
     r->timer.fire = on_timer;
-    r->listener.mutex = r->mutex;
-    r->listener.hint = on_hint;
-    r->listener.observed = on_observed;
-    r->listener.place = no_place;
+    r->subscriber.mutex = r->mutex;
+    r->subscriber.wake = on_wake;
+    r->subscriber.observed = on_observed;
+    r->subscriber.position = no_place;
     simba__strand_init(&r->strand);
     simba__observe_init(
         &r->machine, retriever->poll_ms,
@@ -309,8 +310,8 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
                              "%s: the retrieval is started already", r->mutex);
     } else {
         atomic_store(&r->is_started, true);
-        simba__listener_interest(r->store->loop, &r->listener,
-                                 SIMBA_INTEREST_OBSERVE);
+        simba__subscriber_interest(r->store->loop, &r->subscriber,
+                                   SIMBA_SUBSCRIBE_OBSERVE);
         r->told = simba_owner_none();
         r->is_behind = r->has_gap = false;
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
@@ -334,8 +335,8 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     simba_loop_enter(r->store->loop);
     if (atomic_load(&r->is_started)) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
-        simba__listener_interest(r->store->loop, &r->listener,
-                                 SIMBA_INTEREST_NONE);
+        simba__subscriber_interest(r->store->loop, &r->subscriber,
+                                   SIMBA_SUBSCRIBE_NONE);
         atomic_store(&r->is_started, false);
     }
     simba_loop_leave(r->store->loop);

@@ -199,13 +199,13 @@ static void told(struct simba__contention *c,
 }
 
 static void answered(struct simba__contention *c,
-                     const simba_op *op,
+                     const simba_request *request,
                      int status,
                      const simba_error *error)
 {
     simba_scheduler *s = (simba_scheduler *)c;
 
-    (void)op;
+    (void)request;
     if (status != SIMBA_OK) {
         struct simba__log_entry entry =
             simba__about(c, SIMBA_LOG_WARN, "scheduler");

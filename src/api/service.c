@@ -161,7 +161,7 @@ static void told(struct simba__contention *c,
 }
 
 static void answered(struct simba__contention *c,
-                     const simba_op *op,
+                     const simba_request *request,
                      int status,
                      const simba_error *error)
 {
@@ -180,7 +180,7 @@ static void answered(struct simba__contention *c,
         return;
     }
     /* A change between others; our own are told as acquired and released. */
-    if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine &&
+    if (request->kind == SIMBA_ACQUIRE && !request->reply.mine &&
         s->on_changed != NULL && simba_state_is_changed(&state)) {
         push_change(s, &c->owner);
     }

@@ -106,21 +106,21 @@ static void detach(void *argument)
     }
 }
 
-static void pass_interest(void *self,
-                          const char *mutex,
-                          enum simba_interest interest)
+static void pass_subscription(void *self,
+                              const char *mutex,
+                              enum simba_subscription subscription)
 {
     simba_backend *backend = self;
 
-    backend->ops->interest(backend, mutex, interest);
+    backend->ops->subscription(backend, mutex, subscription);
 }
 
-static void listen_for_interest(simba_store *store)
+static void listen_for_subscription(simba_store *store)
 {
-    if (store->backend->ops->interest != NULL) {
+    if (store->backend->ops->subscription != NULL) {
         simba_loop_enter(store->loop);
-        store->loop->on_interest = pass_interest;
-        store->loop->on_interest_self = store->backend;
+        store->loop->on_subscription = pass_subscription;
+        store->loop->on_subscription_self = store->backend;
         simba_loop_leave(store->loop);
     }
 }
@@ -183,7 +183,7 @@ static int open_store(simba_store *store,
         simba__loop_close(store->loop);
         return rc;
     }
-    listen_for_interest(store);
+    listen_for_subscription(store);
     store->loop->tallies.front = store->backend;
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;

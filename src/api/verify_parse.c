@@ -10,13 +10,13 @@
 
 /* The members that matter, as they stand in the line. */
 struct members {
-    const char *trace, *event, *boot, *mutex, *id, *attempt, *op, *status;
+    const char *trace, *event, *boot, *mutex, *id, *attempt, *request, *status;
     const char *handle;
-    uint64_t us, number, token, place, ttl_ms, transition_ms, waiter_ms,
+    uint64_t us, number, token, position, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
     uint64_t boot_ms, until_ms, tombstone_ms, run, beat_ms, believes_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms, has_run;
-    bool mine, in_line, now;
+    bool mine, is_queued, now;
     bool is_out_of_range; /* a number of these */
 };
 
@@ -28,7 +28,7 @@ static void take_text(struct members *m, const struct simba__flat_member *f)
     } texts[] = {
         {"trace", &m->trace}, {"event", &m->event},   {"boot", &m->boot},
         {"mutex", &m->mutex}, {"id", &m->id},         {"attempt", &m->attempt},
-        {"op", &m->op},       {"status", &m->status}, {"handle", &m->handle}};
+        {"op", &m->request},  {"status", &m->status}, {"handle", &m->handle}};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (strcmp(texts[i].key, f->key) == 0) {
@@ -46,7 +46,7 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
     } numbers[] = {{"us", &m->us, &m->has_us},
                    {"n", &m->number, &m->has_number},
                    {"token", &m->token, NULL},
-                   {"place", &m->place, NULL},
+                   {"place", &m->position, NULL},
                    {"ttl_ms", &m->ttl_ms, NULL},
                    {"transition_ms", &m->transition_ms, NULL},
                    {"waiter_ms", &m->waiter_ms, NULL},
@@ -80,7 +80,7 @@ static void take_member(void *user, const struct simba__flat_member *f)
         take_number(m, f);
     } else if (f->kind == SIMBA__FLAT_TRUE) {
         m->mine |= strcmp(f->key, "mine") == 0;
-        m->in_line |= strcmp(f->key, "in_line") == 0;
+        m->is_queued |= strcmp(f->key, "in_line") == 0;
         m->now |= strcmp(f->key, "now") == 0;
     }
 }
@@ -172,7 +172,7 @@ static const char *check_operation(const struct members *m)
 {
     bool is_answered = strcmp(m->trace, "answered") == 0;
 
-    if (!m->has_number || m->op == NULL) {
+    if (!m->has_number || m->request == NULL) {
         return "an operation without n or op";
     }
     if (is_answered && m->status == NULL) {
@@ -184,7 +184,7 @@ static const char *check_operation(const struct members *m)
         m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
         return "a time that cannot be";
     }
-    return read_op(m->op) != SIMBA__DEED_OTHER && m->mutex == NULL
+    return read_op(m->request) != SIMBA__DEED_OTHER && m->mutex == NULL
                ? "an operation without mutex"
                : NULL;
 }
@@ -195,11 +195,11 @@ static void take_operation(const struct members *m, struct simba__deed *deed)
 
     deed->kind = is_sent ? SIMBA__DEED_SENT : SIMBA__DEED_ANSWERED;
     deed->number = m->number;
-    deed->op = read_op(m->op);
+    deed->request = read_op(m->request);
     deed->token = m->token;
-    deed->place = m->place;
+    deed->position = m->position;
     deed->mine = m->mine;
-    deed->in_line = m->in_line;
+    deed->is_queued = m->is_queued;
     deed->now = m->now;
     deed->undoes = m->tombstone_ms > 0;
     deed->use_us = use_us(m);
@@ -226,7 +226,7 @@ static const char *parse_trace(const struct members *m,
     *is_deed = true;
     deed->kind = SIMBA__DEED_ALIVE;
     deed->at_us = (int64_t)m->us;
-    if (is_operation && read_op(m->op) != SIMBA__DEED_OTHER) {
+    if (is_operation && read_op(m->request) != SIMBA__DEED_OTHER) {
         take_operation(m, deed);
     }
     return read_word(m->handle, &deed->handle) &&

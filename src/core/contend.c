@@ -173,7 +173,7 @@ static void dispatch_reply(struct simba__contend *c,
         if (c->phase == SIMBA__OWNER) { /* asks again at once, once */
             c->next_ms =
                 c->was_jump
-                    ? simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS)
+                    ? simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS)
                     : c->now_ms;
         }
     }
@@ -194,11 +194,11 @@ static void step_reply(struct simba__contend *c,
     dispatch_reply(c, reply, up);
 }
 
-static void step_hint(struct simba__contend *c, struct simba__update *up)
+static void step_wake(struct simba__contend *c, struct simba__update *up)
 {
-    int64_t soon = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
+    int64_t soon = simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS);
 
-    if (PLANTED(HINT_IS_GRANT) && c->phase == SIMBA__WAITING) {
+    if (PLANTED(WAKE_IS_GRANT) && c->phase == SIMBA__WAITING) {
         struct simba__reply grant = {.mine = true, .token = c->token + 1};
 
         c->sent_ms = c->now_ms;
@@ -211,9 +211,9 @@ static void step_hint(struct simba__contend *c, struct simba__update *up)
     }
     if (c->inflight != SIMBA__NOTHING) {
         /* S10: the store may have looked before it changed. */
-        c->is_hinted = !PLANTED(HINT_DROPPED);
+        c->is_woken = !PLANTED(WAKE_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
-        c->next_ms = simba__contend_hinted_at(c);
+        c->next_ms = simba__contend_woken_at(c);
         c->is_backstop = false;
     } else if (c->phase == SIMBA__OWNER) {
         c->next_ms = earlier(c->next_ms, soon);
@@ -271,8 +271,8 @@ static void dispatch(struct simba__contend *c,
     case SIMBA__REPLIED:
         step_reply(c, &event->reply, up);
         break;
-    case SIMBA__HINT:
-        step_hint(c, up);
+    case SIMBA__WAKE_UP:
+        step_wake(c, up);
         break;
     case SIMBA__RETURNED:
         c->is_calling = false;

@@ -28,7 +28,7 @@
 #define SIMBA__NEVER INT64_MAX
 
 /** How long the mutex is kept for a waiter that was called. */
-#define SIMBA__RESERVATION_MS 300
+#define SIMBA__OFFER_MS 300
 
 /** Identity of one try to get the mutex and of the tenure it becomes (S5). */
 struct simba__attempt {
@@ -44,7 +44,7 @@ struct simba__contend_config {
     int64_t min_hold_ms;      /* 0: none; else a stop keeps others out */
     int64_t progress_ms;      /* 0: off; else renew only this long after the
                                * user's last sign of progress */
-    bool join;                /* take a place in line when refused */
+    bool join;                /* take a position in the queue when refused */
 };
 
 enum simba__contend_problem {
@@ -82,8 +82,9 @@ enum simba__request_kind {
     SIMBA__ACQUIRE, /* take if free, else join the line; the same attempt
                      * again extends its lease and answers its token */
     SIMBA__RENEW,   /* extend this very tenure; never create, never steal */
-    SIMBA__RELEASE, /* end this very attempt: tenure and place in line */
-    SIMBA__LEAVE,   /* give up the place in line */
+    SIMBA__RELEASE, /* end this very attempt: tenure and position in the queue
+                     */
+    SIMBA__LEAVE,   /* give up the position in the queue */
 };
 
 struct simba__request {
@@ -91,13 +92,13 @@ struct simba__request {
     uint64_t seq; /* comes back in the reply */
     struct simba__attempt attempt;
     uint64_t token;       /* of the tenure, 0 while there is none */
-    uint64_t place;       /* acquire: the place we were first given, or 0 */
+    uint64_t position;    /* acquire: the place we were first given, or 0 */
     int64_t timeout_ms;   /* after this we take the outcome as unknown */
     int64_t waiter_ms;    /* acquire: how long our place lives unrenewed */
     int64_t tombstone_ms; /* release: refuse this attempt for so long, for
                            * an acquire of it may still be on its way (S8) */
-    bool join;            /* acquire: take a place in line when refused */
-    bool is_backstop;     /* acquire: only in case a hint was lost */
+    bool join;        /* acquire: take a position in the queue when refused */
+    bool is_backstop; /* acquire: only in case a wake-up was lost */
 };
 
 enum simba__outcome {
@@ -109,14 +110,14 @@ enum simba__outcome {
 struct simba__reply {
     uint64_t seq;
     enum simba__outcome outcome;
-    bool mine;        /* acquire, renew: this attempt has the mutex */
-    uint64_t token;   /* when mine */
-    bool in_line;     /* refused, and has a place */
-    bool is_head;     /* nobody alive stands before us */
-    uint64_t place;   /* where; opaque, given back with the next acquire */
-    int64_t wait_ms;  /* refused: asking again earlier makes no sense */
-    int64_t store_ms; /* the store's clock when it answered; 0: not told */
-    int64_t lease_ms; /* when mine: granted from the sending on; 0: L */
+    bool mine;         /* acquire, renew: this attempt has the mutex */
+    uint64_t token;    /* when mine */
+    bool is_queued;    /* refused, and has a place */
+    bool is_head;      /* nobody alive stands before us */
+    uint64_t position; /* where; opaque, given back with the next acquire */
+    int64_t wait_ms;   /* refused: asking again earlier makes no sense */
+    int64_t store_ms;  /* the store's clock when it answered; 0: not told */
+    int64_t lease_ms;  /* when mine: granted from the sending on; 0: L */
 };
 
 enum simba__event_type {
@@ -124,7 +125,7 @@ enum simba__event_type {
     SIMBA__STOP,     /* any time; a second one changes nothing */
     SIMBA__TIMER,    /* simba__contend_wake_at() has come */
     SIMBA__REPLIED,  /* a request came to its end */
-    SIMBA__HINT,     /* the store thinks we should ask again */
+    SIMBA__WAKE_UP,  /* the store thinks we should ask again */
     SIMBA__RETURNED, /* the user's on_released has returned */
     SIMBA__PROGRESS, /* the user says: I am getting on */
 };
@@ -181,10 +182,10 @@ struct simba__contend {
     /* The attempt. */
     struct simba__attempt attempt;
     bool is_doubtful; /* an acquire of it may still take effect */
-    bool in_line;
-    bool is_hinted;        /* a hint came while asking: ask once more */
-    bool is_backstop;      /* in line, and nothing has happened since */
-    uint64_t place;        /* the first one the store gave us */
+    bool is_queued;
+    bool is_woken;         /* a wake-up came while asking: ask once more */
+    bool is_backstop;      /* in the queue, and nothing has happened since */
+    uint64_t position;     /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
 
     /* The tenure. */

@@ -9,9 +9,9 @@
 
 #include "core/contend.h"
 
-/* An owner that is hinted asks again, but a storm of hints, forged or doubled,
- * must not become a storm of renewals. */
-enum { SIMBA__HINT_SPACING_MS = 50 };
+/* An owner that is woken asks again, but a storm of wake-ups, forged or
+ * doubled, must not become a storm of renewals. */
+enum { SIMBA__WAKE_SPACING_MS = 50 };
 
 /* Shared pieces (contend.c). */
 void simba__contend_send(struct simba__contend *c,
@@ -30,7 +30,7 @@ void simba__contend_ask(struct simba__contend *c, struct simba__update *up);
 void simba__contend_asked(struct simba__contend *c,
                           const struct simba__reply *reply,
                           struct simba__update *up);
-int64_t simba__contend_hinted_at(const struct simba__contend *c);
+int64_t simba__contend_woken_at(const struct simba__contend *c);
 void simba__contend_quit(struct simba__contend *c, struct simba__update *up);
 
 /* OWNER. */

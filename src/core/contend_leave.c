@@ -97,8 +97,8 @@ void simba__contend_left(struct simba__contend *c, struct simba__update *up)
 
 /* By then the store has ended the lease by itself, whatever it heard. An
  * acquire still on its way makes its lease only when it arrives, so a doubtful
- * attempt counts from now: the tombstone must get there (S8). A place in line
- * outlives a lease, so leaving it counts from now as well. */
+ * attempt counts from now: the tombstone must get there (S8). A position in the
+ * queue outlives a lease, so leaving it counts from now as well. */
 static int64_t part_until(const struct simba__contend *c)
 {
     bool is_tenure = c->parting == SIMBA__RELEASE && !c->is_doubtful;

@@ -43,9 +43,9 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
         c->lease_from_ms = from;
         c->granted = granted;
     }
-    if (c->is_hinted) { /* asked for while the renewal was under way */
-        c->is_hinted = false;
-        c->next_ms = simba__contend_later(c->sent_ms, SIMBA__HINT_SPACING_MS);
+    if (c->is_woken) { /* asked for while the renewal was under way */
+        c->is_woken = false;
+        c->next_ms = simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS);
     }
     until = use_until(c);
     if (c->phase == SIMBA__OWNER) {
@@ -61,7 +61,7 @@ void simba__contend_own(struct simba__contend *c,
     int64_t max_hold = c->config.max_hold_ms;
 
     c->token = reply->token;
-    c->is_hinted = false;
+    c->is_woken = false;
     c->cap_ms = max_hold == 0 ? SIMBA__NEVER
                               : simba__contend_later(c->now_ms, max_hold);
     c->phase = SIMBA__OWNER;

@@ -1,5 +1,5 @@
-/* WAITING: asking for the mutex, the place in line, the backstop behind the
- * store's hints. */
+/* WAITING: asking for the mutex, the position in the queue, the backstop behind
+ * the store's wake-ups. */
 #include "core/contend_internal.h"
 #include "core/plant.h"
 
@@ -8,11 +8,11 @@
 /* Asking again after a failure. */
 enum { BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 5000 };
 
-/* The seed's jitter for those without a place in line. */
+/* The seed's jitter for those without a position in the queue. */
 enum { JITTER_LOW_MS = -200, JITTER_HIGH_MS = 1000 };
 
 /* However little the store says is left, ask no oftener than this. */
-enum { ASK_SPACING_MS = 5, HINT_SPACING_MS = 2 };
+enum { ASK_SPACING_MS = 5, WAKE_SPACING_MS = 2 };
 
 /* A new attempt, the first request of which is due at `at_ms`. */
 void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
@@ -21,11 +21,11 @@ void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
     c->attempt.high = simba__rng_next(&c->rng);
     c->attempt.low = simba__rng_next(&c->rng);
     c->is_doubtful = false;
-    c->in_line = false;
-    c->is_hinted = false;
+    c->is_queued = false;
+    c->is_woken = false;
     c->is_backstop = false;
     c->is_gone = false;
-    c->place = 0;
+    c->position = 0;
     c->token = 0;
     c->last_claim_ms = -1;
     c->next_ms = at_ms;
@@ -39,10 +39,10 @@ void simba__contend_ask(struct simba__contend *c, struct simba__update *up)
     int64_t backstop = simba__lease_length_ms(lease) + JITTER_HIGH_MS;
 
     assert(c->phase == SIMBA__WAITING && !c->is_calling);
-    c->is_hinted = false;
+    c->is_woken = false;
     simba__contend_send(c, SIMBA__ACQUIRE,
                         simba__contend_try_ms(simba__lease_use_ms(lease)), up);
-    up->send.place = c->place;
+    up->send.position = c->position;
     up->send.join = c->config.join;
     up->send.is_backstop = c->is_backstop;
     up->send.waiter_ms = 2 * backstop;
@@ -56,7 +56,7 @@ static int64_t jitter_ms(struct simba__contend *c)
            (int64_t)simba__rng_below(&c->rng, (uint64_t)(JITTER_HIGH_MS - low));
 }
 
-/* The backstop: with every hint lost, a waiter asks when the owner's lease
+/* The backstop: with every wake-up lost, a waiter asks when the owner's lease
  * ends. The head of the line right then; who stands behind it one reservation
  * later, in case the head is dead; who has no place some time around it. */
 static int64_t backstop_ms(struct simba__contend *c,
@@ -68,21 +68,21 @@ static int64_t backstop_ms(struct simba__contend *c,
     if (wait < 0) {
         wait = 0;
     }
-    if (!reply->in_line) {
+    if (!reply->is_queued) {
         wait += jitter_ms(c);
     } else if (!reply->is_head) {
-        wait += SIMBA__RESERVATION_MS;
+        wait += SIMBA__OFFER_MS;
     } else {
         wait += 1; /* the store frees a lease after its last millisecond */
     }
     return wait > ASK_SPACING_MS ? wait : ASK_SPACING_MS;
 }
 
-/* A hint is followed at once, but a storm of hints must not become a storm of
- * questions. */
-int64_t simba__contend_hinted_at(const struct simba__contend *c)
+/* A wake-up is followed at once, but a storm of wake-ups must not become a
+ * storm of questions. */
+int64_t simba__contend_woken_at(const struct simba__contend *c)
 {
-    int64_t soon = simba__contend_later(c->sent_ms, HINT_SPACING_MS);
+    int64_t soon = simba__contend_later(c->sent_ms, WAKE_SPACING_MS);
 
     return soon > c->now_ms ? soon : c->now_ms;
 }
@@ -90,13 +90,13 @@ int64_t simba__contend_hinted_at(const struct simba__contend *c)
 static void refused(struct simba__contend *c, const struct simba__reply *reply)
 {
     c->failures = 0;
-    c->in_line = reply->in_line;
-    c->is_backstop = reply->in_line && !c->is_hinted;
-    if (reply->in_line) {
-        c->place = reply->place;
+    c->is_queued = reply->is_queued;
+    c->is_backstop = reply->is_queued && !c->is_woken;
+    if (reply->is_queued) {
+        c->position = reply->position;
     }
-    c->next_ms = c->is_hinted
-                     ? simba__contend_hinted_at(c)
+    c->next_ms = c->is_woken
+                     ? simba__contend_woken_at(c)
                      : simba__contend_later(c->now_ms, backstop_ms(c, reply));
 }
 
@@ -112,8 +112,8 @@ static void failed(struct simba__contend *c, enum simba__outcome outcome)
         c->is_doubtful = true;
     }
     c->next_ms = at > c->now_ms ? at : c->now_ms;
-    if (c->is_hinted) {
-        c->next_ms = simba__contend_hinted_at(c);
+    if (c->is_woken) {
+        c->next_ms = simba__contend_woken_at(c);
     }
     if (PLANTED(NO_RETRY)) {
         c->next_ms = SIMBA__NEVER;
@@ -141,7 +141,7 @@ void simba__contend_quit(struct simba__contend *c, struct simba__update *up)
     c->is_doubtful |= is_asking && !PLANTED(FORGET_ON_STOP);
     if (c->is_doubtful) {
         simba__contend_part(c, SIMBA__RELEASE, up);
-    } else if (c->in_line) {
+    } else if (c->is_queued) {
         simba__contend_part(c, SIMBA__LEAVE, up);
     } else {
         simba__contend_finish(c, up);

@@ -128,16 +128,16 @@ static void take_in(struct simba__observe *o,
         move_on(o, event, up);
     }
     o->is_ahead = false;
-    /* A hint that came meanwhile is followed at once: the sooner, the less is
-     * missed, and no more than one read is under way. */
-    o->next_ms = o->is_hinted ? o->now_ms : o->now_ms + o->poll_ms;
-    o->is_hinted = false;
+    /* A wake-up that came meanwhile is followed at once: the sooner, the less
+     * is missed, and no more than one read is under way. */
+    o->next_ms = o->is_woken ? o->now_ms : o->now_ms + o->poll_ms;
+    o->is_woken = false;
 }
 
-static void step_hint(struct simba__observe *o)
+static void step_wake(struct simba__observe *o)
 {
     if (o->is_reading) {
-        o->is_hinted = true;
+        o->is_woken = true;
     } else if (o->is_running) {
         o->next_ms = o->now_ms;
     }
@@ -159,7 +159,7 @@ static void step_push(struct simba__observe *o,
         o->is_ahead = o->is_reading;
         o->next_ms = o->now_ms + o->poll_ms;
     } else {
-        step_hint(o);
+        step_wake(o);
     }
 }
 
@@ -203,15 +203,15 @@ static void dispatch(struct simba__observe *o,
         o->next_ms = o->now_ms;
         break;
     case SIMBA__OBSERVE_STOP:
-        o->is_running = o->is_reading = o->is_hinted = false;
+        o->is_running = o->is_reading = o->is_woken = false;
         o->next_ms = INT64_MAX;
         break;
     case SIMBA__OBSERVE_READ:
     case SIMBA__OBSERVE_FAILED:
         step_answer(o, event, up);
         break;
-    case SIMBA__OBSERVE_HINT:
-        step_hint(o);
+    case SIMBA__OBSERVE_WAKE:
+        step_wake(o);
         break;
     case SIMBA__OBSERVE_PUSHED:
         step_push(o, event, up);

@@ -23,7 +23,7 @@ enum simba__observe_event_type {
     SIMBA__OBSERVE_TIMER, /* simba__observe_wake_at() has come */
     SIMBA__OBSERVE_READ,  /* a read was answered */
     SIMBA__OBSERVE_FAILED,
-    SIMBA__OBSERVE_HINT,
+    SIMBA__OBSERVE_WAKE,
     SIMBA__OBSERVE_PUSHED, /* the store says what a read would have answered
                             * right after a change */
 };
@@ -56,10 +56,10 @@ struct simba__observe {
     bool knows_ended; /* the store tells which tenure was before; 0: none */
     bool is_running;
     bool is_reading;
-    bool is_hinted; /* while reading: read once more */
-    bool is_heard;  /* the store has answered since start */
-    bool is_cut;    /* a read failed since the last that did not */
-    bool is_ahead;  /* a push was taken in while reading */
+    bool is_woken; /* while reading: read once more */
+    bool is_heard; /* the store has answered since start */
+    bool is_cut;   /* a read failed since the last that did not */
+    bool is_ahead; /* a push was taken in while reading */
     unsigned failures;
     uint64_t seq;
     int64_t now_ms, next_ms, timeout_at_ms;

@@ -27,13 +27,13 @@
     X(BREAK_RENEWS, S5, "a broken tenure can be renewed")                      \
     X(RELEASE_FIRST, S6, "the store told before on_released")                  \
     X(NO_BUDGET, S6, "a loss announced at H, not at U")                        \
-    X(HINT_IS_GRANT, S7, "a hint taken as a grant")                            \
+    X(WAKE_IS_GRANT, S7, "a hint taken as a grant")                            \
     X(UNKNOWN_IS_LOST, S8, "an unanswered renewal taken as a loss")            \
     X(FORGET_ON_STOP, S8, "stop leaves an acquire behind")                     \
     X(NO_TOMBSTONE, S8, "a late acquire outlives its undoing")                 \
     X(TELL_TWICE, S9, "a renewal told as a tenure")                            \
     X(TOLD_AFTER_STOP, S9, "acquired told when stopped")                       \
-    X(HINT_DROPPED, S10, "a hint lost while asking")                           \
+    X(WAKE_DROPPED, S10, "a hint lost while asking")                           \
     X(DEAD_CALLED, S10, "dead waiters are called")                             \
     X(NO_CALL, S10, "a release that calls nobody")                             \
     X(BARGING, S11, "newcomers pass the line")                                 \

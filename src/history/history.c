@@ -215,7 +215,7 @@ static bool add_sent(const struct simba__turn *turn)
     track->pendings[track->pending_count++] = (struct simba__pending){
         .handle = deed->handle,
         .number = deed->number,
-        .op = deed->op,
+        .request = deed->request,
         .attempt = deed->attempt,
         .sent_us = deed->at_us,
         .use_us = deed->use_us,
@@ -224,13 +224,14 @@ static bool add_sent(const struct simba__turn *turn)
         .token = deed->token,
         .now = deed->now,
     };
-    if (deed->op == SIMBA__DEED_RELEASE) {
+    if (deed->request == SIMBA__DEED_RELEASE) {
         simba__tenure_release_sent(turn);
     }
-    if (deed->op == SIMBA__DEED_RELEASE || deed->op == SIMBA__DEED_LEAVE) {
+    if (deed->request == SIMBA__DEED_RELEASE ||
+        deed->request == SIMBA__DEED_LEAVE) {
         simba__standing_gone(turn);
     }
-    return deed->op != SIMBA__DEED_ACQUIRE || simba__standing_asked(turn);
+    return deed->request != SIMBA__DEED_ACQUIRE || simba__standing_asked(turn);
 }
 
 static bool hear_acquire(const struct simba__turn *turn,
@@ -246,7 +247,7 @@ static bool hear_acquire(const struct simba__turn *turn,
     if (!simba__tenure_refused(turn, asked)) {
         return true;
     }
-    if (turn->deed->in_line) {
+    if (turn->deed->is_queued) {
         simba__standing_heard(turn, asked);
         return true;
     }
@@ -258,7 +259,7 @@ static bool hear_acquire(const struct simba__turn *turn,
 static bool hear(const struct simba__turn *turn,
                  const struct simba__pending *asked)
 {
-    switch (asked->op) {
+    switch (asked->request) {
     case SIMBA__DEED_ACQUIRE:
         return hear_acquire(turn, asked);
     case SIMBA__DEED_RENEW:
@@ -295,7 +296,7 @@ static bool add_answered(const struct simba__turn *turn)
     answer.deed = &heard;
     *found = track->pendings[--track->pending_count];
     if (turn->deed->outcome == SIMBA__DEED_UNKNOWN &&
-        asked.op == SIMBA__DEED_ACQUIRE) {
+        asked.request == SIMBA__DEED_ACQUIRE) {
         simba__standing_doubt(&answer);
     }
     return turn->deed->outcome != SIMBA__DEED_HEARD || hear(&answer, &asked);

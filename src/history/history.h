@@ -76,7 +76,7 @@ struct simba__deed {
 
     /* SENT, ANSWERED */
     uint64_t handle, number; /* which operation */
-    enum simba__deed_op op;
+    enum simba__deed_op request;
     int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on;
                         * ANSWERED: the same, if that is less; 0: it is not */
     int64_t waiter_us; /* SENT acquire: how long a place surely lives */
@@ -85,8 +85,8 @@ struct simba__deed {
     enum simba__deed_outcome outcome;
     bool mine;
     uint64_t token; /* SENT break: which; ANSWERED: when mine */
-    bool in_line;
-    uint64_t place;
+    bool is_queued;
+    uint64_t position;
 
     /* ENDED: when its user ceased to rely on it; OVER; FORCED */
     int64_t until_us;

@@ -84,7 +84,7 @@ static bool has_open_question(const struct simba__track *track,
     for (size_t i = 0; i < track->pending_count; i++) {
         const struct simba__pending *p = &track->pendings[i];
 
-        if (p->op == SIMBA__DEED_ACQUIRE &&
+        if (p->request == SIMBA__DEED_ACQUIRE &&
             simba__deed_attempt_equal(p->attempt, s->attempt)) {
             return true;
         }
@@ -99,7 +99,7 @@ static bool is_standing_still(const struct simba__turn *turn,
                               const struct simba__pending *asked,
                               const struct simba__stander *s)
 {
-    return s->place == turn->deed->place &&
+    return s->position == turn->deed->position &&
            !has_open_question(turn->track, s) &&
            asked->sent_us <= s->asked_us + s->waiter_us;
 }
@@ -132,7 +132,7 @@ void simba__standing_heard(const struct simba__turn *turn,
         }
         s->is_passed = false;
     }
-    s->place = deed->place;
+    s->position = deed->position;
     s->asked_us = asked->sent_us;
 }
 
@@ -175,15 +175,15 @@ static void note_passed(const struct simba__turn *turn,
 static bool is_behind(const struct simba__stander *mine,
                       const struct simba__stander *s)
 {
-    return mine->place != 0 ? s->place < mine->place
-                            : s->told_us < mine->first_us;
+    return mine->position != 0 ? s->position < mine->position
+                               : s->told_us < mine->first_us;
 }
 
 /* When it may have been granted at the earliest: a question may arrive twice,
  * and be refused first. */
 static int64_t earliest_us(const struct simba__stander *mine)
 {
-    return mine->place != 0 ? mine->asked_us : mine->first_us;
+    return mine->position != 0 ? mine->asked_us : mine->first_us;
 }
 
 void simba__standing_granted(const struct simba__turn *turn,
@@ -204,7 +204,7 @@ void simba__standing_granted(const struct simba__turn *turn,
         struct simba__stander *s = &track->standers[i];
         bool is_live = s->asked_us + s->waiter_us >= turn->deed->at_us;
 
-        if (s != mine && s->place != 0 && s->told_us < decided_us &&
+        if (s != mine && s->position != 0 && s->told_us < decided_us &&
             is_behind(mine, s) && is_live && !s->is_passed) {
             note_passed(turn, s);
         }

@@ -193,7 +193,7 @@ static bool is_over(const struct simba__tenure *t,
 
     bool is_undone = asked->sent_us > t->released_us;
 
-    return may_be && asked->op == SIMBA__DEED_ACQUIRE && !is_undone &&
+    return may_be && asked->request == SIMBA__DEED_ACQUIRE && !is_undone &&
            t->token != turn->deed->token;
 }
 
@@ -271,7 +271,7 @@ bool simba__tenure_granted(const struct simba__turn *turn,
         t->token = turn->deed->token;
         t->where = turn->deed->where;
     }
-    if (is_new && asked->op == SIMBA__DEED_ACQUIRE) {
+    if (is_new && asked->request == SIMBA__DEED_ACQUIRE) {
         check_token(turn, t, asked->newest_token);
     } /* else the log begins in the middle */
     if (asked->sent_us > t->asked_us) {
@@ -279,7 +279,7 @@ bool simba__tenure_granted(const struct simba__turn *turn,
     }
     t->heard_us = turn->deed->at_us;
     rely_on(turn, t, asked);
-    return is_new && asked->op == SIMBA__DEED_ACQUIRE;
+    return is_new && asked->request == SIMBA__DEED_ACQUIRE;
 }
 
 static void end_at(struct simba__tenure *t, int64_t at_us)

@@ -35,7 +35,7 @@ struct simba__tenure {
 /* An operation under way. */
 struct simba__pending {
     uint64_t handle, number;
-    enum simba__deed_op op;
+    enum simba__deed_op request;
     struct simba__deed_attempt attempt;
     int64_t sent_us, use_us, waiter_us;
     uint64_t newest_token; /* heard of when it was sent */
@@ -43,12 +43,12 @@ struct simba__pending {
     bool now;
 };
 
-/* One who asks for the mutex, and may stand in line. */
+/* One who asks for the mutex, and may stand in the queue. */
 struct simba__stander {
     struct simba__deed_attempt attempt;
     int64_t first_us;  /* when it asked first; 0: before it had the mutex */
     int64_t newest_us; /* and last */
-    uint64_t place;    /* 0: it was not told yet */
+    uint64_t position; /* 0: it was not told yet */
     int64_t told_us;   /* when it was first told this place */
     int64_t asked_us;  /* of the last time it was told so */
     int64_t waiter_us; /* the shortest it ever asked for: it may come late */

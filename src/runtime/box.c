@@ -14,8 +14,8 @@ struct simba__box *simba__box_make(const char *mutex, const char *id)
     if (box != NULL) {
         memcpy(box->id, id, strlen(id) + 1);
         memcpy(box->mutex, mutex, strlen(mutex) + 1);
-        box->op.mutex = box->mutex;
-        box->op.id = box->id;
+        box->request.mutex = box->mutex;
+        box->request.id = box->id;
     }
     return box;
 }
@@ -41,7 +41,7 @@ void simba__box_send(struct simba__box *box,
     if (loop != NULL && loop->tallies.front == backend) {
         loop->tallies.operations++; /* not what a shim sends on */
     }
-    backend->ops->submit(backend, &box->op);
+    backend->ops->submit(backend, &box->request);
 }
 
 static void unlink_box(struct simba__box *box)
@@ -54,9 +54,11 @@ static void unlink_box(struct simba__box *box)
     *b = box->next;
 }
 
-void simba_op_done(simba_op *op, int status, const simba_error *error)
+void simba_request_done(simba_request *request,
+                        int status,
+                        const simba_error *error)
 {
-    struct simba__box *box = (struct simba__box *)op;
+    struct simba__box *box = (struct simba__box *)request;
 
     if (box->caller != NULL) {
         unlink_box(box);
@@ -65,9 +67,9 @@ void simba_op_done(simba_op *op, int status, const simba_error *error)
     simba__box_free(box);
 }
 
-simba_report *simba__box_report(simba_op *op)
+simba_report *simba__box_report(simba_request *request)
 {
-    struct simba__box *box = (struct simba__box *)op;
+    struct simba__box *box = (struct simba__box *)request;
 
     if (box->report == NULL) {
         box->report = simba__report_make();

@@ -17,7 +17,7 @@ struct simba__caller {
 };
 
 struct simba__box {
-    simba_op op;
+    simba_request request;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__box *next;
     uint64_t seq;         /* the caller's own number */
@@ -32,7 +32,7 @@ struct simba__box {
 struct simba__box *simba__box_make(const char *mutex, const char *id);
 
 /** Where a backend puts what it lists; NULL and marked when memory is out. */
-simba_report *simba__box_report(simba_op *op);
+simba_report *simba__box_report(simba_request *request);
 
 /** Free one that was not sent; NULL is a no-op. */
 void simba__box_free(struct simba__box *box);

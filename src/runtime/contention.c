@@ -21,7 +21,7 @@ static void feed(struct simba__contention *c, struct simba__event event);
 static void fail_request(struct simba__contention *c,
                          const struct simba__request *request)
 {
-    simba_op op = {.kind = (enum simba_op_kind)request->kind};
+    simba_request failed = {.kind = (enum simba_request_kind)request->kind};
     simba_error error;
 
     simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
@@ -29,7 +29,7 @@ static void fail_request(struct simba__contention *c,
                 .type = SIMBA__REPLIED,
                 .reply = {.seq = request->seq, .outcome = SIMBA__FAILED}});
     if (c->hooks->answered != NULL) {
-        c->hooks->answered(c, &op, SIMBA_ENOMEM, &error);
+        c->hooks->answered(c, &failed, SIMBA_ENOMEM, &error);
     }
 }
 
@@ -44,19 +44,19 @@ static void send_request(struct simba__contention *c,
         return;
     }
     box->seq = request->seq;
-    box->op.kind = (enum simba_op_kind)request->kind;
-    box->op.attempt.high = request->attempt.high;
-    box->op.attempt.low = request->attempt.low;
-    box->op.token = request->token;
-    box->op.place = request->place;
-    box->op.ttl_ms = lease->ttl_ms;
-    box->op.transition_ms = lease->transition_ms;
-    box->op.waiter_ms = request->waiter_ms;
-    box->op.tombstone_ms = request->tombstone_ms;
-    box->op.deadline_ms = c->core.now_ms + request->timeout_ms;
-    box->op.join = request->join;
-    box->op.is_backstop = request->is_backstop;
-    box->op.is_driven = simba__loop_is_driver(c->loop);
+    box->request.kind = (enum simba_request_kind)request->kind;
+    box->request.attempt.high = request->attempt.high;
+    box->request.attempt.low = request->attempt.low;
+    box->request.token = request->token;
+    box->request.position = request->position;
+    box->request.ttl_ms = lease->ttl_ms;
+    box->request.transition_ms = lease->transition_ms;
+    box->request.waiter_ms = request->waiter_ms;
+    box->request.tombstone_ms = request->tombstone_ms;
+    box->request.deadline_ms = c->core.now_ms + request->timeout_ms;
+    box->request.join = request->join;
+    box->request.is_backstop = request->is_backstop;
+    box->request.is_driven = simba__loop_is_driver(c->loop);
     if (request->kind == SIMBA__ACQUIRE) {
         simba__meter_ask(&c->meter);
     }
@@ -73,7 +73,7 @@ static enum simba__outcome outcome_of(int status)
 
 static struct simba__event event_of(const struct simba__box *box, int status)
 {
-    const simba_op_reply *reply = &box->op.reply;
+    const simba_reply *reply = &box->request.reply;
     struct simba__event event = {.type = SIMBA__REPLIED};
 
     event.reply = (struct simba__reply){
@@ -81,9 +81,9 @@ static struct simba__event event_of(const struct simba__box *box, int status)
         .outcome = outcome_of(status),
         .mine = reply->mine,
         .token = reply->token,
-        .in_line = reply->in_line,
+        .is_queued = reply->is_queued,
         .is_head = reply->is_head,
-        .place = reply->place,
+        .position = reply->position,
         .wait_ms = reply->wait_ms,
         .store_ms = reply->store_ms,
         .lease_ms = reply->lease_ms,
@@ -96,11 +96,11 @@ static void count_answer(struct simba__contention *c,
                          const struct simba__box *box,
                          int status)
 {
-    bool is_mine = status == SIMBA_OK && box->op.reply.mine;
+    bool is_mine = status == SIMBA_OK && box->request.reply.mine;
 
-    if (box->op.kind == SIMBA_OP_ACQUIRE && status == SIMBA_OK && !is_mine) {
+    if (box->request.kind == SIMBA_ACQUIRE && status == SIMBA_OK && !is_mine) {
         c->meter.was_refused = true;
-    } else if (box->op.kind == SIMBA_OP_RENEW && c->meter.is_owner) {
+    } else if (box->request.kind == SIMBA_RENEW && c->meter.is_owner) {
         simba__meter_renewed(&c->meter, is_mine,
                              c->core.owner_until_ms - simba_loop_now_ms());
     }
@@ -119,19 +119,20 @@ static void done(struct simba__caller *caller,
         c->core.inflight != SIMBA__NOTHING && box->seq == c->core.seq;
     /* But why it failed the user still wants to know. */
     bool is_reason = status != SIMBA_OK &&
-                     box->op.attempt.high == c->core.attempt.high &&
-                     box->op.attempt.low == c->core.attempt.low;
+                     box->request.attempt.high == c->core.attempt.high &&
+                     box->request.attempt.low == c->core.attempt.low;
 
-    if (is_awaited && status == SIMBA_OK && box->op.kind != SIMBA_OP_RELEASE &&
-        box->op.kind != SIMBA_OP_LEAVE) {
-        c->owner = box->op.reply.owner;
+    if (is_awaited && status == SIMBA_OK &&
+        box->request.kind != SIMBA_RELEASE &&
+        box->request.kind != SIMBA_LEAVE) {
+        c->owner = box->request.reply.owner;
     }
     if (is_awaited || is_reason) {
         count_answer(c, box, status);
     }
     feed(c, event_of(box, status));
     if ((is_awaited || is_reason) && c->hooks->answered != NULL) {
-        c->hooks->answered(c, &box->op, status, error);
+        c->hooks->answered(c, &box->request, status, error);
     }
 }
 
@@ -166,11 +167,12 @@ static void step(struct simba__contention *c,
 }
 
 /* Who was refused wants to be called when its turn comes. */
-static enum simba_interest interest_of(const struct simba__contend *core)
+static enum simba_subscription subscription_of(
+    const struct simba__contend *core)
 {
     return core->phase == SIMBA__WAITING && core->is_heard && core->config.join
-               ? SIMBA_INTEREST_WAIT
-               : SIMBA_INTEREST_NONE;
+               ? SIMBA_SUBSCRIBE_WAIT
+               : SIMBA_SUBSCRIBE_NONE;
 }
 
 /* What comes last may feed the machine again: a backend that answers at once
@@ -181,7 +183,8 @@ static void feed(struct simba__contention *c, struct simba__event event)
 
     step(c, &event, &update);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
-    simba__listener_interest(c->loop, &c->listener, interest_of(&c->core));
+    simba__subscriber_interest(c->loop, &c->subscriber,
+                               subscription_of(&c->core));
     if (update.tell != 0) {
         simba__meter_tell(&c->meter, &update);
         c->hooks->told(c, &update);
@@ -210,20 +213,20 @@ static void on_timer(simba_timer *timer)
     feed(c, (struct simba__event){.type = SIMBA__TIMER});
 }
 
-static void on_hint(struct simba__listener *listener)
+static void on_wake(struct simba__subscriber *subscriber)
 {
     struct simba__contention *c =
-        container(listener, struct simba__contention, listener);
+        container(subscriber, struct simba__contention, subscriber);
 
-    feed(c, (struct simba__event){.type = SIMBA__HINT});
+    feed(c, (struct simba__event){.type = SIMBA__WAKE_UP});
 }
 
-static uint64_t place_in_line(const struct simba__listener *listener)
+static uint64_t place_in_line(const struct simba__subscriber *subscriber)
 {
     const struct simba__contention *c =
-        container(listener, const struct simba__contention, listener);
+        container(subscriber, const struct simba__contention, subscriber);
 
-    return c->core.phase == SIMBA__WAITING ? c->core.place : 0;
+    return c->core.phase == SIMBA__WAITING ? c->core.position : 0;
 }
 
 static void on_returned(struct simba__letter *letter)
@@ -270,13 +273,13 @@ int simba__contention_open(struct simba__contention *c,
     }
     c->mutex = strdup(mutex);
     c->caller.done = done;
-    c->listener.mutex = c->mutex;
-    c->listener.hint = on_hint;
-    c->listener.place = place_in_line;
+    c->subscriber.mutex = c->mutex;
+    c->subscriber.wake = on_wake;
+    c->subscriber.position = place_in_line;
     c->timer.fire = on_timer;
     c->returned_letter.run = on_returned;
     c->progress_letter.run = on_progress;
-    if (c->mutex == NULL || !simba__listener_add(c->loop, &c->listener)) {
+    if (c->mutex == NULL || !simba__subscriber_add(c->loop, &c->subscriber)) {
         free(c->mutex);
         c->mutex = NULL;
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
@@ -290,7 +293,7 @@ void simba__contention_close(struct simba__contention *c)
 {
     assert(c->core.phase == SIMBA__IDLE);
     simba_timer_clear(c->loop, &c->timer);
-    simba__listener_remove(c->loop, &c->listener);
+    simba__subscriber_remove(c->loop, &c->subscriber);
     simba__caller_leave(&c->caller);
     simba__meter_close(&c->meter);
     free(c->mutex);

@@ -1,4 +1,4 @@
-/* One contender on the loop: the pure machine, its timer, its ear for hints,
+/* One contender on the loop: the pure machine, its timer, its ear for wake-ups,
  * and the operations it has with the backend. Services and lockers are made of
  * it and say, through hooks, what users see. */
 #ifndef SIMBA_RUNTIME_CONTENTION_H
@@ -20,7 +20,7 @@ struct simba__contention_hooks {
                  const struct simba__update *update);
     /* An operation came to its end; the machine knows already. May be NULL. */
     void (*answered)(struct simba__contention *self,
-                     const simba_op *op,
+                     const simba_request *request,
                      int status,
                      const simba_error *error);
 };
@@ -32,7 +32,7 @@ struct simba__contention {
     const struct simba__contention_hooks *hooks;
     struct simba__contend core;
     simba_timer timer;
-    struct simba__listener listener;
+    struct simba__subscriber subscriber;
     struct simba__caller caller; /* of operations */
     struct simba__meter meter;
     simba_owner owner; /* as last seen */
@@ -55,7 +55,7 @@ struct simba__contention {
     struct simba__letter returned_letter;
 };
 
-/** Prepare it, and let it hear hints. Inside the loop.
+/** Prepare it, and let it hear wake-ups. Inside the loop.
  *
  * @param mutex  copied */
 int simba__contention_open(struct simba__contention *c,

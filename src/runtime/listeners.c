@@ -13,21 +13,22 @@ static size_t bucket_of(const simba_loop *loop, const char *mutex)
     return (size_t)(simba__text_hash(mutex) & (loop->bucket_count - 1));
 }
 
-static void link_listener(simba_loop *loop, struct simba__listener *listener)
+static void link_subscriber(simba_loop *loop,
+                            struct simba__subscriber *subscriber)
 {
-    size_t bucket = bucket_of(loop, listener->mutex);
+    size_t bucket = bucket_of(loop, subscriber->mutex);
 
-    listener->next = loop->buckets[bucket];
-    loop->buckets[bucket] = listener;
+    subscriber->next = loop->buckets[bucket];
+    loop->buckets[bucket] = subscriber;
 }
 
 static bool grow_buckets(simba_loop *loop)
 {
     size_t before = loop->bucket_count;
     size_t after = before == 0 ? BUCKETS_LEAST : before * 2;
-    struct simba__listener **old = loop->buckets;
-    struct simba__listener **buckets =
-        calloc(after, sizeof(struct simba__listener *));
+    struct simba__subscriber **old = loop->buckets;
+    struct simba__subscriber **buckets =
+        calloc(after, sizeof(struct simba__subscriber *));
 
     if (buckets == NULL) {
         return before != 0; /* slower, but it works */
@@ -35,136 +36,140 @@ static bool grow_buckets(simba_loop *loop)
     loop->buckets = buckets;
     loop->bucket_count = after;
     for (size_t i = 0; i < before; i++) {
-        for (struct simba__listener *l = old[i], *next; l != NULL; l = next) {
+        for (struct simba__subscriber *l = old[i], *next; l != NULL; l = next) {
             next = l->next;
-            link_listener(loop, l);
+            link_subscriber(loop, l);
         }
     }
     free(old);
     return true;
 }
 
-bool simba__listener_add(simba_loop *loop, struct simba__listener *listener)
+bool simba__subscriber_add(simba_loop *loop,
+                           struct simba__subscriber *subscriber)
 {
-    if (loop->listener_count >= loop->bucket_count && !grow_buckets(loop)) {
+    if (loop->subscriber_count >= loop->bucket_count && !grow_buckets(loop)) {
         return false;
     }
-    link_listener(loop, listener);
-    loop->listener_count++;
+    link_subscriber(loop, subscriber);
+    loop->subscriber_count++;
     return true;
 }
 
 /* The most that anybody here wants to hear about a mutex. */
-static enum simba_interest interest_in(const simba_loop *loop,
-                                       const char *mutex)
+static enum simba_subscription subscription_in(const simba_loop *loop,
+                                               const char *mutex)
 {
-    const struct simba__listener *l = loop->buckets[bucket_of(loop, mutex)];
-    enum simba_interest most = SIMBA_INTEREST_NONE;
+    const struct simba__subscriber *l = loop->buckets[bucket_of(loop, mutex)];
+    enum simba_subscription most = SIMBA_SUBSCRIBE_NONE;
 
     for (; l != NULL; l = l->next) {
-        if (l->interest > most && strcmp(l->mutex, mutex) == 0) {
-            most = l->interest;
+        if (l->subscription > most && strcmp(l->mutex, mutex) == 0) {
+            most = l->subscription;
         }
     }
     return most;
 }
 
-void simba__listener_interest(simba_loop *loop,
-                              struct simba__listener *listener,
-                              enum simba_interest interest)
+void simba__subscriber_interest(simba_loop *loop,
+                                struct simba__subscriber *subscriber,
+                                enum simba_subscription subscription)
 {
-    enum simba_interest before, after;
+    enum simba_subscription before, after;
 
-    if (listener->interest == interest) {
+    if (subscriber->subscription == subscription) {
         return;
     }
-    before = interest_in(loop, listener->mutex);
-    listener->interest = interest;
-    after = interest_in(loop, listener->mutex);
-    if (before != after && loop->on_interest != NULL) {
-        loop->on_interest(loop->on_interest_self, listener->mutex, after);
+    before = subscription_in(loop, subscriber->mutex);
+    subscriber->subscription = subscription;
+    after = subscription_in(loop, subscriber->mutex);
+    if (before != after && loop->on_subscription != NULL) {
+        loop->on_subscription(loop->on_subscription_self, subscriber->mutex,
+                              after);
     }
 }
 
-void simba__listener_remove(simba_loop *loop, struct simba__listener *listener)
+void simba__subscriber_remove(simba_loop *loop,
+                              struct simba__subscriber *subscriber)
 {
-    struct simba__listener **l =
-        &loop->buckets[bucket_of(loop, listener->mutex)];
+    struct simba__subscriber **l =
+        &loop->buckets[bucket_of(loop, subscriber->mutex)];
 
-    simba__listener_interest(loop, listener, SIMBA_INTEREST_NONE);
-    while (*l != listener) {
+    simba__subscriber_interest(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
+    while (*l != subscriber) {
         l = &(*l)->next;
     }
-    *l = listener->next;
-    loop->listener_count--;
+    *l = subscriber->next;
+    loop->subscriber_count--;
 }
 
 /* The second lowest place of those who wait for this mutex, so that those up to
  * it are told; UINT64_MAX when there is none. */
-static uint64_t second_place(const struct simba__listener *l, const char *mutex)
+static uint64_t second_place(const struct simba__subscriber *l,
+                             const char *mutex)
 {
     uint64_t first = UINT64_MAX, second = UINT64_MAX;
 
     for (; l != NULL; l = l->next) {
-        uint64_t place = strcmp(l->mutex, mutex) == 0 ? l->place(l) : 0;
-        if (place == 0 || place >= second) {
+        uint64_t position = strcmp(l->mutex, mutex) == 0 ? l->position(l) : 0;
+        if (position == 0 || position >= second) {
             continue;
         }
-        if (place < first) {
+        if (position < first) {
             second = first;
-            first = place;
+            first = position;
         } else {
-            second = place;
+            second = position;
         }
     }
     return second;
 }
 
-static void hint_mutex(struct simba__listener *bucket, const char *mutex)
+static void wake_mutex(struct simba__subscriber *bucket, const char *mutex)
 {
     uint64_t last = second_place(bucket, mutex);
-    struct simba__listener *next;
+    struct simba__subscriber *next;
 
-    for (struct simba__listener *l = bucket; l != NULL; l = next) {
+    for (struct simba__subscriber *l = bucket; l != NULL; l = next) {
         next = l->next;
-        if (strcmp(l->mutex, mutex) == 0 && l->place(l) <= last) {
-            l->hint(l);
+        if (strcmp(l->mutex, mutex) == 0 && l->position(l) <= last) {
+            l->wake(l);
         }
     }
 }
 
-static void hint_all(struct simba__listener *bucket)
+static void wake_all(struct simba__subscriber *bucket)
 {
-    struct simba__listener *next;
+    struct simba__subscriber *next;
 
     for (; bucket != NULL; bucket = next) {
         next = bucket->next;
-        bucket->hint(bucket);
+        bucket->wake(bucket);
     }
 }
 
-static void hint_listeners(simba_loop *loop, const char *mutex)
+static void wake_listeners(simba_loop *loop, const char *mutex)
 {
     if (loop->bucket_count == 0) {
         return;
     }
     if (mutex != NULL) {
-        hint_mutex(loop->buckets[bucket_of(loop, mutex)], mutex);
+        wake_mutex(loop->buckets[bucket_of(loop, mutex)], mutex);
         return;
     }
     for (size_t i = 0; i < loop->bucket_count; i++) {
-        hint_all(loop->buckets[i]);
+        wake_all(loop->buckets[i]);
     }
 }
 
 /* --- filters ------------------------------------------------------------- */
 
-void simba_hint(simba_loop *loop, const char *mutex)
+void simba_wake(simba_loop *loop, const char *mutex)
 {
     if (loop->filters != NULL) {
-        loop->filters->hint(loop->filters, mutex);
+        loop->filters->wake(loop->filters, mutex);
     } else {
-        hint_listeners(loop, mutex);
+        wake_listeners(loop, mutex);
     }
 }
 
@@ -173,10 +178,10 @@ void simba_observed(simba_loop *loop,
                     const simba_owner *owner,
                     uint64_t ended)
 {
-    struct simba__listener *l, *next;
+    struct simba__subscriber *l, *next;
 
-    if (loop->filters != NULL) { /* who meddles with hints gets a hint */
-        loop->filters->hint(loop->filters, mutex);
+    if (loop->filters != NULL) { /* who meddles with wake-ups gets a wake-up */
+        loop->filters->wake(loop->filters, mutex);
         return;
     }
     if (loop->bucket_count == 0) {
@@ -184,27 +189,27 @@ void simba_observed(simba_loop *loop,
     }
     for (l = loop->buckets[bucket_of(loop, mutex)]; l != NULL; l = next) {
         next = l->next;
-        if (l->observed != NULL && l->interest == SIMBA_INTEREST_OBSERVE &&
+        if (l->observed != NULL && l->subscription == SIMBA_SUBSCRIBE_OBSERVE &&
             strcmp(l->mutex, mutex) == 0) {
             l->observed(l, owner, ended);
         }
     }
 }
 
-void simba__hint_pass(simba_loop *loop,
-                      const struct simba__hint_filter *filter,
+void simba__wake_pass(simba_loop *loop,
+                      const struct simba__wake_filter *filter,
                       const char *mutex)
 {
     if (filter->next != NULL) {
-        filter->next->hint(filter->next, mutex);
+        filter->next->wake(filter->next, mutex);
     } else {
-        hint_listeners(loop, mutex);
+        wake_listeners(loop, mutex);
     }
 }
 
-void simba__hint_filter_add(simba_loop *loop, struct simba__hint_filter *filter)
+void simba__wake_filter_add(simba_loop *loop, struct simba__wake_filter *filter)
 {
-    struct simba__hint_filter **f = &loop->filters;
+    struct simba__wake_filter **f = &loop->filters;
 
     while (*f != NULL) {
         f = &(*f)->next;
@@ -213,10 +218,10 @@ void simba__hint_filter_add(simba_loop *loop, struct simba__hint_filter *filter)
     *f = filter;
 }
 
-void simba__hint_filter_remove(simba_loop *loop,
-                               struct simba__hint_filter *filter)
+void simba__wake_filter_remove(simba_loop *loop,
+                               struct simba__wake_filter *filter)
 {
-    struct simba__hint_filter **f = &loop->filters;
+    struct simba__wake_filter **f = &loop->filters;
 
     while (*f != filter) {
         f = &(*f)->next;

@@ -33,26 +33,26 @@ struct simba__call {
 
 enum { SIMBA__RESERVE = 8 };
 
-/* Who hears hints for a mutex. Of those who stand in its line only the first
+/* Who hears wake-ups for a mutex. Of those who stand in its line only the first
  * two are told: a store calls nobody else, and a thousand waiters that ask at
  * once would keep it busy for nothing. */
-struct simba__listener {
+struct simba__subscriber {
     const char *mutex;
-    void (*hint)(struct simba__listener *self);
-    uint64_t (*place)(const struct simba__listener *self); /* 0: none */
-    enum simba_interest interest;
+    void (*wake)(struct simba__subscriber *self);
+    uint64_t (*position)(const struct simba__subscriber *self); /* 0: none */
+    enum simba_subscription subscription;
     /* Who only watches: simba_observed(); else NULL. */
-    void (*observed)(struct simba__listener *self,
+    void (*observed)(struct simba__subscriber *self,
                      const simba_owner *owner,
                      uint64_t ended);
-    struct simba__listener *next;
+    struct simba__subscriber *next;
 };
 
-/* Who hears hints before the listeners do, and decides whether these hear them:
- * a shim. The shim next to the store is the first. */
-struct simba__hint_filter {
-    void (*hint)(struct simba__hint_filter *self, const char *mutex);
-    struct simba__hint_filter *next;
+/* Who hears wake-ups before the listeners do, and decides whether these hear
+ * them: a shim. The shim next to the store is the first. */
+struct simba__wake_filter {
+    void (*wake)(struct simba__wake_filter *self, const char *mutex);
+    struct simba__wake_filter *next;
 };
 
 struct epoll_event;
@@ -80,13 +80,13 @@ struct simba_loop {
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
 
-    struct simba__listener **buckets;
-    size_t bucket_count, listener_count;
-    void (*on_interest)(void *self,
-                        const char *mutex,
-                        enum simba_interest interest);
-    void *on_interest_self;
-    struct simba__hint_filter *filters;
+    struct simba__subscriber **buckets;
+    size_t bucket_count, subscriber_count;
+    void (*on_subscription)(void *self,
+                            const char *mutex,
+                            enum simba_subscription subscription);
+    void *on_subscription_self;
+    struct simba__wake_filter *filters;
 
     struct simba__tallies tallies; /* what happened to its contenders */
 
@@ -152,20 +152,22 @@ void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
 
 /** Put a filter behind those that are there; take it out. */
-void simba__hint_filter_add(simba_loop *loop,
-                            struct simba__hint_filter *filter);
-void simba__hint_filter_remove(simba_loop *loop,
-                               struct simba__hint_filter *filter);
+void simba__wake_filter_add(simba_loop *loop,
+                            struct simba__wake_filter *filter);
+void simba__wake_filter_remove(simba_loop *loop,
+                               struct simba__wake_filter *filter);
 
-/** Pass a hint on to the filter behind this one, or to the listeners. */
-void simba__hint_pass(simba_loop *loop,
-                      const struct simba__hint_filter *filter,
+/** Pass a wake-up on to the filter behind this one, or to the listeners. */
+void simba__wake_pass(simba_loop *loop,
+                      const struct simba__wake_filter *filter,
                       const char *mutex);
 
-bool simba__listener_add(simba_loop *loop, struct simba__listener *listener);
-void simba__listener_remove(simba_loop *loop, struct simba__listener *listener);
-void simba__listener_interest(simba_loop *loop,
-                              struct simba__listener *listener,
-                              enum simba_interest interest);
+bool simba__subscriber_add(simba_loop *loop,
+                           struct simba__subscriber *subscriber);
+void simba__subscriber_remove(simba_loop *loop,
+                              struct simba__subscriber *subscriber);
+void simba__subscriber_interest(simba_loop *loop,
+                                struct simba__subscriber *subscriber,
+                                enum simba_subscription subscription);
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef SIMBA_RUNTIME_METER_H
 #define SIMBA_RUNTIME_METER_H
 
-#include <simba/sys/backend.h>
 #include <simba/metrics.h>
+#include <simba/sys/backend.h>
 
 #include "core/contend.h"
 

@@ -94,12 +94,12 @@ static void copy_text(char *to, size_t room, const char *text)
     snprintf(to, room, "%s", text);
 }
 
-void simba_op_add_mutex(simba_op *op,
-                        const char *mutex,
-                        const simba_owner *owner,
-                        int waiting)
+void simba_request_add_mutex(simba_request *request,
+                             const char *mutex,
+                             const simba_owner *owner,
+                             int waiting)
 {
-    simba_report *report = simba__box_report(op);
+    simba_report *report = simba__box_report(request);
     simba_listed listed = {.owner = *owner, .waiting = waiting};
 
     if (report != NULL) {
@@ -108,22 +108,23 @@ void simba_op_add_mutex(simba_op *op,
     }
 }
 
-void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter)
+void simba_request_add_waiter(simba_request *request,
+                              const simba_waiter *waiter)
 {
-    simba_report *report = simba__box_report(op);
+    simba_report *report = simba__box_report(request);
 
     if (report != NULL) {
         append(report, &report->waiters, waiter);
     }
 }
 
-void simba_op_add_finding(simba_op *op,
-                          enum simba_gravity gravity,
-                          const char *name,
-                          const char *format,
-                          ...)
+void simba_request_add_finding(simba_request *request,
+                               enum simba_gravity gravity,
+                               const char *name,
+                               const char *format,
+                               ...)
 {
-    simba_report *report = simba__box_report(op);
+    simba_report *report = simba__box_report(request);
     simba_finding finding = {.gravity = gravity};
     va_list args;
 

@@ -12,13 +12,13 @@
 
 struct simba_worker {
     simba_loop *loop;
-    int (*serve)(void *self, simba_op *op, simba_error *error);
+    int (*serve)(void *self, simba_request *request, simba_error *error);
     void *self;
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     struct queue {
-        simba_op *first, **last;
+        simba_request *first, **last;
     } urgent, other;
     pthread_t thread;
     bool has_thread; /* begun when it is first needed */
@@ -34,46 +34,47 @@ static void init_queue(struct queue *queue)
     queue->last = &queue->first;
 }
 
-static void put(struct queue *queue, simba_op *op)
+static void put(struct queue *queue, simba_request *request)
 {
-    op->next = NULL;
-    *queue->last = op;
-    queue->last = &op->next;
+    request->next = NULL;
+    *queue->last = request;
+    queue->last = &request->next;
 }
 
-static simba_op *take(struct queue *queue)
+static simba_request *take(struct queue *queue)
 {
-    simba_op *op = queue->first;
+    simba_request *request = queue->first;
 
-    if (op != NULL) {
-        queue->first = op->next;
+    if (request != NULL) {
+        queue->first = request->next;
         if (queue->first == NULL) {
             queue->last = &queue->first;
         }
     }
-    return op;
+    return request;
 }
 
 /* A renewal that queues behind a thousand acquires of its own process could
  * lose its lease, and a release keeps others waiting. */
-static struct queue *queue_of(simba_worker *worker, const simba_op *op)
+static struct queue *queue_of(simba_worker *worker,
+                              const simba_request *request)
 {
-    return op->kind == SIMBA_OP_RENEW || op->kind == SIMBA_OP_RELEASE
+    return request->kind == SIMBA_RENEW || request->kind == SIMBA_RELEASE
                ? &worker->urgent
                : &worker->other;
 }
 
 /* The next operation, if there is one and nobody is at work. */
-static simba_op *take_next(simba_worker *worker)
+static simba_request *take_next(simba_worker *worker)
 {
-    simba_op *op = NULL;
+    simba_request *request = NULL;
 
     if (!worker->is_busy) {
-        op = take(&worker->urgent);
-        op = op != NULL ? op : take(&worker->other);
+        request = take(&worker->urgent);
+        request = request != NULL ? request : take(&worker->other);
     }
-    worker->is_busy |= op != NULL;
-    return op;
+    worker->is_busy |= request != NULL;
+    return request;
 }
 
 static bool has_work(const simba_worker *worker)
@@ -84,22 +85,24 @@ static bool has_work(const simba_worker *worker)
 /* --- carrying out -------------------------------------------------------- */
 
 static void finish(simba_worker *worker,
-                   simba_op *op,
+                   simba_request *request,
                    int status,
                    const simba_error *error)
 {
     simba_loop_enter(worker->loop);
-    simba_op_done(op, status, error);
+    simba_request_done(request, status, error);
     simba_loop_leave(worker->loop);
 }
 
-static int serve(simba_worker *worker, simba_op *op, simba_error *error)
+static int serve(simba_worker *worker,
+                 simba_request *request,
+                 simba_error *error)
 {
-    if (simba_loop_now_ms() >= op->deadline_ms) {
+    if (simba_loop_now_ms() >= request->deadline_ms) {
         return simba_error_set(error, SIMBA_EUNAVAIL, 0,
                                "store too slow: not even tried");
     }
-    return worker->serve(worker->self, op, error);
+    return worker->serve(worker->self, request, error);
 }
 
 static void *run_worker(void *argument)
@@ -109,17 +112,17 @@ static void *run_worker(void *argument)
     simba__thread_name("simba-work-0");
     pthread_mutex_lock(&worker->lock);
     while (!worker->is_closing) {
-        simba_op *op = take_next(worker);
+        simba_request *request = take_next(worker);
         simba_error error = {0, 0, ""};
         int status;
 
-        if (op == NULL) {
+        if (request == NULL) {
             pthread_cond_wait(&worker->wake, &worker->lock);
             continue;
         }
         pthread_mutex_unlock(&worker->lock);
-        status = serve(worker, op, &error);
-        finish(worker, op, status, &error);
+        status = serve(worker, request, &error);
+        finish(worker, request, status, &error);
         pthread_mutex_lock(&worker->lock);
         worker->is_busy = false;
     }
@@ -138,15 +141,15 @@ static bool wake_thread(simba_worker *worker)
     return worker->has_thread;
 }
 
-void simba_worker_submit(simba_worker *worker, simba_op *op)
+void simba_worker_submit(simba_worker *worker, simba_request *request)
 {
     bool is_taken;
 
-    op->is_driven = false; /* until its caller takes it */
+    request->is_driven = false; /* until its caller takes it */
     pthread_mutex_lock(&worker->lock);
     is_taken = simba__loop_is_driver(worker->loop) || wake_thread(worker);
     if (is_taken) {
-        put(queue_of(worker, op), op);
+        put(queue_of(worker, request), request);
     }
     pthread_mutex_unlock(&worker->lock);
     if (!is_taken) {
@@ -154,25 +157,25 @@ void simba_worker_submit(simba_worker *worker, simba_op *op)
 
         simba_error_set(&error, SIMBA_ENOMEM, EAGAIN,
                         "the system gives no thread");
-        simba_op_done(op, SIMBA_ENOMEM, &error);
+        simba_request_done(request, SIMBA_ENOMEM, &error);
     }
 }
 
 /* On a caller's thread. What would have to wait for others is put off for the
  * worker's own thread, so that the caller can be called off; true then. */
-static bool serve_driven(simba_worker *worker, simba_op *op)
+static bool serve_driven(simba_worker *worker, simba_request *request)
 {
     simba_error error = {0, 0, ""};
     int status;
 
-    op->is_driven = true;
-    status = serve(worker, op, &error);
-    op->is_driven = false;
+    request->is_driven = true;
+    status = serve(worker, request, &error);
+    request->is_driven = false;
     if (status != SIMBA_EBUSY) {
-        finish(worker, op, status, &error);
+        finish(worker, request, status, &error);
         return false;
     }
-    op->reply = (simba_op_reply){0};
+    request->reply = (simba_reply){0};
     return true;
 }
 
@@ -186,18 +189,18 @@ static void hand_over(simba_worker *worker)
 
 bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
 {
-    simba_op *op;
+    simba_request *request;
     bool is_put_off = true;
 
     pthread_mutex_lock(&worker->lock);
-    op = until_ms == 0 ? NULL : take_next(worker);
-    if (op != NULL) {
+    request = until_ms == 0 ? NULL : take_next(worker);
+    if (request != NULL) {
         pthread_mutex_unlock(&worker->lock);
-        is_put_off = serve_driven(worker, op);
+        is_put_off = serve_driven(worker, request);
         pthread_mutex_lock(&worker->lock);
         worker->is_busy = false;
         if (is_put_off) {
-            put(queue_of(worker, op), op);
+            put(queue_of(worker, request), request);
         }
     }
     if (is_put_off) {
@@ -211,7 +214,7 @@ bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
 
 int simba_worker_open(simba_loop *loop,
                       int (*serve_op)(void *self,
-                                      simba_op *op,
+                                      simba_request *request,
                                       simba_error *error),
                       void *self,
                       simba_worker **out)
@@ -235,10 +238,10 @@ int simba_worker_open(simba_loop *loop,
 
 static void drop_all(struct queue *queue)
 {
-    simba_op *op;
+    simba_request *request;
 
-    while ((op = take(queue)) != NULL) {
-        simba_op_done(op, SIMBA_ECANCELED, NULL);
+    while ((request = take(queue)) != NULL) {
+        simba_request_done(request, SIMBA_ECANCELED, NULL);
     }
 }
 

@@ -1,5 +1,6 @@
 /* The fault shim: `fault:seed=7,lose=5,…:INNER-URL`. It does to operations and
- * hints what networks and servers do: loses, delays, reorders, doubles, fails.
+ * wake-ups what networks and servers do: loses, delays, reorders, doubles,
+ * fails.
  *
  * Each operation is a delivery: a copy that goes to the inner store, and the
  * one that is answered for it. The two part when an answer is lost, or comes
@@ -17,13 +18,13 @@ struct simba__delivery {
     simba_timer timer;
     struct simba__fault_shim *fault;
     struct simba__delivery *next;
-    simba_op *op;            /* to be answered; NULL: it was */
+    simba_request *request;  /* to be answered; NULL: it was */
     struct simba__box *copy; /* to be sent; NULL: it was, or never will be */
     enum simba__fault what;
     int64_t late_ms;
     int64_t left_ms; /* from the submission to the deadline */
     int64_t send_ms; /* DELAY: when the copy goes off */
-    bool is_filled;  /* SLOW: `op` has its reply, and waits */
+    bool is_filled;  /* SLOW: `request` has its reply, and waits */
     int status;
     simba_error error;
 };
@@ -37,19 +38,19 @@ static void on_done(struct simba__caller *caller,
 /* --- making and dropping ------------------------------------------------- */
 
 static struct simba__delivery *make_delivery(struct simba__fault_shim *fault,
-                                             simba_op *op)
+                                             simba_request *request)
 {
     struct simba__delivery *d = calloc(1, sizeof *d);
 
-    if (d == NULL || (d->copy = simba__shim_copy(op)) == NULL) {
+    if (d == NULL || (d->copy = simba__shim_copy(request)) == NULL) {
         free(d);
         return NULL;
     }
     d->caller.done = on_done;
     d->timer.fire = on_timer;
     d->fault = fault;
-    d->op = op;
-    d->left_ms = op->deadline_ms - simba_loop_now_ms();
+    d->request = request;
+    d->left_ms = request->deadline_ms - simba_loop_now_ms();
     d->next = fault->deliveries;
     fault->deliveries = d;
     return d;
@@ -83,13 +84,14 @@ static void wake_at(struct simba__delivery *d, int64_t at_ms)
 /* The last word to who asked; the copy may still be under way. */
 static void answer(struct simba__delivery *d, int status, const char *words)
 {
-    simba_op *op = d->op;
+    simba_request *request = d->request;
     simba_error error;
 
-    if (op != NULL) {
-        d->op = NULL;
-        simba_op_done(
-            op, simba_error_set(&error, status, 0, "fault: %s", words), &error);
+    if (request != NULL) {
+        d->request = NULL;
+        simba_request_done(
+            request, simba_error_set(&error, status, 0, "fault: %s", words),
+            &error);
     }
 }
 
@@ -99,7 +101,7 @@ static void send_copy(struct simba__delivery *d)
 
     d->copy = NULL;
     /* A store does not know for how long its client waits. */
-    copy->op.deadline_ms = simba_loop_now_ms() + d->left_ms;
+    copy->request.deadline_ms = simba_loop_now_ms() + d->left_ms;
     simba__box_send(copy, &d->caller, d->fault->shim.inner);
 }
 
@@ -110,12 +112,12 @@ static void send_again(struct simba__delivery *d,
     bool is_late = d->what == SIMBA__FAULT_ECHO;
 
     d->what = SIMBA__FAULT_NONE;
-    d->copy = simba__shim_copy(&first->op);
+    d->copy = simba__shim_copy(&first->request);
     if (d->copy == NULL) {
         drop_delivery(d);
         return;
     }
-    d->copy->op.is_driven = false;
+    d->copy->request.is_driven = false;
     if (is_late) {
         d->send_ms = simba_loop_now_ms() + d->late_ms;
         wake_at(d, d->send_ms);
@@ -130,7 +132,7 @@ static void keep_answer(struct simba__delivery *d,
                         int status,
                         const simba_error *error)
 {
-    simba__shim_fill(d->op, copy);
+    simba__shim_fill(d->request, copy);
     d->is_filled = true;
     d->status = status;
     if (error != NULL) {
@@ -145,17 +147,17 @@ static void on_done(struct simba__caller *caller,
                     const simba_error *error)
 {
     struct simba__delivery *d = (struct simba__delivery *)caller;
-    simba_op *op = d->op;
+    simba_request *request = d->request;
 
-    if (op != NULL && d->what == SIMBA__FAULT_SLOW) {
+    if (request != NULL && d->what == SIMBA__FAULT_SLOW) {
         keep_answer(d, copy, status, error);
         return;
     }
     if (d->what == SIMBA__FAULT_MUTE) {
         answer(d, SIMBA_EUNKNOWN, "the answer was lost");
-    } else if (op != NULL) {
-        d->op = NULL;
-        simba__shim_answer(op, copy, status, error);
+    } else if (request != NULL) {
+        d->request = NULL;
+        simba__shim_answer(request, copy, status, error);
     }
     if (d->what == SIMBA__FAULT_DOUBLE || d->what == SIMBA__FAULT_ECHO) {
         send_again(d, copy);
@@ -166,10 +168,10 @@ static void on_done(struct simba__caller *caller,
 
 static void tell_kept(struct simba__delivery *d)
 {
-    simba_op *op = d->op;
+    simba_request *request = d->request;
 
-    d->op = NULL;
-    simba_op_done(op, d->status, &d->error);
+    d->request = NULL;
+    simba_request_done(request, d->status, &d->error);
     drop_delivery(d);
 }
 
@@ -219,7 +221,7 @@ static void begin(struct simba__delivery *d)
         wake_at(d, simba_loop_now_ms() + d->left_ms);
         break;
     case SIMBA__FAULT_DELAY:
-        d->copy->op.is_driven = false;
+        d->copy->request.is_driven = false;
         delay(d);
         break;
     default:
@@ -230,23 +232,23 @@ static void begin(struct simba__delivery *d)
 
 /* Admins ask once and do not retry, so they are spared unless named. */
 static bool is_exposed(const struct simba__fault_shim *fault,
-                       const simba_op *op)
+                       const simba_request *request)
 {
-    return fault->options.only == op->kind ||
-           (fault->options.only == 0 && op->kind <= SIMBA_OP_READ);
+    return fault->options.only == request->kind ||
+           (fault->options.only == 0 && request->kind <= SIMBA_READ);
 }
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct simba__fault_shim *fault = (struct simba__fault_shim *)self;
-    struct simba__delivery *d = make_delivery(fault, op);
+    struct simba__delivery *d = make_delivery(fault, request);
     struct simba__fate fate = {SIMBA__FAULT_NONE, 0};
 
     if (d == NULL) {
-        simba__shim_no_memory(op);
+        simba__shim_no_memory(request);
         return;
     }
-    if (is_exposed(fault, op)) {
+    if (is_exposed(fault, request)) {
         fate = simba__fault_draw(&fault->options, ++fault->op_count);
     }
     fault->counts[fate.fault]++;
@@ -261,7 +263,7 @@ static void detach(simba_backend *self)
 {
     struct simba__fault_shim *fault = (struct simba__fault_shim *)self;
 
-    simba__fault_drop_hints(fault);
+    simba__fault_drop_wakes(fault);
     for (struct simba__delivery *d = fault->deliveries; d != NULL;
          d = d->next) {
         simba_timer_clear(self->loop, &d->timer);
@@ -280,8 +282,8 @@ static void tell_counts(const struct simba__fault_shim *fault)
              " hints %" PRIu64 " were lost, late or doubled",
              fault->op_count, n[SIMBA__FAULT_FAIL], n[SIMBA__FAULT_LOSE],
              n[SIMBA__FAULT_MUTE], n[SIMBA__FAULT_DELAY], n[SIMBA__FAULT_SLOW],
-             n[SIMBA__FAULT_DOUBLE] + n[SIMBA__FAULT_ECHO], fault->hint_count,
-             fault->hint_faults);
+             n[SIMBA__FAULT_DOUBLE] + n[SIMBA__FAULT_ECHO], fault->wake_count,
+             fault->wake_faults);
     fault->log(fault->log_user, SIMBA_LOG_INFO, "fault", line);
 }
 
@@ -310,7 +312,7 @@ static void close_fault(simba_backend *self)
 }
 
 static const struct simba__shim_kind kind = {.ops = &simba__fault_ops,
-                                             .hint = simba__fault_hint,
+                                             .wake = simba__fault_wake,
                                              .detach = detach};
 
 static int open_fault(const simba_backend_config *config,

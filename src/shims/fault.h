@@ -1,5 +1,5 @@
 /* The inside of the fault shim, shared by its operations (fault.c) and its
- * hints (fault_hint.c). */
+ * wake-ups (fault_hint.c). */
 #ifndef SIMBA_SHIMS_FAULT_H
 #define SIMBA_SHIMS_FAULT_H
 
@@ -7,25 +7,25 @@
 #include "shims/shim.h"
 
 struct simba__delivery;
-struct simba__late_hint;
+struct simba__late_wake;
 
 struct simba__fault_shim {
     struct simba__shim shim;
     struct simba__fault_options options;
     struct simba__delivery *deliveries; /* not yet at their end */
-    struct simba__late_hint *hints;     /* not yet passed on */
-    uint64_t op_count, hint_count;
+    struct simba__late_wake *wakes;     /* not yet passed on */
+    uint64_t op_count, wake_count;
     uint64_t counts[SIMBA__FAULTS]; /* of operations */
-    uint64_t hint_faults;
+    uint64_t wake_faults;
     simba_log_fn log;
     void *log_user;
 };
 
-/** A hint comes by. */
-void simba__fault_hint(struct simba__hint_filter *filter, const char *mutex);
+/** A wake-up comes by. */
+void simba__fault_wake(struct simba__wake_filter *filter, const char *mutex);
 
 /** Forget those that are late. */
-void simba__fault_drop_hints(struct simba__fault_shim *fault);
+void simba__fault_drop_wakes(struct simba__fault_shim *fault);
 
 #define SIMBA__CONTAINER(pointer, type, member)                                \
     ((type *)((char *)(pointer)-offsetof(type, member)))

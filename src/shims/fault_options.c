@@ -9,9 +9,9 @@
 
 enum { PERCENT = 100, LATE_DEFAULT_MS = 30, LATE_MOST_MS = 3600000 };
 
-/* Hints have a stream of their own, or their number would change the fate of
+/* Wake-ups have a stream of their own, or their number would change the fate of
  * operations. */
-#define HINT_STREAM UINT64_C(0x68696e7400000000)
+#define WAKE_STREAM UINT64_C(0x68696e7400000000)
 
 /* --- reading ------------------------------------------------------------- */
 
@@ -36,9 +36,9 @@ static unsigned *rate_of(struct simba__fault_options *options, const char *name)
                  {"double", &options->twice},
                  {"fail", &options->fail},
                  {"echo", &options->echo},
-                 {"hint_lose", &options->hint_lose},
-                 {"hint_late", &options->hint_late},
-                 {"hint_double", &options->hint_double}};
+                 {"hint_lose", &options->wake_lose},
+                 {"hint_late", &options->wake_late},
+                 {"hint_double", &options->wake_double}};
 
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
         if (strcmp(rates[i].name, name) == 0) {
@@ -62,11 +62,12 @@ static bool read_fault(const char *text, enum simba__fault *fault)
     return false;
 }
 
-static bool read_kind(const char *text, enum simba_op_kind *kind)
+static bool read_kind(const char *text, enum simba_request_kind *kind)
 {
-    for (int i = SIMBA_OP_ACQUIRE; i <= SIMBA_OP_INIT; i++) {
-        if (strcmp(simba__shim_op_name((enum simba_op_kind)i), text) == 0) {
-            *kind = (enum simba_op_kind)i;
+    for (int i = SIMBA_ACQUIRE; i <= SIMBA_INIT; i++) {
+        if (strcmp(simba__shim_request_name((enum simba_request_kind)i),
+                   text) == 0) {
+            *kind = (enum simba_request_kind)i;
             return true;
         }
     }
@@ -105,9 +106,9 @@ static unsigned total(const struct simba__fault_options *options)
            options->echo;
 }
 
-static unsigned hint_total(const struct simba__fault_options *options)
+static unsigned wake_total(const struct simba__fault_options *options)
 {
-    return options->hint_lose + options->hint_late + options->hint_double;
+    return options->wake_lose + options->wake_late + options->wake_double;
 }
 
 static int complain(const char *word, simba_error *error)
@@ -146,10 +147,10 @@ int simba__fault_options_read(struct simba__fault_options *options,
     }
     if (!is_chosen) {
         options->lose = options->twice = options->fail = 5;
-        options->delay = options->hint_lose = 10;
-        options->hint_late = options->hint_double = 10;
+        options->delay = options->wake_lose = 10;
+        options->wake_late = options->wake_double = 10;
     }
-    if (total(options) > PERCENT || hint_total(options) > PERCENT) {
+    if (total(options) > PERCENT || wake_total(options) > PERCENT) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "fault: more than 100 percent altogether");
     }
@@ -206,30 +207,30 @@ struct simba__fate simba__fault_draw(const struct simba__fault_options *options,
     return late(fault, options, &rng);
 }
 
-static enum simba__fault draw_hint(const struct simba__fault_options *options,
+static enum simba__fault draw_wake(const struct simba__fault_options *options,
                                    struct simba__rng *rng)
 {
     unsigned roll = (unsigned)simba__rng_below(rng, PERCENT);
 
-    if (roll < options->hint_lose) {
+    if (roll < options->wake_lose) {
         return SIMBA__FAULT_LOSE;
     }
-    roll -= options->hint_lose;
-    if (roll < options->hint_late) {
+    roll -= options->wake_lose;
+    if (roll < options->wake_late) {
         return SIMBA__FAULT_DELAY;
     }
-    return roll - options->hint_late < options->hint_double
+    return roll - options->wake_late < options->wake_double
                ? SIMBA__FAULT_DOUBLE
                : SIMBA__FAULT_NONE;
 }
 
-struct simba__fate simba__fault_draw_hint(
+struct simba__fate simba__fault_draw_wake(
     const struct simba__fault_options *options,
     uint64_t n)
 {
     struct simba__rng rng;
 
     simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
-                              HINT_STREAM);
-    return late(draw_hint(options, &rng), options, &rng);
+                              WAKE_STREAM);
+    return late(draw_wake(options, &rng), options, &rng);
 }

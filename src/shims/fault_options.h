@@ -23,11 +23,11 @@ struct simba__fault_options {
     /* Percent of operations. `lose` is half requests, half answers; `delay`
      * likewise. */
     unsigned lose, delay, twice, fail, echo;
-    unsigned hint_lose, hint_late, hint_double; /* percent of hints */
+    unsigned wake_lose, wake_late, wake_double; /* percent of wake-ups */
     int64_t late_ms;                            /* the longest delay */
-    uint64_t nth;            /* only the n-th operation, from 1; 0: off */
-    enum simba__fault as;    /* what befalls the n-th */
-    enum simba_op_kind only; /* of this kind; 0: all of the contention */
+    uint64_t nth;                 /* only the n-th operation, from 1; 0: off */
+    enum simba__fault as;         /* what befalls the n-th */
+    enum simba_request_kind only; /* of this kind; 0: all of the contention */
 };
 
 /** Read "seed=7,lose=5,…"; `text` is torn apart. */
@@ -45,8 +45,8 @@ struct simba__fate {
 struct simba__fate simba__fault_draw(const struct simba__fault_options *options,
                                      uint64_t n);
 
-/** The fate of the n-th hint: NONE, LOSE, DELAY or DOUBLE (and late). */
-struct simba__fate simba__fault_draw_hint(
+/** The fate of the n-th wake-up: NONE, LOSE, DELAY or DOUBLE (and late). */
+struct simba__fate simba__fault_draw_wake(
     const struct simba__fault_options *options,
     uint64_t n);
 

@@ -76,11 +76,11 @@ static int pass_life_fd(simba_backend *self)
     return inner_of(self)->ops->life_fd(inner_of(self));
 }
 
-static void pass_interest(simba_backend *self,
-                          const char *mutex,
-                          enum simba_interest interest)
+static void pass_subscription(simba_backend *self,
+                              const char *mutex,
+                              enum simba_subscription subscription)
 {
-    inner_of(self)->ops->interest(inner_of(self), mutex, interest);
+    inner_of(self)->ops->subscription(inner_of(self), mutex, subscription);
 }
 
 static bool pass_drive(simba_backend *self, int64_t until_ms)
@@ -127,7 +127,7 @@ static void put_ours_in_place(struct simba__shim *shim)
     ops->detach = pass_detach;
     ops->forked = pass_forked;
     ops->life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
-    ops->interest = theirs->interest == NULL ? NULL : pass_interest;
+    ops->subscription = theirs->subscription == NULL ? NULL : pass_subscription;
     ops->drive = theirs->drive == NULL ? NULL : pass_drive;
     ops->floor_open = NULL; /* bare of shims, it is the inner store's */
 }
@@ -155,9 +155,9 @@ int simba__shim_open(struct simba__shim *shim,
     put_ours_in_place(shim);
     shim->base.ops = &shim->ops;
     shim->base.loop = config->loop;
-    shim->filter.hint = kind->hint;
+    shim->filter.wake = kind->wake;
     simba_loop_enter(config->loop);
-    simba__hint_filter_add(config->loop, &shim->filter);
+    simba__wake_filter_add(config->loop, &shim->filter);
     simba_loop_leave(config->loop);
     return SIMBA_OK;
 }
@@ -168,7 +168,7 @@ void simba__shim_close(struct simba__shim *shim)
         return;
     }
     simba_loop_enter(shim->base.loop);
-    simba__hint_filter_remove(shim->base.loop, &shim->filter);
+    simba__wake_filter_remove(shim->base.loop, &shim->filter);
     simba_loop_leave(shim->base.loop);
     shim->inner->ops->close(shim->inner);
     shim->inner = NULL;
@@ -181,57 +181,59 @@ simba_backend *simba__shim_inner(simba_backend *backend)
 
 /* --- operations ---------------------------------------------------------- */
 
-struct simba__box *simba__shim_copy(const simba_op *op)
+struct simba__box *simba__shim_copy(const simba_request *request)
 {
-    struct simba__box *box = simba__box_make(op->mutex, op->id);
-    simba_op kept;
+    struct simba__box *box = simba__box_make(request->mutex, request->id);
+    simba_request kept;
 
     if (box == NULL) {
         return NULL;
     }
-    kept = box->op;
-    box->op = *op;
-    box->op.mutex = kept.mutex;
-    box->op.id = kept.id;
-    box->op.reply = kept.reply;
-    box->op.next = NULL;
-    box->op.backend_data = NULL;
-    if (op->reason != NULL) {
-        box->text = strdup(op->reason);
-        box->op.reason = box->text; /* for a log; NULL is fine as well */
+    kept = box->request;
+    box->request = *request;
+    box->request.mutex = kept.mutex;
+    box->request.id = kept.id;
+    box->request.reply = kept.reply;
+    box->request.next = NULL;
+    box->request.backend_data = NULL;
+    if (request->reason != NULL) {
+        box->text = strdup(request->reason);
+        box->request.reason = box->text; /* for a log; NULL is fine as well */
     }
     return box;
 }
 
-void simba__shim_fill(simba_op *op, const struct simba__box *copy)
+void simba__shim_fill(simba_request *request, const struct simba__box *copy)
 {
-    simba_report *report = copy->report == NULL ? NULL : simba__box_report(op);
+    simba_report *report =
+        copy->report == NULL ? NULL : simba__box_report(request);
 
-    op->reply = copy->op.reply;
+    request->reply = copy->request.reply;
     if (report != NULL) {
         simba__report_add(report, copy->report);
     }
-    ((struct simba__box *)op)->is_report_short |= copy->is_report_short;
+    ((struct simba__box *)request)->is_report_short |= copy->is_report_short;
 }
 
-void simba__shim_answer(simba_op *op,
+void simba__shim_answer(simba_request *request,
                         const struct simba__box *copy,
                         int status,
                         const simba_error *error)
 {
-    simba__shim_fill(op, copy);
-    simba_op_done(op, status, error);
+    simba__shim_fill(request, copy);
+    simba_request_done(request, status, error);
 }
 
-void simba__shim_no_memory(simba_op *op)
+void simba__shim_no_memory(simba_request *request)
 {
     simba_error error;
 
-    simba_op_done(op, simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory"),
-                  &error);
+    simba_request_done(
+        request, simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory"),
+        &error);
 }
 
-const char *simba__shim_op_name(enum simba_op_kind kind)
+const char *simba__shim_request_name(enum simba_request_kind kind)
 {
     static const char *const names[] = {"none",   "acquire", "renew", "release",
                                         "leave",  "read",    "list",  "break",

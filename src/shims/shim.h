@@ -1,7 +1,7 @@
 /* A shim is a backend that wraps a backend: `SHIM:OPTIONS:INNER-URL`.
  *
  * What the runtime submits to a shim goes on as an operation of the shim's own,
- * so that the shim hears of its end; hints come by through a filter of the
+ * so that the shim hears of its end; wake-ups come by through a filter of the
  * loop. What a kind of shim does not care about is passed on here. */
 #ifndef SIMBA_SHIMS_SHIM_H
 #define SIMBA_SHIMS_SHIM_H
@@ -16,14 +16,14 @@ struct simba__shim {
     simba_backend_ops ops; /* the inner one's, with ours in their place */
     simba_backend *inner;
     const struct simba__shim_kind *kind;
-    struct simba__hint_filter filter;
+    struct simba__wake_filter filter;
 };
 
 /** What a kind of shim does itself. */
 struct simba__shim_kind {
     const simba_backend_ops *ops; /* scheme, submit, close; rest unused */
-    /** A hint on its way out; pass it on with simba__hint_pass(). */
-    void (*hint)(struct simba__hint_filter *filter, const char *mutex);
+    /** A wake-up on its way out; pass it on with simba__wake_pass(). */
+    void (*wake)(struct simba__wake_filter *filter, const char *mutex);
     void (*detach)(simba_backend *self); /* before the inner one's; NULL */
     void (*forked)(simba_backend *self); /* likewise */
 };
@@ -61,22 +61,22 @@ void simba__shim_close(struct simba__shim *shim);
 simba_backend *simba__shim_inner(simba_backend *backend);
 
 /** A copy of an operation, to be sent to the inner store; NULL: no memory. */
-struct simba__box *simba__shim_copy(const simba_op *op);
+struct simba__box *simba__shim_copy(const simba_request *request);
 
 /** Put into an operation what its copy was answered. */
-void simba__shim_fill(simba_op *op, const struct simba__box *copy);
+void simba__shim_fill(simba_request *request, const struct simba__box *copy);
 
 /** Answer an operation as its copy was answered. */
-void simba__shim_answer(simba_op *op,
+void simba__shim_answer(simba_request *request,
                         const struct simba__box *copy,
                         int status,
                         const simba_error *error);
 
 /** Fail an operation that could not be copied. */
-void simba__shim_no_memory(simba_op *op);
+void simba__shim_no_memory(simba_request *request);
 
 /** The short name of a kind of operation, static. */
-const char *simba__shim_op_name(enum simba_op_kind kind);
+const char *simba__shim_request_name(enum simba_request_kind kind);
 
 /** The boot clock in microseconds. */
 int64_t simba__shim_now_us(void);

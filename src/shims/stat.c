@@ -11,7 +11,7 @@
 
 /* Times are counted in buckets, sixteen for each power of two. */
 enum {
-    KINDS = SIMBA_OP_INIT + 1, /* 0 is for hints */
+    KINDS = SIMBA_INIT + 1, /* 0 is for wake-ups */
     FINE_BITS = 4,
     FINE = 1 << FINE_BITS,
     BUCKETS = (40 - FINE_BITS) * FINE
@@ -32,7 +32,7 @@ struct stat_shim {
 struct passage {
     struct simba__caller caller;
     struct stat_shim *stat;
-    simba_op *op;
+    simba_request *request;
     int64_t begun_us;
 };
 
@@ -77,7 +77,7 @@ static int64_t percentile(const struct figures *figures, unsigned percent)
 }
 
 static void count_end(struct figures *figures,
-                      const simba_op_reply *reply,
+                      const simba_reply *reply,
                       int status,
                       int64_t us)
 {
@@ -96,7 +96,8 @@ static void count_end(struct figures *figures,
 
 static const char *name_of(size_t kind)
 {
-    return kind == 0 ? "hint" : simba__shim_op_name((enum simba_op_kind)kind);
+    return kind == 0 ? "hint"
+                     : simba__shim_request_name((enum simba_request_kind)kind);
 }
 
 simba_backend *simba__stat_find(simba_backend *backend)
@@ -132,41 +133,42 @@ static void on_done(struct simba__caller *caller,
                     const simba_error *error)
 {
     struct passage *passage = (struct passage *)caller;
-    simba_op *op = passage->op;
+    simba_request *request = passage->request;
 
-    count_end(&passage->stat->kinds[op->kind], &copy->op.reply, status,
-              simba__shim_now_us() - passage->begun_us);
+    count_end(&passage->stat->kinds[request->kind], &copy->request.reply,
+              status, simba__shim_now_us() - passage->begun_us);
     free(passage);
-    simba__shim_answer(op, copy, status, error);
+    simba__shim_answer(request, copy, status, error);
 }
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct stat_shim *stat = (struct stat_shim *)self;
     struct passage *passage = calloc(1, sizeof *passage);
-    struct simba__box *copy = passage == NULL ? NULL : simba__shim_copy(op);
+    struct simba__box *copy =
+        passage == NULL ? NULL : simba__shim_copy(request);
 
-    stat->kinds[op->kind].stat.started++;
+    stat->kinds[request->kind].stat.started++;
     if (copy == NULL) {
         free(passage);
-        simba__shim_no_memory(op);
+        simba__shim_no_memory(request);
         return;
     }
     passage->caller.done = on_done;
     passage->stat = stat;
-    passage->op = op;
+    passage->request = request;
     passage->begun_us = simba__shim_now_us();
     simba__box_send(copy, &passage->caller, stat->shim.inner);
 }
 
-static void count_hint(struct simba__hint_filter *filter, const char *mutex)
+static void count_wake(struct simba__wake_filter *filter, const char *mutex)
 {
     struct simba__shim *shim =
         (struct simba__shim *)((char *)filter -
                                offsetof(struct simba__shim, filter));
 
     ((struct stat_shim *)shim)->kinds[0].stat.started++;
-    simba__hint_pass(shim->base.loop, filter, mutex);
+    simba__wake_pass(shim->base.loop, filter, mutex);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -202,7 +204,7 @@ static void close_stat(simba_backend *self)
 }
 
 static const struct simba__shim_kind kind = {.ops = &simba__stat_ops,
-                                             .hint = count_hint};
+                                             .wake = count_wake};
 
 static int open_stat(const simba_backend_config *config,
                      simba_backend **backend,

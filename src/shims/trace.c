@@ -1,7 +1,7 @@
 /* The trace shim: `trace:/path/file.jsonl:INNER-URL` writes a line of JSON for
- * every operation sent, every answer and every hint. Lines are appended, each
- * by one call, so several processes may share a file; docs/testing.md lists the
- * members, and `simba verify` reads them. */
+ * every operation sent, every answer and every wake-up. Lines are appended,
+ * each by one call, so several processes may share a file; docs/testing.md
+ * lists the members, and `simba verify` reads them. */
 #define _GNU_SOURCE
 #include "api/store.h"
 #include "shims/line.h"
@@ -34,7 +34,7 @@ struct trace {
 struct passage {
     struct simba__caller caller;
     struct trace *trace;
-    simba_op *op;
+    simba_request *request;
     uint64_t number;
 };
 
@@ -77,17 +77,19 @@ static void put_attempt(struct simba__line *line, const simba_attempt *attempt)
     }
 }
 
-static void put_op(struct simba__line *line, const simba_op *op, uint64_t n)
+static void put_op(struct simba__line *line,
+                   const simba_request *request,
+                   uint64_t n)
 {
     simba__line_unsigned(line, "n", n);
-    simba__line_text(line, "op", simba__shim_op_name(op->kind));
-    if (op->mutex[0] != '\0') {
-        simba__line_text(line, "mutex", op->mutex);
+    simba__line_text(line, "op", simba__shim_request_name(request->kind));
+    if (request->mutex[0] != '\0') {
+        simba__line_text(line, "mutex", request->mutex);
     }
-    if (op->id[0] != '\0') {
-        simba__line_text(line, "id", op->id);
+    if (request->id[0] != '\0') {
+        simba__line_text(line, "id", request->id);
     }
-    put_attempt(line, &op->attempt);
+    put_attempt(line, &request->attempt);
 }
 
 static void put_if(struct simba__line *line, const char *key, int64_t n)
@@ -106,37 +108,37 @@ static void put_flag(struct simba__line *line, const char *key, bool is_so)
 
 static void write_sent(struct trace *trace, const struct passage *passage)
 {
-    const simba_op *op = passage->op;
+    const simba_request *request = passage->request;
     struct simba__line *line = &trace->line;
 
     begin_line(trace, "sent", simba__shim_now_us());
-    put_op(line, op, passage->number);
-    if (op->token != 0) {
-        simba__line_unsigned(line, "token", op->token);
+    put_op(line, request, passage->number);
+    if (request->token != 0) {
+        simba__line_unsigned(line, "token", request->token);
     }
-    if (op->place != 0) {
-        simba__line_unsigned(line, "place", op->place);
+    if (request->position != 0) {
+        simba__line_unsigned(line, "place", request->position);
     }
-    put_if(line, "ttl_ms", op->ttl_ms);
-    put_if(line, "transition_ms", op->transition_ms);
-    put_if(line, "waiter_ms", op->waiter_ms);
-    put_if(line, "tombstone_ms", op->tombstone_ms);
-    put_if(line, "deadline_ms", op->deadline_ms);
-    put_flag(line, "join", op->join);
-    put_flag(line, "now", op->now);
+    put_if(line, "ttl_ms", request->ttl_ms);
+    put_if(line, "transition_ms", request->transition_ms);
+    put_if(line, "waiter_ms", request->waiter_ms);
+    put_if(line, "tombstone_ms", request->tombstone_ms);
+    put_if(line, "deadline_ms", request->deadline_ms);
+    put_flag(line, "join", request->join);
+    put_flag(line, "now", request->now);
     write_line(trace);
 }
 
-static void put_reply(struct simba__line *line, const simba_op_reply *reply)
+static void put_reply(struct simba__line *line, const simba_reply *reply)
 {
     put_flag(line, "mine", reply->mine);
     if (reply->token != 0) {
         simba__line_unsigned(line, "token", reply->token);
     }
-    put_flag(line, "in_line", reply->in_line);
+    put_flag(line, "in_line", reply->is_queued);
     put_flag(line, "head", reply->is_head);
-    if (reply->place != 0) {
-        simba__line_unsigned(line, "place", reply->place);
+    if (reply->position != 0) {
+        simba__line_unsigned(line, "place", reply->position);
     }
     put_if(line, "wait_ms", reply->wait_ms);
     put_if(line, "store_ms", reply->store_ms);
@@ -153,10 +155,10 @@ static void write_answered(struct trace *trace,
                            int status)
 {
     begin_line(trace, "answered", simba__shim_now_us());
-    put_op(&trace->line, passage->op, passage->number);
+    put_op(&trace->line, passage->request, passage->number);
     simba__line_text(&trace->line, "status", simba_status_name(status));
     if (status == SIMBA_OK) {
-        put_reply(&trace->line, &copy->op.reply);
+        put_reply(&trace->line, &copy->request.reply);
     }
     write_line(trace);
 }
@@ -175,33 +177,34 @@ static void on_done(struct simba__caller *caller,
                     const simba_error *error)
 {
     struct passage *passage = (struct passage *)caller;
-    simba_op *op = passage->op;
+    simba_request *request = passage->request;
 
     write_answered(passage->trace, passage, copy, status);
     free(passage);
-    simba__shim_answer(op, copy, status, error);
+    simba__shim_answer(request, copy, status, error);
 }
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct trace *trace = (struct trace *)self;
     struct passage *passage = calloc(1, sizeof *passage);
-    struct simba__box *copy = passage == NULL ? NULL : simba__shim_copy(op);
+    struct simba__box *copy =
+        passage == NULL ? NULL : simba__shim_copy(request);
 
     if (copy == NULL) {
         free(passage);
-        simba__shim_no_memory(op);
+        simba__shim_no_memory(request);
         return;
     }
     passage->caller.done = on_done;
     passage->trace = trace;
-    passage->op = op;
+    passage->request = request;
     passage->number = ++trace->count;
     write_sent(trace, passage);
     simba__box_send(copy, &passage->caller, trace->shim.inner);
 }
 
-static void write_hint(struct simba__hint_filter *filter, const char *mutex)
+static void write_wake(struct simba__wake_filter *filter, const char *mutex)
 {
     struct simba__shim *shim =
         (struct simba__shim *)((char *)filter -
@@ -213,7 +216,7 @@ static void write_hint(struct simba__hint_filter *filter, const char *mutex)
         simba__line_text(&trace->line, "mutex", mutex);
     }
     write_line(trace);
-    simba__hint_pass(shim->base.loop, filter, mutex);
+    simba__wake_pass(shim->base.loop, filter, mutex);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -282,7 +285,7 @@ static void forked(simba_backend *self)
 }
 
 static const struct simba__shim_kind kind = {.ops = &simba__trace_ops,
-                                             .hint = write_hint,
+                                             .wake = write_wake,
                                              .forked = forked};
 
 static int open_trace(const simba_backend_config *config,

@@ -10,10 +10,10 @@ static int refuse(const simba_backend_config *config,
     return simba_error_set(error, SIMBA_EINVAL, 0, "%s", config->url);
 }
 
-static void never_submit(simba_backend *self, simba_op *op)
+static void never_submit(simba_backend *self, simba_request *request)
 {
     (void)self;
-    (void)op;
+    (void)request;
 }
 
 static void never_close(simba_backend *self)

@@ -35,22 +35,22 @@ static int open_it(const simba_backend_config *config,
     return SIMBA_OK;
 }
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     static uint64_t token;
 
     (void)self;
-    if (op->is_driven &&
+    if (request->is_driven &&
         (lend_is_leaving || !pthread_equal(opener, pthread_self()))) {
         lend_orphans++;
     }
     lend_count++;
-    if (op->kind == SIMBA_OP_ACQUIRE) {
-        op->reply.mine = true;
-        op->reply.token = op->reply.owner.token = ++token;
-        strcpy(op->reply.owner.id, op->id);
+    if (request->kind == SIMBA_ACQUIRE) {
+        request->reply.mine = true;
+        request->reply.token = request->reply.owner.token = ++token;
+        strcpy(request->reply.owner.id, request->id);
     }
-    simba_op_done(op, SIMBA_OK, NULL);
+    simba_request_done(request, SIMBA_OK, NULL);
 }
 
 /* Whoever leaves the loop sees to the letters that have come meanwhile. */

@@ -176,10 +176,10 @@ static void test_admin__shows_owner_and_line(void **state)
     assert_int_equal(simba_report_waiter_count(report), 2);
     assert_string_equal(simba_report_waiter(report, 0)->id, "first \"é\"");
     assert_string_equal(simba_report_waiter(report, 1)->id, "second");
-    assert_true(simba_report_waiter(report, 0)->place <
-                simba_report_waiter(report, 1)->place);
-    assert_false(simba_report_waiter(report, 0)->is_called);
-    assert_true(simba_report_waiter(report, 0)->joined_at <=
+    assert_true(simba_report_waiter(report, 0)->position <
+                simba_report_waiter(report, 1)->position);
+    assert_false(simba_report_waiter(report, 0)->is_offered);
+    assert_true(simba_report_waiter(report, 0)->joined_at_ms <=
                 simba_report_store_ms(report));
     assert_null(simba_report_waiter(report, 2));
     simba_report_close(report);

@@ -1,8 +1,8 @@
 /* Callbacks on threads of the program's own, on any store. */
 #include "executor_queue.h"
 
-/* Who it is, or -1. Mostly the next in line, but on a slow machine one that was
- * called may come too late. */
+/* Who it is, or -1. Mostly the next in the queue, but on a slow machine one
+ * that was called may come too late. */
 static int owner_of(struct ear *ears, int count)
 {
     while (--count >= 0 && atomic_load(&ears[count].acquired) ==

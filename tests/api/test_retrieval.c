@@ -264,7 +264,8 @@ static void test_retrieval__is_told_by_push(void **state)
 }
 
 /* In memory no push is lost. A bell is emptied now and then, and a ring can be
- * lost by it. What goes through shims comes as hints, after which one looks. */
+ * lost by it. What goes through shims comes as wake-ups, after which one looks.
+ */
 static int least_seen(int tenures)
 {
     if (is_store("memory:")) {

@@ -245,7 +245,7 @@ static void test_service__thousand_contenders_need_one_loop(void **state)
     simba_store_close(store);
 }
 
-/* Only the next in line is woken, so this takes seconds, not minutes. */
+/* Only the next in the queue is woken, so this takes seconds, not minutes. */
 static void test_service__thousand_wait_for_one_mutex(void **state)
 {
     enum { MANY = 1000 };

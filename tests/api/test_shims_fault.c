@@ -1,4 +1,4 @@
-/* The shim fault: what it does to operations and hints, and that the mutex
+/* The shim fault: what it does to operations and wake-ups, and that the mutex
  * stays one. */
 #include "shims.h"
 
@@ -78,8 +78,9 @@ static void test_shims__fault_touches_only_what_it_should(void **state)
     simba_store_close(store);
 }
 
-/* With every hint lost the backstop grants (S10); doubled ones do no harm. */
-static void test_shims__fault_loses_and_doubles_hints(void **state)
+/* With every wake-up lost the backstop grants (S10); doubled ones do no harm.
+ */
+static void test_shims__fault_loses_and_doubles_wakes(void **state)
 {
     static const char *const ways[] = {"hint_lose", "hint_double", "hint_late"};
 
@@ -222,7 +223,7 @@ int main(void)
         cmocka_unit_test(test_shims__fault_doubles_a_request),
         cmocka_unit_test(test_shims__fault_delays_requests_and_answers),
         cmocka_unit_test(test_shims__fault_touches_only_what_it_should),
-        cmocka_unit_test(test_shims__fault_loses_and_doubles_hints),
+        cmocka_unit_test(test_shims__fault_loses_and_doubles_wakes),
         cmocka_unit_test(test_shims__fault_is_reproducible),
         cmocka_unit_test(test_shims__fault_closes_with_operations_under_way),
         cmocka_unit_test(test_shims__exclusion_holds_under_faults),

@@ -1,4 +1,4 @@
-/* The shim trace: what it writes down of operations and hints, and where. */
+/* The shim trace: what it writes down of operations and wake-ups, and where. */
 #include "shims.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
     free(text);
 }
 
-static void test_shims__trace_tells_hints(void **state)
+static void test_shims__trace_tells_wakes(void **state)
 {
     simba_store *store =
         open_url("stat::trace:%s/hints:memory:hints", directory);
@@ -102,7 +102,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shims__trace_tells_what_was_asked_and_answered),
-        cmocka_unit_test(test_shims__trace_tells_hints),
+        cmocka_unit_test(test_shims__trace_tells_wakes),
         cmocka_unit_test(test_shims__trace_needs_a_file),
         cmocka_unit_test(test_shims__trace_without_a_path_makes_no_file),
     };

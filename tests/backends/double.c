@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HINTS_KEPT = 64 };
+enum { WAKES_KEPT = 64 };
 
 /* What a handle has beside its loop; all of it is touched inside only. */
 struct notes {
     pthread_cond_t changed;
-    char hints[HINTS_KEPT][SIMBA_MUTEX_MAX_BYTES + 1]; /* "" is any mutex */
-    int kept, hint_count;
+    char wakes[WAKES_KEPT][SIMBA_MUTEX_MAX_BYTES + 1]; /* "" is any mutex */
+    int kept, wake_count;
     simba_owner observed; /* as last told */
     uint64_t ended;
 };
@@ -29,18 +29,18 @@ struct outcome {
 
 static struct notes *notes_of(const simba_loop *loop)
 {
-    return loop->on_interest_self; /* no listener here that would use it */
+    return loop->on_subscription_self; /* no listener here that would use it */
 }
 
 /* --- what the runtime has above its loop --------------------------------- */
 
-void simba_hint(simba_loop *loop, const char *mutex)
+void simba_wake(simba_loop *loop, const char *mutex)
 {
     struct notes *notes = notes_of(loop);
 
-    notes->hint_count++;
-    if (notes->kept < HINTS_KEPT) {
-        snprintf(notes->hints[notes->kept++], sizeof notes->hints[0], "%s",
+    notes->wake_count++;
+    if (notes->kept < WAKES_KEPT) {
+        snprintf(notes->wakes[notes->kept++], sizeof notes->wakes[0], "%s",
                  mutex == NULL ? "" : mutex);
     }
     pthread_cond_broadcast(&notes->changed);
@@ -58,12 +58,14 @@ void simba_observed(simba_loop *loop,
         notes_of(loop)->observed = *owner;
         notes_of(loop)->ended = ended;
     }
-    simba_hint(loop, marked);
+    simba_wake(loop, marked);
 }
 
-void simba_op_done(simba_op *op, int status, const simba_error *error)
+void simba_request_done(simba_request *request,
+                        int status,
+                        const simba_error *error)
 {
-    struct outcome *outcome = op->backend_data;
+    struct outcome *outcome = request->backend_data;
 
     outcome->is_done = true;
     outcome->status = status;
@@ -135,7 +137,7 @@ int handle_open(struct handle *handle,
 
     handle->backend = NULL;
     if (rc == SIMBA_OK) {
-        handle->loop->on_interest_self = make_notes();
+        handle->loop->on_subscription_self = make_notes();
         config.loop = handle->loop;
         rc = ops->open(&config, &handle->backend, error);
     }
@@ -145,20 +147,22 @@ int handle_open(struct handle *handle,
     return rc;
 }
 
-void handle_start(struct handle *handle, simba_op *op)
+void handle_start(struct handle *handle, simba_request *request)
 {
     struct outcome *outcome = calloc(1, sizeof *outcome);
 
     outcome->notes = notes_of(handle->loop);
-    op->backend_data = outcome;
+    request->backend_data = outcome;
     simba_loop_enter(handle->loop);
-    handle->backend->ops->submit(handle->backend, op);
+    handle->backend->ops->submit(handle->backend, request);
     simba_loop_leave(handle->loop);
 }
 
-int handle_join(struct handle *handle, simba_op *op, simba_error *error)
+int handle_join(struct handle *handle,
+                simba_request *request,
+                simba_error *error)
 {
-    struct outcome *outcome = op->backend_data;
+    struct outcome *outcome = request->backend_data;
     int status;
 
     simba_loop_enter(handle->loop);
@@ -172,16 +176,18 @@ int handle_join(struct handle *handle, simba_op *op, simba_error *error)
     return status;
 }
 
-int handle_run(struct handle *handle, simba_op *op, simba_error *error)
+int handle_run(struct handle *handle,
+               simba_request *request,
+               simba_error *error)
 {
-    handle_start(handle, op);
-    return handle_join(handle, op, error);
+    handle_start(handle, request);
+    return handle_join(handle, request, error);
 }
 
-static bool take_hint(struct notes *notes, const char *mutex)
+static bool take_wake(struct notes *notes, const char *mutex)
 {
     for (int i = 0; i < notes->kept; i++) {
-        if (notes->hints[i][0] == '\0' || strcmp(notes->hints[i], mutex) == 0) {
+        if (notes->wakes[i][0] == '\0' || strcmp(notes->wakes[i], mutex) == 0) {
             notes->kept = 0;
             return true;
         }
@@ -189,11 +195,11 @@ static bool take_hint(struct notes *notes, const char *mutex)
     return false;
 }
 
-bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms)
+bool handle_woken(struct handle *handle, const char *mutex, int timeout_ms)
 {
     struct notes *notes = notes_of(handle->loop);
     struct timespec until;
-    bool is_hinted, is_in_time = true;
+    bool is_woken, is_in_time = true;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += timeout_ms / 1000;
@@ -203,11 +209,11 @@ bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms)
         until.tv_nsec -= 1000000000L;
     }
     simba_loop_enter(handle->loop);
-    while (!(is_hinted = take_hint(notes, mutex)) && is_in_time) {
+    while (!(is_woken = take_wake(notes, mutex)) && is_in_time) {
         is_in_time = simba__loop_wait(handle->loop, &notes->changed, &until);
     }
     simba_loop_leave(handle->loop);
-    return is_hinted;
+    return is_woken;
 }
 
 uint64_t handle_observed(const struct handle *handle, simba_owner *owner)
@@ -221,12 +227,12 @@ uint64_t handle_observed(const struct handle *handle, simba_owner *owner)
     return ended;
 }
 
-int handle_hints(const struct handle *handle)
+int handle_wakes(const struct handle *handle)
 {
     int count;
 
     simba_loop_enter(handle->loop);
-    count = notes_of(handle->loop)->hint_count;
+    count = notes_of(handle->loop)->wake_count;
     simba_loop_leave(handle->loop);
     return count;
 }

@@ -20,22 +20,26 @@ int handle_open(struct handle *handle,
 void handle_close(struct handle *handle);
 
 /** Carry out an operation; returns its status. */
-int handle_run(struct handle *handle, simba_op *op, simba_error *error);
+int handle_run(struct handle *handle,
+               simba_request *request,
+               simba_error *error);
 
 /** The same in two steps: submit it, and wait for its end. */
-void handle_start(struct handle *handle, simba_op *op);
-int handle_join(struct handle *handle, simba_op *op, simba_error *error);
+void handle_start(struct handle *handle, simba_request *request);
+int handle_join(struct handle *handle,
+                simba_request *request,
+                simba_error *error);
 
-/** Wait until there is a hint for this mutex or time is up, and forget
- * the hints for it. False: there was none. A hint for observers only is noted
- * with a tab before the name. */
-bool handle_hinted(struct handle *handle, const char *mutex, int timeout_ms);
+/** Wait until there is a wake-up for this mutex or time is up, and forget
+ * the wake-ups for it. False: there was none. A wake-up for observers only is
+ * noted with a tab before the name. */
+bool handle_woken(struct handle *handle, const char *mutex, int timeout_ms);
 
 /** What observers were told last: the owner, and the token that ended. */
 uint64_t handle_observed(const struct handle *handle, simba_owner *owner);
 
-/** How many hints there were since opening. */
-int handle_hints(const struct handle *handle);
+/** How many wake-ups there were since opening. */
+int handle_wakes(const struct handle *handle);
 
 /* What operations of any handle have listed; the test empties it. */
 enum { TOLD_MOST = 64 };

@@ -1,7 +1,7 @@
 /* People who contend through handles of a store. Included by the driver of the
  * store, which says before what MUTEX is, and may have its own way to
- * LISTEN(who) after a place in line was given, times of its own, and failures
- * that MAY_PASS(status). */
+ * LISTEN(who) after a position in the queue was given, times of its own, and
+ * failures that MAY_PASS(status). */
 #ifndef TESTS_BACKENDS_PEOPLE_H
 #define TESTS_BACKENDS_PEOPLE_H
 
@@ -39,12 +39,12 @@ struct who {
     struct handle *at;
     const char *id;
     simba_attempt attempt;
-    uint64_t place;
+    uint64_t position;
     uint64_t token;
     int64_t ttl_ms, transition_ms;
 };
 
-static simba_op_reply got;
+static simba_reply got;
 static simba_error why;
 
 static inline void nap_ms(long ms)
@@ -64,61 +64,61 @@ static inline struct who person(struct handle *at, const char *id)
     return who;
 }
 
-static inline void fill_op(const struct who *who, simba_op *op)
+static inline void fill_op(const struct who *who, simba_request *request)
 {
-    op->mutex = op->mutex == NULL ? MUTEX : op->mutex;
-    op->id = who->id;
-    op->attempt = who->attempt;
-    op->token = op->token == 0 ? who->token : op->token;
-    op->ttl_ms = who->ttl_ms;
-    op->transition_ms = who->transition_ms;
-    if (op->deadline_ms == 0) {
-        op->deadline_ms = simba_loop_now_ms() + ANSWER_MS;
+    request->mutex = request->mutex == NULL ? MUTEX : request->mutex;
+    request->id = who->id;
+    request->attempt = who->attempt;
+    request->token = request->token == 0 ? who->token : request->token;
+    request->ttl_ms = who->ttl_ms;
+    request->transition_ms = who->transition_ms;
+    if (request->deadline_ms == 0) {
+        request->deadline_ms = simba_loop_now_ms() + ANSWER_MS;
     }
 }
 
-static inline int try_run(struct who *who, simba_op op)
+static inline int try_run(struct who *who, simba_request request)
 {
     int status;
 
-    fill_op(who, &op);
-    status = handle_run(who->at, &op, &why);
-    got = op.reply;
+    fill_op(who, &request);
+    status = handle_run(who->at, &request, &why);
+    got = request.reply;
     return status;
 }
 
-static inline void run(struct who *who, simba_op op)
+static inline void run(struct who *who, simba_request request)
 {
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
-    int status = try_run(who, op);
+    int status = try_run(who, request);
 
     while (MAY_PASS(status) && simba_loop_now_ms() < until_ms) {
-        status = try_run(who, op);
+        status = try_run(who, request);
     }
     if (status != SIMBA_OK) {
         fail_msg("%s", why.message);
     }
 }
 
-static inline simba_op asking(const struct who *who)
+static inline simba_request asking(const struct who *who)
 {
-    simba_op op = {.kind = SIMBA_OP_ACQUIRE,
-                   .place = who->place,
-                   .waiter_ms = PLACE_LIFE,
-                   .join = true};
+    simba_request request = {.kind = SIMBA_ACQUIRE,
+                             .position = who->position,
+                             .waiter_ms = PLACE_LIFE,
+                             .join = true};
 
-    return op;
+    return request;
 }
 
 /* As the contention machine asks: with the first place it was given. */
 static inline void ask(struct who *who)
 {
     run(who, asking(who));
-    if (got.in_line) {
+    if (got.is_queued) {
         LISTEN(who);
     }
-    if (who->place == 0) {
-        who->place = got.place;
+    if (who->position == 0) {
+        who->position = got.position;
     }
     if (got.mine) {
         who->token = got.token;
@@ -127,17 +127,17 @@ static inline void ask(struct who *who)
 
 static inline void renew(struct who *who)
 {
-    run(who, (simba_op){.kind = SIMBA_OP_RENEW});
+    run(who, (simba_request){.kind = SIMBA_RENEW});
 }
 
 static inline void release(struct who *who)
 {
-    run(who, (simba_op){.kind = SIMBA_OP_RELEASE});
+    run(who, (simba_request){.kind = SIMBA_RELEASE});
 }
 
 static inline void leave(struct who *who)
 {
-    run(who, (simba_op){.kind = SIMBA_OP_LEAVE});
+    run(who, (simba_request){.kind = SIMBA_LEAVE});
 }
 
 #define await(condition)                                                       \

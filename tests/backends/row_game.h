@@ -21,26 +21,26 @@ static struct simba__row_waiter *find_waiter(
 /* The same request to a row in memory, at the time the store says it was. */
 static void replay(struct simba__row *row,
                    const struct who *who,
-                   const simba_op *op,
+                   const simba_request *request,
                    struct simba__reply *reply)
 {
-    struct simba__request request = request_of(who, op);
+    struct simba__request asked = request_of(who, request);
     struct simba__row_waiter *kept;
     int64_t lapses_ms;
 
     /* The last place is not kept in the tables. */
-    row->last_place = row->is_called ? row->called.place : 0;
+    row->last_place = row->is_offered ? row->called.position : 0;
     for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].place > row->last_place) {
-            row->last_place = row->line[i].place;
+        if (row->line[i].position > row->last_place) {
+            row->last_place = row->line[i].position;
         }
     }
-    kept = find_waiter(row, &request);
+    kept = find_waiter(row, &asked);
     lapses_ms = kept == NULL ? 0 : kept->lapses_ms;
-    serve_row(row, who, &request, reply);
+    serve_row(row, who, &asked, reply);
     /* Nor is a waiter lease written while more than half of it is left. */
-    kept = find_waiter(row, &request);
-    if (kept != NULL && lapses_ms - got.store_ms > op->waiter_ms / 2) {
+    kept = find_waiter(row, &asked);
+    if (kept != NULL && lapses_ms - got.store_ms > request->waiter_ms / 2) {
         kept->lapses_ms = lapses_ms;
     }
 }
@@ -49,9 +49,9 @@ static void compare(const struct simba__row *row,
                     const struct simba__reply *reply)
 {
     assert_int_equal(got.mine, reply->mine);
-    assert_int_equal(got.in_line, reply->in_line);
+    assert_int_equal(got.is_queued, reply->is_queued);
     assert_int_equal(got.is_head, reply->is_head);
-    assert_int_equal(got.place, reply->place);
+    assert_int_equal(got.position, reply->position);
     assert_int_equal(got.wait_ms, reply->wait_ms);
     assert_string_equal(got.owner.id, simba__row_is_held(row, got.store_ms)
                                           ? row->owner.id
@@ -74,17 +74,17 @@ static void play_against_the_row(struct handle *const handles[PEOPLE],
     for (int i = 0; i < OPERATIONS; i++) {
         struct simba__reply reply;
         struct who *one;
-        simba_op op;
+        simba_request request;
 
         dice = dice * 1103515245 + 12345;
         one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
-        op = any_op(one, lease_ms, dice / 65536);
-        run(one, op);
-        replay(&row, one, &op, &reply);
+        request = any_op(one, lease_ms, dice / 65536);
+        run(one, request);
+        replay(&row, one, &request, &reply);
         compare(&row, &reply);
-        one->place = one->place == 0 ? got.place : one->place;
-        if (op.kind == SIMBA_OP_LEAVE || op.kind == SIMBA_OP_RELEASE) {
+        one->position = one->position == 0 ? got.position : one->position;
+        if (request.kind == SIMBA_LEAVE || request.kind == SIMBA_RELEASE) {
             *one = newcomer(one->at, one->id, lease_ms);
         }
         if (dice / 65536 % 50 == 0) {

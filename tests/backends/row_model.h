@@ -21,23 +21,23 @@ static inline struct who newcomer(struct handle *at,
     return who;
 }
 
-static inline simba_op any_op(const struct who *who,
-                              int64_t lease_ms,
-                              unsigned dice)
+static inline simba_request any_op(const struct who *who,
+                                   int64_t lease_ms,
+                                   unsigned dice)
 {
-    simba_op op = asking(who);
+    simba_request request = asking(who);
 
-    op.waiter_ms = lease_ms * 8 / 5;
-    op.join = dice / 10 % 8 != 0;
+    request.waiter_ms = lease_ms * 8 / 5;
+    request.join = dice / 10 % 8 != 0;
     if (dice % 10 == 6) {
-        op.kind = SIMBA_OP_RENEW;
+        request.kind = SIMBA_RENEW;
     } else if (dice % 10 == 7 || dice % 10 == 8) {
-        op.kind = SIMBA_OP_RELEASE;
-        op.tombstone_ms = dice / 10 % 4 == 0 ? lease_ms * 6 / 5 : 0;
+        request.kind = SIMBA_RELEASE;
+        request.tombstone_ms = dice / 10 % 4 == 0 ? lease_ms * 6 / 5 : 0;
     } else if (dice % 10 == 9) {
-        op.kind = SIMBA_OP_LEAVE;
+        request.kind = SIMBA_LEAVE;
     }
-    return op;
+    return request;
 }
 
 static inline bool is_always_connected(void *self, uint64_t connection)
@@ -47,7 +47,7 @@ static inline bool is_always_connected(void *self, uint64_t connection)
     return true;
 }
 
-static inline void hint_nobody(void *self,
+static inline void wake_nobody(void *self,
                                const struct simba__row_waiter *waiter)
 {
     (void)self;
@@ -55,19 +55,19 @@ static inline void hint_nobody(void *self,
 }
 
 static inline struct simba__request request_of(const struct who *who,
-                                               const simba_op *op)
+                                               const simba_request *request)
 {
     static const enum simba__request_kind kinds[] = {
         SIMBA__NOTHING, SIMBA__ACQUIRE, SIMBA__RENEW, SIMBA__RELEASE,
         SIMBA__LEAVE};
 
     return (struct simba__request){
-        .kind = kinds[op->kind],
+        .kind = kinds[request->kind],
         .attempt = {who->attempt.high, who->attempt.low},
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join};
+        .position = request->position,
+        .waiter_ms = request->waiter_ms,
+        .tombstone_ms = request->tombstone_ms,
+        .join = request->join};
 }
 
 /* At the time the store says it was. */
@@ -76,7 +76,7 @@ static inline void serve_row(struct simba__row *row,
                              const struct simba__request *request,
                              struct simba__reply *reply)
 {
-    struct simba__row_host host = {NULL, is_always_connected, hint_nobody};
+    struct simba__row_host host = {NULL, is_always_connected, wake_nobody};
     struct simba__row_call call = {
         request, who->id, who->ttl_ms, who->transition_ms, 0, got.store_ms};
 

@@ -7,7 +7,7 @@
 
 static inline void look(struct who *who)
 {
-    run(who, (simba_op){.kind = SIMBA_OP_READ});
+    run(who, (simba_request){.kind = SIMBA_READ});
 }
 
 static inline void expect_mine(const struct who *who)
@@ -24,9 +24,9 @@ static inline void expect_mine(const struct who *who)
 static inline void expect_in_line(bool is_head)
 {
     assert_false(got.mine);
-    assert_true(got.in_line);
+    assert_true(got.is_queued);
     assert_int_equal(got.is_head, is_head);
-    assert_true(got.place != 0);
+    assert_true(got.position != 0);
 }
 
 #endif

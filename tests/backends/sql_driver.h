@@ -16,7 +16,7 @@ static char mutex[64];
 static inline void listen_at(struct handle *at)
 {
     simba_loop_enter(at->loop);
-    at->backend->ops->interest(at->backend, mutex, SIMBA_INTEREST_WAIT);
+    at->backend->ops->subscription(at->backend, mutex, SIMBA_SUBSCRIBE_WAIT);
     simba_loop_leave(at->loop);
 }
 
@@ -68,10 +68,10 @@ static inline void renew_in_the_end(struct who *who)
     int status;
 
     do {
-        simba_op op = {.kind = SIMBA_OP_RENEW,
-                       .deadline_ms = simba_loop_now_ms() + 1000};
+        simba_request request = {.kind = SIMBA_RENEW,
+                                 .deadline_ms = simba_loop_now_ms() + 1000};
 
-        status = try_run(who, op);
+        status = try_run(who, request);
         if (status != SIMBA_OK && status != SIMBA_EUNAVAIL &&
             status != SIMBA_EUNKNOWN) {
             fail_msg("%d: %s", status, why.message);

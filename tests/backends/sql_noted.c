@@ -8,20 +8,21 @@
 
 struct noted noted;
 
-void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter)
+void simba_request_add_waiter(simba_request *request,
+                              const simba_waiter *waiter)
 {
-    (void)op;
+    (void)request;
     if (noted.waiters < NOTED_MOST) {
         noted.waiter[noted.waiters++] = *waiter;
     }
 }
 
-void simba_op_add_mutex(simba_op *op,
-                        const char *mutex,
-                        const simba_owner *owner,
-                        int waiting)
+void simba_request_add_mutex(simba_request *request,
+                             const char *mutex,
+                             const simba_owner *owner,
+                             int waiting)
 {
-    (void)op;
+    (void)request;
     if (noted.mutexes < NOTED_MOST) {
         struct noted_mutex *one = &noted.mutex[noted.mutexes++];
 
@@ -31,15 +32,15 @@ void simba_op_add_mutex(simba_op *op,
     }
 }
 
-void simba_op_add_finding(simba_op *op,
-                          enum simba_gravity gravity,
-                          const char *name,
-                          const char *format,
-                          ...)
+void simba_request_add_finding(simba_request *request,
+                               enum simba_gravity gravity,
+                               const char *name,
+                               const char *format,
+                               ...)
 {
     va_list arguments;
 
-    (void)op;
+    (void)request;
     if (noted.findings < NOTED_MOST) {
         struct noted_finding *one = &noted.finding[noted.findings++];
 

@@ -95,7 +95,7 @@ static inline void say(const char *word)
     fflush(stdout);
 }
 
-/* Asks until it is granted, waiting for hints; for at most ten seconds. */
+/* Asks until it is granted, waiting for wake-ups; for at most ten seconds. */
 static inline bool contend(struct who *who)
 {
     int64_t until_ms = simba_loop_now_ms() + 10000;
@@ -105,7 +105,7 @@ static inline bool contend(struct who *who)
         if (got.mine) {
             return true;
         }
-        handle_hinted(who->at, MUTEX, (int)(got.wait_ms + 1));
+        handle_woken(who->at, MUTEX, (int)(got.wait_ms + 1));
     }
     return false;
 }
@@ -119,11 +119,11 @@ static inline int role_hold(struct who *who)
     return 0;
 }
 
-/* Stands in line and hears nothing, until it is killed. */
+/* Stands in the queue and hears nothing, until it is killed. */
 static inline int role_stand(struct who *who)
 {
     ask(who);
-    say(got.in_line ? "in line" : "not in line");
+    say(got.is_queued ? "in line" : "not in line");
     nap_ms(20000);
     return 0;
 }
@@ -132,7 +132,7 @@ static inline int role_stand(struct who *who)
 static inline int role_wait(struct who *who)
 {
     ask(who);
-    say(got.in_line ? "in line" : "not in line");
+    say(got.is_queued ? "in line" : "not in line");
     if (!contend(who)) {
         return 1;
     }

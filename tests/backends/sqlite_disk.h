@@ -234,10 +234,10 @@ static inline void boot_from(int moment)
 static inline uint64_t next_token(int which)
 {
     struct who carol = person(&third, "carol");
-    simba_op op = asking(&carol);
+    simba_request request = asking(&carol);
 
-    op.mutex = mutexes[which];
-    run(&carol, op);
+    request.mutex = mutexes[which];
+    run(&carol, request);
     expect_mine(&carol);
     return got.token;
 }

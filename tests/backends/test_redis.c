@@ -47,9 +47,9 @@ static void test_redis__asking_once_leaves_no_trace(void **state)
     (void)state;
     must_open(&first);
     ask(&alice);
-    run(&bob, (simba_op){.kind = SIMBA_OP_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
     assert_int_equal(redis_number(&server, "EXISTS %s:waiters", KEY), 0);
 }
@@ -77,7 +77,7 @@ static void test_redis__same_id_is_not_the_tenure(void **state)
     (void)state;
     must_open(&first);
     ask(&alice);
-    run(&again, (simba_op){.kind = SIMBA_OP_RENEW});
+    run(&again, (simba_request){.kind = SIMBA_RENEW});
     assert_false(got.mine);
     release(&again);
     assert_string_equal(redis_text(&server, "GET %s", KEY), "alice");
@@ -145,10 +145,10 @@ static void test_redis__tombstone_refuses_its_attempt(void **state)
 
     (void)state;
     must_open(&first);
-    run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = LEASE});
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
     ask(&alice);
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     ask(&bob);
     expect_mine(&bob);
 }
@@ -199,25 +199,25 @@ static void test_redis__reads_owner_and_line(void **state)
     ask(&alice);
     ask(&bob);
     ask(&carol);
-    run(&bob, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&bob, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_string_equal(got.owner.id, "alice");
     assert_int_equal(told.waiter_count, 2);
     assert_string_equal(told.waiters[0].id, "bob");
-    assert_int_equal(told.waiters[0].place, bob.place);
+    assert_int_equal(told.waiters[0].position, bob.position);
     assert_string_equal(told.waiters[1].id, "carol");
     release(&alice);
     told.waiter_count = 0;
-    run(&bob, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&bob, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_int_equal(told.waiter_count, 2);
     assert_string_equal(told.waiters[0].id, "bob");
-    assert_true(told.waiters[0].is_called);
-    assert_false(told.waiters[1].is_called);
+    assert_true(told.waiters[0].is_offered);
+    assert_false(told.waiters[1].is_offered);
 }
 
 static void test_redis__lists_mutexes(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
-    simba_op other = asking(&alice);
+    simba_request other = asking(&alice);
 
     (void)state;
     must_open(&first);
@@ -227,7 +227,7 @@ static void test_redis__lists_mutexes(void **state)
     run(&alice, other);
     redis_number(&server, "RPUSH simba:{foreign} x");
     redis_number(&server, "SET simba:other x");
-    run(&alice, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(&alice, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     assert_int_equal(told.mutex_count, 2);
     for (int i = 0; i < 2; i++) {
         bool is_first = strcmp(told.mutexes[i].mutex, MUTEX) == 0;
@@ -246,9 +246,9 @@ static void test_redis__breaks_a_tenure(void **state)
     must_open(&first);
     ask(&alice);
     ask(&bob);
-    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token + 1});
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token + 1});
     assert_false(got.mine);
-    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token});
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token});
     assert_true(got.mine);
     renew(&alice);
     assert_false(got.mine);
@@ -258,8 +258,8 @@ static void test_redis__breaks_a_tenure(void **state)
     assert_false(got.mine);
     assert_string_equal(got.owner.id, "alice");
     assert_int_equal(got.owner.token, alice.token);
-    run(&bob,
-        (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token, .now = true});
+    run(&bob, (simba_request){
+                  .kind = SIMBA_BREAK, .token = alice.token, .now = true});
     assert_true(got.mine);
     ask(&bob);
     expect_mine(&bob);
@@ -277,13 +277,13 @@ static void test_redis__breaks_are_in_the_book(void **state)
     (void)state;
     must_open(&first);
     ask(&alice);
-    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token + 1});
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token + 1});
     assert_int_equal(redis_number(&server, "EXISTS %s:broken", KEY), 0);
-    run(&bob, (simba_op){.kind = SIMBA_OP_BREAK,
-                         .token = alice.token,
-                         .reason = "it \"hangs\""});
-    run(&bob,
-        (simba_op){.kind = SIMBA_OP_BREAK, .token = alice.token, .now = true});
+    run(&bob, (simba_request){.kind = SIMBA_BREAK,
+                              .token = alice.token,
+                              .reason = "it \"hangs\""});
+    run(&bob, (simba_request){
+                  .kind = SIMBA_BREAK, .token = alice.token, .now = true});
     book = redis_do(&server, "HVALS %s:broken", KEY);
     assert_int_equal(book->elements, 2);
     snprintf(wanted, sizeof wanted,
@@ -315,7 +315,7 @@ static void test_redis__doctor_names_weaknesses(void **state)
     (void)state;
     must_open(&first);
     redis_number(&server, "CONFIG SET maxmemory-policy volatile-lru");
-    run(&alice, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     redis_number(&server, "CONFIG SET maxmemory-policy noeviction");
     assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_SERIOUS);
     assert_int_equal(gravity_of("persistence"), SIMBA_FINDING_SERIOUS);
@@ -323,7 +323,7 @@ static void test_redis__doctor_names_weaknesses(void **state)
     assert_int_equal(gravity_of("replicas"), SIMBA_FINDING_NOTE);
     assert_int_equal(gravity_of("clock"), SIMBA_FINDING_NOTE);
     memset(&told, 0, sizeof told);
-    run(&alice, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_OK);
 }
 

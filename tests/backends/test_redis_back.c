@@ -101,7 +101,7 @@ static long long line_length(void)
     return redis_number(&server, "ZCARD simba:{" MUTEX "}:contender");
 }
 
-/* One owns, the other stands in line. */
+/* One owns, the other stands in the queue. */
 static pthread_t begin_waiting(void)
 {
     int64_t until = now_ms() + PATIENCE_MS;

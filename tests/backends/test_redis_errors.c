@@ -214,7 +214,7 @@ static void test_redis_errors__foreign_key_is_untouched(void **state)
     redis_number(&server, "RPUSH %s one two", KEY);
     assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "WRONGTYPE"));
-    assert_int_equal(try_run(&alice, (simba_op){.kind = SIMBA_OP_READ}),
+    assert_int_equal(try_run(&alice, (simba_request){.kind = SIMBA_READ}),
                      SIMBA_EMISCONFIG);
     release(&alice);
     renew(&alice);
@@ -265,7 +265,7 @@ static void test_redis_errors__replica_takes_no_writes(void **state)
 static void test_redis_errors__demoted_server_is_noticed(void **state)
 {
     struct who alice = person(&first, "alice");
-    simba_op soon = asking(&alice);
+    simba_request soon = asking(&alice);
 
     (void)state;
     must_open(&first);
@@ -323,13 +323,13 @@ static void test_redis_errors__doctor_names_missing_permissions(void **state)
     snprintf(url, sizeof url, "redis://poor:pw@127.0.0.1:%d?restart_grace=0",
              server.port);
     assert_int_equal(try_open(&first, url), SIMBA_OK);
-    run(&nobody, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&nobody, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     found = finding_of("acl", SIMBA_FINDING_SERIOUS);
     assert_non_null(found);
     assert_non_null(strstr(found, "+hdel +publish"));
     redis_number(&server, "ACL SETUSER poor +publish +hdel");
     memset(&told, 0, sizeof told);
-    run(&nobody, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&nobody, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_null(finding_of("acl", SIMBA_FINDING_SERIOUS));
     assert_int_equal(redis_number(&server, "DBSIZE"), 0); /* it left nothing */
 }
@@ -368,7 +368,7 @@ static void test_redis_errors__too_many_clients(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     redisContext *admin = redisConnect("127.0.0.1", server.port);
-    simba_op soon;
+    simba_request soon;
     long long before;
 
     (void)state;

@@ -10,12 +10,12 @@ static int start_durable(void **state)
     return 0;
 }
 
-static simba_op asking_until(const struct who *who, int64_t patience_ms)
+static simba_request asking_until(const struct who *who, int64_t patience_ms)
 {
-    simba_op op = asking(who);
+    simba_request request = asking(who);
 
-    op.deadline_ms = simba_loop_now_ms() + patience_ms;
-    return op;
+    request.deadline_ms = simba_loop_now_ms() + patience_ms;
+    return request;
 }
 
 static void open_with_grace(struct handle *handle)
@@ -54,7 +54,8 @@ static void test_redis_faults__killed_connections_come_back(void **state)
     ask(&alice);
     for (int i = 0; i < 5; i++) {
         redis_number(&server, "CLIENT KILL TYPE normal");
-        await(try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+        await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) ==
+              SIMBA_OK);
         expect_mine(&alice);
     }
 }
@@ -72,8 +73,9 @@ static void test_redis_faults__hanging_server_is_unknown(void **state)
                      SIMBA_EUNKNOWN);
     assert_in_range(simba_loop_now_ms() - from, 195, 5000);
     assert_int_equal(
-        try_run(&alice, (simba_op){.kind = SIMBA_OP_READ,
-                                   .deadline_ms = simba_loop_now_ms() + 50}),
+        try_run(&alice,
+                (simba_request){.kind = SIMBA_READ,
+                                .deadline_ms = simba_loop_now_ms() + 50}),
         SIMBA_EUNAVAIL);
     redis_pause(&server, false);
     ask(&alice); /* the first was granted meanwhile; it is the same attempt */
@@ -108,9 +110,9 @@ static void test_redis_faults__kept_data_is_there_after_a_restart(void **state)
     redis_kill(&server);
     redis_run(&server);
     from = simba_loop_now_ms();
-    await(try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) == SIMBA_OK);
     expect_mine(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     await(try_run(&bob, asking_until(&bob, 1000)) == SIMBA_OK);
     expect_in_line(true);
     assert_in_range(simba_loop_now_ms() - from, 0, 3000);
@@ -137,7 +139,7 @@ static void test_redis_faults__lost_data_is_waited_for(void **state)
     redis_kill(&server);
     redis_run(&server);
     started = simba_loop_now_ms();
-    await(try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) == SIMBA_OK);
     assert_false(got.mine);
     await(try_run(&bob, asking_until(&bob, 500)) == SIMBA_OK);
     expect_mine(&bob);
@@ -164,7 +166,7 @@ static void test_redis_faults__whoever_waits_is_told_when_grace_is_over(
     open_with_grace(&first);
     assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "restarted"));
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
     server.options[1] = "yes";
@@ -219,7 +221,7 @@ static void test_redis_faults__nothing_to_read_but_a_hang_up(void **state)
     ask(&alice);
     redis_kill(&server);
     redis_run(&server);
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS)); /* noticed */
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS)); /* noticed */
     redis_number(&server, "FLUSHALL");
 }
 

@@ -22,13 +22,13 @@ static struct simba__row_waiter *find_waiter(const char *id)
 /* The same request to a row in memory. The places are the store's: it counts in
  * microseconds. */
 static void replay(const struct who *one,
-                   const simba_op *op,
+                   const simba_request *request,
                    struct simba__reply *reply)
 {
-    struct simba__request request = request_of(one, op);
+    struct simba__request asked = request_of(one, request);
 
-    request.place = got.in_line ? got.place : 0;
-    serve_row(&row, one, &request, reply);
+    asked.position = got.is_queued ? got.position : 0;
+    serve_row(&row, one, &asked, reply);
 }
 
 static bool is_near(int64_t a, int64_t b)
@@ -46,8 +46,8 @@ static bool is_about(int64_t a, int64_t b)
 static bool is_at_an_edge(int64_t now_ms)
 {
     bool is_edge = is_near(row.owner.transition_at_ms, now_ms) ||
-                   (row.is_called && is_about(row.called_until_ms, now_ms)) ||
-                   (row.is_called && is_near(row.called.lapses_ms, now_ms));
+                   (row.is_offered && is_about(row.called_until_ms, now_ms)) ||
+                   (row.is_offered && is_near(row.called.lapses_ms, now_ms));
 
     for (size_t i = 0; i < row.line_count; i++) {
         is_edge |= is_near(row.line[i].lapses_ms, now_ms);
@@ -72,20 +72,20 @@ static void compare_line(int64_t asked_ms)
     size_t at = 0;
 
     told.waiter_count = 0;
-    run(&who[0], (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&who[0], (simba_request){.kind = SIMBA_READ, .want_queue = true});
     if (got.store_ms - asked_ms > 1 || is_at_an_edge(got.store_ms)) {
         return; /* too late to compare: some have lapsed meanwhile */
     }
     for (int i = 0; i < told.waiter_count; i++) {
         struct simba__row_waiter *waiter = find_waiter(told.waiters[i].id);
 
-        if (told.waiters[i].is_called || waiter == NULL ||
+        if (told.waiters[i].is_offered || waiter == NULL ||
             waiter->lapses_ms < got.store_ms) {
             continue; /* lapsed, and not yet thrown out */
         }
         at = next_standing(at, got.store_ms);
         assert_ptr_equal(waiter, &row.line[at]);
-        waiter->place = told.waiters[i].place;
+        waiter->position = told.waiters[i].position;
         at++;
     }
     assert_int_equal(next_standing(at, got.store_ms), row.line_count);
@@ -96,7 +96,7 @@ static bool is_alike(const struct simba__reply *reply)
     const char *owner =
         simba__row_is_held(&row, got.store_ms) ? row.owner.id : "";
 
-    return got.mine == reply->mine && got.in_line == reply->in_line &&
+    return got.mine == reply->mine && got.is_queued == reply->is_queued &&
            got.is_head == reply->is_head &&
            (owner[0] == '\0' ? is_about(got.wait_ms, reply->wait_ms)
                              : is_near(got.wait_ms, reply->wait_ms)) &&
@@ -115,13 +115,16 @@ static void begin_anew(void)
 
 /* `is_lost`: the two may have parted; at first, that the server was slow, and
  * may have told one time and judged by another. */
-static void check(int i, struct who *one, const simba_op *op, bool *is_lost)
+static void check(int i,
+                  struct who *one,
+                  const simba_request *request,
+                  bool *is_lost)
 {
     struct simba__reply reply;
     bool is_edge;
 
-    if (op->kind != SIMBA_OP_ACQUIRE && op->kind != SIMBA_OP_RENEW) {
-        simba_op_reply answer = got;
+    if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {
+        simba_reply answer = got;
         int64_t from = simba_loop_now_ms();
 
         look(one); /* a release tells no time */
@@ -130,21 +133,21 @@ static void check(int i, struct who *one, const simba_op *op, bool *is_lost)
         got = answer;
     }
     is_edge = is_at_an_edge(got.store_ms) || *is_lost;
-    replay(one, op, &reply);
-    if (op->kind != SIMBA_OP_ACQUIRE && op->kind != SIMBA_OP_RENEW) {
+    replay(one, request, &reply);
+    if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {
         *is_lost |= is_edge;
     } else if (!is_alike(&reply)) {
         if (!is_edge) {
             fail_msg("operation %d, kind %d of %s: mine %d/%d line %d/%d head "
                      "%d/%d wait %d/%d owner %s/%s",
-                     i, op->kind, one->id, got.mine, reply.mine, got.in_line,
-                     reply.in_line, got.is_head, reply.is_head,
+                     i, request->kind, one->id, got.mine, reply.mine,
+                     got.is_queued, reply.is_queued, got.is_head, reply.is_head,
                      (int)got.wait_ms, (int)reply.wait_ms, got.owner.id,
                      row.owner.id);
         }
         *is_lost = true;
-    } else if (op->kind == SIMBA_OP_ACQUIRE && got.in_line && !is_edge) {
-        simba_op_reply answer = got;
+    } else if (request->kind == SIMBA_ACQUIRE && got.is_queued && !is_edge) {
+        simba_reply answer = got;
 
         compare_line(answer.store_ms);
         got = answer;
@@ -163,18 +166,18 @@ static void test_redis_model__does_as_the_row_does(void **state)
         struct who *one;
         int64_t from;
         bool is_lost;
-        simba_op op;
+        simba_request request;
 
         dice = dice * 1103515245 + 12345;
         one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
-        op = any_op(one, SHORT_LEASE, dice / 65536);
+        request = any_op(one, SHORT_LEASE, dice / 65536);
         from = simba_loop_now_ms();
-        run(one, op);
+        run(one, request);
         is_lost = simba_loop_now_ms() - from > 1;
-        check(i, one, &op, &is_lost);
-        one->place = got.in_line ? got.place : one->place;
-        if (op.kind == SIMBA_OP_LEAVE || op.kind == SIMBA_OP_RELEASE) {
+        check(i, one, &request, &is_lost);
+        one->position = got.is_queued ? got.position : one->position;
+        if (request.kind == SIMBA_LEAVE || request.kind == SIMBA_RELEASE) {
             *one = newcomer(&first, one->id, SHORT_LEASE);
         }
         if (is_lost) {

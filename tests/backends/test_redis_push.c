@@ -2,15 +2,15 @@
 #define _GNU_SOURCE
 #include "redis_driver.h"
 
-static int64_t waited_for_hint(struct handle *handle)
+static int64_t waited_for_wake(struct handle *handle)
 {
     int64_t from = simba_loop_now_ms();
 
-    assert_true(handle_hinted(handle, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(handle, MUTEX, PATIENCE_MS));
     return simba_loop_now_ms() - from;
 }
 
-static long long listeners_of(const char *id)
+static long long subscribers_of(const char *id)
 {
     redisReply *reply = redis_do(&server, "PUBSUB NUMSUB %s:%s", KEY, id);
     long long count = reply->element[1]->integer;
@@ -34,8 +34,8 @@ static void test_redis_push__release_calls_the_head(void **state)
     ask(&carol);
     expect_in_line(false);
     release(&alice);
-    assert_true(waited_for_hint(&second) < 5000);
-    waited_for_hint(&third); /* the second is told as well */
+    assert_true(waited_for_wake(&second) < 5000);
+    waited_for_wake(&third); /* the second is told as well */
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
     assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
     ask(&carol);
@@ -62,7 +62,7 @@ static void test_redis_push__newcomer_does_not_pass_the_line(void **state)
     redis_number(&server, "DEL %s %s:tenure %s:token", KEY, KEY, KEY);
     ask(&carol); /* the lease is over: bob is called first */
     assert_false(got.mine);
-    waited_for_hint(&second);
+    waited_for_wake(&second);
     ask(&bob);
     expect_mine(&bob);
 }
@@ -80,9 +80,9 @@ static void test_redis_push__dead_waiter_is_passed_over(void **state)
     ask(&bob);
     ask(&carol);
     handle_close(&second);
-    await(listeners_of("bob") == 0);
+    await(subscribers_of("bob") == 0);
     release(&alice);
-    waited_for_hint(&third);
+    waited_for_wake(&third);
     ask(&carol);
     expect_mine(&carol);
     /* bob's place is his until his waiter lease lapses */
@@ -104,9 +104,9 @@ static void test_redis_push__pattern_subscriber_revives_nobody(void **state)
     ask(&bob);
     ask(&carol);
     handle_close(&second);
-    await(listeners_of("bob") == 0);
+    await(subscribers_of("bob") == 0);
     release(&alice);
-    waited_for_hint(&third);
+    waited_for_wake(&third);
     ask(&carol);
     expect_mine(&carol);
     redisFree(nosy);
@@ -125,7 +125,7 @@ static void test_redis_push__called_one_that_does_not_come_is_last(void **state)
     ask(&bob);
     ask(&carol);
     release(&alice);
-    waited_for_hint(&third);
+    waited_for_wake(&third);
     ask(&carol);
     redis_nap_ms(got.wait_ms + 5);
     ask(&carol);
@@ -133,7 +133,7 @@ static void test_redis_push__called_one_that_does_not_come_is_last(void **state)
     ask(&dave);
     ask(&bob);
     expect_in_line(true); /* requeued when carol came, dave after that */
-    assert_true(got.place > bob.place);
+    assert_true(got.position > bob.position);
 }
 
 static void test_redis_push__leaving_while_called_calls_the_next(void **state)
@@ -149,10 +149,10 @@ static void test_redis_push__leaving_while_called_calls_the_next(void **state)
     ask(&bob);
     ask(&carol);
     release(&alice);
-    waited_for_hint(&second);
-    waited_for_hint(&third);
+    waited_for_wake(&second);
+    waited_for_wake(&third);
     leave(&bob);
-    waited_for_hint(&third);
+    waited_for_wake(&third);
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "carol");
     ask(&carol);
     expect_mine(&carol);
@@ -172,7 +172,7 @@ static void test_redis_push__lost_place_is_restored(void **state)
     ask(&carol);
     ask(&bob);
     expect_in_line(true);
-    assert_int_equal(got.place, bob.place);
+    assert_int_equal(got.position, bob.position);
 }
 
 static void test_redis_push__observer_hears_every_change(void **state)
@@ -183,14 +183,14 @@ static void test_redis_push__observer_hears_every_change(void **state)
     must_open(&first);
     must_open(&second);
     simba_loop_enter(second.loop);
-    second.backend->ops->interest(second.backend, MUTEX,
-                                  SIMBA_INTEREST_OBSERVE);
+    second.backend->ops->subscription(second.backend, MUTEX,
+                                      SIMBA_SUBSCRIBE_OBSERVE);
     simba_loop_leave(second.loop);
-    waited_for_hint(&second); /* listens now */
+    waited_for_wake(&second); /* listens now */
     ask(&alice);
-    waited_for_hint(&second);
+    waited_for_wake(&second);
     release(&alice);
-    waited_for_hint(&second);
+    waited_for_wake(&second);
 }
 
 static long long commands_of(const char *name)
@@ -231,9 +231,9 @@ static void test_redis_push__subscribes_anew_and_looks_again(void **state)
     ask(&alice);
     ask(&bob);
     redis_number(&server, "CLIENT KILL TYPE pubsub");
-    waited_for_hint(&second); /* what was said meanwhile is lost: look */
+    waited_for_wake(&second); /* what was said meanwhile is lost: look */
     release(&alice);
-    waited_for_hint(&second);
+    waited_for_wake(&second);
     ask(&bob);
     expect_mine(&bob);
 }

@@ -94,7 +94,8 @@ static void test_redis_shapes__lagging_sentinel_is_passed_over(void **state)
     expect_mine(&alice);
     for (int i = 0; i < 4; i++) {
         redis_number(&shape.nodes[0], "CLIENT KILL TYPE normal");
-        await(try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+        await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) ==
+              SIMBA_OK);
         expect_mine(&alice);
     }
     snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/simba",
@@ -106,7 +107,7 @@ static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
 {
     struct who alice = person(&first, "alice");
     char url[1100];
-    simba_op soon;
+    simba_request soon;
 
     (void)state;
     redis_shape_start(&shape, "sentinel");
@@ -116,8 +117,9 @@ static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
     expect_mine(&alice);
     redis_kill(&shape.nodes[1]);
     assert_int_equal(
-        try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW,
-                                   .deadline_ms = simba_loop_now_ms() + 300}),
+        try_run(&alice,
+                (simba_request){.kind = SIMBA_RENEW,
+                                .deadline_ms = simba_loop_now_ms() + 300}),
         SIMBA_EUNKNOWN);
     release(&alice);
     alice = person(&first, "alice");

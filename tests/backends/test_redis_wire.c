@@ -124,7 +124,7 @@ static void test_redis_wire__a_owner_hands_to_c(void **state)
     expect_in_line(true);
     assert_string_equal(got.owner.id, "java");
     jvm_release_a(&java); /* pops alice from the line */
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&alice);
     expect_mine(&alice);
     jvm_close(&java);
@@ -149,7 +149,7 @@ static void test_redis_wire__c_generation_owner_hands_to_c(void **state)
     assert_true(got.owner.token > token); /* INCR goes on from ours */
     token = got.owner.token;
     jvm_release_c(&java); /* broadcasts only, and deletes the line */
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&alice);
     expect_mine(&alice);
     assert_true(got.token > token);
@@ -167,7 +167,7 @@ static void test_redis_wire__c_owner_hands_to_b_and_c(void **state)
     ask(&alice);
     jvm_hear(&java);
     assert_false(jvm_acquire(&java, false));
-    release(&alice); /* nobody is in line: it is broadcast */
+    release(&alice); /* nobody is in the queue: it is broadcast */
     assert_string_equal(jvm_hear(&java), "released@@alice");
     assert_true(jvm_acquire(&java, false));
     jvm_close(&java);
@@ -184,7 +184,7 @@ static void test_redis_wire__dead_jvm_head_swallows_no_wake_up(void **state)
     redis_number(&server, "ZADD %s:contender 1 dead-java", KEY);
     ask(&bob);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
     assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 0);
@@ -206,7 +206,7 @@ static void test_redis_wire__jvm_never_finds_itself_owner(void **state)
     release(&alice);
     assert_string_not_equal(redis_text(&server, "GET %s", KEY), "java");
     assert_string_not_equal(redis_text(&server, "GET %s:next", KEY), "java");
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob); /* java was woken, but was slower */
     expect_mine(&bob);
     jvm_close(&java);
@@ -228,10 +228,10 @@ static void test_redis_wire__called_waiter_passed_by_jvm_keeps_its_place(
     assert_true(jvm_acquire(&java, false)); /* knows no reservation */
     ask(&bob);
     expect_in_line(true);
-    assert_int_equal(got.place, bob.place);
+    assert_int_equal(got.position, bob.position);
     assert_int_equal(redis_number(&server, "EXISTS %s:next", KEY), 0);
     jvm_release_c(&java);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
     jvm_close(&java);
@@ -247,7 +247,7 @@ static void test_redis_wire__scores_compare_with_whole_seconds(void **state)
     ask(&alice);
     ask(&bob);
     score = redis_text(&server, "ZSCORE %s:contender bob", KEY);
-    assert_int_equal((uint64_t)(strtod(score, NULL) * 1e6 + 0.5), bob.place);
+    assert_int_equal((uint64_t)(strtod(score, NULL) * 1e6 + 0.5), bob.position);
     assert_in_range(strtoull(score, NULL, 10), got.store_ms / 1000 - 5,
                     got.store_ms / 1000 + 5);
 }
@@ -265,7 +265,7 @@ static void test_redis_wire__jvm_owner_can_be_broken(void **state)
     look(&alice);
     token = got.owner.token;
     assert_true(token != 0);
-    run(&alice, (simba_op){.kind = SIMBA_OP_BREAK, .token = token});
+    run(&alice, (simba_request){.kind = SIMBA_BREAK, .token = token});
     assert_true(got.mine);
     assert_string_not_equal(redis_text(&server, "GET %s", KEY), "java");
     assert_true(redis_number(&server, "PTTL %s", KEY) > 0);

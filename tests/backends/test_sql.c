@@ -38,14 +38,14 @@ static void test_sql__without_join_takes_no_place(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
-    simba_op op = asking(&b);
+    simba_request request = asking(&b);
 
     (void)state;
-    op.join = false;
+    request.join = false;
     ask(&a);
-    run(&b, op);
+    run(&b, request);
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     release(&a);
     ask(&a);
     expect_mine(&a);
@@ -151,7 +151,7 @@ static void test_sql__calls_the_first_in_line(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__hints_the_first_two_in_line(void **state)
+static void test_sql__wakes_the_first_two_in_line(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -162,11 +162,11 @@ static void test_sql__hints_the_first_two_in_line(void **state)
     ask(&b);
     ask(&c);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
 }
 
-static void test_sql__hints_within_one_process(void **state)
+static void test_sql__wakes_within_one_process(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
@@ -176,7 +176,7 @@ static void test_sql__hints_within_one_process(void **state)
     ask(&b);
     expect_in_line(true);
     release(&a);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
 }
@@ -218,7 +218,7 @@ static void test_sql__knows_whether_it_can_be_rung(void **state)
                      is_ringless() ? SIMBA__SQL_BELL_REFUSED
                                    : SIMBA__SQL_BELL_HUNG);
     memset(&noted, 0, sizeof noted);
-    run(&b, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     for (int i = 0; i < noted.findings; i++) {
         if (strcmp(noted.finding[i].name, "push") == 0) {
             assert_int_equal(noted.finding[i].gravity, is_ringless()
@@ -247,7 +247,7 @@ static void test_sql__skips_the_dead(void **state)
     handle_close(&second);
     await_bells(1);
     release(&a);
-    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
     ask(&c);
     expect_mine(&c);
 }
@@ -263,10 +263,10 @@ static void test_sql__leaving_calls_the_next(void **state)
     ask(&b);
     ask(&c);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-    handle_hinted(&third, mutex, PATIENCE_MS);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    handle_woken(&third, mutex, PATIENCE_MS);
     leave(&b);
-    assert_true(handle_hinted(&third, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
     ask(&c);
     expect_mine(&c);
 }
@@ -274,13 +274,13 @@ static void test_sql__leaving_calls_the_next(void **state)
 static void test_sql__a_tombstone_refuses(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op undo = {.kind = SIMBA_OP_RELEASE, .tombstone_ms = LEASE};
+    simba_request undo = {.kind = SIMBA_RELEASE, .tombstone_ms = LEASE};
 
     (void)state;
     run(&a, undo);
     ask(&a);
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     a = person(&first, "a");
     ask(&a);
     expect_mine(&a);
@@ -316,12 +316,12 @@ static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
-    simba_op op = asking(&b);
+    simba_request request = asking(&b);
 
     (void)state;
-    op.waiter_ms = 30;
+    request.waiter_ms = 30;
     ask(&a);
-    run(&b, op);
+    run(&b, request);
     expect_in_line(true);
     nap_ms(40);
     ask(&c);
@@ -339,11 +339,11 @@ static void test_sql__tells_names_apart_byte_for_byte(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        simba_op op = asking(&a);
+        simba_request request = asking(&a);
 
         a = person(&first, names[i]);
-        op.mutex = names[i];
-        run(&a, op);
+        request.mutex = names[i];
+        run(&a, request);
         expect_mine(&a);
     }
 }
@@ -355,7 +355,7 @@ static void test_sql__tells_what_can_be_relied_on(void **state)
     (void)state;
     ask(&a);
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_true(noted.findings >= 6);
     for (int i = 0; i < noted.findings; i++) {
         const struct noted_finding *one = &noted.finding[i];
@@ -383,8 +383,8 @@ int main(void)
         SQL_TEST(test_sql__renews_while_others_join),
         SQL_TEST(test_sql__tokens_grow),
         SQL_TEST(test_sql__calls_the_first_in_line),
-        SQL_TEST(test_sql__hints_the_first_two_in_line),
-        SQL_TEST(test_sql__hints_within_one_process),
+        SQL_TEST(test_sql__wakes_the_first_two_in_line),
+        SQL_TEST(test_sql__wakes_within_one_process),
         SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
         SQL_TEST(test_sql__knows_whether_it_can_be_rung),
         SQL_TEST(test_sql__skips_the_dead),

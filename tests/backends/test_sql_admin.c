@@ -7,22 +7,22 @@ static void test_sql_admin__breaks_a_tenure(void **state)
 {
     struct who a = person(&first, "a");
     struct who admin = person(&second, "admin");
-    simba_op op = {.kind = SIMBA_OP_BREAK};
+    simba_request request = {.kind = SIMBA_BREAK};
 
     (void)state;
     ask(&a);
-    op.token = a.token + 1;
-    run(&admin, op);
+    request.token = a.token + 1;
+    run(&admin, request);
     assert_false(got.mine);
-    op.token = a.token;
-    run(&admin, op);
+    request.token = a.token;
+    run(&admin, request);
     assert_true(got.mine);
     renew(&a);
     assert_false(got.mine);
     ask(&admin);
     assert_false(got.mine);
-    op.now = true;
-    run(&admin, op);
+    request.now = true;
+    run(&admin, request);
     assert_true(got.mine);
     ask(&admin);
     expect_mine(&admin);
@@ -35,19 +35,19 @@ static void test_sql_admin__breaks_are_in_the_book(void **state)
 {
     struct who a = person(&first, "a");
     struct who admin = person(&second, "admin");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .reason = "it 'hangs'"};
+    simba_request request = {.kind = SIMBA_BREAK, .reason = "it 'hangs'"};
 
     (void)state;
     ask(&a);
     server_sql("DROP TABLE simba_broken");
-    op.token = a.token;
-    run(&admin, op);
+    request.token = a.token;
+    run(&admin, request);
     assert_true(got.mine);
-    op.now = true;
-    run(&admin, op);
+    request.now = true;
+    run(&admin, request);
     assert_true(got.mine);
-    op.token = a.token + 1;
-    run(&admin, op);
+    request.token = a.token + 1;
+    run(&admin, request);
     assert_false(got.mine);
     assert_int_equal(server_sql("SELECT count(*) FROM simba_broken"), 2);
     assert_int_equal(
@@ -69,7 +69,7 @@ static void test_sql_admin__lists_what_is_owned_or_wanted(void **state)
     ask(&a);
     ask(&b);
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     for (int i = 0; i < noted.mutexes; i++) {
         if (strcmp(noted.mutex[i].name, mutex) == 0) {
             found = i;
@@ -93,18 +93,18 @@ static void test_sql_admin__shows_the_line(void **state)
     ask(&b);
     ask(&c);
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_int_equal(noted.waiters, 2);
     assert_string_equal(noted.waiter[0].id, "b");
     assert_string_equal(noted.waiter[1].id, "c");
-    assert_false(noted.waiter[0].is_called);
+    assert_false(noted.waiter[0].is_offered);
     began_ms = simba_loop_now_ms();
     release(&a);
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     if (simba_loop_now_ms() - began_ms < RESERVATION) { /* it still stands */
         assert_string_equal(noted.waiter[0].id, "b");
-        assert_true(noted.waiter[0].is_called);
+        assert_true(noted.waiter[0].is_offered);
     }
 }
 

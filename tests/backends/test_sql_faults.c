@@ -30,9 +30,9 @@ static void test_sql_faults__says_when_the_server_is_down(void **state)
     (void)state;
     ask(&a);
     server_control("--stop");
-    status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
+    status = try_run(&a, (simba_request){.kind = SIMBA_RENEW});
     assert_true(status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
-    status = try_run(&a, (simba_op){.kind = SIMBA_OP_RENEW});
+    status = try_run(&a, (simba_request){.kind = SIMBA_RENEW});
     assert_int_equal(status, SIMBA_EUNAVAIL);
     assert_true(strlen(why.message) > 10);
     server_control("--start");
@@ -50,13 +50,13 @@ static void test_sql_faults__outlives_killed_sessions(void **state)
     expect_in_line(true);
     server_kill_sessions();
     renew_in_the_end(&a);
-    /* The bell is hung again, and tells so by a hint. */
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    /* The bell is hung again, and tells so by a wake-up. */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_in_line(true);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
 }
@@ -82,12 +82,12 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     ask(&b);
     read_process(&second, process);
     server_haunt(process);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS)); /* hung again */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* hung again */
     ask(&b);
     expect_in_line(true);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     assert_int_equal(((struct simba__sql *)second.backend)->bell,
                      SIMBA__SQL_BELL_HUNG);
     ask(&b);
@@ -112,13 +112,13 @@ static void test_sql_faults__a_new_bell_rings_for_all(void **state)
     read_process(&second, process);
     server_haunt(process);
     server_let_go();
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS)); /* hung again */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* hung again */
     release(&a);
     assert_int_equal(server_sql("SELECT count(*) FROM simba_tenure "
                                 "WHERE called_id = 'b' AND mutex LIKE '%.*s%%'",
                                 (int)strcspn(mutex, " ") + 1, mutex),
                      1);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
 }
 
 #ifndef SERVER_IS_POSTGRES
@@ -137,9 +137,9 @@ static void test_sql_faults__a_deadlock_takes_no_bell_down(void **state)
     read_process(&second, process);
     server_cross(process);
     server_let_go();
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     read_process(&second, later);
     assert_string_equal(later, process);
 }
@@ -162,7 +162,7 @@ static void test_sql_faults__outlives_an_impatient_server(void **state)
     nap_ms(3000);
     renew_in_the_end(&a);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     read_process(&second, later);
     assert_string_equal(later, process); /* it hangs as it hung */
     server_set_impatient(false);
@@ -190,7 +190,7 @@ static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
-    simba_op stuck = asking(&b);
+    simba_request stuck = asking(&b);
     int64_t began_ms;
 
     (void)state;
@@ -213,9 +213,9 @@ static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
-    simba_op ask_other = asking(&b);
-    simba_op renew_other = {.kind = SIMBA_OP_RENEW, .mutex = "another"};
-    simba_op renew_held = {.kind = SIMBA_OP_RENEW};
+    simba_request ask_other = asking(&b);
+    simba_request renew_other = {.kind = SIMBA_RENEW, .mutex = "another"};
+    simba_request renew_held = {.kind = SIMBA_RENEW};
     int64_t began_ms;
 
     (void)state;
@@ -239,15 +239,15 @@ static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
 static void test_sql_faults__a_deadline_is_kept(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op op = {.kind = SIMBA_OP_RENEW};
+    simba_request request = {.kind = SIMBA_RENEW};
     int64_t began_ms;
 
     (void)state;
     ask(&a);
     server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' FOR UPDATE");
     began_ms = simba_loop_now_ms();
-    op.deadline_ms = began_ms + 100;
-    assert_int_equal(try_run(&a, op), SIMBA_EUNKNOWN);
+    request.deadline_ms = began_ms + 100;
+    assert_int_equal(try_run(&a, request), SIMBA_EUNKNOWN);
     assert_in_range(simba_loop_now_ms() - began_ms, 99, 600);
     server_let_go();
     renew_in_the_end(&a);
@@ -292,19 +292,19 @@ static void *use_new_mutex(void *argument)
 {
     struct newcomer *one = argument;
     char name[96];
-    simba_op op = {.kind = SIMBA_OP_ACQUIRE, .join = true, .id = "x"};
+    simba_request request = {.kind = SIMBA_ACQUIRE, .join = true, .id = "x"};
     int64_t until_ms;
 
     snprintf(name, sizeof name, "%s %d", mutex,
              one->index % 3 == 1 ? one->index - 1 : one->index);
-    op.mutex = name;
-    op.attempt = (simba_attempt){1, (uint64_t)one->index + 1};
-    op.ttl_ms = op.transition_ms = op.waiter_ms = 60000;
+    request.mutex = name;
+    request.attempt = (simba_attempt){1, (uint64_t)one->index + 1};
+    request.ttl_ms = request.transition_ms = request.waiter_ms = 60000;
     pthread_barrier_wait(one->gate);
     until_ms = simba_loop_now_ms() + 2 * PATIENCE_MS;
     do {
-        op.deadline_ms = until_ms;
-        one->status = handle_run(&one->handle, &op, &one->error);
+        request.deadline_ms = until_ms;
+        one->status = handle_run(&one->handle, &request, &one->error);
     } while (is_overload(one) && simba_loop_now_ms() < until_ms);
     return NULL;
 }
@@ -358,7 +358,7 @@ static _Noreturn void play_restless(const char *name)
     for (;;) {
         who = person(&first, "restless");
         (void)try_run(&who, asking(&who));
-        (void)try_run(&who, (simba_op){.kind = SIMBA_OP_LEAVE});
+        (void)try_run(&who, (simba_request){.kind = SIMBA_LEAVE});
     }
 }
 

@@ -1,6 +1,6 @@
-/* What waiting costs a database server: with a thousand contenders in line,
- * one statement for all of them now and then. And connections that were lost
- * are counted. */
+/* What waiting costs a database server: with a thousand contenders in the
+ * queue, one statement for all of them now and then. And connections that were
+ * lost are counted. */
 #define _GNU_SOURCE
 #include "../api/harness.h"
 #include "sql_server.h"

@@ -4,8 +4,8 @@
 #include "sql_driver.h"
 #include "sql_noted.h"
 
-static const simba_op list = {.kind = SIMBA_OP_LIST, .mutex = ""};
-static const simba_op examine = {.kind = SIMBA_OP_DOCTOR, .mutex = ""};
+static const simba_request list = {.kind = SIMBA_LIST, .mutex = ""};
+static const simba_request examine = {.kind = SIMBA_DOCTOR, .mutex = ""};
 
 static void drop_tables(void)
 {
@@ -64,9 +64,9 @@ static void test_sql_look__leaves_an_empty_database_empty(void **state)
     memset(&noted, 0, sizeof noted);
     run(&a, list);
     assert_int_equal(noted.mutexes, 0);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_string_equal(got.owner.id, "");
-    run(&a, (simba_op){.kind = SIMBA_OP_BREAK, .token = 1, .now = true});
+    run(&a, (simba_request){.kind = SIMBA_BREAK, .token = 1, .now = true});
     assert_false(got.mine);
     run(&a, examine);
     assert_int_equal(finding("tables")->gravity, SIMBA_FINDING_NOTE);
@@ -91,10 +91,10 @@ static void expect_owner(const char *id)
     assert_int_equal(noted.mutexes, 1);
     assert_string_equal(noted.mutex[0].name, "theirs");
     assert_string_equal(noted.mutex[0].owner.id, id);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .mutex = "theirs"});
+    run(&a, (simba_request){.kind = SIMBA_READ, .mutex = "theirs"});
     assert_string_equal(got.owner.id, id);
     assert_int_equal(got.owner.token, noted.mutex[0].owner.token);
-    run(&a, (simba_op){.kind = SIMBA_OP_READ, .mutex = "free"});
+    run(&a, (simba_request){.kind = SIMBA_READ, .mutex = "free"});
     assert_string_equal(got.owner.id, "");
 }
 
@@ -124,7 +124,7 @@ static void test_sql_look__sees_owners_none_of_ours_ever_met(void **state)
 
     (void)state;
     drop_tables();
-    run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = ""});
     let_others_own("theirs");
     expect_owner("jvm");
     assert_int_equal(server_sql("SELECT count(*) FROM simba_tenure"), 0);
@@ -134,7 +134,8 @@ static void test_sql_look__sees_owners_none_of_ours_ever_met(void **state)
 static void test_sql_look__breaks_what_others_own(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .mutex = "theirs", .now = true};
+    simba_request request = {
+        .kind = SIMBA_BREAK, .mutex = "theirs", .now = true};
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -142,15 +143,15 @@ static void test_sql_look__breaks_what_others_own(void **state)
             make_table_of_others("");
         } else {
             drop_tables();
-            run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = ""});
+            run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = ""});
         }
         let_others_own("theirs");
-        run(&a, (simba_op){.kind = SIMBA_OP_READ, .mutex = "theirs"});
-        op.token = got.owner.token;
-        run(&a, op);
+        run(&a, (simba_request){.kind = SIMBA_READ, .mutex = "theirs"});
+        request.token = got.owner.token;
+        run(&a, request);
         assert_true(got.mine);
         assert_int_equal(server_sql("SELECT count(*) FROM simba_broken"), 1);
-        run(&a, (simba_op){.kind = SIMBA_OP_READ, .mutex = "theirs"});
+        run(&a, (simba_request){.kind = SIMBA_READ, .mutex = "theirs"});
         assert_string_equal(got.owner.id, "");
     }
     drop_tables();
@@ -165,7 +166,7 @@ static void look_as_reader(struct handle *handle)
     assert_int_equal(noted.mutexes, 1);
     assert_string_equal(noted.mutex[0].owner.id, "a");
     assert_int_equal(noted.mutex[0].waiting, 1);
-    run(&reader, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&reader, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_string_equal(got.owner.id, "a");
     assert_int_equal(noted.waiters, 1);
     run(&reader, examine);
@@ -213,7 +214,7 @@ static void test_sql_look__works_on_a_server_that_takes_no_changes(void **state)
     memset(&noted, 0, sizeof noted);
     run(&reader, list);
     assert_int_equal(noted.mutexes, 1);
-    run(&reader, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(&reader, (simba_request){.kind = SIMBA_READ, .want_queue = true});
     assert_string_equal(got.owner.id, "a");
     run(&reader, examine);
     assert_int_equal(finding("primary")->gravity, SIMBA_FINDING_SERIOUS);

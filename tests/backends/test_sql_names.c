@@ -28,15 +28,15 @@ typedef int lookup_fn(const char *,
 __attribute__((visibility("default"))) int getaddrinfo(
     const char *name,
     const char *service,
-    const struct addrinfo *hints,
+    const struct addrinfo *wakes,
     struct addrinfo **list)
 {
     lookup_fn *real = (lookup_fn *)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
-    bool is_figures = hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0;
+    bool is_figures = wakes != NULL && (wakes->ai_flags & AI_NUMERICHOST) != 0;
     struct addrinfo plain = {.ai_socktype = SOCK_STREAM};
 
     if (name == NULL || strcmp(name, "db.example") != 0 || is_figures) {
-        return real(name, service, hints, list);
+        return real(name, service, wakes, list);
     }
     atomic_fetch_add(&asked, 1);
     for (int i = 0; i < STUCK_MS && atomic_load(&is_stuck); i += 10) {
@@ -94,8 +94,8 @@ static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
-    simba_op ask_other = asking(&b);
-    simba_op held = {.kind = SIMBA_OP_RENEW};
+    simba_request ask_other = asking(&b);
+    simba_request held = {.kind = SIMBA_RENEW};
     int before;
 
     (void)state;
@@ -108,7 +108,7 @@ static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
     before = atomic_load(&asked);
     atomic_store(&is_stuck, true);
     handle_start(&first, &held);
-    run(&b, (simba_op){.kind = SIMBA_OP_RENEW, .mutex = "another"});
+    run(&b, (simba_request){.kind = SIMBA_RENEW, .mutex = "another"});
     assert_true(got.mine);
     assert_true(atomic_load(&is_stuck)); /* it has not answered yet */
     while (atomic_load(&asked) == before) {
@@ -122,13 +122,13 @@ static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
 static void test_sql_names__a_stuck_name_server_holds_up_no_close(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op op = asking(&a);
+    simba_request request = asking(&a);
     int64_t began_ms = simba_loop_now_ms();
 
     (void)state;
     atomic_store(&is_stuck, true);
-    op.deadline_ms = began_ms + 100;
-    assert_int_equal(try_run(&a, op), SIMBA_EUNAVAIL);
+    request.deadline_ms = began_ms + 100;
+    assert_int_equal(try_run(&a, request), SIMBA_EUNAVAIL);
     handle_close(&first);
     assert_true(simba_loop_now_ms() - began_ms < STUCK_MS / 2);
     must_open(&first);

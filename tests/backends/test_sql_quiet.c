@@ -94,20 +94,20 @@ static void test_sql_quiet__not_for_others(void **state)
 }
 
 /* A renewal that is held up behind a later one, which is 900 ms ahead of it. */
-static int renew_late(struct who *who, simba_op *op)
+static int renew_late(struct who *who, simba_request *request)
 {
     struct who other = person(&second, "other");
 
     server_hold("UPDATE simba_mutex SET ttl_at = ttl_at + 900, "
                 "transition_at = transition_at + 900 WHERE mutex LIKE '%.*s%%'",
                 beginning(), mutex);
-    *op = (simba_op){.kind = SIMBA_OP_RENEW};
-    fill_op(who, op);
-    handle_start(&first, op);
+    *request = (simba_request){.kind = SIMBA_RENEW};
+    fill_op(who, request);
+    handle_start(&first, request);
     nap_ms(200);
     look(&other);
     server_commit();
-    return handle_join(&first, op, &why);
+    return handle_join(&first, request, &why);
 }
 
 /* S1: a renewal goes on with the time at which it came to the server. If it was
@@ -115,7 +115,7 @@ static int renew_late(struct who *who, simba_op *op)
 static void renew_behind_another(bool is_quick)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
-    simba_op op;
+    simba_request request;
     int status = SIMBA_EUNAVAIL;
 
     ask(&a);
@@ -124,10 +124,10 @@ static void renew_behind_another(bool is_quick)
         renew(&a); /* the quick one is not worth trying from now on */
     }
     for (int i = 0; i < 5 && status == SIMBA_EUNAVAIL; i++) {
-        status = renew_late(&a, &op); /* or it was held up for too long */
+        status = renew_late(&a, &request); /* or it was held up for too long */
     }
     assert_int_equal(status, SIMBA_OK);
-    assert_true(op.reply.mine);
+    assert_true(request.reply.mine);
     assert_true(server_sql("SELECT transition_at FROM simba_mutex "
                            "WHERE mutex LIKE '%.*s%%'",
                            beginning(),
@@ -168,7 +168,7 @@ static void test_sql_quiet__is_learnt_after_an_upgrade(void **state)
     ask(&a);
     expect_mine(&a);
     release(&a);
-    run(&b, (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+    run(&b, (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
     for (int i = 0; i < 2; i++) { /* the second time it is quiet */
         b = person(&second, "b");
         ask(&b);
@@ -199,7 +199,7 @@ static void test_sql_quiet__an_older_table_is_refused(void **state)
     forget_what_is_ours();
     assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "init --upgrade"));
-    run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+    run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
     ask(&a);
     expect_mine(&a);
 }
@@ -208,7 +208,7 @@ static void test_sql_quiet__an_older_table_is_refused(void **state)
 static void ask_for_three(struct who *people, int round)
 {
     static char names[3][80];
-    simba_op ops[3];
+    simba_request ops[3];
 
     for (int i = 0; i < 3; i++) {
         snprintf(names[i], sizeof names[i], "%s %d.%d", mutex, round, i);
@@ -249,7 +249,7 @@ static void test_sql_quiet__what_is_missing_is_noted_once(void **state)
         assert_true(people[i].token > (uint64_t)INT32_MAX);
     }
     run(&people[0],
-        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+        (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
 }
 
 static char pair[2][80]; /* names of two mutexes */
@@ -260,21 +260,21 @@ static void name_pair(void)
     snprintf(pair[1], sizeof pair[1], "%s two", mutex);
 }
 
-static void run_for(struct who *who, const char *name, simba_op op)
+static void run_for(struct who *who, const char *name, simba_request request)
 {
-    op.mutex = name;
-    run(who, op);
+    request.mutex = name;
+    run(who, request);
     who->token = got.mine ? got.token : who->token;
 }
 
 /* Two renewals whose mutexes are being read at the same time. */
 static void renew_pair(struct who *owners)
 {
-    simba_op ops[2];
+    simba_request ops[2];
 
     server_hold(LOCK_LINE);
     for (int i = 0; i < 2; i++) {
-        ops[i] = (simba_op){.kind = SIMBA_OP_RENEW, .mutex = pair[i]};
+        ops[i] = (simba_request){.kind = SIMBA_RENEW, .mutex = pair[i]};
         fill_op(&owners[i], &ops[i]);
         handle_start(&first, &ops[i]);
     }
@@ -309,13 +309,13 @@ static void test_sql_quiet__two_learn_of_it_at_once(void **state)
         assert_true(got.mine);
     }
     run(&owners[0],
-        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = true});
+        (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = true});
     for (int i = 0; i < 2; i++) { /* who knows it makes it quiet */
         struct who guest = person(&second, "c");
 
         run_for(&guest, pair[i], asking(&guest));
-        assert_true(got.in_line);
-        run_for(&guest, pair[i], (simba_op){.kind = SIMBA_OP_LEAVE});
+        assert_true(got.is_queued);
+        run_for(&guest, pair[i], (simba_request){.kind = SIMBA_LEAVE});
     }
     renew_pair(owners);
 }

@@ -131,13 +131,14 @@ static void test_sql_refusals__names_a_read_only_server(void **state)
 }
 
 /* Until it is refused: sessions hear of it one after the other. */
-static void change_in_vain(struct who *who, enum simba_op_kind kind)
+static void change_in_vain(struct who *who, enum simba_request_kind kind)
 {
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
     int status;
 
     do {
-        status = try_run(who, (simba_op){.kind = kind, .tombstone_ms = 1000});
+        status =
+            try_run(who, (simba_request){.kind = kind, .tombstone_ms = 1000});
         assert_true(simba_loop_now_ms() < until_ms);
     } while (status == SIMBA_OK);
     assert_int_equal(status, SIMBA_EUNAVAIL); /* not for ever, it may be */
@@ -159,8 +160,8 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
     moment = server_moment();
     assert_true(server_count_since(moment) >= 3);
     server_set_read_only(true);
-    change_in_vain(&a, SIMBA_OP_RENEW);
-    change_in_vain(&b, SIMBA_OP_RELEASE);
+    change_in_vain(&a, SIMBA_RENEW);
+    change_in_vain(&b, SIMBA_RELEASE);
     while (server_count_since(moment) > 0) {
         assert_true(simba_loop_now_ms() < until_ms);
         nap_ms(5);
@@ -170,9 +171,9 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
     await_bells(1);
     ask(&b);
     expect_in_line(true);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
 }
 
 #ifdef SERVER_IS_POSTGRES

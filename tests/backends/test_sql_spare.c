@@ -7,20 +7,20 @@ enum { RUSH = 5 };
 /* Owners whose rows somebody else has locked. */
 struct rush {
     struct who owners[RUSH];
-    simba_op renewals[RUSH];
+    simba_request renewals[RUSH];
     char names[RUSH][96];
 };
 
 static void acquire_all(struct rush *rush)
 {
     for (int i = 0; i < RUSH; i++) {
-        simba_op op;
+        simba_request request;
 
         rush->owners[i] = person(&first, "owner");
         snprintf(rush->names[i], sizeof rush->names[i], "%s %d", mutex, i);
-        op = asking(&rush->owners[i]);
-        op.mutex = rush->names[i];
-        run(&rush->owners[i], op);
+        request = asking(&rush->owners[i]);
+        request.mutex = rush->names[i];
+        run(&rush->owners[i], request);
         rush->owners[i].token = got.token;
     }
 }
@@ -32,7 +32,7 @@ static void renew_at_once(struct rush *rush)
                 "FOR UPDATE");
     for (int i = 0; i < RUSH; i++) {
         rush->renewals[i] =
-            (simba_op){.kind = SIMBA_OP_RENEW, .mutex = rush->names[i]};
+            (simba_request){.kind = SIMBA_RENEW, .mutex = rush->names[i]};
         fill_op(&rush->owners[i], &rush->renewals[i]);
         handle_start(&first, &rush->renewals[i]);
     }
@@ -72,9 +72,9 @@ static void test_sql_spare__are_closed(void **state)
     await_sessions(3);
     renew(&a);
     expect_mine(&a);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
 }

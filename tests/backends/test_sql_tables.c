@@ -49,10 +49,10 @@ static void test_sql_tables__hears_of_a_release_by_others(void **state)
     give_to_jvm();
     ask(&b);
     expect_in_line(true);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
                "transition_at = 0, owner_id = '', version = version + 1");
-    assert_true(handle_hinted(&second, mutex, 5000));
+    assert_true(handle_woken(&second, mutex, 5000));
     ask(&b);
     expect_mine(&b);
 }
@@ -79,7 +79,7 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
     struct who c = person(&second, "c");
 
     (void)state;
-    run(&a, (simba_op){.kind = SIMBA_OP_INIT, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = ""});
     server_make_user_of_tables("other", "right");
     assert_int_equal(
         try_open(&handle, server_url("other:right", SERVER_DATABASE)),
@@ -93,13 +93,13 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
     expect_in_line(true);
     ask(&c); /* behind somebody who cannot ring it */
     expect_in_line(false);
-    handle_hinted(&handle, mutex, 0);
+    handle_woken(&handle, mutex, 0);
     release(&a);
-    assert_true(handle_hinted(&handle, mutex, 5000));
+    assert_true(handle_woken(&handle, mutex, 5000));
     ask_in_the_end(&b);
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&b);
-    assert_true(handle_hinted(&second, mutex, 5000));
+    assert_true(handle_woken(&second, mutex, 5000));
     ask_in_the_end(&c);
     handle_close(&handle);
 }
@@ -147,7 +147,7 @@ static void test_sql_tables__adopts_a_table_without_tokens(void **state)
     expect_mine(&a);
     assert_int_equal(got.token, before);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
     assert_true(b.token > before);
@@ -161,7 +161,7 @@ static void test_sql_tables__adopts_a_table_without_tokens(void **state)
 static void test_sql_tables__names_a_column_that_is_too_short(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op op = asking(&a);
+    simba_request request = asking(&a);
 
     (void)state;
     server_sql("DROP TABLE IF EXISTS simba_mutex");
@@ -169,8 +169,8 @@ static void test_sql_tables__names_a_column_that_is_too_short(void **state)
                "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
                "transition_at bigint NOT NULL, owner_id varchar(128) NOT NULL, "
                "version int NOT NULL)");
-    op.mutex = "longer than that";
-    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    request.mutex = "longer than that";
+    assert_int_equal(try_run(&a, request), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "too short"));
     assert_int_equal(server_sql("SELECT count(*) FROM simba_mutex"), 0);
     server_sql("DROP TABLE simba_mutex");
@@ -182,7 +182,7 @@ static int gravest_of_init(struct who *who, bool upgrade)
 
     memset(&noted, 0, sizeof noted);
     run(who,
-        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = upgrade});
+        (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = upgrade});
     assert_true(noted.findings >= 2);
     for (int i = 0; i < noted.findings; i++) {
         if ((int)noted.finding[i].gravity > gravest) {
@@ -304,7 +304,7 @@ static void test_sql_tables__says_who_must_make_the_tables(void **state)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
-    simba_op init = {.kind = SIMBA_OP_INIT, .mutex = ""};
+    simba_request init = {.kind = SIMBA_INIT, .mutex = ""};
 
     (void)state;
     server_sql("DROP TABLE IF EXISTS simba_mutex");
@@ -330,7 +330,7 @@ static void test_sql_tables__makes_tables_that_are_gone(void **state)
     renew(&a);
     server_sql("DROP TABLE simba_line");
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     assert_int_equal(noted.mutexes, 1);
     renew(&a);
     expect_mine(&a);
@@ -381,19 +381,19 @@ static bool has_doubts_about(const char *name)
 static void test_sql_tables__names_a_collation_that_mixes_up(void **state)
 {
     struct who a = person(&first, "a");
-    simba_op op = asking(&a);
+    simba_request request = asking(&a);
 
     (void)state;
     make_table_in(MIXING);
-    op.mutex = "one";
-    run(&a, op);
+    request.mutex = "one";
+    run(&a, request);
     assert_true(got.mine);
-    op.mutex = "ONE";
+    request.mutex = "ONE";
     a = person(&first, "a");
-    assert_int_equal(try_run(&a, op), SIMBA_EMISCONFIG);
+    assert_int_equal(try_run(&a, request), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "simba_mutex does not tell"));
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_true(has_doubts_about("collation"));
     server_sql("DROP TABLE simba_mutex");
 }
@@ -413,11 +413,11 @@ static void test_sql_tables__uses_a_collation_of_others(void **state)
     renew(&a);
     expect_mine(&a);
     memset(&noted, 0, sizeof noted);
-    run(&a, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     assert_int_equal(noted.mutexes, 1);
     assert_int_equal(noted.mutex[0].waiting, 1);
     release(&a);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
     release(&b);

@@ -1,6 +1,6 @@
-/* The SQLite store through its operations: owning, waiting in line, tokens,
- * tombstones. That the rules themselves are right is
- * the business of tests/unit/test_row.c; here they must survive the tables. */
+/* The SQLite store through its operations: owning, waiting in the queue,
+ * tokens, tombstones. That the rules themselves are right is the business of
+ * tests/unit/test_row.c; here they must survive the tables. */
 #define _GNU_SOURCE
 #include "sqlite_driver.h"
 
@@ -132,10 +132,10 @@ static void test_sqlite__names_are_compared_byte_for_byte(void **state)
     (void)state;
     must_open(&first, "");
     for (size_t i = 0; i < 8; i++) {
-        simba_op op = {.kind = SIMBA_OP_ACQUIRE, .mutex = names[i]};
+        simba_request request = {.kind = SIMBA_ACQUIRE, .mutex = names[i]};
 
         who[i] = person(&first, names[i]);
-        run(&who[i], op);
+        run(&who[i], request);
         assert_true(got.mine);
     }
     assert_int_equal(sql("SELECT count(*) FROM simba_mutex"), 8);
@@ -145,10 +145,10 @@ static void test_sqlite__longest_names_fit(void **state)
 {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1] = "", id[SIMBA_ID_MAX + 1] = "";
     struct who alice = person(&first, id), bob = person(&second, id);
-    simba_op op = {.kind = SIMBA_OP_ACQUIRE,
-                   .mutex = mutex,
-                   .join = true,
-                   .waiter_ms = PLACE_LIFE};
+    simba_request request = {.kind = SIMBA_ACQUIRE,
+                             .mutex = mutex,
+                             .join = true,
+                             .waiter_ms = PLACE_LIFE};
 
     (void)state;
     for (size_t i = 0; i < SIMBA_MUTEX_MAX; i++) {
@@ -158,13 +158,13 @@ static void test_sqlite__longest_names_fit(void **state)
     id[SIMBA_ID_MAX] = '\0';
     must_open(&first, "");
     must_open(&second, "");
-    run(&alice, op);
+    run(&alice, request);
     expect_mine(&alice);
-    run(&bob, op);
+    run(&bob, request);
     expect_in_line(true);
-    run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE, .mutex = mutex});
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
-    run(&bob, op);
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .mutex = mutex});
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    run(&bob, request);
     expect_mine(&bob);
 }
 
@@ -235,7 +235,7 @@ static void test_sqlite__everything_deleted_is_made_anew(void **state)
     expect_in_line(true);
     assert_int_equal(count_files(""), 3); /* two lives, one bell */
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -259,9 +259,9 @@ static void test_sqlite__first_come_is_first_served(void **state)
     ask(&dave);
     expect_in_line(false);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     assert_true(
-        handle_hinted(&third, MUTEX, PATIENCE_MS)); /* the second in line */
+        handle_woken(&third, MUTEX, PATIENCE_MS)); /* the second in the queue */
     ask(&carol);
     expect_in_line(true);
     assert_in_range(got.wait_ms, 1, RESERVATION);
@@ -271,7 +271,7 @@ static void test_sqlite__first_come_is_first_served(void **state)
     ask(&carol);
     expect_mine(&carol);
     release(&carol);
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&dave);
     expect_mine(&dave);
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
@@ -297,7 +297,7 @@ static void test_sqlite__called_one_who_stays_away_loses_its_turn(void **state)
     expect_mine(&carol);
     ask(&bob);
     expect_in_line(true);
-    assert_true(got.place > bob.place); /* back to the end */
+    assert_true(got.position > bob.position); /* back to the end */
 }
 
 static void test_sqlite__who_leaves_calls_the_next(void **state)
@@ -313,9 +313,9 @@ static void test_sqlite__who_leaves_calls_the_next(void **state)
     ask(&bob);
     ask(&carol);
     release(&alice);
-    assert_true(handle_hinted(&third, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&third, MUTEX, PATIENCE_MS));
     leave(&bob);
-    assert_true(handle_hinted(&third, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&third, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_mine(&carol);
 }
@@ -328,8 +328,8 @@ static void test_sqlite__who_does_not_join_leaves_no_trace(void **state)
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
-    run(&bob, (simba_op){.kind = SIMBA_OP_ACQUIRE, .waiter_ms = PLACE_LIFE});
-    assert_false(got.mine || got.in_line);
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    assert_false(got.mine || got.is_queued);
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
     assert_int_equal(count_files("bell"), 0);
 }
@@ -370,16 +370,16 @@ static void test_sqlite__undone_attempt_stays_undone(void **state)
     (void)state;
     must_open(&first, "");
     ask(&alice);
-    run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = 80});
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 80});
     ask(&alice);
-    assert_false(got.mine || got.in_line);
+    assert_false(got.mine || got.is_queued);
     ask(&bob);
     expect_mine(&bob);
     release(&bob);
     nap_ms(85);
     ask(&alice);
     expect_mine(&alice);
-    run(&bob, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = 80});
+    run(&bob, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 80});
     /* The lapsed one is swept out with the next. */
     assert_int_equal(sql("SELECT count(*) FROM simba_tombstone"), 1);
 }

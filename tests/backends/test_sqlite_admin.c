@@ -9,19 +9,19 @@ static void break_tenure(struct who *by, uint64_t token, bool now)
     struct who admin = *by;
 
     admin.token = token;
-    run(&admin, (simba_op){.kind = SIMBA_OP_BREAK,
-                           .now = now,
-                           .reason = "it hangs; 'quoted'"});
+    run(&admin, (simba_request){.kind = SIMBA_BREAK,
+                                .now = now,
+                                .reason = "it hangs; 'quoted'"});
 }
 
-static void ask_store(enum simba_op_kind kind, bool want_line)
+static void ask_store(enum simba_request_kind kind, bool want_queue)
 {
     struct who admin = person(&first, "");
 
     memset(&told, 0, sizeof told);
-    run(&admin, (simba_op){.kind = kind,
-                           .mutex = kind == SIMBA_OP_READ ? MUTEX : "",
-                           .want_line = want_line});
+    run(&admin, (simba_request){.kind = kind,
+                                .mutex = kind == SIMBA_READ ? MUTEX : "",
+                                .want_queue = want_queue});
 }
 
 static const simba_finding *finding(const char *name)
@@ -79,7 +79,7 @@ static void test_sqlite_admin__a_break_now_calls_the_next(void **state)
     break_tenure(&a, token, true);
     assert_true(got.mine);
     assert_string_equal(got.owner.id, "");
-    assert_true(handle_hinted(&first, MUTEX, 5000));
+    assert_true(handle_woken(&first, MUTEX, 5000));
     renew(&a);
     assert_false(got.mine);
     ask(&b);
@@ -141,21 +141,21 @@ static void test_sqlite_admin__lists_owners_and_lines(void **state)
     ask(&a);
     ask(&b);
     ask(&c);
-    ask_store(SIMBA_OP_LIST, false);
+    ask_store(SIMBA_LIST, false);
     assert_int_equal(told.mutex_count, 1);
     assert_string_equal(told.mutexes[0].mutex, MUTEX);
     assert_string_equal(told.mutexes[0].owner.id, "a");
     assert_int_equal(told.mutexes[0].waiting, 2);
-    ask_store(SIMBA_OP_READ, true);
+    ask_store(SIMBA_READ, true);
     assert_int_equal(told.waiter_count, 2);
     assert_string_equal(told.waiters[0].id, "b");
     assert_string_equal(told.waiters[1].id, "c");
     release(&a);
-    ask_store(SIMBA_OP_READ, true); /* b is called, and comes first */
+    ask_store(SIMBA_READ, true); /* b is called, and comes first */
     assert_int_equal(told.waiter_count, 2);
-    assert_true(told.waiters[0].is_called);
+    assert_true(told.waiters[0].is_offered);
     assert_string_equal(told.waiters[0].id, "b");
-    assert_false(told.waiters[1].is_called);
+    assert_false(told.waiters[1].is_offered);
 }
 
 /* A plain read costs as little as before. */
@@ -169,11 +169,11 @@ static void test_sqlite_admin__tells_no_line_unasked(void **state)
     b = person(&first, "b");
     ask(&a);
     ask(&b);
-    ask_store(SIMBA_OP_READ, false);
+    ask_store(SIMBA_READ, false);
     assert_int_equal(told.waiter_count, 0);
     leave(&b);
     release(&a);
-    ask_store(SIMBA_OP_LIST, false);
+    ask_store(SIMBA_LIST, false);
     assert_int_equal(told.mutex_count, 0);
 }
 
@@ -192,7 +192,7 @@ static void test_sqlite_admin__lists_nothing_of_another_boot(void **state)
     handle_close(&second);
     sql("UPDATE simba_tenure SET boot = 'another'; "
         "UPDATE simba_line SET boot = 'another'");
-    ask_store(SIMBA_OP_LIST, false);
+    ask_store(SIMBA_LIST, false);
     assert_int_equal(told.mutex_count, 0);
 }
 
@@ -202,7 +202,7 @@ static void test_sqlite_admin__doctor_finds_a_good_store_good(void **state)
 {
     (void)state;
     must_open(&first, "");
-    ask_store(SIMBA_OP_DOCTOR, false);
+    ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("file-system")->gravity, SIMBA_FINDING_OK);
     assert_int_equal(finding("journal")->gravity, SIMBA_FINDING_OK);
     assert_int_equal(finding("integrity")->gravity, SIMBA_FINDING_OK);
@@ -218,12 +218,12 @@ static void test_sqlite_admin__doctor_sees_the_settings(void **state)
 {
     (void)state;
     must_open(&first, "?synchronous=full&crash_handover=off");
-    ask_store(SIMBA_OP_DOCTOR, false);
+    ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("synchronous")->gravity, SIMBA_FINDING_OK);
     assert_int_equal(finding("crash-handover")->gravity, SIMBA_FINDING_NOTE);
     handle_close(&first);
     must_open(&first, "?synchronous=normal&fs=trust");
-    ask_store(SIMBA_OP_DOCTOR, false);
+    ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("synchronous")->gravity, SIMBA_FINDING_NOTE);
     assert_int_equal(finding("sharing")->gravity, SIMBA_FINDING_WEAK);
 }
@@ -233,7 +233,7 @@ static void test_sqlite_admin__doctor_sees_who_may_write(void **state)
     (void)state;
     must_open(&first, "");
     assert_int_equal(chmod(database, 0666), 0);
-    ask_store(SIMBA_OP_DOCTOR, false);
+    ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("permissions")->gravity, SIMBA_FINDING_WEAK);
 }
 
@@ -256,7 +256,7 @@ static void test_sqlite_admin__printed_schema_makes_a_store(void **state)
     a = person(&first, "a");
     ask(&a);
     assert_true(got.mine);
-    ask_store(SIMBA_OP_INIT, false);
+    ask_store(SIMBA_INIT, false);
     assert_int_equal(finding("schema")->gravity, SIMBA_FINDING_OK);
 }
 

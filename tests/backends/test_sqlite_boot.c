@@ -65,7 +65,7 @@ static void test_sqlite_boot__living_owner_is_of_this_boot(void **state)
     expect_in_line(true);
     sql("UPDATE simba_line SET boot = 'y'");
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }

@@ -65,7 +65,7 @@ static void test_sqlite_crash__handover_can_be_off(void **state)
     hear(&owner, "owner");
     ask(&bob);
     finish(&owner, SIGKILL);
-    assert_false(handle_hinted(&first, MUTEX, 100));
+    assert_false(handle_woken(&first, MUTEX, 100));
     ask(&bob);
     expect_in_line(true);
     assert_string_equal(got.owner.id, "alice");
@@ -98,9 +98,9 @@ static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
     end_life(&second);
     ask(&bob);
     expect_in_line(true);
-    assert_false(handle_hinted(&first, MUTEX, 50));
+    assert_false(handle_woken(&first, MUTEX, 50));
     close(copy);
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -131,7 +131,7 @@ static void test_sqlite_crash__lock_may_go_long_after_the_notice(void **state)
     close(fd);
     nap_ms(100);
     assert_int_equal(fcntl(life, F_OFD_SETLK, &lock), 0);
-    assert_true(handle_hinted(&second, MUTEX, BUSY_MS));
+    assert_true(handle_woken(&second, MUTEX, BUSY_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -151,8 +151,8 @@ static void test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death(
     must_open(&first, "");
     ask(&bob);
     expect_in_line(true);
-    assert_false(handle_hinted(&first, MUTEX, 50) &&
-                 handle_hinted(&first, MUTEX, 50)); /* once is enough */
+    assert_false(handle_woken(&first, MUTEX, 50) &&
+                 handle_woken(&first, MUTEX, 50)); /* once is enough */
     ask(&bob);
     expect_in_line(true);
     finish(&owner, SIGKILL);
@@ -182,7 +182,7 @@ static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
     ask(&bob);
     expect_in_line(false);
     release(&alice);
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
 }
 
 /* Containers may have clocks of their own; the store has one. */
@@ -207,7 +207,8 @@ static void test_sqlite_crash__time_namespaces_share_the_clock(void **state)
     assert_true(contend(&bob));
 }
 
-/* --- the dead in line ---------------------------------------------------- */
+/* --- the dead in the queue
+ * ---------------------------------------------------- */
 
 static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
 {
@@ -225,7 +226,7 @@ static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
     expect_in_line(false);
     finish(&waiter, SIGKILL);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_mine(&carol);
     release(&carol);
@@ -249,7 +250,7 @@ static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
     hear(&waiter, "in line");
     ask(&carol);
     release(&alice); /* calls bob, who hears nothing */
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
     from_us = now_us();
@@ -276,10 +277,10 @@ static void test_sqlite_crash__two_crashes_in_a_row(void **state)
     ask(&carol);
     finish(&owner, SIGKILL);
     assert_true(contend(&bob));
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
-    handle_hinted(&first, MUTEX, 20);
+    handle_woken(&first, MUTEX, 20);
     from_us = now_us();
     end_life(&second); /* which is bob's */
     assert_true(contend(&carol));
@@ -299,8 +300,8 @@ static void test_sqlite_crash__owners_death_wakes_the_first_only(void **state)
     ask(&bob);
     ask(&carol);
     finish(&owner, SIGKILL);
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
-    assert_false(handle_hinted(&second, MUTEX, 50));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    assert_false(handle_woken(&second, MUTEX, 50));
 }
 
 static void test_sqlite_crash__owner_and_first_in_line_die_together(
@@ -342,7 +343,7 @@ static void test_sqlite_crash__who_stood_behind_a_leaver_watches_on(
     ask(&bob);
     ask(&carol);
     leave(&bob); /* but lives on */
-    assert_true(handle_hinted(&first, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_in_line(true);
     from_us = now_us();
@@ -369,7 +370,7 @@ static void test_sqlite_crash__litter_of_the_killed_is_swept_up(void **state)
     /* One handle in sixteen looks for it, even if it meets none of them. */
     for (int i = 0; i < 400 && !is_swept; i++) {
         must_open(&first, "");
-        run(&bob, (simba_op){.kind = SIMBA_OP_LEAVE, .mutex = "other"});
+        run(&bob, (simba_request){.kind = SIMBA_LEAVE, .mutex = "other"});
         handle_close(&first);
         is_swept = count_files("") == 0;
     }

@@ -130,7 +130,7 @@ static void test_sqlite_denied__full_disk_says_so(void **state)
     }
     close(fd);
     for (int i = 0; i < 500 && rc == SIMBA_OK; i++) {
-        rc = try_run(&alice, (simba_op){.kind = SIMBA_OP_RENEW});
+        rc = try_run(&alice, (simba_request){.kind = SIMBA_RENEW});
     }
     assert_int_equal(rc, SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "disk full"));
@@ -191,7 +191,7 @@ static void test_sqlite_denied__untrusted_file_system_is_refused(void **state)
 static void test_sqlite_denied__busy_database_is_given_up(void **state)
 {
     struct who alice = person(&first, "alice");
-    simba_op op = asking(&alice);
+    simba_request request = asking(&alice);
     int64_t from_ms = simba_loop_now_ms();
     sqlite3 *db = NULL;
 
@@ -199,8 +199,8 @@ static void test_sqlite_denied__busy_database_is_given_up(void **state)
     must_open(&first, "");
     assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), 0);
-    op.deadline_ms = simba_loop_now_ms() + 100;
-    assert_int_equal(try_run(&alice, op), SIMBA_EUNAVAIL);
+    request.deadline_ms = simba_loop_now_ms() + 100;
+    assert_int_equal(try_run(&alice, request), SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "busy"));
     assert_in_range(simba_loop_now_ms() - from_ms, 100, 1000);
     look(&alice); /* reading goes on */
@@ -230,7 +230,7 @@ static void play_root(int ready, int go)
                try_open(&second, "") == SIMBA_OK,
            "root can open it");
     expect(try_run(&owner, asking(&owner)) == SIMBA_OK && got.mine, "granted");
-    expect(try_run(&waiter, asking(&waiter)) == SIMBA_OK && got.in_line,
+    expect(try_run(&waiter, asking(&waiter)) == SIMBA_OK && got.is_queued,
            "in line");
     expect(write(ready, &byte, 1) == 1 && read(go, &byte, 1) >= 0, "told");
     handle_close(&second);
@@ -298,7 +298,7 @@ static void test_sqlite_denied__kept_locked_says_so(void **state)
     assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL),
                      SQLITE_OK);
-    assert_int_equal(try_run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE}),
+    assert_int_equal(try_run(&alice, (simba_request){.kind = SIMBA_RELEASE}),
                      SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "kept locked by another program"));
     assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL),
@@ -361,7 +361,7 @@ static void test_sqlite_denied__failed_commit_is_of_unknown_outcome(
     must_open(&first, "");
     ask(&alice);
     is_disk_broken = true;
-    rc = try_run(&alice, (simba_op){.kind = SIMBA_OP_RELEASE});
+    rc = try_run(&alice, (simba_request){.kind = SIMBA_RELEASE});
     is_disk_broken = false;
     assert_int_equal(rc, SIMBA_EUNKNOWN);
     assert_int_equal(why.code, SIMBA_EUNKNOWN);

@@ -13,17 +13,17 @@
 
 enum { SOON_MS = 5000, QUIET_MS = 50 };
 
-static void want(struct handle *handle, enum simba_interest interest)
+static void want(struct handle *handle, enum simba_subscription subscription)
 {
     simba_loop_enter(handle->loop);
-    simba__sqlite_ops.interest(handle->backend, MUTEX, interest);
+    simba__sqlite_ops.subscription(handle->backend, MUTEX, subscription);
     simba_loop_leave(handle->loop);
 }
 
 /* As a retrieval does: it says so, and then it looks. */
 static void observe(struct who *who)
 {
-    want(who->at, SIMBA_INTEREST_OBSERVE);
+    want(who->at, SIMBA_SUBSCRIBE_OBSERVE);
     look(who);
 }
 
@@ -37,16 +37,16 @@ static void test_sqlite_eye__every_change_of_owner_rings(void **state)
     observe(&eve);
     for (int i = 0; i < 3; i++) {
         ask(&alice);
-        assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
         look(&eve);
         assert_string_equal(got.owner.id, "alice");
         renew(&alice);
-        assert_false(handle_hinted(&second, CHANGED, QUIET_MS));
+        assert_false(handle_woken(&second, CHANGED, QUIET_MS));
         release(&alice);
-        assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
         alice = person(&first, "alice");
     }
-    assert_false(handle_hinted(&second, MUTEX, 0)); /* no waiter asks */
+    assert_false(handle_woken(&second, MUTEX, 0)); /* no waiter asks */
 }
 
 /* What is told is what a read would answer. */
@@ -60,7 +60,7 @@ static void test_sqlite_eye__change_is_told_in_full(void **state)
     must_open(&second, "");
     observe(&eve);
     ask(&alice);
-    assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
     assert_int_equal(handle_observed(&second, &rung), 0);
     look(&eve);
     assert_string_equal(rung.id, "a li ce");
@@ -69,7 +69,7 @@ static void test_sqlite_eye__change_is_told_in_full(void **state)
     assert_int_equal(rung.ttl_at_ms, got.owner.ttl_at_ms);
     assert_int_equal(rung.transition_at_ms, got.owner.transition_at_ms);
     release(&alice);
-    assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
     assert_int_equal(handle_observed(&second, &rung), alice.token);
     assert_string_equal(rung.id, "");
     assert_int_equal(rung.token, 0);
@@ -85,8 +85,8 @@ static void write_to_bells(const char *text)
     assert_int_equal(system(command), 0);
 }
 
-/* S7: whatever is written on a bell, it is a hint at most. */
-static void test_sqlite_eye__nonsense_on_the_bell_is_a_hint(void **state)
+/* S7: whatever is written on a bell, it is a wake-up at most. */
+static void test_sqlite_eye__nonsense_on_the_bell_is_a_wake(void **state)
 {
     struct who eve = person(&first, "eve");
     simba_owner rung;
@@ -95,13 +95,13 @@ static void test_sqlite_eye__nonsense_on_the_bell_is_a_hint(void **state)
     must_open(&first, "");
     observe(&eve);
     write_to_bells("\\tx\\t1\\t2\\n");
-    assert_true(handle_hinted(&first, "\tx", SOON_MS));
+    assert_true(handle_woken(&first, "\tx", SOON_MS));
     write_to_bells("\\ty\\n\\t\\t\\t\\n");
-    assert_true(handle_hinted(&first, "\ty", SOON_MS));
+    assert_true(handle_woken(&first, "\ty", SOON_MS));
     handle_observed(&first, &rung);
     assert_int_equal(rung.token, 0);
     write_to_bells("\\tz\\t1\\t2\\t3\\t4\\t5\\tbob\\n");
-    assert_true(handle_hinted(&first, "\tz", SOON_MS));
+    assert_true(handle_woken(&first, "\tz", SOON_MS));
     assert_int_equal(handle_observed(&first, &rung), 1);
     assert_string_equal(rung.id, "bob");
     assert_int_equal(rung.token, 2);
@@ -115,7 +115,7 @@ static void test_sqlite_eye__one_rings_oneself(void **state)
     must_open(&first, "");
     observe(&eve);
     ask(&alice);
-    assert_true(handle_hinted(&first, CHANGED, SOON_MS));
+    assert_true(handle_woken(&first, CHANGED, SOON_MS));
 }
 
 static void test_sqlite_eye__only_who_watches_is_rung(void **state)
@@ -133,12 +133,12 @@ static void test_sqlite_eye__only_who_watches_is_rung(void **state)
     look(&zoe); /* looks, but does not watch */
     assert_int_equal(count_files("eyes"), 1);
     release(&alice);
-    assert_true(handle_hinted(&second, CHANGED, SOON_MS));
-    assert_false(handle_hinted(&third, CHANGED, QUIET_MS));
-    assert_int_equal(handle_hints(&first), 0);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+    assert_false(handle_woken(&third, CHANGED, QUIET_MS));
+    assert_int_equal(handle_wakes(&first), 0);
 }
 
-static void test_sqlite_eye__closes_with_the_interest(void **state)
+static void test_sqlite_eye__closes_with_the_subscription(void **state)
 {
     struct who eve = person(&first, "eve");
     int files;
@@ -148,7 +148,7 @@ static void test_sqlite_eye__closes_with_the_interest(void **state)
     must_open(&second, "");
     files = count_files("");
     observe(&eve);
-    want(&first, SIMBA_INTEREST_WAIT);
+    want(&first, SIMBA_SUBSCRIBE_WAIT);
     look(&eve);
     assert_int_equal(count_files("eyes"), 0);
     observe(&eve);
@@ -187,7 +187,7 @@ static void test_sqlite_eye__opens_again_after_a_clean_up(void **state)
     assert_int_equal(system(command), 0);
     look(&eve); /* by its poll */
     ask(&alice);
-    assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
 }
 
 /* Stands before the C library's: no descriptor is to be had. */
@@ -212,15 +212,15 @@ static void test_sqlite_eye__without_inotify_one_looks_often(void **state)
     is_inotify_used_up = true;
     observe(&eve);
     for (int i = 0; i < 3; i++) {
-        assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
         look(&eve);
     }
     is_inotify_used_up = false;
-    look(&eve);                                    /* and hangs up its bell */
-    while (handle_hinted(&second, CHANGED, 500)) { /* no more of those */
+    look(&eve);                                   /* and hangs up its bell */
+    while (handle_woken(&second, CHANGED, 500)) { /* no more of those */
     }
     ask(&alice);
-    assert_true(handle_hinted(&second, CHANGED, SOON_MS));
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
 }
 
 /* --- the tenure before --------------------------------------------------- */
@@ -297,10 +297,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SQLITE_TEST(test_sqlite_eye__every_change_of_owner_rings),
         SQLITE_TEST(test_sqlite_eye__change_is_told_in_full),
-        SQLITE_TEST(test_sqlite_eye__nonsense_on_the_bell_is_a_hint),
+        SQLITE_TEST(test_sqlite_eye__nonsense_on_the_bell_is_a_wake),
         SQLITE_TEST(test_sqlite_eye__one_rings_oneself),
         SQLITE_TEST(test_sqlite_eye__only_who_watches_is_rung),
-        SQLITE_TEST(test_sqlite_eye__closes_with_the_interest),
+        SQLITE_TEST(test_sqlite_eye__closes_with_the_subscription),
         SQLITE_TEST(test_sqlite_eye__of_the_dead_is_taken_away),
         SQLITE_TEST(test_sqlite_eye__opens_again_after_a_clean_up),
         SQLITE_TEST(test_sqlite_eye__without_inotify_one_looks_often),

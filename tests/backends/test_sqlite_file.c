@@ -161,7 +161,7 @@ static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
     ask(&bob);
     expect_in_line(true);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
 }
 
 /* It would have a log and a directory of its own, and owners of its own. */

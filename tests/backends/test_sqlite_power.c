@@ -11,8 +11,8 @@ enum { TENURES = 36 };
 #define AHEAD     UINT64_C(4000000000000000000)
 #define SET_AHEAD "UPDATE simba_mutex SET fencing_token = 4000000000000000000"
 
-/* Tenure after tenure, every ten seconds, with somebody in line and a renewal
- * now and then. */
+/* Tenure after tenure, every ten seconds, with somebody in the queue and a
+ * renewal now and then. */
 static void live(const char *parameters, const char *before)
 {
     must_open(&first, parameters);
@@ -111,7 +111,7 @@ static void test_sqlite_power__audit_stays(void **state)
     (void)state;
     must_open(&first, "");
     ask(&alice);
-    run(&alice, (simba_op){.kind = SIMBA_OP_BREAK, .reason = "it hangs"});
+    run(&alice, (simba_request){.kind = SIMBA_BREAK, .reason = "it hangs"});
     is_recording = true;
     set_aside();
     boot_from(0);

@@ -6,7 +6,8 @@
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 
-/* --- hints --------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------
+ */
 
 static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
 {
@@ -24,11 +25,11 @@ static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
     assert_int_equal(count_files(""), 1);
 }
 
-static void test_sqlite_push__hint_names_the_mutex(void **state)
+static void test_sqlite_push__wake_names_the_mutex(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who zoe = person(&first, "zoe"), yan = person(&second, "yan");
-    simba_op other = asking(&bob);
+    simba_request other = asking(&bob);
 
     (void)state;
     other.mutex = "other";
@@ -38,11 +39,11 @@ static void test_sqlite_push__hint_names_the_mutex(void **state)
     ask(&bob);
     run(&zoe, other);
     run(&yan, other);
-    assert_true(got.in_line);
+    assert_true(got.is_queued);
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
-    assert_false(handle_hinted(&second, "other", 50));
-    assert_int_equal(handle_hints(&second), 1);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    assert_false(handle_woken(&second, "other", 50));
+    assert_int_equal(handle_wakes(&second), 1);
 }
 
 static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
@@ -57,7 +58,7 @@ static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
         ask(&alice);
         ask(&bob);
         release(&alice);
-        if (!handle_hinted(&second, MUTEX, 1000)) {
+        if (!handle_woken(&second, MUTEX, 1000)) {
             fail_msg("hint %d was lost", i);
         }
         ask(&bob);
@@ -85,7 +86,7 @@ int inotify_init1(int flags)
     return (int)syscall(SYS_inotify_init1, flags);
 }
 
-static void test_sqlite_push__without_inotify_there_are_still_hints(
+static void test_sqlite_push__without_inotify_there_are_still_wakes(
     void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -97,15 +98,15 @@ static void test_sqlite_push__without_inotify_there_are_still_hints(
     is_inotify_used_up = true;
     ask(&bob);
     expect_in_line(true);
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     assert_true(
-        handle_hinted(&second, MUTEX, PATIENCE_MS)); /* again and again */
+        handle_woken(&second, MUTEX, PATIENCE_MS)); /* again and again */
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, RESERVATION));
+    assert_true(handle_woken(&second, MUTEX, RESERVATION));
     is_inotify_used_up = false;
     ask(&bob);
     expect_mine(&bob);
-    while (handle_hinted(&second, MUTEX, 500)) { /* and no more */
+    while (handle_woken(&second, MUTEX, 500)) { /* and no more */
     }
 }
 
@@ -121,12 +122,12 @@ static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
     is_inotify_used_up = true;
     ask(&bob);
     is_inotify_used_up = false;
-    assert_true(handle_hinted(&second, MUTEX, PATIENCE_MS));
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
-    while (handle_hinted(&second, MUTEX, 500)) { /* the last made-up ones */
+    while (handle_woken(&second, MUTEX, 500)) { /* the last made-up ones */
     }
     release(&alice);
-    assert_true(handle_hinted(&second, MUTEX, RESERVATION));
+    assert_true(handle_woken(&second, MUTEX, RESERVATION));
 }
 
 static void test_sqlite_push__processes_are_served_in_order(void **state)
@@ -157,9 +158,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         SQLITE_TEST(test_sqlite_push__owner_alone_sets_up_no_watch),
-        SQLITE_TEST(test_sqlite_push__hint_names_the_mutex),
+        SQLITE_TEST(test_sqlite_push__wake_names_the_mutex),
         SQLITE_TEST(test_sqlite_push__many_rings_do_not_fill_the_disk),
-        SQLITE_TEST(test_sqlite_push__without_inotify_there_are_still_hints),
+        SQLITE_TEST(test_sqlite_push__without_inotify_there_are_still_wakes),
         SQLITE_TEST(test_sqlite_push__listens_as_soon_as_it_can),
         SQLITE_TEST(test_sqlite_push__processes_are_served_in_order),
     };

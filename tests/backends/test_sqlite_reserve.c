@@ -86,7 +86,7 @@ static void test_sqlite_reserve__is_shared(void **state)
 static void test_sqlite_reserve__unsure_one_is_not_used(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
-    simba_op elsewhere = asking(&bob);
+    simba_request elsewhere = asking(&bob);
     int before;
 
     (void)state;
@@ -262,15 +262,17 @@ struct crowd {
     bool is_served;
 };
 
-static bool serve(const struct crowd *one, struct who *who, simba_op op)
+static bool serve(const struct crowd *one,
+                  struct who *who,
+                  simba_request request)
 {
     simba_error error;
     int rc;
 
-    op.mutex = one->mutex;
-    fill_op(who, &op);
-    rc = handle_run(one->at, &op, &error);
-    who->token = op.reply.token;
+    request.mutex = one->mutex;
+    fill_op(who, &request);
+    rc = handle_run(one->at, &request, &error);
+    who->token = request.reply.token;
     return rc == SIMBA_OK;
 }
 
@@ -283,8 +285,9 @@ static void *never_pause(void *argument)
         struct who who = {.at = one->at, .id = "x", .attempt = {7, i}};
 
         who.ttl_ms = who.transition_ms = TTL;
-        one->is_served = serve(one, &who, asking(&who)) && who.token != 0 &&
-                         serve(one, &who, (simba_op){.kind = SIMBA_OP_RELEASE});
+        one->is_served =
+            serve(one, &who, asking(&who)) && who.token != 0 &&
+            serve(one, &who, (simba_request){.kind = SIMBA_RELEASE});
         if (log_length() > one->longest) {
             one->longest = log_length();
         }

@@ -32,11 +32,11 @@ static struct handle *any_handle(void)
 static void take(int which, struct handle *at)
 {
     struct who who = person(at, "somebody");
-    simba_op op = asking(&who);
+    simba_request request = asking(&who);
     int tries = 0;
 
-    op.mutex = mutexes[which];
-    while (try_run(&who, op) != SIMBA_OK) {
+    request.mutex = mutexes[which];
+    while (try_run(&who, request) != SIMBA_OK) {
         assert_true(++tries < 3);
     }
     assert_true(got.mine);
@@ -49,20 +49,20 @@ static void take(int which, struct handle *at)
 
 static void give_back(int which)
 {
-    simba_op op = {.kind = SIMBA_OP_RELEASE, .mutex = mutexes[which]};
+    simba_request request = {.kind = SIMBA_RELEASE, .mutex = mutexes[which]};
 
-    is_owned[which] = try_run(&owners[which], op) != SIMBA_OK;
+    is_owned[which] = try_run(&owners[which], request) != SIMBA_OK;
     set_aside();
 }
 
 static void go_on(int which)
 {
-    static const enum simba_op_kind kinds[] = {SIMBA_OP_RENEW, SIMBA_OP_ACQUIRE,
-                                               SIMBA_OP_BREAK};
-    simba_op op = {.kind = kinds[one_of(3)], .mutex = mutexes[which]};
+    static const enum simba_request_kind kinds[] = {SIMBA_RENEW, SIMBA_ACQUIRE,
+                                                    SIMBA_BREAK};
+    simba_request request = {.kind = kinds[one_of(3)], .mutex = mutexes[which]};
 
-    op.reason = "why not";
-    (void)try_run(&owners[which], op);
+    request.reason = "why not";
+    (void)try_run(&owners[which], request);
     set_aside();
 }
 
@@ -82,12 +82,12 @@ static void turn(int which, struct handle *at)
 static void be_loose(void)
 {
     struct who who = person(&loose, "loose");
-    simba_op op = asking(&who);
+    simba_request request = asking(&who);
 
-    op.mutex = "loose";
-    run(&who, op);
+    request.mutex = "loose";
+    run(&who, request);
     who.token = got.token;
-    run(&who, (simba_op){.kind = SIMBA_OP_RELEASE, .mutex = "loose"});
+    run(&who, (simba_request){.kind = SIMBA_RELEASE, .mutex = "loose"});
 }
 
 /* --- what happens meanwhile ---------------------------------------------- */

@@ -17,7 +17,7 @@
 
 enum { CHUNK = 65536, ONE_IN = 50, MUTE_MS = 1000 };
 
-static int listener, server_port;
+static int subscriber, server_port;
 static _Atomic int fault;
 static _Atomic unsigned heard; /* messages of the server */
 
@@ -112,7 +112,7 @@ static void *listen_for_ever(void *argument)
     int client;
 
     (void)argument;
-    while ((client = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+    while ((client = accept4(subscriber, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
         pthread_t thread;
 
         if (pthread_create(&thread, NULL, serve, (void *)(intptr_t)client) ==
@@ -130,10 +130,10 @@ int redis_wire_start(int port)
     pthread_t thread;
 
     server_port = port;
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(listener, (struct sockaddr *)&at, sizeof at) != 0 ||
-        listen(listener, 64) != 0 ||
-        getsockname(listener, (struct sockaddr *)&at, &size) != 0 ||
+    subscriber = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(subscriber, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(subscriber, 64) != 0 ||
+        getsockname(subscriber, (struct sockaddr *)&at, &size) != 0 ||
         pthread_create(&thread, NULL, listen_for_ever, NULL) != 0) {
         perror("wire");
         abort();

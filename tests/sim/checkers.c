@@ -80,8 +80,8 @@ static void check_order_of_release(struct world *w,
     }
 }
 
-/* S7: a hint changes nothing but the time of the next question. */
-static void check_hint(struct world *w,
+/* S7: a wake-up changes nothing but the time of the next question. */
+static void check_wake(struct world *w,
                        int i,
                        const struct simba__event *event,
                        const struct simba__update *up)
@@ -89,7 +89,7 @@ static void check_hint(struct world *w,
     bool is_loss = (up->tell & SIMBA__TELL_RELEASED) != 0 &&
                    up->cause == SIMBA__CAUSE_GONE;
 
-    if (event->type == SIMBA__HINT &&
+    if (event->type == SIMBA__WAKE_UP &&
         (is_loss || (up->tell & SIMBA__TELL_ACQUIRED) != 0)) {
         violate(w, S7, "n%d changes ownership on a hint", i);
     }
@@ -148,7 +148,7 @@ void check_step(struct world *w,
                          !simba__attempt_equal(before->attempt, n->c.attempt));
 
     check_order_of_release(w, i, up);
-    check_hint(w, i, event, up);
+    check_wake(w, i, event, up);
     check_loss(w, i, up);
     check_alternation(w, i, up);
     if (is_abandoned) {
@@ -224,9 +224,9 @@ static bool has_reservation(const struct world *w, const struct stand *s)
     return s->is_in && s->called_ms >= world_store_ms(w);
 }
 
-/* S11: nobody who is alive stands in line before the one whose turn it is, and
- * nobody else has been called. Whose turn it is was decided when it was called,
- * or is now, when it is granted without a call. */
+/* S11: nobody who is alive stands in the queue before the one whose turn it is,
+ * and nobody else has been called. Whose turn it is was decided when it was
+ * called, or is now, when it is granted without a call. */
 static void check_fairness(struct world *w,
                            int turn,
                            struct simba__attempt attempt)
@@ -240,12 +240,12 @@ static void check_fairness(struct world *w,
         bool is_late = s->called_ms != 0 && s->called_ms < now;
         bool is_live = s->lapses_ms >= now &&
                        w->host.is_connected(w->host.self, s->connection);
-        bool is_first = !am_in || s->place < mine->place;
+        bool is_first = !am_in || s->position < mine->position;
         if (i != turn && s->is_in && is_live && !is_late &&
             (is_first || has_reservation(w, s))) {
             violate(w, S11, "n%d passed n%d, at %llu before %llu", turn, i,
-                    (unsigned long long)s->place,
-                    am_in ? (unsigned long long)mine->place : 0);
+                    (unsigned long long)s->position,
+                    am_in ? (unsigned long long)mine->position : 0);
         }
     }
 }
@@ -294,14 +294,14 @@ static void check_grant(struct world *w,
 /* S11: a new place is behind all others; an old one was its own before. */
 static void check_place(struct world *w,
                         const struct message *m,
-                        uint64_t place)
+                        uint64_t position)
 {
     const struct stand *s = &w->node[m->node].stand;
-    bool is_own = place == m->request.place || place == s->place ||
-                  place == w->place_before;
+    bool is_own = position == m->request.position || position == s->position ||
+                  position == w->place_before;
 
-    if (place > w->newest_place) {
-        w->newest_place = place;
+    if (position > w->newest_place) {
+        w->newest_place = position;
     } else if (!is_own) {
         violate(w, S11, "n%d was given a place before others", m->node);
     }
@@ -317,11 +317,11 @@ static void note_line(struct world *w,
     if (m->life != n->life || is_given_up(n, m)) {
         return;
     }
-    if (reply->in_line) {
+    if (reply->is_queued) {
         world_say(w, "n%d stands in line at %llu", m->node,
-                  (unsigned long long)reply->place);
-        check_place(w, m, reply->place);
-        s->place = reply->place;
+                  (unsigned long long)reply->position);
+        check_place(w, m, reply->position);
+        s->position = reply->position;
         s->is_in = true;
         s->attempt = m->request.attempt;
         s->connection = m->connection;
@@ -341,8 +341,8 @@ static void note_requeued(struct world *w)
         bool is_same =
             s->is_in && simba__attempt_equal(s->attempt, waiter->attempt);
         bool is_late = s->called_ms != 0 && s->called_ms < world_store_ms(w);
-        if (is_same && is_late && waiter->place > w->newest_place) {
-            s->place = w->newest_place = waiter->place;
+        if (is_same && is_late && waiter->position > w->newest_place) {
+            s->position = w->newest_place = waiter->position;
         }
     }
 }
@@ -351,7 +351,7 @@ static void note_requeued(struct world *w)
 void check_called(struct world *w)
 {
     note_requeued(w);
-    for (int i = 0; i < w->node_count && w->row.is_called; i++) {
+    for (int i = 0; i < w->node_count && w->row.is_offered; i++) {
         struct stand *s = &w->node[i].stand;
         if (s->is_in && /* else of a dead incarnation */
             simba__attempt_equal(s->attempt, w->row.called.attempt) &&

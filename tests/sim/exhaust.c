@@ -113,12 +113,12 @@ static bool always_connected(void *self, uint64_t connection)
     return true;
 }
 
-static void post_hint(void *self, const struct simba__row_waiter *waiter)
+static void post_wake(void *self, const struct simba__row_waiter *waiter)
 {
-    struct parcel hint = {.kind = TO_NODE, .node = (int)waiter->connection};
+    struct parcel wake = {.kind = TO_NODE, .node = (int)waiter->connection};
 
-    hint.event.type = SIMBA__HINT;
-    post(self, hint);
+    wake.event.type = SIMBA__WAKE_UP;
+    post(self, wake);
 }
 
 static void check_served(struct state *s,
@@ -142,7 +142,7 @@ static void check_served(struct state *s,
 static void serve(struct state *s, struct parcel p)
 {
     struct simba__row_host host = {
-        .self = s, .is_connected = always_connected, .hint = post_hint};
+        .self = s, .is_connected = always_connected, .wake = post_wake};
     struct simba__row_call call = {
         .request = &p.request,
         .id = p.node == 0 ? "a" : "b",

@@ -8,7 +8,7 @@ enum { ROUNDS = 4, SLACK_US = 100000 };
 
 static int64_t lease_bound_us(const struct world *w)
 {
-    return world_lease_us(w) / 100 * 103 + 2 * SIMBA__RESERVATION_MS * 1000 +
+    return world_lease_us(w) / 100 * 103 + 2 * SIMBA__OFFER_MS * 1000 +
            SLACK_US;
 }
 
@@ -51,36 +51,36 @@ static int64_t settle_us(const struct world *w)
            w->config.min_hold_ms * 2000 + 4000000;
 }
 
-/* How long a clean hand-over may take. Who has no place in line, or hears no
- * hint, has only the backstop. */
+/* How long a clean hand-over may take. Who has no position in the queue, or
+ * hears no wake-up, has only the backstop. */
 static int64_t handover_bound_us(const struct world *w)
 {
     int64_t leave_us =
         (w->config.lease.budget_ms + w->config.min_hold_ms) * 1020;
 
-    if (w->config.join && w->weather.hint_loss == 0) {
+    if (w->config.join && w->weather.wake_loss == 0) {
         return leave_us + SLACK_US;
     }
     return leave_us + lease_bound_us(w) + 1100000;
 }
 
-/* Hints that mean nothing, so that a waiter may well be asking at the very
+/* Wake-ups that mean nothing, so that a waiter may well be asking at the very
  * moment the one that counts arrives. */
-static void post_idle_hints(struct world *w)
+static void post_idle_wakes(struct world *w)
 {
     uint64_t span_us = (uint64_t)w->config.lease.budget_ms * 400 + 2000;
 
     for (int i = 0; i < w->node_count * 20; i++) {
-        struct message m = {.kind = MSG_HINT,
+        struct message m = {.kind = MSG_WAKE,
                             .node = i % w->node_count,
                             .life = w->node[i % w->node_count].life,
                             .store_epoch = w->store_epoch};
-        m.event.type = SIMBA__HINT;
+        m.event.type = SIMBA__WAKE_UP;
         world_post(w, &m, (int64_t)world_random(w, span_us));
     }
 }
 
-static void hand_over(struct world *w, bool has_idle_hints)
+static void hand_over(struct world *w, bool has_idle_wakes)
 {
     int owner = run_until_owned(w, -1, handover_bound_us(w));
     int next;
@@ -92,8 +92,8 @@ static void hand_over(struct world *w, bool has_idle_hints)
     world_say(w, "n%d is asked to stop", owner);
     w->node[owner].wants = false;
     world_post_local(w, owner, SIMBA__STOP, 0);
-    if (has_idle_hints) {
-        post_idle_hints(w);
+    if (has_idle_wakes) {
+        post_idle_wakes(w);
     }
     run_for(w, 1);
     next = run_until_owned(w, owner, handover_bound_us(w));

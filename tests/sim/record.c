@@ -92,7 +92,7 @@ void record_sent(struct world *w, int i, const struct simba__request *request)
     }
     name_node(w, i, &deed);
     deed.number = request->seq;
-    deed.op = op_of(request->kind);
+    deed.request = op_of(request->kind);
     deed.attempt = attempt_of(request->attempt);
     deed.use_us = use_of(&w->node[i], &w->config.lease);
     deed.waiter_us = request->waiter_ms * 500;
@@ -123,15 +123,15 @@ void record_heard(struct world *w, int i, const struct simba__reply *reply)
         }
     }
     deed.token = reply->token;
-    deed.in_line = reply->in_line;
-    deed.place = reply->place;
+    deed.is_queued = reply->is_queued;
+    deed.position = reply->position;
     add(w, &deed);
 }
 
 void record_broken(struct world *w, uint64_t token, bool at_once)
 {
     struct simba__deed deed = {.kind = SIMBA__DEED_SENT,
-                               .op = SIMBA__DEED_BREAK,
+                               .request = SIMBA__DEED_BREAK,
                                .token = token,
                                .now = at_once};
 

@@ -42,26 +42,26 @@ static void transmit(struct world *w, struct message *m)
     }
 }
 
-void store_hint(struct world *w, int node)
+void store_wake(struct world *w, int node)
 {
-    struct message m = {.kind = MSG_HINT,
+    struct message m = {.kind = MSG_WAKE,
                         .node = node,
                         .life = w->node[node].life,
                         .store_epoch = w->store_epoch};
 
-    m.event.type = SIMBA__HINT;
-    if (!world_chance(w, w->weather.hint_loss)) {
+    m.event.type = SIMBA__WAKE_UP;
+    if (!world_chance(w, w->weather.wake_loss)) {
         world_post(w, &m, latency_us(w));
     }
 }
 
-static void hint_waiter(void *self, const struct simba__row_waiter *waiter)
+static void wake_waiter(void *self, const struct simba__row_waiter *waiter)
 {
     struct world *w = self;
     int node = (int)(waiter->connection % WORLD_NODES_MOST);
 
     if (waiter->connection == w->node[node].connection) {
-        store_hint(w, node);
+        store_wake(w, node);
     }
 }
 
@@ -69,7 +69,7 @@ void store_open(struct world *w)
 {
     w->is_store_up = true;
     w->host = (struct simba__row_host){
-        .self = w, .is_connected = is_connected, .hint = hint_waiter};
+        .self = w, .is_connected = is_connected, .wake = wake_waiter};
 }
 
 static void post_outcome(struct world *w,
@@ -123,7 +123,7 @@ static uint64_t place_of(const struct simba__row *row,
 {
     for (size_t i = 0; i < row->line_count; i++) {
         if (simba__attempt_equal(row->line[i].attempt, attempt)) {
-            return row->line[i].place;
+            return row->line[i].position;
         }
     }
     return 0;
@@ -195,7 +195,7 @@ void store_reset_connection(struct world *w, int i)
     if (n->is_up && n->c.inflight != SIMBA__NOTHING) {
         post_outcome(w, i, n->c.seq, SIMBA__UNKNOWN);
     }
-    store_hint(w, i);
+    store_wake(w, i);
 }
 
 void store_restart(struct world *w, bool loses_data, int64_t down_us)

@@ -52,7 +52,7 @@ void story_cut(struct world *w, bool is_cut)
 {
     world_say(w, is_cut ? "the network is cut" : "the network is back");
     w->weather.drop = is_cut ? 1000 : 0;
-    w->weather.hint_loss = is_cut ? 1000 : 0;
+    w->weather.wake_loss = is_cut ? 1000 : 0;
 }
 
 void story_run_to(struct world *w, int64_t ms)

@@ -74,7 +74,7 @@ static void draw_weather(struct world *w)
     x->late = maybe(w, 100);
     x->late_us = 1 + (int64_t)world_random(w, (uint64_t)lease_us * 2);
     x->latency_us = 100 + (int64_t)world_random(w, (uint64_t)lease_us / 40);
-    x->hint_loss = maybe(w, 1000);
+    x->wake_loss = maybe(w, 1000);
     x->crash = maybe(w, 200);
     x->pause = maybe(w, 300);
     x->stop = maybe(w, 300);
@@ -113,13 +113,13 @@ void swarm_draw(struct world *w)
     }
 }
 
-/* The sun comes out. Hints may stay lost: then the backstop must do. */
+/* The sun comes out. Wake-ups may stay lost: then the backstop must do. */
 void swarm_calm(struct world *w)
 {
-    int hint_loss = w->weather.hint_loss > 500 ? 1000 : 0;
+    int wake_loss = w->weather.wake_loss > 500 ? 1000 : 0;
 
     memset(&w->weather, 0, sizeof w->weather);
-    w->weather.hint_loss = hint_loss;
+    w->weather.wake_loss = wake_loss;
     w->weather.latency_us = 500;
     w->weather.mischief_us = 1000000;
     for (int i = 0; i < w->node_count; i++) {
@@ -200,7 +200,7 @@ static void spread(struct world *w, int i)
         change_mind(w, i);
     }
     if (world_chance(w, x->forge)) {
-        store_hint(w, i);
+        store_wake(w, i);
     }
     if (world_chance(w, x->reset)) {
         store_reset_connection(w, i);

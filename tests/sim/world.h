@@ -21,7 +21,7 @@ extern const char *const rule_names[RULES];
 enum message_kind {
     MSG_REQUEST, /* contender to store */
     MSG_REPLY,   /* store to contender */
-    MSG_HINT,    /* store to contender */
+    MSG_WAKE,    /* store to contender */
     MSG_LOCAL,   /* something inside a node: event.type tells */
     MSG_BOOT,    /* a crashed node comes back */
     MSG_STORE_UP /* a store that went down comes back */
@@ -38,11 +38,11 @@ struct message {
     struct simba__event event;
 };
 
-/* Where the checkers think a waiter stands in line. */
+/* Where the checkers think a waiter stands in the queue. */
 struct stand {
     bool is_in;
     struct simba__attempt attempt;
-    uint64_t place; /* as the store numbered it */
+    uint64_t position; /* as the store numbered it */
     uint64_t connection;
     int64_t lapses_ms; /* its waiter lease, store time */
     int64_t called_ms; /* end of its reservation, or 0 */
@@ -76,7 +76,7 @@ struct node {
 
 /* How bad this world is; drawn from the seed. Chances are per thousand. */
 struct weather {
-    int drop, copy, late, hint_loss;
+    int drop, copy, late, wake_loss;
     int64_t latency_us, late_us;
     int crash, pause, stop, forge, reset, store_restart, store_wipe;
     int admin_break, admin_force, stuck;
@@ -166,7 +166,7 @@ void store_send(struct world *w, int node, const struct simba__request *r);
 void store_receive(struct world *w, const struct message *m);
 void store_restart(struct world *w, bool loses_data, int64_t down_us);
 void store_reset_connection(struct world *w, int node);
-void store_hint(struct world *w, int node);
+void store_wake(struct world *w, int node);
 
 /* user.c: the callbacks of a simulated user */
 void user_hear(struct world *w, int node, const struct simba__update *up);

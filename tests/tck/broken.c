@@ -9,22 +9,22 @@
 #define _GNU_SOURCE
 #include <simba/sys/backend.h>
 
-static void broken_hint(simba_loop *loop, const char *mutex);
+static void broken_wake(simba_loop *loop, const char *mutex);
 static void broken_post(simba_loop *loop, void (*run)(void *), void *argument);
-static void broken_add_mutex(simba_op *op,
+static void broken_add_mutex(simba_request *request,
                              const char *mutex,
                              const simba_owner *owner,
                              int waiting);
 
-#define simba_hint         broken_hint
-#define simba_loop_post    broken_post
-#define simba_op_add_mutex broken_add_mutex
+#define simba_wake              broken_wake
+#define simba_loop_post         broken_post
+#define simba_request_add_mutex broken_add_mutex
 #include "backends/memory/memory.c"
 #include "backends/memory/ring.c"
 #include "backends/memory/space.c"
-#undef simba_hint
+#undef simba_wake
 #undef simba_loop_post
-#undef simba_op_add_mutex
+#undef simba_request_add_mutex
 
 #include "broken.h"
 
@@ -36,29 +36,30 @@ static const struct fault *fault;
 
 /* --- between the runtime and the memory store ---------------------------- */
 
-enum { HINTED_MOST = 64 };
+enum { WAKEED_MOST = 64 };
 
-/* Mutexes that a handle has been hinted for, when it takes hints for grants. */
-static struct hinted {
+/* Mutexes that a handle has been woken for, when it takes wake-ups for grants.
+ */
+static struct woken {
     simba_loop *loop;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-} hinted[HINTED_MOST];
-static size_t hinted_count;
-static pthread_mutex_t hinted_lock = PTHREAD_MUTEX_INITIALIZER;
+} woken[WAKEED_MOST];
+static size_t woken_count;
+static pthread_mutex_t woken_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void broken_hint(simba_loop *loop, const char *mutex)
+static void broken_wake(simba_loop *loop, const char *mutex)
 {
-    if (fault->no_hints) {
+    if (fault->no_wakes) {
         return;
     }
-    pthread_mutex_lock(&hinted_lock);
-    if (fault->hint_grants && hinted_count < HINTED_MOST) {
-        hinted[hinted_count].loop = loop;
-        snprintf(hinted[hinted_count++].mutex, sizeof hinted[0].mutex, "%s",
+    pthread_mutex_lock(&woken_lock);
+    if (fault->wake_grants && woken_count < WAKEED_MOST) {
+        woken[woken_count].loop = loop;
+        snprintf(woken[woken_count++].mutex, sizeof woken[0].mutex, "%s",
                  mutex);
     }
-    pthread_mutex_unlock(&hinted_lock);
-    simba_hint(loop, mutex);
+    pthread_mutex_unlock(&woken_lock);
+    simba_wake(loop, mutex);
 }
 
 /* How many were rung, or listed, by the operation in hand; with the space
@@ -67,14 +68,14 @@ static int rung, listed;
 
 static void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
 {
-    if (fault->one_hint && rung++ > 0) {
+    if (fault->one_wake && rung++ > 0) {
         free(argument);
         return;
     }
     simba_loop_post(loop, run, argument);
 }
 
-static void broken_add_mutex(simba_op *op,
+static void broken_add_mutex(simba_request *request,
                              const char *mutex,
                              const simba_owner *owner,
                              int waiting)
@@ -85,122 +86,123 @@ static void broken_add_mutex(simba_op *op,
         first = *owner;
     }
     if (!fault->list_ends_early || listed <= 2) {
-        simba_op_add_mutex(op, mutex, fault->list_mixes_owners ? &first : owner,
-                           waiting);
+        simba_request_add_mutex(
+            request, mutex, fault->list_mixes_owners ? &first : owner, waiting);
     }
 }
 
-static bool is_hinted(const simba_backend *self, const simba_op *op)
+static bool is_woken(const simba_backend *self, const simba_request *request)
 {
     bool is_found = false;
 
-    pthread_mutex_lock(&hinted_lock);
-    for (size_t i = 0; i < hinted_count; i++) {
-        is_found |= hinted[i].loop == self->loop &&
-                    strcmp(hinted[i].mutex, op->mutex) == 0;
+    pthread_mutex_lock(&woken_lock);
+    for (size_t i = 0; i < woken_count; i++) {
+        is_found |= woken[i].loop == self->loop &&
+                    strcmp(woken[i].mutex, request->mutex) == 0;
     }
-    pthread_mutex_unlock(&hinted_lock);
+    pthread_mutex_unlock(&woken_lock);
     return is_found;
 }
 
-static int serve_broken(struct simba__memory *m, simba_op *op)
+static int serve_broken(struct simba__memory *m, simba_request *request)
 {
-    struct simba__memory_row *entry = simba__memory_find(m->space, op->mutex);
+    struct simba__memory_row *entry =
+        simba__memory_find(m->space, request->mutex);
     int rc;
 
     if (entry == NULL) {
         return SIMBA_ENOMEM;
     }
     if (fault->before != NULL) {
-        fault->before(&entry->row, op);
+        fault->before(&entry->row, request);
     }
-    rc = serve(m, op);
+    rc = serve(m, request);
     if (fault->after != NULL) {
-        fault->after(&entry->row, op);
+        fault->after(&entry->row, request);
     }
     return rc;
 }
 
 /* Refusals that are not told yet; inside the loop of one handle. */
-static simba_op *kept_ops;
+static simba_request *kept_ops;
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool is_kept_back(simba_op *op, int rc)
+static bool is_kept_back(simba_request *request, int rc)
 {
-    if (!fault->late_refusals || op->kind != SIMBA_OP_ACQUIRE ||
-        op->reply.mine || rc != SIMBA_OK) {
+    if (!fault->late_refusals || request->kind != SIMBA_ACQUIRE ||
+        request->reply.mine || rc != SIMBA_OK) {
         return false;
     }
     pthread_mutex_lock(&kept_lock);
-    op->next = kept_ops;
-    kept_ops = op;
+    request->next = kept_ops;
+    kept_ops = request;
     pthread_mutex_unlock(&kept_lock);
     return true;
 }
 
 static void tell_kept(void)
 {
-    simba_op *op;
+    simba_request *request;
 
     pthread_mutex_lock(&kept_lock); /* the handles have loops of their own */
-    op = kept_ops;
+    request = kept_ops;
     kept_ops = NULL;
     pthread_mutex_unlock(&kept_lock);
-    while (op != NULL) {
-        simba_op *next = op->next;
+    while (request != NULL) {
+        simba_request *next = request->next;
 
-        simba_op_done(op, SIMBA_OK, NULL);
-        op = next;
+        simba_request_done(request, SIMBA_OK, NULL);
+        request = next;
     }
 }
 
 /* Operations that are never completed; here, so that they are not lost. */
-static simba_op *forgotten;
+static simba_request *forgotten;
 
-static bool is_forgotten(simba_op *op)
+static bool is_forgotten(simba_request *request)
 {
-    if (fault->never_done != op->kind && (int)fault->never_done != MUTE) {
+    if (fault->never_done != request->kind && (int)fault->never_done != MUTE) {
         return false;
     }
     pthread_mutex_lock(&kept_lock);
-    op->next = forgotten;
-    forgotten = op;
+    request->next = forgotten;
+    forgotten = request;
     pthread_mutex_unlock(&kept_lock);
     return true;
 }
 
-static void submit_broken(simba_backend *self, simba_op *op)
+static void submit_broken(simba_backend *self, simba_request *request)
 {
-    bool is_acquire = op->kind == SIMBA_OP_ACQUIRE;
-    const char *given = op->mutex;
+    bool is_acquire = request->kind == SIMBA_ACQUIRE;
+    const char *given = request->mutex;
     struct simba__memory *m = (struct simba__memory *)self;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
 
-    if (is_forgotten(op)) {
+    if (is_forgotten(request)) {
         return;
     }
-    snprintf(name, sizeof name, "%s", op->mutex);
+    snprintf(name, sizeof name, "%s", request->mutex);
     if (fault->rename != NULL) {
         fault->rename(name);
     }
-    op->mutex = name;
+    request->mutex = name;
     pthread_mutex_lock(&m->space->lock);
     rung = listed = 0;
-    if (op->kind == SIMBA_OP_ACQUIRE && is_hinted(self, op)) {
-        op->reply.mine = true;
-        op->reply.token = (uint64_t)simba_loop_now_ms() * 1000;
-    } else if (op->mutex[0] == '\0') {
-        rc = serve_any(m, op); /* a list, or what the doctor says */
+    if (request->kind == SIMBA_ACQUIRE && is_woken(self, request)) {
+        request->reply.mine = true;
+        request->reply.token = (uint64_t)simba_loop_now_ms() * 1000;
+    } else if (request->mutex[0] == '\0') {
+        rc = serve_any(m, request); /* a list, or what the doctor says */
     } else {
-        rc = serve_broken(m, op);
+        rc = serve_broken(m, request);
     }
     pthread_mutex_unlock(&m->space->lock);
-    op->mutex = given;
-    if (is_kept_back(op, rc)) {
+    request->mutex = given;
+    if (is_kept_back(request, rc)) {
         return;
     }
-    simba_op_done(op, rc, NULL);
+    simba_request_done(request, rc, NULL);
     if (is_acquire) {
         tell_kept();
     }
@@ -234,7 +236,7 @@ static int open_broken(const simba_backend_config *config,
                                config->rest);
     }
     simba__plant = fault->plant;
-    hinted_count = 0;
+    woken_count = 0;
     rc = simba__memory_ops.open(config, backend, error);
     if (rc == SIMBA_OK) {
         own_ops = simba__memory_ops;

@@ -12,10 +12,10 @@
 struct fault {
     const char *name;
     enum simba__plant plant;
-    void (*before)(struct simba__row *row, simba_op *op);
-    void (*after)(struct simba__row *row, simba_op *op);
-    bool no_hints, one_hint, hint_grants, late_refusals;
-    enum simba_op_kind never_done; /* 0: all are; MUTE: none */
+    void (*before)(struct simba__row *row, simba_request *request);
+    void (*after)(struct simba__row *row, simba_request *request);
+    bool no_wakes, one_wake, wake_grants, late_refusals;
+    enum simba_request_kind never_done; /* 0: all are; MUTE: none */
     bool list_ends_early, list_mixes_owners;
     void (*rename)(char *mutex);
 };
@@ -29,6 +29,7 @@ extern const struct fault broken_tenures[];
 extern const struct fault broken_others[];
 
 /** Is this the attempt that the row has for its tenure, lapsed or not? */
-bool broken_is_present(const struct simba__row *row, const simba_op *op);
+bool broken_is_present(const struct simba__row *row,
+                       const simba_request *request);
 
 #endif

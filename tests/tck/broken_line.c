@@ -1,33 +1,33 @@
-/* Mistakes about the line, hints, names, and what is told. */
+/* Mistakes about the line, wake-ups, names, and what is told. */
 #include "broken.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static void places_for_ever(struct simba__row *row, simba_op *op)
+static void places_for_ever(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->waiter_ms += 3600000;
+    request->waiter_ms += 3600000;
 }
 
-static void place_ignored(struct simba__row *row, simba_op *op)
+static void place_ignored(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->place = 0;
+    request->position = 0;
 }
 
 /* --- the one that is called ---------------------------------------------- */
 
-static void reservation_short(struct simba__row *row, simba_op *op)
+static void reservation_short(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RELEASE) {
+    if (request->kind == SIMBA_RELEASE) {
         row->called_until_ms -= 150;
     }
 }
 
-static void reservation_long(struct simba__row *row, simba_op *op)
+static void reservation_long(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RELEASE) {
+    if (request->kind == SIMBA_RELEASE) {
         row->called_until_ms += 1000;
     }
 }
@@ -36,19 +36,19 @@ static void reservation_long(struct simba__row *row, simba_op *op)
 static struct simba__row_waiter missing;
 static bool is_missing;
 
-static void note_missing(struct simba__row *row, simba_op *op)
+static void note_missing(struct simba__row *row, simba_request *request)
 {
-    (void)op;
-    is_missing = row->is_called && row->called_until_ms < simba_loop_now_ms();
+    (void)request;
+    is_missing = row->is_offered && row->called_until_ms < simba_loop_now_ms();
     missing = row->called;
 }
 
 /* It goes to the front of the line, not to its end. */
-static void place_kept(struct simba__row *row, simba_op *op)
+static void place_kept(struct simba__row *row, simba_request *request)
 {
     size_t i = row->line_count;
 
-    (void)op;
+    (void)request;
     while (is_missing && i-- > 0) {
         if (simba__attempt_equal(row->line[i].attempt, missing.attempt)) {
             memmove(&row->line[1], &row->line[0], i * sizeof *row->line);
@@ -60,64 +60,65 @@ static void place_kept(struct simba__row *row, simba_op *op)
 
 /* --- what is told -------------------------------------------------------- */
 
-static void reading_takes(struct simba__row *row, simba_op *op)
+static void reading_takes(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->kind == SIMBA_OP_READ) {
-        op->kind = SIMBA_OP_ACQUIRE;
-        op->join = true;
-        op->waiter_ms = 60000;
+    if (request->kind == SIMBA_READ) {
+        request->kind = SIMBA_ACQUIRE;
+        request->join = true;
+        request->waiter_ms = 60000;
     }
 }
 
-static void wait_nothing(struct simba__row *row, simba_op *op)
+static void wait_nothing(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->reply.wait_ms = 0;
+    request->reply.wait_ms = 0;
 }
 
-static void wait_whole_lease(struct simba__row *row, simba_op *op)
+static void wait_whole_lease(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->reply.wait_ms > 0) {
-        op->reply.wait_ms = op->ttl_ms + op->transition_ms;
+    if (request->reply.wait_ms > 0) {
+        request->reply.wait_ms = request->ttl_ms + request->transition_ms;
     }
 }
 
-static void read_without_times(struct simba__row *row, simba_op *op)
+static void read_without_times(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->kind == SIMBA_OP_READ) {
-        op->reply.owner.ttl_at_ms = op->reply.owner.transition_at_ms = 0;
+    if (request->kind == SIMBA_READ) {
+        request->reply.owner.ttl_at_ms = request->reply.owner.transition_at_ms =
+            0;
     }
 }
 
-static void refusal_begins_now(struct simba__row *row, simba_op *op)
+static void refusal_begins_now(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->kind == SIMBA_OP_ACQUIRE && !op->reply.mine) {
-        op->reply.owner.acquired_at_ms = op->reply.store_ms;
+    if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
+        request->reply.owner.acquired_at_ms = request->reply.store_ms;
     }
 }
 
-static void repeat_begins_anew(struct simba__row *row, simba_op *op)
+static void repeat_begins_anew(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine) {
-        row->owner.acquired_at_ms = op->reply.store_ms;
-        op->reply.owner = row->owner;
+    if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
+        row->owner.acquired_at_ms = request->reply.store_ms;
+        request->reply.owner = row->owner;
     }
 }
 
-static void ended_is_owner(struct simba__row *row, simba_op *op)
+static void ended_is_owner(struct simba__row *row, simba_request *request)
 {
-    op->reply.ended = row->tenure_token;
+    request->reply.ended = row->tenure_token;
 }
 
 /* --- names --------------------------------------------------------------- */
 
-static void ids_are_cut(struct simba__row *row, simba_op *op)
+static void ids_are_cut(struct simba__row *row, simba_request *request)
 {
-    row->owner.id[64] = op->reply.owner.id[64] = '\0';
+    row->owner.id[64] = request->reply.owner.id[64] = '\0';
 }
 
 static void fold_case(char *mutex)
@@ -151,14 +152,14 @@ static void cut(char *mutex)
 }
 
 const struct fault broken_others[] = {
-    {.name = "lost_wake_up", .no_hints = true},
-    {.name = "hint_is_grant", .hint_grants = true},
+    {.name = "lost_wake_up", .no_wakes = true},
+    {.name = "hint_is_grant", .wake_grants = true},
     {.name = "line_ignores_death", PLANT(DEAD_CALLED)},
     {.name = "line_ignores_silence", .before = places_for_ever},
     {.name = "line_reversed", PLANT(LINE_REVERSED)},
     {.name = "newcomers_pass", PLANT(BARGING)},
     {.name = "reservation_forgotten", PLANT(NEXT_FORGOTTEN)},
-    {.name = "second_not_told", .one_hint = true},
+    {.name = "second_not_told", .one_wake = true},
     {.name = "reservation_short", .after = reservation_short},
     {.name = "reservation_long", .after = reservation_long},
     {.name = "missed_turn_keeps_place",
@@ -179,9 +180,9 @@ const struct fault broken_others[] = {
     {.name = "list_ends_early", .list_ends_early = true},
     {.name = "list_mixes_owners", .list_mixes_owners = true},
     {.name = "ids_cut", .after = ids_are_cut},
-    {.name = "mute", .never_done = (enum simba_op_kind)MUTE},
-    {.name = "mute_renew", .never_done = SIMBA_OP_RENEW},
-    {.name = "mute_release", .never_done = SIMBA_OP_RELEASE},
+    {.name = "mute", .never_done = (enum simba_request_kind)MUTE},
+    {.name = "mute_renew", .never_done = SIMBA_RENEW},
+    {.name = "mute_release", .never_done = SIMBA_RELEASE},
     /* Not broken, only late: what it refuses it tells when the same attempt has
      * been granted. */
     {.name = "late_refusals", .late_refusals = true},

@@ -9,194 +9,199 @@
 static simba_owner kept;
 static int64_t asked_ttl_ms, asked_transition_ms;
 
-bool broken_is_present(const struct simba__row *row, const simba_op *op)
+bool broken_is_present(const struct simba__row *row,
+                       const simba_request *request)
 {
-    return row->attempt.high == op->attempt.high &&
-           row->attempt.low == op->attempt.low && row->owner.id[0] != '\0';
+    return row->attempt.high == request->attempt.high &&
+           row->attempt.low == request->attempt.low && row->owner.id[0] != '\0';
 }
 
-static void be_the_owner(struct simba__row *row, simba_op *op)
+static void be_the_owner(struct simba__row *row, simba_request *request)
 {
-    op->attempt.high = row->attempt.high;
-    op->attempt.low = row->attempt.low;
+    request->attempt.high = row->attempt.high;
+    request->attempt.low = row->attempt.low;
 }
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void token_stuck(struct simba__row *row, simba_op *op)
+static void token_stuck(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->reply.mine) {
-        op->reply.token = op->reply.owner.token = 7;
+    if (request->reply.mine) {
+        request->reply.token = request->reply.owner.token = 7;
     }
 }
 
-static void token_grows_by_renewal(struct simba__row *row, simba_op *op)
+static void token_grows_by_renewal(struct simba__row *row,
+                                   simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
-        op->reply.token = row->owner.token = ++row->last_token;
-        op->reply.owner = row->owner;
+    if (request->kind == SIMBA_RENEW && request->reply.mine) {
+        request->reply.token = row->owner.token = ++row->last_token;
+        request->reply.owner = row->owner;
     }
 }
 
 /* --- who has it ---------------------------------------------------------- */
 
-static void not_idempotent(struct simba__row *row, simba_op *op)
+static void not_idempotent(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && broken_is_present(row, op)) {
-        op->attempt.low ^= 1;
+    if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
+        request->attempt.low ^= 1;
     }
 }
 
 /* Forgets the owner whenever somebody else asks. */
-static void grant_everybody(struct simba__row *row, simba_op *op)
+static void grant_everybody(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && !broken_is_present(row, op)) {
+    if (request->kind == SIMBA_ACQUIRE && !broken_is_present(row, request)) {
         memset(&row->owner, 0, sizeof row->owner);
         memset(&row->attempt, 0, sizeof row->attempt);
     }
 }
 
 /* Takes the attempt for the present one for as long as nobody else came. */
-static void acquire_revives(struct simba__row *row, simba_op *op)
+static void acquire_revives(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && broken_is_present(row, op)) {
+    if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
         row->owner.transition_at_ms = simba_loop_now_ms() + 1000;
     }
 }
 
-static void renew_steals(struct simba__row *row, simba_op *op)
+static void renew_steals(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] != '\0') {
-        row->attempt.high = op->attempt.high;
-        row->attempt.low = op->attempt.low;
-        snprintf(row->owner.id, sizeof row->owner.id, "%s", op->id);
+    if (request->kind == SIMBA_RENEW && row->owner.id[0] != '\0') {
+        row->attempt.high = request->attempt.high;
+        row->attempt.low = request->attempt.low;
+        snprintf(row->owner.id, sizeof row->owner.id, "%s", request->id);
     }
 }
 
-static void renew_creates(struct simba__row *row, simba_op *op)
+static void renew_creates(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RENEW && row->owner.id[0] == '\0') {
-        op->kind = SIMBA_OP_ACQUIRE;
+    if (request->kind == SIMBA_RENEW && row->owner.id[0] == '\0') {
+        request->kind = SIMBA_ACQUIRE;
     }
 }
 
-static void release_by_anybody(struct simba__row *row, simba_op *op)
+static void release_by_anybody(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RELEASE) {
-        be_the_owner(row, op);
+    if (request->kind == SIMBA_RELEASE) {
+        be_the_owner(row, request);
     }
 }
 
-static void leave_frees(struct simba__row *row, simba_op *op)
+static void leave_frees(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_LEAVE && strcmp(row->owner.id, op->id) == 0) {
-        be_the_owner(row, op);
+    if (request->kind == SIMBA_LEAVE &&
+        strcmp(row->owner.id, request->id) == 0) {
+        be_the_owner(row, request);
     }
 }
 
 /* --- leases -------------------------------------------------------------- */
 
-static void keep_owner(struct simba__row *row, simba_op *op)
+static void keep_owner(struct simba__row *row, simba_request *request)
 {
-    (void)op;
+    (void)request;
     kept = row->owner;
 }
 
 /* Counts the lease from its own answer: the renewal is answered out of what the
  * backend knows, and the store never hears of it. */
-static void lease_from_reply(struct simba__row *row, simba_op *op)
+static void lease_from_reply(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_RENEW && op->reply.mine) {
+    if (request->kind == SIMBA_RENEW && request->reply.mine) {
         row->owner = kept;
     }
 }
 
 /* The same, of an acquire that is repeated. */
-static void repeat_lies(struct simba__row *row, simba_op *op)
+static void repeat_lies(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine &&
-        op->reply.token == kept.token) {
+    if (request->kind == SIMBA_ACQUIRE && request->reply.mine &&
+        request->reply.token == kept.token) {
         row->owner = kept;
     }
 }
 
-static void no_transition(struct simba__row *row, simba_op *op)
+static void no_transition(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->transition_ms = 0;
+    request->transition_ms = 0;
 }
 
-static void for_ever(struct simba__row *row, simba_op *op)
+static void for_ever(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->transition_ms += 3600000;
+    request->transition_ms += 3600000;
 }
 
 /* The store has a lease of another length than the one it was asked for. */
-static void give_lease(simba_op *op, int64_t lease_ms)
+static void give_lease(simba_request *request, int64_t lease_ms)
 {
-    asked_ttl_ms = op->ttl_ms;
-    asked_transition_ms = op->transition_ms;
-    op->transition_ms = lease_ms - op->ttl_ms;
+    asked_ttl_ms = request->ttl_ms;
+    asked_transition_ms = request->transition_ms;
+    request->transition_ms = lease_ms - request->ttl_ms;
 }
 
-static void lease_rounded(struct simba__row *row, simba_op *op)
-{
-    (void)row;
-    give_lease(op, (op->ttl_ms + op->transition_ms) / 1000 * 1000);
-}
-
-static void lease_rounded_up(struct simba__row *row, simba_op *op)
+static void lease_rounded(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    give_lease(op, (op->ttl_ms + op->transition_ms + 999) / 1000 * 1000);
+    give_lease(request,
+               (request->ttl_ms + request->transition_ms) / 1000 * 1000);
 }
 
-static void lease_capped(struct simba__row *row, simba_op *op)
+static void lease_rounded_up(struct simba__row *row, simba_request *request)
+{
+    (void)row;
+    give_lease(request,
+               (request->ttl_ms + request->transition_ms + 999) / 1000 * 1000);
+}
+
+static void lease_capped(struct simba__row *row, simba_request *request)
 {
     enum { MOST_MS = 60000 };
-    int64_t lease_ms = op->ttl_ms + op->transition_ms;
+    int64_t lease_ms = request->ttl_ms + request->transition_ms;
 
     (void)row;
-    give_lease(op, lease_ms < MOST_MS ? lease_ms : MOST_MS);
+    give_lease(request, lease_ms < MOST_MS ? lease_ms : MOST_MS);
 }
 
 /* But the answer says that all is as was asked for. */
-static void say_as_asked(struct simba__row *row, simba_op *op)
+static void say_as_asked(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    if (op->reply.mine) {
-        op->reply.owner.ttl_at_ms = op->reply.store_ms + asked_ttl_ms;
-        op->reply.owner.transition_at_ms =
-            op->reply.owner.ttl_at_ms + asked_transition_ms;
+    if (request->reply.mine) {
+        request->reply.owner.ttl_at_ms = request->reply.store_ms + asked_ttl_ms;
+        request->reply.owner.transition_at_ms =
+            request->reply.owner.ttl_at_ms + asked_transition_ms;
     }
 }
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void no_tombstone(struct simba__row *row, simba_op *op)
+static void no_tombstone(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->tombstone_ms = 0;
+    request->tombstone_ms = 0;
 }
 
-static void short_tomb(struct simba__row *row, simba_op *op)
+static void short_tomb(struct simba__row *row, simba_request *request)
 {
     (void)row;
-    op->tombstone_ms /= 2;
+    request->tombstone_ms /= 2;
 }
 
-static void one_tomb(struct simba__row *row, simba_op *op)
+static void one_tomb(struct simba__row *row, simba_request *request)
 {
-    if (op->tombstone_ms != 0) {
+    if (request->tombstone_ms != 0) {
         row->tomb_count = 0;
     }
 }
 
-static void tomb_cleared(struct simba__row *row, simba_op *op)
+static void tomb_cleared(struct simba__row *row, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE && op->reply.mine) {
+    if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
         row->tomb_count = 0;
     }
 }

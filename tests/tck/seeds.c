@@ -50,13 +50,13 @@ static void make_url(const struct plan *plan, unsigned long seed, char *url)
     unsigned fail = rate(&state, 15);
     unsigned echo = rate(&state, 15);
     unsigned late = 1 + (unsigned)(draw(&state) % 200);
-    unsigned hint_lose = rate(&state, 60);
-    unsigned hint_late = rate(&state, 30);
+    unsigned wake_lose = rate(&state, 60);
+    unsigned wake_late = rate(&state, 30);
 
     snprintf(url, URL_ROOM,
              "fault:seed=%lu,lose=%u,delay=%u,double=%u,fail=%u,echo=%u,"
              "late=%u,hint_lose=%u,hint_late=%u,hint_double=10:%s%lu",
-             seed, lose, delay, twice, fail, echo, late, hint_lose, hint_late,
+             seed, lose, delay, twice, fail, echo, late, wake_lose, wake_late,
              plan->store, seed % STORES);
 }
 

@@ -48,7 +48,7 @@ enum { PATIENCE_MS = 3000 };
     X(no_transition, "transition.others_are_refused")                          \
     X(never_expires, "expire.unrenewed_mutex_passes_on")                       \
     X(lost_wake_up, "hints.release_wakes_the_next")                            \
-    X(hint_is_grant, "hints.hint_alone_grants_nothing")                        \
+    X(wake_is_grant, "hints.hint_alone_grants_nothing")                        \
     X(line_ignores_death, "line.dead_waiter_is_skipped")                       \
     X(line_ignores_silence, "line.lapsed_place_is_skipped")                    \
     X(line_reversed, "line.first_come_first_served")                           \

@@ -173,9 +173,9 @@ static inline void timer(int64_t now_ms)
     happen(SIMBA__TIMER, now_ms);
 }
 
-static inline void hint(int64_t now_ms)
+static inline void wake_up(int64_t now_ms)
 {
-    happen(SIMBA__HINT, now_ms);
+    happen(SIMBA__WAKE_UP, now_ms);
 }
 
 /* on_released has returned. */
@@ -206,24 +206,25 @@ static inline void yes(int64_t now_ms, uint64_t token)
     reply(now_ms, (struct simba__reply){.mine = true, .token = token});
 }
 
-/* Somebody else has it, and the contender has no place in line. */
+/* Somebody else has it, and the contender has no position in the queue. */
 static inline void refused(int64_t now_ms, int64_t wait_ms)
 {
     reply(now_ms, (struct simba__reply){.wait_ms = wait_ms});
 }
 
-static inline void in_line(int64_t now_ms, int64_t wait_ms, uint64_t place)
+static inline void is_queued(int64_t now_ms, int64_t wait_ms, uint64_t position)
 {
-    reply(now_ms, (struct simba__reply){
-                      .wait_ms = wait_ms, .in_line = true, .place = place});
+    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
+                                        .is_queued = true,
+                                        .position = position});
 }
 
 static inline void head_of_line(int64_t now_ms, int64_t wait_ms)
 {
     reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
-                                        .in_line = true,
+                                        .is_queued = true,
                                         .is_head = true,
-                                        .place = 1});
+                                        .position = 1});
 }
 
 /* A renewal: not yours. A release or leave: done. */

@@ -21,7 +21,7 @@ struct who {
     struct simba__attempt attempt;
     const char *id;
     uint64_t connection;
-    uint64_t place;
+    uint64_t position;
 };
 
 static struct who alice, bob, carol, dave;
@@ -29,10 +29,10 @@ static struct simba__row row;
 static struct simba__reply got;
 
 static struct {
-    uint64_t broken;     /* connections that are gone, a bit each */
-    int answers_left;    /* then every connection is gone; -1: never */
-    uint64_t hinted[16]; /* connections in the order of their hints */
-    size_t hints;
+    uint64_t broken;    /* connections that are gone, a bit each */
+    int answers_left;   /* then every connection is gone; -1: never */
+    uint64_t woken[16]; /* connections in the order of their wake-ups */
+    size_t wakes;
 } store;
 
 static inline bool is_connected(void *self, uint64_t connection)
@@ -45,16 +45,16 @@ static inline bool is_connected(void *self, uint64_t connection)
     return (store.broken >> connection & 1) == 0;
 }
 
-static inline void take_hint(void *self, const struct simba__row_waiter *waiter)
+static inline void take_wake(void *self, const struct simba__row_waiter *waiter)
 {
     assert_ptr_equal(self, &store);
-    assert_true(store.hints < 16);
-    store.hinted[store.hints++] = waiter->connection;
+    assert_true(store.wakes < 16);
+    store.woken[store.wakes++] = waiter->connection;
 }
 
 static const struct simba__row_host host = {.self = &store,
                                             .is_connected = is_connected,
-                                            .hint = take_hint};
+                                            .wake = take_wake};
 
 static inline struct who person(const char *id, uint64_t number)
 {
@@ -89,7 +89,7 @@ static inline struct who reborn(const struct who *who)
     struct who again = *who;
 
     again.attempt.low += 1000;
-    again.place = 0;
+    again.position = 0;
     return again;
 }
 
@@ -110,7 +110,7 @@ static inline bool serve(const struct who *who,
 
     request.attempt = who->attempt;
     request.seq = 17;
-    store.hints = 0;
+    store.wakes = 0;
     return simba__row_serve(&row, &host, &call, &got);
 }
 
@@ -129,12 +129,12 @@ static inline void ask(struct who *who, int64_t now_ms)
 {
     must_serve(who,
                (struct simba__request){.kind = SIMBA__ACQUIRE,
-                                       .place = who->place,
+                                       .position = who->position,
                                        .waiter_ms = PLACE_LIFE,
                                        .join = true},
                now_ms);
-    if (who->place == 0) {
-        who->place = got.place;
+    if (who->position == 0) {
+        who->position = got.position;
     }
 }
 
@@ -174,7 +174,7 @@ static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
     struct simba__row_break wish = {
         .token = token, .at_once = at_once, .now_ms = now_ms};
 
-    store.hints = 0;
+    store.wakes = 0;
     return simba__row_break(&row, &host, &wish);
 }
 
@@ -186,7 +186,7 @@ static inline void expect_mine(const struct who *who)
     assert_int_equal(got.token, row.owner.token);
     assert_string_equal(row.owner.id, who->id);
     assert_int_equal(got.wait_ms, 0);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
 }
 
 static inline void expect_refused(int64_t wait_ms)
@@ -199,8 +199,8 @@ static inline void expect_refused(int64_t wait_ms)
 static inline void expect_in_line(bool is_head)
 {
     assert_false(got.mine);
-    assert_true(got.in_line);
-    assert_true(got.place != 0);
+    assert_true(got.is_queued);
+    assert_true(got.position != 0);
     assert_int_equal(got.is_head, is_head);
 }
 
@@ -210,15 +210,15 @@ static inline void expect_lease(int64_t from_ms)
     assert_int_equal(row.owner.transition_at_ms, from_ms + LEASE);
 }
 
-static inline void expect_hints(const struct who *first,
+static inline void expect_wakes(const struct who *first,
                                 const struct who *second)
 {
-    assert_int_equal(store.hints, (first != NULL) + (second != NULL));
+    assert_int_equal(store.wakes, (first != NULL) + (second != NULL));
     if (first != NULL) {
-        assert_int_equal(store.hinted[0], first->connection);
+        assert_int_equal(store.woken[0], first->connection);
     }
     if (second != NULL) {
-        assert_int_equal(store.hinted[1], second->connection);
+        assert_int_equal(store.woken[1], second->connection);
     }
 }
 
@@ -232,7 +232,7 @@ static inline void reconnect(const struct who *who)
     store.broken &= ~(UINT64_C(1) << who->connection);
 }
 
-/* Alice owns since T; bob, carol and dave stand in line in this order. */
+/* Alice owns since T; bob, carol and dave stand in the queue in this order. */
 static inline void four_meet(void)
 {
     ask(&alice, T);

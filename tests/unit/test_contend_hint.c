@@ -1,10 +1,11 @@
-/* The contention machine and what the store says unasked: hints, which only
+/* The contention machine and what the store says unasked: wake-ups, which only
  * make it ask (S7), and the store's clock, steps of which are noticed (S1). */
 #include "contend_driver.h"
 
-/* --- hints --------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------
+ */
 
-static void test_contend_hint__storm_of_hints_is_no_storm_of_questions(
+static void test_contend_wake__storm_of_wakes_is_no_storm_of_questions(
     void **state)
 {
     int asked = 0;
@@ -13,9 +14,9 @@ static void test_contend_hint__storm_of_hints_is_no_storm_of_questions(
     use(default_config());
     ask();
     head_of_line(S + 10, 5000);
-    for (int i = 1; i <= 100; i++) { /* ten hints and an answer each ms */
+    for (int i = 1; i <= 100; i++) { /* ten wake-ups and an answer each ms */
         for (int k = 0; k < 10; k++) {
-            hint(S + 10 + i);
+            wake_up(S + 10 + i);
             asked += up.send.kind == SIMBA__ACQUIRE;
         }
         if (machine.inflight == SIMBA__ACQUIRE) {
@@ -26,35 +27,35 @@ static void test_contend_hint__storm_of_hints_is_no_storm_of_questions(
     assert_in_range(asked, 40, 60);
 }
 
-static void test_contend_hint__hint_makes_a_waiter_ask(void **state)
+static void test_contend_wake__wake_makes_a_waiter_ask(void **state)
 {
     (void)state;
     use(default_config());
     ask();
     head_of_line(S + 10, 9000);
-    hint(S + 500);
+    wake_up(S + 500);
     expect_sent(SIMBA__ACQUIRE);
     expect_told(0);
 }
 
-static void test_contend_hint__hint_cuts_a_backoff_short(void **state)
+static void test_contend_wake__wake_cuts_a_backoff_short(void **state)
 {
     (void)state;
     use(default_config());
     ask();
     failed(S + 1);
-    hint(S + 2);
+    wake_up(S + 2);
     expect_sent(SIMBA__ACQUIRE);
 }
 
-static void test_contend_hint__hint_while_asking_asks_once_more(void **state)
+static void test_contend_wake__wake_while_asking_asks_once_more(void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    hint(S + 5);
+    wake_up(S + 5);
     expect_nothing();
-    hint(S + 6); /* doubled */
+    wake_up(S + 6); /* doubled */
     expect_nothing();
     head_of_line(S + 10, 9000);
     expect_sent(SIMBA__ACQUIRE);
@@ -63,51 +64,51 @@ static void test_contend_hint__hint_while_asking_asks_once_more(void **state)
     expect_wake_at(S + 20 + 9001);
 }
 
-static void test_contend_hint__hint_while_asking_outlives_a_failure(
+static void test_contend_wake__wake_while_asking_outlives_a_failure(
     void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    hint(S + 5);
+    wake_up(S + 5);
     failed(S + 10);
     expect_sent(SIMBA__ACQUIRE);
     failed(S + 11);
     expect_nothing();
 }
 
-static void test_contend_hint__hint_is_no_grant(void **state)
+static void test_contend_wake__wake_is_no_grant(void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    hint(S + 5);
+    wake_up(S + 5);
     head_of_line(S + 10, 9000);
-    hint(S + 500);
+    wake_up(S + 500);
     expect_told(0);
     assert_false(simba__contend_is_owner(&machine, S + 500));
     yes(S + 510, 5);
     expect_acquired(5);
 }
 
-static void test_contend_hint__hint_while_asking_is_moot_when_granted(
+static void test_contend_wake__wake_while_asking_is_moot_when_granted(
     void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    hint(S + 5);
+    wake_up(S + 5);
     yes(S + 10, 5);
     expect_sent(SIMBA__NOTHING);
     expect_wake_at(S + RENEW);
 }
 
-static void test_contend_hint__hint_makes_an_owner_renew(void **state)
+static void test_contend_wake__wake_makes_an_owner_renew(void **state)
 {
     (void)state;
     use(default_config());
     own();
-    hint(S + 3000);
+    wake_up(S + 3000);
     expect_sent(SIMBA__RENEW);
     expect_told(0);
     assert_int_equal(sent.timeout_ms, (USE - 3000) / 4);
@@ -115,43 +116,43 @@ static void test_contend_hint__hint_makes_an_owner_renew(void **state)
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
 }
 
-static void test_contend_hint__owner_spaces_out_what_hints_ask(void **state)
+static void test_contend_wake__owner_spaces_out_what_wakes_ask(void **state)
 {
     (void)state;
     use(default_config());
     own();
-    hint(S + 20);
+    wake_up(S + 20);
     expect_nothing();
     expect_wake_at(S + 50);
-    hint(S + 21);
+    wake_up(S + 21);
     expect_nothing();
     assert_int_equal(wake(), S + 50);
     expect_sent(SIMBA__RENEW);
 }
 
-static void test_contend_hint__hint_never_puts_a_renewal_off(void **state)
+static void test_contend_wake__wake_never_puts_a_renewal_off(void **state)
 {
     (void)state;
     use(default_config());
     own_and_renew();
     failed(S + RENEW + 1);
     expect_wake_in(S + RENEW + 8, S + RENEW + 12);
-    hint(S + RENEW + 2);
+    wake_up(S + RENEW + 2);
     expect_nothing();
     expect_wake_in(S + RENEW + 8, S + RENEW + 12);
 }
 
-static void test_contend_hint__hint_while_renewing_renews_once_more(
+static void test_contend_wake__wake_while_renewing_renews_once_more(
     void **state)
 {
     (void)state;
     use(default_config());
     own_and_renew();
-    hint(S + RENEW + 1);
+    wake_up(S + RENEW + 1);
     expect_nothing();
     yes(S + RENEW + 2, 5);
     expect_nothing();
-    expect_wake_at(S + RENEW + 50); /* spaced: hints may come in storms */
+    expect_wake_at(S + RENEW + 50); /* spaced: wake-ups may come in storms */
     wake();
     expect_sent(SIMBA__RENEW);
     yes(S + RENEW + 60, 5);
@@ -188,7 +189,7 @@ static void expect_jump(int64_t offset_ms, bool is_jump)
     expect_sent(is_jump ? SIMBA__RENEW : SIMBA__NOTHING);
 }
 
-static void test_contend_hint__clock_may_drift_within_the_margin(void **state)
+static void test_contend_wake__clock_may_drift_within_the_margin(void **state)
 {
     /* 6 seconds and a part between the answers, 21 ms each. */
     int64_t allowed = MARGIN + 7 * 21;
@@ -201,7 +202,7 @@ static void test_contend_hint__clock_may_drift_within_the_margin(void **state)
     expect_jump(500000 - allowed - 1, true);
 }
 
-static void test_contend_hint__slow_answer_leaves_the_clock_in_doubt(
+static void test_contend_wake__slow_answer_leaves_the_clock_in_doubt(
     void **state)
 {
     int64_t allowed = MARGIN + 8 * 21;
@@ -223,7 +224,7 @@ static void test_contend_hint__slow_answer_leaves_the_clock_in_doubt(
 }
 
 /* A slow answer says little of the clock, and must not make us forget. */
-static void test_contend_hint__slow_answer_hides_no_step(void **state)
+static void test_contend_wake__slow_answer_hides_no_step(void **state)
 {
     (void)state;
     own_by_clock();
@@ -235,7 +236,7 @@ static void test_contend_hint__slow_answer_hides_no_step(void **state)
     expect_told(SIMBA__TELL_CLOCK_JUMP);
 }
 
-static void test_contend_hint__owner_asks_at_once_when_the_clock_jumps(
+static void test_contend_wake__owner_asks_at_once_when_the_clock_jumps(
     void **state)
 {
     (void)state;
@@ -246,7 +247,7 @@ static void test_contend_hint__owner_asks_at_once_when_the_clock_jumps(
 }
 
 /* Answers from two servers whose clocks disagree. */
-static void test_contend_hint__flapping_clock_is_no_storm(void **state)
+static void test_contend_wake__flapping_clock_is_no_storm(void **state)
 {
     (void)state;
     expect_jump(900000, true);
@@ -256,10 +257,10 @@ static void test_contend_hint__flapping_clock_is_no_storm(void **state)
     expect_wake_at(S + RENEW + 50);
 }
 
-static void test_contend_hint__waiter_tells_of_a_jump_and_waits_on(void **state)
+static void test_contend_wake__waiter_tells_of_a_jump_and_waits_on(void **state)
 {
     struct simba__reply line = {
-        .in_line = true, .is_head = true, .wait_ms = 2000, .store_ms = 1};
+        .is_queued = true, .is_head = true, .wait_ms = 2000, .store_ms = 1};
 
     (void)state;
     use(default_config());
@@ -274,7 +275,7 @@ static void test_contend_hint__waiter_tells_of_a_jump_and_waits_on(void **state)
     expect_wake_at(S + 2020 + 2001);
 }
 
-static void test_contend_hint__clock_not_told_is_not_compared(void **state)
+static void test_contend_wake__clock_not_told_is_not_compared(void **state)
 {
     (void)state;
     own_by_clock();
@@ -293,31 +294,31 @@ static void test_contend_hint__clock_not_told_is_not_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_hint__slow_answer_hides_no_step),
+        cmocka_unit_test(test_contend_wake__slow_answer_hides_no_step),
         cmocka_unit_test(
-            test_contend_hint__storm_of_hints_is_no_storm_of_questions),
-        cmocka_unit_test(test_contend_hint__flapping_clock_is_no_storm),
-        cmocka_unit_test(test_contend_hint__hint_makes_a_waiter_ask),
-        cmocka_unit_test(test_contend_hint__hint_cuts_a_backoff_short),
-        cmocka_unit_test(test_contend_hint__hint_while_asking_asks_once_more),
+            test_contend_wake__storm_of_wakes_is_no_storm_of_questions),
+        cmocka_unit_test(test_contend_wake__flapping_clock_is_no_storm),
+        cmocka_unit_test(test_contend_wake__wake_makes_a_waiter_ask),
+        cmocka_unit_test(test_contend_wake__wake_cuts_a_backoff_short),
+        cmocka_unit_test(test_contend_wake__wake_while_asking_asks_once_more),
         cmocka_unit_test(
-            test_contend_hint__hint_while_asking_outlives_a_failure),
-        cmocka_unit_test(test_contend_hint__hint_is_no_grant),
+            test_contend_wake__wake_while_asking_outlives_a_failure),
+        cmocka_unit_test(test_contend_wake__wake_is_no_grant),
         cmocka_unit_test(
-            test_contend_hint__hint_while_asking_is_moot_when_granted),
-        cmocka_unit_test(test_contend_hint__hint_makes_an_owner_renew),
-        cmocka_unit_test(test_contend_hint__owner_spaces_out_what_hints_ask),
-        cmocka_unit_test(test_contend_hint__hint_never_puts_a_renewal_off),
+            test_contend_wake__wake_while_asking_is_moot_when_granted),
+        cmocka_unit_test(test_contend_wake__wake_makes_an_owner_renew),
+        cmocka_unit_test(test_contend_wake__owner_spaces_out_what_wakes_ask),
+        cmocka_unit_test(test_contend_wake__wake_never_puts_a_renewal_off),
         cmocka_unit_test(
-            test_contend_hint__hint_while_renewing_renews_once_more),
-        cmocka_unit_test(test_contend_hint__clock_may_drift_within_the_margin),
+            test_contend_wake__wake_while_renewing_renews_once_more),
+        cmocka_unit_test(test_contend_wake__clock_may_drift_within_the_margin),
         cmocka_unit_test(
-            test_contend_hint__slow_answer_leaves_the_clock_in_doubt),
+            test_contend_wake__slow_answer_leaves_the_clock_in_doubt),
         cmocka_unit_test(
-            test_contend_hint__owner_asks_at_once_when_the_clock_jumps),
+            test_contend_wake__owner_asks_at_once_when_the_clock_jumps),
         cmocka_unit_test(
-            test_contend_hint__waiter_tells_of_a_jump_and_waits_on),
-        cmocka_unit_test(test_contend_hint__clock_not_told_is_not_compared),
+            test_contend_wake__waiter_tells_of_a_jump_and_waits_on),
+        cmocka_unit_test(test_contend_wake__clock_not_told_is_not_compared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The contention machine in line: the place it is given and gives back, and
- * the backstop that asks again when every hint is lost. */
+/* The contention machine in the queue: the place it is given and gives back,
+ * and the backstop that asks again when every wake-up is lost. */
 #include "contend_driver.h"
 
 /* --- the backstop -------------------------------------------------------- */
@@ -20,16 +20,16 @@ static void test_contend_line__others_let_the_head_go_first(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 1);
+    is_queued(S + 10, 5000, 1);
     expect_nothing();
-    assert_int_equal(wake(), S + 10 + 5000 + SIMBA__RESERVATION_MS);
+    assert_int_equal(wake(), S + 10 + 5000 + SIMBA__OFFER_MS);
     expect_sent(SIMBA__ACQUIRE);
 }
 
 static void test_contend_line__reservation_lasts_300_ms(void **state)
 {
     (void)state;
-    assert_int_equal(SIMBA__RESERVATION_MS, 300);
+    assert_int_equal(SIMBA__OFFER_MS, 300);
 }
 
 /* The least and the greatest delay that a refusal without a place leads to. */
@@ -113,8 +113,8 @@ static void test_contend_line__no_wait_is_longer_than_a_lease(void **state)
     expect_head_delay(NEVER, LEASE + 1); /* an owner of another kind */
     use(default_config());
     ask();
-    in_line(S, NEVER, 1);
-    expect_wake_at(S + LEASE + SIMBA__RESERVATION_MS);
+    is_queued(S, NEVER, 1);
+    expect_wake_at(S + LEASE + SIMBA__OFFER_MS);
 }
 
 static void test_contend_line__wait_counts_from_the_hearing(void **state)
@@ -149,7 +149,7 @@ static void test_contend_line__delay_follows_the_newest_answer(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S, 1000, 7);
+    is_queued(S, 1000, 7);
     wake();
     head_of_line(S + 1300, 1000); /* who stood before us has gone */
     expect_wake_at(S + 1300 + 1001);
@@ -168,9 +168,9 @@ static void test_contend_line__place_is_given_back_with_each_ask(void **state)
     use(default_config());
     ask();
     attempt = sent.attempt;
-    in_line(S + 10, 1000, 77);
+    is_queued(S + 10, 1000, 77);
     wake();
-    assert_int_equal(sent.place, 77);
+    assert_int_equal(sent.position, 77);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.waiter_ms, PLACE_LIFE);
     assert_true(sent.join);
@@ -181,15 +181,15 @@ static void test_contend_line__newest_place_is_kept(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 1000, 77);
+    is_queued(S + 10, 1000, 77);
     wake();
-    assert_int_equal(sent.place, 77);
-    in_line(S + 1400, 1000, 99); /* it missed its call: to the end */
+    assert_int_equal(sent.position, 77);
+    is_queued(S + 1400, 1000, 99); /* it missed its call: to the end */
     wake();
-    assert_int_equal(sent.place, 99);
+    assert_int_equal(sent.position, 99);
     refused(S + 2800, 1000); /* no place this time: ask for the old one */
     wake();
-    assert_int_equal(sent.place, 99);
+    assert_int_equal(sent.position, 99);
 }
 
 static void test_contend_line__place_may_come_late(void **state)
@@ -199,10 +199,10 @@ static void test_contend_line__place_may_come_late(void **state)
     ask();
     refused(S + 10, 1000);
     wake();
-    assert_int_equal(sent.place, 0);
-    in_line(S + 2100, 1000, 88);
+    assert_int_equal(sent.position, 0);
+    is_queued(S + 2100, 1000, 88);
     wake();
-    assert_int_equal(sent.place, 88);
+    assert_int_equal(sent.position, 88);
 }
 
 static void test_contend_line__place_outlives_failures(void **state)
@@ -210,31 +210,31 @@ static void test_contend_line__place_outlives_failures(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 1000, 77);
+    is_queued(S + 10, 1000, 77);
     wake();
     unknown(S + 1320);
     wake();
-    assert_int_equal(sent.place, 77);
+    assert_int_equal(sent.position, 77);
     failed(S + 1500);
     wake();
-    assert_int_equal(sent.place, 77);
+    assert_int_equal(sent.position, 77);
 }
 
-/* Only who is in line and has heard nothing since asks for form's sake. */
+/* Only who is in the queue and has heard nothing since asks for form's sake. */
 static void test_contend_line__says_when_nothing_has_happened(void **state)
 {
     (void)state;
     use(default_config());
     ask();
     assert_false(sent.is_backstop);
-    in_line(S + 10, 1000, 77);
+    is_queued(S + 10, 1000, 77);
     wake();
     assert_true(sent.is_backstop);
-    in_line(S + 1400, 1000, 77);
-    hint(S + 1500);
+    is_queued(S + 1400, 1000, 77);
+    wake_up(S + 1500);
     assert_false(sent.is_backstop);
-    hint(S + 1501); /* while asking */
-    in_line(S + 1510, 1000, 77);
+    wake_up(S + 1501); /* while asking */
+    is_queued(S + 1510, 1000, 77);
     wake();
     assert_false(sent.is_backstop);
     failed(S + 1520);
@@ -250,17 +250,17 @@ static void test_contend_line__new_attempt_has_no_place(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 1000, 77);
-    hint(S + 500);
+    is_queued(S + 10, 1000, 77);
+    wake_up(S + 500);
     yes(S + 510, 5);
-    hint(S + 600);
+    wake_up(S + 600);
     answered(S + 610); /* the tenure is gone */
     returned(S + 620);
     expect_sent(SIMBA__ACQUIRE);
-    assert_int_equal(sent.place, 0);
-    in_line(S + 630, 1000, 80);
+    assert_int_equal(sent.position, 0);
+    is_queued(S + 630, 1000, 80);
     wake();
-    assert_int_equal(sent.place, 80);
+    assert_int_equal(sent.position, 80);
 }
 
 static void test_contend_line__place_lives_twice_the_longest_wait(void **state)
@@ -291,29 +291,31 @@ static void test_contend_line__who_does_not_join_says_so(void **state)
     assert_false(sent.join);
 }
 
-/* --- hints --------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------
+ */
 
 static void test_contend_line__called_waiter_comes_at_once(void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 9000, 77);
-    hint(S + 4000);
+    is_queued(S + 10, 9000, 77);
+    wake_up(S + 4000);
     expect_sent(SIMBA__ACQUIRE);
-    assert_int_equal(sent.place, 77);
+    assert_int_equal(sent.position, 77);
     yes(S + 4003, 5);
     expect_acquired(5);
 }
 
-/* The second in line is told too, and learns how long the first may take. */
+/* The second in the queue is told too, and learns how long the first may take.
+ */
 static void test_contend_line__second_waits_for_the_reservation(void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 9000, 77);
-    hint(S + 4000);
+    is_queued(S + 10, 9000, 77);
+    wake_up(S + 4000);
     head_of_line(S + 4005, 300);
     assert_int_equal(wake(), S + 4005 + 301);
     expect_sent(SIMBA__ACQUIRE);

@@ -310,11 +310,11 @@ static void test_contend_own__time_never_runs_backwards(void **state)
     (void)state;
     use(default_config());
     own();
-    hint(S + 5000);
+    wake_up(S + 5000);
     expect_sent(SIMBA__RENEW);
     yes(S + 4000, 5); /* stamped earlier, heard later */
     expect_owner_until(S + 5000 + USE);
-    hint(S + 4010);
+    wake_up(S + 4010);
     expect_nothing();
     expect_wake_at(S + 5050);
 }

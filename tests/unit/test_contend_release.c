@@ -67,7 +67,7 @@ static void test_contend_release__place_is_left_as_persistently(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
+    is_queued(S + 10, 5000, 77);
     stop(S + 20);
     expect_sent(SIMBA__LEAVE);
     failed(S + 30);
@@ -218,7 +218,7 @@ static void test_contend_release__place_in_line_can_be_doubtful(void **state)
     ask();
     unknown(S + 10);
     wake();
-    in_line(S + 80, 5000, 77);
+    is_queued(S + 80, 5000, 77);
     stop(S + 90);
     expect_sent(SIMBA__RELEASE); /* leaving alone would not bar the first */
     assert_int_equal(sent.tombstone_ms, LEASE);
@@ -246,7 +246,7 @@ static void test_contend_release__gone_tenure_can_be_doubtful(void **state)
     ask();
     wake(); /* unanswered: it may come yet */
     yes(S + ASK_TRY + 10, 5);
-    hint(S + 5000);
+    wake_up(S + 5000);
     answered(S + 5010);
     expect_released(SIMBA__CAUSE_GONE, S + ASK_TRY + HARD);
     returned(S + 5020);
@@ -328,7 +328,7 @@ static void test_contend_release__place_is_left_after_a_lease(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 3000, LEASE, 1);
+    is_queued(S + 3000, LEASE, 1);
     stop(S + OVER + 654);
     expect_sent(SIMBA__LEAVE);
     answered(S + OVER + 660);

@@ -41,7 +41,7 @@ static void test_contend_restart__restart_waits_for_on_released(void **state)
     expect_wake_at(NEVER);
     timer(S + 8000);
     expect_nothing();
-    hint(S + 8500);
+    wake_up(S + 8500);
     expect_nothing();
     returned(S + 9000);
     expect_sent(SIMBA__ACQUIRE);
@@ -152,20 +152,20 @@ static void test_contend_restart__old_failures_are_forgotten(void **state)
     expect_wake_in(S + 9038, S + 9062);
 }
 
-static void test_contend_restart__stopped_contender_ignores_hints(void **state)
+static void test_contend_restart__stopped_contender_ignores_wakes(void **state)
 {
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
+    is_queued(S + 10, 5000, 77);
     stop(S + 20);
     answered(S + 30);
     expect_stopped();
-    hint(S + 40);
+    wake_up(S + 40);
     expect_nothing();
     expect_wake_at(NEVER);
     start(S + 50);
-    assert_int_equal(sent.place, 0); /* nor is the old place asked for */
+    assert_int_equal(sent.position, 0); /* nor is the old place asked for */
 }
 
 /* --- nothing of one tenure shows through in the next --------------------- */
@@ -175,10 +175,10 @@ static void test_contend_restart__place_ends_with_the_attempt(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
-    hint(S + 100);
+    is_queued(S + 10, 5000, 77);
+    wake_up(S + 100);
     yes(S + 110, 5);
-    hint(S + 200);
+    wake_up(S + 200);
     answered(S + 210); /* gone */
     returned(S + 220);
     failed(S + 230);
@@ -193,7 +193,7 @@ static void test_contend_restart__tenure_after_a_gone_one_is_released(
     (void)state;
     use(default_config());
     own();
-    hint(S + 200);
+    wake_up(S + 200);
     answered(S + 210); /* gone */
     returned(S + 220);
     expect_sent(SIMBA__ACQUIRE);
@@ -213,7 +213,7 @@ static void test_contend_restart__min_hold_ends_with_its_tenure(void **state)
     config.min_hold_ms = 60000;
     use(config);
     own();
-    hint(S + 100);
+    wake_up(S + 100);
     stop(S + 110);
     answered(S + 120);
     returned(S + 130);
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(test_contend_restart__each_tenure_overruns_for_itself),
         cmocka_unit_test(test_contend_restart__old_answers_do_not_count),
         cmocka_unit_test(test_contend_restart__old_failures_are_forgotten),
-        cmocka_unit_test(test_contend_restart__stopped_contender_ignores_hints),
+        cmocka_unit_test(test_contend_restart__stopped_contender_ignores_wakes),
         cmocka_unit_test(test_contend_restart__place_ends_with_the_attempt),
         cmocka_unit_test(
             test_contend_restart__tenure_after_a_gone_one_is_released),

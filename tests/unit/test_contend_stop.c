@@ -49,7 +49,7 @@ static void test_contend_stop__place_in_line_is_given_up(void **state)
     use(default_config());
     ask();
     attempt = sent.attempt;
-    in_line(S + 10, 5000, 77);
+    is_queued(S + 10, 5000, 77);
     stop(S + 20);
     expect_sent(SIMBA__LEAVE);
     expect_told(0);
@@ -84,8 +84,8 @@ static void test_contend_stop__asking_from_the_line_is_undone(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
-    hint(S + 20);
+    is_queued(S + 10, 5000, 77);
+    wake_up(S + 20);
     expect_sent(SIMBA__ACQUIRE);
     stop(S + 30);
     expect_sent(SIMBA__RELEASE);
@@ -97,8 +97,8 @@ static void test_contend_stop__place_outlives_a_later_failure(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
-    hint(S + 20);
+    is_queued(S + 10, 5000, 77);
+    wake_up(S + 20);
     failed(S + 25);
     stop(S + 30);
     expect_sent(SIMBA__LEAVE);
@@ -109,8 +109,8 @@ static void test_contend_stop__forgotten_place_is_not_left(void **state)
     (void)state;
     use(default_config());
     ask();
-    in_line(S + 10, 5000, 77);
-    hint(S + 20);
+    is_queued(S + 10, 5000, 77);
+    wake_up(S + 20);
     refused(S + 30, 5000); /* the store knows of no place any more */
     stop(S + 40);
     expect_stopped();
@@ -253,16 +253,16 @@ static void test_contend_stop__second_stop_changes_nothing(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__hint_makes_a_leaver_do_nothing(void **state)
+static void test_contend_stop__wake_makes_a_leaver_do_nothing(void **state)
 {
     (void)state;
     use(default_config());
     own_and_stop(S + 1000);
-    hint(S + 1001);
+    wake_up(S + 1001);
     expect_nothing();
     expect_wake_at(S + 1000 + BUDGET);
     returned(S + 1100);
-    hint(S + 1101);
+    wake_up(S + 1101);
     expect_nothing();
     answered(S + 1200);
     expect_stopped();
@@ -443,7 +443,7 @@ int main(void)
         cmocka_unit_test(test_contend_stop__gone_tenure_needs_no_release),
         cmocka_unit_test(test_contend_stop__gone_and_overrun_is_let_go),
         cmocka_unit_test(test_contend_stop__second_stop_changes_nothing),
-        cmocka_unit_test(test_contend_stop__hint_makes_a_leaver_do_nothing),
+        cmocka_unit_test(test_contend_stop__wake_makes_a_leaver_do_nothing),
         cmocka_unit_test(test_contend_stop__after_a_loss_it_asks_no_more),
         cmocka_unit_test(test_contend_stop__while_releasing_it_asks_no_more),
         cmocka_unit_test(test_contend_stop__stop_heard_after_the_end_is_a_loss),

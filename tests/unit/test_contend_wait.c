@@ -1,5 +1,6 @@
 /* The contention machine on its way to an answer: settings, starting, asking,
- * backing off, the status. The place in line is in test_contend_line.c. */
+ * backing off, the status. The position in the queue is in test_contend_line.c.
+ */
 #include "contend_driver.h"
 
 /* --- settings ------------------------------------------------------------ */
@@ -86,7 +87,7 @@ static void test_contend_wait__rests_until_it_is_started(void **state)
     expect_wake_at(NEVER);
     timer(1);
     expect_nothing();
-    hint(2);
+    wake_up(2);
     expect_nothing();
     stop(3);
     expect_nothing();
@@ -112,7 +113,7 @@ static void test_contend_wait__start_asks_at_once(void **state)
     assert_int_equal(sent.timeout_ms, ASK_TRY);
     assert_int_equal(sent.waiter_ms, PLACE_LIFE);
     assert_int_equal(sent.token, 0);
-    assert_int_equal(sent.place, 0);
+    assert_int_equal(sent.position, 0);
     assert_int_equal(sent.tombstone_ms, 0);
     assert_true(sent.join);
     expect_wake_at(S + ASK_TRY);
@@ -129,7 +130,7 @@ static void test_contend_wait__initial_delay_comes_before_the_asking(
     use(config);
     start(S);
     expect_nothing();
-    hint(S + 1); /* nobody can mean us yet */
+    wake_up(S + 1); /* nobody can mean us yet */
     expect_nothing();
     assert_int_equal(wake(), S + 700);
     expect_sent(SIMBA__ACQUIRE);

@@ -36,14 +36,14 @@ static void test_observe__tells_every_change_once(void **state)
     expect_change("a", "");
 }
 
-static void test_observe__follows_a_hint(void **state)
+static void test_observe__follows_a_wake(void **state)
 {
     (void)state;
     begin();
     read_is("a", 1, 105);
-    happen(SIMBA__OBSERVE_HINT, 200);
+    happen(SIMBA__OBSERVE_WAKE, 200);
     assert_true(up.read);
-    happen(SIMBA__OBSERVE_HINT, 201); /* while reading */
+    happen(SIMBA__OBSERVE_WAKE, 201); /* while reading */
     assert_false(up.read);
     read_is("b", 2, 202);
     expect_change("a", "b");
@@ -111,7 +111,7 @@ static void test_observe__is_silent_when_stopped(void **state)
     happen(SIMBA__OBSERVE_STOP, 110);
     read_is("a", 1, 120);
     assert_false(up.changed);
-    happen(SIMBA__OBSERVE_HINT, 130);
+    happen(SIMBA__OBSERVE_WAKE, 130);
     happen(SIMBA__OBSERVE_TIMER, 90);
     assert_false(up.read);
     assert_int_equal(simba__observe_wake_at(&o), INT64_MAX);
@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test(test_observe__tells_the_first_owner),
         cmocka_unit_test(test_observe__tells_no_owner_at_first_as_nothing),
         cmocka_unit_test(test_observe__tells_every_change_once),
-        cmocka_unit_test(test_observe__follows_a_hint),
+        cmocka_unit_test(test_observe__follows_a_wake),
         cmocka_unit_test(test_observe__asks_again_when_a_read_fails),
         cmocka_unit_test(test_observe__asks_again_soon_however_seldom_it_polls),
         cmocka_unit_test(test_observe__slows_down_to_an_eighth),

@@ -137,8 +137,8 @@ static void test_observe__strangers_are_guessed(void **state)
     assert_false(up.has_gap);
 }
 
-/* The owner's number, or that of who comes next; and who is next in line, 0:
- * nobody waits. Tokens are ten times the number. */
+/* The owner's number, or that of who comes next; and who is next in the queue,
+ * 0: nobody waits. Tokens are ten times the number. */
 static void numbered(const char *id, uint64_t turn, uint64_t waiter)
 {
     simba_owner owner = simba_owner_none();

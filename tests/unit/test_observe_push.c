@@ -97,7 +97,7 @@ static void test_observe__read_is_believed_otherwise(void **state)
     assert_true(up.has_gap);
 }
 
-static void test_observe__push_before_the_first_answer_is_a_hint(void **state)
+static void test_observe__push_before_the_first_answer_is_a_wake(void **state)
 {
     (void)state;
     begin();
@@ -121,7 +121,7 @@ int main(void)
         cmocka_unit_test(test_observe__late_and_doubled_pushes_are_no_news),
         cmocka_unit_test(test_observe__answer_older_than_a_push_is_no_news),
         cmocka_unit_test(test_observe__read_is_believed_otherwise),
-        cmocka_unit_test(test_observe__push_before_the_first_answer_is_a_hint),
+        cmocka_unit_test(test_observe__push_before_the_first_answer_is_a_wake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

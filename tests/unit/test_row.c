@@ -12,7 +12,7 @@ static void test_row__free_mutex_is_granted(void **state)
     expect_mine(&alice);
     expect_lease(T);
     assert_int_equal(row.owner.acquired_at_ms, T);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
 }
 
 static void test_row__lease_is_free_after_its_last_millisecond(void **state)
@@ -37,8 +37,8 @@ static void test_row__refusal_says_how_long_to_wait(void **state)
     expect_refused(LEASE - 400);
     ask_without_joining(&carol, T + 500);
     expect_refused(LEASE - 500);
-    assert_false(got.in_line);
-    assert_int_equal(got.place, 0);
+    assert_false(got.is_queued);
+    assert_int_equal(got.position, 0);
 }
 
 static void test_row__same_attempt_again_gets_the_same_tenure(void **state)
@@ -113,7 +113,7 @@ static void test_row__release_frees(void **state)
     assert_false(simba__row_is_held(&row, T + 5));
     assert_string_equal(row.owner.id, "");
     assert_int_equal(row.owner.token, 0);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     release(&alice, T + 6); /* again: nothing to do */
     renew(&alice, T + 7);
     expect_refused(0);
@@ -129,7 +129,7 @@ static void test_row__release_of_a_stranger_changes_nothing(void **state)
     ask(&bob, T + 1);
     release(&carol, T + 2);
     leave(&carol, T + 3);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     renew(&alice, T + 4);
     expect_mine(&alice);
     ask(&bob, T + 5);
@@ -223,7 +223,7 @@ static void test_row__undone_asking_fails_when_it_comes(void **state)
     undo(&alice, T, LEASE);
     ask(&alice, T + 1);
     expect_refused(0);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     assert_false(simba__row_is_held(&row, T + 1));
     ask(&bob, T + 2);
     expect_mine(&bob);
@@ -246,9 +246,9 @@ static void test_row__undone_place_is_not_taken_again(void **state)
     ask(&bob, T + 1);
     undo(&bob, T + 2, LEASE);
     ask(&bob, T + 3);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     release(&alice, T + 4);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
 }
 
 static void test_row__tombstone_lasts_as_long_as_asked(void **state)
@@ -270,7 +270,7 @@ static void test_row__undoing_again_renews_the_tombstone(void **state)
     ask(&bob, T + 501);
     expect_mine(&bob);
     ask(&alice, T + 900);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     ask(&alice, T + 901);
     expect_in_line(true);
 }
@@ -308,7 +308,7 @@ static void test_row__each_attempt_has_its_own_tombstone(void **state)
     expect_mine(&alice);
     for (int i = 0; i < 20; i++) {
         ask(&crowd[i], T + 150);
-        assert_int_equal(got.in_line, i % 2 == 0);
+        assert_int_equal(got.is_queued, i % 2 == 0);
     }
     assert_int_equal(row.tomb_count, 10); /* the others were swept */
 }
@@ -323,7 +323,7 @@ static void test_row__broken_tenure_is_not_renewed(void **state)
     ask(&alice, T);
     token = got.token;
     assert_true(breaks(token, false, T + 1));
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     assert_true(simba__row_is_held(&row, T + LEASE));
     renew(&alice, T + 2);
     expect_refused(0);
@@ -344,7 +344,7 @@ static void test_row__broken_tenure_can_be_released(void **state)
     four_meet();
     assert_true(breaks(row.owner.token, false, T + 10));
     release(&alice, T + 20);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
     ask(&bob, T + 21);
     expect_mine(&bob);
     renew(&bob, T + 22);
@@ -359,7 +359,7 @@ static void test_row__break_at_once_calls_the_next(void **state)
     four_meet();
     token = row.owner.token;
     assert_true(breaks(token, true, T + 10));
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
     assert_false(simba__row_is_held(&row, T + 10));
     renew(&alice, T + 11);
     expect_refused(0);

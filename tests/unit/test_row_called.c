@@ -10,7 +10,7 @@ static void test_row_called__called_waiter_has_300_ms(void **state)
     ask(&carol, T + 120);
     expect_refused(RESERVATION - 20);
     expect_in_line(true); /* nobody stands before it but the called one */
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask_without_joining(&alice, T + 100 + RESERVATION);
     expect_refused(0);
     ask(&bob, T + 100 + RESERVATION);
@@ -25,7 +25,7 @@ static void test_row_called__called_waiter_that_does_not_come_is_passed(
     release(&alice, T + 100);
     ask(&carol, T + 100 + RESERVATION + 1);
     expect_mine(&carol);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
 }
 
 static void test_row_called__next_is_called_when_the_called_one_stays_away(
@@ -36,7 +36,7 @@ static void test_row_called__next_is_called_when_the_called_one_stays_away(
     release(&alice, T + 100);
     ask(&dave, T + 100 + RESERVATION + 1); /* carol stands before him */
     expect_refused(RESERVATION);
-    expect_hints(&carol, &dave);
+    expect_wakes(&carol, &dave);
     ask(&carol, T + 450);
     expect_mine(&carol);
 }
@@ -59,7 +59,7 @@ static void test_row_called__called_waiter_that_leaves_calls_the_next(
     four_meet();
     release(&alice, T + 100);
     leave(&bob, T + 110);
-    expect_hints(&carol, &dave);
+    expect_wakes(&carol, &dave);
     ask(&carol, T + 100 + RESERVATION + 5); /* a reservation of its own */
     expect_mine(&carol);
 }
@@ -71,7 +71,7 @@ static void test_row_called__last_called_waiter_that_leaves_frees(void **state)
     ask(&bob, T + 1);
     release(&alice, T + 100);
     leave(&bob, T + 110);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask(&carol, T + 111);
     expect_mine(&carol);
 }
@@ -83,9 +83,9 @@ static void test_row_called__late_release_keeps_the_reservation(void **state)
     (void)state;
     four_meet();
     ask(&carol, T + LEASE + 1);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
     release(&alice, T + LEASE + 2);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask(&carol, T + LEASE + 3);
     expect_refused(RESERVATION - 2);
     ask(&bob, T + LEASE + 1 + RESERVATION);
@@ -98,9 +98,9 @@ static void test_row_called__late_release_after_the_reservation_calls(
     (void)state;
     four_meet();
     ask(&carol, T + LEASE + 1);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
     release(&alice, T + LEASE + 1 + RESERVATION + 1);
-    expect_hints(&carol, &dave);
+    expect_wakes(&carol, &dave);
 }
 
 static void test_row_called__late_release_with_nobody_called_calls(void **state)
@@ -108,7 +108,7 @@ static void test_row_called__late_release_with_nobody_called_calls(void **state)
     (void)state;
     four_meet();
     release(&alice, T + LEASE + 50);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
 }
 
 /* Bob had been called, came, and slept over his lease. */
@@ -122,7 +122,7 @@ static void test_row_called__late_release_of_one_once_called_is_void(
     ask(&carol, T + 101 + LEASE + 1);
     expect_mine(&carol);
     release(&bob, T + 101 + LEASE + 2);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     renew(&carol, T + 101 + LEASE + 3);
     expect_mine(&carol);
 }
@@ -137,7 +137,7 @@ static void test_row_called__release_of_nobody_calls_nobody(void **state)
     four_meet();
     release(&alice, T + 100);
     release(&nobody, T + 100 + RESERVATION + 1);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
 }
 
 static void test_row_called__late_release_does_not_end_the_next_tenure(
@@ -147,7 +147,7 @@ static void test_row_called__late_release_does_not_end_the_next_tenure(
     four_meet();
     ask(&bob, T + LEASE + 1);
     release(&alice, T + LEASE + 2);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     renew(&bob, T + LEASE + 3);
     expect_mine(&bob);
 }
@@ -159,7 +159,7 @@ static void test_row_called__release_of_a_waiter_keeps_who_is_called(
     four_meet();
     release(&alice, T + 100);
     release(&carol, T + 101);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask(&dave, T + 102);
     expect_refused(RESERVATION - 2);
     ask(&bob, T + 103);
@@ -175,7 +175,7 @@ static void test_row_called__place_in_line_is_given_up_with_the_grant(
     release(&alice, T + 100);
     ask(&bob, T + 101);
     release(&bob, T + 102);
-    expect_hints(NULL, NULL); /* bob is not called by himself */
+    expect_wakes(NULL, NULL); /* bob is not called by himself */
     ask(&carol, T + 103);
     expect_mine(&carol);
 }
@@ -190,7 +190,7 @@ static void test_row_called__who_stays_away_goes_to_the_end(void **state)
     ask(&bob, T + 450); /* he missed his call */
     expect_in_line(false);
     release(&carol, T + 500);
-    expect_hints(&dave, &bob);
+    expect_wakes(&dave, &bob);
     ask(&dave, T + 510);
     expect_mine(&dave);
 }

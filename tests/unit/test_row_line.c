@@ -14,7 +14,7 @@ static void test_row_line__first_come_is_first_served(void **state)
         int64_t now = T + 100 * i;
 
         release(order[i - 1], now);
-        expect_hints(order[i], i < 3 ? order[i + 1] : NULL);
+        expect_wakes(order[i], i < 3 ? order[i + 1] : NULL);
         ask(order[i], now + 5);
         expect_mine(order[i]);
     }
@@ -30,14 +30,14 @@ static void test_row_line__line_outgrows_its_first_room(void **state)
         crowd[i] = person("crowd", i + 10);
         ask(&crowd[i], T + 1);
         expect_in_line(i == 0);
-        assert_true(i == 0 || crowd[i].place > crowd[i - 1].place);
+        assert_true(i == 0 || crowd[i].position > crowd[i - 1].position);
     }
     release(&alice, T + 2);
     for (int i = 0; i < 39; i++) {
         ask(&crowd[i], T + 3);
         expect_mine(&crowd[i]);
         release(&crowd[i], T + 3);
-        assert_int_equal(store.hinted[0], crowd[i + 1].connection);
+        assert_int_equal(store.woken[0], crowd[i + 1].connection);
     }
 }
 
@@ -46,24 +46,24 @@ static void test_row_line__places_follow_the_clock(void **state)
     (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
-    assert_int_equal(bob.place, (T + 1) * INT64_C(1000));
+    assert_int_equal(bob.position, (T + 1) * INT64_C(1000));
     ask(&carol, T + 1);
-    assert_int_equal(carol.place, bob.place + 1);
+    assert_int_equal(carol.position, bob.position + 1);
     ask(&dave, T / 2); /* the clock stepped back */
-    assert_int_equal(dave.place, bob.place + 2);
+    assert_int_equal(dave.position, bob.position + 2);
 }
 
 static void test_row_line__asking_again_keeps_the_place(void **state)
 {
-    uint64_t place;
+    uint64_t position;
 
     (void)state;
     four_meet();
-    place = carol.place;
-    carol.place = 0; /* even when it is not told */
+    position = carol.position;
+    carol.position = 0; /* even when it is not told */
     ask(&carol, T + 50);
     expect_in_line(false);
-    assert_int_equal(got.place, place);
+    assert_int_equal(got.position, position);
     ask(&bob, T + 60);
     expect_in_line(true);
     assert_int_equal(row.line_count, 3);
@@ -84,7 +84,7 @@ static void test_row_line__lost_place_is_given_back(void **state)
     ask(&carol, T + 104);
     expect_in_line(false);
     release(&alice, T + 105);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
 }
 
 /* Two lives of a store may have given out the same place. */
@@ -93,12 +93,12 @@ static void test_row_line__equal_places_are_first_come_first_served(
 {
     (void)state;
     ask(&alice, T);
-    bob.place = carol.place = 42;
+    bob.position = carol.position = 42;
     ask(&bob, T + 1);
     ask(&carol, T + 2);
     expect_in_line(false);
     release(&alice, T + 3);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
 }
 
 static void test_row_line__place_given_back_does_not_move_the_end(void **state)
@@ -110,7 +110,7 @@ static void test_row_line__place_given_back_does_not_move_the_end(void **state)
     leave(&bob, T + 4);
     ask(&bob, T + 5);
     ask(&newcomer, T + 1); /* the clock stepped back */
-    assert_int_equal(newcomer.place, dave.place + 1);
+    assert_int_equal(newcomer.position, dave.position + 1);
 }
 
 static void test_row_line__newcomer_stands_behind_places_given_back(
@@ -120,11 +120,11 @@ static void test_row_line__newcomer_stands_behind_places_given_back(
 
     (void)state;
     four_meet();
-    dave.place += 1000000; /* from before the clock stepped back */
+    dave.position += 1000000; /* from before the clock stepped back */
     leave(&dave, T + 4);
     ask(&dave, T + 5);
     ask(&newcomer, T + 6);
-    assert_int_equal(newcomer.place, dave.place + 1);
+    assert_int_equal(newcomer.position, dave.position + 1);
 }
 
 static void test_row_line__who_does_not_join_leaves_no_trace(void **state)
@@ -133,11 +133,11 @@ static void test_row_line__who_does_not_join_leaves_no_trace(void **state)
     ask(&alice, T);
     ask_without_joining(&bob, T + 1);
     expect_refused(LEASE - 1);
-    assert_false(got.in_line || got.is_head);
+    assert_false(got.is_queued || got.is_head);
     ask(&carol, T + 2);
     expect_in_line(true);
     release(&alice, T + 3);
-    expect_hints(&carol, NULL);
+    expect_wakes(&carol, NULL);
 }
 
 static void test_row_line__leaving_the_line_lets_the_next_be_head(void **state)
@@ -145,13 +145,13 @@ static void test_row_line__leaving_the_line_lets_the_next_be_head(void **state)
     (void)state;
     four_meet();
     leave(&bob, T + 10);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     assert_true(simba__row_is_held(&row, T + 10));
     ask(&carol, T + 11);
     expect_in_line(true);
     leave(&dave, T + 12); /* the last of the line */
     release(&alice, T + 20);
-    expect_hints(&carol, NULL);
+    expect_wakes(&carol, NULL);
 }
 
 static void test_row_line__newcomer_does_not_pass_the_line(void **state)
@@ -164,7 +164,7 @@ static void test_row_line__newcomer_does_not_pass_the_line(void **state)
     ask(&newcomer, T + LEASE + 1);
     expect_refused(RESERVATION);
     expect_in_line(false);
-    expect_hints(&bob, &carol); /* the asking called who is first */
+    expect_wakes(&bob, &carol); /* the asking called who is first */
     ask(&bob, T + LEASE + 5);
     expect_mine(&bob);
 }
@@ -175,11 +175,11 @@ static void test_row_line__head_takes_a_lapsed_lease_itself(void **state)
     four_meet();
     ask(&bob, T + LEASE + 1);
     expect_mine(&bob);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask(&bob, T + LEASE + 2);
     expect_mine(&bob);
     ask(&carol, T + LEASE + 3);
-    expect_in_line(true); /* who owns does not stand in line */
+    expect_in_line(true); /* who owns does not stand in the queue */
 }
 
 /* --- dead waiters -------------------------------------------------------- */
@@ -190,7 +190,7 @@ static void test_row_line__waiter_without_connection_is_not_called(void **state)
     four_meet();
     disconnect(&bob);
     release(&alice, T + 100);
-    expect_hints(&carol, &dave);
+    expect_wakes(&carol, &dave);
 }
 
 static void test_row_line__second_without_connection_is_not_told(void **state)
@@ -199,7 +199,7 @@ static void test_row_line__second_without_connection_is_not_told(void **state)
     four_meet();
     disconnect(&carol);
     release(&alice, T + 100);
-    expect_hints(&bob, &dave);
+    expect_wakes(&bob, &dave);
 }
 
 static void test_row_line__line_of_the_dead_is_no_line(void **state)
@@ -212,7 +212,7 @@ static void test_row_line__line_of_the_dead_is_no_line(void **state)
     disconnect(&carol);
     disconnect(&dave);
     release(&alice, T + 100);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask(&newcomer, T + 101);
     expect_mine(&newcomer);
 }
@@ -228,7 +228,7 @@ static void test_row_line__reconnected_waiter_has_its_place_still(void **state)
     ask(&bob, T + 60);
     expect_in_line(true);
     release(&alice, T + 100);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
 }
 
 static void test_row_line__connection_that_comes_back_keeps_the_place(
@@ -241,7 +241,7 @@ static void test_row_line__connection_that_comes_back_keeps_the_place(
     expect_in_line(true);
     reconnect(&bob);
     release(&alice, T + 100);
-    expect_hints(&bob, &carol);
+    expect_wakes(&bob, &carol);
 }
 
 static void test_row_line__lapsed_place_is_forgotten(void **state)
@@ -253,10 +253,10 @@ static void test_row_line__lapsed_place_is_forgotten(void **state)
     renew(&alice, T + LEASE);
     renew(&alice, T + 2 * LEASE);
     ask(&carol, now); /* finds bob lapsed */
-    bob.place = 0;
+    bob.position = 0;
     ask(&bob, now + 1);
     expect_in_line(false);
-    assert_true(bob.place > dave.place);
+    assert_true(bob.position > dave.position);
 }
 
 static void test_row_line__lapsed_waiter_is_not_called(void **state)
@@ -273,7 +273,7 @@ static void test_row_line__lapsed_waiter_is_not_called(void **state)
     ask(&carol, now + 1);
     expect_in_line(true);
     release(&alice, now + 2); /* dave's last millisecond */
-    expect_hints(&carol, &dave);
+    expect_wakes(&carol, &dave);
 }
 
 static void test_row_line__asking_again_renews_the_place(void **state)
@@ -284,7 +284,7 @@ static void test_row_line__asking_again_renews_the_place(void **state)
     ask(&bob, T + 20000);
     renew(&alice, T + 30000);
     release(&alice, T + 20000 + PLACE_LIFE);
-    expect_hints(&bob, NULL); /* the others have lapsed */
+    expect_wakes(&bob, NULL); /* the others have lapsed */
 }
 
 static void test_row_line__asking_over_a_dead_connection_is_not_head(
@@ -312,7 +312,7 @@ static void test_row_line__connection_may_break_while_it_is_looked_at(
     store.answers_left = 1;
     ask_without_joining(&carol, T + LEASE + 1);
     assert_false(got.mine);
-    expect_hints(NULL, NULL);
+    expect_wakes(NULL, NULL);
     ask_without_joining(&carol, T + LEASE + 2);
     expect_mine(&carol);
 }

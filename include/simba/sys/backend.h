@@ -28,57 +28,57 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_loop simba_loop;
 typedef struct simba_backend simba_backend;
 typedef struct simba_backend_ops simba_backend_ops;
-typedef struct simba_op simba_op;
+typedef struct simba_request simba_request;
 
 /** Identity of one try to get a mutex, and of the tenure it becomes (S5). */
 typedef struct simba_attempt {
     uint64_t high, low;
 } simba_attempt;
 
-enum simba_op_kind {
+enum simba_request_kind {
     /** Take the mutex if it is free and it is this contender's turn; else, if
-     * `join`, take or keep a place in line. The attempt that has the mutex
-     * already gets its lease extended and its token answered. */
-    SIMBA_OP_ACQUIRE = 1,
+     * `join`, take or keep a position in the queue. The attempt that has the
+     * mutex already gets its lease extended and its token answered. */
+    SIMBA_ACQUIRE = 1,
     /** Extend this very tenure; never create, never steal. */
-    SIMBA_OP_RENEW = 2,
-    /** End this very attempt: its tenure if it has one, its place in line, its
-     * being called; then call the next. Others' are left alone. With
+    SIMBA_RENEW = 2,
+    /** End this very attempt: its tenure if it has one, its position in the
+     * queue, its being called; then call the next. Others' are left alone. With
      * `tombstone_ms`, refuse this attempt for so long. */
-    SIMBA_OP_RELEASE = 3,
-    /** Give up the place in line; if called, call the next. */
-    SIMBA_OP_LEAVE = 4,
-    /** Who owns it? With `want_line`, also who waits. Changes nothing. */
-    SIMBA_OP_READ = 5,
-    /** Which mutexes are there? simba_op_add_mutex() for each that has an owner
-     * or a line. `mutex` is "". Only with SIMBA_CAN_LIST. */
-    SIMBA_OP_LIST = 6,
+    SIMBA_RELEASE = 3,
+    /** Give up the position in the queue; if called, call the next. */
+    SIMBA_LEAVE = 4,
+    /** Who owns it? With `want_queue`, also who waits. Changes nothing. */
+    SIMBA_READ = 5,
+    /** Which mutexes are there? simba_request_add_mutex() for each that has an
+     * owner or a line. `mutex` is "". Only with SIMBA_CAN_LIST. */
+    SIMBA_LIST = 6,
     /** End the tenure with `token`, whoever has it: no renewal is accepted any
      * more; free at the end of its lease, or with `now` at once, the next being
      * called. `mine` is answered when it was there. Only with
      * SIMBA_CAN_BREAK. */
-    SIMBA_OP_BREAK = 7,
-    /** simba_op_add_finding() for everything this store, set up as it is, can
-     * or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
-    SIMBA_OP_DOCTOR = 8,
+    SIMBA_BREAK = 7,
+    /** simba_request_add_finding() for everything this store, set up as it is,
+     * can or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
+    SIMBA_DOCTOR = 8,
     /** Make what the store needs and has not got, such as tables; change
-     * nothing that is there, unless `upgrade`. simba_op_add_finding() for each
-     * thing: OK when it is as it should be now, WEAK when only an upgrade would
-     * make it so. `mutex` is "". Only with SIMBA_CAN_INIT. */
-    SIMBA_OP_INIT = 9
+     * nothing that is there, unless `upgrade`. simba_request_add_finding() for
+     * each thing: OK when it is as it should be now, WEAK when only an upgrade
+     * would make it so. `mutex` is "". Only with SIMBA_CAN_INIT. */
+    SIMBA_INIT = 9
 };
 
-/** simba_op_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
+/** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
  * of another implementation. */
 #define SIMBA_ENDED_UNKNOWN UINT64_MAX
 
 /** What a backend answers. Zeroed before the operation starts. */
-typedef struct simba_op_reply {
+typedef struct simba_reply {
     bool mine;         /**< acquire, renew: this attempt has the mutex */
     uint64_t token;    /**< when mine */
-    bool in_line;      /**< refused, and has a place */
+    bool is_queued;    /**< refused, and has a place */
     bool is_head;      /**< nobody alive stands before it */
-    uint64_t place;    /**< where; given back with the next acquire */
+    uint64_t position; /**< where; given back with the next acquire */
     int64_t wait_ms;   /**< refused: asking again earlier makes no sense */
     int64_t store_ms;  /**< the store's clock; 0: not told */
     simba_owner owner; /**< who owns it now, or none */
@@ -96,37 +96,38 @@ typedef struct simba_op_reply {
      * free mutex is the same. Nobody came and went between two reads if `turn`
      * of the second is `next_turn` of the first. 0: not numbered */
     uint64_t turn, next_turn;
-} simba_op_reply;
+} simba_reply;
 
 /** One operation. The runtime owns it until it is given to the backend, and
- * again after simba_op_done(). */
-struct simba_op {
-    enum simba_op_kind kind;
+ * again after simba_request_done(). */
+struct simba_request {
+    enum simba_request_kind kind;
     const char *mutex; /**< valid by S14; lives as long as the operation */
     const char *id;    /**< likewise */
     simba_attempt attempt;
     uint64_t token;        /**< of the tenure, 0 while there is none */
-    uint64_t place;        /**< acquire: the place first given, or 0 */
+    uint64_t position;     /**< acquire: the place first given, or 0 */
     int64_t ttl_ms;        /**< */
     int64_t transition_ms; /**< */
     int64_t waiter_ms;     /**< acquire: how long a place lives unrenewed */
     int64_t tombstone_ms;  /**< release: 0, or refuse the attempt so long */
     int64_t deadline_ms;   /**< boot clock; the answer is of no use later */
-    bool join;             /**< acquire: take a place in line when refused */
-    bool want_line;        /**< read: tell who waits as well */
-    bool now;              /**< break: do not wait for the end of the lease */
-    bool upgrade;          /**< init: also change what is there */
-    const char *reason;    /**< break: for the store's own log, if it has one */
-    bool is_driven;        /**< its caller comes to drive(), if only to leave */
+    bool join;       /**< acquire: take a position in the queue when refused */
+    bool want_queue; /**< read: tell who waits as well */
+    bool now;        /**< break: do not wait for the end of the lease */
+    bool upgrade;    /**< init: also change what is there */
+    const char *reason; /**< break: for the store's own log, if it has one */
+    bool is_driven;     /**< its caller comes to drive(), if only to leave */
 
-    simba_op_reply reply; /**< filled before simba_op_done(op, SIMBA_OK, …) */
+    simba_reply
+        reply; /**< filled before simba_request_done(request, SIMBA_OK, …) */
 
-    simba_op *next;     /**< the backend's own, while it has the operation */
-    void *backend_data; /**< likewise */
+    simba_request *next; /**< the backend's own, while it has the operation */
+    void *backend_data;  /**< likewise */
 
-    /** Acquire: who asks is in line and was told nothing since; it asks only in
-     * case a hint was lost. A backend that looks for all who wait at once, and
-     * keeps their places, may answer by what it has seen last. */
+    /** Acquire: who asks is in the queue and was told nothing since; it asks
+     * only in case a wake-up was lost. A backend that looks for all who wait at
+     * once, and keeps their places, may answer by what it has seen last. */
     bool is_backstop;
 };
 
@@ -140,29 +141,31 @@ struct simba_op {
  *
  * Threads: inside the loop.
  */
-SIMBA_API void simba_op_done(simba_op *op,
-                             int status,
-                             const simba_error *error);
+SIMBA_API void simba_request_done(simba_request *request,
+                                  int status,
+                                  const simba_error *error);
 
 /** Add one to the line that a read answers, in the order of the line; copied.
  * Threads: whoever has the operation. */
-SIMBA_API void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter);
+SIMBA_API void simba_request_add_waiter(simba_request *request,
+                                        const simba_waiter *waiter);
 
 /** Add one to what a list answers; copied. `waiting` counts its line, -1:
  * unknown. Threads: whoever has the operation. */
-SIMBA_API void simba_op_add_mutex(simba_op *op,
-                                  const char *mutex,
-                                  const simba_owner *owner,
-                                  int waiting);
+SIMBA_API void simba_request_add_mutex(simba_request *request,
+                                       const char *mutex,
+                                       const simba_owner *owner,
+                                       int waiting);
 
 /** Add one to what the doctor answers. `name` is a stable word for programs,
  * such as "persistence"; the text is for people, without a full stop.
  * Threads: whoever has the operation. */
-SIMBA_API void simba_op_add_finding(simba_op *op,
-                                    enum simba_gravity gravity,
-                                    const char *name,
-                                    const char *format,
-                                    ...) __attribute__((format(printf, 4, 5)));
+SIMBA_API void simba_request_add_finding(simba_request *request,
+                                         enum simba_gravity gravity,
+                                         const char *name,
+                                         const char *format,
+                                         ...)
+    __attribute__((format(printf, 4, 5)));
 
 /** What a backend is opened with. */
 typedef struct simba_backend_config {
@@ -182,7 +185,7 @@ struct simba_backend {
 
 /** What a backend offers beyond what it must. */
 enum simba_capability {
-    SIMBA_CAN_PUSH = 1 << 0, /**< a release wakes the next in line */
+    SIMBA_CAN_PUSH = 1 << 0, /**< a release wakes the next in the queue */
     SIMBA_CAN_LIST = 1 << 1,
     SIMBA_CAN_BREAK = 1 << 2,
     SIMBA_CAN_DOCTOR = 1 << 3,
@@ -196,10 +199,10 @@ enum simba_capability {
 };
 
 /** How much this process wants to hear about a mutex. */
-enum simba_interest {
-    SIMBA_INTEREST_NONE = 0,
-    SIMBA_INTEREST_WAIT = 1,   /**< be called when it is our turn */
-    SIMBA_INTEREST_OBSERVE = 2 /**< hear of every change of owner */
+enum simba_subscription {
+    SIMBA_SUBSCRIBE_NONE = 0,
+    SIMBA_SUBSCRIBE_WAIT = 1,   /**< be called when it is our turn */
+    SIMBA_SUBSCRIBE_OBSERVE = 2 /**< hear of every change of owner */
 };
 
 /** The bare exchange under an operation, for `simba bench`. */
@@ -224,8 +227,9 @@ struct simba_backend_ops {
                 simba_backend **backend,
                 simba_error *error);
     /** MUST. Start an operation; complete it exactly once with
-     * simba_op_done(), at once or later. Must not block. Inside the loop. */
-    void (*submit)(simba_backend *self, simba_op *op);
+     * simba_request_done(), at once or later. Must not block. Inside the loop.
+     */
+    void (*submit)(simba_backend *self, simba_request *request);
     /** MUST. Free it. Called on the thread of simba_store_close() when the loop
      * has ended and no operation is open; may block shortly. */
     void (*close)(simba_backend *self);
@@ -242,9 +246,9 @@ struct simba_backend_ops {
 
     /** MAY be NULL. How much this process wants to hear about a mutex has
      * changed. Inside the loop. */
-    void (*interest)(simba_backend *self,
-                     const char *mutex,
-                     enum simba_interest interest);
+    void (*subscription)(simba_backend *self,
+                         const char *mutex,
+                         enum simba_subscription subscription);
     /**
      * MAY be NULL. A thread that has submitted an operation and has nothing to
      * do until it is done lends itself: do one step of the work here, on this
@@ -270,7 +274,7 @@ struct simba_backend_ops {
                       simba_error *error);
     void (*floor_close)(simba_floor *floor);
 
-    /** MAY be NULL: there is nothing to make. What SIMBA_OP_INIT would do to an
+    /** MAY be NULL: there is nothing to make. What SIMBA_INIT would do to an
      * empty store, or with `upgrade` to an older one, in the store's own
      * language, for admins who do it by hand. Touches nothing; config->loop is
      * NULL. To be freed by free(); NULL: it failed. Any thread. */
@@ -350,17 +354,17 @@ SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
 
 /**
  * Say that the owner of a mutex may have changed, or that a waiter was called.
- * Spurious hints are allowed, lost ones too.
+ * Spurious wake-ups are allowed, lost ones too.
  *
  * @param loop   the backend's
  * @param mutex  NULL: any mutex
  *
  * Threads: inside the loop.
  */
-SIMBA_API void simba_hint(simba_loop *loop, const char *mutex);
+SIMBA_API void simba_wake(simba_loop *loop, const char *mutex);
 
 /**
- * Tell those who only watch a mutex (SIMBA_INTEREST_OBSERVE) what a read would
+ * Tell those who only watch a mutex (SIMBA_SUBSCRIBE_OBSERVE) what a read would
  * have answered right after its owner changed; waiters have nothing to ask.
  * What does not follow on what they know makes them look for themselves, so
  * that lost, doubled and reordered ones do no harm.
@@ -368,7 +372,7 @@ SIMBA_API void simba_hint(simba_loop *loop, const char *mutex);
  * @param loop   the backend's
  * @param mutex  whose owner has changed
  * @param owner  who owns it now, or none; borrowed. NULL: they shall look
- * @param ended  as simba_op_reply has it
+ * @param ended  as simba_reply has it
  *
  * Threads: inside the loop.
  */
@@ -387,24 +391,24 @@ typedef struct simba_worker simba_worker;
  *
  * @param loop   the backend's
  * @param serve  carries out one operation, on the worker thread; fills
- *               op->reply and returns the status for simba_op_done()
+ *               request->reply and returns the status for simba_request_done()
  * @param self   first argument of serve
  *
  * Threads: any thread.
  */
-SIMBA_API SIMBA_MUST_USE int simba_worker_open(simba_loop *loop,
-                                               int (*serve)(void *self,
-                                                            simba_op *op,
-                                                            simba_error *error),
-                                               void *self,
-                                               simba_worker **worker);
+SIMBA_API SIMBA_MUST_USE int simba_worker_open(
+    simba_loop *loop,
+    int (*serve)(void *self, simba_request *request, simba_error *error),
+    void *self,
+    simba_worker **worker);
 
 /** Hand it an operation; it is completed inside the loop. Inside the loop.
  * Renewals and releases are taken before anything else. An operation whose
  * deadline has passed before its turn is completed with SIMBA_EUNAVAIL. One
  * that is_driven must not wait for others: serve answers SIMBA_EBUSY, and gets
  * it once more on the worker's own thread. */
-SIMBA_API void simba_worker_submit(simba_worker *worker, simba_op *op);
+SIMBA_API void simba_worker_submit(simba_worker *worker,
+                                   simba_request *request);
 
 /** What a backend with a worker does in drive(): carries out the next operation
  * on the caller's thread, if the worker rests. */

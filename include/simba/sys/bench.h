@@ -7,9 +7,9 @@
 #ifndef SIMBA_SYS_BENCH_H
 #define SIMBA_SYS_BENCH_H
 
-#include <simba/sys/backend.h>
 #include <simba/error.h>
 #include <simba/export.h>
+#include <simba/sys/backend.h>
 
 SIMBA_BEGIN_DECLS
 

@@ -7,8 +7,8 @@
 #ifndef SIMBA_SYS_PROBE_H
 #define SIMBA_SYS_PROBE_H
 
-#include <simba/sys/backend.h>
 #include <simba/store.h>
+#include <simba/sys/backend.h>
 
 SIMBA_BEGIN_DECLS
 
@@ -44,7 +44,7 @@ SIMBA_API const simba_backend_ops *simba_probe_ops(const simba_store *store);
  * Threads: any thread, but not a callback.
  */
 SIMBA_API SIMBA_MUST_USE int simba_probe(simba_store *store,
-                                         simba_op *op,
+                                         simba_request *request,
                                          simba_error *error);
 
 /**
@@ -58,9 +58,9 @@ SIMBA_API SIMBA_MUST_USE int simba_probe(simba_store *store,
  * Threads: any thread, but not a callback. Not for a mutex that has contenders
  * or retrievals on this handle.
  */
-SIMBA_API void simba_probe_interest(simba_store *store,
-                                    const char *mutex,
-                                    enum simba_interest interest);
+SIMBA_API void simba_probe_subscription(simba_store *store,
+                                        const char *mutex,
+                                        enum simba_subscription subscription);
 
 SIMBA_END_DECLS
 

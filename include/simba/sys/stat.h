@@ -18,7 +18,7 @@ SIMBA_BEGIN_DECLS
 
 /** Operations of one kind, from submission to completion. */
 typedef struct simba_stat {
-    uint64_t started;  /**< submitted; for "hint" those that came */
+    uint64_t started;  /**< submitted; for "wake-up" those that came */
     uint64_t answered; /**< completed with SIMBA_OK */
     uint64_t mine;     /**< of these: granted, renewed, broken */
     uint64_t unknown;  /**< completed with SIMBA_EUNKNOWN */
@@ -35,7 +35,7 @@ typedef struct simba_stat {
  *
  * @param store      opened with a stat shim; of several the outermost answers
  * @param kind       "acquire", "renew", "release", "leave", "read", "list",
- *                   "break", "doctor" or "hint"
+ *                   "break", "doctor" or "wake-up"
  * @param[out] stat  zero on failure
  * @param[out] error filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EINVAL when there is no stat shim or no such kind;

@@ -28,12 +28,12 @@ static int look_up(const char *host,
                    int flags,
                    struct addrinfo **list)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+    struct addrinfo wakes = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICSERV | flags};
     char port[16];
 
     snprintf(port, sizeof port, "%d", number);
-    return getaddrinfo(host, port, &hints, list);
+    return getaddrinfo(host, port, &wakes, list);
 }
 
 static void discard(simba__lookup *lookup)

@@ -68,8 +68,8 @@ struct simba__memory_row *simba__memory_find(struct simba__memory_space *space,
 
 /* ring.c, all with the space locked */
 
-/** Wake a handle, through its loop. A lost hint does no harm (S7). `change` is
- * for observers; NULL: a waiter is called. */
+/** Wake a handle, through its loop. A lost wake-up does no harm (S7). `change`
+ * is for observers; NULL: a waiter is called. */
 void simba__memory_ring(const struct simba__memory *m,
                         const char *mutex,
                         const struct simba__memory_change *change);
@@ -79,8 +79,8 @@ void simba__memory_ring(const struct simba__memory *m,
 void simba__memory_tell(struct simba__memory *self, const char *mutex);
 
 /** Observe it, or do not any more; unlocked. */
-void simba__memory_interest(simba_backend *self,
-                            const char *mutex,
-                            enum simba_interest interest);
+void simba__memory_subscription(simba_backend *self,
+                                const char *mutex,
+                                enum simba_subscription subscription);
 
 #endif

@@ -32,7 +32,7 @@ static bool is_waiter_connected(void *self, uint64_t connection)
            NULL;
 }
 
-static void hint(void *self, const struct simba__row_waiter *waiter)
+static void wake(void *self, const struct simba__row_waiter *waiter)
 {
     struct serving *serving = self;
     struct simba__memory *m =
@@ -43,11 +43,11 @@ static void hint(void *self, const struct simba__row_waiter *waiter)
     }
 }
 
-static int serve_list(struct simba__memory *m, simba_op *op)
+static int serve_list(struct simba__memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space};
     struct simba__row_host host = {
-        .self = &serving, .is_connected = is_waiter_connected, .hint = hint};
+        .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
     int64_t now_ms = simba_loop_now_ms();
 
     for (struct simba__memory_row *e = m->space->entries; e != NULL;
@@ -57,88 +57,90 @@ static int serve_list(struct simba__memory *m, simba_op *op)
         int waiting = simba__row_tell_line(&e->row, &host, now_ms, NULL);
 
         if (is_held || waiting > 0) {
-            simba_op_add_mutex(op, e->mutex, &owner, waiting);
+            simba_request_add_mutex(request, e->mutex, &owner, waiting);
         }
     }
-    op->reply.store_ms = now_ms;
+    request->reply.store_ms = now_ms;
     return SIMBA_OK;
 }
 
-static int serve_doctor(simba_op *op)
+static int serve_doctor(simba_request *request)
 {
-    simba_op_add_finding(op, SIMBA_FINDING_NOTE, "sharing",
-                         "only this process sees its mutexes");
-    simba_op_add_finding(op, SIMBA_FINDING_NOTE, "persistence",
-                         "gone with the last handle of this name");
-    simba_op_add_finding(op, SIMBA_FINDING_OK, "clock",
-                         "the boot clock, which makes no steps");
-    simba_op_add_finding(op, SIMBA_FINDING_OK, "line",
-                         "first come, first served; waiters are woken");
+    simba_request_add_finding(request, SIMBA_FINDING_NOTE, "sharing",
+                              "only this process sees its mutexes");
+    simba_request_add_finding(request, SIMBA_FINDING_NOTE, "persistence",
+                              "gone with the last handle of this name");
+    simba_request_add_finding(request, SIMBA_FINDING_OK, "clock",
+                              "the boot clock, which makes no steps");
+    simba_request_add_finding(request, SIMBA_FINDING_OK, "line",
+                              "first come, first served; waiters are woken");
     return SIMBA_OK;
 }
 
 static void serve_break(struct simba__row *row,
                         const struct simba__row_host *host,
-                        simba_op *op)
+                        simba_request *request)
 {
-    struct simba__row_break wish = {
-        .token = op->token, .at_once = op->now, .now_ms = simba_loop_now_ms()};
+    struct simba__row_break wish = {.token = request->token,
+                                    .at_once = request->now,
+                                    .now_ms = simba_loop_now_ms()};
 
-    op->reply.mine = simba__row_break(row, host, &wish);
-    op->reply.store_ms = wish.now_ms;
+    request->reply.mine = simba__row_break(row, host, &wish);
+    request->reply.store_ms = wish.now_ms;
     if (simba__row_is_held(row, wish.now_ms)) {
-        op->reply.owner = row->owner;
+        request->reply.owner = row->owner;
     }
 }
 
-static int serve(struct simba__memory *m, simba_op *op)
+static int serve(struct simba__memory *m, simba_request *request)
 {
-    struct serving serving = {.space = m->space, .mutex = op->mutex};
+    struct serving serving = {.space = m->space, .mutex = request->mutex};
     struct simba__row_host host = {
-        .self = &serving, .is_connected = is_waiter_connected, .hint = hint};
-    struct simba__request request = simba__row_asked(op);
-    struct simba__row_call call = {.request = &request,
-                                   .id = op->id,
-                                   .ttl_ms = op->ttl_ms,
-                                   .transition_ms = op->transition_ms,
+        .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
+    struct simba__request asked = simba__row_asked(request);
+    struct simba__row_call call = {.request = &asked,
+                                   .id = request->id,
+                                   .ttl_ms = request->ttl_ms,
+                                   .transition_ms = request->transition_ms,
                                    .connection = m->connection,
                                    .now_ms = simba_loop_now_ms()};
     struct simba__reply reply;
-    struct simba__memory_row *entry = simba__memory_find(m->space, op->mutex);
+    struct simba__memory_row *entry =
+        simba__memory_find(m->space, request->mutex);
     uint64_t owner = entry == NULL ? 0 : entry->row.owner.token;
 
     if (entry == NULL || !simba__row_serve(&entry->row, &host, &call, &reply)) {
         return SIMBA_ENOMEM;
     }
-    simba__row_answer(&entry->row, &reply, call.now_ms, op);
-    if (op->kind == SIMBA_OP_BREAK) {
-        serve_break(&entry->row, &host, op);
+    simba__row_answer(&entry->row, &reply, call.now_ms, request);
+    if (request->kind == SIMBA_BREAK) {
+        serve_break(&entry->row, &host, request);
     }
-    if (op->want_line) {
-        (void)simba__row_tell_line(&entry->row, &host, call.now_ms, op);
+    if (request->want_queue) {
+        (void)simba__row_tell_line(&entry->row, &host, call.now_ms, request);
     }
     if (entry->row.owner.token != owner) {
         fill_change(&m->change, &entry->row, call.now_ms);
-        simba__memory_tell(m, op->mutex);
+        simba__memory_tell(m, request->mutex);
     }
     return SIMBA_OK;
 }
 
-static int serve_any(struct simba__memory *m, simba_op *op)
+static int serve_any(struct simba__memory *m, simba_request *request)
 {
-    switch (op->kind) {
-    case SIMBA_OP_LIST:
-        return serve_list(m, op);
-    case SIMBA_OP_DOCTOR:
-        return serve_doctor(op);
+    switch (request->kind) {
+    case SIMBA_LIST:
+        return serve_list(m, request);
+    case SIMBA_DOCTOR:
+        return serve_doctor(request);
     default:
-        return serve(m, op);
+        return serve(m, request);
     }
 }
 
 /* --- the backend --------------------------------------------------------- */
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct simba__memory *m = (struct simba__memory *)self;
     struct simba__memory_change change;
@@ -146,13 +148,14 @@ static void submit(simba_backend *self, simba_op *op)
 
     pthread_mutex_lock(&m->space->lock);
     m->change.is_seen = false;
-    rc = serve_any(m, op);
+    rc = serve_any(m, request);
     change = m->change;
     pthread_mutex_unlock(&m->space->lock);
     if (change.is_seen) { /* before whoever asked can change it again */
-        simba_observed(m->base.loop, op->mutex, &change.owner, change.ended);
+        simba_observed(m->base.loop, request->mutex, &change.owner,
+                       change.ended);
     }
-    simba_op_done(op, rc, NULL);
+    simba_request_done(request, rc, NULL);
 }
 
 static int open_memory(const simba_backend_config *config,
@@ -213,7 +216,7 @@ const simba_backend_ops simba__memory_ops = {
     .close = close_memory,
     .detach = detach,
     .forked = forked,
-    .interest = simba__memory_interest,
+    .subscription = simba__memory_subscription,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |

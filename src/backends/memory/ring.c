@@ -19,7 +19,7 @@ static void run_ring(void *argument)
         simba_observed(ring->loop, ring->mutex, &ring->change.owner,
                        ring->change.ended);
     } else {
-        simba_hint(ring->loop, ring->mutex);
+        simba_wake(ring->loop, ring->mutex);
     }
     free(ring);
 }
@@ -68,19 +68,19 @@ void simba__memory_tell(struct simba__memory *self, const char *mutex)
     }
 }
 
-void simba__memory_interest(simba_backend *self,
-                            const char *mutex,
-                            enum simba_interest interest)
+void simba__memory_subscription(simba_backend *self,
+                                const char *mutex,
+                                enum simba_subscription subscription)
 {
     struct simba__memory *m = (struct simba__memory *)self;
     struct simba__memory_eye **eye, *gone = NULL;
 
     pthread_mutex_lock(&m->space->lock);
     eye = find_eye(m, mutex);
-    if (*eye != NULL && interest != SIMBA_INTEREST_OBSERVE) {
+    if (*eye != NULL && subscription != SIMBA_SUBSCRIBE_OBSERVE) {
         gone = *eye;
         *eye = gone->next;
-    } else if (*eye == NULL && interest == SIMBA_INTEREST_OBSERVE) {
+    } else if (*eye == NULL && subscription == SIMBA_SUBSCRIBE_OBSERVE) {
         *eye = calloc(1, sizeof **eye); /* without it: it polls */
         if (*eye != NULL) {
             memcpy((*eye)->mutex, mutex, strlen(mutex) + 1);

@@ -170,7 +170,7 @@ static void call_next(struct simba__row *row,
     size_t first = next_live(row, host, 0, now_ms);
     size_t second;
 
-    row->is_called = false;
+    row->is_offered = false;
     if (first == row->line_count || PLANTED(NO_CALL)) {
         return;
     }
@@ -178,13 +178,13 @@ static void call_next(struct simba__row *row,
         first = row->line_count - 1;
     }
     row->called = row->line[first];
-    row->is_called = true;
-    row->called_until_ms = now_ms + SIMBA__RESERVATION_MS;
+    row->is_offered = true;
+    row->called_until_ms = now_ms + SIMBA__OFFER_MS;
     remove_from_line(row, first);
-    host->hint(host->self, &row->called);
+    host->wake(host->self, &row->called);
     second = next_live(row, host, first, now_ms);
     if (second < row->line_count) {
-        host->hint(host->self, &row->line[second]);
+        host->wake(host->self, &row->line[second]);
     }
 }
 
@@ -199,36 +199,36 @@ static uint64_t last_place(const struct simba__row *row, int64_t now_ms)
 
 static bool has_reservation(const struct simba__row *row, int64_t now_ms)
 {
-    return row->is_called && row->called_until_ms >= now_ms;
+    return row->is_offered && row->called_until_ms >= now_ms;
 }
 
 static void join_line(struct simba__row *row,
-                      uint64_t place,
+                      uint64_t position,
                       struct simba__row_waiter *joined)
 {
     size_t i = row->line_count;
 
     assert(row->line_count < row->line_room);
-    while (i > 0 && row->line[i - 1].place > place) {
+    while (i > 0 && row->line[i - 1].position > position) {
         i--;
     }
     memmove(&row->line[i + 1], &row->line[i],
             (row->line_count - i) * sizeof *row->line);
     row->line_count++;
-    joined->place = place;
+    joined->position = position;
     row->line[i] = *joined;
-    if (place > row->last_place) {
-        row->last_place = place;
+    if (position > row->last_place) {
+        row->last_place = position;
     }
 }
 
 /* S10: who was called and did not come has lost its place: back to the end. */
 static void requeue_missing(struct simba__row *row, int64_t now_ms)
 {
-    if (!row->is_called || has_reservation(row, now_ms)) {
+    if (!row->is_offered || has_reservation(row, now_ms)) {
         return;
     }
-    row->is_called = false;
+    row->is_offered = false;
     if (row->called.lapses_ms >= now_ms) {
         join_line(row, last_place(row, now_ms), &row->called);
     }
@@ -254,16 +254,16 @@ static void refuse(struct simba__row *row,
     if (i == row->line_count) {
         /* A newcomer goes to the end; who had a place gets it back. */
         join_line(row,
-                  request->place != 0 ? request->place
-                                      : last_place(row, call->now_ms),
+                  request->position != 0 ? request->position
+                                         : last_place(row, call->now_ms),
                   &me);
         i = find_in_line(row, request->attempt);
     } else {
-        me.place = row->line[i].place;
+        me.position = row->line[i].position;
         row->line[i] = me;
     }
-    reply->in_line = true;
-    reply->place = row->line[i].place;
+    reply->is_queued = true;
+    reply->position = row->line[i].position;
     i = next_live(row, host, 0, call->now_ms);
     reply->is_head =
         i < row->line_count &&
@@ -303,7 +303,7 @@ static uint64_t next_token(const struct simba__row *row, int64_t now_ms)
 static void grant(struct simba__row *row, const struct simba__row_call *call)
 {
     remove_from_line(row, find_in_line(row, call->request->attempt));
-    row->is_called = false;
+    row->is_offered = false;
     row->owner.is_broken = false;
     row->last_token = next_token(row, call->now_ms);
     row->attempt = call->request->attempt;
@@ -331,9 +331,9 @@ static bool may_take(struct simba__row *row,
     size_t first;
 
     if (PLANTED(NEXT_FORGOTTEN)) {
-        row->is_called = false;
+        row->is_offered = false;
     }
-    if (!row->is_called) {
+    if (!row->is_offered) {
         first = next_live(row, host, 0, call->now_ms);
         if (first == row->line_count || PLANTED(BARGING) ||
             simba__attempt_equal(row->line[first].attempt, me)) {
@@ -341,7 +341,7 @@ static bool may_take(struct simba__row *row,
         }
         call_next(row, host, call->now_ms);
     }
-    return row->is_called && simba__attempt_equal(row->called.attempt, me);
+    return row->is_offered && simba__attempt_equal(row->called.attempt, me);
 }
 
 static void answer_mine(const struct simba__row *row,
@@ -397,7 +397,8 @@ static void serve_renew(struct simba__row *row,
     }
 }
 
-/* Ends this very attempt: its tenure, its place in line, its being called. */
+/* Ends this very attempt: its tenure, its position in the queue, its being
+ * called. */
 static void serve_release(struct simba__row *row,
                           const struct simba__row_host *host,
                           const struct simba__row_call *call)
@@ -413,7 +414,7 @@ static void serve_release(struct simba__row *row,
         if (!has_reservation(row, call->now_ms)) {
             call_next(row, host, call->now_ms);
         } /* else the lease had lapsed, and somebody was called since */
-    } else if (row->is_called &&
+    } else if (row->is_offered &&
                simba__attempt_equal(row->called.attempt, me)) {
         call_next(row, host, call->now_ms);
     }

@@ -14,7 +14,7 @@
 
 struct simba__row_waiter {
     struct simba__attempt attempt;
-    uint64_t place;      /* smaller is earlier */
+    uint64_t position;   /* smaller is earlier */
     uint64_t connection; /* through which it last asked */
     int64_t lapses_ms;   /* end of its waiter lease */
     char id[SIMBA_ID_MAX + 1];
@@ -33,7 +33,7 @@ struct simba__row {
     uint64_t former_token;         /* of the one before that; 0: not known */
     uint64_t last_place;
 
-    bool is_called; /* somebody has been called and has not come yet */
+    bool is_offered; /* somebody has been called and has not come yet */
     struct simba__row_waiter called;
     int64_t called_until_ms;
 
@@ -49,7 +49,7 @@ struct simba__row_host {
     /* S11: is this waiter's connection still there? */
     bool (*is_connected)(void *self, uint64_t connection);
     /* Wake this waiter. */
-    void (*hint)(void *self, const struct simba__row_waiter *waiter);
+    void (*wake)(void *self, const struct simba__row_waiter *waiter);
 };
 
 struct simba__row_call {

@@ -10,56 +10,57 @@
 #include <string.h>
 
 /** What an operation asks of a row; a look or a break asks nothing. */
-static inline struct simba__request simba__row_asked(const simba_op *op)
+static inline struct simba__request simba__row_asked(
+    const simba_request *request)
 {
     static const enum simba__request_kind kinds[] = {
-        [SIMBA_OP_ACQUIRE] = SIMBA__ACQUIRE,
-        [SIMBA_OP_RENEW] = SIMBA__RENEW,
-        [SIMBA_OP_RELEASE] = SIMBA__RELEASE,
-        [SIMBA_OP_LEAVE] = SIMBA__LEAVE};
-    bool is_known = (size_t)op->kind < sizeof kinds / sizeof kinds[0];
+        [SIMBA_ACQUIRE] = SIMBA__ACQUIRE,
+        [SIMBA_RENEW] = SIMBA__RENEW,
+        [SIMBA_RELEASE] = SIMBA__RELEASE,
+        [SIMBA_LEAVE] = SIMBA__LEAVE};
+    bool is_known = (size_t)request->kind < sizeof kinds / sizeof kinds[0];
 
     return (struct simba__request){
-        .kind = is_known ? kinds[op->kind] : SIMBA__NOTHING,
-        .attempt = {op->attempt.high, op->attempt.low},
-        .token = op->token,
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join};
+        .kind = is_known ? kinds[request->kind] : SIMBA__NOTHING,
+        .attempt = {request->attempt.high, request->attempt.low},
+        .token = request->token,
+        .position = request->position,
+        .waiter_ms = request->waiter_ms,
+        .tombstone_ms = request->tombstone_ms,
+        .join = request->join};
 }
 
 /** Put into the operation what the row has answered, and how it stands now. */
 static inline void simba__row_answer(const struct simba__row *row,
                                      const struct simba__reply *reply,
                                      int64_t now_ms,
-                                     simba_op *op)
+                                     simba_request *request)
 {
-    op->reply.mine = reply->mine;
-    op->reply.token = reply->token;
-    op->reply.in_line = reply->in_line;
-    op->reply.is_head = reply->is_head;
-    op->reply.place = reply->place;
-    op->reply.wait_ms = reply->wait_ms;
-    op->reply.store_ms = now_ms;
-    op->reply.ended = simba__row_ended(row, now_ms);
+    request->reply.mine = reply->mine;
+    request->reply.token = reply->token;
+    request->reply.is_queued = reply->is_queued;
+    request->reply.is_head = reply->is_head;
+    request->reply.position = reply->position;
+    request->reply.wait_ms = reply->wait_ms;
+    request->reply.store_ms = now_ms;
+    request->reply.ended = simba__row_ended(row, now_ms);
     if (simba__row_is_held(row, now_ms)) {
-        op->reply.owner = row->owner;
+        request->reply.owner = row->owner;
     }
 }
 
 /* A place is the store's clock in microseconds, or a little more when several
  * came at once (row.c). */
-static inline void simba__row_tell_one(simba_op *op,
+static inline void simba__row_tell_one(simba_request *request,
                                        const struct simba__row_waiter *waiter,
-                                       bool is_called)
+                                       bool is_offered)
 {
-    simba_waiter told = {.place = waiter->place,
-                         .joined_at = (int64_t)(waiter->place / 1000),
-                         .is_called = is_called};
+    simba_waiter told = {.position = waiter->position,
+                         .joined_at_ms = (int64_t)(waiter->position / 1000),
+                         .is_offered = is_offered};
 
     memcpy(told.id, waiter->id, sizeof told.id);
-    simba_op_add_waiter(op, &told);
+    simba_request_add_waiter(request, &told);
 }
 
 static inline bool simba__row_is_waiting(const struct simba__row_host *host,
@@ -70,27 +71,27 @@ static inline bool simba__row_is_waiting(const struct simba__row_host *host,
            host->is_connected(host->self, waiter->connection);
 }
 
-/** Tell those who wait and live, in the order of the line, to `op`; NULL: only
- * count them. */
+/** Tell those who wait and live, in the order of the line, to `request`; NULL:
+ * only count them. */
 static inline int simba__row_tell_line(const struct simba__row *row,
                                        const struct simba__row_host *host,
                                        int64_t now_ms,
-                                       simba_op *op)
+                                       simba_request *request)
 {
     int count = 0;
 
-    if (row->is_called && row->called_until_ms >= now_ms &&
+    if (row->is_offered && row->called_until_ms >= now_ms &&
         simba__row_is_waiting(host, &row->called, now_ms)) {
         count++;
-        if (op != NULL) {
-            simba__row_tell_one(op, &row->called, true);
+        if (request != NULL) {
+            simba__row_tell_one(request, &row->called, true);
         }
     }
     for (size_t i = 0; i < row->line_count; i++) {
         if (simba__row_is_waiting(host, &row->line[i], now_ms)) {
             count++;
-            if (op != NULL) {
-                simba__row_tell_one(op, &row->line[i], false);
+            if (request != NULL) {
+                simba__row_tell_one(request, &row->line[i], false);
             }
         }
     }

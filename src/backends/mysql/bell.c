@@ -102,7 +102,7 @@ static void looked(struct simba__my_session *session)
     while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
         note_seen(session, row[1]);
         /* Again, if it was told before: it may have been called since. */
-        simba__sql_hint(session->base.self, row[0]);
+        simba__sql_wake(session->base.self, row[0]);
     }
     mysql_free_result(result);
     ask(session, SIMBA__MY_BELL_SLEEP);
@@ -116,7 +116,7 @@ static void hear(struct simba__my_session *session)
 
     if (only != NULL && strlen(only) < sizeof mutex) {
         memcpy(mutex, only, strlen(only) + 1);
-        simba__sql_hint(session->base.self, mutex);
+        simba__sql_wake(session->base.self, mutex);
     }
     ask(session, SIMBA__MY_BELL_LOOK);
 }

@@ -90,7 +90,7 @@ static void bind_params(struct simba__my_session *session)
     enum simba__sql_statement statement = session->statement;
 
     memset(session->binds, 0, sizeof session->binds);
-    for (int i = 0; i < session->places[statement]; i++) {
+    for (int i = 0; i < session->positions[statement]; i++) {
         int n = session->order[statement][i];
         MYSQL_BIND *bind = &session->binds[i];
 

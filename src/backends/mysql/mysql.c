@@ -86,7 +86,7 @@ const simba_backend_ops simba_module = {
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
-    .interest = simba__sql_interest,
+    .subscription = simba__sql_subscription,
     .drive = simba__sql_drive,
     .floor_open = simba__my_floor_open,
     .floor_step = simba__my_floor_step,

@@ -59,7 +59,7 @@ struct simba__my_session {
 
     MYSQL_STMT *fast[SIMBA__MY_FAST];             /* NULL: not prepared yet */
     int order[SIMBA__MY_FAST][SIMBA__SQL_PARAMS]; /* which parameter is where */
-    int places[SIMBA__MY_FAST];                   /* how many there are */
+    int positions[SIMBA__MY_FAST];                /* how many there are */
     MYSQL_BIND binds[SIMBA__SQL_PARAMS];
     unsigned long lengths[SIMBA__SQL_PARAMS];
 

@@ -290,7 +290,7 @@ char *simba__my_prepared(struct simba__my_session *session,
     }
     if (text != NULL) {
         *to = '\0';
-        session->places[statement] = count;
+        session->positions[statement] = count;
     }
     return text;
 }

@@ -113,12 +113,13 @@ static const char *fast_cell(const struct simba__sql_rows *rows,
 static void answer_fast(struct simba__my_session *session)
 {
     MYSQL_STMT *statement = session->fast[session->statement];
-    const simba_op *op = session->base.turn->op;
+    const simba_request *request = session->base.turn->request;
     struct simba__sql_answer answer = {.verdict = SIMBA__SQL_FINE};
     unsigned long long us = mysql_stmt_insert_id(statement);
     /* A renewal is not told the token and when it was acquired; the one is
      * known, and the other but for rare exceptions a part of it. */
-    unsigned long long token = op->kind == SIMBA_OP_RENEW ? op->token : us;
+    unsigned long long token =
+        request->kind == SIMBA_RENEW ? request->token : us;
 
     if (mysql_stmt_affected_rows(statement) > 0) {
         snprintf(session->params.texts[0], 24, "%llu", us);

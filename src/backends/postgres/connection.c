@@ -357,7 +357,7 @@ static void hear_rings(struct simba__pg_session *session)
     PGnotify *ring;
 
     while ((ring = PQnotifies(session->conn)) != NULL) {
-        simba__sql_hint(session->base.self, ring->extra);
+        simba__sql_wake(session->base.self, ring->extra);
         PQfreemem(ring);
     }
 }

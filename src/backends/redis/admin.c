@@ -24,14 +24,14 @@ struct question {
 
 static void complete(struct simba__redis_errand *errand)
 {
-    simba_op *op = errand->op;
+    simba_request *request = errand->request;
 
-    errand->op = NULL;
+    errand->request = NULL;
     simba_timer_clear(errand->store->base.loop, &errand->deadline);
     simba_timer_clear(errand->store->base.loop, &errand->begin);
-    if (op != NULL) {
-        simba_op_done(op, errand->why.code,
-                      errand->why.code == SIMBA_OK ? NULL : &errand->why);
+    if (request != NULL) {
+        simba_request_done(request, errand->why.code,
+                           errand->why.code == SIMBA_OK ? NULL : &errand->why);
     }
 }
 
@@ -62,7 +62,7 @@ static void on_answer(struct simba__redis_ask *ask,
 
     if (reply == NULL) {
         errand->why = *why;
-    } else if (errand->op != NULL) {
+    } else if (errand->request != NULL) {
         question->answered(errand, question->node, reply);
     }
     free(question);
@@ -142,7 +142,7 @@ static void begin(struct simba__redis_errand *errand)
         return;
     }
     for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
-        if (errand->op->kind == SIMBA_OP_LIST) {
+        if (errand->request->kind == SIMBA_LIST) {
             simba__redis_list(errand, n);
         } else {
             simba__redis_doctor(errand, n);
@@ -162,21 +162,22 @@ static void on_begin(simba_timer *timer)
     simba__redis_turn_end(env);
 }
 
-void simba__redis_admin_start(struct simba__redis *store, simba_op *op)
+void simba__redis_admin_start(struct simba__redis *store,
+                              simba_request *request)
 {
     struct simba__redis_errand *errand = calloc(1, sizeof *errand);
 
     if (errand == NULL) {
-        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        simba_request_done(request, SIMBA_ENOMEM, NULL);
         return;
     }
     errand->store = store;
-    errand->op = op;
+    errand->request = request;
     errand->next = store->errands;
     store->errands = errand;
     errand->deadline.fire = on_deadline;
     errand->begin.fire = on_begin;
-    simba_timer_set(store->base.loop, &errand->deadline, op->deadline_ms);
+    simba_timer_set(store->base.loop, &errand->deadline, request->deadline_ms);
     begin(errand);
 }
 

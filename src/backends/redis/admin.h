@@ -7,7 +7,7 @@
 /* One such question, to every server of the store. */
 struct simba__redis_errand {
     struct simba__redis *store;
-    simba_op *op; /* NULL: its deadline has passed */
+    simba_request *request; /* NULL: its deadline has passed */
     simba_timer deadline;
     simba_timer begin;                /* when all servers are there */
     struct simba__redis_errand *next; /* of the store */
@@ -17,7 +17,8 @@ struct simba__redis_errand {
 };
 
 /** Start a list or a doctor. */
-void simba__redis_admin_start(struct simba__redis *store, simba_op *op);
+void simba__redis_admin_start(struct simba__redis *store,
+                              simba_request *request);
 
 /** End all errands: the loop is about to end. */
 void simba__redis_admin_end(struct simba__redis *store);

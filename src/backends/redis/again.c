@@ -3,7 +3,7 @@
  * Who asks and finds that one who had been called did not come has called the
  * next. If that one is stopped as well, nobody is told when its time is over: a
  * line of stopped waiters would be passed at the pace of backstops. So whoever
- * found one missing is hinted then, until the mutex has an owner. Where all who
+ * found one missing is woken then, until the mutex has an owner. Where all who
  * are called come, this costs nothing. */
 #include "backends/redis/instance.h"
 #include "backends/redis/turn.h"
@@ -57,7 +57,7 @@ void simba__redis_again(simba_timer *timer)
          t = next_topic(store, t)) {
         if (t->again_ms != 0 && t->again_ms <= now_ms) {
             t->again_ms = 0;
-            simba_hint(store->base.loop, t->mutex);
+            simba_wake(store->base.loop, t->mutex);
         } else if (t->again_ms != 0) {
             watch(store, t->again_ms);
         }

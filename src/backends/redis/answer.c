@@ -47,7 +47,7 @@ static void refused_by_server(struct simba__redis_call *call, const char *text)
 static bool await_ear(struct simba__redis_call *call, const char *id)
 {
     struct simba__redis_ear *ear =
-        simba__redis_ear_open(call->store, call->op->mutex, id);
+        simba__redis_ear_open(call->store, call->request->mutex, id);
 
     if (ear == NULL || ear->is_open) {
         return false;
@@ -77,21 +77,21 @@ static bool must_listen(struct simba__redis_call *call,
 {
     bool is_foreign = answer->owner.id[0] != '\0' && !answer->has_tenure;
 
-    return call->op->join && (await_ear(call, call->op->id) ||
-                              (is_foreign && await_ear(call, NULL)));
+    return call->request->join && (await_ear(call, call->request->id) ||
+                                   (is_foreign && await_ear(call, NULL)));
 }
 
 static void answered_acquire(struct simba__redis_call *call,
                              const struct simba__redis_answer *answer)
 {
-    if (answer->is_mine || !call->op->join) {
+    if (answer->is_mine || !call->request->join) {
         simba__redis_call_finish(call, SIMBA_OK, NULL);
     } else if (!must_listen(call, answer)) {
         if (call->is_joining) {
-            simba__redis_ears_keep(call->store, call->op->mutex,
-                                   call->op->waiter_ms);
+            simba__redis_ears_keep(call->store, call->request->mutex,
+                                   call->request->waiter_ms);
             if (answer->has_missed) {
-                simba__redis_again_later(call->store, call->op->mutex,
+                simba__redis_again_later(call->store, call->request->mutex,
                                          answer->wait_ms + 1);
             }
             simba__redis_call_finish(call, SIMBA_OK, NULL);
@@ -104,24 +104,24 @@ static void answered_acquire(struct simba__redis_call *call,
 static void understood(struct simba__redis_call *call, const redisReply *reply)
 {
     struct simba__redis_answer answer;
-    simba_op *op = call->op;
+    simba_request *request = call->request;
 
     if (call->script == SIMBA__REDIS_RELEASE) {
         simba__redis_call_finish(call, SIMBA_OK, NULL);
         return;
     }
-    if (!simba__redis_answer_read(&answer, reply, op->transition_ms)) {
+    if (!simba__redis_answer_read(&answer, reply, request->transition_ms)) {
         simba__redis_call_fail(call, SIMBA_EMISCONFIG,
                                "the lease key is not of our making");
         return;
     }
     if (!call->is_joining) {
-        call->place = answer.place;
-        answer.place = 0;
+        call->position = answer.position;
+        answer.position = 0;
     }
-    simba__redis_answer_fill(&answer, op);
+    simba__redis_answer_fill(&answer, request);
     if (call->script == SIMBA__REDIS_READ) {
-        simba__redis_answer_line(reply, op);
+        simba__redis_answer_line(reply, request);
     }
     if (answer.is_mine && simba__redis_call_waits(call)) {
         simba__redis_replicas_await(call);
@@ -139,7 +139,7 @@ void simba__redis_call_answered(struct simba__redis_ask *ask,
     struct simba__redis_call *call =
         container(ask, struct simba__redis_call, ask);
 
-    if (call->op == NULL) {
+    if (call->request == NULL) {
         simba__redis_call_finish(call, SIMBA_OK, NULL); /* too late */
     } else if (reply == NULL) {
         simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);

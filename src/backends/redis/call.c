@@ -36,11 +36,11 @@ static void unqueue_from(struct simba__redis_queue *queue,
 
 static void unlisten(const struct simba__redis_call *call)
 {
-    const char *ids[] = {call->op->id, NULL};
+    const char *ids[] = {call->request->id, NULL};
 
     for (int i = 0; i < 2; i++) {
         struct simba__redis_ear *ear =
-            simba__redis_ear_find(call->store, call->op->mutex, ids[i]);
+            simba__redis_ear_find(call->store, call->request->mutex, ids[i]);
         struct simba__redis_call **at = ear == NULL ? NULL : &ear->waiting;
 
         while (at != NULL && *at != NULL) {
@@ -78,17 +78,18 @@ void simba__redis_call_finish(struct simba__redis_call *call,
                               int status,
                               const simba_error *error)
 {
-    simba_op *op = call->op;
+    simba_request *request = call->request;
 
-    if (op != NULL && call->state == SIMBA__REDIS_LISTENING) {
+    if (request != NULL && call->state == SIMBA__REDIS_LISTENING) {
         unlisten(call);
     }
-    if (op != NULL && status == SIMBA_EUNKNOWN && op->kind == SIMBA_OP_READ) {
+    if (request != NULL && status == SIMBA_EUNKNOWN &&
+        request->kind == SIMBA_READ) {
         status = SIMBA_EUNAVAIL; /* it had no effect, whatever became of it */
     }
     forget(call);
-    if (op != NULL) {
-        simba_op_done(op, status, error);
+    if (request != NULL) {
+        simba_request_done(request, status, error);
     }
 }
 
@@ -143,7 +144,7 @@ static void expire_unsent(struct simba__redis_call *call)
  * answer comes, for answers come in order. */
 static void expire(struct simba__redis_call *call)
 {
-    simba_op *op = call->op;
+    simba_request *request = call->request;
     struct simba__redis_node *node = call->node;
     simba_error error;
 
@@ -151,12 +152,12 @@ static void expire(struct simba__redis_call *call)
         expire_unsent(call);
         return;
     }
-    call->op = NULL;
+    call->request = NULL;
     simba_error_set(&error, SIMBA_EUNKNOWN, 0, "redis %s: no answer in time",
                     call->node->command.conn.shown);
-    simba_op_done(op,
-                  op->kind == SIMBA_OP_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
-                  &error);
+    simba_request_done(
+        request, request->kind == SIMBA_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
+        &error);
     simba__redis_conn_suspect(&node->command.conn);
     simba__redis_conn_suspect(&node->waiter.conn);
 }
@@ -177,11 +178,11 @@ static struct simba__redis_call *find_overdue(const struct simba__redis *store,
     for (struct simba__redis_call *c = store->calls; c != NULL; c = c->next) {
         /* One that was forgotten is in the books no more.
          * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        if (c->op != NULL && c->op->deadline_ms <= now_ms) {
+        if (c->request != NULL && c->request->deadline_ms <= now_ms) {
             return c;
         }
-        if (c->op != NULL && c->op->deadline_ms < *next_ms) {
-            *next_ms = c->op->deadline_ms;
+        if (c->request != NULL && c->request->deadline_ms < *next_ms) {
+            *next_ms = c->request->deadline_ms;
         }
     }
     return NULL;
@@ -207,50 +208,51 @@ void simba__redis_calls_overdue(simba_timer *timer)
 
 /* --- starting ------------------------------------------------------------ */
 
-static enum simba__redis_script_name script_of(enum simba_op_kind kind)
+static enum simba__redis_script_name script_of(enum simba_request_kind kind)
 {
     switch (kind) {
-    case SIMBA_OP_ACQUIRE:
+    case SIMBA_ACQUIRE:
         return SIMBA__REDIS_ACQUIRE;
-    case SIMBA_OP_RENEW:
+    case SIMBA_RENEW:
         return SIMBA__REDIS_RENEW;
-    case SIMBA_OP_READ:
+    case SIMBA_READ:
         return SIMBA__REDIS_READ;
-    case SIMBA_OP_BREAK:
+    case SIMBA_BREAK:
         return SIMBA__REDIS_BREAK;
     default:
         return SIMBA__REDIS_RELEASE;
     }
 }
 
-static bool is_heard(struct simba__redis *store, const simba_op *op)
+static bool is_heard(struct simba__redis *store, const simba_request *request)
 {
     const struct simba__redis_ear *ear =
-        simba__redis_ear_find(store, op->mutex, op->id);
+        simba__redis_ear_find(store, request->mutex, request->id);
 
     return ear != NULL && ear->is_open;
 }
 
-void simba__redis_call_start(struct simba__redis *store, simba_op *op)
+void simba__redis_call_start(struct simba__redis *store, simba_request *request)
 {
     struct simba__redis_call *call = calloc(1, sizeof *call);
 
     if (call == NULL) {
-        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        simba_request_done(request, SIMBA_ENOMEM, NULL);
         return;
     }
     call->store = store;
-    call->op = op;
-    call->script = script_of(op->kind);
+    call->request = request;
+    call->script = script_of(request->kind);
     call->state = SIMBA__REDIS_PAUSED;
-    call->is_joining = op->kind == SIMBA_OP_ACQUIRE && op->join &&
-                       store->ears.channels.count > 0 && is_heard(store, op);
+    call->is_joining = request->kind == SIMBA_ACQUIRE && request->join &&
+                       store->ears.channels.count > 0 &&
+                       is_heard(store, request);
     call->next = store->calls;
     if (call->next != NULL) {
         call->next->previous = call;
     }
     store->calls = call;
-    watch_deadline(store, op->deadline_ms);
+    watch_deadline(store, request->deadline_ms);
     simba__redis_call_route(call);
 }
 

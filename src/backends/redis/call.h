@@ -19,19 +19,21 @@ struct simba__redis_call {
     struct simba__redis_call *next, *previous; /* of the store */
     struct simba__redis_call *other;           /* of a queue, of an ear */
     simba_timer pause;
-    simba_op *op; /* NULL: its deadline has passed, the answer has not come */
+    simba_request
+        *request; /* NULL: its deadline has passed, the answer has not come */
     enum simba__redis_call_state state;
     enum simba__redis_script_name script;
-    bool is_joining;  /* acquire: with a place in line */
-    uint64_t place;   /* that it would have got when it first asked */
-    bool is_whole;    /* send the script's text, not its name */
-    bool is_asking;   /* to a node that only imports the slot */
-    int turns;        /* how often it was sent elsewhere, or again */
-    int had_replicas; /* so many have it */
+    bool is_joining;   /* acquire: with a position in the queue */
+    uint64_t position; /* that it would have got when it first asked */
+    bool is_whole;     /* send the script's text, not its name */
+    bool is_asking;    /* to a node that only imports the slot */
+    int turns;         /* how often it was sent elsewhere, or again */
+    int had_replicas;  /* so many have it */
 };
 
 /** Start an operation of those that scripts carry out. */
-void simba__redis_call_start(struct simba__redis *store, simba_op *op);
+void simba__redis_call_start(struct simba__redis *store,
+                             simba_request *request);
 
 /** Send what has waited for this connection. */
 void simba__redis_queue_send(struct simba__redis_queue *queue);
@@ -97,11 +99,11 @@ struct simba__redis_answer {
     bool has_tenure; /* the owner is one of ours */
     bool is_head;
     bool has_missed; /* acquire: one that was called did not come */
-    uint64_t place;
+    uint64_t position;
     int64_t wait_ms;
     int64_t now_us;
     simba_owner owner;
-    uint64_t ended; /* read: as simba_op_reply has it */
+    uint64_t ended; /* read: as simba_reply has it */
 };
 
 /** False: no such answer. */
@@ -111,9 +113,9 @@ bool simba__redis_answer_read(struct simba__redis_answer *answer,
 
 /** Put it into the operation's reply. */
 void simba__redis_answer_fill(const struct simba__redis_answer *answer,
-                              simba_op *op);
+                              simba_request *request);
 
 /** The line that a read answers with. */
-void simba__redis_answer_line(const redisReply *reply, simba_op *op);
+void simba__redis_answer_line(const redisReply *reply, simba_request *request);
 
 #endif

@@ -284,17 +284,17 @@ static bool read_redirection(const struct simba__redis_call *call,
                              unsigned *slot,
                              struct simba__redis_address *address)
 {
-    const char *place = strrchr(text, ' ');
-    const char *colon = place == NULL ? NULL : strrchr(place, ':');
+    const char *position = strrchr(text, ' ');
+    const char *colon = position == NULL ? NULL : strrchr(position, ':');
     char host[SIMBA__REDIS_HOST_MAX + 1];
 
-    if (colon == NULL || (size_t)(colon - place) > sizeof host) {
+    if (colon == NULL || (size_t)(colon - position) > sizeof host) {
         return false;
     }
     *slot = (unsigned)strtoul(strchr(text, ' '), NULL, 10);
-    place++;
-    memcpy(host, place, (size_t)(colon - place));
-    host[colon - place] = '\0';
+    position++;
+    memcpy(host, position, (size_t)(colon - position));
+    host[colon - position] = '\0';
     return *slot < SLOTS &&
            simba__redis_put_address(
                address, host[0] == '\0' ? call->node->address.host : host,

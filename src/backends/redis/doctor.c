@@ -30,12 +30,12 @@ static void judge_version(struct simba__redis_errand *errand,
     if (version[0] == '\0') {
         simba__redis_info_field(info, "redis_version", version, sizeof version);
     }
-    simba_op_add_finding(errand->op,
-                         strverscmp(version, "6.2") < 0 ? SIMBA_FINDING_SERIOUS
-                                                        : SIMBA_FINDING_OK,
-                         "version", "%s: %s %s; 6.2 or newer is needed",
-                         shown(node), kind[0] == '\0' ? "redis" : kind,
-                         version);
+    simba_request_add_finding(
+        errand->request,
+        strverscmp(version, "6.2") < 0 ? SIMBA_FINDING_SERIOUS
+                                       : SIMBA_FINDING_OK,
+        "version", "%s: %s %s; 6.2 or newer is needed", shown(node),
+        kind[0] == '\0' ? "redis" : kind, version);
 }
 
 static void judge_persistence(struct simba__redis_errand *errand,
@@ -47,8 +47,8 @@ static void judge_persistence(struct simba__redis_errand *errand,
                             : "; and restart_grace is off";
 
     if (!simba__redis_info_is(info, "aof_enabled", "1")) {
-        simba_op_add_finding(
-            errand->op,
+        simba_request_add_finding(
+            errand->request,
             errand->store->env.settings.has_grace ? SIMBA_FINDING_WEAK
                                                   : SIMBA_FINDING_SERIOUS,
             "persistence",
@@ -57,8 +57,9 @@ static void judge_persistence(struct simba__redis_errand *errand,
     }
     if (simba__redis_info_is(info, "aof_last_write_status", "err") ||
         simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_WEAK, "disk",
-                             "%s: its last write to disk failed", shown(node));
+        simba_request_add_finding(errand->request, SIMBA_FINDING_WEAK, "disk",
+                                  "%s: its last write to disk failed",
+                                  shown(node));
     }
 }
 
@@ -73,24 +74,27 @@ static void judge_replicas(struct simba__redis_errand *errand,
     simba__redis_info_field(info, "connected_slaves", count, sizeof count);
     there = simba__redis_number(count, INT32_MAX);
     if (wanted > there) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "replicas",
-                             "%s: replicas=%d but %d are connected: nothing "
-                             "can be acquired",
-                             shown(node), wanted, there);
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_SERIOUS, "replicas",
+            "%s: replicas=%d but %d are connected: nothing "
+            "can be acquired",
+            shown(node), wanted, there);
     } else if (there > 0 && wanted == 0) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_WEAK, "replicas",
-                             "%s: %d replicas; a failover may forget the last "
-                             "owners, unless replicas=n is given",
-                             shown(node), there);
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_WEAK, "replicas",
+            "%s: %d replicas; a failover may forget the last "
+            "owners, unless replicas=n is given",
+            shown(node), there);
     } else if (wanted > 0) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_OK, "replicas",
-                             "%s: an acquire is on %d of %d replicas before "
-                             "it counts",
-                             shown(node), wanted, there);
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_OK, "replicas",
+            "%s: an acquire is on %d of %d replicas before "
+            "it counts",
+            shown(node), wanted, there);
     } else {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_NOTE, "replicas",
-                             "%s: none; when it is down nobody acquires",
-                             shown(node));
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_NOTE, "replicas",
+            "%s: none; when it is down nobody acquires", shown(node));
     }
 }
 
@@ -99,9 +103,9 @@ static void on_info(struct simba__redis_errand *errand,
                     const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_STRING) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_WEAK, "acl",
-                             "%s: INFO is not allowed: nothing is known",
-                             shown(node));
+        simba_request_add_finding(errand->request, SIMBA_FINDING_WEAK, "acl",
+                                  "%s: INFO is not allowed: nothing is known",
+                                  shown(node));
         return;
     }
     judge_version(errand, node, reply->str);
@@ -126,18 +130,20 @@ static void on_policy(struct simba__redis_errand *errand,
     const char *policy = config_value(reply);
 
     if (policy == NULL) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_NOTE, "eviction",
-                             "%s: CONFIG GET is not allowed: see to it that "
-                             "maxmemory-policy is noeviction",
-                             shown(node));
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_NOTE, "eviction",
+            "%s: CONFIG GET is not allowed: see to it that "
+            "maxmemory-policy is noeviction",
+            shown(node));
     } else if (strcmp(policy, "noeviction") != 0) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "eviction",
-                             "%s: maxmemory-policy %s may throw away who owns "
-                             "a mutex; noeviction does not",
-                             shown(node), policy);
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_SERIOUS, "eviction",
+            "%s: maxmemory-policy %s may throw away who owns "
+            "a mutex; noeviction does not",
+            shown(node), policy);
     } else {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_OK, "eviction",
-                             "%s: nothing is evicted", shown(node));
+        simba_request_add_finding(errand->request, SIMBA_FINDING_OK, "eviction",
+                                  "%s: nothing is evicted", shown(node));
     }
 }
 
@@ -151,14 +157,15 @@ static void on_fsync(struct simba__redis_errand *errand,
         return; /* told already, or not to be known */
     }
     if (strcmp(when, "always") == 0) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_OK, "persistence",
-                             "%s: every write is on disk before it is answered",
-                             shown(node));
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_OK, "persistence",
+            "%s: every write is on disk before it is answered", shown(node));
     } else {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_WEAK, "persistence",
-                             "%s: appendfsync %s: a crash of its machine may "
-                             "forget the last owners; always does not",
-                             shown(node), when);
+        simba_request_add_finding(
+            errand->request, SIMBA_FINDING_WEAK, "persistence",
+            "%s: appendfsync %s: a crash of its machine may "
+            "forget the last owners; always does not",
+            shown(node), when);
     }
 }
 
@@ -179,11 +186,11 @@ static void on_time(struct simba__redis_errand *errand,
                strtoll(reply->element[1]->str, NULL, 10) / 1000;
     apart_ms =
         there_ms - ((int64_t)here.tv_sec * 1000 + here.tv_nsec / 1000000);
-    simba_op_add_finding(errand->op, SIMBA_FINDING_NOTE, "clock",
-                         "%s: a wall clock, %" PRId64
-                         " ms from ours; a step forward beyond the margin "
-                         "ends leases too early",
-                         shown(node), apart_ms);
+    simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "clock",
+                              "%s: a wall clock, %" PRId64
+                              " ms from ours; a step forward beyond the margin "
+                              "ends leases too early",
+                              shown(node), apart_ms);
 }
 
 /* Which commands of the scripts were refused, and why the first of them. */
@@ -192,13 +199,14 @@ static void on_tried(struct simba__redis_errand *errand,
                      const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "acl",
-                             "%s: %.120s", shown(node), reply->str);
+        simba_request_add_finding(errand->request, SIMBA_FINDING_SERIOUS, "acl",
+                                  "%s: %.120s", shown(node), reply->str);
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                reply->element[0]->len > 0) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_SERIOUS, "acl",
-                             "%s: refuses %.80s (%.80s)", shown(node),
-                             reply->element[0]->str, reply->element[1]->str);
+        simba_request_add_finding(errand->request, SIMBA_FINDING_SERIOUS, "acl",
+                                  "%s: refuses %.80s (%.80s)", shown(node),
+                                  reply->element[0]->str,
+                                  reply->element[1]->str);
     }
 }
 
@@ -221,9 +229,9 @@ static void on_user(struct simba__redis_errand *errand,
                     const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STRING) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_NOTE, "acl",
-                             "%s: we are its user \"%.64s\"", shown(node),
-                             reply->str);
+        simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "acl",
+                                  "%s: we are its user \"%.64s\"", shown(node),
+                                  reply->str);
     }
 }
 
@@ -235,17 +243,18 @@ static void judge_wire(struct simba__redis_errand *errand,
                    strcmp(node->command.conn.address.host, "::1") == 0;
 
     if (node->store->env.settings.is_tls) {
-        simba_op_add_finding(errand->op,
-                             node->store->env.settings.is_verified
-                                 ? SIMBA_FINDING_OK
-                                 : SIMBA_FINDING_WEAK,
-                             "wire", "%s: TLS%s", shown(node),
-                             node->store->env.settings.is_verified
-                                 ? ", its certificate verified"
-                                 : ", but anybody could be the server");
+        simba_request_add_finding(errand->request,
+                                  node->store->env.settings.is_verified
+                                      ? SIMBA_FINDING_OK
+                                      : SIMBA_FINDING_WEAK,
+                                  "wire", "%s: TLS%s", shown(node),
+                                  node->store->env.settings.is_verified
+                                      ? ", its certificate verified"
+                                      : ", but anybody could be the server");
     } else if (!is_here) {
-        simba_op_add_finding(errand->op, SIMBA_FINDING_NOTE, "wire",
-                             "%s: plain text; rediss:// is not", shown(node));
+        simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "wire",
+                                  "%s: plain text; rediss:// is not",
+                                  shown(node));
     }
 }
 

@@ -119,7 +119,7 @@ static void close_ear(struct simba__redis *store, struct simba__redis_ear *ear)
 static void drop_topic_if_idle(struct simba__redis *store,
                                struct simba__redis_topic *topic)
 {
-    if (topic->ears == NULL && topic->interest == SIMBA_INTEREST_NONE) {
+    if (topic->ears == NULL && topic->subscription == SIMBA_SUBSCRIBE_NONE) {
         simba__redis_hash_remove(&store->ears.topics, &topic->link);
         free(topic);
     }
@@ -162,7 +162,7 @@ void simba__redis_ears_sweep(simba_timer *timer)
         struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
 
         next = simba__redis_hash_next(topics, l);
-        if (topic->interest == SIMBA_INTEREST_NONE) {
+        if (topic->subscription == SIMBA_SUBSCRIBE_NONE) {
             sweep_later(store);
             if (topic->keep_until_ms <= now_ms) {
                 close_topic(store, topic);
@@ -187,9 +187,9 @@ void simba__redis_ears_keep(struct simba__redis *store,
     }
 }
 
-void simba__redis_ears_interest(struct simba__redis *store,
-                                const char *mutex,
-                                enum simba_interest interest)
+void simba__redis_ears_subscription(struct simba__redis *store,
+                                    const char *mutex,
+                                    enum simba_subscription subscription)
 {
     struct simba__redis_topic *topic = topic_of(store, mutex);
 
@@ -197,10 +197,10 @@ void simba__redis_ears_interest(struct simba__redis *store,
         return; /* the backstop will do */
     }
     simba__redis_turn_begin(&store->env);
-    topic->interest = interest;
-    if (interest == SIMBA_INTEREST_OBSERVE) {
+    topic->subscription = subscription;
+    if (subscription == SIMBA_SUBSCRIBE_OBSERVE) {
         (void)simba__redis_ear_open(store, mutex, NULL);
-    } else if (interest == SIMBA_INTEREST_NONE) {
+    } else if (subscription == SIMBA_SUBSCRIBE_NONE) {
         topic->keep_until_ms = simba_loop_now_ms() + LINGER_MS;
         sweep_later(store);
     }

@@ -32,9 +32,9 @@ struct simba__redis_topic {
     struct simba__redis_link link; /* by mutex */
     struct simba__redis_ear *ears;
     struct simba__redis_node *node; /* where they are subscribed */
-    enum simba_interest interest;
+    enum simba_subscription subscription;
     int64_t keep_until_ms; /* without interest; subscribing anew is dear */
-    int64_t again_ms;      /* hint it then, 0: no need (again.c) */
+    int64_t again_ms;      /* wake-up it then, 0: no need (again.c) */
     char mutex[];
 };
 
@@ -61,9 +61,9 @@ void simba__redis_ears_keep(struct simba__redis *store,
 /** Close what nobody needs any more. */
 void simba__redis_ears_sweep(simba_timer *timer);
 
-void simba__redis_ears_interest(struct simba__redis *store,
-                                const char *mutex,
-                                enum simba_interest interest);
+void simba__redis_ears_subscription(struct simba__redis *store,
+                                    const char *mutex,
+                                    enum simba_subscription subscription);
 
 void simba__redis_ears_fini(struct simba__redis *store);
 
@@ -89,7 +89,7 @@ void simba__redis_ears_forget(struct simba__redis_node *node);
 
 /* again.c */
 
-/** Hint the waiters of a mutex after this time. */
+/** Wake-up the waiters of a mutex after this time. */
 void simba__redis_again_later(struct simba__redis *store,
                               const char *mutex,
                               int64_t wait_ms);

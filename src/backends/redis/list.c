@@ -49,11 +49,12 @@ static void on_look(struct simba__redis_errand *errand,
         fail(errand, node, reply);
         return;
     }
-    errand->op->reply.store_ms = answer.now_us / 1000;
+    errand->request->reply.store_ms = answer.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
     if (mutex != NULL && (answer.owner.id[0] != '\0' || waiting > 0)) {
-        simba_op_add_mutex(errand->op, mutex, &answer.owner, (int)waiting);
+        simba_request_add_mutex(errand->request, mutex, &answer.owner,
+                                (int)waiting);
     }
 }
 

@@ -101,7 +101,7 @@ static void command_ready(struct simba__redis_conn *conn)
     if (node->was_ready) {
         simba__redis_log(&store->env, SIMBA_LOG_INFO, "redis %s: back again",
                          conn->shown);
-        simba_hint(store->base.loop, NULL); /* much may have happened */
+        simba_wake(store->base.loop, NULL); /* much may have happened */
     }
     node->was_ready = true;
 }

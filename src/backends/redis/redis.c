@@ -28,7 +28,7 @@ static void on_grace_over(simba_timer *timer)
                                 offsetof(struct simba__redis, grace));
 
     simba__redis_turn_begin(&store->env);
-    simba_hint(store->base.loop, NULL);
+    simba_wake(store->base.loop, NULL);
     simba__redis_turn_end(&store->env);
 }
 
@@ -194,16 +194,16 @@ static int open_store(const simba_backend_config *config,
 
 /* --- the table ----------------------------------------------------------- */
 
-static void submit(simba_backend *self, simba_op *op)
+static void submit(simba_backend *self, simba_request *request)
 {
     struct simba__redis *store = (struct simba__redis *)self;
-    bool is_driven = op->is_driven;
+    bool is_driven = request->is_driven;
 
     simba__redis_turn_begin(&store->env);
-    if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
-        simba__redis_admin_start(store, op);
+    if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
+        simba__redis_admin_start(store, request);
     } else {
-        simba__redis_call_start(store, op);
+        simba__redis_call_start(store, request);
     }
     if (is_driven) {
         simba__redis_turn_end(&store->env);
@@ -212,11 +212,12 @@ static void submit(simba_backend *self, simba_op *op)
     }
 }
 
-static void interest(simba_backend *self,
-                     const char *mutex,
-                     enum simba_interest interest)
+static void subscription(simba_backend *self,
+                         const char *mutex,
+                         enum simba_subscription subscription)
 {
-    simba__redis_ears_interest((struct simba__redis *)self, mutex, interest);
+    simba__redis_ears_subscription((struct simba__redis *)self, mutex,
+                                   subscription);
 }
 
 static void close_in_child(struct simba__redis_conn *conn)
@@ -252,7 +253,7 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
-    .interest = interest,
+    .subscription = subscription,
     .drive = simba__redis_drive,
     .floor_open = simba__redis_floor_open,
     .floor_step = simba__redis_floor_step,

@@ -49,7 +49,7 @@ static void on_undone(struct simba__redis_ask *ask,
 
 static void undo(struct simba__redis_call *call)
 {
-    call->op->reply = (simba_op_reply){.owner = simba_owner_none()};
+    call->request->reply = (simba_reply){.owner = simba_owner_none()};
     call->script = SIMBA__REDIS_RELEASE;
     call->is_whole = true; /* no second round for want of a script */
     call->ask.answered = on_undone;
@@ -71,7 +71,7 @@ static void on_waited(struct simba__redis_ask *ask,
     }
     call->had_replicas =
         reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : REFUSED;
-    if (call->op == NULL ||
+    if (call->request == NULL ||
         call->had_replicas >= call->store->env.settings.replicas) {
         simba__redis_call_finish(call, SIMBA_OK, NULL);
     } else if (call->script == SIMBA__REDIS_ACQUIRE) {
@@ -84,7 +84,8 @@ static void on_waited(struct simba__redis_ask *ask,
 void simba__redis_replicas_await(struct simba__redis_call *call)
 {
     /* A quarter of the time is kept for undoing it. */
-    int64_t left_ms = (call->op->deadline_ms - simba_loop_now_ms()) * 3 / 4;
+    int64_t left_ms =
+        (call->request->deadline_ms - simba_loop_now_ms()) * 3 / 4;
     char count[16], most[24];
 
     snprintf(count, sizeof count, "%d", call->store->env.settings.replicas);

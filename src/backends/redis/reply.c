@@ -90,7 +90,7 @@ bool simba__redis_answer_read(struct simba__redis_answer *answer,
     }
     answer->is_mine = number(reply, 0) != 0;
     answer->now_us = number(reply, 1);
-    answer->place = (uint64_t)number(reply, 6);
+    answer->position = (uint64_t)number(reply, 6);
     answer->is_head = number(reply, 7) != 0;
     answer->wait_ms = number(reply, 8);
     answer->has_missed =
@@ -102,35 +102,37 @@ bool simba__redis_answer_read(struct simba__redis_answer *answer,
 }
 
 void simba__redis_answer_fill(const struct simba__redis_answer *answer,
-                              simba_op *op)
+                              simba_request *request)
 {
-    op->reply.store_ms = answer->now_us / 1000;
-    op->reply.owner = answer->owner;
-    op->reply.ended = answer->ended;
-    op->reply.mine = answer->is_mine;
+    request->reply.store_ms = answer->now_us / 1000;
+    request->reply.owner = answer->owner;
+    request->reply.ended = answer->ended;
+    request->reply.mine = answer->is_mine;
     if (answer->is_mine) {
-        op->reply.token = answer->owner.token;
+        request->reply.token = answer->owner.token;
     } else {
-        op->reply.in_line = answer->place != 0;
-        op->reply.place = answer->place;
-        op->reply.is_head = answer->is_head;
-        op->reply.wait_ms = answer->wait_ms;
+        request->reply.is_queued = answer->position != 0;
+        request->reply.position = answer->position;
+        request->reply.is_head = answer->is_head;
+        request->reply.wait_ms = answer->wait_ms;
     }
 }
 
-static void add_waiter(simba_op *op, const char *id, uint64_t place)
+static void add_waiter(simba_request *request,
+                       const char *id,
+                       uint64_t position)
 {
-    simba_waiter waiter = {.place = place,
-                           .joined_at = (int64_t)(place / 1000),
-                           .is_called = place == 0};
+    simba_waiter waiter = {.position = position,
+                           .joined_at_ms = (int64_t)(position / 1000),
+                           .is_offered = position == 0};
 
     if (strlen(id) <= SIMBA_ID_MAX) {
         memcpy(waiter.id, id, strlen(id) + 1);
-        simba_op_add_waiter(op, &waiter);
+        simba_request_add_waiter(request, &waiter);
     }
 }
 
-void simba__redis_answer_line(const redisReply *reply, simba_op *op)
+void simba__redis_answer_line(const redisReply *reply, simba_request *request)
 {
     size_t at = ANSWER_WORDS;
 
@@ -138,9 +140,9 @@ void simba__redis_answer_line(const redisReply *reply, simba_op *op)
         return;
     }
     if (word(reply, at)[0] != '\0') { /* has left the line, and was called */
-        add_waiter(op, word(reply, at), 0);
+        add_waiter(request, word(reply, at), 0);
     }
     for (at++; at + 1 < reply->elements; at += 2) {
-        add_waiter(op, word(reply, at), (uint64_t)number(reply, at + 1));
+        add_waiter(request, word(reply, at), (uint64_t)number(reply, at + 1));
     }
 }

@@ -30,10 +30,10 @@ static void add_number(struct arguments *a, int64_t value)
     a->count++;
 }
 
-static void add_identity(struct arguments *a, const simba_op *op)
+static void add_identity(struct arguments *a, const simba_request *request)
 {
-    a->word[a->count++] = op->id;
-    simba__redis_attempt_text(&op->attempt, a->text[a->count]);
+    a->word[a->count++] = request->id;
+    simba__redis_attempt_text(&request->attempt, a->text[a->count]);
     a->word[a->count] = a->text[a->count];
     a->count++;
 }
@@ -41,32 +41,33 @@ static void add_identity(struct arguments *a, const simba_op *op)
 static void put_arguments(struct arguments *a,
                           const struct simba__redis_call *call)
 {
-    const simba_op *op = call->op;
+    const simba_request *request = call->request;
 
     a->count = 0;
     switch (call->script) {
     case SIMBA__REDIS_ACQUIRE:
-        add_identity(a, op);
-        add_number(a, op->ttl_ms + op->transition_ms);
-        add_number(a, op->transition_ms);
-        add_number(a, call->is_joining ? op->waiter_ms : 0);
-        add_number(a, (int64_t)(op->place != 0 ? op->place : call->place));
+        add_identity(a, request);
+        add_number(a, request->ttl_ms + request->transition_ms);
+        add_number(a, request->transition_ms);
+        add_number(a, call->is_joining ? request->waiter_ms : 0);
+        add_number(a, (int64_t)(request->position != 0 ? request->position
+                                                       : call->position));
         break;
     case SIMBA__REDIS_RENEW:
-        add_identity(a, op);
-        add_number(a, op->ttl_ms + op->transition_ms);
+        add_identity(a, request);
+        add_number(a, request->ttl_ms + request->transition_ms);
         break;
     case SIMBA__REDIS_RELEASE:
-        add_identity(a, op);
-        add_number(a, op->tombstone_ms);
+        add_identity(a, request);
+        add_number(a, request->tombstone_ms);
         break;
     case SIMBA__REDIS_READ:
-        add_number(a, op->want_line ? 1 : 0);
+        add_number(a, request->want_queue ? 1 : 0);
         break;
     default:
-        add_number(a, (int64_t)op->token);
-        add_number(a, op->now ? 1 : 0);
-        a->word[a->count++] = op->reason == NULL ? "" : op->reason;
+        add_number(a, (int64_t)request->token);
+        add_number(a, request->now ? 1 : 0);
+        a->word[a->count++] = request->reason == NULL ? "" : request->reason;
         break;
     }
 }
@@ -83,7 +84,8 @@ bool simba__redis_call_script(const struct simba__redis_call *call,
     struct simba__redis_keys keys;
     struct arguments arguments;
 
-    simba__redis_keys_init(&keys, call->op->mutex, &call->op->attempt);
+    simba__redis_keys_init(&keys, call->request->mutex,
+                           &call->request->attempt);
     if (call->script == SIMBA__REDIS_BREAK) {
         simba__redis_keys_take_book(&keys);
     }
@@ -135,7 +137,7 @@ static void send_call(struct simba__redis_call *call,
 {
     call->state = SIMBA__REDIS_SENT;
     call->ask.answered = simba__redis_call_answered;
-    call->ask.is_driven = call->op->is_driven;
+    call->ask.is_driven = call->request->is_driven;
     if ((call->is_asking && !say_asking(conn)) ||
         !simba__redis_call_script(call, conn, &call->ask)) {
         call->state = SIMBA__REDIS_PAUSED;
@@ -182,7 +184,7 @@ void simba__redis_call_transmit(struct simba__redis_call *call)
  * does not know of. */
 static bool is_too_early(struct simba__redis_call *call)
 {
-    int64_t lease_ms = call->op->ttl_ms + call->op->transition_ms;
+    int64_t lease_ms = call->request->ttl_ms + call->request->transition_ms;
     int64_t at_ms = simba__redis_node_grace(call->node, lease_ms);
     struct simba__redis *store = call->store;
 
@@ -210,7 +212,7 @@ void simba__redis_call_route(struct simba__redis_call *call)
         return;
     }
     if (!call->is_asking) {
-        call->node = simba__redis_node_of(store, call->op->mutex);
+        call->node = simba__redis_node_of(store, call->request->mutex);
     }
     if (call->node == NULL) {
         simba__redis_call_pause(call);

@@ -166,15 +166,15 @@ struct simba__redis_sentinel *simba__redis_sentinel_make(
 void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
                                struct simba__redis_conn *conn)
 {
-    int place = 0;
+    int position = 0;
 
     for (int i = 0; i < ASKERS_MOST; i++) {
         if (s->askers[i] == conn) {
             return; /* asks already */
         }
-        place = s->askers[i] == NULL ? i : place;
+        position = s->askers[i] == NULL ? i : position;
     }
-    s->askers[place] = conn;
+    s->askers[position] = conn;
     if (!s->peer.conn.is_wanted) {
         if (s->misled > 0) {
             s->which = (s->which + 1) % s->store->env.settings.address_count;

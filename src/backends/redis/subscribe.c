@@ -197,7 +197,7 @@ static void opened(struct simba__redis_node *node, struct simba__redis_ear *ear)
         if (ear->waiting != NULL) {
             release_waiting(ear, NULL);
         } else { /* what was said before we listened was lost on us */
-            simba_hint(node->store->base.loop, ear->topic->mutex);
+            simba_wake(node->store->base.loop, ear->topic->mutex);
         }
     }
 }
@@ -208,8 +208,8 @@ static void told(struct simba__redis *store,
                  const char *text)
 {
     if (!ear->is_broadcast || strncmp(text, "released@@", 10) == 0 ||
-        ear->topic->interest == SIMBA_INTEREST_OBSERVE) {
-        simba_hint(store->base.loop, ear->topic->mutex);
+        ear->topic->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+        simba_wake(store->base.loop, ear->topic->mutex);
     }
 }
 

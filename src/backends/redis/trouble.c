@@ -73,19 +73,19 @@ static const struct entry phrases[] = {
  * place twice when it is the refusal of a command. */
 static const char *without_place(const char *text)
 {
-    static const char place[] = "@user_script:";
+    static const char position[] = "@user_script:";
     const char *found = strncmp(text, "ERR Error running script", 24) == 0
-                            ? strstr(text, place)
+                            ? strstr(text, position)
                             : NULL;
 
     while (found != NULL) {
-        const char *end = strstr(found + sizeof place - 1, ": ");
+        const char *end = strstr(found + sizeof position - 1, ": ");
 
         if (end == NULL) {
             break;
         }
         text = end + 2;
-        found = strstr(text, place) == text ? text : NULL;
+        found = strstr(text, position) == text ? text : NULL;
     }
     return text[0] == '-' ? text + 1 : text;
 }

@@ -42,12 +42,12 @@ static simba_owner read_owner(const struct simba__sql_rows *rows, int row)
 bool simba__sql_glanced(struct simba__sql_turn *turn,
                         const struct simba__sql_rows *rows)
 {
-    simba_op_reply *reply = &turn->op->reply;
+    simba_reply *reply = &turn->request->reply;
 
     for (int i = 0; i < rows->count; i++) {
         const char *name = rows->cell(rows, i, MUTEX);
 
-        if (name != NULL && strcmp(name, turn->op->mutex) == 0) { /* S14 */
+        if (name != NULL && strcmp(name, turn->request->mutex) == 0) { /* S14 */
             reply->owner = read_owner(rows, i);
             reply->store_ms = simba__sql_number(rows, i, NOW);
             reply->ended = simba__sql_number(rows, i, VERSION) == 0
@@ -64,9 +64,10 @@ void simba__sql_listed(struct simba__sql_turn *turn,
     for (int i = 0; i < rows->count; i++) {
         simba_owner owner = read_owner(rows, i);
 
-        turn->op->reply.store_ms = simba__sql_number(rows, i, NOW);
-        simba_op_add_mutex(turn->op, rows->cell(rows, i, MUTEX), &owner,
-                           (int)simba__sql_number(rows, i, WAITING));
+        turn->request->reply.store_ms = simba__sql_number(rows, i, NOW);
+        simba_request_add_mutex(turn->request, rows->cell(rows, i, MUTEX),
+                                &owner,
+                                (int)simba__sql_number(rows, i, WAITING));
     }
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
@@ -78,8 +79,8 @@ static void add_finding(const struct simba__sql_turn *turn,
     const char *name = rows->cell(rows, row, 1);
     const char *text = rows->cell(rows, row, 2);
 
-    simba_op_add_finding(
-        turn->op, (enum simba_gravity)simba__sql_number(rows, row, 0),
+    simba_request_add_finding(
+        turn->request, (enum simba_gravity)simba__sql_number(rows, row, 0),
         name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
 }
 
@@ -102,13 +103,14 @@ static void add_push(const struct simba__sql_turn *turn)
 
     if (self->dialect->can_push(turn->session) &&
         self->bell != SIMBA__SQL_BELL_REFUSED) {
-        simba_op_add_finding(turn->op, SIMBA_FINDING_OK, "push",
-                             "who is called is woken");
+        simba_request_add_finding(turn->request, SIMBA_FINDING_OK, "push",
+                                  "who is called is woken");
     } else {
-        simba_op_add_finding(turn->op, SIMBA_FINDING_NOTE, "push",
-                             "not through this pooler, proxy or cluster: who "
-                             "waits asks every 100 ms, and a dead waiter may "
-                             "cost 300 ms");
+        simba_request_add_finding(
+            turn->request, SIMBA_FINDING_NOTE, "push",
+            "not through this pooler, proxy or cluster: who "
+            "waits asks every 100 ms, and a dead waiter may "
+            "cost 300 ms");
     }
 }
 

@@ -1,6 +1,6 @@
 /* The heartbeat of a process: one statement for all who wait through it. It
- * keeps their places in line alive, and tells what may have been missed: who
- * owns each mutex until when, and which are worth asking for.
+ * keeps their positions in the queue alive, and tells what may have been
+ * missed: who owns each mutex until when, and which are worth asking for.
  *
  * It comes every 15 s, and right after the end of the first lease that we know
  * of: its owner has renewed it meanwhile, or is dead. Where nobody can ring, a
@@ -19,7 +19,7 @@ enum column {
     TTL_AT,
     TRANSITION_AT,
     TOKEN,
-    WAITING, /* so many of us are in line or called */
+    WAITING, /* so many of us are in the queue or called */
     NOW_MS,
     IS_WORTH_ASKING,
     IS_FOREIGN /* somebody there cannot ring us */
@@ -90,14 +90,14 @@ void simba__sql_beat_asked(struct simba__sql *self,
 
 static void send_beat(struct simba__sql *self)
 {
-    simba_op *op = &self->beat_op;
+    simba_request *request = &self->beat_op;
     int64_t now_ms = simba_loop_now_ms();
 
-    memset(op, 0, sizeof *op);
-    op->kind = SIMBA_OP_READ;
-    op->mutex = op->id = "";
-    op->waiter_ms = self->life_ms;
-    op->deadline_ms = now_ms + PATIENCE_MS;
+    memset(request, 0, sizeof *request);
+    request->kind = SIMBA_READ;
+    request->mutex = request->id = "";
+    request->waiter_ms = self->life_ms;
+    request->deadline_ms = now_ms + PATIENCE_MS;
     self->is_beating = true;
     self->is_look = is_ringless(self) && now_ms < self->beat_due_ms;
     if (!self->is_look) {
@@ -105,7 +105,7 @@ static void send_beat(struct simba__sql *self)
         self->beat_sent_ms = now_ms;
         self->beat_due_ms = now_ms + RETRY_MS; /* if it fails */
     }
-    simba__sql_submit(&self->base, op);
+    simba__sql_submit(&self->base, request);
 }
 
 void simba__sql_beat_now(struct simba__sql *self)
@@ -136,7 +136,7 @@ static void keep_later(void *context, struct simba__sql_wish *wish)
     }
 }
 
-/* Instead of simba_op_done(). */
+/* Instead of simba_request_done(). */
 void simba__sql_beat_done(struct simba__sql *self, int status)
 {
     self->is_beating = false;
@@ -185,7 +185,7 @@ static void read_row(struct simba__sql *self,
     }
 }
 
-/* Are all of those in line that were when we asked? */
+/* Are all of those in the queue that were when we asked? */
 static bool is_complete(const struct simba__sql *self,
                         const struct simba__sql_wish *wish)
 {
@@ -235,14 +235,14 @@ void simba__sql_beaten(struct simba__sql_turn *turn,
         read_row(self, rows, i);
     }
     settle_all(self);
-    /* Who is hinted may ask, and so change what we have gone through. */
+    /* Who is woken may ask, and so change what we have gone through. */
     for (int i = 0; i < rows->count; i++) {
         if (simba__sql_number(rows, i, IS_WORTH_ASKING) != 0) {
-            simba__sql_hint(self, rows->cell(rows, i, MUTEX));
+            simba__sql_wake(self, rows->cell(rows, i, MUTEX));
         }
     }
     if (self->has_lost_places) {
-        simba_hint(self->base.loop, NULL);
+        simba_wake(self->base.loop, NULL);
     }
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
@@ -253,7 +253,7 @@ void simba__sql_looked(struct simba__sql_turn *turn,
     struct simba__sql *self = turn->self;
 
     for (int i = 0; i < rows->count; i++) {
-        simba__sql_hint(self, rows->cell(rows, i, MUTEX));
+        simba__sql_wake(self, rows->cell(rows, i, MUTEX));
     }
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }

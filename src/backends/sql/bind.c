@@ -30,9 +30,9 @@ static void add_attempt(struct simba__sql_params *params,
     add_text(params, params->attempts[slot]);
 }
 
-static struct simba__attempt attempt_of(const simba_op *op)
+static struct simba__attempt attempt_of(const simba_request *request)
 {
-    return (struct simba__attempt){op->attempt.high, op->attempt.low};
+    return (struct simba__attempt){request->attempt.high, request->attempt.low};
 }
 
 static void add_waiter(struct simba__sql_params *params,
@@ -49,7 +49,7 @@ static void add_waiter(struct simba__sql_params *params,
     add_text(params, waiter->id);
     add_text(params, peer->process);
     add_number(params, peer->has_bell);
-    add_number(params, (int64_t)waiter->place);
+    add_number(params, (int64_t)waiter->position);
     add_number(params, waiter->lapses_ms);
 }
 
@@ -110,9 +110,9 @@ static bool bind_apply(struct simba__sql_params *params,
     add_number(params, (int64_t)simba__sql_token_after(record));
     add_attempt(params, 0, row->attempt);
     add_number(params, row->owner.is_broken);
-    add_number(params, row->line_count > 0 || row->is_called);
-    add_waiter(params, record, row->is_called ? &row->called : NULL, 1);
-    add_number(params, row->is_called ? row->called_until_ms : 0);
+    add_number(params, row->line_count > 0 || row->is_offered);
+    add_waiter(params, record, row->is_offered ? &row->called : NULL, 1);
+    add_number(params, row->is_offered ? row->called_until_ms : 0);
     add_text(params, params->op_attempt);
     add_number(params, change->tomb_until_ms);
     if (!add_gone(params, change)) {
@@ -138,24 +138,24 @@ static bool bind_apply(struct simba__sql_params *params,
 static void bind_book(struct simba__sql_params *params,
                       const struct simba__sql_turn *turn)
 {
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
 
-    add_number(params, (int64_t)op->token);
+    add_number(params, (int64_t)request->token);
     add_text(params, turn->record.owner.id);
-    add_number(params, op->now);
-    add_text(params, op->reason == NULL ? "" : op->reason);
+    add_number(params, request->now);
+    add_text(params, request->reason == NULL ? "" : request->reason);
 }
 
 bool simba__sql_bind(struct simba__sql_params *params,
                      const struct simba__sql_turn *turn,
                      enum simba__sql_statement statement)
 {
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
 
     params->count = 0;
     params->gone = NULL;
     params->list = 0;
-    simba__sql_write_attempt(attempt_of(op), params->op_attempt);
+    simba__sql_write_attempt(attempt_of(request), params->op_attempt);
     if (statement == SIMBA__SQL_SCHEMA || statement == SIMBA__SQL_UPGRADE ||
         statement == SIMBA__SQL_LIST || statement == SIMBA__SQL_DOCTOR ||
         statement == SIMBA__SQL_DOCTOR_TABLES) {
@@ -164,14 +164,14 @@ bool simba__sql_bind(struct simba__sql_params *params,
     if (statement == SIMBA__SQL_LOOK || statement == SIMBA__SQL_BEAT) {
         add_text(params, turn->self->process);
         if (statement == SIMBA__SQL_BEAT) {
-            add_number(params, op->waiter_ms);
+            add_number(params, request->waiter_ms);
             params->gone = simba__sql_waiters_kept(turn->self);
             params->list = params->count;
             add_text(params, params->gone);
         }
         return statement == SIMBA__SQL_LOOK || params->gone != NULL;
     }
-    add_text(params, op->mutex);
+    add_text(params, request->mutex);
     if (statement == SIMBA__SQL_APPLY) {
         return bind_apply(params, turn);
     }
@@ -183,12 +183,12 @@ bool simba__sql_bind(struct simba__sql_params *params,
         return true;
     }
     add_text(params, params->op_attempt);
-    if (op->kind == SIMBA_OP_ACQUIRE && statement < SIMBA__SQL_LOAD) {
-        add_text(params, op->id);
+    if (request->kind == SIMBA_ACQUIRE && statement < SIMBA__SQL_LOAD) {
+        add_text(params, request->id);
     }
-    if (op->kind != SIMBA_OP_RELEASE && statement < SIMBA__SQL_LOAD) {
-        add_number(params, op->ttl_ms);
-        add_number(params, op->transition_ms);
+    if (request->kind != SIMBA_RELEASE && statement < SIMBA__SQL_LOAD) {
+        add_number(params, request->ttl_ms);
+        add_number(params, request->transition_ms);
     }
     return true;
 }

@@ -22,8 +22,8 @@ static bool is_same_call(const struct simba__sql_record *record)
 {
     const struct simba__row *row = &record->row;
 
-    return record->is_called == row->is_called &&
-           (!row->is_called ||
+    return record->is_offered == row->is_offered &&
+           (!row->is_offered ||
             (record->called_until_ms == row->called_until_ms &&
              simba__attempt_equal(record->called.attempt,
                                   row->called.attempt)));
@@ -54,23 +54,23 @@ static bool is_fresh(const struct simba__sql_record *record,
     const struct simba__sql_peer *after = &record->peers[is->connection];
     int64_t now_ms = record->now_us / 1000;
 
-    return was->place == is->place &&
+    return was->position == is->position &&
            was->lapses_ms - now_ms > (is->lapses_ms - now_ms) / 2 &&
            before->has_bell == after->has_bell &&
            strcmp(before->process, after->process) == 0;
 }
 
 int64_t simba__sql_change_life(const struct simba__sql_change *change,
-                               const simba_op *op,
+                               const simba_request *request,
                                const struct simba__sql_record *record)
 {
-    struct simba__attempt me = {op->attempt.high, op->attempt.low};
+    struct simba__attempt me = {request->attempt.high, request->attempt.low};
     const struct simba__row_waiter *was =
         find(record->line, record->line_count, me);
 
     for (size_t i = 0; i < change->come_count; i++) {
         if (simba__attempt_equal(change->come[i]->attempt, me)) {
-            return op->waiter_ms;
+            return request->waiter_ms;
         }
     }
     return was == NULL ? 0 : was->lapses_ms - record->now_us / 1000;
@@ -128,7 +128,7 @@ static bool is_quiet(const struct simba__sql_change *change,
 {
     const struct simba__row *row = &record->row;
 
-    return row->line_count == 0 && !row->is_called && !row->owner.is_broken &&
+    return row->line_count == 0 && !row->is_offered && !row->owner.is_broken &&
            change->tomb_until_ms == 0 &&
            record->tombs_until_ms < record->now_us / 1000 &&
            row->tenure_token != SIMBA__SQL_ANOTHER &&
@@ -139,15 +139,16 @@ static bool is_quiet(const struct simba__sql_change *change,
 
 bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
-                            const simba_op *op)
+                            const simba_request *request)
 {
     const struct simba__row *row = &record->row;
-    bool is_waiting = row->line_count > 0 || row->is_called;
+    bool is_waiting = row->line_count > 0 || row->is_offered;
 
     change->come_count = change->gone_count = 0;
     change->version = (record->version + 1) % SIMBA__SQL_VERSIONS;
-    change->tomb_until_ms =
-        op->tombstone_ms == 0 ? 0 : record->now_us / 1000 + op->tombstone_ms;
+    change->tomb_until_ms = request->tombstone_ms == 0
+                                ? 0
+                                : record->now_us / 1000 + request->tombstone_ms;
     find_come(change, record);
     if (!find_gone(change, record)) {
         return false;

@@ -58,7 +58,7 @@ enum simba__sql_verdict {
 struct simba__sql_answer {
     enum simba__sql_verdict verdict;
     struct simba__sql_rows rows;
-    int status; /* REFUSED: for simba_op_done() */
+    int status; /* REFUSED: for simba_request_done() */
     simba_error error;
 };
 
@@ -121,7 +121,7 @@ struct simba__sql_session {
 
 /** One operation on its way. */
 struct simba__sql_turn {
-    simba_op *op;
+    simba_request *request;
     struct simba__sql *self;
     struct simba__sql_session *session; /* NULL: in the queue, or parked */
     struct simba__sql_turn *next;
@@ -134,7 +134,7 @@ struct simba__sql_turn {
     bool was_ensured; /* has tried to make the rows */
     bool was_booked;  /* the break is written down */
     bool was_learnt;  /* that simba_mutex is of our make */
-    bool is_hinted;   /* since it was sent, somebody was rung for */
+    bool is_woken;    /* since it was sent, somebody was rung for */
     struct simba__reply reply;
     struct simba__sql_record record;
     struct simba__sql_change change;
@@ -160,11 +160,11 @@ struct simba__sql_queue {
 /** How many mutexes share a mark. */
 enum { SIMBA__SQL_MARKS = 256 };
 
-/** One of us who is in line, as the server has told. */
+/** One of us who is in the queue, as the server has told. */
 struct simba__sql_waiter {
     struct simba__sql_waiter *next; /* at the same mutex */
     simba_attempt attempt;
-    uint64_t place;
+    uint64_t position;
     int64_t life_ms;     /* of its place, unless it asks again */
     int64_t lapses_ms;   /* so its place is to be kept by then; boot clock */
     uint32_t since_beat; /* it came after so many */
@@ -176,7 +176,7 @@ struct simba__sql_waiter {
 /** A mutex that somebody here waits for or watches. */
 struct simba__sql_wish {
     struct simba__sql_wish *next;
-    enum simba_interest interest;
+    enum simba_subscription subscription;
     struct simba__sql_waiter *waiters;
     simba_owner owner;     /* as last told, to those who wait */
     int64_t held_until_ms; /* likewise: asking earlier makes no sense */
@@ -237,7 +237,7 @@ struct simba__sql {
 
     /* The heartbeat for all who wait. */
     simba_timer beat_timer;
-    simba_op beat_op;
+    simba_request beat_op;
     bool is_beating; /* beat_op is under way */
     bool is_look;    /* and is a mere look */
     bool has_lost_places;
@@ -260,13 +260,13 @@ void simba__sql_init(struct simba__sql *self,
 void simba__sql_fini(struct simba__sql *self);
 
 /* The functions of a backend. */
-void simba__sql_submit(simba_backend *self, simba_op *op);
+void simba__sql_submit(simba_backend *self, simba_request *request);
 void simba__sql_detach(simba_backend *self);
 void simba__sql_forked(simba_backend *self);
 bool simba__sql_drive(simba_backend *self, int64_t until_ms);
-void simba__sql_interest(simba_backend *self,
-                         const char *mutex,
-                         enum simba_interest interest);
+void simba__sql_subscription(simba_backend *self,
+                             const char *mutex,
+                             enum simba_subscription subscription);
 
 /* --- said by a dialect --------------------------------------------------- */
 
@@ -292,7 +292,7 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell);
 
 /** Somebody was rung for: who waits for this mutex, or for any (NULL), is to
  * ask. */
-void simba__sql_hint(struct simba__sql *self, const char *mutex);
+void simba__sql_wake(struct simba__sql *self, const char *mutex);
 
 /** Send a heartbeat, without waiting until it is due. */
 void simba__sql_beat_now(struct simba__sql *self);
@@ -346,7 +346,7 @@ enum simba__sql_statement simba__sql_first_try(
     const struct simba__sql_turn *turn);
 /** Is its mutex not quiet? */
 void simba__sql_mark_loud(const struct simba__sql_turn *turn, bool is_loud);
-/** Is anybody in line for it? */
+/** Is anybody in the queue for it? */
 void simba__sql_mark_line(const struct simba__sql_turn *turn, bool has_line);
 
 /* make.c */
@@ -380,12 +380,13 @@ void simba__sql_wishes_fini(struct simba__sql *self);
 
 /* waiters.c */
 
-/** An acquire has been answered: in line. */
+/** An acquire has been answered: in the queue. */
 void simba__sql_waiter_note(const struct simba__sql_turn *turn);
 /** Answer an acquire by what is known; false: ask the server. */
-bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op);
-/** It is in line no more, or will not be. */
-void simba__sql_waiter_forget(struct simba__sql *self, const simba_op *op);
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *request);
+/** It is in the queue no more, or will not be. */
+void simba__sql_waiter_forget(struct simba__sql *self,
+                              const simba_request *request);
 /** Those whose places this heartbeat is to keep: attempts, with commas between;
  * to be freed. NULL: no memory. */
 char *simba__sql_waiters_kept(const struct simba__sql *self);
@@ -393,7 +394,7 @@ char *simba__sql_waiters_kept(const struct simba__sql *self);
 /* beat.c */
 void simba__sql_beat_plan(struct simba__sql *self);
 void simba__sql_beat_fired(simba_timer *timer);
-/** Somebody is in line anew, or still wants to be. */
+/** Somebody is in the queue anew, or still wants to be. */
 void simba__sql_beat_asked(struct simba__sql *self,
                            const struct simba__sql_waiter *waiter,
                            const struct simba__sql_wish *wish);

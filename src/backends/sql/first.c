@@ -8,7 +8,7 @@ static unsigned mark_of(const struct simba__sql_turn *turn)
 {
     unsigned hash = 5381;
 
-    for (const char *c = turn->op->mutex; *c != '\0'; c++) {
+    for (const char *c = turn->request->mutex; *c != '\0'; c++) {
         hash = hash * 33 + (unsigned char)*c;
     }
     return hash % SIMBA__SQL_MARKS;
@@ -28,20 +28,20 @@ enum simba__sql_statement simba__sql_first_try(
     const struct simba__sql_turn *turn)
 {
     const struct simba__sql *self = turn->self;
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
     unsigned mark = mark_of(turn);
     bool is_quick = !self->has_no_quiet && !self->is_loud[mark];
 
     if (turn->is_slow) {
         return SIMBA__SQL_LOAD;
     }
-    if (op->kind == SIMBA_OP_ACQUIRE && !self->has_no_token) {
+    if (request->kind == SIMBA_ACQUIRE && !self->has_no_token) {
         return is_quick ? SIMBA__SQL_QUICK_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
     }
-    if (op->kind == SIMBA_OP_RENEW) {
+    if (request->kind == SIMBA_RENEW) {
         return is_quick ? SIMBA__SQL_QUICK_RENEW : SIMBA__SQL_FAST_RENEW;
     }
-    if (op->kind == SIMBA_OP_RELEASE && op->tombstone_ms == 0 &&
+    if (request->kind == SIMBA_RELEASE && request->tombstone_ms == 0 &&
         (is_quick || self->has_no_quiet) && !self->has_line[mark]) {
         return is_quick ? SIMBA__SQL_QUICK_RELEASE : SIMBA__SQL_FAST_RELEASE;
     }

@@ -84,7 +84,7 @@ void simba__sql_wish_drop(struct simba__sql_wishes *all,
 {
     struct simba__sql_wish **at;
 
-    if (wish->interest == SIMBA_INTEREST_NONE && wish->waiters == NULL) {
+    if (wish->subscription == SIMBA_SUBSCRIBE_NONE && wish->waiters == NULL) {
         at = find(all, wish->mutex);
         *at = wish->next;
         free(wish);
@@ -108,18 +108,18 @@ void simba__sql_wish_each(const struct simba__sql *self,
     }
 }
 
-void simba__sql_interest(simba_backend *backend,
-                         const char *mutex,
-                         enum simba_interest interest)
+void simba__sql_subscription(simba_backend *backend,
+                             const char *mutex,
+                             enum simba_subscription subscription)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
     struct simba__sql_wish *wish =
-        interest == SIMBA_INTEREST_NONE
+        subscription == SIMBA_SUBSCRIBE_NONE
             ? simba__sql_wish_find(&self->wishes, mutex)
             : simba__sql_wish_add(&self->wishes, mutex);
 
     if (wish != NULL) {
-        wish->interest = interest;
+        wish->subscription = subscription;
         simba__sql_wish_drop(&self->wishes, wish);
     }
     simba__sql_beat_plan(self);

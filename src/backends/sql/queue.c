@@ -31,9 +31,9 @@ static struct simba__sql_turn *take(struct simba__sql_queue *queue,
  * who wait. */
 static bool is_urgent(const struct simba__sql_turn *turn)
 {
-    return turn->op->kind == SIMBA_OP_RENEW ||
-           turn->op->kind == SIMBA_OP_RELEASE ||
-           turn->op == &turn->self->beat_op;
+    return turn->request->kind == SIMBA_RENEW ||
+           turn->request->kind == SIMBA_RELEASE ||
+           turn->request == &turn->self->beat_op;
 }
 
 static void set_timer(struct simba__sql *self)
@@ -45,8 +45,8 @@ static void set_timer(struct simba__sql *self)
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         for (const struct simba__sql_turn *turn = queues[i]->first;
              turn != NULL; turn = turn->next) {
-            if (turn->op->deadline_ms < first) {
-                first = turn->op->deadline_ms;
+            if (turn->request->deadline_ms < first) {
+                first = turn->request->deadline_ms;
             }
         }
     }
@@ -60,8 +60,8 @@ static void enqueue(struct simba__sql *self,
     simba_timer *timer = &self->queue_timer;
 
     put(queue, turn);
-    if (!timer->is_set || timer->at_ms > turn->op->deadline_ms) {
-        simba_timer_set(self->base.loop, timer, turn->op->deadline_ms);
+    if (!timer->is_set || timer->at_ms > turn->request->deadline_ms) {
+        simba_timer_set(self->base.loop, timer, turn->request->deadline_ms);
     }
 }
 
@@ -72,7 +72,7 @@ static void recycle(struct simba__sql *self, struct simba__sql_turn *turn)
     if (self->driven == turn) {
         self->driven = NULL;
     }
-    turn->op = NULL;
+    turn->request = NULL;
     turn->next = self->spare;
     self->spare = turn;
 }
@@ -97,14 +97,14 @@ void simba__sql_turn_end(struct simba__sql_turn *turn,
                          const simba_error *error)
 {
     struct simba__sql *self = turn->self;
-    simba_op *op = turn->op;
+    simba_request *request = turn->request;
 
     let_go(turn);
     recycle(self, turn);
-    if (op == &self->beat_op) {
+    if (request == &self->beat_op) {
         simba__sql_beat_done(self, status);
     } else {
-        simba_op_done(op, status, error);
+        simba_request_done(request, status, error);
     }
     simba__sql_pump(self);
 }
@@ -135,7 +135,7 @@ static void sift(struct simba__sql_queue *queue, struct simba__sql_queue *late)
     int64_t now_ms = simba_loop_now_ms();
 
     while (*at != NULL) {
-        if ((*at)->op->deadline_ms <= now_ms) {
+        if ((*at)->request->deadline_ms <= now_ms) {
             put(late, take(queue, at));
         } else {
             at = &(*at)->next;
@@ -212,14 +212,16 @@ static int count_acquirers(const struct simba__sql *self)
 
 /* Two of one process on one mutex would only be in each other's way. But a
  * renewal waits for none that is not urgent itself. */
-static bool is_served(const struct simba__sql *self, const simba_op *op)
+static bool is_served(const struct simba__sql *self,
+                      const simba_request *request)
 {
     for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
         const struct simba__sql_session *session = self->sessions[i];
 
-        if (session != NULL && session->turn != NULL && op->mutex[0] != '\0' &&
-            strcmp(session->turn->op->mutex, op->mutex) == 0 &&
-            (op->kind != SIMBA_OP_RENEW || is_urgent(session->turn))) {
+        if (session != NULL && session->turn != NULL &&
+            request->mutex[0] != '\0' &&
+            strcmp(session->turn->request->mutex, request->mutex) == 0 &&
+            (request->kind != SIMBA_RENEW || is_urgent(session->turn))) {
             return true;
         }
     }
@@ -231,7 +233,7 @@ static bool is_parked(const struct simba__sql *self, const char *mutex)
 {
     const struct simba__sql_turn *turn = self->parked.first;
 
-    while (turn != NULL && strcmp(turn->op->mutex, mutex) != 0) {
+    while (turn != NULL && strcmp(turn->request->mutex, mutex) != 0) {
         turn = turn->next;
     }
     return turn != NULL;
@@ -242,9 +244,9 @@ static struct simba__sql_turn **find_ready(const struct simba__sql *self,
 {
     struct simba__sql_turn **at = &queue->first;
 
-    while (*at != NULL &&
-           (is_served(self, (*at)->op) ||
-            (queue == &self->other && is_parked(self, (*at)->op->mutex)))) {
+    while (*at != NULL && (is_served(self, (*at)->request) ||
+                           (queue == &self->other &&
+                            is_parked(self, (*at)->request->mutex)))) {
         at = &(*at)->next;
     }
     return *at == NULL ? NULL : at;
@@ -281,7 +283,7 @@ static bool serve_next(struct simba__sql *self)
     session->state = SIMBA__SQL_BUSY;
     session->was_used = true;
     simba_timer_set(self->base.loop, &session->timer,
-                    session->turn->op->deadline_ms);
+                    session->turn->request->deadline_ms);
     simba__sql_turn_start(session->turn);
     return true;
 }
@@ -295,38 +297,38 @@ void simba__sql_pump(struct simba__sql *self)
 /* --- the backend's functions --------------------------------------------- */
 
 /* Can it be answered by what we know of those who wait? */
-static bool is_known(struct simba__sql *self, simba_op *op)
+static bool is_known(struct simba__sql *self, simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE) {
-        return simba__sql_waiter_answer(self, op);
+    if (request->kind == SIMBA_ACQUIRE) {
+        return simba__sql_waiter_answer(self, request);
     }
-    if (op->kind == SIMBA_OP_RELEASE || op->kind == SIMBA_OP_LEAVE) {
-        simba__sql_waiter_forget(self, op);
+    if (request->kind == SIMBA_RELEASE || request->kind == SIMBA_LEAVE) {
+        simba__sql_waiter_forget(self, request);
     }
     return false;
 }
 
-void simba__sql_submit(simba_backend *backend, simba_op *op)
+void simba__sql_submit(simba_backend *backend, simba_request *request)
 {
     struct simba__sql *self = (struct simba__sql *)backend;
     struct simba__sql_turn *turn = self->spare;
 
-    if (is_known(self, op)) {
-        simba_op_done(op, SIMBA_OK, NULL);
+    if (is_known(self, request)) {
+        simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
     if (turn != NULL) {
         self->spare = turn->next;
     } else if ((turn = calloc(1, sizeof *turn)) == NULL) {
-        simba_op_done(op, SIMBA_ENOMEM, NULL);
+        simba_request_done(request, SIMBA_ENOMEM, NULL);
         return;
     }
     turn->self = self;
-    turn->op = op;
+    turn->request = request;
     turn->is_slow = turn->is_written = false;
-    turn->was_created = turn->was_ensured = turn->is_hinted = false;
+    turn->was_created = turn->was_ensured = turn->is_woken = false;
     turn->was_booked = turn->was_learnt = false;
-    turn->is_driven = op->is_driven && self->driven == NULL;
+    turn->is_driven = request->is_driven && self->driven == NULL;
     if (turn->is_driven) {
         self->driven = turn; /* its caller comes, if only to say that it goes */
     }
@@ -363,9 +365,9 @@ void simba__sql_turn_drop(struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
 
-    if (turn->op != NULL && turn->op != &self->beat_op) {
+    if (turn->request != NULL && turn->request != &self->beat_op) {
         simba_loop_enter(self->base.loop);
-        simba_op_done(turn->op, SIMBA_ECANCELED, NULL);
+        simba_request_done(turn->request, SIMBA_ECANCELED, NULL);
         simba_loop_leave(self->base.loop);
     }
     simba__sql_turn_free(turn);

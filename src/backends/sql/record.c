@@ -116,15 +116,16 @@ static size_t add_peer(struct simba__sql_record *record)
 
 /* The last place given need not be kept: who comes when nobody waits gets one
  * by the clock, which has gone on. */
-static void raise_last_place(struct simba__sql_record *record, uint64_t place)
+static void raise_last_place(struct simba__sql_record *record,
+                             uint64_t position)
 {
-    if (place > record->row.last_place) {
-        record->row.last_place = place;
+    if (position > record->row.last_place) {
+        record->row.last_place = position;
     }
 }
 
 /* Where the columns of a waiter begin, the called one's or another's. */
-struct place {
+struct position {
     int row;
     int first;
     int live;
@@ -132,7 +133,7 @@ struct place {
 
 static bool read_waiter(struct simba__sql_record *record,
                         const struct simba__sql_rows *rows,
-                        const struct place *at,
+                        const struct position *at,
                         struct simba__row_waiter *waiter)
 {
     size_t index = add_peer(record);
@@ -145,7 +146,8 @@ static bool read_waiter(struct simba__sql_record *record,
     waiter->connection = index;
     waiter->attempt = read_attempt(text_of(rows, at->row, at->first));
     copy(waiter->id, sizeof waiter->id, text_of(rows, at->row, at->first + 1));
-    waiter->place = (uint64_t)simba__sql_number(rows, at->row, at->first + 4);
+    waiter->position =
+        (uint64_t)simba__sql_number(rows, at->row, at->first + 4);
     waiter->lapses_ms = simba__sql_number(rows, at->row, at->first + 5);
     peer = &record->peers[index];
     copy(peer->process, sizeof peer->process,
@@ -153,21 +155,21 @@ static bool read_waiter(struct simba__sql_record *record,
     peer->has_bell = simba__sql_number(rows, at->row, at->first + 3) != 0;
     peer->bell = (uint64_t)simba__sql_number(rows, at->row, at->live);
     peer->is_live = peer->bell != 0;
-    raise_last_place(record, waiter->place);
+    raise_last_place(record, waiter->position);
     return true;
 }
 
 static bool load_called(struct simba__sql_record *record,
                         const struct simba__sql_rows *rows)
 {
-    static const struct place at = {0, SIMBA__SQL_CALLED_ATTEMPT,
-                                    SIMBA__SQL_CALLED_LIVE};
+    static const struct position at = {0, SIMBA__SQL_CALLED_ATTEMPT,
+                                       SIMBA__SQL_CALLED_LIVE};
 
     if (record->is_quiet ||
         text_of(rows, 0, SIMBA__SQL_CALLED_ATTEMPT)[0] == '\0') {
         return true;
     }
-    record->is_called = true;
+    record->is_offered = true;
     record->called_until_ms =
         simba__sql_number(rows, 0, SIMBA__SQL_CALLED_UNTIL);
     return read_waiter(record, rows, &at, &record->called);
@@ -175,7 +177,7 @@ static bool load_called(struct simba__sql_record *record,
 
 static bool append(struct simba__sql_record *record,
                    const struct simba__sql_rows *rows,
-                   const struct place *at)
+                   const struct position *at)
 {
     struct simba__row *row = &record->row;
     struct simba__row_waiter waiter;
@@ -196,8 +198,8 @@ static bool append(struct simba__sql_record *record,
 static bool append_self(struct simba__sql_record *record,
                         const struct simba__sql_rows *rows)
 {
-    static const struct place at = {0, SIMBA__SQL_SELF_ATTEMPT,
-                                    SIMBA__SQL_SELF_LIVE};
+    static const struct position at = {0, SIMBA__SQL_SELF_ATTEMPT,
+                                       SIMBA__SQL_SELF_LIVE};
     struct simba__attempt self;
 
     if (rows->cell(rows, 0, SIMBA__SQL_SELF_ATTEMPT) == NULL) {
@@ -216,7 +218,7 @@ static bool load_line(struct simba__sql_record *record,
                       const struct simba__sql_rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {
-        struct place at = {i, SIMBA__SQL_WAITER, SIMBA__SQL_WAITER_LIVE};
+        struct position at = {i, SIMBA__SQL_WAITER, SIMBA__SQL_WAITER_LIVE};
 
         if (rows->cell(rows, i, SIMBA__SQL_WAITER) == NULL) {
             break;
@@ -293,7 +295,7 @@ static void load_owner(struct simba__sql_record *record,
 
 static bool load_tomb(struct simba__sql_record *record,
                       const struct simba__sql_rows *rows,
-                      const simba_op *op)
+                      const simba_request *request)
 {
     struct simba__row *row = &record->row;
 
@@ -306,7 +308,7 @@ static bool load_tomb(struct simba__sql_record *record,
         return false;
     }
     row->tombs[0] = (struct simba__row_tombstone){
-        {op->attempt.high, op->attempt.low}, record->tomb_until_ms};
+        {request->attempt.high, request->attempt.low}, record->tomb_until_ms};
     row->tomb_count = 1;
     return true;
 }
@@ -362,19 +364,19 @@ static void raise_token(struct simba__sql_record *record)
 enum simba__sql_loaded simba__sql_record_load(
     struct simba__sql_record *record,
     const struct simba__sql_rows *rows,
-    const simba_op *op)
+    const simba_request *request)
 {
     clear(record);
     if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL) {
         return SIMBA__SQL_NO_ROW;
     }
-    if (!has_tenure(rows) && op->kind != SIMBA_OP_READ) {
+    if (!has_tenure(rows) && request->kind != SIMBA_READ) {
         return SIMBA__SQL_NO_TENURE;
     }
     record->is_quiet = simba__sql_number(rows, 0, SIMBA__SQL_QUIET) ==
                        simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
     if (add_peer(record) != SIMBA__SQL_SELF || !load_called(record, rows) ||
-        !load_line(record, rows) || !load_tomb(record, rows, op)) {
+        !load_line(record, rows) || !load_tomb(record, rows, request)) {
         return SIMBA__SQL_NO_MEMORY;
     }
     load_owner(record, rows);
@@ -383,7 +385,7 @@ enum simba__sql_loaded simba__sql_record_load(
     raise_token(record);
     record->row.owner = record->owner;
     record->row.attempt = record->attempt;
-    record->row.is_called = record->is_called;
+    record->row.is_offered = record->is_offered;
     record->row.called = record->called;
     record->row.called_until_ms = record->called_until_ms;
     return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;

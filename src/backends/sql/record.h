@@ -55,7 +55,7 @@ enum simba__sql_column {
     SIMBA__SQL_CALLED_LIVE,
     SIMBA__SQL_TOMBS_UNTIL,
     SIMBA__SQL_TOMB_UNTIL,
-    SIMBA__SQL_WAITER, /* NULL: nobody is in line */
+    SIMBA__SQL_WAITER, /* NULL: nobody is in the queue */
     SIMBA__SQL_WAITER_ID,
     SIMBA__SQL_WAITER_PROCESS,
     SIMBA__SQL_WAITER_BELL,
@@ -63,7 +63,7 @@ enum simba__sql_column {
     SIMBA__SQL_WAITER_LAPSES,
     SIMBA__SQL_WAITER_LIVE,
     SIMBA__SQL_LAST_PLACE,
-    SIMBA__SQL_SELF_ATTEMPT, /* NULL: who asks is not in line */
+    SIMBA__SQL_SELF_ATTEMPT, /* NULL: who asks is not in the queue */
     SIMBA__SQL_SELF_ID,
     SIMBA__SQL_SELF_PROCESS,
     SIMBA__SQL_SELF_BELL,
@@ -114,8 +114,8 @@ struct simba__sql_record {
     bool is_quiet;            /* simba_mutex alone says it all */
     bool is_ours;             /* nobody who does not know us was there since */
     bool is_foreign;          /* nobody will ring when its owner is done */
-    bool is_waiting;          /* the mark that somebody may be in line */
-    bool is_called;
+    bool is_waiting;          /* the mark that somebody may be in the queue */
+    bool is_offered;
     struct simba__row_waiter called;
     int64_t called_until_ms;
     struct simba__row_waiter *line;
@@ -134,7 +134,7 @@ struct simba__sql_change {
     bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
     int64_t tomb_until_ms;                   /* 0: no tombstone is to be left */
-    const struct simba__row_waiter *come[2]; /* in line anew, or moved */
+    const struct simba__row_waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
     struct simba__attempt *gone; /* out of the line */
     size_t gone_count, gone_room;
@@ -146,7 +146,7 @@ enum simba__sql_loaded {
     SIMBA__SQL_LOADED,
     SIMBA__SQL_NO_ROW,    /* nobody ever had it */
     SIMBA__SQL_NO_TENURE, /* none of ours ever had it, but somebody else may */
-    SIMBA__SQL_IN_PART,   /* among the first in line too few are alive */
+    SIMBA__SQL_IN_PART,   /* among the first in the queue too few are alive */
     SIMBA__SQL_NO_MEMORY
 };
 
@@ -154,18 +154,18 @@ enum simba__sql_loaded {
 enum simba__sql_loaded simba__sql_record_load(
     struct simba__sql_record *record,
     const struct simba__sql_rows *rows,
-    const simba_op *op);
+    const simba_request *request);
 
 void simba__sql_record_fini(struct simba__sql_record *record);
 
 /** Find what has changed. False when memory ran out. */
 bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
-                            const simba_op *op);
+                            const simba_request *request);
 
 /** How long the place of who asks will live, if it does not ask again. */
 int64_t simba__sql_change_life(const struct simba__sql_change *change,
-                               const simba_op *op,
+                               const simba_request *request,
                                const struct simba__sql_record *record);
 
 /** The token to write: the owner's, or of a free mutex the last one. */

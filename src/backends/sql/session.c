@@ -324,7 +324,7 @@ void simba__sql_bell_hung(struct simba__sql *self, enum simba__sql_bell bell)
     simba__sql_unpark(self);
     simba__sql_beat_plan(self);
     if (is_again) {
-        simba__sql_hint(self, NULL);
+        simba__sql_wake(self, NULL);
     }
 }
 

@@ -28,8 +28,8 @@ static void ring_later(void *argument, const struct simba__row_waiter *waiter)
 static bool break_row(struct simba__sql_turn *turn,
                       const struct simba__row_host *host)
 {
-    struct simba__row_break wish = {.token = turn->op->token,
-                                    .at_once = turn->op->now,
+    struct simba__row_break wish = {.token = turn->request->token,
+                                    .at_once = turn->request->now,
                                     .now_ms = turn->record.now_us / 1000};
 
     memset(&turn->reply, 0, sizeof turn->reply);
@@ -40,20 +40,20 @@ static bool break_row(struct simba__sql_turn *turn,
 
 static bool serve_row(struct simba__sql_turn *turn)
 {
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
     struct simba__row_host host = {turn, is_connected, ring_later};
-    struct simba__request request = simba__row_asked(op);
+    struct simba__request asked = simba__row_asked(request);
     struct simba__row_call call = {
-        .request = &request,
-        .id = op->id,
-        .ttl_ms = op->ttl_ms,
-        .transition_ms = op->transition_ms,
+        .request = &asked,
+        .id = request->id,
+        .ttl_ms = request->ttl_ms,
+        .transition_ms = request->transition_ms,
         .connection = SIMBA__SQL_SELF,
         .now_ms = turn->record.now_us / 1000,
     };
 
     turn->change.ring_count = 0;
-    if (op->kind == SIMBA_OP_BREAK) {
+    if (request->kind == SIMBA_BREAK) {
         return break_row(turn, &host);
     }
     return simba__row_serve(&turn->record.row, &host, &call, &turn->reply);
@@ -89,16 +89,16 @@ static void send(struct simba__sql_turn *turn,
 
 void simba__sql_turn_start(struct simba__sql_turn *turn)
 {
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
 
     turn->is_written = false;
-    if (op == &turn->self->beat_op) {
+    if (request == &turn->self->beat_op) {
         send(turn, turn->self->is_look ? SIMBA__SQL_LOOK : SIMBA__SQL_BEAT);
-    } else if (op->kind == SIMBA_OP_INIT) {
+    } else if (request->kind == SIMBA_INIT) {
         send(turn, SIMBA__SQL_SCHEMA);
-    } else if (op->kind == SIMBA_OP_LIST || op->kind == SIMBA_OP_DOCTOR) {
+    } else if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
         send(turn,
-             op->kind == SIMBA_OP_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
+             request->kind == SIMBA_LIST ? SIMBA__SQL_LIST : SIMBA__SQL_DOCTOR);
     } else {
         send(turn, simba__sql_first_try(turn));
     }
@@ -109,14 +109,14 @@ static bool must_park(const struct simba__sql_turn *turn)
 {
     enum simba__sql_bell bell = turn->session->self->bell;
 
-    return turn->reply.in_line &&
+    return turn->reply.is_queued &&
            (bell == SIMBA__SQL_BELL_NONE || bell == SIMBA__SQL_BELL_HANGING);
 }
 
 /* No break without its audit, so that comes first. */
 static bool must_book(const struct simba__sql_turn *turn)
 {
-    return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine &&
+    return turn->request->kind == SIMBA_BREAK && turn->reply.mine &&
            !turn->was_booked;
 }
 
@@ -128,20 +128,20 @@ static void decide(struct simba__sql_turn *turn)
     memcpy(me->process, self->process, sizeof me->process);
     me->has_bell = self->bell == SIMBA__SQL_BELL_HUNG;
     if (!serve_row(turn) ||
-        !simba__sql_change_find(&turn->change, &turn->record, turn->op)) {
+        !simba__sql_change_find(&turn->change, &turn->record, turn->request)) {
         simba__sql_turn_end(turn, SIMBA_ENOMEM, NULL);
         return;
     }
     if (self->has_no_token) {
         take_version_for_token(turn);
     }
-    if (turn->op->kind == SIMBA_OP_RELEASE) {
+    if (turn->request->kind == SIMBA_RELEASE) {
         simba__sql_mark_line(turn, turn->record.line_count > 0);
     }
     simba__sql_mark_loud(turn, !turn->record.is_quiet);
     if (must_park(turn)) {
         simba__sql_turn_park(turn);
-    } else if (turn->op->kind == SIMBA_OP_READ || !turn->change.is_any) {
+    } else if (turn->request->kind == SIMBA_READ || !turn->change.is_any) {
         simba__sql_reply_fill(turn);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
     } else if (must_book(turn)) {
@@ -174,10 +174,10 @@ static void make_rows(struct simba__sql_turn *turn)
  * break. */
 static bool is_looking(const struct simba__sql_turn *turn)
 {
-    enum simba_op_kind kind = turn->op->kind;
+    enum simba_request_kind kind = turn->request->kind;
 
-    return kind == SIMBA_OP_READ || kind == SIMBA_OP_LIST ||
-           (kind == SIMBA_OP_BREAK && turn->statement != SIMBA__SQL_BOOK);
+    return kind == SIMBA_READ || kind == SIMBA_LIST ||
+           (kind == SIMBA_BREAK && turn->statement != SIMBA__SQL_BOOK);
 }
 
 static void loaded(struct simba__sql_turn *turn,
@@ -188,9 +188,9 @@ static void loaded(struct simba__sql_turn *turn,
     if (simba__sql_learn(turn, rows)) {
         return;
     }
-    switch (simba__sql_record_load(&turn->record, rows, turn->op)) {
+    switch (simba__sql_record_load(&turn->record, rows, turn->request)) {
     case SIMBA__SQL_LOADED:
-        if (turn->op->want_line && !is_whole) {
+        if (turn->request->want_queue && !is_whole) {
             send(turn, SIMBA__SQL_LOAD_ALL);
         } else {
             decide(turn);
@@ -219,8 +219,8 @@ static void loaded(struct simba__sql_turn *turn,
     }
 }
 
-/* Hints to contenders of our own need no server. */
-static void hint_own(struct simba__sql_turn *turn)
+/* Wake-ups to contenders of our own need no server. */
+static void wake_own(struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
 
@@ -228,7 +228,7 @@ static void hint_own(struct simba__sql_turn *turn)
         size_t peer = turn->change.rings[i];
 
         if (strcmp(turn->record.peers[peer].process, self->process) == 0) {
-            simba__sql_hint(self, turn->op->mutex);
+            simba__sql_wake(self, turn->request->mutex);
         }
     }
 }
@@ -244,7 +244,7 @@ static void applied(struct simba__sql_turn *turn,
     turn->self->was_primary = true;
     simba__sql_mark_loud(turn, !turn->change.is_quiet);
     simba__sql_reply_fill(turn);
-    hint_own(turn);
+    wake_own(turn);
     simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
 
@@ -259,11 +259,11 @@ static void make_tables(struct simba__sql_turn *turn)
 static void glanced(struct simba__sql_turn *turn,
                     const struct simba__sql_rows *rows)
 {
-    if (turn->op->kind == SIMBA_OP_LIST) {
+    if (turn->request->kind == SIMBA_LIST) {
         simba__sql_listed(turn, rows);
     } else if (simba__sql_glanced(turn, rows) &&
-               turn->op->kind == SIMBA_OP_BREAK) {
-        turn->op->reply.owner.id[0] = '\0';
+               turn->request->kind == SIMBA_BREAK) {
+        turn->request->reply.owner.id[0] = '\0';
         make_tables(turn);
     } else {
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
@@ -329,11 +329,11 @@ static void fine(struct simba__sql_turn *turn,
         send(turn, SIMBA__SQL_LOAD);
         break;
     case SIMBA__SQL_SCHEMA:
-        if (turn->op->kind != SIMBA_OP_INIT) {
+        if (turn->request->kind != SIMBA_INIT) {
             simba__sql_turn_start(turn);
         } else {
-            send(turn, turn->op->upgrade ? SIMBA__SQL_UPGRADE
-                                         : SIMBA__SQL_DOCTOR_TABLES);
+            send(turn, turn->request->upgrade ? SIMBA__SQL_UPGRADE
+                                              : SIMBA__SQL_DOCTOR_TABLES);
         }
         break;
     case SIMBA__SQL_UPGRADE:
@@ -373,7 +373,7 @@ static void refused(struct simba__sql_turn *turn,
     int status = answer->status;
 
     if (turn->statement == SIMBA__SQL_SCHEMA && status == SIMBA_EDENIED &&
-        turn->op->kind != SIMBA_OP_INIT) {
+        turn->request->kind != SIMBA_INIT) {
         status = simba_error_set(
             &error, SIMBA_ENOTINIT, answer->error.native,
             "%s: no table simba_mutex, or not all that belong to it, and no "

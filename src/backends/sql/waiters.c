@@ -1,8 +1,8 @@
-/* Who of this process is in line. The core asks for each of them once a lease,
- * in case a ring was lost. What it asks then we know already: the heartbeat of
- * the process (beat.c) keeps their places and looks for all of them at once. So
- * the server is asked only by who was hinted, and by whom the heartbeat could
- * not answer for. */
+/* Who of this process is in the queue. The core asks for each of them once a
+ * lease, in case a ring was lost. What it asks then we know already: the
+ * heartbeat of the process (beat.c) keeps their places and looks for all of
+ * them at once. So the server is asked only by who was woken, and by whom the
+ * heartbeat could not answer for. */
 #include "backends/sql/engine.h"
 
 #include <stdlib.h>
@@ -12,18 +12,18 @@
 enum { LATE_MS = 100 };
 
 static bool is_attempt(const struct simba__sql_waiter *waiter,
-                       const simba_op *op)
+                       const simba_request *request)
 {
-    return waiter->attempt.high == op->attempt.high &&
-           waiter->attempt.low == op->attempt.low;
+    return waiter->attempt.high == request->attempt.high &&
+           waiter->attempt.low == request->attempt.low;
 }
 
 static struct simba__sql_waiter **find(struct simba__sql_wish *wish,
-                                       const simba_op *op)
+                                       const simba_request *request)
 {
     struct simba__sql_waiter **at = &wish->waiters;
 
-    while (*at != NULL && !is_attempt(*at, op)) {
+    while (*at != NULL && !is_attempt(*at, request)) {
         at = &(*at)->next;
     }
     return at;
@@ -41,11 +41,12 @@ static void take_away(struct simba__sql *self,
     simba__sql_wish_drop(&self->wishes, wish);
 }
 
-void simba__sql_waiter_forget(struct simba__sql *self, const simba_op *op)
+void simba__sql_waiter_forget(struct simba__sql *self,
+                              const simba_request *request)
 {
     struct simba__sql_wish *wish =
-        simba__sql_wish_find(&self->wishes, op->mutex);
-    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, op);
+        simba__sql_wish_find(&self->wishes, request->mutex);
+    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, request);
 
     if (at != NULL && *at != NULL) {
         take_away(self, wish, at);
@@ -65,32 +66,33 @@ static bool may_answer(const struct simba__sql *self,
            simba_loop_now_ms() < waiter->lapses_ms - waiter->life_ms / 4;
 }
 
-bool simba__sql_waiter_answer(struct simba__sql *self, simba_op *op)
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *request)
 {
     struct simba__sql_wish *wish =
-        simba__sql_wish_find(&self->wishes, op->mutex);
-    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, op);
+        simba__sql_wish_find(&self->wishes, request->mutex);
+    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, request);
     int64_t wait_ms;
 
     if (at == NULL || *at == NULL) {
         return false;
     }
-    if (!op->is_backstop || !may_answer(self, *at)) {
+    if (!request->is_backstop || !may_answer(self, *at)) {
         take_away(self, wish, at); /* until the server has answered */
         return false;
     }
     (*at)->has_asked = true;
     simba__sql_beat_asked(self, *at, wish);
     wait_ms = wish->held_until_ms - simba_loop_now_ms();
-    op->reply.in_line = true;
-    op->reply.is_head = (*at)->is_head;
-    op->reply.place = (*at)->place;
-    op->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
-    op->reply.owner = wish->owner;
+    request->reply.is_queued = true;
+    request->reply.is_head = (*at)->is_head;
+    request->reply.position = (*at)->position;
+    request->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
+    request->reply.owner = wish->owner;
     return true;
 }
 
-/* Of those who own it or stand in line, some cannot or will not ring us. */
+/* Of those who own it or stand in the queue, some cannot or will not ring us.
+ */
 static bool is_foreign(const struct simba__sql_turn *turn)
 {
     const struct simba__sql_record *record = &turn->record;
@@ -107,9 +109,9 @@ static bool is_foreign(const struct simba__sql_turn *turn)
 void simba__sql_waiter_note(const struct simba__sql_turn *turn)
 {
     struct simba__sql *self = turn->self;
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
     struct simba__sql_wish *wish =
-        simba__sql_wish_add(&self->wishes, op->mutex);
+        simba__sql_wish_add(&self->wishes, request->mutex);
     struct simba__sql_waiter *waiter =
         wish == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
@@ -120,20 +122,20 @@ void simba__sql_waiter_note(const struct simba__sql_turn *turn)
         }
         return; /* it asks for itself */
     }
-    waiter->attempt = op->attempt;
-    waiter->place = op->reply.place;
-    waiter->is_head = op->reply.is_head;
-    waiter->must_ask = turn->is_hinted;
+    waiter->attempt = request->attempt;
+    waiter->position = request->reply.position;
+    waiter->is_head = request->reply.is_head;
+    waiter->must_ask = turn->is_woken;
     waiter->since_beat = self->beat_number;
-    waiter->life_ms = op->waiter_ms;
+    waiter->life_ms = request->waiter_ms;
     waiter->lapses_ms =
-        now_ms + simba__sql_change_life(&turn->change, op, &turn->record);
+        now_ms + simba__sql_change_life(&turn->change, request, &turn->record);
     waiter->next = wish->waiters;
     wish->waiters = waiter;
     wish->is_foreign = is_foreign(turn);
     self->has_foreign |= wish->is_foreign;
-    wish->owner = op->reply.owner;
-    wish->held_until_ms = now_ms + op->reply.wait_ms;
+    wish->owner = request->reply.owner;
+    wish->held_until_ms = now_ms + request->reply.wait_ms;
     self->waiter_count++;
     simba__sql_beat_asked(self, waiter, wish);
 }
@@ -182,7 +184,8 @@ char *simba__sql_waiters_kept(const struct simba__sql *self)
     return text;
 }
 
-/* --- hints --------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------
+ */
 
 static void mark_all(void *context, struct simba__sql_wish *wish)
 {
@@ -192,21 +195,21 @@ static void mark_all(void *context, struct simba__sql_wish *wish)
     }
 }
 
-/* The runtime passes a hint on to the first two. */
+/* The runtime passes a wake-up on to the first two. */
 static void mark_first_two(struct simba__sql_wish *wish)
 {
     uint64_t first = UINT64_MAX, second = UINT64_MAX;
 
     for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        if (w->place < first) {
+        if (w->position < first) {
             second = first;
-            first = w->place;
-        } else if (w->place < second) {
-            second = w->place;
+            first = w->position;
+        } else if (w->position < second) {
+            second = w->position;
         }
     }
     for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        w->must_ask |= w->place <= second;
+        w->must_ask |= w->position <= second;
     }
 }
 
@@ -217,13 +220,14 @@ static void mark_turns(struct simba__sql *self, const char *mutex)
         const struct simba__sql_session *session = self->sessions[i];
 
         if (session != NULL && session->turn != NULL &&
-            (mutex == NULL || strcmp(session->turn->op->mutex, mutex) == 0)) {
-            session->turn->is_hinted = true;
+            (mutex == NULL ||
+             strcmp(session->turn->request->mutex, mutex) == 0)) {
+            session->turn->is_woken = true;
         }
     }
 }
 
-void simba__sql_hint(struct simba__sql *self, const char *mutex)
+void simba__sql_wake(struct simba__sql *self, const char *mutex)
 {
     struct simba__sql_wish *wish =
         mutex == NULL ? NULL : simba__sql_wish_find(&self->wishes, mutex);
@@ -234,5 +238,5 @@ void simba__sql_hint(struct simba__sql *self, const char *mutex)
     } else if (wish != NULL) {
         mark_first_two(wish);
     }
-    simba_hint(self->base.loop, mutex);
+    simba_wake(self->base.loop, mutex);
 }

@@ -18,13 +18,13 @@ static bool is_connected(void *argument, uint64_t connection)
 }
 
 static int list_one(struct simba__sqlite *self,
-                    simba_op *op,
+                    simba_request *request,
                     const char *mutex,
                     simba_error *error)
 {
-    simba_op probe = {.kind = SIMBA_OP_READ, .mutex = mutex};
-    struct simba__sqlite_wish wish = {.op = &probe,
-                                      .now_ms = op->reply.store_ms};
+    simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
+    struct simba__sqlite_wish wish = {.request = &probe,
+                                      .now_ms = request->reply.store_ms};
     struct simba__row_host host = {.self = self, .is_connected = is_connected};
     const struct simba__row *row = &self->record.row;
     simba_owner owner = simba_owner_none();
@@ -42,13 +42,13 @@ static int list_one(struct simba__sqlite *self,
         owner = row->owner;
     }
     if (owner.id[0] != '\0' || waiting > 0) {
-        simba_op_add_mutex(op, mutex, &owner, waiting);
+        simba_request_add_mutex(request, mutex, &owner, waiting);
     }
     return SIMBA_OK;
 }
 
 static int list_all(struct simba__sqlite *self,
-                    simba_op *op,
+                    simba_request *request,
                     simba_error *error)
 {
     sqlite3_stmt *row = simba__sqlite_db_statement(
@@ -65,7 +65,7 @@ static int list_all(struct simba__sqlite *self,
 
         if (text != NULL && strlen(text) < sizeof mutex) {
             memcpy(mutex, text, strlen(text) + 1);
-            rc = list_one(self, op, mutex, error);
+            rc = list_one(self, request, mutex, error);
         }
     }
     sqlite3_reset(row);
@@ -76,14 +76,15 @@ static int list_all(struct simba__sqlite *self,
 }
 
 int simba__sqlite_list(struct simba__sqlite *self,
-                       simba_op *op,
+                       simba_request *request,
                        simba_error *error)
 {
-    int rc = simba__sqlite_db_begin_read(&self->db, op->deadline_ms, error);
+    int rc =
+        simba__sqlite_db_begin_read(&self->db, request->deadline_ms, error);
 
     if (rc == SIMBA_OK) {
-        op->reply.store_ms = simba__sqlite_clock_now_ms(&self->clock);
-        rc = list_all(self, op, error);
+        request->reply.store_ms = simba__sqlite_clock_now_ms(&self->clock);
+        rc = list_all(self, request, error);
         simba__sqlite_db_rollback(&self->db);
     }
     return rc;
@@ -101,22 +102,22 @@ static int execute(struct simba__sqlite *self,
 }
 
 static int mark_broken(struct simba__sqlite *self,
-                       const simba_op *op,
+                       const simba_request *request,
                        simba_error *error)
 {
     sqlite3_stmt *statement = simba__sqlite_db_statement(
         &self->db, SIMBA__SQLITE_BREAK_TENURE, error);
 
     if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, op->mutex, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2, (int64_t)op->token);
+        sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 2, (int64_t)request->token);
     }
     return execute(self, statement, error);
 }
 
 /* With the tenure, in one transaction: no break without its audit. */
 static int audit(struct simba__sqlite *self,
-                 const simba_op *op,
+                 const simba_request *request,
                  simba_error *error)
 {
     sqlite3_stmt *statement =
@@ -129,45 +130,48 @@ static int audit(struct simba__sqlite *self,
     statement =
         simba__sqlite_db_statement(&self->db, SIMBA__SQLITE_STORE_AUDIT, error);
     if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, op->mutex, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
         sqlite3_bind_int64(statement, 2,
                            (int64_t)simba__sqlite_clock_wall_us());
-        sqlite3_bind_int64(statement, 3, (int64_t)op->token);
+        sqlite3_bind_int64(statement, 3, (int64_t)request->token);
         sqlite3_bind_text(statement, 4, self->record.owner.id, -1,
                           SQLITE_STATIC);
-        sqlite3_bind_int(statement, 5, op->now);
+        sqlite3_bind_int(statement, 5, request->now);
         sqlite3_bind_int64(statement, 6, (int64_t)getuid());
-        sqlite3_bind_text(statement, 7, op->reason == NULL ? "" : op->reason,
-                          -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 7,
+                          request->reason == NULL ? "" : request->reason, -1,
+                          SQLITE_STATIC);
     }
     return execute(self, statement, error);
 }
 
-void simba__sqlite_log_break(struct simba__sqlite *self, const simba_op *op)
+void simba__sqlite_log_break(struct simba__sqlite *self,
+                             const simba_request *request)
 {
     char line[SIMBA_MUTEX_MAX_BYTES + SIMBA_ID_MAX + 256];
 
     snprintf(line, sizeof line, "%s: tenure %llu of '%s' was broken%s%s%.128s",
-             op->mutex, (unsigned long long)op->token, self->record.owner.id,
-             op->now ? " at once" : "",
-             op->reason == NULL || op->reason[0] == '\0' ? "" : ": ",
-             op->reason == NULL ? "" : op->reason);
+             request->mutex, (unsigned long long)request->token,
+             self->record.owner.id, request->now ? " at once" : "",
+             request->reason == NULL || request->reason[0] == '\0' ? "" : ": ",
+             request->reason == NULL ? "" : request->reason);
     self->log(self->log_user, SIMBA_LOG_WARN, "sqlite", line);
 }
 
 int simba__sqlite_break(struct simba__sqlite *self,
                         const struct simba__row_host *host,
-                        simba_op *op,
+                        simba_request *request,
                         simba_error *error)
 {
-    struct simba__row_break wish = {
-        .token = op->token, .at_once = op->now, .now_ms = op->reply.store_ms};
+    struct simba__row_break wish = {.token = request->token,
+                                    .at_once = request->now,
+                                    .now_ms = request->reply.store_ms};
     int rc;
 
-    op->reply.mine = simba__row_break(&self->record.row, host, &wish);
-    if (!op->reply.mine) {
+    request->reply.mine = simba__row_break(&self->record.row, host, &wish);
+    if (!request->reply.mine) {
         return SIMBA_OK;
     }
-    rc = op->now ? SIMBA_OK : mark_broken(self, op, error);
-    return rc == SIMBA_OK ? audit(self, op, error) : rc;
+    rc = request->now ? SIMBA_OK : mark_broken(self, request, error);
+    return rc == SIMBA_OK ? audit(self, request, error) : rc;
 }

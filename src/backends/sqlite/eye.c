@@ -315,25 +315,26 @@ static bool ring_all(const struct simba__sqlite_eyes *eyes,
 }
 
 /* The mutex, and what a read would answer now. */
-static void write_line(const simba_op *op, char *line)
+static void write_line(const simba_request *request, char *line)
 {
-    const simba_owner *owner = &op->reply.owner;
+    const simba_owner *owner = &request->reply.owner;
 
     snprintf(line, SIMBA__SQLITE_LINE,
              "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%" PRId64
              "\t%" PRId64 "\t%s",
-             op->mutex, op->reply.ended, owner->token, owner->acquired_at_ms,
-             owner->ttl_at_ms, owner->transition_at_ms, owner->id);
+             request->mutex, request->reply.ended, owner->token,
+             owner->acquired_at_ms, owner->ttl_at_ms, owner->transition_at_ms,
+             owner->id);
 }
 
 void simba__sqlite_eyes_ring(const struct simba__sqlite_eyes *eyes,
-                             const simba_op *op)
+                             const simba_request *request)
 {
     char name[NAME], line[SIMBA__SQLITE_LINE];
     DIR *directory;
     int fd;
 
-    name_of(op->mutex, name);
+    name_of(request->mutex, name);
     fd = open_dir(eyes->presence, name);
     if (fd < 0) {
         return; /* as a rule: nobody watches */
@@ -343,7 +344,7 @@ void simba__sqlite_eyes_ring(const struct simba__sqlite_eyes *eyes,
         close(fd);
         return;
     }
-    write_line(op, line);
+    write_line(request, line);
     if (ring_all(eyes, directory, line)) {
         unlinkat(eyes->presence->dir_fd, name, AT_REMOVEDIR);
     }

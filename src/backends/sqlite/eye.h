@@ -18,7 +18,7 @@
 struct simba__sqlite_eye {
     struct simba__sqlite_eye *next;
     bool is_wanted;
-    bool is_due;  /* for a made-up hint; the loop's alone */
+    bool is_due;  /* for a made-up wake-up; the loop's alone */
     bool is_open; /* our file is there; the worker's alone */
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
@@ -40,7 +40,7 @@ void simba__sqlite_eyes_init(struct simba__sqlite_eyes *eyes,
                              const struct simba__sqlite_presence *presence,
                              struct simba__sqlite_watch *watch);
 
-/** Inside the loop: no hint after this. */
+/** Inside the loop: no wake-up after this. */
 void simba__sqlite_eyes_detach(struct simba__sqlite_eyes *eyes);
 
 /** Close all eyes. While the directory is still open, after the worker. */
@@ -60,7 +60,7 @@ void simba__sqlite_eyes_renew(struct simba__sqlite_eyes *eyes);
 /** The worker: by this operation, as its reply says, the owner has changed.
  * Tells who watches, and takes away the eyes of the dead. */
 void simba__sqlite_eyes_ring(const struct simba__sqlite_eyes *eyes,
-                             const simba_op *op);
+                             const simba_request *request);
 
 /** The loop: a line of the bell about a change, without the first tab, which is
  * taken apart. */

@@ -40,11 +40,11 @@ struct simba__sqlite {
     struct simba__sqlite_sighting *sightings;
     size_t sighting_count, sighting_room;
     bool is_burial_due; /* somebody was found dead */
-    bool is_deaf;       /* it was said that there are no hints */
+    bool is_deaf;       /* it was said that there are no wake-ups */
 };
 
 /** Carry out one operation; for simba_worker_open(). */
-int simba__sqlite_serve(void *self, simba_op *op, simba_error *error);
+int simba__sqlite_serve(void *self, simba_request *request, simba_error *error);
 
 /**
  * Before the row is served: what the kernel knows and the row does not. Frees
@@ -59,15 +59,16 @@ int simba__sqlite_judge(struct simba__sqlite *self,
 
 /** Carry out a list. */
 int simba__sqlite_list(struct simba__sqlite *self,
-                       simba_op *op,
+                       simba_request *request,
                        simba_error *error);
 
 /** Tell what the opening of the file has made sure of. */
-int simba__sqlite_tell_schema(const struct simba__sqlite *self, simba_op *op);
+int simba__sqlite_tell_schema(const struct simba__sqlite *self,
+                              simba_request *request);
 
 /** Carry out a doctor's visit. */
 int simba__sqlite_doctor(struct simba__sqlite *self,
-                         simba_op *op,
+                         simba_request *request,
                          simba_error *error);
 
 /**
@@ -77,11 +78,12 @@ int simba__sqlite_doctor(struct simba__sqlite *self,
  */
 int simba__sqlite_break(struct simba__sqlite *self,
                         const struct simba__row_host *host,
-                        simba_op *op,
+                        simba_request *request,
                         simba_error *error);
 
 /** Log it, when it is committed. */
-void simba__sqlite_log_break(struct simba__sqlite *self, const simba_op *op);
+void simba__sqlite_log_break(struct simba__sqlite *self,
+                             const simba_request *request);
 
 /** Take away what dead processes have left, rows and files. */
 void simba__sqlite_bury(struct simba__sqlite *self);

@@ -127,13 +127,13 @@ static void judge_called(struct simba__sqlite *self)
     struct simba__row *row = &self->record.row;
     const char *process;
 
-    if (!row->is_called) {
+    if (!row->is_offered) {
         return;
     }
     process = self->record.peers[row->called.connection].process;
     if (simba__sqlite_presence_look(&self->presence, process) ==
         SIMBA__SQLITE_DEAD) {
-        row->is_called = false;
+        row->is_offered = false;
         self->is_burial_due = true;
     }
 }

@@ -1,9 +1,9 @@
 /* What must outlast a loss of power, and what need not.
  *
  * A reboot frees every mutex, so nobody misses a release, a renewal or a place
- * in line that went with the power: what they had changed is void anyway. Two
- * things must stay: a token that was given out, or another could get the same
- * once the wall clock is behind (S4), and the audit of a break.
+ * in the queue that went with the power: what they had changed is void anyway.
+ * Two things must stay: a token that was given out, or another could get the
+ * same once the wall clock is behind (S4), and the audit of a break.
  *
  * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
  * ourselves before an answer that must last; for tokens that is once a minute,

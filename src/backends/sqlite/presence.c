@@ -208,16 +208,16 @@ static int open_directory(const char *database)
 }
 
 /* A new descriptor takes the number of the old one: it was handed out. */
-static bool put_in_place(int *place, int fd)
+static bool put_in_place(int *position, int fd)
 {
     if (fd < 0) {
         return false;
     }
-    if (*place < 0) {
-        *place = fd;
+    if (*position < 0) {
+        *position = fd;
         return true;
     }
-    if (dup3(fd, *place, O_CLOEXEC) < 0) {
+    if (dup3(fd, *position, O_CLOEXEC) < 0) {
         close(fd);
         return false;
     }

@@ -170,8 +170,8 @@ static bool append(struct simba__row_waiter **line,
 static void raise_last_place(struct simba__row *row,
                              const struct simba__row_waiter *waiter)
 {
-    if (waiter->place > row->last_place) {
-        row->last_place = waiter->place;
+    if (waiter->position > row->last_place) {
+        row->last_place = waiter->position;
     }
 }
 
@@ -180,10 +180,10 @@ static bool put_called(struct simba__sqlite_record *record,
                        int64_t until_ms,
                        bool is_gone)
 {
-    record->is_called = true;
+    record->is_offered = true;
     record->called = *waiter;
     record->called_until_ms = until_ms;
-    record->row.is_called = !is_gone;
+    record->row.is_offered = !is_gone;
     record->row.called = *waiter;
     record->row.called_until_ms = until_ms;
     raise_last_place(&record->row, waiter);
@@ -224,7 +224,7 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
 {
     struct simba__sqlite_record *record = &self->record;
     struct simba__row_waiter waiter = {
-        .place = (uint64_t)sqlite3_column_int64(row, 0),
+        .position = (uint64_t)sqlite3_column_int64(row, 0),
         .attempt = read_attempt(row, 1),
         .connection = add_peer(record),
         .lapses_ms = sqlite3_column_int64(row, 5),
@@ -244,7 +244,7 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
     if (is_gone && self->settings.is_trusted) {
         return true; /* another machine's: it polls, and we leave it alone */
     }
-    if (called_until_ms != 0 && !record->is_called) {
+    if (called_until_ms != 0 && !record->is_offered) {
         return put_called(record, &waiter, called_until_ms, is_gone);
     }
     return put_waiter(record, &waiter, is_gone);
@@ -309,9 +309,10 @@ void simba__sqlite_bind_attempt(sqlite3_stmt *statement,
                       SQLITE_STATIC);
 }
 
-struct simba__attempt simba__sqlite_attempt(const simba_op *op)
+struct simba__attempt simba__sqlite_attempt(const simba_request *request)
 {
-    struct simba__attempt attempt = {op->attempt.high, op->attempt.low};
+    struct simba__attempt attempt = {request->attempt.high,
+                                     request->attempt.low};
 
     return attempt;
 }
@@ -360,12 +361,12 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
            sizeof self->presence.process);
     memcpy(record->peers[SIMBA__SQLITE_SELF].boot, self->clock.boot,
            sizeof self->clock.boot);
-    rc = load_owner(self, wish->op->mutex, error);
+    rc = load_owner(self, wish->request->mutex, error);
     if (rc != SIMBA_OK || wish->is_owner_only) {
         return rc;
     }
-    rc = load_line(self, wish->op->mutex, error);
+    rc = load_line(self, wish->request->mutex, error);
     return rc == SIMBA_OK
-               ? load_tomb(self, simba__sqlite_attempt(wish->op), error)
+               ? load_tomb(self, simba__sqlite_attempt(wish->request), error)
                : rc;
 }

@@ -35,7 +35,7 @@ struct simba__sqlite_record {
     int64_t version;
     int64_t lease_ms;
     bool is_handover;
-    bool is_called;
+    bool is_offered;
     struct simba__row_waiter called;
     int64_t called_until_ms;
     struct simba__row_waiter *line;
@@ -48,7 +48,7 @@ struct simba__sqlite_record {
 
 /** What is read of a mutex, for whom. */
 struct simba__sqlite_wish {
-    const simba_op *op;
+    const simba_request *request;
     int64_t now_ms;     /* the store's clock */
     bool is_owner_only; /* leave out the line and the tombstone */
 };
@@ -71,7 +71,7 @@ int simba__sqlite_record_store(struct simba__sqlite *self,
                                simba_error *error);
 
 /** The attempt of an operation, as the row has it. */
-struct simba__attempt simba__sqlite_attempt(const simba_op *op);
+struct simba__attempt simba__sqlite_attempt(const simba_request *request);
 
 enum { SIMBA__SQLITE_ATTEMPT = 16 };
 

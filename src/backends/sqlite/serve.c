@@ -14,16 +14,16 @@ enum { DRIVEN_PATIENCE_MS = 2 };
 
 /* --- serving ------------------------------------------------------------- */
 
-static enum simba__request_kind request_kind(enum simba_op_kind kind)
+static enum simba__request_kind request_kind(enum simba_request_kind kind)
 {
     switch (kind) {
-    case SIMBA_OP_ACQUIRE:
+    case SIMBA_ACQUIRE:
         return SIMBA__ACQUIRE;
-    case SIMBA_OP_RENEW:
+    case SIMBA_RENEW:
         return SIMBA__RENEW;
-    case SIMBA_OP_RELEASE:
+    case SIMBA_RELEASE:
         return SIMBA__RELEASE;
-    case SIMBA_OP_LEAVE:
+    case SIMBA_LEAVE:
         return SIMBA__LEAVE;
     default:
         return SIMBA__NOTHING;
@@ -32,23 +32,23 @@ static enum simba__request_kind request_kind(enum simba_op_kind kind)
 
 static bool serve_row(struct simba__sqlite_turn *turn)
 {
-    const simba_op *op = turn->op;
+    const simba_request *request = turn->request;
     struct simba__row_host host = {turn, simba__sqlite_is_connected,
                                    simba__sqlite_ring_later};
-    struct simba__request request = {
-        .kind = request_kind(op->kind),
-        .attempt = simba__sqlite_attempt(op),
-        .token = op->token,
-        .place = op->place,
-        .waiter_ms = op->waiter_ms,
-        .tombstone_ms = op->tombstone_ms,
-        .join = op->join,
+    struct simba__request asked = {
+        .kind = request_kind(request->kind),
+        .attempt = simba__sqlite_attempt(request),
+        .token = request->token,
+        .position = request->position,
+        .waiter_ms = request->waiter_ms,
+        .tombstone_ms = request->tombstone_ms,
+        .join = request->join,
     };
     struct simba__row_call call = {
-        .request = &request,
-        .id = op->id,
-        .ttl_ms = op->ttl_ms,
-        .transition_ms = op->transition_ms,
+        .request = &asked,
+        .id = request->id,
+        .ttl_ms = request->ttl_ms,
+        .transition_ms = request->transition_ms,
         .connection = SIMBA__SQLITE_SELF,
         .now_ms = turn->wish.now_ms,
     };
@@ -68,7 +68,7 @@ static int raise_token(struct simba__sqlite_turn *turn, simba_error *error)
     uint64_t wall_us = simba__sqlite_clock_wall_us();
     int rc;
 
-    if (turn->op->kind != SIMBA_OP_ACQUIRE) {
+    if (turn->request->kind != SIMBA_ACQUIRE) {
         return SIMBA_OK;
     }
     rc = simba__sqlite_reserve_load(self, error);
@@ -84,13 +84,13 @@ static int raise_token(struct simba__sqlite_turn *turn, simba_error *error)
 static void fill_reply(const struct simba__sqlite_turn *turn)
 {
     const struct simba__row *row = &turn->self->record.row;
-    simba_op_reply *reply = &turn->op->reply;
+    simba_reply *reply = &turn->request->reply;
 
     reply->mine = turn->reply.mine;
     reply->token = turn->reply.token;
-    reply->in_line = turn->reply.in_line;
+    reply->is_queued = turn->reply.is_queued;
     reply->is_head = turn->reply.is_head;
-    reply->place = turn->reply.place;
+    reply->position = turn->reply.position;
     reply->wait_ms = turn->reply.wait_ms;
     reply->store_ms = turn->wish.now_ms;
     reply->ended = simba__row_ended(row, turn->wish.now_ms);
@@ -105,23 +105,23 @@ static int serve_break(struct simba__sqlite_turn *turn, simba_error *error)
                                    simba__sqlite_ring_later};
     int rc;
 
-    if (turn->op->kind != SIMBA_OP_BREAK) {
+    if (turn->request->kind != SIMBA_BREAK) {
         return SIMBA_OK;
     }
-    turn->op->reply.store_ms = turn->wish.now_ms;
-    rc = simba__sqlite_break(turn->self, &host, turn->op, error);
-    turn->reply.mine = turn->op->reply.mine;
+    turn->request->reply.store_ms = turn->wish.now_ms;
+    rc = simba__sqlite_break(turn->self, &host, turn->request, error);
+    turn->reply.mine = turn->request->reply.mine;
     return rc;
 }
 
 static bool is_broken(const struct simba__sqlite_turn *turn)
 {
-    return turn->op->kind == SIMBA_OP_BREAK && turn->reply.mine;
+    return turn->request->kind == SIMBA_BREAK && turn->reply.mine;
 }
 
 static bool is_granted(const struct simba__sqlite_turn *turn)
 {
-    return turn->op->kind == SIMBA_OP_ACQUIRE && turn->reply.mine;
+    return turn->request->kind == SIMBA_ACQUIRE && turn->reply.mine;
 }
 
 static int store(struct simba__sqlite_turn *turn,
@@ -158,7 +158,7 @@ static int serve_inside(struct simba__sqlite_turn *turn,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (simba__sqlite_judge(self, turn->op->mutex, turn->wish.now_ms) !=
+    if (simba__sqlite_judge(self, turn->request->mutex, turn->wish.now_ms) !=
             SIMBA_OK ||
         !serve_row(turn)) {
         return simba__sqlite_db_fail(&self->db, SQLITE_NOMEM, error);
@@ -180,18 +180,21 @@ static bool is_owner_changed(const struct simba__sqlite_turn *turn)
 }
 
 /* A caller that lends its thread is not kept waiting for other writers. */
-static int64_t patience(const simba_op *op)
+static int64_t patience(const simba_request *request)
 {
     int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
 
-    return op->is_driven && soon_ms < op->deadline_ms ? soon_ms
-                                                      : op->deadline_ms;
+    return request->is_driven && soon_ms < request->deadline_ms
+               ? soon_ms
+               : request->deadline_ms;
 }
 
 /* What these are in the way of is put off for the worker then. */
-static int put_off(const simba_op *op, int rc, const simba_error *error)
+static int put_off(const simba_request *request,
+                   int rc,
+                   const simba_error *error)
 {
-    return op->is_driven && rc == SIMBA_EUNAVAIL &&
+    return request->is_driven && rc == SIMBA_EUNAVAIL &&
                    simba__sqlite_db_is_busy(error->native)
                ? SIMBA_EBUSY
                : rc;
@@ -199,10 +202,10 @@ static int put_off(const simba_op *op, int rc, const simba_error *error)
 
 static int begin(const struct simba__sqlite_turn *turn, simba_error *error)
 {
-    const simba_op *op = turn->op;
-    int rc = simba__sqlite_db_begin(&turn->self->db, patience(op), error);
+    const simba_request *request = turn->request;
+    int rc = simba__sqlite_db_begin(&turn->self->db, patience(request), error);
 
-    return put_off(op, rc, error);
+    return put_off(request, rc, error);
 }
 
 /* What must outlast a loss of power: see keep.c. A token also when an acquire
@@ -220,7 +223,8 @@ static int keep(const struct simba__sqlite_turn *turn, simba_error *error)
 static int commit(const struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
-    int rc = simba__sqlite_db_commit(&self->db, turn->op->deadline_ms, error);
+    int rc =
+        simba__sqlite_db_commit(&self->db, turn->request->deadline_ms, error);
 
     if (rc == SIMBA_OK) {
         simba__sqlite_reserve_told(self);
@@ -234,7 +238,7 @@ static int serve_change(struct simba__sqlite_turn *turn, simba_error *error)
     bool is_changed = false;
     int rc = begin(turn, error);
 
-    turn->wish.is_owner_only = turn->op->kind == SIMBA_OP_RENEW;
+    turn->wish.is_owner_only = turn->request->kind == SIMBA_RENEW;
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -251,11 +255,11 @@ static int serve_change(struct simba__sqlite_turn *turn, simba_error *error)
         simba__sqlite_ring_now(turn);
         fill_reply(turn);
         if (is_broken(turn)) {
-            simba__sqlite_log_break(self, turn->op);
+            simba__sqlite_log_break(self, turn->request);
         }
     }
     if (rc == SIMBA_OK && is_owner_changed(turn)) {
-        simba__sqlite_eyes_ring(&self->eyes, turn->op);
+        simba__sqlite_eyes_ring(&self->eyes, turn->request);
     }
     return rc;
 }
@@ -265,10 +269,10 @@ static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
     struct simba__sqlite *self = turn->self;
     struct simba__row_host host = {turn, simba__sqlite_is_connected,
                                    simba__sqlite_ring_later};
-    int rc =
-        simba__sqlite_db_begin_read(&self->db, turn->op->deadline_ms, error);
+    int rc = simba__sqlite_db_begin_read(&self->db, turn->request->deadline_ms,
+                                         error);
 
-    turn->wish.is_owner_only = !turn->op->want_line;
+    turn->wish.is_owner_only = !turn->request->want_queue;
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -276,12 +280,12 @@ static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
     rc = simba__sqlite_record_load(self, &turn->wish, error);
     simba__sqlite_db_rollback(&self->db);
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_judge(self, turn->op->mutex, turn->wish.now_ms);
+        rc = simba__sqlite_judge(self, turn->request->mutex, turn->wish.now_ms);
     }
     if (rc == SIMBA_OK) {
         fill_reply(turn);
         (void)simba__row_tell_line(&self->record.row, &host, turn->wish.now_ms,
-                                   turn->op);
+                                   turn->request);
     }
     return rc;
 }
@@ -292,7 +296,7 @@ static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
  * could go on alone, beside others who own the same mutexes on the new one. Or
  * the file could not be opened before, because it was kept locked. */
 static int follow_file(struct simba__sqlite *self,
-                       const simba_op *op,
+                       const simba_request *request,
                        simba_error *error)
 {
     bool was_open = self->db.handle != NULL;
@@ -313,9 +317,9 @@ static int follow_file(struct simba__sqlite *self,
         self->reserve = (struct simba__sqlite_reserve){0};
         rc = simba__sqlite_file_prepare(&self->settings, error);
         if (rc == SIMBA_OK) {
-            rc = simba__sqlite_db_open(&self->db, &self->settings, patience(op),
-                                       error);
-            rc = put_off(op, rc, error);
+            rc = simba__sqlite_db_open(&self->db, &self->settings,
+                                       patience(request), error);
+            rc = put_off(request, rc, error);
         }
     }
     if (rc == SIMBA_OK) {
@@ -328,9 +332,9 @@ static int follow_file(struct simba__sqlite *self,
 }
 
 /* Not while somebody waits for the answer to an acquire, if it can wait. */
-static void clean_up(struct simba__sqlite *self, enum simba_op_kind kind)
+static void clean_up(struct simba__sqlite *self, enum simba_request_kind kind)
 {
-    bool is_urgent = kind == SIMBA_OP_ACQUIRE;
+    bool is_urgent = kind == SIMBA_ACQUIRE;
 
     if (self->is_burial_due && !is_urgent) {
         simba__sqlite_bury(self);
@@ -338,29 +342,32 @@ static void clean_up(struct simba__sqlite *self, enum simba_op_kind kind)
     simba__sqlite_db_shorten_log(&self->db, is_urgent);
 }
 
-int simba__sqlite_serve(void *argument, simba_op *op, simba_error *error)
+int simba__sqlite_serve(void *argument,
+                        simba_request *request,
+                        simba_error *error)
 {
     struct simba__sqlite *self = argument;
-    struct simba__sqlite_turn turn = {.self = self, .op = op, .wish.op = op};
-    int rc = follow_file(self, op, error);
+    struct simba__sqlite_turn turn = {
+        .self = self, .request = request, .wish.request = request};
+    int rc = follow_file(self, request, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
     simba__sqlite_eyes_settle(&self->eyes);
-    switch (op->kind) {
-    case SIMBA_OP_READ:
+    switch (request->kind) {
+    case SIMBA_READ:
         return serve_read(&turn, error);
-    case SIMBA_OP_LIST:
-        return simba__sqlite_list(self, op, error);
-    case SIMBA_OP_DOCTOR:
-        return simba__sqlite_doctor(self, op, error);
-    case SIMBA_OP_INIT:
-        return simba__sqlite_tell_schema(self, op);
+    case SIMBA_LIST:
+        return simba__sqlite_list(self, request, error);
+    case SIMBA_DOCTOR:
+        return simba__sqlite_doctor(self, request, error);
+    case SIMBA_INIT:
+        return simba__sqlite_tell_schema(self, request);
     default:
         break;
     }
     rc = serve_change(&turn, error);
-    clean_up(self, op->kind);
+    clean_up(self, request->kind);
     return rc;
 }

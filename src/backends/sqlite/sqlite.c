@@ -113,17 +113,17 @@ static int open_store(const simba_backend_config *config,
     return SIMBA_OK;
 }
 
-static void submit(simba_backend *base, simba_op *op)
+static void submit(simba_backend *base, simba_request *request)
 {
-    simba_worker_submit(((struct simba__sqlite *)base)->worker, op);
+    simba_worker_submit(((struct simba__sqlite *)base)->worker, request);
 }
 
-static void interest(simba_backend *base,
-                     const char *mutex,
-                     enum simba_interest interest)
+static void subscription(simba_backend *base,
+                         const char *mutex,
+                         enum simba_subscription subscription)
 {
     simba__sqlite_eyes_want(&((struct simba__sqlite *)base)->eyes, mutex,
-                            interest == SIMBA_INTEREST_OBSERVE);
+                            subscription == SIMBA_SUBSCRIBE_OBSERVE);
 }
 
 static bool drive(simba_backend *base, int64_t until_ms)
@@ -167,7 +167,7 @@ const simba_backend_ops simba__sqlite_ops = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
                     SIMBA_HAS_STEADY_CLOCK | SIMBA_CAN_OBSERVE |
                     SIMBA_TELLS_ENDED | SIMBA_CAN_INIT,
-    .interest = interest,
+    .subscription = subscription,
     .drive = drive,
     .floor_open = simba__sqlite_floor_open,
     .floor_step = simba__sqlite_floor_step,

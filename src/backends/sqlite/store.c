@@ -30,7 +30,7 @@ static sqlite3_stmt *prepare(struct writing *w,
         w->rc = w->error->code;
         return NULL;
     }
-    sqlite3_bind_text(statement, 1, w->wish->op->mutex, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 1, w->wish->request->mutex, -1, SQLITE_STATIC);
     return statement;
 }
 
@@ -74,7 +74,7 @@ static void store_tenure(struct writing *w)
 {
     const struct simba__sqlite *self = w->self;
     const struct simba__row *row = &self->record.row;
-    const simba_op *op = w->wish->op;
+    const simba_request *request = w->wish->request;
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_TENURE);
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
@@ -85,7 +85,7 @@ static void store_tenure(struct writing *w)
     simba__sqlite_bind_attempt(statement, 3, row->attempt, bytes);
     sqlite3_bind_text(statement, 4, self->clock.boot, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, self->presence.process, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 6, op->ttl_ms + op->transition_ms);
+    sqlite3_bind_int64(statement, 6, request->ttl_ms + request->transition_ms);
     sqlite3_bind_int(statement, 7, self->settings.is_handover);
     sqlite3_bind_int(statement, 8, row->owner.is_broken);
     sqlite3_bind_int64(statement, 9, (int64_t)row->former_token);
@@ -96,9 +96,10 @@ static void store_owner(struct writing *w)
 {
     const struct simba__sqlite_record *record = &w->self->record;
     const simba_owner *owner = &record->row.owner;
-    const simba_op *op = w->wish->op;
+    const simba_request *request = w->wish->request;
     bool is_new = owner->token != record->owner.token;
-    bool is_longer = record->lease_ms != op->ttl_ms + op->transition_ms;
+    bool is_longer =
+        record->lease_ms != request->ttl_ms + request->transition_ms;
 
     if (is_same_owner(owner, &record->owner)) {
         return;
@@ -118,7 +119,7 @@ static void drop_waiter(struct writing *w,
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
     if (statement != NULL) {
-        sqlite3_bind_int64(statement, 2, (int64_t)waiter->place);
+        sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
         simba__sqlite_bind_attempt(statement, 3, waiter->attempt, bytes);
         execute(w, statement);
     }
@@ -136,7 +137,7 @@ static void store_waiter(struct writing *w,
     if (statement == NULL) {
         return;
     }
-    sqlite3_bind_int64(statement, 2, (int64_t)waiter->place);
+    sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
     simba__sqlite_bind_attempt(statement, 3, waiter->attempt, bytes);
     sqlite3_bind_text(statement, 4, waiter->id, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 5, peer->boot, -1, SQLITE_STATIC);
@@ -155,12 +156,12 @@ static bool is_same_waiter(const struct writing *w,
     const struct simba__sqlite_peer *peers = w->self->record.peers;
     int64_t left_ms = before->lapses_ms - w->wish->now_ms;
 
-    return before->place == after->place &&
+    return before->position == after->position &&
            strcmp(before->id, after->id) == 0 &&
            strcmp(peers[before->connection].process,
                   peers[after->connection].process) == 0 &&
            (before->lapses_ms == after->lapses_ms ||
-            left_ms > w->wish->op->waiter_ms / 2);
+            left_ms > w->wish->request->waiter_ms / 2);
 }
 
 static const struct simba__row_waiter *find_in(
@@ -184,7 +185,8 @@ static void store_mover(struct writing *w, struct simba__attempt attempt)
     const struct simba__row_waiter *after =
         find_in(record->row.line, record->row.line_count, attempt);
 
-    if (before != NULL && (after == NULL || before->place != after->place)) {
+    if (before != NULL &&
+        (after == NULL || before->position != after->position)) {
         drop_waiter(w, before);
         before = NULL;
     }
@@ -199,10 +201,10 @@ static void store_mover(struct writing *w, struct simba__attempt attempt)
 static bool is_mover(const struct writing *w, struct simba__attempt attempt)
 {
     const struct simba__sqlite_record *record = &w->self->record;
-    struct simba__attempt me = simba__sqlite_attempt(w->wish->op);
+    struct simba__attempt me = simba__sqlite_attempt(w->wish->request);
 
     return simba__attempt_equal(attempt, me) ||
-           (record->is_called &&
+           (record->is_offered &&
             simba__attempt_equal(attempt, record->called.attempt));
 }
 
@@ -211,7 +213,7 @@ static void store_line(struct writing *w)
 {
     const struct simba__sqlite_record *record = &w->self->record;
     const struct simba__row *row = &record->row;
-    struct simba__attempt me = simba__sqlite_attempt(w->wish->op);
+    struct simba__attempt me = simba__sqlite_attempt(w->wish->request);
     size_t j = 0;
 
     for (size_t i = 0; i < record->line_count; i++) {
@@ -231,29 +233,29 @@ static void store_line(struct writing *w)
         }
     }
     store_mover(w, me);
-    if (record->is_called &&
+    if (record->is_offered &&
         !simba__attempt_equal(record->called.attempt, me)) {
         store_mover(w, record->called.attempt);
     }
 }
 
 /* The row of the called one goes first, and comes last: who is called was in
- * line before, and who came too late may stand in line again. */
+ * line before, and who came too late may stand in the queue again. */
 static void store_called(struct writing *w)
 {
     const struct simba__sqlite_record *record = &w->self->record;
     const struct simba__row *row = &record->row;
     bool is_same =
-        record->is_called == row->is_called &&
-        (!row->is_called ||
+        record->is_offered == row->is_offered &&
+        (!row->is_offered ||
          (simba__attempt_equal(record->called.attempt, row->called.attempt) &&
           record->called_until_ms == row->called_until_ms));
 
-    if (record->is_called && !is_same) {
+    if (record->is_offered && !is_same) {
         drop_waiter(w, &record->called);
     }
     store_line(w);
-    if (row->is_called && !is_same) {
+    if (row->is_offered && !is_same) {
         store_waiter(w, &row->called, row->called_until_ms);
     }
 }
@@ -287,7 +289,7 @@ static void store_tomb(struct writing *w)
     sqlite3_stmt *statement;
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
-    if (w->wish->op->tombstone_ms == 0 || row->tomb_count == 0) {
+    if (w->wish->request->tombstone_ms == 0 || row->tomb_count == 0) {
         return;
     }
     statement = prepare(w, SIMBA__SQLITE_DROP_TOMBSTONES);

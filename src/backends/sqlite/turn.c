@@ -29,7 +29,7 @@ void simba__sqlite_ring_now(const struct simba__sqlite_turn *turn)
     for (size_t i = 0; i < turn->ring_count; i++) {
         simba__sqlite_presence_ring(&self->presence,
                                     self->record.peers[turn->rings[i]].process,
-                                    turn->op->mutex);
+                                    turn->request->mutex);
     }
 }
 
@@ -40,16 +40,16 @@ static bool is_live(struct simba__sqlite_turn *turn,
            simba__sqlite_is_connected(turn, waiter->connection);
 }
 
-/* Some changes nobody in line hears of, and yet who is before whom is another:
- * somebody took the mutex without having been called, because its owner is dead
- * or late; or somebody went out of the line. Who is then the first behind that
- * place asks again, and so comes to watch the right one. */
-static void wake_behind(struct simba__sqlite_turn *turn, uint64_t place)
+/* Some changes nobody in the queue hears of, and yet who is before whom is
+ * another: somebody took the mutex without having been called, because its
+ * owner is dead or late; or somebody went out of the line. Who is then the
+ * first behind that place asks again, and so comes to watch the right one. */
+static void wake_behind(struct simba__sqlite_turn *turn, uint64_t position)
 {
     const struct simba__row *row = &turn->self->record.row;
 
     for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].place >= place && is_live(turn, &row->line[i])) {
+        if (row->line[i].position >= position && is_live(turn, &row->line[i])) {
             simba__sqlite_ring_later(turn, &row->line[i]);
             return;
         }
@@ -59,44 +59,45 @@ static void wake_behind(struct simba__sqlite_turn *turn, uint64_t place)
 static bool is_taken_uncalled(const struct simba__sqlite_turn *turn)
 {
     const struct simba__sqlite_record *record = &turn->self->record;
-    bool is_called = record->is_called &&
-                     simba__attempt_equal(record->called.attempt,
-                                          simba__sqlite_attempt(turn->op));
+    bool is_offered =
+        record->is_offered &&
+        simba__attempt_equal(record->called.attempt,
+                             simba__sqlite_attempt(turn->request));
 
-    return turn->reply.mine && !is_called &&
+    return turn->reply.mine && !is_offered &&
            record->row.owner.token != record->owner.token;
 }
 
 void simba__sqlite_wake_successor(struct simba__sqlite_turn *turn)
 {
     const struct simba__sqlite_record *record = &turn->self->record;
-    struct simba__attempt me = simba__sqlite_attempt(turn->op);
+    struct simba__attempt me = simba__sqlite_attempt(turn->request);
 
     if (is_taken_uncalled(turn)) {
         wake_behind(turn, 0);
     }
-    if (turn->op->kind != SIMBA_OP_RELEASE &&
-        turn->op->kind != SIMBA_OP_LEAVE) {
+    if (turn->request->kind != SIMBA_RELEASE &&
+        turn->request->kind != SIMBA_LEAVE) {
         return;
     }
     for (size_t i = 0; i < record->line_count; i++) {
         if (simba__attempt_equal(record->line[i].attempt, me)) {
-            wake_behind(turn, record->line[i].place);
+            wake_behind(turn, record->line[i].position);
         }
     }
 }
 
-/* Who is refused watches the one before it in line: the death of an owner then
- * wakes one waiter and not all of them, and who was before us and became the
- * owner is watched already. The first watches the owner, unless its death is
- * not to be used, or the called one, who will be the owner. */
+/* Who is refused watches the one before it in the queue: the death of an owner
+ * then wakes one waiter and not all of them, and who was before us and became
+ * the owner is watched already. The first watches the owner, unless its death
+ * is not to be used, or the called one, who will be the owner. */
 static const char *find_obstacle(struct simba__sqlite_turn *turn)
 {
     const struct simba__sqlite_record *record = &turn->self->record;
     const struct simba__row *row = &record->row;
     size_t i = row->line_count;
 
-    while (i > 0 && row->line[i - 1].place >= turn->reply.place) {
+    while (i > 0 && row->line[i - 1].position >= turn->reply.position) {
         i--;
     }
     for (; i > 0; i--) {
@@ -105,8 +106,8 @@ static const char *find_obstacle(struct simba__sqlite_turn *turn)
         }
     }
     if (!simba__row_is_held(row, turn->wish.now_ms)) {
-        return row->is_called ? record->peers[row->called.connection].process
-                              : "";
+        return row->is_offered ? record->peers[row->called.connection].process
+                               : "";
     }
     return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process
                                : "";
@@ -116,15 +117,15 @@ void simba__sqlite_watch_or_forget(struct simba__sqlite_turn *turn)
 {
     struct simba__sqlite *self = turn->self;
 
-    if (turn->op->kind == SIMBA_OP_RENEW) {
+    if (turn->request->kind == SIMBA_RENEW) {
         return;
     }
-    if (turn->op->kind != SIMBA_OP_ACQUIRE || !turn->reply.in_line) {
-        simba__sqlite_watch_forget(&self->watch, turn->op);
+    if (turn->request->kind != SIMBA_ACQUIRE || !turn->reply.is_queued) {
+        simba__sqlite_watch_forget(&self->watch, turn->request);
         return;
     }
-    if (!simba__sqlite_watch_wait(&self->watch, turn->op, find_obstacle(turn),
-                                  turn->reply.is_head) &&
+    if (!simba__sqlite_watch_wait(&self->watch, turn->request,
+                                  find_obstacle(turn), turn->reply.is_head) &&
         !self->is_deaf) {
         self->is_deaf = true;
         self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",

@@ -4,13 +4,13 @@
 
 #include "backends/sqlite/instance.h"
 
-/* Whom to ring after the commit: the called one, the second in line, and who
- * stands behind a change that nobody else tells of. */
+/* Whom to ring after the commit: the called one, the second in the queue, and
+ * who stands behind a change that nobody else tells of. */
 enum { SIMBA__SQLITE_RINGS = 3 };
 
 struct simba__sqlite_turn {
     struct simba__sqlite *self;
-    simba_op *op;
+    simba_request *request;
     struct simba__sqlite_wish wish;
     struct simba__reply reply;
     size_t rings[SIMBA__SQLITE_RINGS]; /* peers */

@@ -121,14 +121,14 @@ static void drop_watch(struct simba__sqlite_watch *watch, int wd)
 /* --- who waits ----------------------------------------------------------- */
 
 static struct simba__sqlite_waiting *find(struct simba__sqlite_watch *watch,
-                                          const simba_op *op)
+                                          const simba_request *request)
 {
     for (size_t i = 0; i < watch->count; i++) {
         struct simba__sqlite_waiting *one = &watch->waiting[i];
 
-        if (one->attempt.high == op->attempt.high &&
-            one->attempt.low == op->attempt.low &&
-            strcmp(one->mutex, op->mutex) == 0) {
+        if (one->attempt.high == request->attempt.high &&
+            one->attempt.low == request->attempt.low &&
+            strcmp(one->mutex, request->mutex) == 0) {
             return one;
         }
     }
@@ -143,7 +143,8 @@ static void forget(struct simba__sqlite_watch *watch, size_t i)
     drop_watch(watch, wd);
 }
 
-/* Those who gave up without a word: they had no place in line to give back. */
+/* Those who gave up without a word: they had no position in the queue to give
+ * back. */
 static void forget_lapsed(struct simba__sqlite_watch *watch)
 {
     int64_t now_ms = simba_loop_now_ms();
@@ -157,9 +158,9 @@ static void forget_lapsed(struct simba__sqlite_watch *watch)
 
 static struct simba__sqlite_waiting *find_or_add(
     struct simba__sqlite_watch *watch,
-    const simba_op *op)
+    const simba_request *request)
 {
-    struct simba__sqlite_waiting *one = find(watch, op);
+    struct simba__sqlite_waiting *one = find(watch, request);
 
     if (one != NULL) {
         return one;
@@ -171,8 +172,8 @@ static struct simba__sqlite_waiting *find_or_add(
     }
     one = &watch->waiting[watch->count++];
     memset(one, 0, sizeof *one);
-    memcpy(one->mutex, op->mutex, strlen(op->mutex) + 1);
-    one->attempt = op->attempt;
+    memcpy(one->mutex, request->mutex, strlen(request->mutex) + 1);
+    one->attempt = request->attempt;
     one->wd = -1;
     return one;
 }
@@ -227,7 +228,7 @@ static struct errands note_waiting(struct simba__sqlite_watch *watch,
 }
 
 bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
-                              const simba_op *op,
+                              const simba_request *request,
                               const char *process,
                               bool is_head)
 {
@@ -236,10 +237,10 @@ bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
     bool is_deaf;
 
     pthread_mutex_lock(&watch->lock);
-    one = find_or_add(watch, op);
+    one = find_or_add(watch, request);
     watch->is_deaf = is_deaf = !start(watch);
     if (one != NULL) {
-        one->lapses_ms = simba_loop_now_ms() + op->waiter_ms;
+        one->lapses_ms = simba_loop_now_ms() + request->waiter_ms;
         one->is_head = is_head;
         errands = note_waiting(watch, one, process);
     }
@@ -266,7 +267,7 @@ bool simba__sqlite_watch_attend(struct simba__sqlite_watch *watch)
 }
 
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
-                                const simba_op *op)
+                                const simba_request *request)
 {
     struct simba__sqlite_waiting *one;
 
@@ -274,7 +275,7 @@ void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
         return; /* the worker's own number: no lock is needed to read it */
     }
     pthread_mutex_lock(&watch->lock);
-    one = find(watch, op);
+    one = find(watch, request);
     if (one != NULL) {
         forget(watch, (size_t)(one - watch->waiting));
     }

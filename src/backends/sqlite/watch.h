@@ -1,4 +1,4 @@
-/* Hints: our bell, and the death of those we wait for, by inotify.
+/* Wake-ups: our bell, and the death of those we wait for, by inotify.
  *
  * Nothing is set up before somebody really waits: a descriptor of inotify that
  * had a watch takes the kernel up to 18 ms to close.
@@ -25,7 +25,7 @@ struct simba__sqlite_waiting {
     int wd;            /* the watch on that process's file, or -1 */
     int looks;         /* left, to see whether the process is really dead */
     bool is_head;      /* of the line */
-    bool is_due;       /* for a hint */
+    bool is_due;       /* for a wake-up */
 };
 
 struct simba__sqlite_watch {
@@ -41,7 +41,7 @@ struct simba__sqlite_watch {
     int bell_wd;
     int64_t bell_read; /* how much of it */
     bool is_deaf;      /* no descriptor or watch was to be had */
-    bool is_polling;   /* and therefore the loop makes up hints */
+    bool is_polling;   /* and therefore the loop makes up wake-ups */
     bool is_unheard;   /* the loop does not listen yet; the worker's alone */
 
     /* The loop's alone. */
@@ -58,7 +58,7 @@ void simba__sqlite_watch_init(struct simba__sqlite_watch *watch,
 /** After the loop has ended. */
 void simba__sqlite_watch_fini(struct simba__sqlite_watch *watch);
 
-/** Inside the loop: no hint after this. */
+/** Inside the loop: no wake-up after this. */
 void simba__sqlite_watch_detach(struct simba__sqlite_watch *watch);
 
 /** In a forked child: close the descriptors and nothing else. */
@@ -66,12 +66,12 @@ void simba__sqlite_watch_forked(struct simba__sqlite_watch *watch);
 
 /**
  * The worker: this operation was refused because of that process; is_head:
- * nobody alive stands before it in line.
+ * nobody alive stands before it in the queue.
  *
- * @return false when hints are not to be had, and it must poll
+ * @return false when wake-ups are not to be had, and it must poll
  */
 bool simba__sqlite_watch_wait(struct simba__sqlite_watch *watch,
-                              const simba_op *op,
+                              const simba_request *request,
                               const char *process,
                               bool is_head);
 
@@ -82,7 +82,7 @@ bool simba__sqlite_watch_attend(struct simba__sqlite_watch *watch);
 
 /** The worker: this attempt waits no more. */
 void simba__sqlite_watch_forget(struct simba__sqlite_watch *watch,
-                                const simba_op *op);
+                                const simba_request *request);
 
 /** The worker: the directory was made anew. */
 void simba__sqlite_watch_renew(struct simba__sqlite_watch *watch);
@@ -95,8 +95,8 @@ void simba__sqlite_watch_listen(struct simba__sqlite_watch *watch);
 /** Inside the loop: look whether those under suspicion are dead. Posted. */
 void simba__sqlite_watch_look(void *watch);
 
-/** Inside the loop: make up hints. Posted when hints cannot be had: a user has
- * but 128 descriptors of inotify on most machines. */
+/** Inside the loop: make up wake-ups. Posted when wake-ups cannot be had: a
+ * user has but 128 descriptors of inotify on most machines. */
 void simba__sqlite_watch_poll(void *watch);
 
 /** How often a process that let go of its file is looked at: the kernel tells

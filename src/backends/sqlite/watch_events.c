@@ -13,7 +13,7 @@ enum { BELL_MOST = 32 * 1024 };
 /* Between two looks at a process that let go of its file: soon, then later. */
 enum { LOOK_AGAIN_MS = 1, LOOK_LATER_MS = 50 };
 
-/* Between two made-up hints: less than a reservation, so that who is called
+/* Between two made-up wake-ups: less than a reservation, so that who is called
  * comes in time; and often for the head of a line, of which there is but one
  * among all processes. */
 enum { POLL_MS = 200, POLL_HEAD_MS = 10 };
@@ -22,9 +22,10 @@ enum { POLL_MS = 200, POLL_HEAD_MS = 10 };
     ((struct simba__sqlite_watch *)((char *)(pointer)-offsetof(                \
         struct simba__sqlite_watch, member)))
 
-/* --- hints --------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------
+ */
 
-/* One mutex for which a hint is due, and no longer due for anyone. */
+/* One mutex for which a wake-up is due, and no longer due for anyone. */
 static bool take_due(struct simba__sqlite_watch *watch, char *mutex)
 {
     bool is_found = false;
@@ -45,29 +46,29 @@ static bool take_due(struct simba__sqlite_watch *watch, char *mutex)
     return is_found;
 }
 
-static void hint_due(struct simba__sqlite_watch *watch)
+static void wake_due(struct simba__sqlite_watch *watch)
 {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 
     while (take_due(watch, mutex)) {
-        simba_hint(watch->loop, mutex);
+        simba_wake(watch->loop, mutex);
     }
 }
 
 /* --- the bell ------------------------------------------------------------ */
 
 /* Whom a line of the bell is for. */
-static void hint_line(struct simba__sqlite_watch *watch, char *line)
+static void wake_line(struct simba__sqlite_watch *watch, char *line)
 {
     if (line[0] == SIMBA__SQLITE_CHANGED) {
         simba__sqlite_eyes_tell(watch->loop, line + 1);
     } else if (strlen(line) <= SIMBA_MUTEX_MAX_BYTES) {
-        simba_hint(watch->loop, line);
+        simba_wake(watch->loop, line);
     }
 }
 
 /* Each line names a mutex. */
-static void hint_lines(struct simba__sqlite_watch *watch,
+static void wake_lines(struct simba__sqlite_watch *watch,
                        char *text,
                        size_t length)
 {
@@ -75,7 +76,7 @@ static void hint_lines(struct simba__sqlite_watch *watch,
 
     while ((end = memchr(line, '\n', length - (size_t)(line - text))) != NULL) {
         *end = '\0';
-        hint_line(watch, line);
+        wake_line(watch, line);
         line = end + 1;
     }
 }
@@ -124,10 +125,10 @@ static void answer_bell(struct simba__sqlite_watch *watch, bool is_touched)
     size_t length;
 
     while ((length = read_bell(watch, text, sizeof text)) > 0) {
-        hint_lines(watch, text, length);
+        wake_lines(watch, text, length);
     }
     if (empty_bell(watch) || is_touched) {
-        simba_hint(watch->loop, NULL);
+        simba_wake(watch->loop, NULL);
     }
 }
 
@@ -180,7 +181,7 @@ void simba__sqlite_watch_look(void *argument)
         simba_timer_set(watch->loop, &watch->again,
                         simba_loop_now_ms() + again_ms);
     }
-    hint_due(watch);
+    wake_due(watch);
 }
 
 static void look_again(simba_timer *timer)
@@ -291,7 +292,7 @@ static void on_poll(simba_timer *timer)
     if (!is_over) {
         start_poll(watch);
     }
-    hint_due(watch);
+    wake_due(watch);
 }
 
 void simba__sqlite_watch_poll(void *argument)

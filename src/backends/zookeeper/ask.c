@@ -5,7 +5,7 @@
 
 /* --- deadlines ----------------------------------------------------------- */
 
-static void expire(simba_op **slot)
+static void expire(simba_request **slot)
 {
     if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
         simba__zk_give_up(slot, SIMBA_EUNKNOWN, "no answer in time");
@@ -16,7 +16,7 @@ static void expire(simba_op **slot)
 static bool is_unsent(const struct simba__zk_latch *latch)
 {
     return latch->flight == SIMBA__ZK_NOTHING &&
-           latch->place == SIMBA__ZK_ABSENT;
+           latch->position == SIMBA__ZK_ABSENT;
 }
 
 static int64_t asks_until(const struct simba__zk_latch *latch)
@@ -76,16 +76,18 @@ static void on_deadline(simba_timer *timer)
     simba__zk_latch_unref(latch);
 }
 
-static int64_t earlier(int64_t at_ms, const simba_op *op)
+static int64_t earlier(int64_t at_ms, const simba_request *request)
 {
-    return op != NULL && op->deadline_ms < at_ms ? op->deadline_ms : at_ms;
+    return request != NULL && request->deadline_ms < at_ms
+               ? request->deadline_ms
+               : at_ms;
 }
 
 void simba__zk_latch_arm(struct simba__zk_latch *latch)
 {
     bool is_idle = latch->asking == NULL && latch->renewing == NULL &&
                    latch->parting == NULL &&
-                   latch->place == SIMBA__ZK_STANDING && !latch->is_doomed;
+                   latch->position == SIMBA__ZK_STANDING && !latch->is_doomed;
     int64_t at = is_idle ? latch->lapses_ms : asks_until(latch);
 
     at = earlier(at, latch->renewing);
@@ -98,16 +100,16 @@ void simba__zk_latch_arm(struct simba__zk_latch *latch)
 /* --- tombstones ---------------------------------------------------------- */
 
 /* Of an attempt that this process has undone itself: no other can bring it. */
-static void entomb(struct simba__zk *self, const simba_op *op)
+static void entomb(struct simba__zk *self, const simba_request *request)
 {
     struct simba__zk_tomb *tomb =
-        op->tombstone_ms > 0 ? malloc(sizeof *tomb) : NULL;
+        request->tombstone_ms > 0 ? malloc(sizeof *tomb) : NULL;
 
     if (tomb != NULL) {
         *tomb = (struct simba__zk_tomb){.next = self->tombs,
-                                        .attempt = op->attempt,
+                                        .attempt = request->attempt,
                                         .until_ms = simba_loop_now_ms() +
-                                                    op->tombstone_ms};
+                                                    request->tombstone_ms};
         self->tombs = tomb;
     }
 }
@@ -133,19 +135,20 @@ static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
 
 /* --- operations ---------------------------------------------------------- */
 
-static void ask(struct simba__zk_latch *latch, simba_op *op)
+static void ask(struct simba__zk_latch *latch, simba_request *request)
 {
     latch->references++;
     simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, "asked again");
     if (latch->is_doomed) {
-        simba__zk_finish(&op, SIMBA_OK, NULL); /* this attempt is over */
+        simba__zk_finish(&request, SIMBA_OK, NULL); /* this attempt is over */
     } else {
-        latch->asking = op;
+        latch->asking = request;
         latch->asked_ms = simba_loop_now_ms();
-        latch->lease_ms = op->ttl_ms + op->transition_ms;
+        latch->lease_ms = request->ttl_ms + request->transition_ms;
         latch->lapses_ms =
-            latch->asked_ms +
-            (op->waiter_ms > latch->lease_ms ? op->waiter_ms : latch->lease_ms);
+            latch->asked_ms + (request->waiter_ms > latch->lease_ms
+                                   ? request->waiter_ms
+                                   : latch->lease_ms);
         latch->rounds = 0;
         simba__zk_latch_arm(latch);
         simba__zk_latch_go(latch);
@@ -153,66 +156,67 @@ static void ask(struct simba__zk_latch *latch, simba_op *op)
     simba__zk_latch_unref(latch);
 }
 
-void simba__zk_acquire(struct simba__zk *self, simba_op *op)
+void simba__zk_acquire(struct simba__zk *self, simba_request *request)
 {
     struct simba__zk_room *room;
     struct simba__zk_latch *latch = NULL;
     simba_error error;
-    int rc = simba__zk_session_want(self, op, &error);
+    int rc = simba__zk_session_want(self, request, &error);
 
     if (rc == SIMBA_OK && self->handle == NULL &&
         self->trouble.code == SIMBA_EDENIED) {
         rc = simba__zk_unanswered(self, &error);
     }
-    if (rc != SIMBA_OK || is_entombed(self, op->attempt)) {
-        simba_op_done(op, rc, rc == SIMBA_OK ? NULL : &error);
+    if (rc != SIMBA_OK || is_entombed(self, request->attempt)) {
+        simba_request_done(request, rc, rc == SIMBA_OK ? NULL : &error);
         return;
     }
-    room = simba__zk_room(self, op->mutex);
+    room = simba__zk_room(self, request->mutex);
     if (room != NULL) {
-        latch = simba__zk_latch_find(room, op->attempt);
+        latch = simba__zk_latch_find(room, request->attempt);
     }
     if (latch == NULL && room != NULL) {
-        latch = simba__zk_latch_make(self, room, op);
+        latch = simba__zk_latch_make(self, room, request);
     }
     if (latch == NULL) {
-        simba__zk_give_up(&op, SIMBA_ENOMEM, "no memory");
+        simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
         return;
     }
-    ask(latch, op);
+    ask(latch, request);
 }
 
-/* The end of an attempt: of its place in line, and with a release also of its
- * tenure. Once it has begun it goes on until the node is gone, however long the
- * operation waits: the node of a living session does not vanish by itself. */
-static void part(struct simba__zk_latch *latch, simba_op *op)
+/* The end of an attempt: of its position in the queue, and with a release also
+ * of its tenure. Once it has begun it goes on until the node is gone, however
+ * long the operation waits: the node of a living session does not vanish by
+ * itself. */
+static void part(struct simba__zk_latch *latch, simba_request *request)
 {
     latch->references++;
     latch->is_doomed = true;
     simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, "given up");
     simba__zk_give_up(&latch->renewing, SIMBA_EUNKNOWN, "given up");
     simba__zk_give_up(&latch->parting, SIMBA_EUNKNOWN, "asked again");
-    latch->parting = op;
+    latch->parting = request;
     simba__zk_latch_arm(latch);
     simba__zk_latch_go(latch);
     simba__zk_latch_unref(latch);
 }
 
-void simba__zk_part(struct simba__zk *self, simba_op *op)
+void simba__zk_part(struct simba__zk *self, simba_request *request)
 {
-    struct simba__zk_room *room = simba__zk_room(self, op->mutex);
+    struct simba__zk_room *room = simba__zk_room(self, request->mutex);
     struct simba__zk_latch *latch =
-        room == NULL ? NULL : simba__zk_latch_find(room, op->attempt);
+        room == NULL ? NULL : simba__zk_latch_find(room, request->attempt);
 
-    if (op->kind == SIMBA_OP_RELEASE) {
-        entomb(self, op);
+    if (request->kind == SIMBA_RELEASE) {
+        entomb(self, request);
     }
-    if (latch == NULL || (op->kind == SIMBA_OP_LEAVE && latch->was_granted)) {
+    if (latch == NULL || (request->kind == SIMBA_LEAVE && latch->was_granted)) {
         if (room != NULL) {
             simba__zk_room_tidy(self, room);
         }
-        simba_op_done(op, SIMBA_OK, NULL);
+        simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
-    part(latch, op);
+    part(latch, request);
 }

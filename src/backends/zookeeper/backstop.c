@@ -1,6 +1,7 @@
-/* The backstop: those in line ask now and then whether a hint was lost. One of
- * them looks, and what it finds answers all who wait for the same mutex here: a
- * thousand looks at a thousand children each would be a million names. */
+/* The backstop: those in the queue ask now and then whether a wake-up was lost.
+ * One of them looks, and what it finds answers all who wait for the same mutex
+ * here: a thousand looks at a thousand children each would be a million names.
+ */
 #include "backends/zookeeper/instance.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static bool is_watching(const struct simba__zk_latch *latch)
 {
-    return latch->place == SIMBA__ZK_STANDING && latch->before != NULL &&
+    return latch->position == SIMBA__ZK_STANDING && latch->before != NULL &&
            !latch->is_blind && !latch->is_doomed && !latch->was_granted;
 }
 

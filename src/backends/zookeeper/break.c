@@ -4,14 +4,14 @@
 /* Audited where it is done. Who owns the mutex now is told as well. */
 static void broken(struct simba__zk_errand *errand)
 {
-    simba_op *op = errand->op;
-    bool has_reason = op->reason != NULL && op->reason[0] != '\0';
+    simba_request *request = errand->request;
+    bool has_reason = request->reason != NULL && request->reason[0] != '\0';
 
-    op->reply.mine = true;
+    request->reply.mine = true;
     simba__zk_log(errand->self, SIMBA_LOG_WARN,
                   "broke the tenure %llu of \"%s\": %s",
-                  (unsigned long long)op->token, op->mutex,
-                  has_reason ? op->reason : "no reason given");
+                  (unsigned long long)request->token, request->mutex,
+                  has_reason ? request->reason : "no reason given");
     simba__zk_read_start(errand);
 }
 
@@ -55,7 +55,7 @@ static void heard_owner(struct simba__zk_errand *errand, int rc)
         simba__zk_break_start(errand); /* it went meanwhile: who is next? */
     } else if (rc != ZOK) {
         simba__zk_errand_fail(errand, rc);
-    } else if (errand->items[0].owner.token == errand->op->token) {
+    } else if (errand->items[0].owner.token == errand->request->token) {
         strike(errand);
     } else {
         is_over(errand);
@@ -85,17 +85,17 @@ void simba__zk_break_start(struct simba__zk_errand *errand)
 }
 
 /* A latch stands or is gone: there is no lease that could run out. */
-void simba__zk_break(struct simba__zk *self, simba_op *op)
+void simba__zk_break(struct simba__zk *self, simba_request *request)
 {
     simba_error error;
 
-    if (op->now) {
-        simba__zk_errand(self, op);
+    if (request->now) {
+        simba__zk_errand(self, request);
         return;
     }
     simba_error_set(
         &error, SIMBA_EINVAL, 0,
         "zookeeper: a tenure cannot be left to the end of its lease "
         "here; break it at once (now)");
-    simba_op_done(op, SIMBA_EINVAL, &error);
+    simba_request_done(request, SIMBA_EINVAL, &error);
 }

@@ -31,20 +31,22 @@ static void find_ensemble(struct simba__zk_visit *visit)
     int servers;
 
     if (rc != ZOK) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "ensemble",
-                             "the servers do not tell how many they are: %s",
-                             zerror(rc));
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_NOTE, "ensemble",
+            "the servers do not tell how many they are: %s", zerror(rc));
         return;
     }
     config[length > 0 ? length : 0] = '\0';
     servers = count_servers(config);
     if (servers <= 1) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_WEAK, "ensemble",
-                             "a single server: while it is down nobody "
-                             "acquires, and what its disk loses is lost");
+        simba_request_add_finding(visit->request, SIMBA_FINDING_WEAK,
+                                  "ensemble",
+                                  "a single server: while it is down nobody "
+                                  "acquires, and what its disk loses is lost");
     } else {
-        simba_op_add_finding(
-            visit->op, servers % 2 == 0 ? SIMBA_FINDING_NOTE : SIMBA_FINDING_OK,
+        simba_request_add_finding(
+            visit->request,
+            servers % 2 == 0 ? SIMBA_FINDING_NOTE : SIMBA_FINDING_OK,
             "ensemble", "%d servers vote: mutexes survive the loss of %d",
             servers, (servers - 1) / 2);
     }
@@ -57,7 +59,7 @@ static int64_t negotiate(struct simba__zk_visit *visit, int64_t timeout_ms)
     int64_t negotiated = 0;
 
     if (simba__zk_plain_open(&probe, &visit->self->settings, timeout_ms,
-                             visit->op->deadline_ms)) {
+                             visit->request->deadline_ms)) {
         negotiated = zoo_recv_timeout(probe.handle);
         simba__zk_plain_close(&probe);
     }
@@ -70,8 +72,8 @@ static void find_bounds(struct simba__zk_visit *visit)
      * more than a day its arithmetic overflows. */
     int64_t least = negotiate(visit, 300), most = negotiate(visit, 86400000);
 
-    simba_op_add_finding(
-        visit->op, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
+    simba_request_add_finding(
+        visit->request, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
         "session",
         "sessions last from %lld to %lld ms: a shorter lease "
         "frees a dead owner's mutex only after %lld ms, a "
@@ -94,22 +96,26 @@ static void find_containers(struct simba__zk_visit *visit)
 
     free(probe);
     if (is_stuck) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_SERIOUS, "containers",
-                             "nodes may be made but not deleted in %.100s: "
-                             "what is released stays owned until its process "
-                             "ends",
-                             base);
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_SERIOUS, "containers",
+            "nodes may be made but not deleted in %.100s: "
+            "what is released stays owned until its process "
+            "ends",
+            base);
     } else if (rc == ZOK || rc == ZNODEEXISTS) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "containers",
-                             "the servers remove mutexes that nobody uses");
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_OK, "containers",
+            "the servers remove mutexes that nobody uses");
     } else if (rc == ZNONODE) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "containers",
-                             "%.100s is made with the first mutex", base);
+        simba_request_add_finding(visit->request, SIMBA_FINDING_NOTE,
+                                  "containers",
+                                  "%.100s is made with the first mutex", base);
     } else {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_NOTE, "containers",
-                             "no container can be made, so mutexes that nobody "
-                             "uses stay: %s",
-                             zerror(rc));
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_NOTE, "containers",
+            "no container can be made, so mutexes that nobody "
+            "uses stay: %s",
+            zerror(rc));
     }
 }
 
@@ -137,35 +143,40 @@ static void find_acl(struct simba__zk_visit *visit)
         deallocate_ACL_vector(&acl);
     }
     if (rc == ZNOAUTH) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_SERIOUS, "acl",
-                             "the user and password of the URL may not use "
-                             "%.100s",
-                             visit->self->settings.base);
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_SERIOUS, "acl",
+            "the user and password of the URL may not use "
+            "%.100s",
+            visit->self->settings.base);
     } else if (is_anyone) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_WEAK, "acl",
-                             "whoever reaches the servers may free a mutex by "
-                             "deleting a node");
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_WEAK, "acl",
+            "whoever reaches the servers may free a mutex by "
+            "deleting a node");
     } else {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "acl",
-                             "only who has our password may free a mutex");
+        simba_request_add_finding(visit->request, SIMBA_FINDING_OK, "acl",
+                                  "only who has our password may free a mutex");
     }
 }
 
 static void find_rest(struct simba__zk_visit *visit)
 {
-    simba_op *op = visit->op;
+    simba_request *request = visit->request;
 
-    simba_op_add_finding(op, SIMBA_FINDING_OK, "clock",
-                         "leases count on monotonic clocks: steps of the wall "
-                         "clock do nothing");
-    simba_op_add_finding(op, SIMBA_FINDING_OK, "token",
-                         "tokens are transaction ids of the ensemble");
-    simba_op_add_finding(op, SIMBA_FINDING_WEAK, "tls",
-                         "this client library has no TLS: passwords and ids "
-                         "travel in the clear");
-    simba_op_add_finding(op, SIMBA_FINDING_NOTE, "line",
-                         "a stopped process keeps its place until its session "
-                         "ends");
+    simba_request_add_finding(
+        request, SIMBA_FINDING_OK, "clock",
+        "leases count on monotonic clocks: steps of the wall "
+        "clock do nothing");
+    simba_request_add_finding(request, SIMBA_FINDING_OK, "token",
+                              "tokens are transaction ids of the ensemble");
+    simba_request_add_finding(
+        request, SIMBA_FINDING_WEAK, "tls",
+        "this client library has no TLS: passwords and ids "
+        "travel in the clear");
+    simba_request_add_finding(
+        request, SIMBA_FINDING_NOTE, "line",
+        "a stopped process keeps its place until its session "
+        "ends");
 }
 
 int simba__zk_examine(struct simba__zk_visit *visit, simba_error *error)

@@ -51,7 +51,7 @@ static void unpark(struct simba__zk_errand *errand)
 /* Frees it when nobody comes back to it any more. */
 static void tidy(struct simba__zk_errand *errand)
 {
-    if (errand->op == NULL && errand->calls == 0) {
+    if (errand->request == NULL && errand->calls == 0) {
         free_items(errand);
         free(errand->path);
         free(errand);
@@ -62,14 +62,16 @@ static void finish(struct simba__zk_errand *errand,
                    int status,
                    const simba_error *error)
 {
-    simba_op *op = errand->op;
-    bool is_done = op->reply.mine; /* broken, and only not told who is next */
+    simba_request *request = errand->request;
+    bool is_done =
+        request->reply.mine; /* broken, and only not told who is next */
 
-    errand->op = NULL;
+    errand->request = NULL;
     unpark(errand);
     simba_timer_clear(errand->self->base.loop, &errand->deadline);
     tidy(errand);
-    simba_op_done(op, is_done ? SIMBA_OK : status, is_done ? NULL : error);
+    simba_request_done(request, is_done ? SIMBA_OK : status,
+                       is_done ? NULL : error);
 }
 
 void simba__zk_errand_done(struct simba__zk_errand *errand)
@@ -106,9 +108,9 @@ static void park(struct simba__zk_errand *errand)
 static void start(struct simba__zk_errand *errand)
 {
     errand->generation = errand->self->generation;
-    if (errand->op->kind == SIMBA_OP_READ || errand->op->reply.mine) {
+    if (errand->request->kind == SIMBA_READ || errand->request->reply.mine) {
         simba__zk_read_start(errand);
-    } else if (errand->op->kind == SIMBA_OP_LIST) {
+    } else if (errand->request->kind == SIMBA_LIST) {
         simba__zk_list_start(errand);
     } else {
         simba__zk_break_start(errand);
@@ -132,7 +134,7 @@ static void go_when_connected(struct simba__zk_errand *errand)
     simba_error error;
 
     park(errand);
-    if (simba__zk_session_want(self, errand->op, &error) == SIMBA_OK) {
+    if (simba__zk_session_want(self, errand->request, &error) == SIMBA_OK) {
         simba__zk_errands_go(self);
     }
 }
@@ -157,7 +159,7 @@ static void settle(struct simba__zk_errand *errand, int rc)
     }
     errand->is_lost |=
         simba__zk_is_lost(rc) || errand->generation != self->generation;
-    if (errand->op == NULL) {
+    if (errand->request == NULL) {
         tidy(errand);
     } else if (self->is_closing) {
         simba__zk_errand_fail(errand, ZCLOSING);
@@ -178,7 +180,7 @@ static void on_children(int rc,
     struct call call;
     struct simba__zk_errand *errand = arrive(data, &call);
 
-    if (errand->op != NULL && rc == ZOK) {
+    if (errand->request != NULL && rc == ZOK) {
         if (call.index < 0) {
             errand->look.life = stat->czxid;
             errand->look.made =
@@ -199,7 +201,7 @@ static void on_data(int rc,
     struct call call;
     struct simba__zk_errand *errand = arrive(data, &call);
 
-    if (errand->op != NULL && call.index < errand->count) {
+    if (errand->request != NULL && call.index < errand->count) {
         struct simba__zk_item *item = &errand->items[call.index];
 
         item->rc = rc;
@@ -331,7 +333,7 @@ bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path)
 static bool arm(struct simba__zk_errand *errand)
 {
     int64_t until_ms =
-        simba__zk_waits_until(errand->self, errand->op, errand->since_ms);
+        simba__zk_waits_until(errand->self, errand->request, errand->since_ms);
 
     simba_timer_set(errand->self->base.loop, &errand->deadline, until_ms);
     return until_ms > simba_loop_now_ms();
@@ -353,33 +355,33 @@ static void on_deadline(simba_timer *timer)
     finish(errand, errand->strikes > 0 ? SIMBA_EUNKNOWN : status, &error);
 }
 
-static char *path_for(struct simba__zk *self, const simba_op *op)
+static char *path_for(struct simba__zk *self, const simba_request *request)
 {
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
 
-    if (op->kind == SIMBA_OP_LIST) {
+    if (request->kind == SIMBA_LIST) {
         return strdup(self->settings.base);
     }
-    simba__zk_escape(op->mutex, escaped);
+    simba__zk_escape(request->mutex, escaped);
     return simba__zk_join(self->settings.base, escaped);
 }
 
-void simba__zk_errand(struct simba__zk *self, simba_op *op)
+void simba__zk_errand(struct simba__zk *self, simba_request *request)
 {
     struct simba__zk_errand *errand = calloc(1, sizeof *errand);
     simba_error error;
 
     if (errand != NULL) {
-        errand->path = path_for(self, op);
+        errand->path = path_for(self, request);
     }
     if (errand == NULL || errand->path == NULL) {
         free(errand);
         simba_error_set(&error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
-        simba_op_done(op, SIMBA_ENOMEM, &error);
+        simba_request_done(request, SIMBA_ENOMEM, &error);
         return;
     }
     errand->self = self;
-    errand->op = op;
+    errand->request = request;
     errand->deadline.fire = on_deadline;
     errand->since_ms = simba_loop_now_ms();
     (void)arm(errand);

@@ -18,7 +18,7 @@ struct simba__zk_item {
 struct simba__zk_errand {
     struct simba__zk_errand *next; /* while parked */
     struct simba__zk *self;
-    simba_op *op; /* NULL: answered; only completions are left */
+    simba_request *request; /* NULL: answered; only completions are left */
     uint64_t generation;
     int64_t since_ms; /* when it came */
     simba_timer deadline;
@@ -41,10 +41,10 @@ void simba__zk_list_start(struct simba__zk_errand *errand);
 void simba__zk_break_start(struct simba__zk_errand *errand);
 
 /** End a tenure, if it is asked for rightly. */
-void simba__zk_break(struct simba__zk *self, simba_op *op);
+void simba__zk_break(struct simba__zk *self, simba_request *request);
 
 /** Doctor and init: have a thread do it, which completes the operation. */
-void simba__zk_visit(struct simba__zk *self, simba_op *op);
+void simba__zk_visit(struct simba__zk *self, simba_request *request);
 
 /** Wait for the thread to end. */
 void simba__zk_visit_join(struct simba__zk *self);

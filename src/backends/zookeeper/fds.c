@@ -61,7 +61,7 @@ int __real_close(int fd);
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 int __real_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *hints,
+                       const struct addrinfo *wakes,
                        struct addrinfo **found);
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_pipe(int ends[2]);
@@ -69,7 +69,7 @@ int __wrap_close(int fd);
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *hints,
+                       const struct addrinfo *wakes,
                        struct addrinfo **found);
 
 int __wrap_socket(int domain, int type, int protocol)
@@ -119,19 +119,19 @@ static const char *without_brackets(const char *host,
 
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *hints,
+                       const struct addrinfo *wakes,
                        struct addrinfo **found)
 {
     struct addrinfo numeric = {0};
     char bare[INET6_ADDRSTRLEN];
     int rc;
 
-    if (hints != NULL) {
-        numeric = *hints;
+    if (wakes != NULL) {
+        numeric = *wakes;
     }
     host = without_brackets(host, bare);
     numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     rc = __real_getaddrinfo(host, port, &numeric, found);
-    return rc == 0 ? 0 : __real_getaddrinfo(host, port, hints, found);
+    return rc == 0 ? 0 : __real_getaddrinfo(host, port, wakes, found);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

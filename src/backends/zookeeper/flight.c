@@ -103,7 +103,7 @@ static int send_children(struct simba__zk_latch *latch)
 static int send_guard(struct simba__zk_latch *latch)
 {
     struct simba__zk *self = latch->self;
-    bool is_known = latch->place == SIMBA__ZK_STANDING;
+    bool is_known = latch->position == SIMBA__ZK_STANDING;
     struct simba__zk_call *call = simba__zk_call_depart(latch);
     char *path = is_known ? simba__zk_join(latch->room->path, latch->node)
                           : strdup(latch->room->path);
@@ -249,8 +249,8 @@ static void on_own(int rc,
         return;
     }
     if (rc == ZNONODE && latch->room != NULL && !latch->is_doomed) {
-        latch->place = SIMBA__ZK_ABSENT;
-        simba_hint(latch->self->base.loop, latch->room->mutex);
+        latch->position = SIMBA__ZK_ABSENT;
+        simba_wake(latch->self->base.loop, latch->room->mutex);
     } else if (rc != ZOK) {
         latch->is_watched = false;
     }
@@ -264,7 +264,7 @@ static void on_watch_due(simba_timer *timer)
                                            offsetof(struct simba__zk_latch,
                                                     watching));
     bool is_wanted = latch->self->is_connected && !latch->is_doomed &&
-                     latch->place == SIMBA__ZK_STANDING;
+                     latch->position == SIMBA__ZK_STANDING;
     struct simba__zk_call *call =
         is_wanted ? simba__zk_call_depart(latch) : NULL;
     char *path =

@@ -76,23 +76,25 @@ static int ensure_base(const struct simba__zk_visit *visit, simba_error *error)
 {
     int rc = make_base(visit);
 
-    if (rc == ZNODEEXISTS && visit->op->upgrade) {
+    if (rc == ZNODEEXISTS && visit->request->upgrade) {
         rc = replace_base(visit);
     }
     if (rc == ZOK) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "base",
-                             "%.200s was made, and stays", base_of(visit));
+        simba_request_add_finding(visit->request, SIMBA_FINDING_OK, "base",
+                                  "%.200s was made, and stays", base_of(visit));
     } else if (rc == ZNODEEXISTS) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_OK, "base",
-                             "%.200s is there; if it was made by use, the "
-                             "servers remove it when there is no mutex, and "
-                             "an upgrade makes it stay",
-                             base_of(visit));
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_OK, "base",
+            "%.200s is there; if it was made by use, the "
+            "servers remove it when there is no mutex, and "
+            "an upgrade makes it stay",
+            base_of(visit));
     } else if (rc == ZNOTEMPTY) {
-        simba_op_add_finding(visit->op, SIMBA_FINDING_WEAK, "base",
-                             "%.200s has mutexes: it can be made to stay when "
-                             "there is none",
-                             base_of(visit));
+        simba_request_add_finding(
+            visit->request, SIMBA_FINDING_WEAK, "base",
+            "%.200s has mutexes: it can be made to stay when "
+            "there is none",
+            base_of(visit));
     } else {
         return simba__zk_fail(visit->self, rc, error);
     }
@@ -133,7 +135,7 @@ static int ensure_acl(const struct simba__zk_visit *visit, simba_error *error)
     if (rc == ZOK) {
         deallocate_ACL_vector(&acl);
     }
-    if (rc == ZOK && !is_right && visit->op->upgrade) {
+    if (rc == ZOK && !is_right && visit->request->upgrade) {
         rc = zoo_set_acl(visit->plain.handle, base_of(visit), -1,
                          simba__zk_acl(visit->self));
         is_right = rc == ZOK;
@@ -141,8 +143,8 @@ static int ensure_acl(const struct simba__zk_visit *visit, simba_error *error)
     if (rc != ZOK) {
         return simba__zk_fail(visit->self, rc, error);
     }
-    simba_op_add_finding(
-        visit->op, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "acl",
+    simba_request_add_finding(
+        visit->request, is_right ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "acl",
         is_right ? "%.200s is open to whom the URL says"
                  : "%.200s is open to others than the URL "
                    "says; an upgrade changes that",

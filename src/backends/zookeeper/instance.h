@@ -67,14 +67,14 @@ struct simba__zk_latch {
     char id[SIMBA_ID_MAX + 1];
     char prefix[SIMBA__ZK_PREFIX_SIZE];
 
-    enum simba__zk_place place;
+    enum simba__zk_place position;
     char node[SIMBA__ZK_NODE_SIZE];
     int64_t czxid, ctime_ms;
     bool is_doomed;   /* to be removed, whatever it takes */
     bool is_watched;  /* our own node has a watch */
     bool was_granted; /* the tenure was told */
 
-    simba_op *asking, *parting, *renewing;
+    simba_request *asking, *parting, *renewing;
     struct simba__zk_latch *next_renewing; /* in the queue of renewals */
     bool is_queued;
     int64_t asked_ms, renewed_ms; /* when they were submitted */
@@ -198,7 +198,7 @@ simba_owner simba__zk_owner_of(const char *data,
 /** See to it that there is a session fit for an operation; SIMBA_EINVAL when
  * its times are not those of the session's latches. */
 int simba__zk_session_want(struct simba__zk *self,
-                           const simba_op *op,
+                           const simba_request *request,
                            simba_error *error);
 
 /** The opener has made a handle; NULL: it could not, for `cause`. */
@@ -222,7 +222,7 @@ bool simba__zk_session_lives(struct simba__zk *self, int rc);
  * not so long for the first connection of all. Who has never been answered most
  * likely has the wrong address, and who asks wants to know. */
 int64_t simba__zk_waits_until(const struct simba__zk *self,
-                              const simba_op *op,
+                              const simba_request *request,
                               int64_t since_ms);
 
 /** Give up the session, if there is one; the opener closes it. */
@@ -253,7 +253,7 @@ struct simba__zk_latch *simba__zk_latch_find(const struct simba__zk_room *room,
                                              simba_attempt attempt);
 struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
                                              struct simba__zk_room *room,
-                                             const simba_op *op);
+                                             const simba_request *request);
 void simba__zk_latch_forget(struct simba__zk_latch *latch);
 void simba__zk_latch_unref(struct simba__zk_latch *latch);
 
@@ -271,9 +271,9 @@ char *simba__zk_join(const char *path, const char *node);
 /* --- ask.c, latch.c, renew.c
  * ---------------------------------------------------- */
 
-void simba__zk_acquire(struct simba__zk *self, simba_op *op);
-void simba__zk_part(struct simba__zk *self, simba_op *op);
-void simba__zk_renew(struct simba__zk *self, simba_op *op);
+void simba__zk_acquire(struct simba__zk *self, simba_request *request);
+void simba__zk_part(struct simba__zk *self, simba_request *request);
+void simba__zk_renew(struct simba__zk *self, simba_request *request);
 
 /** Go on, if there is something to do and nothing under way. */
 void simba__zk_latch_go(struct simba__zk_latch *latch);
@@ -288,8 +288,10 @@ void simba__zk_latch_arm(struct simba__zk_latch *latch);
 void simba__zk_latch_lost(struct simba__zk_latch *latch);
 
 /** Complete an operation, if there is one, and forget it. */
-void simba__zk_finish(simba_op **slot, int status, const simba_error *error);
-void simba__zk_give_up(simba_op **slot, int status, const char *why);
+void simba__zk_finish(simba_request **slot,
+                      int status,
+                      const simba_error *error);
+void simba__zk_give_up(simba_request **slot, int status, const char *why);
 
 /** Forget a latch that is not there, and of which nothing is asked. */
 void simba__zk_latch_tidy(struct simba__zk_latch *latch);
@@ -339,9 +341,9 @@ void simba__zk_on_node(zhandle_t *handle,
                        int state,
                        const char *path,
                        void *context);
-void simba__zk_interest(simba_backend *base,
-                        const char *mutex,
-                        enum simba_interest interest);
+void simba__zk_subscription(simba_backend *base,
+                            const char *mutex,
+                            enum simba_subscription subscription);
 
 /** A latch has left its line: who has not looked since the one before it went
  * may be the next. */
@@ -359,7 +361,7 @@ void simba__zk_unwatch_all(struct simba__zk *self);
 /* --- errands: operations without a latch --------------------------------- */
 
 /** Start what the operation says, now or when there is a connection. */
-void simba__zk_errand(struct simba__zk *self, simba_op *op);
+void simba__zk_errand(struct simba__zk *self, simba_request *request);
 void simba__zk_errands_go(struct simba__zk *self);
 
 int simba__zk_floor_open(const simba_backend_config *config,

@@ -75,7 +75,7 @@ static void note_guard(struct simba__zk_latch *latch, int rc)
 
 static void stand(struct simba__zk_latch *latch, const struct Stat *stat)
 {
-    latch->place = SIMBA__ZK_STANDING;
+    latch->position = SIMBA__ZK_STANDING;
     latch->czxid = stat->czxid;
     latch->ctime_ms = stat->ctime;
     latch->is_watched = false;
@@ -118,7 +118,7 @@ void simba__zk_on_created(int rc,
         take_node(latch, strrchr(path, '/') + 1);
         stand(latch, stat);
     } else if (simba__zk_is_lost(rc)) {
-        latch->place = SIMBA__ZK_DOUBTFUL;
+        latch->position = SIMBA__ZK_DOUBTFUL;
     }
     settle(latch);
 }
@@ -133,7 +133,7 @@ void simba__zk_on_guarded(int rc, const void *data)
     latch->write_rc = rc;
     note_guard(latch, rc);
     if (latch->flight == SIMBA__ZK_LOOK && rc == ZNONODE) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
     }
     settle(latch);
 }
@@ -151,7 +151,7 @@ void simba__zk_on_identified(int rc, const struct Stat *stat, const void *data)
         stat->ephemeralOwner == zoo_client_id(latch->self->handle)->client_id) {
         stand(latch, stat);
     } else if (!simba__zk_is_lost(rc)) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
     }
     settle(latch);
 }
@@ -163,7 +163,7 @@ void simba__zk_on_removed(int rc, const void *data)
     if (latch != NULL) {
         latch->write_rc = rc;
         if (rc == ZOK || rc == ZNONODE) {
-            latch->place = SIMBA__ZK_ABSENT;
+            latch->position = SIMBA__ZK_ABSENT;
         }
         settle(latch);
     }
@@ -180,7 +180,7 @@ static void keep(char **to, const struct String_vector *children, int index)
 static void find_standing(struct simba__zk_latch *latch,
                           const struct String_vector *children)
 {
-    bool is_known = latch->place == SIMBA__ZK_STANDING;
+    bool is_known = latch->position == SIMBA__ZK_STANDING;
     struct simba__zk_standing where;
 
     simba__zk_stand(children->data, children->count,
@@ -190,7 +190,7 @@ static void find_standing(struct simba__zk_latch *latch,
     keep(&latch->before, children, where.before);
     keep(&latch->lowest, children, where.lowest);
     if (where.own < 0 && latch->flight != SIMBA__ZK_CREATE) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
     } else if (where.own >= 0 && !is_known) {
         take_node(latch, children->data[where.own]);
     }
@@ -211,7 +211,7 @@ void simba__zk_on_children(int rc,
         find_standing(latch, children);
         simba__zk_backstop_heard(latch, children);
     } else if (rc == ZNONODE && latch->flight != SIMBA__ZK_CREATE) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
     }
     settle(latch);
 }

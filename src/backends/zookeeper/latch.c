@@ -21,17 +21,19 @@ enum { ROUNDS_MOST = 8 };
 /* --- answers ------------------------------------------------------------- */
 
 /* Takes the operation first: who hears the answer may come with the next. */
-void simba__zk_finish(simba_op **slot, int status, const simba_error *error)
+void simba__zk_finish(simba_request **slot,
+                      int status,
+                      const simba_error *error)
 {
-    simba_op *op = *slot;
+    simba_request *request = *slot;
 
     *slot = NULL;
-    if (op != NULL) {
-        simba_op_done(op, status, error);
+    if (request != NULL) {
+        simba_request_done(request, status, error);
     }
 }
 
-void simba__zk_give_up(simba_op **slot, int status, const char *why)
+void simba__zk_give_up(simba_request **slot, int status, const char *why)
 {
     simba_error error;
 
@@ -45,7 +47,7 @@ void simba__zk_latch_tidy(struct simba__zk_latch *latch)
 {
     if (latch->asking == NULL && latch->parting == NULL &&
         latch->renewing == NULL && latch->calls == 0 &&
-        latch->place == SIMBA__ZK_ABSENT && !latch->was_granted) {
+        latch->position == SIMBA__ZK_ABSENT && !latch->was_granted) {
         simba__zk_latch_forget(latch);
     }
 }
@@ -61,11 +63,11 @@ static void fail_asking(struct simba__zk_latch *latch, int rc)
 
 static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
 {
-    simba_op_reply *reply = &latch->asking->reply;
+    simba_reply *reply = &latch->asking->reply;
 
-    reply->in_line = latch->place == SIMBA__ZK_STANDING;
+    reply->is_queued = latch->position == SIMBA__ZK_STANDING;
     reply->is_head = latch->is_lowest || latch->is_second;
-    reply->place = reply->in_line ? simba__zk_place(latch->node) : 0;
+    reply->position = reply->is_queued ? simba__zk_place(latch->node) : 0;
     reply->wait_ms = wait_ms;
     reply->owner = latch->owner;
     simba__zk_finish(&latch->asking, SIMBA_OK, NULL);
@@ -92,7 +94,7 @@ static void grant(struct simba__zk_latch *latch)
 {
     const struct simba__zk_guard *guard = &latch->self->guard;
     int64_t lease_ms = simba__zk_guard_lease(guard, latch->asked_ms);
-    simba_op_reply *reply = &latch->asking->reply;
+    simba_reply *reply = &latch->asking->reply;
 
     latch->owner = simba__zk_owner_self(latch);
     simba__zk_watch_own(latch);
@@ -116,13 +118,13 @@ static void grant(struct simba__zk_latch *latch)
 
 static void judge(struct simba__zk_latch *latch)
 {
-    if (latch->place != SIMBA__ZK_STANDING) {
+    if (latch->position != SIMBA__ZK_STANDING) {
         simba__zk_latch_go(latch); /* vanished: make another */
     } else if (latch->is_lowest) {
         grant(latch);
     } else if (latch->before == NULL) {
         /* Not among the children right after it was made: gone again. */
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
         simba__zk_latch_go(latch);
     } else {
         simba__zk_fly(latch, SIMBA__ZK_LINE);
@@ -170,7 +172,7 @@ static void looked(struct simba__zk_latch *latch)
 
 static void found(struct simba__zk_latch *latch)
 {
-    if (latch->place == SIMBA__ZK_ABSENT) {
+    if (latch->position == SIMBA__ZK_ABSENT) {
         simba__zk_latch_go(latch);
     } else {
         simba__zk_fly(latch, SIMBA__ZK_IDENTIFY);
@@ -198,12 +200,12 @@ static void removed(struct simba__zk_latch *latch)
     simba_error error;
     int status = SIMBA_OK;
 
-    if (latch->place != SIMBA__ZK_ABSENT) { /* not allowed to */
+    if (latch->position != SIMBA__ZK_ABSENT) { /* not allowed to */
         status = simba__zk_fail(latch->self, latch->write_rc, &error);
         simba__zk_log(latch->self, SIMBA_LOG_ERROR, "cannot remove a latch: %s",
                       error.message);
     }
-    latch->place = SIMBA__ZK_ABSENT;
+    latch->position = SIMBA__ZK_ABSENT;
     latch->was_granted = false;
     if (latch->asking != NULL) {
         refuse(latch, full_lease_ms(latch));
@@ -232,8 +234,8 @@ static void land(struct simba__zk_latch *latch, enum simba__zk_flight flight)
     } else if (flight == SIMBA__ZK_REMOVE) {
         removed(latch);
     } else if (latch->is_doomed) {
-        if (flight == SIMBA__ZK_FIND && latch->place == SIMBA__ZK_DOUBTFUL) {
-            latch->place = SIMBA__ZK_STANDING; /* enough to remove it */
+        if (flight == SIMBA__ZK_FIND && latch->position == SIMBA__ZK_DOUBTFUL) {
+            latch->position = SIMBA__ZK_STANDING; /* enough to remove it */
         }
         simba__zk_latch_go(latch);
     } else if (latch->asking == NULL) {
@@ -302,7 +304,7 @@ static void go_look(struct simba__zk_latch *latch)
 
 static void go_ask(struct simba__zk_latch *latch)
 {
-    if (latch->place == SIMBA__ZK_ABSENT && !latch->room->is_made) {
+    if (latch->position == SIMBA__ZK_ABSENT && !latch->room->is_made) {
         /* A thousand who are told that there is no such mutex would come back
          * in another order. */
         if (latch->room->is_making) {
@@ -315,11 +317,12 @@ static void go_ask(struct simba__zk_latch *latch)
         fail_asking(latch, ZNONODE);
         return;
     }
-    if (latch->place == SIMBA__ZK_STANDING) {
+    if (latch->position == SIMBA__ZK_STANDING) {
         go_look(latch);
     } else {
-        simba__zk_fly(latch, latch->place == SIMBA__ZK_ABSENT ? SIMBA__ZK_CREATE
-                                                              : SIMBA__ZK_FIND);
+        simba__zk_fly(latch, latch->position == SIMBA__ZK_ABSENT
+                                 ? SIMBA__ZK_CREATE
+                                 : SIMBA__ZK_FIND);
     }
 }
 
@@ -330,12 +333,12 @@ void simba__zk_latch_go(struct simba__zk_latch *latch)
     if (latch->calls > 0 || latch->flight != SIMBA__ZK_NOTHING) {
         return;
     }
-    if (latch->is_doomed && latch->place == SIMBA__ZK_ABSENT) {
+    if (latch->is_doomed && latch->position == SIMBA__ZK_ABSENT) {
         removed(latch);
     } else if (!self->is_connected || self->is_closing) {
         return;
     } else if (latch->is_doomed) {
-        simba__zk_fly(latch, latch->place == SIMBA__ZK_DOUBTFUL
+        simba__zk_fly(latch, latch->position == SIMBA__ZK_DOUBTFUL
                                  ? SIMBA__ZK_FIND
                                  : SIMBA__ZK_REMOVE);
     } else if (latch->asking != NULL) {
@@ -347,7 +350,7 @@ void simba__zk_latch_lost(struct simba__zk_latch *latch)
 {
     latch->calls = 0;
     latch->flight = SIMBA__ZK_NOTHING;
-    latch->place = SIMBA__ZK_ABSENT;
+    latch->position = SIMBA__ZK_ABSENT;
     latch->is_watched = false;
     latch->confirmed_ms = 0;
     latch->write_rc = latch->read_rc = latch->owner_rc = ZOK;

@@ -45,8 +45,8 @@ static void answer(struct simba__zk_errand *errand, int rc)
 
         if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
             simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
-            simba_op_add_mutex(errand->op, mutex, &item->owner,
-                               item->latches - 1);
+            simba_request_add_mutex(errand->request, mutex, &item->owner,
+                                    item->latches - 1);
         }
     }
     simba__zk_errand_done(errand);

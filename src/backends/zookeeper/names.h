@@ -33,7 +33,7 @@ const char *simba__zk_sequence(const char *child);
  * number sorts before those that came earlier. */
 bool simba__zk_is_wrapped(const char *child);
 
-/** A latch's sequence number as a place in line: never 0. */
+/** A latch's sequence number as a position in the queue: never 0. */
 uint64_t simba__zk_place(const char *child);
 
 /* Where a latch stands among the children of its mutex. */

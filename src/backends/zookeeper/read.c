@@ -47,7 +47,7 @@ bool simba__zk_errand_line(struct simba__zk_errand *errand)
 static void number(const struct simba__zk_errand *errand,
                    struct simba__zk_room *room)
 {
-    simba_op_reply *reply = &errand->op->reply;
+    simba_reply *reply = &errand->request->reply;
     const struct simba__zk_item *items = errand->items;
     struct simba__zk_turns *turns = &room->turns;
 
@@ -71,17 +71,17 @@ static struct simba__zk_room *observed(const struct simba__zk_errand *errand)
 
 static void answer(struct simba__zk_errand *errand)
 {
-    simba_op *op = errand->op;
+    simba_request *request = errand->request;
 
-    op->reply.owner = errand->items[0].owner;
-    for (int i = 1; op->want_line && i < errand->count; i++) {
+    request->reply.owner = errand->items[0].owner;
+    for (int i = 1; request->want_queue && i < errand->count; i++) {
         const struct simba__zk_item *item = &errand->items[i];
-        simba_waiter waiter = {.place = simba__zk_place(item->path),
-                               .joined_at = item->owner.acquired_at_ms};
+        simba_waiter waiter = {.position = simba__zk_place(item->path),
+                               .joined_at_ms = item->owner.acquired_at_ms};
 
         if (item->rc == ZOK) {
             memcpy(waiter.id, item->owner.id, sizeof waiter.id);
-            simba_op_add_waiter(op, &waiter);
+            simba_request_add_waiter(request, &waiter);
         }
     }
     simba__zk_errand_done(errand);
@@ -100,7 +100,7 @@ static void read_data(struct simba__zk_errand *errand, int rc)
 
 static void read_children(struct simba__zk_errand *errand, int rc)
 {
-    int wanted = errand->op->want_line ? errand->count : 1;
+    int wanted = errand->request->want_queue ? errand->count : 1;
     bool is_sent = true;
 
     if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && errand->items == NULL)) {

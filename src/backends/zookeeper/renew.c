@@ -16,7 +16,7 @@ struct guard_call {
     int64_t sent_ms;
     int count;
     struct simba__zk_latch *latches[CHECKS_MOST];
-    simba_op *renewals[CHECKS_MOST]; /* as they were when it was sent */
+    simba_request *renewals[CHECKS_MOST]; /* as they were when it was sent */
     char *paths[CHECKS_MOST];
     zoo_op_result_t results[CHECKS_MOST];
 };
@@ -25,8 +25,8 @@ struct guard_call {
 
 static void answer(struct simba__zk_latch *latch)
 {
-    simba_op *op = latch->renewing;
-    simba_op_reply *reply = &op->reply;
+    simba_request *request = latch->renewing;
+    simba_reply *reply = &request->reply;
 
     latch->renewing = NULL;
     latch->lapses_ms = latch->renewed_ms + latch->lease_ms;
@@ -36,29 +36,29 @@ static void answer(struct simba__zk_latch *latch)
     reply->lease_ms =
         simba__zk_guard_lease(&latch->self->guard, latch->renewed_ms);
     reply->owner = simba__zk_owner_self(latch);
-    simba_op_done(op, SIMBA_OK, NULL);
+    simba_request_done(request, SIMBA_OK, NULL);
 }
 
 void simba__zk_renew_refuse(struct simba__zk_latch *latch)
 {
-    simba_op *op = latch->renewing;
+    simba_request *request = latch->renewing;
 
     latch->renewing = NULL;
     latch->was_granted = false;
     if (latch->asking == NULL && latch->parting == NULL) {
         simba__zk_latch_forget(latch);
     }
-    simba_op_done(op, SIMBA_OK, NULL);
+    simba_request_done(request, SIMBA_OK, NULL);
 }
 
 static void fail(struct simba__zk_latch *latch, int rc)
 {
-    simba_op *op = latch->renewing;
+    simba_request *request = latch->renewing;
     simba_error error;
     int status = simba__zk_fail(latch->self, rc, &error);
 
     latch->renewing = NULL;
-    simba_op_done(op, status, &error);
+    simba_request_done(request, status, &error);
 }
 
 /* --- the queue ----------------------------------------------------------- */
@@ -125,7 +125,7 @@ static void land_one(struct simba__zk_latch *latch, int rc, int error)
     } else if (is_innocent(error)) {
         enqueue(latch);
     } else if (error == ZNONODE) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
         simba__zk_renew_refuse(latch);
     } else {
         fail(latch, error);
@@ -256,24 +256,24 @@ void simba__zk_guard_schedule(struct simba__zk *self)
 
 /* --- the operation ------------------------------------------------------- */
 
-void simba__zk_renew(struct simba__zk *self, simba_op *op)
+void simba__zk_renew(struct simba__zk *self, simba_request *request)
 {
-    struct simba__zk_room *room = simba__zk_room(self, op->mutex);
+    struct simba__zk_room *room = simba__zk_room(self, request->mutex);
     struct simba__zk_latch *latch =
-        room == NULL ? NULL : simba__zk_latch_find(room, op->attempt);
-    simba_op *earlier;
+        room == NULL ? NULL : simba__zk_latch_find(room, request->attempt);
+    simba_request *earlier;
 
     if (latch == NULL || latch->is_doomed || !latch->was_granted) {
         if (room != NULL) {
             simba__zk_room_tidy(self, room);
         }
-        simba_op_done(op, SIMBA_OK, NULL);
+        simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
     earlier = latch->renewing;
-    latch->renewing = op;
+    latch->renewing = request;
     latch->renewed_ms = simba_loop_now_ms();
-    if (latch->place == SIMBA__ZK_ABSENT) {
+    if (latch->position == SIMBA__ZK_ABSENT) {
         simba__zk_renew_refuse(latch);
     } else {
         simba__zk_latch_arm(latch);
@@ -281,6 +281,6 @@ void simba__zk_renew(struct simba__zk *self, simba_op *op)
         simba__zk_guard_flush(self);
     }
     if (earlier != NULL) {
-        simba_op_done(earlier, SIMBA_EUNKNOWN, NULL);
+        simba_request_done(earlier, SIMBA_EUNKNOWN, NULL);
     }
 }

@@ -113,7 +113,7 @@ struct simba__zk_latch *simba__zk_latch_find(const struct simba__zk_room *room,
 
 struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
                                              struct simba__zk_room *room,
-                                             const simba_op *op)
+                                             const simba_request *request)
 {
     struct simba__zk_latch *latch = calloc(1, sizeof *latch);
     struct simba__zk_latch **last = &room->latches;
@@ -127,9 +127,9 @@ struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
     latch->self = self;
     latch->room = room;
     latch->references = 1;
-    latch->attempt = op->attempt;
-    snprintf(latch->id, sizeof latch->id, "%s", op->id);
-    simba__zk_prefix(op->attempt, latch->prefix);
+    latch->attempt = request->attempt;
+    snprintf(latch->id, sizeof latch->id, "%s", request->id);
+    simba__zk_prefix(request->attempt, latch->prefix);
     *last = latch;
     self->latch_count++;
     return latch;

@@ -125,19 +125,20 @@ static bool is_stale(const struct simba__zk *self)
            left < self->guard.timeout_ms / 2;
 }
 
-static int64_t lease_of(const struct simba__zk *self, const simba_op *op)
+static int64_t lease_of(const struct simba__zk *self,
+                        const simba_request *request)
 {
-    if (op->kind == SIMBA_OP_ACQUIRE) {
-        return op->ttl_ms + op->transition_ms;
+    if (request->kind == SIMBA_ACQUIRE) {
+        return request->ttl_ms + request->transition_ms;
     }
     return self->asked_ms != 0 ? self->asked_ms : LEASE_ANY_MS;
 }
 
 int simba__zk_session_want(struct simba__zk *self,
-                           const simba_op *op,
+                           const simba_request *request,
                            simba_error *error)
 {
-    int64_t lease = lease_of(self, op);
+    int64_t lease = lease_of(self, request);
     bool is_other = self->asked_ms != 0 && lease != self->asked_ms;
 
     if (is_other && self->latch_count > 0) {
@@ -148,7 +149,7 @@ int simba__zk_session_want(struct simba__zk *self,
             (long long)self->asked_ms);
     }
     if (self->handle != NULL &&
-        (is_other || (op->kind == SIMBA_OP_ACQUIRE && is_stale(self)))) {
+        (is_other || (request->kind == SIMBA_ACQUIRE && is_stale(self)))) {
         simba__zk_session_drop(self);
     }
     /* The opener may be busy with old handles: that is no promise of one. */
@@ -161,13 +162,14 @@ int simba__zk_session_want(struct simba__zk *self,
 }
 
 int64_t simba__zk_waits_until(const struct simba__zk *self,
-                              const simba_op *op,
+                              const simba_request *request,
                               int64_t since_ms)
 {
     int64_t first_ms = since_ms + FIRST_MS;
 
-    return self->was_connected || op->deadline_ms < first_ms ? op->deadline_ms
-                                                             : first_ms;
+    return self->was_connected || request->deadline_ms < first_ms
+               ? request->deadline_ms
+               : first_ms;
 }
 
 /* --- losing it ----------------------------------------------------------- */
@@ -193,7 +195,7 @@ static void begin_anew(struct simba__zk *self, const char *why)
     if (is_needed(self)) {
         open_session(self, self->asked_ms);
     }
-    simba_hint(self->base.loop, NULL);
+    simba_wake(self->base.loop, NULL);
 }
 
 static void refused(struct simba__zk *self)
@@ -206,7 +208,7 @@ static void refused(struct simba__zk *self)
                     "the credentials were refused");
     simba_timer_set(self->base.loop, &self->retrying,
                     simba_loop_now_ms() + REFUSED_MS);
-    simba_hint(self->base.loop, NULL);
+    simba_wake(self->base.loop, NULL);
 }
 
 /* On each connection the client library asks for all watches of the session in

@@ -59,9 +59,9 @@ void simba__zk_turns_look(struct simba__zk_turns *turns,
         look->life == 0 && turns->is_watched && turns->found.life == 0;
 }
 
-uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t place)
+uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t position)
 {
-    return turns->base + place;
+    return turns->base + position;
 }
 
 uint64_t simba__zk_turn_next(const struct simba__zk_turns *turns)

@@ -52,8 +52,8 @@ void simba__zk_turns_stir(struct simba__zk_turns *turns, bool is_gone);
 void simba__zk_turns_look(struct simba__zk_turns *turns,
                           const struct simba__zk_look *look);
 
-/** The number of a place in line, places being counted from 1. */
-uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t place);
+/** The number of a position in the queue, places being counted from 1. */
+uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t position);
 
 /** The number that will be given next. */
 uint64_t simba__zk_turn_next(const struct simba__zk_turns *turns);

@@ -20,8 +20,9 @@ static int carry_out(struct simba__zk_visit *visit, simba_error *error)
                                "zookeeper %.120s: no server answers",
                                settings->hosts);
     }
-    status = visit->op->kind == SIMBA_OP_INIT ? simba__zk_init(visit, error)
-                                              : simba__zk_examine(visit, error);
+    status = visit->request->kind == SIMBA_INIT
+                 ? simba__zk_init(visit, error)
+                 : simba__zk_examine(visit, error);
     simba__zk_plain_close(&visit->plain);
     return status;
 }
@@ -37,7 +38,8 @@ static void *run(void *argument)
     status = carry_out(visit, &error);
     simba_loop_enter(self->base.loop);
     self->is_visited = false;
-    simba_op_done(visit->op, status, status == SIMBA_OK ? NULL : &error);
+    simba_request_done(visit->request, status,
+                       status == SIMBA_OK ? NULL : &error);
     simba_loop_leave(self->base.loop);
     free(visit);
     return NULL;
@@ -64,7 +66,7 @@ static bool begin(struct simba__zk *self, struct simba__zk_visit *visit)
     return self->has_visitor;
 }
 
-void simba__zk_visit(struct simba__zk *self, simba_op *op)
+void simba__zk_visit(struct simba__zk *self, simba_request *request)
 {
     struct simba__zk_visit *visit =
         self->is_visited ? NULL : calloc(1, sizeof *visit);
@@ -72,9 +74,9 @@ void simba__zk_visit(struct simba__zk *self, simba_op *op)
 
     if (visit != NULL) {
         visit->self = self;
-        visit->op = op;
+        visit->request = request;
         visit->connect_until_ms =
-            simba__zk_waits_until(self, op, simba_loop_now_ms());
+            simba__zk_waits_until(self, request, simba_loop_now_ms());
         if (begin(self, visit)) {
             return;
         }
@@ -83,5 +85,5 @@ void simba__zk_visit(struct simba__zk *self, simba_op *op)
     simba_error_set(&error, SIMBA_EUNAVAIL, 0,
                     "zookeeper: another admin's question is under way; ask "
                     "again");
-    simba_op_done(op, SIMBA_EUNAVAIL, &error);
+    simba_request_done(request, SIMBA_EUNAVAIL, &error);
 }

@@ -7,7 +7,7 @@
 
 struct simba__zk_visit {
     struct simba__zk *self; /* of which only the settings are touched */
-    simba_op *op;
+    simba_request *request;
     int64_t connect_until_ms;
     struct simba__zk_plain plain;
 };

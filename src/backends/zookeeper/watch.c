@@ -1,5 +1,5 @@
-/* Watches: a node that vanished, a mutex that is observed. Hints only: what is
- * true is asked for. */
+/* Watches: a node that vanished, a mutex that is observed. Wake-ups only: what
+ * is true is asked for. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/instance.h"
 
@@ -26,7 +26,7 @@ static bool is_same(const char *a, const char *b)
 static bool touches(struct simba__zk_latch *latch, const char *node, int type)
 {
     bool is_own =
-        latch->place == SIMBA__ZK_STANDING && is_same(latch->node, node);
+        latch->position == SIMBA__ZK_STANDING && is_same(latch->node, node);
     bool is_before = is_same(latch->before, node);
 
     latch->is_blind |= is_before;
@@ -34,7 +34,7 @@ static bool touches(struct simba__zk_latch *latch, const char *node, int type)
         latch->is_watched = false;
     }
     if (is_own && type == ZOO_DELETED_EVENT && !latch->is_doomed) {
-        latch->place = SIMBA__ZK_ABSENT;
+        latch->position = SIMBA__ZK_ABSENT;
     }
     return (is_own && !latch->is_doomed) || is_before;
 }
@@ -50,17 +50,17 @@ static void node_changed(struct simba__zk *self,
         is_touched |= touches(l, node, type);
     }
     if (is_touched) {
-        simba_hint(self->base.loop, room->mutex);
+        simba_wake(self->base.loop, room->mutex);
     }
 }
 
-/* A hint makes only the foremost of this process look. Who stands behind them
- * and lost the one it watched is hinted when they have left. */
+/* A wake-up makes only the foremost of this process look. Who stands behind
+ * them and lost the one it watched is woken when they have left. */
 void simba__zk_look_behind(struct simba__zk *self, struct simba__zk_room *room)
 {
     for (struct simba__zk_latch *l = room->latches; l != NULL; l = l->next) {
-        if (l->is_blind && l->place == SIMBA__ZK_STANDING) {
-            simba_hint(self->base.loop, room->mutex);
+        if (l->is_blind && l->position == SIMBA__ZK_STANDING) {
+            simba_wake(self->base.loop, room->mutex);
             return;
         }
     }
@@ -73,7 +73,7 @@ static void room_changed(struct simba__zk *self,
     simba__zk_turns_stir(&room->turns, type == ZOO_DELETED_EVENT);
     room->is_watched = false;
     observe(self, room);
-    simba_hint(self->base.loop, room->mutex);
+    simba_wake(self->base.loop, room->mutex);
 }
 
 static void changed(struct simba__zk *self, const char *path, int type)
@@ -227,7 +227,7 @@ void simba__zk_observe_all(struct simba__zk *self)
         }
     }
     if (is_news) { /* what happened meanwhile was told to nobody */
-        simba_hint(self->base.loop, NULL);
+        simba_wake(self->base.loop, NULL);
     }
 }
 
@@ -255,9 +255,9 @@ void simba__zk_unwatch_all(struct simba__zk *self)
     }
 }
 
-void simba__zk_interest(simba_backend *base,
-                        const char *mutex,
-                        enum simba_interest interest)
+void simba__zk_subscription(simba_backend *base,
+                            const char *mutex,
+                            enum simba_subscription subscription)
 {
     struct simba__zk *self = (struct simba__zk *)base;
     struct simba__zk_room *room = simba__zk_room(self, mutex);
@@ -268,7 +268,7 @@ void simba__zk_interest(simba_backend *base,
     if (!room->is_observed) {
         room->turns = (struct simba__zk_turns){0};
     }
-    room->is_observed = interest == SIMBA_INTEREST_OBSERVE;
+    room->is_observed = subscription == SIMBA_SUBSCRIBE_OBSERVE;
     observe(self, room);
     simba__zk_room_tidy(self, room);
 }

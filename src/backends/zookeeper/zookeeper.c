@@ -31,31 +31,31 @@ static int open_store(const simba_backend_config *config,
     return SIMBA_OK;
 }
 
-static void submit(simba_backend *base, simba_op *op)
+static void submit(simba_backend *base, simba_request *request)
 {
     struct simba__zk *self = (struct simba__zk *)base;
 
-    switch (op->kind) {
-    case SIMBA_OP_ACQUIRE:
-        simba__zk_acquire(self, op);
+    switch (request->kind) {
+    case SIMBA_ACQUIRE:
+        simba__zk_acquire(self, request);
         break;
-    case SIMBA_OP_RENEW:
-        simba__zk_renew(self, op);
+    case SIMBA_RENEW:
+        simba__zk_renew(self, request);
         break;
-    case SIMBA_OP_RELEASE:
-    case SIMBA_OP_LEAVE:
-        simba__zk_part(self, op);
+    case SIMBA_RELEASE:
+    case SIMBA_LEAVE:
+        simba__zk_part(self, request);
         break;
-    case SIMBA_OP_READ:
-    case SIMBA_OP_LIST:
-        simba__zk_errand(self, op);
+    case SIMBA_READ:
+    case SIMBA_LIST:
+        simba__zk_errand(self, request);
         break;
-    case SIMBA_OP_BREAK:
-        simba__zk_break(self, op);
+    case SIMBA_BREAK:
+        simba__zk_break(self, request);
         break;
-    case SIMBA_OP_DOCTOR:
-    case SIMBA_OP_INIT:
-        simba__zk_visit(self, op);
+    case SIMBA_DOCTOR:
+    case SIMBA_INIT:
+        simba__zk_visit(self, request);
         break;
     }
 }
@@ -128,7 +128,7 @@ const simba_backend_ops simba_module = {
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE,
-    .interest = simba__zk_interest,
+    .subscription = simba__zk_subscription,
     .floor_open = simba__zk_floor_open,
     .floor_step = simba__zk_floor_step,
     .floor_close = simba__zk_floor_close,

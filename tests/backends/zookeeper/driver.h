@@ -46,28 +46,29 @@ static inline void note(const char *format, ...)
     va_end(arguments);
 }
 
-void simba_op_add_waiter(simba_op *op, const simba_waiter *waiter)
+void simba_request_add_waiter(simba_request *request,
+                              const simba_waiter *waiter)
 {
-    (void)op;
+    (void)request;
     note("[%s]", waiter->id);
 }
 
-void simba_op_add_mutex(simba_op *op,
-                        const char *name,
-                        const simba_owner *owner,
-                        int waiting)
+void simba_request_add_mutex(simba_request *request,
+                             const char *name,
+                             const simba_owner *owner,
+                             int waiting)
 {
-    (void)op;
+    (void)request;
     note("[%s %s %d]", name, owner->id, waiting);
 }
 
-void simba_op_add_finding(simba_op *op,
-                          enum simba_gravity gravity,
-                          const char *name,
-                          const char *format,
-                          ...)
+void simba_request_add_finding(simba_request *request,
+                               enum simba_gravity gravity,
+                               const char *name,
+                               const char *format,
+                               ...)
 {
-    (void)op;
+    (void)request;
     (void)format;
     note("[%s %d]", name, (int)gravity);
 }
@@ -139,7 +140,7 @@ static inline void open_handles(void)
 static inline void look(struct who *who)
 {
     noted[0] = '\0';
-    run(who, (simba_op){.kind = SIMBA_OP_READ, .want_line = true});
+    run(who, (simba_request){.kind = SIMBA_READ, .want_queue = true});
 }
 
 static inline void expect_mine(const struct who *who)
@@ -155,9 +156,9 @@ static inline void expect_mine(const struct who *who)
 static inline void expect_in_line(bool is_head, const char *owner)
 {
     assert_false(got.mine);
-    assert_true(got.in_line);
+    assert_true(got.is_queued);
     assert_int_equal(got.is_head, is_head);
-    assert_true(got.place != 0);
+    assert_true(got.position != 0);
     assert_string_equal(got.owner.id, owner);
 }
 

@@ -30,7 +30,7 @@ static inline int close_all(void **state)
 struct background {
     pthread_t thread;
     struct who *who;
-    simba_op op;
+    simba_request request;
     int status;
 };
 
@@ -39,15 +39,17 @@ static inline void *run_in_background(void *argument)
     struct background *b = argument;
     simba_error error;
 
-    b->op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-    fill_op(b->who, &b->op);
-    b->status = handle_run(b->who->at, &b->op, &error);
+    b->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    fill_op(b->who, &b->request);
+    b->status = handle_run(b->who->at, &b->request, &error);
     return NULL;
 }
 
-static inline void start(struct background *b, struct who *who, simba_op op)
+static inline void start(struct background *b,
+                         struct who *who,
+                         simba_request request)
 {
-    *b = (struct background){.who = who, .op = op};
+    *b = (struct background){.who = who, .request = request};
     assert_int_equal(pthread_create(&b->thread, NULL, run_in_background, b), 0);
 }
 

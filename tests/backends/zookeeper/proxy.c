@@ -27,7 +27,7 @@ struct link {
 
 struct proxy {
     pthread_t thread;
-    int listener, wake, port, target;
+    int subscriber, wake, port, target;
     struct link links[LINKS_MOST]; /* the thread's own */
     _Atomic bool hold[2];          /* what comes from ends[i] */
     _Atomic int trap;              /* a kind of request, or 0 */
@@ -67,7 +67,7 @@ static void send_at_once(int fd)
 static void take_in(struct proxy *proxy)
 {
     struct sockaddr_in target = loopback(proxy->target);
-    int from = accept4(proxy->listener, NULL, NULL, SOCK_CLOEXEC);
+    int from = accept4(proxy->subscriber, NULL, NULL, SOCK_CLOEXEC);
     int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     for (int i = 0; from >= 0 && to >= 0 && i < LINKS_MOST; i++) {
@@ -175,7 +175,7 @@ static void turn(struct proxy *proxy)
     struct pollfd set[2 + 2 * LINKS_MOST];
 
     set[0] = (struct pollfd){.fd = proxy->wake, .events = POLLIN};
-    set[1] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
+    set[1] = (struct pollfd){.fd = proxy->subscriber, .events = POLLIN};
     for (int i = 0; i < 2 * LINKS_MOST; i++) {
         bool is_held = atomic_load(&proxy->hold[i % 2]);
         int fd = proxy->links[i / 2].ends[i % 2];
@@ -224,10 +224,10 @@ struct proxy *proxy_open(int target_port)
     }
     proxy->target = target_port;
     proxy->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(proxy->listener, (struct sockaddr *)&address, length) != 0 ||
-        listen(proxy->listener, LINKS_MOST) != 0 ||
-        getsockname(proxy->listener, (struct sockaddr *)&address, &length) !=
+    proxy->subscriber = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(proxy->subscriber, (struct sockaddr *)&address, length) != 0 ||
+        listen(proxy->subscriber, LINKS_MOST) != 0 ||
+        getsockname(proxy->subscriber, (struct sockaddr *)&address, &length) !=
             0 ||
         pthread_create(&proxy->thread, NULL, run, proxy) != 0) {
         abort();
@@ -281,7 +281,7 @@ void proxy_close(struct proxy *proxy)
     atomic_store(&proxy->is_ending, true);
     wake(proxy);
     pthread_join(proxy->thread, NULL);
-    close(proxy->listener);
+    close(proxy->subscriber);
     close(proxy->wake);
     free(proxy);
 }

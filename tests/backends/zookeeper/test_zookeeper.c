@@ -49,10 +49,10 @@ static void test_zookeeper__refuses_and_lines_up(void **state)
     expect_in_line(true, "ann");
     ask(&cid);
     expect_in_line(false, "ann");
-    assert_true(cid.place > bob.place);
+    assert_true(cid.position > bob.position);
     ask(&cid); /* keeps its place */
     expect_in_line(false, "ann");
-    assert_int_equal(got.place, cid.place);
+    assert_int_equal(got.position, cid.position);
     assert_int_equal(count_children(room), 3);
 }
 
@@ -64,9 +64,9 @@ static void test_zookeeper__release_wakes_the_next(void **state)
     open_handles();
     ask(&ann);
     ask(&bob);
-    assert_false(handle_hinted(&second, mutex, 0));
+    assert_false(handle_woken(&second, mutex, 0));
     release(&ann);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
     assert_true(bob.token > ann.token);
@@ -84,7 +84,8 @@ static void test_zookeeper__who_leaves_is_passed(void **state)
     ask(&cid);
     leave(&bob);
     assert_int_equal(count_children(room), 2);
-    leave(&ann); /* no place in line: a tenure is not left but released */
+    leave(
+        &ann); /* no position in the queue: a tenure is not left but released */
     renew(&ann);
     expect_mine(&ann);
     release(&ann);
@@ -92,8 +93,8 @@ static void test_zookeeper__who_leaves_is_passed(void **state)
     expect_mine(&cid);
 }
 
-/* A hint makes the two foremost of a process look, no others. */
-static void test_zookeeper__who_lost_sight_is_hinted_in_its_turn(void **state)
+/* A wake-up makes the two foremost of a process look, no others. */
+static void test_zookeeper__who_lost_sight_is_woken_in_its_turn(void **state)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid"), dan = person(&second, "dan"),
@@ -107,17 +108,17 @@ static void test_zookeeper__who_lost_sight_is_hinted_in_its_turn(void **state)
     ask(&dan);
     ask(&eve);
     leave(&dan);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&bob);
     ask(&cid);
     leave(&cid);
     leave(&bob);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&eve);
     expect_in_line(true, "ann");
-    (void)handle_hinted(&first, mutex, 0);
+    (void)handle_woken(&first, mutex, 0);
     release(&ann);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&eve);
     expect_mine(&eve);
 }
@@ -125,15 +126,15 @@ static void test_zookeeper__who_lost_sight_is_hinted_in_its_turn(void **state)
 static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
-    simba_op op = asking(&bob);
+    simba_request request = asking(&bob);
 
     (void)state;
     open_handles();
-    op.join = false;
+    request.join = false;
     ask(&ann);
-    run(&bob, op);
+    run(&bob, request);
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     assert_string_equal(got.owner.id, "ann");
     assert_int_equal(count_children(room), 1);
 }
@@ -145,10 +146,10 @@ static void test_zookeeper__undone_attempt_stays_undone(void **state)
     (void)state;
     open_handles();
     ask(&ann);
-    run(&ann, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = 60000});
+    run(&ann, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 60000});
     ask(&ann);
     assert_false(got.mine);
-    assert_false(got.in_line);
+    assert_false(got.is_queued);
     assert_true(is_empty(room));
 }
 
@@ -171,7 +172,7 @@ static void test_zookeeper__one_handle_has_one_lease(void **state)
 static void test_zookeeper__unrenewed_tenure_lapses(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
-    simba_op op = asking(&ann);
+    simba_request request = asking(&ann);
     int64_t asked;
 
     (void)state;
@@ -179,11 +180,11 @@ static void test_zookeeper__unrenewed_tenure_lapses(void **state)
     look(&ann); /* so that it is connected */
     do {        /* it may lapse when nobody waits for its answer any more */
         asked = simba_loop_now_ms();
-        op.deadline_ms = asked + LEASE / 2;
-    } while (try_run(&ann, op) != SIMBA_OK);
+        request.deadline_ms = asked + LEASE / 2;
+    } while (try_run(&ann, request) != SIMBA_OK);
     expect_mine(&ann);
     ask(&bob);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     assert_true(simba_loop_now_ms() - asked >= LEASE);
     ask(&bob);
     expect_mine(&bob);
@@ -201,7 +202,7 @@ static void test_zookeeper__own_node_deleted_is_told(void **state)
     open_handles();
     ask(&ann);
     assert_int_equal(zoo_delete(admin.handle, node_of(&ann), -1), ZOK);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     renew(&ann);
     assert_false(got.mine);
 }
@@ -216,7 +217,7 @@ static void test_zookeeper__waiter_whose_node_vanished_lines_up_anew(
     ask(&ann);
     ask(&bob);
     assert_int_equal(zoo_delete(admin.handle, node_of(&bob), -1), ZOK);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
     expect_in_line(true, "ann");
     assert_int_equal(count_children(room), 2);
@@ -327,7 +328,7 @@ int main(void)
         ZK_TEST(test_zookeeper__refuses_and_lines_up),
         ZK_TEST(test_zookeeper__release_wakes_the_next),
         ZK_TEST(test_zookeeper__who_leaves_is_passed),
-        ZK_TEST(test_zookeeper__who_lost_sight_is_hinted_in_its_turn),
+        ZK_TEST(test_zookeeper__who_lost_sight_is_woken_in_its_turn),
         ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing),
         ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
         ZK_TEST(test_zookeeper__one_handle_has_one_lease),

@@ -32,15 +32,15 @@ static void test_admin__lists_mutexes_of_any_name(void **state)
     (void)state;
     open_handles();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        simba_op op = asking(&ann);
+        simba_request request = asking(&ann);
 
-        op.mutex = names[i];
+        request.mutex = names[i];
         ann.attempt.low++;
-        run(&ann, op);
+        run(&ann, request);
         assert_true(got.mine);
     }
     noted[0] = '\0';
-    run(&ann, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(&ann, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char entry[64];
 
@@ -56,16 +56,16 @@ static void test_admin__observer_hears_of_changes(void **state)
     (void)state;
     open_handles();
     simba_loop_enter(second.loop);
-    second.backend->ops->interest(second.backend, mutex,
-                                  SIMBA_INTEREST_OBSERVE);
+    second.backend->ops->subscription(second.backend, mutex,
+                                      SIMBA_SUBSCRIBE_OBSERVE);
     simba_loop_leave(second.loop);
     look(&eve);
     ask(&ann);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     await((look(&eve), strcmp(got.owner.id, "ann") == 0));
-    handle_hinted(&second, mutex, 0);
+    handle_woken(&second, mutex, 0);
     release(&ann);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
 }
 
 static void test_admin__doctor_names_what_it_finds(void **state)
@@ -76,7 +76,7 @@ static void test_admin__doctor_names_what_it_finds(void **state)
     open_handles();
     ask(&ann);
     noted[0] = '\0';
-    run(&ann, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&ann, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_non_null(strstr(noted, "[ensemble 2]"));
     assert_non_null(strstr(noted, "[session 0]"));
     assert_non_null(strstr(noted, "[containers 0]"));
@@ -113,7 +113,7 @@ static void expect_owner(struct who *eve, const char *id)
     assert_string_equal(got.owner.id, id);
     snprintf(entry, sizeof entry, "[%s %s 1]", mutex, id);
     noted[0] = '\0';
-    run(eve, (simba_op){.kind = SIMBA_OP_LIST, .mutex = ""});
+    run(eve, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
     assert_non_null(strstr(noted, entry));
 }
 
@@ -142,21 +142,22 @@ static void test_admin__latch_of_anybody_has_an_owner(void **state)
 static void test_admin__breaks_by_token_only(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true, .reason = "test"};
+    simba_request request = {
+        .kind = SIMBA_BREAK, .now = true, .reason = "test"};
 
     (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
-    op.token = ann.token + 1;
-    run(&bob, op);
+    request.token = ann.token + 1;
+    run(&bob, request);
     assert_false(got.mine);
     renew(&ann);
     expect_mine(&ann);
-    op.token = ann.token;
-    run(&bob, op);
+    request.token = ann.token;
+    run(&bob, request);
     assert_true(got.mine);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     renew(&ann);
     assert_false(got.mine);
     ask(&bob);
@@ -166,23 +167,23 @@ static void test_admin__breaks_by_token_only(void **state)
 static void test_admin__break_tells_who_owns_now(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
-    simba_op op = {.kind = SIMBA_OP_BREAK, .now = true};
+    simba_request request = {.kind = SIMBA_BREAK, .now = true};
 
     (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
-    op.token = ann.token + 1;
-    run(&bob, op);
+    request.token = ann.token + 1;
+    run(&bob, request);
     assert_string_equal(got.owner.id, "ann");
-    op.token = ann.token;
-    run(&bob, op);
+    request.token = ann.token;
+    run(&bob, request);
     assert_true(got.mine);
     assert_string_equal(got.owner.id, "bob");
-    run(&bob, op); /* never twice */
+    run(&bob, request); /* never twice */
     assert_false(got.mine);
-    op.token = got.owner.token;
-    run(&bob, op);
+    request.token = got.owner.token;
+    run(&bob, request);
     assert_true(got.mine);
     assert_string_equal(got.owner.id, "");
 }
@@ -190,13 +191,13 @@ static void test_admin__break_tells_who_owns_now(void **state)
 static void test_admin__break_is_now_or_never(void **state)
 {
     struct who ann = person(&first, "ann");
-    simba_op op = {.kind = SIMBA_OP_BREAK};
+    simba_request request = {.kind = SIMBA_BREAK};
 
     (void)state;
     open_handles();
     ask(&ann);
-    op.token = ann.token;
-    assert_int_equal(try_run(&ann, op), SIMBA_EINVAL);
+    request.token = ann.token;
+    assert_int_equal(try_run(&ann, request), SIMBA_EINVAL);
     assert_non_null(strstr(why.message, "now"));
     renew(&ann);
     expect_mine(&ann);
@@ -215,12 +216,12 @@ static void test_admin__node_changed_then_deleted_is_told(void **state)
     for (int i = 0; i < 2; i++) {
         /* As soon as it is watched; it is from a moment after it was made. */
         await((assert_int_equal(zoo_set(admin.handle, node, "x", 1, -1), ZOK),
-               handle_hinted(&first, mutex, 20)));
+               handle_woken(&first, mutex, 20)));
         renew(&ann);
         expect_mine(&ann);
     }
     assert_int_equal(zoo_delete(admin.handle, node, -1), ZOK);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     renew(&ann);
     assert_false(got.mine);
 }

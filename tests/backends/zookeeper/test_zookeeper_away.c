@@ -9,13 +9,13 @@
 static void test_faults__unreachable_is_said_at_the_deadline(void **state)
 {
     struct who ann = person(&first, "ann");
-    simba_op op = asking(&ann);
+    simba_request request = asking(&ann);
 
     (void)state;
     open_through_proxy();
     proxy_hold(proxy, true, true);
-    op.deadline_ms = simba_loop_now_ms() + 300;
-    assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
+    request.deadline_ms = simba_loop_now_ms() + 300;
+    assert_int_equal(try_run(&ann, request), SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "no server answers"));
     proxy_hold(proxy, false, false);
     proxy_cut(proxy);
@@ -26,10 +26,10 @@ static void test_faults__unreachable_is_said_at_the_deadline(void **state)
 /* Who was never answered is told long before the deadline, not at it. */
 static void test_faults__unreachable_from_the_start_is_said_soon(void **state)
 {
-    static const enum simba_op_kind kinds[] = {SIMBA_OP_ACQUIRE, SIMBA_OP_READ,
-                                               SIMBA_OP_DOCTOR};
+    static const enum simba_request_kind kinds[] = {SIMBA_ACQUIRE, SIMBA_READ,
+                                                    SIMBA_DOCTOR};
     struct who ann = person(&first, "ann");
-    simba_op ops[3];
+    simba_request ops[3];
 
     (void)state;
     open_through_proxy();
@@ -81,31 +81,31 @@ static void test_faults__silent_servers_are_passed_by(void **state)
 static void test_faults__reading_outlasts_an_election(void **state)
 {
     struct who ann = person(&first, "ann");
-    simba_op op = {.kind = SIMBA_OP_READ};
+    simba_request request = {.kind = SIMBA_READ};
 
     (void)state;
     open_through_proxy();
     ask(&ann);
     proxy_hold(proxy, true, true);
     proxy_cut(proxy);
-    op.mutex = mutex;
-    op.id = "";
-    op.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-    handle_start(&first, &op);
+    request.mutex = mutex;
+    request.id = "";
+    request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    handle_start(&first, &request);
     nap_ms(3000); /* longer than who was never answered would wait */
     proxy_hold(proxy, false, false);
-    assert_int_equal(handle_join(&first, &op, &why), SIMBA_OK);
+    assert_int_equal(handle_join(&first, &request, &why), SIMBA_OK);
 }
 
 static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
 {
     struct who ann = person(&first, "ann");
-    simba_op op = asking(&ann);
+    simba_request request = asking(&ann);
 
     (void)state;
     assert_int_equal(try_open(&first, "//no-such-host.invalid"), SIMBA_OK);
-    op.deadline_ms = simba_loop_now_ms() + 500;
-    assert_int_equal(try_run(&ann, op), SIMBA_EUNAVAIL);
+    request.deadline_ms = simba_loop_now_ms() + 500;
+    assert_int_equal(try_run(&ann, request), SIMBA_EUNAVAIL);
 }
 
 /* Closes the store under its operations. */
@@ -138,7 +138,7 @@ static int listen_on_ipv6(int *port)
 static void test_faults__ipv6_address_is_reached(void **state)
 {
     struct who ann = person(&first, "ann");
-    simba_op op = {.kind = SIMBA_OP_READ};
+    simba_request request = {.kind = SIMBA_READ};
     struct pollfd set = {.events = POLLIN};
     struct background b;
     int port = 0;
@@ -149,7 +149,7 @@ static void test_faults__ipv6_address_is_reached(void **state)
         skip(); /* there is no IPv6 here */
     }
     assert_int_equal(try_open(&first, "//[::1]:%d", port), SIMBA_OK);
-    start(&b, &ann, op);
+    start(&b, &ann, request);
     assert_int_equal(poll(&set, 1, PATIENCE_MS / 2), 1);
     handle_end(&first);
     finish(&b);
@@ -177,7 +177,7 @@ static void test_faults__closing_ends_what_is_open(void **state)
     open_through_proxy();
     proxy_hold(proxy, true, true);
     start(&asked, &ann, asking(&ann));
-    start(&read, &ann, (simba_op){.kind = SIMBA_OP_READ});
+    start(&read, &ann, (simba_request){.kind = SIMBA_READ});
     await(has_both_open());
     handle_end(&first);
     finish(&asked);

@@ -114,7 +114,7 @@ static void test_curator__leads_and_hands_over_to_us(void **state)
     tell_jvm("who");
     assert_true(jvm_says("who jvm 2\n", PATIENCE_MS));
     tell_jvm("close");
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&ann);
     expect_mine(&ann);
 }
@@ -169,7 +169,7 @@ static void test_curator__has_its_place_in_line(void **state)
     ask(&bob);
     expect_in_line(true, "jvm");
     tell_jvm("close");
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -180,7 +180,7 @@ static void take_over(struct who *who)
     ask(who);
     expect_in_line(true, "jvm");
     tell_jvm("again");
-    assert_true(handle_hinted(who->at, mutex, PATIENCE_MS));
+    assert_true(handle_woken(who->at, mutex, PATIENCE_MS));
     await((ask(who), got.mine));
     expect_mine(who);
     await((renew(who), jvm_says("again\n", LEASE / 20)));

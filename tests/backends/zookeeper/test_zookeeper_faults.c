@@ -13,12 +13,12 @@ enum { DELETE = 2, SYNC = 9 };
 static void lose_create(struct who *ann, struct who *bob)
 {
     struct who eve = person(&first, "eve");
-    simba_op op = asking(&eve);
+    simba_request request = asking(&eve);
     struct background b;
 
     open_through_proxy();
-    op.mutex = "of no interest";
-    run(&eve, op);
+    request.mutex = "of no interest";
+    run(&eve, request);
     ask(bob);
     proxy_hold(proxy, false, true);
     start(&b, ann, asking(ann));
@@ -49,7 +49,7 @@ static void test_faults__lost_create_is_undone(void **state)
 
     (void)state;
     lose_create(&ann, &bob);
-    run(&ann, (simba_op){.kind = SIMBA_OP_RELEASE, .tombstone_ms = LEASE});
+    run(&ann, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
     assert_int_equal(count_children(room), 1);
 }
 
@@ -63,11 +63,11 @@ static void test_faults__lost_release_is_repeated(void **state)
     ask(&ann);
     ask(&bob);
     proxy_hold(proxy, true, true);
-    start(&b, &ann, (simba_op){.kind = SIMBA_OP_RELEASE});
+    start(&b, &ann, (simba_request){.kind = SIMBA_RELEASE});
     proxy_cut(proxy);
     proxy_hold(proxy, false, false);
     finish(&b);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
@@ -80,7 +80,7 @@ static void test_faults__reconnected_session_keeps_its_latches(void **state)
     open_through_proxy();
     ask(&ann);
     proxy_cut(proxy);
-    await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    await(try_run(&ann, (simba_request){.kind = SIMBA_RENEW}) == SIMBA_OK);
     expect_mine(&ann);
     assert_int_equal(got.token, ann.token);
 }
@@ -96,13 +96,13 @@ static void test_faults__lost_read_is_repeated(void **state)
     ask(&ann);
     look(&eve);
     proxy_trap(proxy, SYNC);
-    start(&b, &eve, (simba_op){.kind = SIMBA_OP_READ});
+    start(&b, &eve, (simba_request){.kind = SIMBA_READ});
     await(proxy_has_sprung(proxy));
     proxy_cut(proxy);
     proxy_hold(proxy, false, false);
     finish(&b);
     assert_int_equal(b.status, SIMBA_OK);
-    assert_string_equal(b.op.reply.owner.id, "ann");
+    assert_string_equal(b.request.reply.owner.id, "ann");
 }
 
 static void test_faults__lost_break_is_found_done(void **state)
@@ -116,13 +116,13 @@ static void test_faults__lost_break_is_found_done(void **state)
     look(&eve);
     proxy_trap(proxy, DELETE);
     eve.token = ann.token;
-    start(&b, &eve, (simba_op){.kind = SIMBA_OP_BREAK, .now = true});
+    start(&b, &eve, (simba_request){.kind = SIMBA_BREAK, .now = true});
     await(count_children(room) <= 0);
     proxy_cut(proxy);
     proxy_hold(proxy, false, false);
     finish(&b);
     assert_int_equal(b.status, SIMBA_OK);
-    assert_true(b.op.reply.mine);
+    assert_true(b.request.reply.mine);
 }
 
 /* --- a session that ends ------------------------------------------------- */
@@ -159,8 +159,8 @@ static void test_faults__ended_session_loses_and_begins_anew(void **state)
     ask(&bob); /* of the same session */
     ask(&cid);
     end_session_of_first();
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
-    await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK &&
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
+    await(try_run(&ann, (simba_request){.kind = SIMBA_RENEW}) == SIMBA_OK &&
           !got.mine);
     /* A server says that a session is over before its nodes are gone. */
     await((ask(&cid), got.mine));
@@ -211,7 +211,7 @@ static void test_faults__waiter_is_granted_at_once_after_long(void **state)
         renew(&ann);
     }
     release(&ann);
-    assert_true(handle_hinted(&first, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
     assert_true(got.lease_ms >= LEASE * 3 / 8);
@@ -238,7 +238,7 @@ static void test_faults__frozen_owner_is_not_renewed(void **state)
     }
     ask(&bob); /* or its place lapses */
     proxy_hold(proxy, true, true);
-    assert_true(handle_hinted(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     granted_at = simba_loop_now_ms();
     ask(&bob);
     expect_mine(&bob);
@@ -255,7 +255,7 @@ static void test_faults__restarted_server_keeps_the_session(void **state)
     server_kill(&servers, 0);
     server_start(&servers, 0);
     server_await(&servers, 0);
-    await(try_run(&ann, (simba_op){.kind = SIMBA_OP_RENEW}) == SIMBA_OK);
+    await(try_run(&ann, (simba_request){.kind = SIMBA_RENEW}) == SIMBA_OK);
     if (!got.mine) { /* it took too long: then it is free for anybody */
         ann.attempt.low += 1000000;
         await((ask(&ann), got.mine));

@@ -39,7 +39,7 @@ static void init(bool upgrade)
 
     noted[0] = '\0';
     run(&ann,
-        (simba_op){.kind = SIMBA_OP_INIT, .mutex = "", .upgrade = upgrade});
+        (simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = upgrade});
 }
 
 static void make(const char *path, int kind)
@@ -169,7 +169,7 @@ static void test_init__says_who_may_not(void **state)
     init(false);
     assert_int_equal(
         try_open(&second, "//eve:wrong@%s/mine/too", servers.hosts), SIMBA_OK);
-    assert_int_equal(try_run(&eve, (simba_op){.kind = SIMBA_OP_INIT}),
+    assert_int_equal(try_run(&eve, (simba_request){.kind = SIMBA_INIT}),
                      SIMBA_EDENIED);
     assert_null(strstr(why.message, "wrong"));
 }
@@ -226,7 +226,7 @@ static void test_init__doctor_names_wrong_credentials(void **state)
     assert_int_equal(try_open(&second, "//eve:wrong@%s/sick", servers.hosts),
                      SIMBA_OK);
     noted[0] = '\0';
-    run(&eve, (simba_op){.kind = SIMBA_OP_DOCTOR, .mutex = ""});
+    run(&eve, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_non_null(strstr(noted, "[acl 3]"));
 }
 

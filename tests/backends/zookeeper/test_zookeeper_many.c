@@ -7,18 +7,19 @@ enum { CROWD = 1000 };
 
 static struct who crowd[CROWD];
 
-/* They stand in line by turns, so that the next is always another process's. */
+/* They stand in the queue by turns, so that the next is always another
+ * process's. */
 static void line_up(struct who *owner, int count)
 {
     for (int i = 0; i < count; i++) {
-        simba_op op;
+        simba_request request;
 
         crowd[i] = person(i % 2 == 0 ? &first : &second, "waiter");
-        op = asking(&crowd[i]);
-        op.waiter_ms = 600000; /* nobody asks again for them */
-        run(&crowd[i], op);
+        request = asking(&crowd[i]);
+        request.waiter_ms = 600000; /* nobody asks again for them */
+        run(&crowd[i], request);
         expect_in_line(i == 0, "owner");
-        crowd[i].place = got.place;
+        crowd[i].position = got.position;
         if (i % 10 == 0) {
             renew(owner);
             expect_mine(owner);
@@ -35,7 +36,7 @@ static long received(void)
 static void test_many__release_wakes_one(void **state)
 {
     struct who owner = person(&second, "owner");
-    int first_hints, second_hints;
+    int first_wakes, second_wakes;
     long before, after;
 
     (void)state;
@@ -43,24 +44,24 @@ static void test_many__release_wakes_one(void **state)
     ask(&owner);
     line_up(&owner, CROWD);
     for (int i = 0; i < 4; i++) {
-        first_hints = handle_hints(&first);
-        second_hints = handle_hints(&second);
+        first_wakes = handle_wakes(&first);
+        second_wakes = handle_wakes(&second);
         before = received();
         release(i == 0 ? &owner : &crowd[i - 1]);
-        await(handle_hints(crowd[i].at) >
-              (i % 2 == 0 ? first_hints : second_hints));
+        await(handle_wakes(crowd[i].at) >
+              (i % 2 == 0 ? first_wakes : second_wakes));
         ask(&crowd[i]);
         expect_mine(&crowd[i]);
         after = received();
         /* One heard of it, once; the others heard and asked nothing. */
-        assert_int_equal(handle_hints(&first) - first_hints, i % 2 == 0);
-        assert_int_equal(handle_hints(&second) - second_hints, i % 2 == 1);
+        assert_int_equal(handle_wakes(&first) - first_wakes, i % 2 == 0);
+        assert_int_equal(handle_wakes(&second) - second_wakes, i % 2 == 1);
         /* Delete, check, children, watch; and a few guards, pings, questions
          * of ours, if the machine is slow. */
         assert_true(after - before < 50);
     }
     for (int i = 4; i < CROWD; i++) { /* the line is whole */
-        assert_true(i == 4 || crowd[i].place > crowd[i - 1].place);
+        assert_true(i == 4 || crowd[i].position > crowd[i - 1].position);
     }
     assert_int_equal(count_children(room), CROWD - 3);
 }
@@ -70,7 +71,7 @@ static void test_many__release_wakes_one(void **state)
 enum { FEW = 200 };
 
 /* Asks as one who was told nothing since, all at once. */
-static void ask_in_case(simba_op *ops, int from)
+static void ask_in_case(simba_request *ops, int from)
 {
     for (int i = from; i < FEW; i++) {
         ops[i] = asking(&crowd[i]);
@@ -81,20 +82,20 @@ static void ask_in_case(simba_op *ops, int from)
     }
 }
 
-static void expect_answers(simba_op *ops, int from, const char *owner)
+static void expect_answers(simba_request *ops, int from, const char *owner)
 {
     for (int i = from; i < FEW; i++) {
         assert_int_equal(handle_join(crowd[i].at, &ops[i], &why), SIMBA_OK);
         got = ops[i].reply;
         expect_in_line(i == from, owner);
-        assert_int_equal(got.place, crowd[i].place);
+        assert_int_equal(got.position, crowd[i].position);
     }
 }
 
 /* One look of each process serves all its waiters, and they learn who owns. */
 static void test_many__backstop_is_one_look_for_all(void **state)
 {
-    static simba_op ops[FEW];
+    static simba_request ops[FEW];
     struct who owner = person(&second, "owner");
     long before;
 
@@ -119,9 +120,9 @@ static void test_many__backstop_is_one_look_for_all(void **state)
 /* Also for who asks by the backstop only. */
 static void test_many__backstop_takes_its_turn(void **state)
 {
-    static simba_op ops[FEW];
+    static simba_request ops[FEW];
     struct who owner = person(&second, "owner");
-    simba_op op;
+    simba_request request;
 
     (void)state;
     open_handles();
@@ -130,14 +131,14 @@ static void test_many__backstop_takes_its_turn(void **state)
     ask_in_case(ops, 0);
     expect_answers(ops, 0, "owner");
     release(&owner);
-    op = asking(&crowd[0]);
-    op.is_backstop = true;
-    await((run(&crowd[0], op), got.mine));
+    request = asking(&crowd[0]);
+    request.is_backstop = true;
+    await((run(&crowd[0], request), got.mine));
     expect_mine(&crowd[0]);
     release(&crowd[0]);
-    op = asking(&crowd[1]);
-    op.is_backstop = true;
-    await((run(&crowd[1], op), got.mine));
+    request = asking(&crowd[1]);
+    request.is_backstop = true;
+    await((run(&crowd[1], request), got.mine));
 }
 
 int main(void)

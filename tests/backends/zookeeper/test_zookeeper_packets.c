@@ -21,20 +21,20 @@ static void line_up(void)
 {
     for (int i = 0; i < CROWD; i++) {
         struct who who = person(&first, "waiter");
-        simba_op op = asking(&who);
+        simba_request request = asking(&who);
 
-        op.waiter_ms = 600000;
-        run(&who, op);
-        assert_true(got.in_line);
+        request.waiter_ms = 600000;
+        run(&who, request);
+        assert_true(got.is_queued);
     }
 }
 
 static bool is_renewed(struct who *who)
 {
-    simba_op op = {.kind = SIMBA_OP_RENEW};
+    simba_request request = {.kind = SIMBA_RENEW};
 
-    op.deadline_ms = simba_loop_now_ms() + LEASE;
-    return try_run(who, op) != SIMBA_OK || got.mine;
+    request.deadline_ms = simba_loop_now_ms() + LEASE;
+    return try_run(who, request) != SIMBA_OK || got.mine;
 }
 
 /* The session lives as long as it connects again; so it has to be given up. */
@@ -82,7 +82,8 @@ static void test_packets__session_of_observers_is_kept(void **state)
     ask(&ann);
     release(&ann);
     simba_loop_enter(first.loop);
-    first.backend->ops->interest(first.backend, mutex, SIMBA_INTEREST_OBSERVE);
+    first.backend->ops->subscription(first.backend, mutex,
+                                     SIMBA_SUBSCRIBE_OBSERVE);
     simba_loop_leave(first.loop);
     session = ((const struct simba__zk *)first.backend)->generation;
     nap_ms(LEASE + LEASE / 4); /* nothing is certain by it any more */

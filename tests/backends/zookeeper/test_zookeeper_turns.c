@@ -12,8 +12,8 @@ static void observe(void)
     open_handles();
     eve = person(&second, "eve");
     simba_loop_enter(second.loop);
-    second.backend->ops->interest(second.backend, mutex,
-                                  SIMBA_INTEREST_OBSERVE);
+    second.backend->ops->subscription(second.backend, mutex,
+                                      SIMBA_SUBSCRIBE_OBSERVE);
     simba_loop_leave(second.loop);
 }
 

@@ -15,14 +15,14 @@ static struct servers servers;
 
 static char *with_url(char *argument)
 {
-    const char *place = strstr(argument, "{}");
+    const char *position = strstr(argument, "{}");
     char *text = NULL;
 
-    if (place == NULL) {
+    if (position == NULL) {
         return argument;
     }
-    return asprintf(&text, "%.*szookeeper://%s%s", (int)(place - argument),
-                    argument, servers.hosts, place + 2) < 0
+    return asprintf(&text, "%.*szookeeper://%s%s", (int)(position - argument),
+                    argument, servers.hosts, position + 2) < 0
                ? argument
                : text;
 }
