@@ -36,8 +36,8 @@ simba_add_layer(simba_core
   ${simba_src}/core/text.c
 )
 
-simba_add_layer(simba_memory_row
-  ${simba_src}/backends/memory/row.c
+simba_add_layer(simba_mutex_record
+  ${simba_src}/core/mutex_record.c
 )
 
 find_package(PkgConfig REQUIRED)
@@ -132,7 +132,7 @@ simba_add_layer(simba_api
 target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
-set(simba_layers simba_core simba_memory_row simba_memory simba_sqlite
+set(simba_layers simba_core simba_mutex_record simba_memory simba_sqlite
                  simba_shims simba_history simba_runtime simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)

@@ -6,33 +6,32 @@
 
 #include "row_model.h"
 
-static struct simba__row_waiter *find_waiter(
-    struct simba__row *row,
-    const struct simba__request *request)
+static struct simba__waiter *find_waiter(struct simba__mutex_record *row,
+                                         const struct simba__request *request)
 {
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (simba__attempt_equal(row->line[i].attempt, request->attempt)) {
-            return &row->line[i];
+    for (size_t i = 0; i < row->queue_count; i++) {
+        if (simba__attempt_equal(row->queue[i].attempt, request->attempt)) {
+            return &row->queue[i];
         }
     }
     return NULL;
 }
 
 /* The same request to a row in memory, at the time the store says it was. */
-static void replay(struct simba__row *row,
+static void replay(struct simba__mutex_record *row,
                    const struct who *who,
                    const simba_request *request,
                    struct simba__reply *reply)
 {
     struct simba__request asked = request_of(who, request);
-    struct simba__row_waiter *kept;
+    struct simba__waiter *kept;
     int64_t lapses_ms;
 
     /* The last place is not kept in the tables. */
-    row->last_place = row->is_offered ? row->called.position : 0;
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].position > row->last_place) {
-            row->last_place = row->line[i].position;
+    row->last_position = row->is_offered ? row->offered.position : 0;
+    for (size_t i = 0; i < row->queue_count; i++) {
+        if (row->queue[i].position > row->last_position) {
+            row->last_position = row->queue[i].position;
         }
     }
     kept = find_waiter(row, &asked);
@@ -45,7 +44,7 @@ static void replay(struct simba__row *row,
     }
 }
 
-static void compare(const struct simba__row *row,
+static void compare(const struct simba__mutex_record *row,
                     const struct simba__reply *reply)
 {
     assert_int_equal(got.mine, reply->mine);
@@ -53,7 +52,7 @@ static void compare(const struct simba__row *row,
     assert_int_equal(got.is_head, reply->is_head);
     assert_int_equal(got.position, reply->position);
     assert_int_equal(got.wait_ms, reply->wait_ms);
-    assert_string_equal(got.owner.id, simba__row_is_held(row, got.store_ms)
+    assert_string_equal(got.owner.id, simba__mutex_is_held(row, got.store_ms)
                                           ? row->owner.id
                                           : "");
 }
@@ -63,11 +62,11 @@ static void compare(const struct simba__row *row,
 static void play_against_the_row(struct handle *const handles[PEOPLE],
                                  int64_t lease_ms)
 {
-    struct simba__row row;
+    struct simba__mutex_record row;
     struct who who[PEOPLE];
     unsigned dice = 12345;
 
-    simba__row_init(&row);
+    simba__mutex_init(&row);
     for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(handles[i], ids[i], lease_ms);
     }
@@ -91,7 +90,7 @@ static void play_against_the_row(struct handle *const handles[PEOPLE],
             nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
         }
     }
-    simba__row_fini(&row);
+    simba__mutex_fini(&row);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef SIMBA_TESTS_ROW_MODEL_H
 #define SIMBA_TESTS_ROW_MODEL_H
 
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 enum { PEOPLE = 5, OPERATIONS = 6000 };
 
@@ -47,8 +47,7 @@ static inline bool is_always_connected(void *self, uint64_t connection)
     return true;
 }
 
-static inline void wake_nobody(void *self,
-                               const struct simba__row_waiter *waiter)
+static inline void wake_nobody(void *self, const struct simba__waiter *waiter)
 {
     (void)self;
     (void)waiter;
@@ -71,16 +70,16 @@ static inline struct simba__request request_of(const struct who *who,
 }
 
 /* At the time the store says it was. */
-static inline void serve_row(struct simba__row *row,
+static inline void serve_row(struct simba__mutex_record *row,
                              const struct who *who,
                              const struct simba__request *request,
                              struct simba__reply *reply)
 {
-    struct simba__row_host host = {NULL, is_always_connected, wake_nobody};
-    struct simba__row_call call = {
+    struct simba__mutex_host host = {NULL, is_always_connected, wake_nobody};
+    struct simba__mutex_call call = {
         request, who->id, who->ttl_ms, who->transition_ms, 0, got.store_ms};
 
-    assert_true(simba__row_serve(row, &host, &call, reply));
+    assert_true(simba__mutex_serve(row, &host, &call, reply));
 }
 
 #endif

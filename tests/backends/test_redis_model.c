@@ -6,14 +6,14 @@
 
 enum { SHORT_LEASE = 25 };
 
-static struct simba__row row;
+static struct simba__mutex_record row;
 static struct who who[PEOPLE];
 
-static struct simba__row_waiter *find_waiter(const char *id)
+static struct simba__waiter *find_waiter(const char *id)
 {
-    for (size_t i = 0; i < row.line_count; i++) {
-        if (strcmp(row.line[i].id, id) == 0) {
-            return &row.line[i];
+    for (size_t i = 0; i < row.queue_count; i++) {
+        if (strcmp(row.queue[i].id, id) == 0) {
+            return &row.queue[i];
         }
     }
     return NULL;
@@ -46,14 +46,14 @@ static bool is_about(int64_t a, int64_t b)
 static bool is_at_an_edge(int64_t now_ms)
 {
     bool is_edge = is_near(row.owner.transition_at_ms, now_ms) ||
-                   (row.is_offered && is_about(row.called_until_ms, now_ms)) ||
-                   (row.is_offered && is_near(row.called.lapses_ms, now_ms));
+                   (row.is_offered && is_about(row.offered_until_ms, now_ms)) ||
+                   (row.is_offered && is_near(row.offered.lapses_ms, now_ms));
 
-    for (size_t i = 0; i < row.line_count; i++) {
-        is_edge |= is_near(row.line[i].lapses_ms, now_ms);
+    for (size_t i = 0; i < row.queue_count; i++) {
+        is_edge |= is_near(row.queue[i].lapses_ms, now_ms);
     }
-    for (size_t i = 0; i < row.tomb_count; i++) {
-        is_edge |= is_about(row.tombs[i].until_ms, now_ms);
+    for (size_t i = 0; i < row.tombstone_count; i++) {
+        is_edge |= is_about(row.tombstones[i].until_ms, now_ms);
     }
     return is_edge;
 }
@@ -61,7 +61,7 @@ static bool is_at_an_edge(int64_t now_ms)
 /* The next in the row's line from `at` on that has not lapsed. */
 static size_t next_standing(size_t at, int64_t now_ms)
 {
-    while (at < row.line_count && row.line[at].lapses_ms < now_ms) {
+    while (at < row.queue_count && row.queue[at].lapses_ms < now_ms) {
         at++;
     }
     return at;
@@ -77,24 +77,24 @@ static void compare_line(int64_t asked_ms)
         return; /* too late to compare: some have lapsed meanwhile */
     }
     for (int i = 0; i < told.waiter_count; i++) {
-        struct simba__row_waiter *waiter = find_waiter(told.waiters[i].id);
+        struct simba__waiter *waiter = find_waiter(told.waiters[i].id);
 
         if (told.waiters[i].is_offered || waiter == NULL ||
             waiter->lapses_ms < got.store_ms) {
             continue; /* lapsed, and not yet thrown out */
         }
         at = next_standing(at, got.store_ms);
-        assert_ptr_equal(waiter, &row.line[at]);
+        assert_ptr_equal(waiter, &row.queue[at]);
         waiter->position = told.waiters[i].position;
         at++;
     }
-    assert_int_equal(next_standing(at, got.store_ms), row.line_count);
+    assert_int_equal(next_standing(at, got.store_ms), row.queue_count);
 }
 
 static bool is_alike(const struct simba__reply *reply)
 {
     const char *owner =
-        simba__row_is_held(&row, got.store_ms) ? row.owner.id : "";
+        simba__mutex_is_held(&row, got.store_ms) ? row.owner.id : "";
 
     return got.mine == reply->mine && got.is_queued == reply->is_queued &&
            got.is_head == reply->is_head &&
@@ -105,8 +105,8 @@ static bool is_alike(const struct simba__reply *reply)
 
 static void begin_anew(void)
 {
-    simba__row_fini(&row);
-    simba__row_init(&row);
+    simba__mutex_fini(&row);
+    simba__mutex_init(&row);
     redis_number(&server, "FLUSHALL");
     for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(&first, ids[i], SHORT_LEASE);
@@ -189,7 +189,7 @@ static void test_redis_model__does_as_the_row_does(void **state)
         }
     }
     assert_true(anew < OPERATIONS * 9 / 10);
-    simba__row_fini(&row);
+    simba__mutex_fini(&row);
 }
 
 int main(void)

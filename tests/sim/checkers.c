@@ -161,14 +161,15 @@ void check_step(struct world *w,
 
 /* --- what the store did -------------------------------------------------- */
 
-static bool was_held(const struct world *w, const struct simba__row *before)
+static bool was_held(const struct world *w,
+                     const struct simba__mutex_record *before)
 {
-    return simba__row_is_held(before, world_store_ms(w));
+    return simba__mutex_is_held(before, world_store_ms(w));
 }
 
 /* S5: nobody but the tenure itself renews, repeats or ends a tenure. */
 static void check_identity(struct world *w,
-                           const struct simba__row *before,
+                           const struct simba__mutex_record *before,
                            const struct message *m,
                            const struct simba__reply *reply)
 {
@@ -335,8 +336,8 @@ static void note_line(struct world *w,
 /* Who did not come when called was sent to the end of the line. */
 static void note_requeued(struct world *w)
 {
-    for (size_t k = 0; k < w->row.line_count; k++) {
-        const struct simba__row_waiter *waiter = &w->row.line[k];
+    for (size_t k = 0; k < w->row.queue_count; k++) {
+        const struct simba__waiter *waiter = &w->row.queue[k];
         struct stand *s = &w->node[waiter->connection % WORLD_NODES_MOST].stand;
         bool is_same =
             s->is_in && simba__attempt_equal(s->attempt, waiter->attempt);
@@ -354,17 +355,17 @@ void check_called(struct world *w)
     for (int i = 0; i < w->node_count && w->row.is_offered; i++) {
         struct stand *s = &w->node[i].stand;
         if (s->is_in && /* else of a dead incarnation */
-            simba__attempt_equal(s->attempt, w->row.called.attempt) &&
-            s->called_ms != w->row.called_until_ms) {
+            simba__attempt_equal(s->attempt, w->row.offered.attempt) &&
+            s->called_ms != w->row.offered_until_ms) {
             world_say(w, "store calls n%d", i);
             check_fairness(w, i, s->attempt);
-            s->called_ms = w->row.called_until_ms;
+            s->called_ms = w->row.offered_until_ms;
         }
     }
 }
 
 void check_served(struct world *w,
-                  const struct simba__row *before,
+                  const struct simba__mutex_record *before,
                   const struct message *m,
                   const struct simba__reply *reply)
 {

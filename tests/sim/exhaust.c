@@ -5,7 +5,7 @@
  *
  * A choice is: deliver any message under way, lose the oldest one, fire the
  * next timer, let a try or a whole lease pass, stop or start a contender. */
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 #include "core/plant.h"
 
 #include <assert.h>
@@ -31,9 +31,9 @@ struct state {
     bool is_told[NODES], is_calling[NODES];
     struct parcel flight[FLIGHT];
     int flight_count;
-    struct simba__row row;
-    struct simba__row_waiter line[LINE];
-    struct simba__row_tombstone tombs[LINE];
+    struct simba__mutex_record row;
+    struct simba__waiter line[LINE];
+    struct simba__tombstone tombs[LINE];
     uint64_t newest_token;
     const char *broken; /* the first rule broken, or NULL */
 };
@@ -113,7 +113,7 @@ static bool always_connected(void *self, uint64_t connection)
     return true;
 }
 
-static void post_wake(void *self, const struct simba__row_waiter *waiter)
+static void post_wake(void *self, const struct simba__waiter *waiter)
 {
     struct parcel wake = {.kind = TO_NODE, .node = (int)waiter->connection};
 
@@ -141,9 +141,9 @@ static void check_served(struct state *s,
 
 static void serve(struct state *s, struct parcel p)
 {
-    struct simba__row_host host = {
+    struct simba__mutex_host host = {
         .self = s, .is_connected = always_connected, .wake = post_wake};
-    struct simba__row_call call = {
+    struct simba__mutex_call call = {
         .request = &p.request,
         .id = p.node == 0 ? "a" : "b",
         .ttl_ms = config.lease.ttl_ms,
@@ -154,11 +154,11 @@ static void serve(struct state *s, struct parcel p)
     struct simba__attempt before = {0, 0};
     struct parcel back = {.kind = TO_NODE, .node = p.node};
 
-    if (simba__row_is_held(&s->row, s->now)) {
+    if (simba__mutex_is_held(&s->row, s->now)) {
         before = s->row.attempt;
     }
-    assert(s->row.line_count < LINE && s->row.tomb_count < LINE);
-    if (simba__row_serve(&s->row, &host, &call, &back.event.reply)) {
+    assert(s->row.queue_count < LINE && s->row.tombstone_count < LINE);
+    if (simba__mutex_serve(&s->row, &host, &call, &back.event.reply)) {
         check_served(s, &p, &back.event.reply, before);
         back.event.type = SIMBA__REPLIED;
         post(s, back);
@@ -235,8 +235,8 @@ static void apply(struct state *s, int choice)
 static void copy_state(struct state *to, const struct state *from)
 {
     *to = *from;
-    to->row.line = to->line; /* the row's memory is part of the state */
-    to->row.tombs = to->tombs;
+    to->row.queue = to->line; /* the row's memory is part of the state */
+    to->row.tombstones = to->tombs;
 }
 
 /* Returns whether everything below is as it should be. */
@@ -275,9 +275,9 @@ static void begin(struct state *s)
 
     memset(s, 0, sizeof *s);
     s->now = 1000;
-    s->row.line = s->line;
-    s->row.tombs = s->tombs;
-    s->row.line_room = s->row.tomb_room = LINE;
+    s->row.queue = s->line;
+    s->row.tombstones = s->tombs;
+    s->row.queue_room = s->row.tombstone_room = LINE;
     for (int i = 0; i < NODES; i++) {
         simba__rng_seed(&rng, (uint64_t)i + 1);
         simba__contend_init(&s->node[i], &config, &rng);

@@ -169,7 +169,7 @@ static void stop_all(struct world *w)
     if (!is_everybody_idle(w)) {
         violate(w, PROGRESS, "somebody did not come to rest");
     }
-    if (simba__row_is_held(&w->row, world_store_ms(w))) {
+    if (simba__mutex_is_held(&w->row, world_store_ms(w))) {
         violate(w, S8, "the mutex is held by nobody");
     }
 }

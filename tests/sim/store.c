@@ -55,7 +55,7 @@ void store_wake(struct world *w, int node)
     }
 }
 
-static void wake_waiter(void *self, const struct simba__row_waiter *waiter)
+static void wake_waiter(void *self, const struct simba__waiter *waiter)
 {
     struct world *w = self;
     int node = (int)(waiter->connection % WORLD_NODES_MOST);
@@ -68,7 +68,7 @@ static void wake_waiter(void *self, const struct simba__row_waiter *waiter)
 void store_open(struct world *w)
 {
     w->is_store_up = true;
-    w->host = (struct simba__row_host){
+    w->host = (struct simba__mutex_host){
         .self = w, .is_connected = is_connected, .wake = wake_waiter};
 }
 
@@ -118,12 +118,12 @@ static void reply_to(struct world *w,
     transmit(w, &answer);
 }
 
-static uint64_t place_of(const struct simba__row *row,
+static uint64_t place_of(const struct simba__mutex_record *row,
                          struct simba__attempt attempt)
 {
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (simba__attempt_equal(row->line[i].attempt, attempt)) {
-            return row->line[i].position;
+    for (size_t i = 0; i < row->queue_count; i++) {
+        if (simba__attempt_equal(row->queue[i].attempt, attempt)) {
+            return row->queue[i].position;
         }
     }
     return 0;
@@ -154,10 +154,10 @@ static struct simba__lease lease_offered(struct world *w,
 
 void store_receive(struct world *w, const struct message *m)
 {
-    struct simba__row before = w->row;
+    struct simba__mutex_record before = w->row;
     struct simba__reply reply;
     struct simba__lease lease = lease_offered(w, m);
-    struct simba__row_call call = {
+    struct simba__mutex_call call = {
         .request = &m->request,
         .id = w->node[m->node].id,
         .ttl_ms = lease.ttl_ms,
@@ -174,7 +174,7 @@ void store_receive(struct world *w, const struct message *m)
         return;
     }
     w->place_before = place_of(&w->row, m->request.attempt);
-    if (simba__row_serve(&w->row, &w->host, &call, &reply)) {
+    if (simba__mutex_serve(&w->row, &w->host, &call, &reply)) {
         check_served(w, &before, m, &reply);
         if (reply.mine) {
             reply.lease_ms = simba__lease_length_ms(&lease);
@@ -205,8 +205,8 @@ void store_restart(struct world *w, bool loses_data, int64_t down_us)
     world_say(w, "store restarts%s", loses_data ? ", its data lost" : "");
     w->store_epoch++;
     if (loses_data) {
-        simba__row_fini(&w->row);
-        simba__row_init(&w->row);
+        simba__mutex_fini(&w->row);
+        simba__mutex_init(&w->row);
         /* Nobody is granted anything before every old lease is over. */
         w->grace_until_us = w->now_us + down_us + world_lease_us(w) / 100 * 103;
         check_wiped(w);

@@ -171,11 +171,11 @@ static void change_mind(struct world *w, int i)
 
 static void break_tenure(struct world *w, bool at_once)
 {
-    struct simba__row_break wish = {.token = w->row.owner.token,
-                                    .at_once = at_once,
-                                    .now_ms = world_store_ms(w)};
+    struct simba__mutex_break wish = {.token = w->row.owner.token,
+                                      .at_once = at_once,
+                                      .now_ms = world_store_ms(w)};
 
-    if (w->is_store_up && simba__row_break(&w->row, &w->host, &wish)) {
+    if (w->is_store_up && simba__mutex_break(&w->row, &w->host, &wish)) {
         world_say(w, "admin breaks the tenure%s", at_once ? " by force" : "");
         check_called(w);
         if (at_once) {

@@ -7,8 +7,8 @@
 #ifndef SIMBA_SIM_WORLD_H
 #define SIMBA_SIM_WORLD_H
 
-#include "backends/memory/row.h"
 #include "core/contend.h"
+#include "core/mutex_record.h"
 
 #include <stdio.h>
 
@@ -102,8 +102,8 @@ struct world {
     bool is_told;        /* a story: latencies are what weather says */
     int64_t callback_us; /* a story: how long callbacks take */
 
-    struct simba__row row;
-    struct simba__row_host host;
+    struct simba__mutex_record row;
+    struct simba__mutex_host host;
     int store_ppm;
     int64_t store_offset_ms;
     uint64_t store_epoch;
@@ -202,7 +202,7 @@ void check_step(struct world *w,
                 const struct step_before *before,
                 const struct simba__update *up);
 void check_served(struct world *w,
-                  const struct simba__row *before,
+                  const struct simba__mutex_record *before,
                   const struct message *m,
                   const struct simba__reply *reply);
 void check_called(struct world *w);

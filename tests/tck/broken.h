@@ -2,7 +2,7 @@
 #ifndef SIMBA_TESTS_TCK_BROKEN_H
 #define SIMBA_TESTS_TCK_BROKEN_H
 
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 #include "core/plant.h"
 
 #include <simba/sys/backend.h>
@@ -12,8 +12,8 @@
 struct fault {
     const char *name;
     enum simba__plant plant;
-    void (*before)(struct simba__row *row, simba_request *request);
-    void (*after)(struct simba__row *row, simba_request *request);
+    void (*before)(struct simba__mutex_record *row, simba_request *request);
+    void (*after)(struct simba__mutex_record *row, simba_request *request);
     bool no_wakes, one_wake, wake_grants, late_refusals;
     enum simba_request_kind never_done; /* 0: all are; MUTE: none */
     bool list_ends_early, list_mixes_owners;
@@ -29,7 +29,7 @@ extern const struct fault broken_tenures[];
 extern const struct fault broken_others[];
 
 /** Is this the attempt that the row has for its tenure, lapsed or not? */
-bool broken_is_present(const struct simba__row *row,
+bool broken_is_present(const struct simba__mutex_record *row,
                        const simba_request *request);
 
 #endif

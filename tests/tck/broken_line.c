@@ -4,13 +4,15 @@
 #include <ctype.h>
 #include <string.h>
 
-static void places_for_ever(struct simba__row *row, simba_request *request)
+static void places_for_ever(struct simba__mutex_record *row,
+                            simba_request *request)
 {
     (void)row;
     request->waiter_ms += 3600000;
 }
 
-static void place_ignored(struct simba__row *row, simba_request *request)
+static void place_ignored(struct simba__mutex_record *row,
+                          simba_request *request)
 {
     (void)row;
     request->position = 0;
@@ -18,41 +20,44 @@ static void place_ignored(struct simba__row *row, simba_request *request)
 
 /* --- the one that is called ---------------------------------------------- */
 
-static void reservation_short(struct simba__row *row, simba_request *request)
+static void reservation_short(struct simba__mutex_record *row,
+                              simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
-        row->called_until_ms -= 150;
+        row->offered_until_ms -= 150;
     }
 }
 
-static void reservation_long(struct simba__row *row, simba_request *request)
+static void reservation_long(struct simba__mutex_record *row,
+                             simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
-        row->called_until_ms += 1000;
+        row->offered_until_ms += 1000;
     }
 }
 
 /* Who was called, and has not come when the operation begins. */
-static struct simba__row_waiter missing;
+static struct simba__waiter missing;
 static bool is_missing;
 
-static void note_missing(struct simba__row *row, simba_request *request)
+static void note_missing(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     (void)request;
-    is_missing = row->is_offered && row->called_until_ms < simba_loop_now_ms();
-    missing = row->called;
+    is_missing = row->is_offered && row->offered_until_ms < simba_loop_now_ms();
+    missing = row->offered;
 }
 
 /* It goes to the front of the line, not to its end. */
-static void place_kept(struct simba__row *row, simba_request *request)
+static void place_kept(struct simba__mutex_record *row, simba_request *request)
 {
-    size_t i = row->line_count;
+    size_t i = row->queue_count;
 
     (void)request;
     while (is_missing && i-- > 0) {
-        if (simba__attempt_equal(row->line[i].attempt, missing.attempt)) {
-            memmove(&row->line[1], &row->line[0], i * sizeof *row->line);
-            row->line[0] = missing;
+        if (simba__attempt_equal(row->queue[i].attempt, missing.attempt)) {
+            memmove(&row->queue[1], &row->queue[0], i * sizeof *row->queue);
+            row->queue[0] = missing;
             return;
         }
     }
@@ -60,7 +65,8 @@ static void place_kept(struct simba__row *row, simba_request *request)
 
 /* --- what is told -------------------------------------------------------- */
 
-static void reading_takes(struct simba__row *row, simba_request *request)
+static void reading_takes(struct simba__mutex_record *row,
+                          simba_request *request)
 {
     (void)row;
     if (request->kind == SIMBA_READ) {
@@ -70,13 +76,15 @@ static void reading_takes(struct simba__row *row, simba_request *request)
     }
 }
 
-static void wait_nothing(struct simba__row *row, simba_request *request)
+static void wait_nothing(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     (void)row;
     request->reply.wait_ms = 0;
 }
 
-static void wait_whole_lease(struct simba__row *row, simba_request *request)
+static void wait_whole_lease(struct simba__mutex_record *row,
+                             simba_request *request)
 {
     (void)row;
     if (request->reply.wait_ms > 0) {
@@ -84,7 +92,8 @@ static void wait_whole_lease(struct simba__row *row, simba_request *request)
     }
 }
 
-static void read_without_times(struct simba__row *row, simba_request *request)
+static void read_without_times(struct simba__mutex_record *row,
+                               simba_request *request)
 {
     (void)row;
     if (request->kind == SIMBA_READ) {
@@ -93,7 +102,8 @@ static void read_without_times(struct simba__row *row, simba_request *request)
     }
 }
 
-static void refusal_begins_now(struct simba__row *row, simba_request *request)
+static void refusal_begins_now(struct simba__mutex_record *row,
+                               simba_request *request)
 {
     (void)row;
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
@@ -101,7 +111,8 @@ static void refusal_begins_now(struct simba__row *row, simba_request *request)
     }
 }
 
-static void repeat_begins_anew(struct simba__row *row, simba_request *request)
+static void repeat_begins_anew(struct simba__mutex_record *row,
+                               simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
         row->owner.acquired_at_ms = request->reply.store_ms;
@@ -109,14 +120,15 @@ static void repeat_begins_anew(struct simba__row *row, simba_request *request)
     }
 }
 
-static void ended_is_owner(struct simba__row *row, simba_request *request)
+static void ended_is_owner(struct simba__mutex_record *row,
+                           simba_request *request)
 {
     request->reply.ended = row->tenure_token;
 }
 
 /* --- names --------------------------------------------------------------- */
 
-static void ids_are_cut(struct simba__row *row, simba_request *request)
+static void ids_are_cut(struct simba__mutex_record *row, simba_request *request)
 {
     row->owner.id[64] = request->reply.owner.id[64] = '\0';
 }

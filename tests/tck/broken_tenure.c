@@ -9,14 +9,15 @@
 static simba_owner kept;
 static int64_t asked_ttl_ms, asked_transition_ms;
 
-bool broken_is_present(const struct simba__row *row,
+bool broken_is_present(const struct simba__mutex_record *row,
                        const simba_request *request)
 {
     return row->attempt.high == request->attempt.high &&
            row->attempt.low == request->attempt.low && row->owner.id[0] != '\0';
 }
 
-static void be_the_owner(struct simba__row *row, simba_request *request)
+static void be_the_owner(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     request->attempt.high = row->attempt.high;
     request->attempt.low = row->attempt.low;
@@ -24,7 +25,7 @@ static void be_the_owner(struct simba__row *row, simba_request *request)
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void token_stuck(struct simba__row *row, simba_request *request)
+static void token_stuck(struct simba__mutex_record *row, simba_request *request)
 {
     (void)row;
     if (request->reply.mine) {
@@ -32,7 +33,7 @@ static void token_stuck(struct simba__row *row, simba_request *request)
     }
 }
 
-static void token_grows_by_renewal(struct simba__row *row,
+static void token_grows_by_renewal(struct simba__mutex_record *row,
                                    simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && request->reply.mine) {
@@ -43,7 +44,8 @@ static void token_grows_by_renewal(struct simba__row *row,
 
 /* --- who has it ---------------------------------------------------------- */
 
-static void not_idempotent(struct simba__row *row, simba_request *request)
+static void not_idempotent(struct simba__mutex_record *row,
+                           simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
         request->attempt.low ^= 1;
@@ -51,7 +53,8 @@ static void not_idempotent(struct simba__row *row, simba_request *request)
 }
 
 /* Forgets the owner whenever somebody else asks. */
-static void grant_everybody(struct simba__row *row, simba_request *request)
+static void grant_everybody(struct simba__mutex_record *row,
+                            simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && !broken_is_present(row, request)) {
         memset(&row->owner, 0, sizeof row->owner);
@@ -60,14 +63,16 @@ static void grant_everybody(struct simba__row *row, simba_request *request)
 }
 
 /* Takes the attempt for the present one for as long as nobody else came. */
-static void acquire_revives(struct simba__row *row, simba_request *request)
+static void acquire_revives(struct simba__mutex_record *row,
+                            simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
         row->owner.transition_at_ms = simba_loop_now_ms() + 1000;
     }
 }
 
-static void renew_steals(struct simba__row *row, simba_request *request)
+static void renew_steals(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && row->owner.id[0] != '\0') {
         row->attempt.high = request->attempt.high;
@@ -76,21 +81,23 @@ static void renew_steals(struct simba__row *row, simba_request *request)
     }
 }
 
-static void renew_creates(struct simba__row *row, simba_request *request)
+static void renew_creates(struct simba__mutex_record *row,
+                          simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && row->owner.id[0] == '\0') {
         request->kind = SIMBA_ACQUIRE;
     }
 }
 
-static void release_by_anybody(struct simba__row *row, simba_request *request)
+static void release_by_anybody(struct simba__mutex_record *row,
+                               simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
         be_the_owner(row, request);
     }
 }
 
-static void leave_frees(struct simba__row *row, simba_request *request)
+static void leave_frees(struct simba__mutex_record *row, simba_request *request)
 {
     if (request->kind == SIMBA_LEAVE &&
         strcmp(row->owner.id, request->id) == 0) {
@@ -100,7 +107,7 @@ static void leave_frees(struct simba__row *row, simba_request *request)
 
 /* --- leases -------------------------------------------------------------- */
 
-static void keep_owner(struct simba__row *row, simba_request *request)
+static void keep_owner(struct simba__mutex_record *row, simba_request *request)
 {
     (void)request;
     kept = row->owner;
@@ -108,7 +115,8 @@ static void keep_owner(struct simba__row *row, simba_request *request)
 
 /* Counts the lease from its own answer: the renewal is answered out of what the
  * backend knows, and the store never hears of it. */
-static void lease_from_reply(struct simba__row *row, simba_request *request)
+static void lease_from_reply(struct simba__mutex_record *row,
+                             simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && request->reply.mine) {
         row->owner = kept;
@@ -116,7 +124,7 @@ static void lease_from_reply(struct simba__row *row, simba_request *request)
 }
 
 /* The same, of an acquire that is repeated. */
-static void repeat_lies(struct simba__row *row, simba_request *request)
+static void repeat_lies(struct simba__mutex_record *row, simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine &&
         request->reply.token == kept.token) {
@@ -124,13 +132,14 @@ static void repeat_lies(struct simba__row *row, simba_request *request)
     }
 }
 
-static void no_transition(struct simba__row *row, simba_request *request)
+static void no_transition(struct simba__mutex_record *row,
+                          simba_request *request)
 {
     (void)row;
     request->transition_ms = 0;
 }
 
-static void for_ever(struct simba__row *row, simba_request *request)
+static void for_ever(struct simba__mutex_record *row, simba_request *request)
 {
     (void)row;
     request->transition_ms += 3600000;
@@ -144,21 +153,24 @@ static void give_lease(simba_request *request, int64_t lease_ms)
     request->transition_ms = lease_ms - request->ttl_ms;
 }
 
-static void lease_rounded(struct simba__row *row, simba_request *request)
+static void lease_rounded(struct simba__mutex_record *row,
+                          simba_request *request)
 {
     (void)row;
     give_lease(request,
                (request->ttl_ms + request->transition_ms) / 1000 * 1000);
 }
 
-static void lease_rounded_up(struct simba__row *row, simba_request *request)
+static void lease_rounded_up(struct simba__mutex_record *row,
+                             simba_request *request)
 {
     (void)row;
     give_lease(request,
                (request->ttl_ms + request->transition_ms + 999) / 1000 * 1000);
 }
 
-static void lease_capped(struct simba__row *row, simba_request *request)
+static void lease_capped(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     enum { MOST_MS = 60000 };
     int64_t lease_ms = request->ttl_ms + request->transition_ms;
@@ -168,7 +180,8 @@ static void lease_capped(struct simba__row *row, simba_request *request)
 }
 
 /* But the answer says that all is as was asked for. */
-static void say_as_asked(struct simba__row *row, simba_request *request)
+static void say_as_asked(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     (void)row;
     if (request->reply.mine) {
@@ -180,29 +193,31 @@ static void say_as_asked(struct simba__row *row, simba_request *request)
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void no_tombstone(struct simba__row *row, simba_request *request)
+static void no_tombstone(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     (void)row;
     request->tombstone_ms = 0;
 }
 
-static void short_tomb(struct simba__row *row, simba_request *request)
+static void short_tomb(struct simba__mutex_record *row, simba_request *request)
 {
     (void)row;
     request->tombstone_ms /= 2;
 }
 
-static void one_tomb(struct simba__row *row, simba_request *request)
+static void one_tomb(struct simba__mutex_record *row, simba_request *request)
 {
     if (request->tombstone_ms != 0) {
-        row->tomb_count = 0;
+        row->tombstone_count = 0;
     }
 }
 
-static void tomb_cleared(struct simba__row *row, simba_request *request)
+static void tomb_cleared(struct simba__mutex_record *row,
+                         simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
-        row->tomb_count = 0;
+        row->tombstone_count = 0;
     }
 }
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_ROW_DRIVER_H
 #define TESTS_UNIT_ROW_DRIVER_H
 
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ struct who {
 };
 
 static struct who alice, bob, carol, dave;
-static struct simba__row row;
+static struct simba__mutex_record row;
 static struct simba__reply got;
 
 static struct {
@@ -45,16 +45,16 @@ static inline bool is_connected(void *self, uint64_t connection)
     return (store.broken >> connection & 1) == 0;
 }
 
-static inline void take_wake(void *self, const struct simba__row_waiter *waiter)
+static inline void take_wake(void *self, const struct simba__waiter *waiter)
 {
     assert_ptr_equal(self, &store);
     assert_true(store.wakes < 16);
     store.woken[store.wakes++] = waiter->connection;
 }
 
-static const struct simba__row_host host = {.self = &store,
-                                            .is_connected = is_connected,
-                                            .wake = take_wake};
+static const struct simba__mutex_host host = {.self = &store,
+                                              .is_connected = is_connected,
+                                              .wake = take_wake};
 
 static inline struct who person(const char *id, uint64_t number)
 {
@@ -66,7 +66,7 @@ static inline struct who person(const char *id, uint64_t number)
 static inline int setup(void **state)
 {
     (void)state;
-    simba__row_init(&row);
+    simba__mutex_init(&row);
     memset(&store, 0, sizeof store);
     store.answers_left = -1;
     alice = person("alice", 1);
@@ -79,7 +79,7 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     (void)state;
-    simba__row_fini(&row);
+    simba__mutex_fini(&row);
     return 0;
 }
 
@@ -99,7 +99,7 @@ static inline bool serve(const struct who *who,
                          struct simba__request request,
                          int64_t now_ms)
 {
-    struct simba__row_call call = {
+    struct simba__mutex_call call = {
         .request = &request,
         .id = who->id,
         .ttl_ms = TTL,
@@ -111,7 +111,7 @@ static inline bool serve(const struct who *who,
     request.attempt = who->attempt;
     request.seq = 17;
     store.wakes = 0;
-    return simba__row_serve(&row, &host, &call, &got);
+    return simba__mutex_serve(&row, &host, &call, &got);
 }
 
 static inline void must_serve(const struct who *who,
@@ -171,11 +171,11 @@ static inline void undo(const struct who *who,
 
 static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
 {
-    struct simba__row_break wish = {
+    struct simba__mutex_break wish = {
         .token = token, .at_once = at_once, .now_ms = now_ms};
 
     store.wakes = 0;
-    return simba__row_break(&row, &host, &wish);
+    return simba__mutex_break(&row, &host, &wish);
 }
 
 /* --- expectations -------------------------------------------------------- */

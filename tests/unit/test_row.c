@@ -7,7 +7,7 @@
 static void test_row__free_mutex_is_granted(void **state)
 {
     (void)state;
-    assert_false(simba__row_is_held(&row, 0));
+    assert_false(simba__mutex_is_held(&row, 0));
     ask(&alice, T);
     expect_mine(&alice);
     expect_lease(T);
@@ -19,8 +19,8 @@ static void test_row__lease_is_free_after_its_last_millisecond(void **state)
 {
     (void)state;
     ask(&alice, T);
-    assert_true(simba__row_is_held(&row, T + LEASE));
-    assert_false(simba__row_is_held(&row, T + LEASE + 1));
+    assert_true(simba__mutex_is_held(&row, T + LEASE));
+    assert_false(simba__mutex_is_held(&row, T + LEASE + 1));
     ask_without_joining(&bob, T + LEASE);
     expect_refused(0);
     ask_without_joining(&bob, T + LEASE + 1);
@@ -66,7 +66,7 @@ static void test_row__same_id_is_not_the_same_tenure(void **state)
     ask(&again, T + 2);
     expect_in_line(true);
     release(&again, T + 3);
-    assert_true(simba__row_is_held(&row, T + 3));
+    assert_true(simba__mutex_is_held(&row, T + 3));
     renew(&alice, T + 4);
     expect_mine(&alice);
 }
@@ -110,7 +110,7 @@ static void test_row__release_frees(void **state)
     (void)state;
     ask(&alice, T);
     release(&alice, T + 5);
-    assert_false(simba__row_is_held(&row, T + 5));
+    assert_false(simba__mutex_is_held(&row, T + 5));
     assert_string_equal(row.owner.id, "");
     assert_int_equal(row.owner.token, 0);
     expect_wakes(NULL, NULL);
@@ -138,7 +138,7 @@ static void test_row__release_of_a_stranger_changes_nothing(void **state)
 
 static void test_row__nothing_asked_is_nothing_done(void **state)
 {
-    struct simba__row before;
+    struct simba__mutex_record before;
 
     (void)state;
     ask(&alice, T);
@@ -197,7 +197,7 @@ static void test_row__token_grows_over_lost_data(void **state)
     (void)state;
     ask(&alice, T);
     first = got.token;
-    simba__row_fini(&row);
+    simba__mutex_fini(&row);
     ask(&bob, T + 1);
     assert_true(got.token > first);
 }
@@ -224,7 +224,7 @@ static void test_row__undone_asking_fails_when_it_comes(void **state)
     ask(&alice, T + 1);
     expect_refused(0);
     assert_false(got.is_queued);
-    assert_false(simba__row_is_held(&row, T + 1));
+    assert_false(simba__mutex_is_held(&row, T + 1));
     ask(&bob, T + 2);
     expect_mine(&bob);
 }
@@ -234,7 +234,7 @@ static void test_row__undone_tenure_is_not_taken_again(void **state)
     (void)state;
     ask(&alice, T);
     undo(&alice, T + 10, LEASE);
-    assert_false(simba__row_is_held(&row, T + 10));
+    assert_false(simba__mutex_is_held(&row, T + 10));
     ask(&alice, T + 11);
     expect_refused(0);
 }
@@ -310,7 +310,7 @@ static void test_row__each_attempt_has_its_own_tombstone(void **state)
         ask(&crowd[i], T + 150);
         assert_int_equal(got.is_queued, i % 2 == 0);
     }
-    assert_int_equal(row.tomb_count, 10); /* the others were swept */
+    assert_int_equal(row.tombstone_count, 10); /* the others were swept */
 }
 
 /* --- breaking ------------------------------------------------------------ */
@@ -324,7 +324,7 @@ static void test_row__broken_tenure_is_not_renewed(void **state)
     token = got.token;
     assert_true(breaks(token, false, T + 1));
     expect_wakes(NULL, NULL);
-    assert_true(simba__row_is_held(&row, T + LEASE));
+    assert_true(simba__mutex_is_held(&row, T + LEASE));
     renew(&alice, T + 2);
     expect_refused(0);
     ask(&bob, T + 3);
@@ -360,7 +360,7 @@ static void test_row__break_at_once_calls_the_next(void **state)
     token = row.owner.token;
     assert_true(breaks(token, true, T + 10));
     expect_wakes(&bob, &carol);
-    assert_false(simba__row_is_held(&row, T + 10));
+    assert_false(simba__mutex_is_held(&row, T + 10));
     renew(&alice, T + 11);
     expect_refused(0);
     ask(&bob, T + 12);
@@ -410,8 +410,8 @@ static void test_row__without_memory_the_row_is_as_it_was(void **state)
     for (int i = 0; i < 2; i++) { /* the line, then the tombstones */
         reallocs_left = i;
         assert_false(serve(&alice, request, T));
-        assert_false(simba__row_is_held(&row, T));
-        assert_int_equal(row.line_count + row.tomb_count, 0);
+        assert_false(simba__mutex_is_held(&row, T));
+        assert_int_equal(row.queue_count + row.tombstone_count, 0);
     }
     reallocs_left = 0; /* the line has its room already */
     assert_false(serve(&alice, request, T));

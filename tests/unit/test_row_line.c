@@ -66,14 +66,14 @@ static void test_row_line__asking_again_keeps_the_place(void **state)
     assert_int_equal(got.position, position);
     ask(&bob, T + 60);
     expect_in_line(true);
-    assert_int_equal(row.line_count, 3);
+    assert_int_equal(row.queue_count, 3);
 }
 
 static void test_row_line__lost_place_is_given_back(void **state)
 {
     (void)state;
     four_meet();
-    simba__row_fini(&row); /* the store lost its data */
+    simba__mutex_fini(&row); /* the store lost its data */
     ask(&alice, T + 100);
     ask(&dave, T + 101);
     expect_in_line(true);
@@ -146,7 +146,7 @@ static void test_row_line__leaving_the_line_lets_the_next_be_head(void **state)
     four_meet();
     leave(&bob, T + 10);
     expect_wakes(NULL, NULL);
-    assert_true(simba__row_is_held(&row, T + 10));
+    assert_true(simba__mutex_is_held(&row, T + 10));
     ask(&carol, T + 11);
     expect_in_line(true);
     leave(&dave, T + 12); /* the last of the line */

@@ -3,12 +3,12 @@
 #define SIMBA_MEMORY_INSTANCE_H
 
 #include "backends/memory/memory.h"
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 #include <pthread.h>
 
 struct simba__memory_row {
-    struct simba__row row;
+    struct simba__mutex_record row;
     struct simba__memory_row *next;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };

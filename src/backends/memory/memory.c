@@ -12,12 +12,12 @@
 /* --- rows, with the space locked ----------------------------------------- */
 
 static void fill_change(struct simba__memory_change *change,
-                        const struct simba__row *row,
+                        const struct simba__mutex_record *row,
                         int64_t now_ms)
 {
-    change->ended = simba__row_ended(row, now_ms);
+    change->ended = simba__mutex_ended(row, now_ms);
     change->owner =
-        simba__row_is_held(row, now_ms) ? row->owner : simba_owner_none();
+        simba__mutex_is_held(row, now_ms) ? row->owner : simba_owner_none();
 }
 
 /* A call and the mutex it is about. */
@@ -32,7 +32,7 @@ static bool is_waiter_connected(void *self, uint64_t connection)
            NULL;
 }
 
-static void wake(void *self, const struct simba__row_waiter *waiter)
+static void wake(void *self, const struct simba__waiter *waiter)
 {
     struct serving *serving = self;
     struct simba__memory *m =
@@ -46,13 +46,13 @@ static void wake(void *self, const struct simba__row_waiter *waiter)
 static int serve_list(struct simba__memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space};
-    struct simba__row_host host = {
+    struct simba__mutex_host host = {
         .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
     int64_t now_ms = simba_loop_now_ms();
 
     for (struct simba__memory_row *e = m->space->entries; e != NULL;
          e = e->next) {
-        bool is_held = simba__row_is_held(&e->row, now_ms);
+        bool is_held = simba__mutex_is_held(&e->row, now_ms);
         simba_owner owner = is_held ? e->row.owner : simba_owner_none();
         int waiting = simba__row_tell_line(&e->row, &host, now_ms, NULL);
 
@@ -77,17 +77,17 @@ static int serve_doctor(simba_request *request)
     return SIMBA_OK;
 }
 
-static void serve_break(struct simba__row *row,
-                        const struct simba__row_host *host,
+static void serve_break(struct simba__mutex_record *row,
+                        const struct simba__mutex_host *host,
                         simba_request *request)
 {
-    struct simba__row_break wish = {.token = request->token,
-                                    .at_once = request->now,
-                                    .now_ms = simba_loop_now_ms()};
+    struct simba__mutex_break wish = {.token = request->token,
+                                      .at_once = request->now,
+                                      .now_ms = simba_loop_now_ms()};
 
-    request->reply.mine = simba__row_break(row, host, &wish);
+    request->reply.mine = simba__mutex_break(row, host, &wish);
     request->reply.store_ms = wish.now_ms;
-    if (simba__row_is_held(row, wish.now_ms)) {
+    if (simba__mutex_is_held(row, wish.now_ms)) {
         request->reply.owner = row->owner;
     }
 }
@@ -95,21 +95,22 @@ static void serve_break(struct simba__row *row,
 static int serve(struct simba__memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
-    struct simba__row_host host = {
+    struct simba__mutex_host host = {
         .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
     struct simba__request asked = simba__row_asked(request);
-    struct simba__row_call call = {.request = &asked,
-                                   .id = request->id,
-                                   .ttl_ms = request->ttl_ms,
-                                   .transition_ms = request->transition_ms,
-                                   .connection = m->connection,
-                                   .now_ms = simba_loop_now_ms()};
+    struct simba__mutex_call call = {.request = &asked,
+                                     .id = request->id,
+                                     .ttl_ms = request->ttl_ms,
+                                     .transition_ms = request->transition_ms,
+                                     .connection = m->connection,
+                                     .now_ms = simba_loop_now_ms()};
     struct simba__reply reply;
     struct simba__memory_row *entry =
         simba__memory_find(m->space, request->mutex);
     uint64_t owner = entry == NULL ? 0 : entry->row.owner.token;
 
-    if (entry == NULL || !simba__row_serve(&entry->row, &host, &call, &reply)) {
+    if (entry == NULL ||
+        !simba__mutex_serve(&entry->row, &host, &call, &reply)) {
         return SIMBA_ENOMEM;
     }
     simba__row_answer(&entry->row, &reply, call.now_ms, request);

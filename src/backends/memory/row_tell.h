@@ -3,7 +3,7 @@
 #ifndef SIMBA_MEMORY_ROW_TELL_H
 #define SIMBA_MEMORY_ROW_TELL_H
 
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 #include <simba/sys/backend.h>
 
@@ -31,7 +31,7 @@ static inline struct simba__request simba__row_asked(
 }
 
 /** Put into the operation what the row has answered, and how it stands now. */
-static inline void simba__row_answer(const struct simba__row *row,
+static inline void simba__row_answer(const struct simba__mutex_record *row,
                                      const struct simba__reply *reply,
                                      int64_t now_ms,
                                      simba_request *request)
@@ -43,8 +43,8 @@ static inline void simba__row_answer(const struct simba__row *row,
     request->reply.position = reply->position;
     request->reply.wait_ms = reply->wait_ms;
     request->reply.store_ms = now_ms;
-    request->reply.ended = simba__row_ended(row, now_ms);
-    if (simba__row_is_held(row, now_ms)) {
+    request->reply.ended = simba__mutex_ended(row, now_ms);
+    if (simba__mutex_is_held(row, now_ms)) {
         request->reply.owner = row->owner;
     }
 }
@@ -52,7 +52,7 @@ static inline void simba__row_answer(const struct simba__row *row,
 /* A place is the store's clock in microseconds, or a little more when several
  * came at once (row.c). */
 static inline void simba__row_tell_one(simba_request *request,
-                                       const struct simba__row_waiter *waiter,
+                                       const struct simba__waiter *waiter,
                                        bool is_offered)
 {
     simba_waiter told = {.position = waiter->position,
@@ -63,8 +63,8 @@ static inline void simba__row_tell_one(simba_request *request,
     simba_request_add_waiter(request, &told);
 }
 
-static inline bool simba__row_is_waiting(const struct simba__row_host *host,
-                                         const struct simba__row_waiter *waiter,
+static inline bool simba__row_is_waiting(const struct simba__mutex_host *host,
+                                         const struct simba__waiter *waiter,
                                          int64_t now_ms)
 {
     return waiter->lapses_ms >= now_ms &&
@@ -73,25 +73,25 @@ static inline bool simba__row_is_waiting(const struct simba__row_host *host,
 
 /** Tell those who wait and live, in the order of the line, to `request`; NULL:
  * only count them. */
-static inline int simba__row_tell_line(const struct simba__row *row,
-                                       const struct simba__row_host *host,
+static inline int simba__row_tell_line(const struct simba__mutex_record *row,
+                                       const struct simba__mutex_host *host,
                                        int64_t now_ms,
                                        simba_request *request)
 {
     int count = 0;
 
-    if (row->is_offered && row->called_until_ms >= now_ms &&
-        simba__row_is_waiting(host, &row->called, now_ms)) {
+    if (row->is_offered && row->offered_until_ms >= now_ms &&
+        simba__row_is_waiting(host, &row->offered, now_ms)) {
         count++;
         if (request != NULL) {
-            simba__row_tell_one(request, &row->called, true);
+            simba__row_tell_one(request, &row->offered, true);
         }
     }
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (simba__row_is_waiting(host, &row->line[i], now_ms)) {
+    for (size_t i = 0; i < row->queue_count; i++) {
+        if (simba__row_is_waiting(host, &row->queue[i], now_ms)) {
             count++;
             if (request != NULL) {
-                simba__row_tell_one(request, &row->line[i], false);
+                simba__row_tell_one(request, &row->queue[i], false);
             }
         }
     }

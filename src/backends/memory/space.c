@@ -36,7 +36,7 @@ static void free_space(struct simba__memory_space *space)
         if (e->row.last_token > greatest_token) {
             greatest_token = e->row.last_token;
         }
-        simba__row_fini(&e->row);
+        simba__mutex_fini(&e->row);
         free(e);
     }
     pthread_mutex_destroy(&space->lock);
@@ -109,7 +109,7 @@ struct simba__memory_row *simba__memory_find(struct simba__memory_space *space,
         e = e->next;
     }
     if (e == NULL && (e = calloc(1, sizeof *e)) != NULL) {
-        simba__row_init(&e->row);
+        simba__mutex_init(&e->row);
         e->row.last_token = space->token_floor;
         memcpy(e->mutex, mutex, strlen(mutex) + 1);
         e->next = space->entries;

@@ -37,10 +37,10 @@ static struct simba__attempt attempt_of(const simba_request *request)
 
 static void add_waiter(struct simba__sql_params *params,
                        const struct simba__sql_record *record,
-                       const struct simba__row_waiter *waiter,
+                       const struct simba__waiter *waiter,
                        int slot)
 {
-    static const struct simba__row_waiter nobody;
+    static const struct simba__waiter nobody;
     const struct simba__sql_peer *peer;
 
     waiter = waiter == NULL ? &nobody : waiter;
@@ -97,7 +97,7 @@ static bool bind_apply(struct simba__sql_params *params,
 {
     const struct simba__sql_record *record = &turn->record;
     const struct simba__sql_change *change = &turn->change;
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
 
     add_number(params, record->version);
     add_number(params, record->transition_at_ms);
@@ -110,9 +110,9 @@ static bool bind_apply(struct simba__sql_params *params,
     add_number(params, (int64_t)simba__sql_token_after(record));
     add_attempt(params, 0, row->attempt);
     add_number(params, row->owner.is_broken);
-    add_number(params, row->line_count > 0 || row->is_offered);
-    add_waiter(params, record, row->is_offered ? &row->called : NULL, 1);
-    add_number(params, row->is_offered ? row->called_until_ms : 0);
+    add_number(params, row->queue_count > 0 || row->is_offered);
+    add_waiter(params, record, row->is_offered ? &row->offered : NULL, 1);
+    add_number(params, row->is_offered ? row->offered_until_ms : 0);
     add_text(params, params->op_attempt);
     add_number(params, change->tomb_until_ms);
     if (!add_gone(params, change)) {

@@ -7,7 +7,7 @@
 
 static bool is_same_owner(const struct simba__sql_record *record)
 {
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
 
     return strcmp(record->owner.id, row->owner.id) == 0 &&
            record->owner.acquired_at_ms == row->owner.acquired_at_ms &&
@@ -20,21 +20,20 @@ static bool is_same_owner(const struct simba__sql_record *record)
 
 static bool is_same_call(const struct simba__sql_record *record)
 {
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
 
     return record->is_offered == row->is_offered &&
            (!row->is_offered ||
-            (record->called_until_ms == row->called_until_ms &&
+            (record->called_until_ms == row->offered_until_ms &&
              simba__attempt_equal(record->called.attempt,
-                                  row->called.attempt)));
+                                  row->offered.attempt)));
 }
 
 /* --- the line ------------------------------------------------------------ */
 
-static const struct simba__row_waiter *find(
-    const struct simba__row_waiter *line,
-    size_t count,
-    struct simba__attempt attempt)
+static const struct simba__waiter *find(const struct simba__waiter *line,
+                                        size_t count,
+                                        struct simba__attempt attempt)
 {
     for (size_t i = 0; i < count; i++) {
         if (simba__attempt_equal(line[i].attempt, attempt)) {
@@ -47,8 +46,8 @@ static const struct simba__row_waiter *find(
 /* Of a waiter that merely asks again the row is left alone, as long as over
  * half of its waiter lease is left. */
 static bool is_fresh(const struct simba__sql_record *record,
-                     const struct simba__row_waiter *was,
-                     const struct simba__row_waiter *is)
+                     const struct simba__waiter *was,
+                     const struct simba__waiter *is)
 {
     const struct simba__sql_peer *before = &record->peers[was->connection];
     const struct simba__sql_peer *after = &record->peers[is->connection];
@@ -65,7 +64,7 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
                                const struct simba__sql_record *record)
 {
     struct simba__attempt me = {request->attempt.high, request->attempt.low};
-    const struct simba__row_waiter *was =
+    const struct simba__waiter *was =
         find(record->line, record->line_count, me);
 
     for (size_t i = 0; i < change->come_count; i++) {
@@ -81,14 +80,14 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
 static void find_come(struct simba__sql_change *change,
                       const struct simba__sql_record *record)
 {
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
 
-    for (size_t i = 0; i < row->line_count && change->come_count < 2; i++) {
-        const struct simba__row_waiter *was =
-            find(record->line, record->line_count, row->line[i].attempt);
+    for (size_t i = 0; i < row->queue_count && change->come_count < 2; i++) {
+        const struct simba__waiter *was =
+            find(record->line, record->line_count, row->queue[i].attempt);
 
-        if (was == NULL || !is_fresh(record, was, &row->line[i])) {
-            change->come[change->come_count++] = &row->line[i];
+        if (was == NULL || !is_fresh(record, was, &row->queue[i])) {
+            change->come[change->come_count++] = &row->queue[i];
         }
     }
 }
@@ -96,7 +95,7 @@ static void find_come(struct simba__sql_change *change,
 static bool find_gone(struct simba__sql_change *change,
                       const struct simba__sql_record *record)
 {
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
     struct simba__attempt *grown;
 
     if (record->line_count > change->gone_room) {
@@ -108,7 +107,8 @@ static bool find_gone(struct simba__sql_change *change,
         change->gone_room = record->line_count;
     }
     for (size_t i = 0; i < record->line_count; i++) {
-        if (find(row->line, row->line_count, record->line[i].attempt) == NULL) {
+        if (find(row->queue, row->queue_count, record->line[i].attempt) ==
+            NULL) {
             change->gone[change->gone_count++] = record->line[i].attempt;
         }
     }
@@ -126,9 +126,9 @@ uint64_t simba__sql_token_after(const struct simba__sql_record *record)
 static bool is_quiet(const struct simba__sql_change *change,
                      const struct simba__sql_record *record)
 {
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
 
-    return row->line_count == 0 && !row->is_offered && !row->owner.is_broken &&
+    return row->queue_count == 0 && !row->is_offered && !row->owner.is_broken &&
            change->tomb_until_ms == 0 &&
            record->tombs_until_ms < record->now_us / 1000 &&
            row->tenure_token != SIMBA__SQL_ANOTHER &&
@@ -141,8 +141,8 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
                             const simba_request *request)
 {
-    const struct simba__row *row = &record->row;
-    bool is_waiting = row->line_count > 0 || row->is_offered;
+    const struct simba__mutex_record *row = &record->row;
+    bool is_waiting = row->queue_count > 0 || row->is_offered;
 
     change->come_count = change->gone_count = 0;
     change->version = (record->version + 1) % SIMBA__SQL_VERSIONS;

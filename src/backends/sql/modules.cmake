@@ -32,7 +32,7 @@ function(simba_add_sql_store name library)
                              ${CMAKE_BINARY_DIR}/generated)
   target_link_libraries(simba_${name} PRIVATE PkgConfig::${library})
   add_library(simba_module_${name} MODULE
-    $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_memory_row>
+    $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_mutex_record>
     $<TARGET_OBJECTS:simba_core>)
   set_target_properties(simba_module_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)

@@ -8,7 +8,7 @@
 
 void simba__sql_record_fini(struct simba__sql_record *record)
 {
-    simba__row_fini(&record->row);
+    simba__mutex_fini(&record->row);
     free(record->line);
     free(record->peers);
     memset(record, 0, sizeof *record);
@@ -20,10 +20,10 @@ static void clear(struct simba__sql_record *record)
     struct simba__sql_record kept = *record;
 
     memset(record, 0, sizeof *record);
-    record->row.line = kept.row.line;
-    record->row.line_room = kept.row.line_room;
-    record->row.tombs = kept.row.tombs;
-    record->row.tomb_room = kept.row.tomb_room;
+    record->row.queue = kept.row.queue;
+    record->row.queue_room = kept.row.queue_room;
+    record->row.tombstones = kept.row.tombstones;
+    record->row.tombstone_room = kept.row.tombstone_room;
     record->line = kept.line;
     record->line_room = kept.line_room;
     record->peers = kept.peers;
@@ -119,8 +119,8 @@ static size_t add_peer(struct simba__sql_record *record)
 static void raise_last_place(struct simba__sql_record *record,
                              uint64_t position)
 {
-    if (position > record->row.last_place) {
-        record->row.last_place = position;
+    if (position > record->row.last_position) {
+        record->row.last_position = position;
     }
 }
 
@@ -134,7 +134,7 @@ struct position {
 static bool read_waiter(struct simba__sql_record *record,
                         const struct simba__sql_rows *rows,
                         const struct position *at,
-                        struct simba__row_waiter *waiter)
+                        struct simba__waiter *waiter)
 {
     size_t index = add_peer(record);
     struct simba__sql_peer *peer;
@@ -179,18 +179,18 @@ static bool append(struct simba__sql_record *record,
                    const struct simba__sql_rows *rows,
                    const struct position *at)
 {
-    struct simba__row *row = &record->row;
-    struct simba__row_waiter waiter;
+    struct simba__mutex_record *row = &record->row;
+    struct simba__waiter waiter;
 
     if (!read_waiter(record, rows, at, &waiter) ||
         !grow((void **)&record->line, record->line_count, &record->line_room,
               sizeof waiter) ||
-        !grow((void **)&row->line, row->line_count, &row->line_room,
+        !grow((void **)&row->queue, row->queue_count, &row->queue_room,
               sizeof waiter)) {
         return false;
     }
     record->line[record->line_count++] = waiter;
-    row->line[row->line_count++] = waiter;
+    row->queue[row->queue_count++] = waiter;
     return true;
 }
 
@@ -239,7 +239,7 @@ static bool is_enough(const struct simba__sql_record *record)
     int live = 0;
 
     for (size_t i = 0; i < record->line_count; i++) {
-        const struct simba__row_waiter *waiter = &record->line[i];
+        const struct simba__waiter *waiter = &record->line[i];
 
         live += waiter->lapses_ms >= now_ms &&
                 record->peers[waiter->connection].is_live;
@@ -297,19 +297,20 @@ static bool load_tomb(struct simba__sql_record *record,
                       const struct simba__sql_rows *rows,
                       const simba_request *request)
 {
-    struct simba__row *row = &record->row;
+    struct simba__mutex_record *row = &record->row;
 
     record->tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
     record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
     if (record->tomb_until_ms == 0) {
         return true;
     }
-    if (!grow((void **)&row->tombs, 0, &row->tomb_room, sizeof *row->tombs)) {
+    if (!grow((void **)&row->tombstones, 0, &row->tombstone_room,
+              sizeof *row->tombstones)) {
         return false;
     }
-    row->tombs[0] = (struct simba__row_tombstone){
+    row->tombstones[0] = (struct simba__tombstone){
         {request->attempt.high, request->attempt.low}, record->tomb_until_ms};
-    row->tomb_count = 1;
+    row->tombstone_count = 1;
     return true;
 }
 
@@ -318,7 +319,7 @@ static bool load_tomb(struct simba__sql_record *record,
 static void load_former(struct simba__sql_record *record,
                         const struct simba__sql_rows *rows)
 {
-    struct simba__row *row = &record->row;
+    struct simba__mutex_record *row = &record->row;
 
     if (record->is_quiet) {
         row->tenure_token = record->token;
@@ -350,7 +351,7 @@ static bool is_foreign(const struct simba__sql_record *record,
  * of implementations that take it for one. */
 static void raise_token(struct simba__sql_record *record)
 {
-    struct simba__row *row = &record->row;
+    struct simba__mutex_record *row = &record->row;
 
     row->last_token = record->token;
     if (row->last_token < (uint64_t)record->version) {
@@ -386,7 +387,7 @@ enum simba__sql_loaded simba__sql_record_load(
     record->row.owner = record->owner;
     record->row.attempt = record->attempt;
     record->row.is_offered = record->is_offered;
-    record->row.called = record->called;
-    record->row.called_until_ms = record->called_until_ms;
+    record->row.offered = record->called;
+    record->row.offered_until_ms = record->called_until_ms;
     return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;
 }

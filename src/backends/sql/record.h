@@ -1,6 +1,6 @@
 /* One mutex between a database server and the row that knows the rules.
  *
- * What a store does with a request is said once, in backends/memory/row.c,
+ * What a store does with a request is said once, in core/mutex_record.c,
  * where the simulator proves it. Here the answer of a load statement is made
  * into such a row, and what has changed in it afterwards is found. Nothing is
  * locked meanwhile: the write takes effect only if the mutex is still as it was
@@ -8,7 +8,7 @@
 #ifndef SIMBA_SQL_RECORD_H
 #define SIMBA_SQL_RECORD_H
 
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 #include <simba/sys/backend.h>
 
@@ -102,7 +102,7 @@ struct simba__sql_peer {
 enum { SIMBA__SQL_SELF = 0 };
 
 struct simba__sql_record {
-    struct simba__row row; /* as it is to be */
+    struct simba__mutex_record row; /* as it is to be */
 
     /* As it was. */
     int64_t now_us;
@@ -116,9 +116,9 @@ struct simba__sql_record {
     bool is_foreign;          /* nobody will ring when its owner is done */
     bool is_waiting;          /* the mark that somebody may be in the queue */
     bool is_offered;
-    struct simba__row_waiter called;
+    struct simba__waiter called;
     int64_t called_until_ms;
-    struct simba__row_waiter *line;
+    struct simba__waiter *line;
     size_t line_count, line_room;
     int64_t tomb_until_ms;  /* of this attempt; 0: none */
     int64_t tombs_until_ms; /* of all of them */
@@ -133,8 +133,8 @@ struct simba__sql_change {
     bool is_any;
     bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
-    int64_t tomb_until_ms;                   /* 0: no tombstone is to be left */
-    const struct simba__row_waiter *come[2]; /* in the queue anew, or moved */
+    int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
+    const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
     struct simba__attempt *gone; /* out of the line */
     size_t gone_count, gone_room;

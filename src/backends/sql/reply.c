@@ -7,14 +7,14 @@
 
 static void add_line(const struct simba__sql_turn *turn)
 {
-    const struct simba__row *row = &turn->record.row;
+    const struct simba__mutex_record *row = &turn->record.row;
     simba_waiter waiter;
 
-    for (size_t i = 0; i < row->line_count + (row->is_offered ? 1 : 0); i++) {
+    for (size_t i = 0; i < row->queue_count + (row->is_offered ? 1 : 0); i++) {
         bool is_offered = row->is_offered && i == 0;
-        const struct simba__row_waiter *one =
-            is_offered ? &row->called
-                       : &row->line[i - (row->is_offered ? 1 : 0)];
+        const struct simba__waiter *one =
+            is_offered ? &row->offered
+                       : &row->queue[i - (row->is_offered ? 1 : 0)];
 
         if (one->lapses_ms < turn->record.now_us / 1000) {
             continue;

@@ -15,7 +15,7 @@ static bool is_connected(void *argument, uint64_t connection)
            turn->record.peers[connection].is_live;
 }
 
-static void ring_later(void *argument, const struct simba__row_waiter *waiter)
+static void ring_later(void *argument, const struct simba__waiter *waiter)
 {
     struct simba__sql_turn *turn = argument;
     struct simba__sql_change *change = &turn->change;
@@ -26,14 +26,14 @@ static void ring_later(void *argument, const struct simba__row_waiter *waiter)
 }
 
 static bool break_row(struct simba__sql_turn *turn,
-                      const struct simba__row_host *host)
+                      const struct simba__mutex_host *host)
 {
-    struct simba__row_break wish = {.token = turn->request->token,
-                                    .at_once = turn->request->now,
-                                    .now_ms = turn->record.now_us / 1000};
+    struct simba__mutex_break wish = {.token = turn->request->token,
+                                      .at_once = turn->request->now,
+                                      .now_ms = turn->record.now_us / 1000};
 
     memset(&turn->reply, 0, sizeof turn->reply);
-    turn->reply.mine = simba__row_break(&turn->record.row, host, &wish);
+    turn->reply.mine = simba__mutex_break(&turn->record.row, host, &wish);
     turn->reply.store_ms = wish.now_ms;
     return true;
 }
@@ -41,9 +41,9 @@ static bool break_row(struct simba__sql_turn *turn,
 static bool serve_row(struct simba__sql_turn *turn)
 {
     const simba_request *request = turn->request;
-    struct simba__row_host host = {turn, is_connected, ring_later};
+    struct simba__mutex_host host = {turn, is_connected, ring_later};
     struct simba__request asked = simba__row_asked(request);
-    struct simba__row_call call = {
+    struct simba__mutex_call call = {
         .request = &asked,
         .id = request->id,
         .ttl_ms = request->ttl_ms,
@@ -56,14 +56,14 @@ static bool serve_row(struct simba__sql_turn *turn)
     if (request->kind == SIMBA_BREAK) {
         return break_row(turn, &host);
     }
-    return simba__row_serve(&turn->record.row, &host, &call, &turn->reply);
+    return simba__mutex_serve(&turn->record.row, &host, &call, &turn->reply);
 }
 
 /* Where simba_mutex has no column for it, the token is the version that the
  * acquire leaves. */
 static void take_version_for_token(struct simba__sql_turn *turn)
 {
-    struct simba__row *row = &turn->record.row;
+    struct simba__mutex_record *row = &turn->record.row;
 
     if (turn->reply.mine && row->owner.token != turn->record.owner.token) {
         row->owner.token = row->last_token = (uint64_t)turn->change.version;

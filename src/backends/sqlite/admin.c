@@ -25,8 +25,9 @@ static int list_one(struct simba__sqlite *self,
     simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
     struct simba__sqlite_wish wish = {.request = &probe,
                                       .now_ms = request->reply.store_ms};
-    struct simba__row_host host = {.self = self, .is_connected = is_connected};
-    const struct simba__row *row = &self->record.row;
+    struct simba__mutex_host host = {.self = self,
+                                     .is_connected = is_connected};
+    const struct simba__mutex_record *row = &self->record.row;
     simba_owner owner = simba_owner_none();
     int waiting, rc;
 
@@ -38,7 +39,7 @@ static int list_one(struct simba__sqlite *self,
         return rc;
     }
     waiting = simba__row_tell_line(row, &host, wish.now_ms, NULL);
-    if (simba__row_is_held(row, wish.now_ms)) {
+    if (simba__mutex_is_held(row, wish.now_ms)) {
         owner = row->owner;
     }
     if (owner.id[0] != '\0' || waiting > 0) {
@@ -159,16 +160,16 @@ void simba__sqlite_log_break(struct simba__sqlite *self,
 }
 
 int simba__sqlite_break(struct simba__sqlite *self,
-                        const struct simba__row_host *host,
+                        const struct simba__mutex_host *host,
                         simba_request *request,
                         simba_error *error)
 {
-    struct simba__row_break wish = {.token = request->token,
-                                    .at_once = request->now,
-                                    .now_ms = request->reply.store_ms};
+    struct simba__mutex_break wish = {.token = request->token,
+                                      .at_once = request->now,
+                                      .now_ms = request->reply.store_ms};
     int rc;
 
-    request->reply.mine = simba__row_break(&self->record.row, host, &wish);
+    request->reply.mine = simba__mutex_break(&self->record.row, host, &wish);
     if (!request->reply.mine) {
         return SIMBA_OK;
     }

@@ -77,7 +77,7 @@ int simba__sqlite_doctor(struct simba__sqlite *self,
  * transaction, before simba__sqlite_record_store().
  */
 int simba__sqlite_break(struct simba__sqlite *self,
-                        const struct simba__row_host *host,
+                        const struct simba__mutex_host *host,
                         simba_request *request,
                         simba_error *error);
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void vacate(struct simba__row *row)
+static void vacate(struct simba__mutex_record *row)
 {
     memset(&row->owner, 0, sizeof row->owner);
     memset(&row->attempt, 0, sizeof row->attempt);
@@ -105,7 +105,7 @@ static int judge_owner(struct simba__sqlite *self,
         return wait_and_see(self, mutex, now_ms);
     }
     forget_sighting(self, mutex);
-    if (!is_other_boot && !simba__row_is_held(&record->row, now_ms)) {
+    if (!is_other_boot && !simba__mutex_is_held(&record->row, now_ms)) {
         return SIMBA_OK;
     }
     life = simba__sqlite_presence_look(&self->presence, peer->process);
@@ -124,13 +124,13 @@ static int judge_owner(struct simba__sqlite *self,
 /* Who was called and died will not come. */
 static void judge_called(struct simba__sqlite *self)
 {
-    struct simba__row *row = &self->record.row;
+    struct simba__mutex_record *row = &self->record.row;
     const char *process;
 
     if (!row->is_offered) {
         return;
     }
-    process = self->record.peers[row->called.connection].process;
+    process = self->record.peers[row->offered.connection].process;
     if (simba__sqlite_presence_look(&self->presence, process) ==
         SIMBA__SQLITE_DEAD) {
         row->is_offered = false;

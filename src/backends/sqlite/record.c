@@ -25,7 +25,7 @@ bool simba__sqlite_grow(void **items, size_t count, size_t *room, size_t size)
 
 void simba__sqlite_record_fini(struct simba__sqlite_record *record)
 {
-    simba__row_fini(&record->row);
+    simba__mutex_fini(&record->row);
     free(record->line);
     free(record->peers);
     memset(record, 0, sizeof *record);
@@ -37,10 +37,10 @@ static void clear(struct simba__sqlite_record *record)
     struct simba__sqlite_record kept = *record;
 
     memset(record, 0, sizeof *record);
-    record->row.line = kept.row.line;
-    record->row.line_room = kept.row.line_room;
-    record->row.tombs = kept.row.tombs;
-    record->row.tomb_room = kept.row.tomb_room;
+    record->row.queue = kept.row.queue;
+    record->row.queue_room = kept.row.queue_room;
+    record->row.tombstones = kept.row.tombstones;
+    record->row.tombstone_room = kept.row.tombstone_room;
     record->line = kept.line;
     record->line_room = kept.line_room;
     record->peers = kept.peers;
@@ -153,10 +153,10 @@ static int load_owner(struct simba__sqlite *self,
 
 /* --- the line ------------------------------------------------------------ */
 
-static bool append(struct simba__row_waiter **line,
+static bool append(struct simba__waiter **line,
                    size_t *count,
                    size_t *room,
-                   const struct simba__row_waiter *waiter)
+                   const struct simba__waiter *waiter)
 {
     if (!simba__sqlite_grow((void **)line, *count, room, sizeof **line)) {
         return false;
@@ -167,16 +167,16 @@ static bool append(struct simba__row_waiter **line,
 
 /* The last place given need not be kept: who comes when nobody waits gets one
  * by the clock, which has gone on. */
-static void raise_last_place(struct simba__row *row,
-                             const struct simba__row_waiter *waiter)
+static void raise_last_place(struct simba__mutex_record *row,
+                             const struct simba__waiter *waiter)
 {
-    if (waiter->position > row->last_place) {
-        row->last_place = waiter->position;
+    if (waiter->position > row->last_position) {
+        row->last_position = waiter->position;
     }
 }
 
 static bool put_called(struct simba__sqlite_record *record,
-                       const struct simba__row_waiter *waiter,
+                       const struct simba__waiter *waiter,
                        int64_t until_ms,
                        bool is_gone)
 {
@@ -184,18 +184,18 @@ static bool put_called(struct simba__sqlite_record *record,
     record->called = *waiter;
     record->called_until_ms = until_ms;
     record->row.is_offered = !is_gone;
-    record->row.called = *waiter;
-    record->row.called_until_ms = until_ms;
+    record->row.offered = *waiter;
+    record->row.offered_until_ms = until_ms;
     raise_last_place(&record->row, waiter);
     return true;
 }
 
 /* `is_gone`: in the table, but not in the row, so that it will be dropped. */
 static bool put_waiter(struct simba__sqlite_record *record,
-                       const struct simba__row_waiter *waiter,
+                       const struct simba__waiter *waiter,
                        bool is_gone)
 {
-    struct simba__row *row = &record->row;
+    struct simba__mutex_record *row = &record->row;
 
     if (!append(&record->line, &record->line_count, &record->line_room,
                 waiter)) {
@@ -205,7 +205,7 @@ static bool put_waiter(struct simba__sqlite_record *record,
         return true;
     }
     raise_last_place(row, waiter);
-    return append(&row->line, &row->line_count, &row->line_room, waiter);
+    return append(&row->queue, &row->queue_count, &row->queue_room, waiter);
 }
 
 /* The times of another boot mean nothing to us — unless its process is alive
@@ -223,7 +223,7 @@ static bool is_stranger(const struct simba__sqlite *self,
 static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
 {
     struct simba__sqlite_record *record = &self->record;
-    struct simba__row_waiter waiter = {
+    struct simba__waiter waiter = {
         .position = (uint64_t)sqlite3_column_int64(row, 0),
         .attempt = read_attempt(row, 1),
         .connection = add_peer(record),
@@ -279,15 +279,15 @@ static bool put_tomb(struct simba__sqlite_record *record,
                      struct simba__attempt attempt,
                      int64_t until_ms)
 {
-    struct simba__row *row = &record->row;
+    struct simba__mutex_record *row = &record->row;
 
     record->tomb_until_ms = until_ms;
-    if (!simba__sqlite_grow((void **)&row->tombs, 0, &row->tomb_room,
-                            sizeof *row->tombs)) {
+    if (!simba__sqlite_grow((void **)&row->tombstones, 0, &row->tombstone_room,
+                            sizeof *row->tombstones)) {
         return false;
     }
-    row->tombs[0] = (struct simba__row_tombstone){attempt, until_ms};
-    row->tomb_count = 1;
+    row->tombstones[0] = (struct simba__tombstone){attempt, until_ms};
+    row->tombstone_count = 1;
     return true;
 }
 

@@ -1,14 +1,14 @@
 /* One mutex between the database and the row that knows the rules.
  *
- * What a store does with a request is said once, in backends/memory/row.c,
+ * What a store does with a request is said once, in core/mutex_record.c,
  * where the simulator proves it. Here the rows of the tables are made into such
  * a row, and what has changed in it afterwards is written back. */
 #ifndef SIMBA_SQLITE_RECORD_H
 #define SIMBA_SQLITE_RECORD_H
 
-#include "backends/memory/row.h"
 #include "backends/sqlite/clock.h"
 #include "backends/sqlite/presence.h"
+#include "core/mutex_record.h"
 
 #include <simba/sys/backend.h>
 
@@ -25,7 +25,7 @@ struct simba__sqlite_peer {
 enum { SIMBA__SQLITE_SELF = 0, SIMBA__SQLITE_OWNER = 1 };
 
 struct simba__sqlite_record {
-    struct simba__row row; /* as it is to be */
+    struct simba__mutex_record row; /* as it is to be */
 
     /* As it was. */
     simba_owner owner;
@@ -36,9 +36,9 @@ struct simba__sqlite_record {
     int64_t lease_ms;
     bool is_handover;
     bool is_offered;
-    struct simba__row_waiter called;
+    struct simba__waiter called;
     int64_t called_until_ms;
-    struct simba__row_waiter *line;
+    struct simba__waiter *line;
     size_t line_count, line_room;
     int64_t tomb_until_ms; /* of this attempt; 0: none */
 

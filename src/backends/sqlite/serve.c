@@ -33,8 +33,8 @@ static enum simba__request_kind request_kind(enum simba_request_kind kind)
 static bool serve_row(struct simba__sqlite_turn *turn)
 {
     const simba_request *request = turn->request;
-    struct simba__row_host host = {turn, simba__sqlite_is_connected,
-                                   simba__sqlite_ring_later};
+    struct simba__mutex_host host = {turn, simba__sqlite_is_connected,
+                                     simba__sqlite_ring_later};
     struct simba__request asked = {
         .kind = request_kind(request->kind),
         .attempt = simba__sqlite_attempt(request),
@@ -44,7 +44,7 @@ static bool serve_row(struct simba__sqlite_turn *turn)
         .tombstone_ms = request->tombstone_ms,
         .join = request->join,
     };
-    struct simba__row_call call = {
+    struct simba__mutex_call call = {
         .request = &asked,
         .id = request->id,
         .ttl_ms = request->ttl_ms,
@@ -53,8 +53,8 @@ static bool serve_row(struct simba__sqlite_turn *turn)
         .now_ms = turn->wish.now_ms,
     };
 
-    return simba__row_serve(&turn->self->record.row, &host, &call,
-                            &turn->reply);
+    return simba__mutex_serve(&turn->self->record.row, &host, &call,
+                              &turn->reply);
 }
 
 /* S4: tokens grow also over a lost file. The boot clock begins anew with every
@@ -64,7 +64,7 @@ static bool serve_row(struct simba__sqlite_turn *turn)
 static int raise_token(struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
-    struct simba__row *row = &self->record.row;
+    struct simba__mutex_record *row = &self->record.row;
     uint64_t wall_us = simba__sqlite_clock_wall_us();
     int rc;
 
@@ -83,7 +83,7 @@ static int raise_token(struct simba__sqlite_turn *turn, simba_error *error)
 
 static void fill_reply(const struct simba__sqlite_turn *turn)
 {
-    const struct simba__row *row = &turn->self->record.row;
+    const struct simba__mutex_record *row = &turn->self->record.row;
     simba_reply *reply = &turn->request->reply;
 
     reply->mine = turn->reply.mine;
@@ -93,16 +93,16 @@ static void fill_reply(const struct simba__sqlite_turn *turn)
     reply->position = turn->reply.position;
     reply->wait_ms = turn->reply.wait_ms;
     reply->store_ms = turn->wish.now_ms;
-    reply->ended = simba__row_ended(row, turn->wish.now_ms);
-    if (simba__row_is_held(row, turn->wish.now_ms)) {
+    reply->ended = simba__mutex_ended(row, turn->wish.now_ms);
+    if (simba__mutex_is_held(row, turn->wish.now_ms)) {
         reply->owner = row->owner;
     }
 }
 
 static int serve_break(struct simba__sqlite_turn *turn, simba_error *error)
 {
-    struct simba__row_host host = {turn, simba__sqlite_is_connected,
-                                   simba__sqlite_ring_later};
+    struct simba__mutex_host host = {turn, simba__sqlite_is_connected,
+                                     simba__sqlite_ring_later};
     int rc;
 
     if (turn->request->kind != SIMBA_BREAK) {
@@ -267,8 +267,8 @@ static int serve_change(struct simba__sqlite_turn *turn, simba_error *error)
 static int serve_read(struct simba__sqlite_turn *turn, simba_error *error)
 {
     struct simba__sqlite *self = turn->self;
-    struct simba__row_host host = {turn, simba__sqlite_is_connected,
-                                   simba__sqlite_ring_later};
+    struct simba__mutex_host host = {turn, simba__sqlite_is_connected,
+                                     simba__sqlite_ring_later};
     int rc = simba__sqlite_db_begin_read(&self->db, turn->request->deadline_ms,
                                          error);
 

@@ -73,7 +73,7 @@ static void store_mutex(struct writing *w)
 static void store_tenure(struct writing *w)
 {
     const struct simba__sqlite *self = w->self;
-    const struct simba__row *row = &self->record.row;
+    const struct simba__mutex_record *row = &self->record.row;
     const simba_request *request = w->wish->request;
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_TENURE);
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
@@ -112,8 +112,7 @@ static void store_owner(struct writing *w)
 
 /* --- the line ------------------------------------------------------------ */
 
-static void drop_waiter(struct writing *w,
-                        const struct simba__row_waiter *waiter)
+static void drop_waiter(struct writing *w, const struct simba__waiter *waiter)
 {
     sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_DROP_WAITER);
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
@@ -126,7 +125,7 @@ static void drop_waiter(struct writing *w,
 }
 
 static void store_waiter(struct writing *w,
-                         const struct simba__row_waiter *waiter,
+                         const struct simba__waiter *waiter,
                          int64_t called_until_ms)
 {
     const struct simba__sqlite_record *record = &w->self->record;
@@ -150,8 +149,8 @@ static void store_waiter(struct writing *w,
 /* A longer waiter lease alone is no reason to write while more than half of
  * the old one is left: the waiter will ask again before it ends. */
 static bool is_same_waiter(const struct writing *w,
-                           const struct simba__row_waiter *before,
-                           const struct simba__row_waiter *after)
+                           const struct simba__waiter *before,
+                           const struct simba__waiter *after)
 {
     const struct simba__sqlite_peer *peers = w->self->record.peers;
     int64_t left_ms = before->lapses_ms - w->wish->now_ms;
@@ -164,10 +163,9 @@ static bool is_same_waiter(const struct writing *w,
             left_ms > w->wish->request->waiter_ms / 2);
 }
 
-static const struct simba__row_waiter *find_in(
-    const struct simba__row_waiter *line,
-    size_t count,
-    struct simba__attempt attempt)
+static const struct simba__waiter *find_in(const struct simba__waiter *line,
+                                           size_t count,
+                                           struct simba__attempt attempt)
 {
     for (size_t i = 0; i < count; i++) {
         if (simba__attempt_equal(line[i].attempt, attempt)) {
@@ -180,10 +178,10 @@ static const struct simba__row_waiter *find_in(
 static void store_mover(struct writing *w, struct simba__attempt attempt)
 {
     const struct simba__sqlite_record *record = &w->self->record;
-    const struct simba__row_waiter *before =
+    const struct simba__waiter *before =
         find_in(record->line, record->line_count, attempt);
-    const struct simba__row_waiter *after =
-        find_in(record->row.line, record->row.line_count, attempt);
+    const struct simba__waiter *after =
+        find_in(record->row.queue, record->row.queue_count, attempt);
 
     if (before != NULL &&
         (after == NULL || before->position != after->position)) {
@@ -212,21 +210,21 @@ static bool is_mover(const struct writing *w, struct simba__attempt attempt)
 static void store_line(struct writing *w)
 {
     const struct simba__sqlite_record *record = &w->self->record;
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
     struct simba__attempt me = simba__sqlite_attempt(w->wish->request);
     size_t j = 0;
 
     for (size_t i = 0; i < record->line_count; i++) {
-        const struct simba__row_waiter *before = &record->line[i];
+        const struct simba__waiter *before = &record->line[i];
 
         if (is_mover(w, before->attempt)) {
             continue;
         }
-        while (j < row->line_count && is_mover(w, row->line[j].attempt)) {
+        while (j < row->queue_count && is_mover(w, row->queue[j].attempt)) {
             j++;
         }
-        if (j < row->line_count &&
-            simba__attempt_equal(row->line[j].attempt, before->attempt)) {
+        if (j < row->queue_count &&
+            simba__attempt_equal(row->queue[j].attempt, before->attempt)) {
             j++;
         } else {
             drop_waiter(w, before);
@@ -244,19 +242,19 @@ static void store_line(struct writing *w)
 static void store_called(struct writing *w)
 {
     const struct simba__sqlite_record *record = &w->self->record;
-    const struct simba__row *row = &record->row;
+    const struct simba__mutex_record *row = &record->row;
     bool is_same =
         record->is_offered == row->is_offered &&
         (!row->is_offered ||
-         (simba__attempt_equal(record->called.attempt, row->called.attempt) &&
-          record->called_until_ms == row->called_until_ms));
+         (simba__attempt_equal(record->called.attempt, row->offered.attempt) &&
+          record->called_until_ms == row->offered_until_ms));
 
     if (record->is_offered && !is_same) {
         drop_waiter(w, &record->called);
     }
     store_line(w);
     if (row->is_offered && !is_same) {
-        store_waiter(w, &row->called, row->called_until_ms);
+        store_waiter(w, &row->offered, row->offered_until_ms);
     }
 }
 
@@ -284,12 +282,12 @@ static void drop_strangers(struct writing *w)
 static void store_tomb(struct writing *w)
 {
     const struct simba__sqlite *self = w->self;
-    const struct simba__row *row = &self->record.row;
+    const struct simba__mutex_record *row = &self->record.row;
     uint64_t wall_us = simba__sqlite_clock_wall_us();
     sqlite3_stmt *statement;
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
-    if (w->wish->request->tombstone_ms == 0 || row->tomb_count == 0) {
+    if (w->wish->request->tombstone_ms == 0 || row->tombstone_count == 0) {
         return;
     }
     statement = prepare(w, SIMBA__SQLITE_DROP_TOMBSTONES);
@@ -303,9 +301,10 @@ static void store_tomb(struct writing *w)
     }
     statement = prepare(w, SIMBA__SQLITE_STORE_TOMBSTONE);
     if (statement != NULL) {
-        simba__sqlite_bind_attempt(statement, 1, row->tombs[0].attempt, bytes);
+        simba__sqlite_bind_attempt(statement, 1, row->tombstones[0].attempt,
+                                   bytes);
         sqlite3_bind_text(statement, 2, self->clock.boot, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 3, row->tombs[0].until_ms);
+        sqlite3_bind_int64(statement, 3, row->tombstones[0].until_ms);
         sqlite3_bind_int64(statement, 4, (int64_t)wall_us);
         execute(w, statement);
     }

@@ -13,7 +13,7 @@ bool simba__sqlite_is_connected(void *argument, uint64_t connection)
 }
 
 void simba__sqlite_ring_later(void *argument,
-                              const struct simba__row_waiter *waiter)
+                              const struct simba__waiter *waiter)
 {
     struct simba__sqlite_turn *turn = argument;
 
@@ -34,7 +34,7 @@ void simba__sqlite_ring_now(const struct simba__sqlite_turn *turn)
 }
 
 static bool is_live(struct simba__sqlite_turn *turn,
-                    const struct simba__row_waiter *waiter)
+                    const struct simba__waiter *waiter)
 {
     return waiter->lapses_ms >= turn->wish.now_ms &&
            simba__sqlite_is_connected(turn, waiter->connection);
@@ -46,11 +46,12 @@ static bool is_live(struct simba__sqlite_turn *turn,
  * first behind that place asks again, and so comes to watch the right one. */
 static void wake_behind(struct simba__sqlite_turn *turn, uint64_t position)
 {
-    const struct simba__row *row = &turn->self->record.row;
+    const struct simba__mutex_record *row = &turn->self->record.row;
 
-    for (size_t i = 0; i < row->line_count; i++) {
-        if (row->line[i].position >= position && is_live(turn, &row->line[i])) {
-            simba__sqlite_ring_later(turn, &row->line[i]);
+    for (size_t i = 0; i < row->queue_count; i++) {
+        if (row->queue[i].position >= position &&
+            is_live(turn, &row->queue[i])) {
+            simba__sqlite_ring_later(turn, &row->queue[i]);
             return;
         }
     }
@@ -94,19 +95,19 @@ void simba__sqlite_wake_successor(struct simba__sqlite_turn *turn)
 static const char *find_obstacle(struct simba__sqlite_turn *turn)
 {
     const struct simba__sqlite_record *record = &turn->self->record;
-    const struct simba__row *row = &record->row;
-    size_t i = row->line_count;
+    const struct simba__mutex_record *row = &record->row;
+    size_t i = row->queue_count;
 
-    while (i > 0 && row->line[i - 1].position >= turn->reply.position) {
+    while (i > 0 && row->queue[i - 1].position >= turn->reply.position) {
         i--;
     }
     for (; i > 0; i--) {
-        if (is_live(turn, &row->line[i - 1])) {
-            return record->peers[row->line[i - 1].connection].process;
+        if (is_live(turn, &row->queue[i - 1])) {
+            return record->peers[row->queue[i - 1].connection].process;
         }
     }
-    if (!simba__row_is_held(row, turn->wish.now_ms)) {
-        return row->is_offered ? record->peers[row->called.connection].process
+    if (!simba__mutex_is_held(row, turn->wish.now_ms)) {
+        return row->is_offered ? record->peers[row->offered.connection].process
                                : "";
     }
     return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process

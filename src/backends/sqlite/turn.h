@@ -17,12 +17,11 @@ struct simba__sqlite_turn {
     size_t ring_count;
 };
 
-/** Is the one with this connection alive? As simba__row_host has it. */
+/** Is the one with this connection alive? As simba__mutex_host has it. */
 bool simba__sqlite_is_connected(void *turn, uint64_t connection);
 
-/** Ring this one after the commit. As simba__row_host has it. */
-void simba__sqlite_ring_later(void *turn,
-                              const struct simba__row_waiter *waiter);
+/** Ring this one after the commit. As simba__mutex_host has it. */
+void simba__sqlite_ring_later(void *turn, const struct simba__waiter *waiter);
 void simba__sqlite_ring_now(const struct simba__sqlite_turn *turn);
 
 /** After the row was served: who else has to ask again. */

@@ -1,5 +1,5 @@
 /* One mutex as a store keeps it; see row.h. */
-#include "backends/memory/row.h"
+#include "core/mutex_record.h"
 
 #include "core/plant.h"
 
@@ -7,27 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-void simba__row_init(struct simba__row *row)
+void simba__mutex_init(struct simba__mutex_record *row)
 {
     memset(row, 0, sizeof *row);
 }
 
-void simba__row_fini(struct simba__row *row)
+void simba__mutex_fini(struct simba__mutex_record *row)
 {
-    free(row->line);
-    free(row->tombs);
+    free(row->queue);
+    free(row->tombstones);
     memset(row, 0, sizeof *row);
 }
 
-bool simba__row_is_held(const struct simba__row *row, int64_t now_ms)
+bool simba__mutex_is_held(const struct simba__mutex_record *row, int64_t now_ms)
 {
     return row->owner.id[0] != '\0' && row->owner.transition_at_ms >= now_ms;
 }
 
-uint64_t simba__row_ended(const struct simba__row *row, int64_t now_ms)
+uint64_t simba__mutex_ended(const struct simba__mutex_record *row,
+                            int64_t now_ms)
 {
-    return simba__row_is_held(row, now_ms) ? row->former_token
-                                           : row->tenure_token;
+    return simba__mutex_is_held(row, now_ms) ? row->former_token
+                                             : row->tenure_token;
 }
 
 static void copy_id(char *to, const char *id)
@@ -57,27 +58,27 @@ static bool reserve(void **items, size_t count, size_t *room, size_t size)
     return true;
 }
 
-static bool reserve_all(struct simba__row *row)
+static bool reserve_all(struct simba__mutex_record *row)
 {
-    return reserve((void **)&row->line, row->line_count, &row->line_room,
-                   sizeof *row->line) &&
-           reserve((void **)&row->tombs, row->tomb_count, &row->tomb_room,
-                   sizeof *row->tombs);
+    return reserve((void **)&row->queue, row->queue_count, &row->queue_room,
+                   sizeof *row->queue) &&
+           reserve((void **)&row->tombstones, row->tombstone_count,
+                   &row->tombstone_room, sizeof *row->tombstones);
 }
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static struct simba__row_tombstone *find_tomb(struct simba__row *row,
-                                              struct simba__attempt attempt,
-                                              int64_t now_ms)
+static struct simba__tombstone *find_tomb(struct simba__mutex_record *row,
+                                          struct simba__attempt attempt,
+                                          int64_t now_ms)
 {
     size_t i = 0;
 
-    while (i < row->tomb_count) {
-        if (row->tombs[i].until_ms < now_ms) {
-            row->tombs[i] = row->tombs[--row->tomb_count];
-        } else if (simba__attempt_equal(row->tombs[i].attempt, attempt)) {
-            return &row->tombs[i];
+    while (i < row->tombstone_count) {
+        if (row->tombstones[i].until_ms < now_ms) {
+            row->tombstones[i] = row->tombstones[--row->tombstone_count];
+        } else if (simba__attempt_equal(row->tombstones[i].attempt, attempt)) {
+            return &row->tombstones[i];
         } else {
             i++;
         }
@@ -85,7 +86,7 @@ static struct simba__row_tombstone *find_tomb(struct simba__row *row,
     return NULL;
 }
 
-static bool is_entombed(struct simba__row *row,
+static bool is_entombed(struct simba__mutex_record *row,
                         struct simba__attempt attempt,
                         int64_t now_ms)
 {
@@ -93,18 +94,19 @@ static bool is_entombed(struct simba__row *row,
 }
 
 /* A repeated release renews the tombstone: its lease runs from the newest. */
-static void entomb(struct simba__row *row, const struct simba__row_call *call)
+static void entomb(struct simba__mutex_record *row,
+                   const struct simba__mutex_call *call)
 {
     const struct simba__request *request = call->request;
-    struct simba__row_tombstone *tomb;
+    struct simba__tombstone *tomb;
 
     if (request->tombstone_ms == 0) {
         return;
     }
     tomb = find_tomb(row, request->attempt, call->now_ms);
     if (tomb == NULL) {
-        assert(row->tomb_count < row->tomb_room);
-        tomb = &row->tombs[row->tomb_count++];
+        assert(row->tombstone_count < row->tombstone_room);
+        tomb = &row->tombstones[row->tombstone_count++];
         tomb->attempt = request->attempt;
     }
     tomb->until_ms = call->now_ms + request->tombstone_ms;
@@ -112,29 +114,29 @@ static void entomb(struct simba__row *row, const struct simba__row_call *call)
 
 /* --- the line ------------------------------------------------------------ */
 
-static size_t find_in_line(const struct simba__row *row,
+static size_t find_in_line(const struct simba__mutex_record *row,
                            struct simba__attempt attempt)
 {
     size_t i = 0;
 
-    while (i < row->line_count &&
-           !simba__attempt_equal(row->line[i].attempt, attempt)) {
+    while (i < row->queue_count &&
+           !simba__attempt_equal(row->queue[i].attempt, attempt)) {
         i++;
     }
     return i;
 }
 
-static void remove_from_line(struct simba__row *row, size_t i)
+static void remove_from_line(struct simba__mutex_record *row, size_t i)
 {
-    if (i < row->line_count) {
-        row->line_count--;
-        memmove(&row->line[i], &row->line[i + 1],
-                (row->line_count - i) * sizeof *row->line);
+    if (i < row->queue_count) {
+        row->queue_count--;
+        memmove(&row->queue[i], &row->queue[i + 1],
+                (row->queue_count - i) * sizeof *row->queue);
     }
 }
 
-static bool is_live(const struct simba__row_host *host,
-                    const struct simba__row_waiter *waiter,
+static bool is_live(const struct simba__mutex_host *host,
+                    const struct simba__waiter *waiter,
                     int64_t now_ms)
 {
     return waiter->lapses_ms >= now_ms &&
@@ -145,13 +147,13 @@ static bool is_live(const struct simba__row_host *host,
 /* The first live waiter from `i` on. One whose connection is gone is skipped,
  * not removed: it may be reconnecting, and its place is its own until its
  * waiter lease lapses. */
-static size_t next_live(struct simba__row *row,
-                        const struct simba__row_host *host,
+static size_t next_live(struct simba__mutex_record *row,
+                        const struct simba__mutex_host *host,
                         size_t i,
                         int64_t now_ms)
 {
-    while (i < row->line_count && !is_live(host, &row->line[i], now_ms)) {
-        if (row->line[i].lapses_ms < now_ms) {
+    while (i < row->queue_count && !is_live(host, &row->queue[i], now_ms)) {
+        if (row->queue[i].lapses_ms < now_ms) {
             remove_from_line(row, i);
         } else {
             i++;
@@ -163,85 +165,87 @@ static size_t next_live(struct simba__row *row,
 /* The free mutex goes to the first live waiter: it is called and has 300 ms to
  * come. The second is told as well; it will be refused for as long as the
  * reservation runs, and so knows when to ask again. */
-static void call_next(struct simba__row *row,
-                      const struct simba__row_host *host,
+static void call_next(struct simba__mutex_record *row,
+                      const struct simba__mutex_host *host,
                       int64_t now_ms)
 {
     size_t first = next_live(row, host, 0, now_ms);
     size_t second;
 
     row->is_offered = false;
-    if (first == row->line_count || PLANTED(NO_CALL)) {
+    if (first == row->queue_count || PLANTED(NO_CALL)) {
         return;
     }
     if (PLANTED(LINE_REVERSED)) {
-        first = row->line_count - 1;
+        first = row->queue_count - 1;
     }
-    row->called = row->line[first];
+    row->offered = row->queue[first];
     row->is_offered = true;
-    row->called_until_ms = now_ms + SIMBA__OFFER_MS;
+    row->offered_until_ms = now_ms + SIMBA__OFFER_MS;
     remove_from_line(row, first);
-    host->wake(host->self, &row->called);
+    host->wake(host->self, &row->offered);
     second = next_live(row, host, first, now_ms);
-    if (second < row->line_count) {
-        host->wake(host->self, &row->line[second]);
+    if (second < row->queue_count) {
+        host->wake(host->self, &row->queue[second]);
     }
 }
 
 /* The end of the line, also when the line was lost with the data: like the
  * token (S4), places follow the clock. */
-static uint64_t last_place(const struct simba__row *row, int64_t now_ms)
+static uint64_t last_place(const struct simba__mutex_record *row,
+                           int64_t now_ms)
 {
     uint64_t micros = (uint64_t)now_ms * 1000;
 
-    return row->last_place >= micros ? row->last_place + 1 : micros;
+    return row->last_position >= micros ? row->last_position + 1 : micros;
 }
 
-static bool has_reservation(const struct simba__row *row, int64_t now_ms)
+static bool has_reservation(const struct simba__mutex_record *row,
+                            int64_t now_ms)
 {
-    return row->is_offered && row->called_until_ms >= now_ms;
+    return row->is_offered && row->offered_until_ms >= now_ms;
 }
 
-static void join_line(struct simba__row *row,
+static void join_line(struct simba__mutex_record *row,
                       uint64_t position,
-                      struct simba__row_waiter *joined)
+                      struct simba__waiter *joined)
 {
-    size_t i = row->line_count;
+    size_t i = row->queue_count;
 
-    assert(row->line_count < row->line_room);
-    while (i > 0 && row->line[i - 1].position > position) {
+    assert(row->queue_count < row->queue_room);
+    while (i > 0 && row->queue[i - 1].position > position) {
         i--;
     }
-    memmove(&row->line[i + 1], &row->line[i],
-            (row->line_count - i) * sizeof *row->line);
-    row->line_count++;
+    memmove(&row->queue[i + 1], &row->queue[i],
+            (row->queue_count - i) * sizeof *row->queue);
+    row->queue_count++;
     joined->position = position;
-    row->line[i] = *joined;
-    if (position > row->last_place) {
-        row->last_place = position;
+    row->queue[i] = *joined;
+    if (position > row->last_position) {
+        row->last_position = position;
     }
 }
 
 /* S10: who was called and did not come has lost its place: back to the end. */
-static void requeue_missing(struct simba__row *row, int64_t now_ms)
+static void requeue_missing(struct simba__mutex_record *row, int64_t now_ms)
 {
     if (!row->is_offered || has_reservation(row, now_ms)) {
         return;
     }
     row->is_offered = false;
-    if (row->called.lapses_ms >= now_ms) {
-        join_line(row, last_place(row, now_ms), &row->called);
+    if (row->offered.lapses_ms >= now_ms) {
+        join_line(row, last_place(row, now_ms), &row->offered);
     }
 }
 
-static void refuse(struct simba__row *row,
-                   const struct simba__row_host *host,
-                   const struct simba__row_call *call,
+static void refuse(struct simba__mutex_record *row,
+                   const struct simba__mutex_host *host,
+                   const struct simba__mutex_call *call,
                    struct simba__reply *reply)
 {
     const struct simba__request *request = call->request;
     size_t i = find_in_line(row, request->attempt);
-    struct simba__row_waiter me = {
+    struct simba__waiter me = {
         .attempt = request->attempt,
         .connection = call->connection,
         .lapses_ms = call->now_ms + request->waiter_ms,
@@ -251,7 +255,7 @@ static void refuse(struct simba__row *row,
         return;
     }
     copy_id(me.id, call->id);
-    if (i == row->line_count) {
+    if (i == row->queue_count) {
         /* A newcomer goes to the end; who had a place gets it back. */
         join_line(row,
                   request->position != 0 ? request->position
@@ -259,32 +263,33 @@ static void refuse(struct simba__row *row,
                   &me);
         i = find_in_line(row, request->attempt);
     } else {
-        me.position = row->line[i].position;
-        row->line[i] = me;
+        me.position = row->queue[i].position;
+        row->queue[i] = me;
     }
     reply->is_queued = true;
-    reply->position = row->line[i].position;
+    reply->position = row->queue[i].position;
     i = next_live(row, host, 0, call->now_ms);
     reply->is_head =
-        i < row->line_count &&
-        simba__attempt_equal(row->line[i].attempt, request->attempt);
+        i < row->queue_count &&
+        simba__attempt_equal(row->queue[i].attempt, request->attempt);
 }
 
 /* --- tenures ------------------------------------------------------------- */
 
-static bool is_tenure(const struct simba__row *row,
-                      const struct simba__row_call *call)
+static bool is_tenure(const struct simba__mutex_record *row,
+                      const struct simba__mutex_call *call)
 {
     return simba__attempt_equal(row->attempt, call->request->attempt);
 }
 
-static bool is_same_id(const struct simba__row *row,
-                       const struct simba__row_call *call)
+static bool is_same_id(const struct simba__mutex_record *row,
+                       const struct simba__mutex_call *call)
 {
     return strcmp(row->owner.id, call->id) == 0;
 }
 
-static void extend(struct simba__row *row, const struct simba__row_call *call)
+static void extend(struct simba__mutex_record *row,
+                   const struct simba__mutex_call *call)
 {
     row->owner.ttl_at_ms = call->now_ms + call->ttl_ms;
     row->owner.transition_at_ms = row->owner.ttl_at_ms + call->transition_ms;
@@ -292,7 +297,8 @@ static void extend(struct simba__row *row, const struct simba__row_call *call)
 
 /* S4: the clock carries the token over lost data, the counter over a clock
  * that stands still or steps back. */
-static uint64_t next_token(const struct simba__row *row, int64_t now_ms)
+static uint64_t next_token(const struct simba__mutex_record *row,
+                           int64_t now_ms)
 {
     uint64_t micros = PLANTED(TOKEN_COUNTS) ? 0 : (uint64_t)now_ms * 1000;
     uint64_t after = row->last_token + (PLANTED(TOKEN_STUCK) ? 0 : 1);
@@ -300,7 +306,8 @@ static uint64_t next_token(const struct simba__row *row, int64_t now_ms)
     return after > micros || PLANTED(TOKEN_STUCK) ? after : micros;
 }
 
-static void grant(struct simba__row *row, const struct simba__row_call *call)
+static void grant(struct simba__mutex_record *row,
+                  const struct simba__mutex_call *call)
 {
     remove_from_line(row, find_in_line(row, call->request->attempt));
     row->is_offered = false;
@@ -315,7 +322,7 @@ static void grant(struct simba__row *row, const struct simba__row_call *call)
     extend(row, call);
 }
 
-static void clear_owner(struct simba__row *row)
+static void clear_owner(struct simba__mutex_record *row)
 {
     memset(&row->owner, 0, sizeof row->owner);
     memset(&row->attempt, 0, sizeof row->attempt);
@@ -323,9 +330,9 @@ static void clear_owner(struct simba__row *row)
 
 /* Who may take a free mutex: the called one, or anybody when nobody stands in
  * line before him. */
-static bool may_take(struct simba__row *row,
-                     const struct simba__row_host *host,
-                     const struct simba__row_call *call)
+static bool may_take(struct simba__mutex_record *row,
+                     const struct simba__mutex_host *host,
+                     const struct simba__mutex_call *call)
 {
     struct simba__attempt me = call->request->attempt;
     size_t first;
@@ -335,28 +342,28 @@ static bool may_take(struct simba__row *row,
     }
     if (!row->is_offered) {
         first = next_live(row, host, 0, call->now_ms);
-        if (first == row->line_count || PLANTED(BARGING) ||
-            simba__attempt_equal(row->line[first].attempt, me)) {
+        if (first == row->queue_count || PLANTED(BARGING) ||
+            simba__attempt_equal(row->queue[first].attempt, me)) {
             return true;
         }
         call_next(row, host, call->now_ms);
     }
-    return row->is_offered && simba__attempt_equal(row->called.attempt, me);
+    return row->is_offered && simba__attempt_equal(row->offered.attempt, me);
 }
 
-static void answer_mine(const struct simba__row *row,
+static void answer_mine(const struct simba__mutex_record *row,
                         struct simba__reply *reply)
 {
     reply->mine = true;
     reply->token = row->owner.token;
 }
 
-static void serve_acquire(struct simba__row *row,
-                          const struct simba__row_host *host,
-                          const struct simba__row_call *call,
+static void serve_acquire(struct simba__mutex_record *row,
+                          const struct simba__mutex_host *host,
+                          const struct simba__mutex_call *call,
                           struct simba__reply *reply)
 {
-    bool is_held = simba__row_is_held(row, call->now_ms);
+    bool is_held = simba__mutex_is_held(row, call->now_ms);
     bool is_known = is_tenure(row, call) ||
                     (PLANTED(ACQUIRE_BY_ID) && is_same_id(row, call));
 
@@ -375,20 +382,20 @@ static void serve_acquire(struct simba__row *row,
         grant(row, call);
         answer_mine(row, reply);
     } else {
-        reply->wait_ms = row->called_until_ms - call->now_ms;
+        reply->wait_ms = row->offered_until_ms - call->now_ms;
         refuse(row, host, call, reply);
     }
 }
 
 /* S5: extends this very tenure; never creates, never steals. */
-static void serve_renew(struct simba__row *row,
-                        const struct simba__row_call *call,
+static void serve_renew(struct simba__mutex_record *row,
+                        const struct simba__mutex_call *call,
                         struct simba__reply *reply)
 {
     bool is_mine =
         PLANTED(RENEW_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
     bool is_alive =
-        simba__row_is_held(row, call->now_ms) || PLANTED(RENEW_CREATES);
+        simba__mutex_is_held(row, call->now_ms) || PLANTED(RENEW_CREATES);
     bool is_barred = row->owner.is_broken && !PLANTED(BREAK_RENEWS);
 
     if (is_mine && is_alive && !is_barred && row->owner.id[0] != '\0') {
@@ -399,9 +406,9 @@ static void serve_renew(struct simba__row *row,
 
 /* Ends this very attempt: its tenure, its position in the queue, its being
  * called. */
-static void serve_release(struct simba__row *row,
-                          const struct simba__row_host *host,
-                          const struct simba__row_call *call)
+static void serve_release(struct simba__mutex_record *row,
+                          const struct simba__mutex_host *host,
+                          const struct simba__mutex_call *call)
 {
     struct simba__attempt me = call->request->attempt;
     bool is_mine =
@@ -415,15 +422,15 @@ static void serve_release(struct simba__row *row,
             call_next(row, host, call->now_ms);
         } /* else the lease had lapsed, and somebody was called since */
     } else if (row->is_offered &&
-               simba__attempt_equal(row->called.attempt, me)) {
+               simba__attempt_equal(row->offered.attempt, me)) {
         call_next(row, host, call->now_ms);
     }
 }
 
-bool simba__row_serve(struct simba__row *row,
-                      const struct simba__row_host *host,
-                      const struct simba__row_call *call,
-                      struct simba__reply *reply)
+bool simba__mutex_serve(struct simba__mutex_record *row,
+                        const struct simba__mutex_host *host,
+                        const struct simba__mutex_call *call,
+                        struct simba__reply *reply)
 {
     memset(reply, 0, sizeof *reply);
     reply->seq = call->request->seq;
@@ -451,11 +458,11 @@ bool simba__row_serve(struct simba__row *row,
     return true;
 }
 
-bool simba__row_break(struct simba__row *row,
-                      const struct simba__row_host *host,
-                      const struct simba__row_break *wish)
+bool simba__mutex_break(struct simba__mutex_record *row,
+                        const struct simba__mutex_host *host,
+                        const struct simba__mutex_break *wish)
 {
-    if (!simba__row_is_held(row, wish->now_ms) ||
+    if (!simba__mutex_is_held(row, wish->now_ms) ||
         row->owner.token != wish->token) {
         return false;
     }
