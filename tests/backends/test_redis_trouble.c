@@ -1,6 +1,6 @@
 /* What servers say when they refuse, word for word as Redis 6.2.14, Redis
  * 7.0.15 and Valkey 9.1.2 said it, and what is made of it. */
-#include "backends/redis/trouble.h"
+#include "backends/redis/redis.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,13 +2,8 @@
  *
  * The map of slots is asked for when the first server is there, and again
  * whenever something contradicts it, from any server that is there. */
-#include "backends/redis/cluster.h"
-
-#include "backends/redis/call.h"
-#include "backends/redis/drive.h"
-#include "backends/redis/text.h"
-#include "backends/redis/trouble.h"
-#include "backends/redis/turn.h"
+#define _GNU_SOURCE
+#include "backends/redis/redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +20,6 @@ struct simba__redis_cluster {
     struct simba__redis_node *asked; /* NULL: nobody */
     bool is_known;
 };
-
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void on_map(struct simba__redis_ask *ask,
                    const redisReply *reply,

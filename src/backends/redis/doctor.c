@@ -1,10 +1,6 @@
 /* What this server, set up as it is, can promise. */
 #define _GNU_SOURCE
-#include "backends/redis/admin.h"
-
-#include "backends/redis/info.h"
-#include "backends/redis/script.h"
-#include "backends/redis/text.h"
+#include "backends/redis/redis.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * hiredis of its age does not speak. */
 #include "backends/redis/floor.h"
 
-#include "backends/redis/script.h"
+#include "backends/redis/redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* Which server keeps a mutex, asked by hiredis's own blocking calls. */
 #include "backends/redis/floor.h"
 
-#include "backends/redis/cluster.h"
-#include "backends/redis/text.h"
+#include "backends/redis/redis.h"
 
 #include <string.h>
 

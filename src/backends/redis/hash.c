@@ -1,5 +1,5 @@
 /* A table of things by name; see hash.h. */
-#include "backends/redis/hash.h"
+#include "backends/redis/redis.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,14 +2,9 @@
  * `redis+sentinel://`, `redis+cluster://`. Here it is opened and closed; what
  * its files do is told in README.md. */
 #define _GNU_SOURCE
-#include "backends/redis/call.h"
+#include "backends/redis/redis.h"
 
-#include "backends/redis/admin.h"
-#include "backends/redis/cluster.h"
-#include "backends/redis/drive.h"
 #include "backends/redis/floor.h"
-#include "backends/redis/sentinel.h"
-#include "backends/redis/turn.h"
 
 #include <assert.h>
 #include <stdlib.h>

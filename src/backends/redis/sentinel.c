@@ -1,10 +1,8 @@
 /* Sentinels; see sentinel.h. One is asked after the other until one knows; the
  * next time the one that answered is asked first, unless what it named was no
  * master: a sentinel may lag, or be cut off from the others. */
-#include "backends/redis/sentinel.h"
-
-#include "backends/redis/text.h"
-#include "backends/redis/trouble.h"
+#define _GNU_SOURCE
+#include "backends/redis/redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +22,6 @@ struct simba__redis_sentinel {
                      until it proves good */
     bool is_mute; /* no sentinel knew, the last time */
 };
-
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static struct simba__redis_sentinel *sentinel_of(
     const struct simba__redis_conn *conn)

@@ -9,38 +9,25 @@ set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 set(simba_redis_sources
   ${simba_redis_dir}/../lookup/lookup.c
   ${simba_redis_dir}/admin.c
-  ${simba_redis_dir}/again.c
-  ${simba_redis_dir}/answer.c
-  ${simba_redis_dir}/buffer.c
-  ${simba_redis_dir}/call.c
+  ${simba_redis_dir}/caller_io.c
   ${simba_redis_dir}/cluster.c
-  ${simba_redis_dir}/conn.c
-  ${simba_redis_dir}/dial.c
+  ${simba_redis_dir}/connection.c
   ${simba_redis_dir}/doctor.c
-  ${simba_redis_dir}/drive.c
-  ${simba_redis_dir}/ears.c
   ${simba_redis_dir}/floor.c
   ${simba_redis_dir}/floor_find.c
-  ${simba_redis_dir}/greet.c
+  ${simba_redis_dir}/handshake.c
   ${simba_redis_dir}/hash.c
-  ${simba_redis_dir}/info.c
-  ${simba_redis_dir}/list.c
-  ${simba_redis_dir}/node.c
+  ${simba_redis_dir}/notify.c
   ${simba_redis_dir}/redis.c
-  ${simba_redis_dir}/replicas.c
   ${simba_redis_dir}/reply.c
-  ${simba_redis_dir}/script.c
+  ${simba_redis_dir}/request.c
+  ${simba_redis_dir}/scripts.c
   ${simba_redis_dir}/secret.c
-  ${simba_redis_dir}/send.c
   ${simba_redis_dir}/sentinel.c
+  ${simba_redis_dir}/server.c
   ${simba_redis_dir}/settings.c
-  ${simba_redis_dir}/slot.c
-  ${simba_redis_dir}/subscribe.c
-  ${simba_redis_dir}/talk.c
   ${simba_redis_dir}/text.c
   ${simba_redis_dir}/tls.c
-  ${simba_redis_dir}/trouble.c
-  ${simba_redis_dir}/turn.c
 )
 
 # One text each, simba__redis_lua_<name>, without the comments: line.lua, which

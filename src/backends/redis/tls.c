@@ -1,6 +1,7 @@
 /* TLS as a filter; see tls.h. OpenSSL sees memory only: it would write to a
  * socket without MSG_NOSIGNAL, and a library must not raise SIGPIPE. */
-#include "backends/redis/tls.h"
+#define _GNU_SOURCE
+#include "backends/redis/redis.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -1,17 +1,11 @@
 /* The first words over a connection; see greet.h. */
-#include "backends/redis/greet.h"
-
-#include "backends/redis/info.h"
-#include "backends/redis/trouble.h"
+#define _GNU_SOURCE
+#include "backends/redis/redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 enum { NEW_MS = 5000 };
-
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /* --- facts --------------------------------------------------------------- */
 
@@ -72,8 +66,8 @@ static bool accept_reply(struct simba__redis_conn *conn,
     return false;
 }
 
-static void finish(struct simba__redis_greeting *g,
-                   struct simba__redis_ask *ask)
+static void finish_handshake(struct simba__redis_greeting *g,
+                             struct simba__redis_ask *ask)
 {
     if (g->final == ask) {
         simba__redis_conn_greeted(g->conn);
@@ -89,7 +83,7 @@ static void on_auth(struct simba__redis_ask *ask,
 
     (void)why;
     if (accept_reply(g->conn, reply, "AUTH")) {
-        finish(g, ask);
+        finish_handshake(g, ask);
     }
 }
 
@@ -102,7 +96,7 @@ static void on_select(struct simba__redis_ask *ask,
 
     (void)why;
     if (accept_reply(g->conn, reply, "SELECT")) {
-        finish(g, ask);
+        finish_handshake(g, ask);
     }
 }
 
@@ -164,7 +158,7 @@ static void on_replication(struct simba__redis_ask *ask,
     (void)why;
     if (accept_info(g->conn, reply)) {
         g->facts.is_master = !simba__redis_info_is(reply->str, "role", "slave");
-        finish(g, ask);
+        finish_handshake(g, ask);
     }
 }
 
@@ -225,4 +219,38 @@ void simba__redis_greet(struct simba__redis_greeting *g)
     } else if (g->final == NULL) {
         simba__redis_conn_greeted(g->conn);
     }
+}
+/* Reading what INFO tells; see info.h. */
+
+void simba__redis_info_field(const char *info,
+                             const char *name,
+                             char *value,
+                             size_t room)
+{
+    size_t length = strlen(name);
+    const char *line = info;
+
+    value[0] = '\0';
+    while (line != NULL) {
+        if (strncmp(line, name, length) == 0 && line[length] == ':') {
+            size_t count = strcspn(line + length + 1, "\r\n");
+
+            count = count < room ? count : room - 1;
+            memcpy(value, line + length + 1, count);
+            value[count] = '\0';
+            return;
+        }
+        line = strchr(line, '\n');
+        line = line == NULL ? NULL : line + 1;
+    }
+}
+
+bool simba__redis_info_is(const char *info,
+                          const char *name,
+                          const char *wanted)
+{
+    char value[32];
+
+    simba__redis_info_field(info, name, value, sizeof value);
+    return strcmp(value, wanted) == 0;
 }

@@ -1,18 +1,12 @@
 /* One server and its connections; see instance.h. */
 #define _GNU_SOURCE
-#include "backends/redis/call.h"
-
-#include "backends/redis/cluster.h"
-#include "backends/redis/drive.h"
-#include "backends/redis/sentinel.h"
-#include "backends/redis/turn.h"
+#include "backends/redis/redis.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 void simba__redis_log(const struct simba__redis_env *env,
                       enum simba_log_level level,
                       const char *format,

@@ -7,13 +7,9 @@
  * A driver polls the two sockets of one server: in a cluster, of the one that
  * its last operation went to. What overlaps elsewhere is read by the loop. */
 #define _GNU_SOURCE
-#include "backends/redis/drive.h"
-
-#include "backends/redis/instance.h"
-#include "backends/redis/turn.h"
+#include "backends/redis/redis.h"
 
 #include <poll.h>
-
 static void listen_alone(struct simba__redis_conn *conn, bool is_alone)
 {
     bool is_solo = is_alone && conn->state == SIMBA__REDIS_READY;

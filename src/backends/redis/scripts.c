@@ -1,5 +1,6 @@
 /* The scripts, and the keys of a mutex; see script.h. */
-#include "backends/redis/script.h"
+#define _GNU_SOURCE
+#include "backends/redis/redis.h"
 
 #include "backends/redis/lua.h" /* made from the .lua files */
 
@@ -9,7 +10,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
 #define SCRIPT(name)                                                           \
     {                                                                          \
         .text = simba__redis_lua_##name,                                       \
@@ -87,4 +87,25 @@ void simba__redis_keys_take_book(struct simba__redis_keys *keys)
     memcpy(keys->text[TOMB], keys->text[0], keys->length[0]);
     memcpy(keys->text[TOMB] + keys->length[0], ending, sizeof ending);
     keys->length[TOMB] = keys->length[0] + sizeof ending - 1;
+}
+/* The slot of a mutex: CRC-16 (XMODEM) of the hash tag, as the cluster
+ * specification has it. */
+
+enum { SLOTS = 16384, POLYNOMIAL = 0x1021 };
+
+/* The keys begin with "simba:{mutex}"; the tag ends at the first "}", which a
+ * mutex may contain but not begin with. */
+unsigned simba__redis_slot_of(const char *mutex)
+{
+    size_t length = strcspn(mutex, "}");
+    unsigned crc = 0;
+
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned)(unsigned char)mutex[i] << 8;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc & 0x8000U) != 0 ? crc << 1 ^ POLYNOMIAL : crc << 1;
+        }
+        crc &= 0xffffU;
+    }
+    return crc % SLOTS;
 }
