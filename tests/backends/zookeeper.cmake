@@ -8,12 +8,14 @@ if(TARGET simba_zookeeper)
     "LSAN_OPTIONS=print_suppressions=0:suppressions=${zookeeper_tests}/lsan.supp")
 
   add_executable(backend_zookeeper_pure
-    ${zookeeper_tests}/test_zookeeper_pure.c ${simba_zookeeper_dir}/names.c
-    ${simba_zookeeper_dir}/guard.c ${simba_zookeeper_dir}/settings.c
-    ${simba_zookeeper_dir}/turns.c ${simba_zookeeper_dir}/hosts.c
+    ${zookeeper_tests}/test_zookeeper_pure.c ${CMAKE_CURRENT_LIST_DIR}/double.c
+    ${CMAKE_CURRENT_LIST_DIR}/double_report.c ${loop_sources}
     ${PROJECT_SOURCE_DIR}/src/api/error.c)
+  target_include_directories(backend_zookeeper_pure PRIVATE
+                             ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(backend_zookeeper_pure PRIVATE
-    simba_core simba_warnings PkgConfig::cmocka)
+    simba_zookeeper simba_core simba_zookeeper_client simba_warnings
+    PkgConfig::cmocka Threads::Threads)
   add_test(NAME backend_zookeeper_pure COMMAND backend_zookeeper_pure)
   set_tests_properties(backend_zookeeper_pure PROPERTIES
                        ENVIRONMENT CMOCKA_MESSAGE_OUTPUT=TAP)

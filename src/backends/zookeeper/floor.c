@@ -1,8 +1,7 @@
 /* What a benchmark compares with: the bare client library, its blocking calls,
  * and none of ours between. */
 #define _GNU_SOURCE
-#define THREADED /* the blocking calls, please */
-#include "backends/zookeeper/plain.h"
+#include "backends/zookeeper/zookeeper.h"
 
 #include <stdlib.h>
 #include <string.h>

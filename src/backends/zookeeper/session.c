@@ -1,371 +1,361 @@
-/* The session: asked for by the first operation, its timeout the lease of the
- * first contender; lost and made anew; guarded while there are latches.
- *
- *   none --> opening --> connecting <--> connected
- *     ^        (opener)       |               |
- *     '-------- expired, refused, of no use --'  */
 #define _GNU_SOURCE
-#include "backends/zookeeper/instance.h"
+#include "backends/zookeeper/zookeeper.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LEASE_ANY_MS = 16000, /* who only reads does not care */
-    RETRY_MS = 500,       /* a host name that cannot be looked up */
-    REFUSED_MS = 2000,    /* credentials that are not taken */
-    WORRY_MS = 2000,      /* no answer for so long is worth a word */
-    FIRST_MS = 2500       /* and for so long, from the start, an end */
+void simba__zk_guard_init(struct simba__zk_guard *guard,
+                          int64_t timeout_ms,
+                          int64_t born_ms)
+{
+    *guard =
+        (struct simba__zk_guard){.timeout_ms = timeout_ms, .since_ms = born_ms};
+}
+
+/* Of a create or a multi of checks. What fails for want of a node is agreed
+ * upon like what succeeds. */
+bool simba__zk_guard_counts(int rc)
+{
+    return rc == ZOK || rc == ZNONODE;
+}
+
+/* Rounded up: a quarter is what a late ping may take. */
+static int64_t apart_ms(const struct simba__zk_guard *guard)
+{
+    return (guard->timeout_ms + 3) / 4;
+}
+
+static void remember(struct simba__zk_guard *guard, struct simba__zk_mark mark)
+{
+    int last = guard->count - 1;
+
+    if (last >= 0 && mark.sent_ms - guard->marks[last].sent_ms <
+                         guard->timeout_ms / SIMBA__ZK_MARKS) {
+        return; /* as good as the last one */
+    }
+    if (guard->count == SIMBA__ZK_MARKS) {
+        memmove(guard->marks, guard->marks + 1,
+                sizeof guard->marks - sizeof guard->marks[0]);
+        guard->count--;
+    }
+    guard->marks[guard->count++] = mark;
+}
+
+void simba__zk_guard_heard(struct simba__zk_guard *guard,
+                           int64_t sent_ms,
+                           int64_t heard_ms)
+{
+    struct simba__zk_mark mark = {sent_ms, heard_ms};
+
+    for (int i = guard->count - 1; i >= 0; i--) {
+        if (sent_ms - guard->marks[i].heard_ms >= apart_ms(guard)) {
+            if (guard->marks[i].sent_ms > guard->since_ms) {
+                guard->since_ms = guard->marks[i].sent_ms;
+            }
+            break;
+        }
+    }
+    remember(guard, mark);
+}
+
+int64_t simba__zk_guard_lease(const struct simba__zk_guard *guard,
+                              int64_t sent_ms)
+{
+    /* An operation may be older than the session it waited for. */
+    int64_t elapsed = sent_ms > guard->since_ms ? sent_ms - guard->since_ms : 0;
+    int64_t drift = (elapsed * 21 + 999) / 1000;
+    int64_t lease = guard->timeout_ms - elapsed - drift;
+
+    return lease > 1 ? lease : 1;
+}
+
+int64_t simba__zk_guard_next(const struct simba__zk_guard *guard)
+{
+    int64_t newest = guard->count > 0 ? guard->marks[guard->count - 1].heard_ms
+                                      : guard->since_ms;
+
+    return newest + apart_ms(guard);
+}
+
+/* Guards: quorum writes that fire no watch. One serves all renewals that have
+ * come since the last, and while there are latches there is one every T/4 even
+ * if nobody asks, so that who becomes the lowest is owner at once. */
+
+/* A multi must fit into a packet, 1 MiB by default. */
+enum { CHECKS_MOST = 256 };
+
+/* One guard under way, and whose renewals it carries. */
+struct guard_call {
+    struct simba__zk *self;
+    uint64_t generation;
+    int64_t sent_ms;
+    int count;
+    struct simba__zk_latch *latches[CHECKS_MOST];
+    simba_request *renewals[CHECKS_MOST]; /* as they were when it was sent */
+    char *paths[CHECKS_MOST];
+    zoo_op_result_t results[CHECKS_MOST];
 };
 
-/* So many connections of a session without an answer are no accident. */
-enum { UNHEARD_MOST = 3 };
+/* --- answers ------------------------------------------------------------- */
 
-static struct simba__zk *of_timer(simba_timer *timer, size_t offset)
+static void answer(struct simba__zk_latch *latch)
 {
-    return (struct simba__zk *)(void *)((char *)timer - offset);
+    simba_request *request = latch->renewing;
+    simba_reply *reply = &request->reply;
+
+    latch->renewing = NULL;
+    latch->lapses_ms = latch->renewed_ms + latch->lease_ms;
+    simba__zk_watch_own(latch); /* a change of its data uses up the watch */
+    reply->mine = true;
+    reply->token = (uint64_t)latch->czxid;
+    reply->lease_ms =
+        simba__zk_guard_lease(&latch->self->guard, latch->renewed_ms);
+    reply->owner = simba__zk_owner_self(latch);
+    simba_request_done(request, SIMBA_OK, NULL);
 }
 
-/* --- wanting one --------------------------------------------------------- */
-
-static void on_retry(simba_timer *timer)
+void simba__zk_renew_refuse(struct simba__zk_latch *latch)
 {
-    struct simba__zk *self =
-        of_timer(timer, offsetof(struct simba__zk, retrying));
+    simba_request *request = latch->renewing;
 
-    if (self->handle == NULL) {
-        self->wants_session = true;
-        simba__zk_opener_start(self);
+    latch->renewing = NULL;
+    latch->was_granted = false;
+    if (latch->asking == NULL && latch->parting == NULL) {
+        simba__zk_latch_forget(latch);
     }
+    simba_request_done(request, SIMBA_OK, NULL);
 }
 
-static void on_worry(simba_timer *timer)
+static void fail(struct simba__zk_latch *latch, int rc)
 {
-    struct simba__zk *self =
-        of_timer(timer, offsetof(struct simba__zk, worrying));
+    simba_request *request = latch->renewing;
+    simba_error error;
+    int status = simba__zk_fail(latch->self, rc, &error);
 
-    if (!self->is_connected) {
-        simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts,
-                      self->trouble.message);
+    latch->renewing = NULL;
+    simba_request_done(request, status, &error);
+}
+
+/* --- the queue ----------------------------------------------------------- */
+
+static void enqueue(struct simba__zk_latch *latch)
+{
+    struct simba__zk *self = latch->self;
+
+    if (latch->is_queued) {
+        return;
     }
-}
-
-/* This one does not answer; the session was never made, so nothing is lost. */
-static void on_hurry(simba_timer *timer)
-{
-    struct simba__zk *self =
-        of_timer(timer, offsetof(struct simba__zk, hurrying));
-
-    if (self->handle != NULL && self->guard.timeout_ms == 0) {
-        self->tried++;
-        self->first_host++;
-        simba__zk_session_drop(self);
-        self->wants_session = true;
-        simba__zk_opener_start(self);
+    if (self->renewals == NULL) {
+        self->last_renewal = &self->renewals;
     }
+    latch->is_queued = true;
+    latch->references++;
+    latch->next_renewing = NULL;
+    *self->last_renewal = latch;
+    self->last_renewal = &latch->next_renewing;
 }
 
-static void hurry(struct simba__zk *self)
+/* The next that still wants to be renewed; its reference is the caller's. */
+static struct simba__zk_latch *dequeue(struct simba__zk *self)
 {
-    self->hurrying.fire = on_hurry;
-    simba_timer_set(self->base.loop, &self->hurrying,
-                    simba_loop_now_ms() +
-                        simba__zk_hosts_wait(self->settings.hosts, self->tried,
-                                             self->asked_ms));
-}
+    struct simba__zk_latch *latch;
 
-static void open_session(struct simba__zk *self, int64_t timeout_ms)
-{
-    self->asked_ms = timeout_ms;
-    self->wants_session = true;
-    self->retrying.fire = on_retry;
-    self->worrying.fire = on_worry;
-    simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0, "no server answers");
-    simba_timer_set(self->base.loop, &self->worrying,
-                    simba_loop_now_ms() + WORRY_MS);
-    simba__zk_opener_start(self);
-}
-
-/* Hands the handle to the opener. Without memory for that it is left open, and
- * its session lasts until the process ends. */
-static void bury(struct simba__zk *self, zhandle_t *handle)
-{
-    size_t size = sizeof(zhandle_t *) * (size_t)(self->old_count + 1);
-    zhandle_t **grown = handle == NULL ? NULL : realloc(self->old, size);
-
-    if (grown != NULL) {
-        self->old = grown;
-        self->old[self->old_count++] = handle;
-        simba__zk_opener_start(self);
+    while ((latch = self->renewals) != NULL) {
+        self->renewals = latch->next_renewing;
+        latch->is_queued = false;
+        if (latch->renewing != NULL && latch->room != NULL) {
+            return latch;
+        }
+        simba__zk_latch_unref(latch);
     }
+    return NULL;
 }
 
-void simba__zk_session_drop(struct simba__zk *self)
-{
-    zhandle_t *handle = self->handle;
+/* --- landing ------------------------------------------------------------- */
 
-    self->handle = NULL;
-    self->is_connected = false;
-    self->generation++;
-    self->guards = 0;
-    simba_timer_clear(self->base.loop, &self->guarding);
-    simba_timer_clear(self->base.loop, &self->hurrying);
-    simba__zk_unwatch_all(self);
-    simba__zk_latches_each(self, simba__zk_latch_lost);
-    bury(self, handle);
+static bool is_innocent(int error)
+{
+    return error == ZOK || error == ZRUNTIMEINCONSISTENCY;
 }
 
-/* A session that nobody guards is not certain for long: who begins to contend
- * in it would have to wait for two guards. A new one is certain at once. */
-static bool is_stale(const struct simba__zk *self)
+/* A multi may be refused as a whole, and then none of its checks tells why. */
+static bool has_culprit(const struct guard_call *call)
 {
-    int64_t left = simba__zk_guard_lease(&self->guard, simba_loop_now_ms());
-
-    return self->is_connected && self->latch_count == 0 &&
-           left < self->guard.timeout_ms / 2;
-}
-
-static int64_t lease_of(const struct simba__zk *self,
-                        const simba_request *request)
-{
-    if (request->kind == SIMBA_ACQUIRE) {
-        return request->ttl_ms + request->transition_ms;
-    }
-    return self->asked_ms != 0 ? self->asked_ms : LEASE_ANY_MS;
-}
-
-int simba__zk_session_want(struct simba__zk *self,
-                           const simba_request *request,
-                           simba_error *error)
-{
-    int64_t lease = lease_of(self, request);
-    bool is_other = self->asked_ms != 0 && lease != self->asked_ms;
-
-    if (is_other && self->latch_count > 0) {
-        return simba_error_set(
-            error, SIMBA_EINVAL, 0,
-            "zookeeper: the lease is the session's, and those who contend "
-            "through this handle have one of %lld ms; open another store",
-            (long long)self->asked_ms);
-    }
-    if (self->handle != NULL &&
-        (is_other || (request->kind == SIMBA_ACQUIRE && is_stale(self)))) {
-        simba__zk_session_drop(self);
-    }
-    /* The opener may be busy with old handles: that is no promise of one. */
-    if (self->handle == NULL && (is_other || self->asked_ms == 0 ||
-                                 (!self->wants_session && !self->is_making &&
-                                  !self->retrying.is_set))) {
-        open_session(self, lease);
-    }
-    return SIMBA_OK;
-}
-
-int64_t simba__zk_waits_until(const struct simba__zk *self,
-                              const simba_request *request,
-                              int64_t since_ms)
-{
-    int64_t first_ms = since_ms + FIRST_MS;
-
-    return self->was_connected || request->deadline_ms < first_ms
-               ? request->deadline_ms
-               : first_ms;
-}
-
-/* --- losing it ----------------------------------------------------------- */
-
-static bool is_needed(const struct simba__zk *self)
-{
-    if (self->latch_count > 0 || self->parked != NULL) {
-        return true;
-    }
-    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
-        if (self->rooms[i] != NULL) {
-            return true; /* observed */
+    for (int i = 0; i < call->count; i++) {
+        if (!is_innocent(call->results[i].err)) {
+            return true;
         }
     }
     return false;
 }
 
-static void begin_anew(struct simba__zk *self, const char *why)
+/* Of a multi that failed, one check tells why; those before it were undone,
+ * those behind it were not tried: both are sent again. */
+static void land_one(struct simba__zk_latch *latch, int rc, int error)
 {
-    simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts, why);
-    simba__zk_session_drop(self);
-    self->is_cut_off = true;
-    if (is_needed(self)) {
-        open_session(self, self->asked_ms);
-    }
-    simba_wake(self->base.loop, NULL);
-}
-
-static void refused(struct simba__zk *self)
-{
-    simba__zk_log(self, SIMBA_LOG_WARN,
-                  "%s: the session was refused: wrong credentials",
-                  self->settings.hosts);
-    simba__zk_session_drop(self);
-    simba_error_set(&self->trouble, SIMBA_EDENIED, 0,
-                    "the credentials were refused");
-    simba_timer_set(self->base.loop, &self->retrying,
-                    simba_loop_now_ms() + REFUSED_MS);
-    simba_wake(self->base.loop, NULL);
-}
-
-/* On each connection the client library asks for all watches of the session in
- * one packet. Is that more than the servers take, they close it, and so on for
- * ever: the session lives, and is of no use. Given up when nothing is certain
- * by it any more, it ends, and its latches with it. */
-static bool is_of_no_use(const struct simba__zk *self)
-{
-    return self->unheard > UNHEARD_MOST && is_needed(self) &&
-           self->guard.timeout_ms != 0 &&
-           simba__zk_guard_lease(&self->guard, simba_loop_now_ms()) <= 1;
-}
-
-/* --- having one ---------------------------------------------------------- */
-
-/* The first connection; or a server with other bounds, and then what was
- * certain is so no more. */
-static void guard_anew(struct simba__zk *self, int64_t timeout_ms)
-{
-    bool is_first = self->guard.timeout_ms == 0;
-
-    simba__zk_guard_init(&self->guard, timeout_ms,
-                         is_first ? self->born_ms : self->born_ms - timeout_ms);
-    simba__zk_log(self,
-                  timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
-                                                           : SIMBA_LOG_INFO,
-                  "%s: the session lasts %lld ms, asked for were %lld",
-                  self->settings.hosts, (long long)timeout_ms,
-                  (long long)self->asked_ms);
-}
-
-static void connected(struct simba__zk *self)
-{
-    int64_t timeout_ms = zoo_recv_timeout(self->handle);
-
-    if (self->is_connected) {
-        return;
-    }
-    self->unheard++;
-    if (is_of_no_use(self)) {
-        begin_anew(self, "the session is given up: every connection is closed, "
-                         "perhaps for too many latches in one handle");
-        return;
-    }
-    self->is_connected = self->was_connected = true;
-    self->tried = 0;
-    simba_timer_clear(self->base.loop, &self->worrying);
-    simba_timer_clear(self->base.loop, &self->hurrying);
-    if (self->is_cut_off) {
-        self->is_cut_off = false;
-        simba_count_reconnect(self->base.loop);
-        simba__zk_log(self, SIMBA_LOG_INFO, "%s: connected again",
-                      self->settings.hosts);
-    }
-    if (self->guard.timeout_ms != timeout_ms) {
-        guard_anew(self, timeout_ms);
-    }
-    simba__zk_observe_all(self);
-    simba__zk_latches_each(self, simba__zk_latch_go);
-    simba__zk_guard_flush(self);
-    simba__zk_guard_schedule(self);
-    simba__zk_errands_go(self);
-}
-
-static void suspended(struct simba__zk *self)
-{
-    if (self->is_connected) {
-        self->is_connected = false;
-        self->is_cut_off = true;
-        simba__zk_doubt_watches(self);
-        simba_error_set(&self->trouble, SIMBA_EUNAVAIL, 0,
-                        "the connection was lost");
-        simba_timer_set(self->base.loop, &self->worrying,
-                        simba_loop_now_ms() + WORRY_MS);
-    }
-}
-
-/* The server may know before the client library does, which hears of it only
- * when it connects again. (A session that moved is another matter: it lives,
- * and to drop it would free what its owners have not been told of.) */
-bool simba__zk_session_lives(struct simba__zk *self, int rc)
-{
-    if (!simba__zk_is_lost(rc)) {
-        self->unheard = 0;
-    }
-    if (rc != ZSESSIONEXPIRED) {
-        return true;
-    }
-    if (self->handle != NULL && !self->is_closing) {
-        begin_anew(self, "the session has ended");
-    }
-    return false;
-}
-
-static void follow(struct simba__zk *self, int state)
-{
-    if (state == ZOO_CONNECTED_STATE) {
-        connected(self);
-    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
-        begin_anew(self, "the session has ended");
-    } else if (state == ZOO_AUTH_FAILED_STATE) {
-        refused(self);
+    if (rc == ZOK) {
+        answer(latch);
+    } else if (simba__zk_is_lost(rc)) {
+        fail(latch, rc);
+    } else if (is_innocent(error)) {
+        enqueue(latch);
+    } else if (error == ZNONODE) {
+        latch->position = SIMBA__ZK_ABSENT;
+        simba__zk_renew_refuse(latch);
     } else {
-        suspended(self);
+        fail(latch, error);
     }
 }
 
-void simba__zk_session_made(struct simba__zk *self,
-                            zhandle_t *handle,
-                            int64_t born_ms,
-                            int cause)
+static void land(struct guard_call *call, int rc)
 {
-    self->is_making = false;
-    if (handle == NULL) {
-        simba_error_set(&self->trouble, SIMBA_EUNAVAIL, cause,
-                        "no host of the URL can be looked up");
-        simba_timer_set(self->base.loop, &self->retrying,
-                        simba_loop_now_ms() + RETRY_MS);
-        return;
+    struct simba__zk *self = call->self;
+    bool is_current = call->generation == self->generation;
+    bool is_refused = !simba__zk_guard_counts(rc) && !has_culprit(call);
+
+    if (is_current) {
+        self->guards--;
+        is_current = simba__zk_session_lives(self, rc);
     }
-    if (self->wants_session || self->is_closing) { /* wanted otherwise now */
-        bury(self, handle);
-        return;
+    if (is_current && simba__zk_guard_counts(rc)) {
+        simba__zk_guard_heard(&self->guard, call->sent_ms, simba_loop_now_ms());
     }
-    self->handle = handle;
-    self->born_ms = born_ms;
-    self->guard = (struct simba__zk_guard){0};
-    self->unheard = 0;
-    hurry(self);
-    follow(self, zoo_state(handle)); /* its event may have come too early */
+    for (int i = 0; i < call->count; i++) {
+        struct simba__zk_latch *latch = call->latches[i];
+
+        if (is_current && latch->renewing == call->renewals[i] &&
+            latch->room != NULL) {
+            land_one(latch, rc, is_refused ? rc : call->results[i].err);
+        }
+        simba__zk_latch_unref(latch);
+    }
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-void simba__zk_on_session(zhandle_t *handle,
-                          int type,
-                          int state,
-                          const char *path,
-                          void *context)
+static void free_call(struct guard_call *call)
 {
-    struct simba__zk *self = context;
-
-    (void)path;
-    if (type != ZOO_SESSION_EVENT) {
-        return;
+    for (int i = 0; i < call->count; i++) {
+        free(call->paths[i]);
     }
+    free(call);
+}
+
+static void on_guarded(int rc, const void *data)
+{
+    struct guard_call *call = (struct guard_call *)data;
+    struct simba__zk *self = call->self;
+
     simba_loop_enter(self->base.loop);
-    if (handle == self->handle && !self->is_closing) {
-        follow(self, state);
-    }
+    land(call, rc);
+    simba__zk_guard_flush(self);
     simba_loop_leave(self->base.loop);
+    free_call(call);
 }
 
-void simba__zk_session_detach(struct simba__zk *self)
+/* --- sending ------------------------------------------------------------- */
+
+static void load(struct guard_call *call)
 {
-    self->is_closing = true;
-    simba_timer_clear(self->base.loop, &self->guarding);
-    simba_timer_clear(self->base.loop, &self->retrying);
-    simba_timer_clear(self->base.loop, &self->worrying);
-    simba_timer_clear(self->base.loop, &self->hurrying);
+    struct simba__zk_latch *latch;
+
+    while (call->count < CHECKS_MOST && (latch = dequeue(call->self)) != NULL) {
+        int i = call->count;
+
+        call->paths[i] = simba__zk_join(latch->room->path, latch->node);
+        if (call->paths[i] == NULL) {
+            simba__zk_latch_unref(latch); /* its deadline will tell */
+            continue;
+        }
+        call->latches[i] = latch;
+        call->renewals[i] = latch->renewing;
+        call->count++;
+    }
+}
+
+static void send_guard(struct simba__zk *self)
+{
+    struct guard_call *call = calloc(1, sizeof *call);
+    zoo_op_t checks[CHECKS_MOST];
+    int count = 1, rc;
+
+    if (call == NULL) {
+        return;
+    }
+    call->self = self;
+    call->generation = self->generation;
+    call->sent_ms = self->guarded_ms = simba_loop_now_ms();
+    load(call);
+    zoo_check_op_init(&checks[0], self->settings.base, -1);
+    for (int i = 0; i < call->count; i++) {
+        zoo_check_op_init(&checks[i], call->paths[i], -1);
+        count = i + 1;
+    }
+    self->guards++;
+    rc = zoo_amulti(self->handle, count, checks, call->results, on_guarded,
+                    call);
+    if (rc != ZOK) {
+        land(call, ZCONNECTIONLOSS);
+        free_call(call);
+    }
+}
+
+void simba__zk_guard_flush(struct simba__zk *self)
+{
+    if (self->is_connected && !self->is_closing && self->guards == 0 &&
+        self->renewals != NULL) {
+        send_guard(self);
+        simba__zk_guard_schedule(self);
+    }
+}
+
+static void on_guard_due(simba_timer *timer)
+{
+    struct simba__zk *self =
+        (struct simba__zk *)(void *)((char *)timer -
+                                     offsetof(struct simba__zk, guarding));
+
+    if (self->is_connected && self->latch_count > 0) {
+        send_guard(self);
+        simba__zk_guard_schedule(self);
+    }
+}
+
+void simba__zk_guard_schedule(struct simba__zk *self)
+{
+    bool is_due = self->is_connected && self->latch_count > 0;
+    int64_t at = self->guarded_ms + self->guard.timeout_ms / 4;
+
+    self->guarding.fire = on_guard_due;
+    simba_timer_set(self->base.loop, &self->guarding,
+                    is_due && !self->is_closing ? at : INT64_MAX);
+}
+
+/* --- the operation ------------------------------------------------------- */
+
+void simba__zk_renew(struct simba__zk *self, simba_request *request)
+{
+    struct simba__zk_room *room = simba__zk_room(self, request->mutex);
+    struct simba__zk_latch *latch =
+        room == NULL ? NULL : simba__zk_latch_find(room, request->attempt);
+    simba_request *earlier;
+
+    if (latch == NULL || latch->is_doomed || !latch->was_granted) {
+        if (room != NULL) {
+            simba__zk_room_tidy(self, room);
+        }
+        simba_request_done(request, SIMBA_OK, NULL);
+        return;
+    }
+    earlier = latch->renewing;
+    latch->renewing = request;
+    latch->renewed_ms = simba_loop_now_ms();
+    if (latch->position == SIMBA__ZK_ABSENT) {
+        simba__zk_renew_refuse(latch);
+    } else {
+        simba__zk_latch_arm(latch);
+        enqueue(latch);
+        simba__zk_guard_flush(self);
+    }
+    if (earlier != NULL) {
+        simba_request_done(earlier, SIMBA_EUNKNOWN, NULL);
+    }
 }

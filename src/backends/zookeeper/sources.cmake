@@ -3,7 +3,7 @@
 #   simba_zookeeper         its objects
 #   simba_zookeeper_client  what they need: the client library, as an archive
 #                           if there is one, so that the descriptors it opens
-#                           are ours (fds.c)
+#                           are ours (client.c)
 find_path(SIMBA_ZOOKEEPER_INCLUDE zookeeper/zookeeper.h)
 find_library(SIMBA_ZOOKEEPER_ARCHIVE libzookeeper_mt.a)
 find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
@@ -11,10 +11,9 @@ find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
-  foreach(name IN ITEMS ask backstop break doctor errand fds flight floor guard hosts init
-                        landing latch list names opener owner plain read renew
-                        room schema session settings trouble turns visit
-                        watch zookeeper)
+  foreach(name IN ITEMS admin client connection doctor floor hosts init latch_io
+                        mutex_nodes node_names notify request session settings
+                        zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)
   endforeach()
   simba_add_layer(simba_zookeeper ${simba_zookeeper_sources})

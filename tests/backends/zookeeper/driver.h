@@ -3,9 +3,7 @@
 #ifndef TESTS_BACKENDS_ZOOKEEPER_DRIVER_H
 #define TESTS_BACKENDS_ZOOKEEPER_DRIVER_H
 
-#define THREADED
-#include "backends/zookeeper/instance.h"
-#include "backends/zookeeper/plain.h"
+#include "backends/zookeeper/zookeeper.h"
 #include "servers.h"
 
 #include <stdio.h>

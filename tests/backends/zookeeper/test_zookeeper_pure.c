@@ -1,12 +1,6 @@
 /* The parts of the ZooKeeper store that need no server: names, the order of
  * latches, the arithmetic of guards, the numbering of turns, the URL. */
-#include "backends/zookeeper/guard.h"
-#include "backends/zookeeper/hosts.h"
-#include "backends/zookeeper/names.h"
-#include "backends/zookeeper/settings.h"
-#include "backends/zookeeper/turns.h"
-
-#include <zookeeper/zookeeper.h>
+#include "backends/zookeeper/zookeeper.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

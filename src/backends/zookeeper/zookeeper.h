@@ -19,22 +19,173 @@
  *
  * Everything below is touched inside the loop only, unless it says otherwise.
  * Completions come on a thread of the client library, which enters the loop. */
-#ifndef SIMBA_ZOOKEEPER_INSTANCE_H
-#define SIMBA_ZOOKEEPER_INSTANCE_H
+#ifndef SIMBA_ZOOKEEPER_ZOOKEEPER_H
+#define SIMBA_ZOOKEEPER_ZOOKEEPER_H
 
 #include <simba/sys/backend.h>
 
-#include "backends/zookeeper/guard.h"
 #include "backends/zookeeper/hosts.h"
-#include "backends/zookeeper/names.h"
 #include "backends/zookeeper/settings.h"
-#include "backends/zookeeper/turns.h"
 
+#define THREADED /* the blocking calls as well */
 #include <zookeeper/zookeeper.h>
 
 #include <pthread.h>
 
 enum { SIMBA__ZK_BUCKETS = 256 };
+
+/* Names in the tree: mutexes as path elements, attempts as latch nodes, and the
+ * order of latches. Pure. */
+enum {
+    /* Every byte of a mutex name as %XX, and the NUL. */
+    SIMBA__ZK_ESCAPED_SIZE = SIMBA_MUTEX_MAX_BYTES * 3 + 1,
+    /* "_c_", a UUID, "-latch-", and the NUL. */
+    SIMBA__ZK_PREFIX_SIZE = 3 + 36 + 7 + 1,
+    /* ... and the ten digits, or eleven, that the server appends. */
+    SIMBA__ZK_NODE_SIZE = SIMBA__ZK_PREFIX_SIZE + 11
+};
+
+/** Write the path element that stands for a mutex. Two mutexes never share one;
+ * a name that ZooKeeper takes as it is stays as it is, for Curator's sake. */
+void simba__zk_escape(const char *mutex, char escaped[SIMBA__ZK_ESCAPED_SIZE]);
+
+/** The way back. False: no mutex of ours can have this name. */
+bool simba__zk_unescape(const char *escaped,
+                        char mutex[SIMBA_MUTEX_MAX_BYTES + 1]);
+
+/** Write what the latch of an attempt begins with. */
+void simba__zk_prefix(simba_attempt attempt,
+                      char prefix[SIMBA__ZK_PREFIX_SIZE]);
+
+/** What latches are ordered by; NULL: no latch. */
+const char *simba__zk_sequence(const char *child);
+
+/** The servers' counter of this mutex has passed its end: a latch with such a
+ * number sorts before those that came earlier. */
+bool simba__zk_is_wrapped(const char *child);
+
+/** A latch's sequence number as a position in the queue: never 0. */
+uint64_t simba__zk_place(const char *child);
+
+/* Where a latch stands among the children of its mutex. */
+struct simba__zk_standing {
+    int lowest; /* indices of children; -1: none */
+    int before; /* the one just before ours */
+    int own;
+    int latches; /* how many */
+};
+
+/** Look through the children for one that begins with `own`. */
+void simba__zk_stand(char *const *children,
+                     int count,
+                     const char *own,
+                     struct simba__zk_standing *standing);
+
+/* The numbering of turns, for those who observe a mutex. Pure.
+ *
+ * The servers number the children of a node, and the lowest owns: so whose turn
+ * it is, and whose it is next, is in their names. But a node that nobody uses
+ * is removed, and in its next life the numbers begin again. This makes one
+ * sequence of them, over all lives of which it is certain that there was no
+ * other in between, and leaves a number out where it is not.
+ *
+ * What makes it certain is a watch, set anew each time it tells something:
+ *
+ *   set on a node, and told first that the node is gone: it had no more
+ * children than when the watch was set; set on no node, and silent: there was
+ * none; told of a new node: it is the next one, if no more than one mutex was
+ * ever made since we looked. (A life needs a round of the servers' reaper to
+ * end, and two rounds are further apart than a session lasts.) */
+/* What is to be seen of a mutex. */
+struct simba__zk_look {
+    int64_t life;    /* czxid of its node; 0: it has none */
+    uint64_t made;   /* children the node has ever had */
+    uint64_t births; /* mutexes that were ever made, this one or others */
+};
+
+struct simba__zk_turns {
+    uint64_t base; /* turns before this life */
+    bool is_begun;
+    struct simba__zk_look seen;  /* at the last look */
+    bool is_watched;             /* since `found` was to be seen */
+    bool is_calm;                /* no node at the last look, and none since */
+    struct simba__zk_look found; /* when the watch was set; without births */
+    struct simba__zk_look ended; /* the last life whose end is certain */
+};
+
+/** How many children a node has ever had, from what its Stat says: children
+ * that came and went, and those that are there. */
+uint64_t simba__zk_ever(int32_t changes, int32_t present);
+
+/** The watch was set; this was to be seen then. */
+void simba__zk_turns_watch(struct simba__zk_turns *turns,
+                           const struct simba__zk_look *found);
+
+/** The watch has told that something changed, or that the node is gone; or it
+ * may have missed something. */
+void simba__zk_turns_stir(struct simba__zk_turns *turns, bool is_gone);
+
+/** We have looked. */
+void simba__zk_turns_look(struct simba__zk_turns *turns,
+                          const struct simba__zk_look *look);
+
+/** The number of a position in the queue, places being counted from 1. */
+uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t position);
+
+/** The number that will be given next. */
+uint64_t simba__zk_turn_next(const struct simba__zk_turns *turns);
+
+/* How long a session is certain: the deadline arithmetic of guards. Pure.
+ *
+ * A guard is an answered quorum write. It proves that the leader had not ended
+ * the session when it was served, and no more: a follower passes on that it
+ * heard from us only with its next answer to the leader's ping, every half
+ * tick, and a session's timeout T is two ticks at least. So
+ *
+ *   - a session made at c is certain until c + T: its maker, the leader, began
+ *     to count after c;
+ *   - two guards, the second sent T/4 or more after the first was answered,
+ *     make it certain until T after the first was *sent*: by the second one the
+ *     leader has heard of the first.
+ *
+ *   s1      answered          s2     answered                     s1 + T
+ *   |----------|--- T/4 or more ---|-----|---- certain --------------|
+ */
+enum { SIMBA__ZK_MARKS = 16 };
+
+struct simba__zk_guard {
+    int64_t timeout_ms; /* T */
+    int64_t since_ms;   /* the session is certain until T after this */
+    struct simba__zk_mark {
+        int64_t sent_ms, heard_ms;
+    } marks[SIMBA__ZK_MARKS]; /* answered guards, T/16 apart, newest last */
+    int count;
+};
+
+/** A session with timeout T was asked for at `born_ms`, and there is one. */
+void simba__zk_guard_init(struct simba__zk_guard *guard,
+                          int64_t timeout_ms,
+                          int64_t born_ms);
+
+/** Whether an answer is the leader's, and was agreed upon by a quorum. Others
+ * are given by the server we speak to, such as that it has too much to do. */
+bool simba__zk_guard_counts(int rc);
+
+/** A guard was answered, so that it counts. */
+void simba__zk_guard_heard(struct simba__zk_guard *guard,
+                           int64_t sent_ms,
+                           int64_t heard_ms);
+
+/**
+ * The lease an operation sent at `sent_ms` is granted, counted from there: what
+ * is left of T, less what two clocks at +-1 % can have disagreed about so far.
+ * 1 when nothing is left.
+ */
+int64_t simba__zk_guard_lease(const struct simba__zk_guard *guard,
+                              int64_t sent_ms);
+
+/** When another guard would make the session certain for longer. */
+int64_t simba__zk_guard_next(const struct simba__zk_guard *guard);
 
 struct simba__zk;
 struct simba__zk_room;
@@ -387,5 +538,164 @@ zhandle_t *simba__zk_handle_make(const char *hosts,
 
 /** In a forked child: close what the client library has open. */
 void simba__zk_fds_close(void);
+
+/* The client library by its blocking calls, for what runs on a thread of its
+ * own: the doctor, and the floor of a benchmark. */
+struct simba__zk_plain {
+    zhandle_t *handle;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t timeout_ms;
+    int state;  /* of the session */
+    int events; /* watches that have fired */
+};
+
+/** Connect; false: not by then (boot clock), and there is nothing to close. */
+bool simba__zk_plain_open(struct simba__zk_plain *plain,
+                          const struct simba__zk_settings *settings,
+                          int64_t timeout_ms,
+                          int64_t until_ms);
+void simba__zk_plain_close(struct simba__zk_plain *plain);
+
+/** Wait until `events` watches have fired; false: not by then. */
+bool simba__zk_plain_await(struct simba__zk_plain *plain,
+                           int events,
+                           int64_t until_ms);
+
+/** A watch that counts, with the plain as its context. */
+void simba__zk_plain_watch(zhandle_t *handle,
+                           int type,
+                           int state,
+                           const char *path,
+                           void *context);
+
+/* One request of a latch, from sending (flight.c) to landing (landing.c). */
+/* One request under way. */
+struct simba__zk_call {
+    struct simba__zk_latch *latch;
+    uint64_t generation;
+    zoo_op_result_t result; /* of a multi */
+};
+
+/** A request about to be sent, with a hold on the latch; NULL: no memory. */
+struct simba__zk_call *simba__zk_call_depart(struct simba__zk_latch *latch);
+
+/** It could not be sent. NULL is a no-op. */
+void simba__zk_call_stay(struct simba__zk_call *call);
+
+/** Enter the loop with an answer. NULL: it is of an earlier session, or says
+ * that this one is over, and the loop is left again. */
+struct simba__zk_latch *simba__zk_call_arrive(const void *data, int rc);
+
+/** Let go of the latch, and leave the loop. */
+void simba__zk_call_leave(struct simba__zk_latch *latch);
+
+/* Completions of a flight. */
+void simba__zk_on_parent(int rc, const char *path, const void *data);
+void simba__zk_on_created(int rc,
+                          const char *path,
+                          const struct Stat *stat,
+                          const void *data);
+void simba__zk_on_guarded(int rc, const void *data);
+void simba__zk_on_identified(int rc, const struct Stat *stat, const void *data);
+void simba__zk_on_removed(int rc, const void *data);
+void simba__zk_on_children(int rc,
+                           const struct String_vector *children,
+                           const void *data);
+void simba__zk_on_before(int rc,
+                         const char *value,
+                         int length,
+                         const struct Stat *stat,
+                         const void *data);
+void simba__zk_on_owner(int rc,
+                        const char *value,
+                        int length,
+                        const struct Stat *stat,
+                        const void *data);
+
+/* Operations without a latch: read, list, break, doctor. An errand waits for a
+ * connection, makes requests in rounds, and answers once. One whose connection
+ * is lost begins again on the next. */
+/* One node that is looked at: a latch, or a mutex in a list. */
+struct simba__zk_item {
+    char *path;
+    int rc;
+    simba_owner owner; /* of a latch: who waits or owns there */
+    int latches;       /* of a mutex */
+    char *lowest;      /* of a mutex: path of its lowest latch */
+};
+
+struct simba__zk_errand {
+    struct simba__zk_errand *next; /* while parked */
+    struct simba__zk *self;
+    simba_request *request; /* NULL: answered; only completions are left */
+    uint64_t generation;
+    int64_t since_ms; /* when it came */
+    simba_timer deadline;
+    bool is_parked;
+    bool is_lost; /* by a connection: it begins again */
+    int calls;    /* completions it waits for */
+    int rounds;   /* how often it began again */
+    int strikes;  /* break: deletes sent, of which one may have been it */
+    void (*step)(struct simba__zk_errand *errand, int rc);
+    char *path;
+    struct simba__zk_item *items;
+    int count;
+    bool is_numbered;           /* the look tells of births as well */
+    struct simba__zk_look look; /* at `path` */
+};
+
+/** Begin, or begin again. */
+void simba__zk_read_start(struct simba__zk_errand *errand);
+void simba__zk_list_start(struct simba__zk_errand *errand);
+void simba__zk_break_start(struct simba__zk_errand *errand);
+
+/** End a tenure, if it is asked for rightly. */
+void simba__zk_break(struct simba__zk *self, simba_request *request);
+
+/** Doctor and init: have a thread do it, which completes the operation. */
+void simba__zk_visit(struct simba__zk *self, simba_request *request);
+
+/** Wait for the thread to end. */
+void simba__zk_visit_join(struct simba__zk *self);
+
+/** Answer; after that the errand is gone. */
+void simba__zk_errand_done(struct simba__zk_errand *errand);
+void simba__zk_errand_fail(struct simba__zk_errand *errand, int rc);
+
+/** Ask for the children of a node, item `index`, or of the errand's path when
+ * it is -1: `heard` gets them. False: not sent. */
+bool simba__zk_errand_children(struct simba__zk_errand *errand,
+                               int index,
+                               void (*heard)(struct simba__zk_errand *errand,
+                                             int index,
+                                             const struct String_vector *list));
+
+/** Ask for the latches of the errand's mutex: they become its items, in the
+ * order of the line. False: not sent, or too often. */
+bool simba__zk_errand_line(struct simba__zk_errand *errand);
+
+/** Ask for the data of item `index`: fills its owner and rc. */
+bool simba__zk_errand_data(struct simba__zk_errand *errand, int index);
+
+/** Delete a node; what came of it is the rc of the next step. */
+bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path);
+
+/** Make room for so many items; false: no memory. */
+bool simba__zk_errand_items(struct simba__zk_errand *errand, int count);
+
+/* What an admin asks that takes a while: a thread of its own, with a session of
+ * its own, and the client library's blocking calls. */
+struct simba__zk_visit {
+    struct simba__zk *self; /* of which only the settings are touched */
+    simba_request *request;
+    int64_t connect_until_ms;
+    struct simba__zk_plain plain;
+};
+
+/** doctor.c: what these servers can promise. init.c: make what is missing. Both
+ * add findings, and return a status. On the visit's thread, connected. */
+int simba__zk_examine(struct simba__zk_visit *visit, simba_error *error);
+int simba__zk_init(struct simba__zk_visit *visit, simba_error *error);
 
 #endif

@@ -1,6 +1,5 @@
-/* Mutexes, and the latches of this process in them. */
 #define _GNU_SOURCE
-#include "backends/zookeeper/instance.h"
+#include "backends/zookeeper/zookeeper.h"
 
 #include "core/text.h"
 
@@ -8,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Mutexes, and the latches of this process in them. */
 
 char *simba__zk_join(const char *path, const char *node)
 {

@@ -1,5 +1,7 @@
 #define _GNU_SOURCE
-#include "backends/zookeeper/errand.h"
+#include "backends/zookeeper/zookeeper.h"
+
+#include "core/name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -386,4 +388,332 @@ void simba__zk_errand(struct simba__zk *self, simba_request *request)
     errand->since_ms = simba_loop_now_ms();
     (void)arm(errand);
     go_when_connected(errand);
+}
+
+/* Who owns a mutex, and who waits. */
+
+/* The owner may go between two requests; this often is no accident. */
+enum { ROUNDS_MOST = 16 };
+
+static int by_sequence(const void *a, const void *b)
+{
+    const struct simba__zk_item *one = a, *other = b;
+
+    return strcmp(simba__zk_sequence(one->path),
+                  simba__zk_sequence(other->path));
+}
+
+/* Takes the latches of the errand's mutex, in the order of the line. */
+static void heard(struct simba__zk_errand *errand,
+                  int index,
+                  const struct String_vector *list)
+{
+    int count = 0;
+
+    (void)index;
+    if (!simba__zk_errand_items(errand, list->count)) {
+        return;
+    }
+    for (int i = 0; i < list->count; i++) {
+        if (simba__zk_sequence(list->data[i]) != NULL) {
+            errand->items[count].path =
+                simba__zk_join(errand->path, list->data[i]);
+            count += errand->items[count].path != NULL;
+        }
+    }
+    errand->count = count;
+    qsort(errand->items, (size_t)count, sizeof errand->items[0], by_sequence);
+}
+
+bool simba__zk_errand_line(struct simba__zk_errand *errand)
+{
+    return ++errand->rounds <= ROUNDS_MOST &&
+           simba__zk_errand_children(errand, -1, heard);
+}
+
+/* Whose turn it is, for those who observe the mutex. */
+static void number(const struct simba__zk_errand *errand,
+                   struct simba__zk_room *room)
+{
+    simba_reply *reply = &errand->request->reply;
+    const struct simba__zk_item *items = errand->items;
+    struct simba__zk_turns *turns = &room->turns;
+
+    simba__zk_turns_look(turns, &errand->look);
+    reply->turn = reply->next_turn = simba__zk_turn_next(turns);
+    if (errand->count > 0) {
+        reply->turn = simba__zk_turn(turns, simba__zk_place(items[0].path));
+    }
+    if (errand->count > 1) {
+        reply->next_turn =
+            simba__zk_turn(turns, simba__zk_place(items[1].path));
+    }
+}
+
+static struct simba__zk_room *observed(const struct simba__zk_errand *errand)
+{
+    struct simba__zk_room *room = simba__zk_room_at(errand->self, errand->path);
+
+    return room != NULL && room->is_observed ? room : NULL;
+}
+
+static void answer_read(struct simba__zk_errand *errand)
+{
+    simba_request *request = errand->request;
+
+    request->reply.owner = errand->items[0].owner;
+    for (int i = 1; request->want_queue && i < errand->count; i++) {
+        const struct simba__zk_item *item = &errand->items[i];
+        simba_waiter waiter = {.position = simba__zk_place(item->path),
+                               .joined_at_ms = item->owner.acquired_at_ms};
+
+        if (item->rc == ZOK) {
+            memcpy(waiter.id, item->owner.id, sizeof waiter.id);
+            simba_request_add_waiter(request, &waiter);
+        }
+    }
+    simba__zk_errand_done(errand);
+}
+
+static void read_data(struct simba__zk_errand *errand, int rc)
+{
+    if (errand->items[0].rc == ZOK) {
+        answer_read(errand);
+    } else if (errand->items[0].rc == ZNONODE) {
+        simba__zk_read_start(errand); /* the owner went meanwhile */
+    } else {
+        simba__zk_errand_fail(errand, rc == ZOK ? errand->items[0].rc : rc);
+    }
+}
+
+static void read_children(struct simba__zk_errand *errand, int rc)
+{
+    int wanted = errand->request->want_queue ? errand->count : 1;
+    bool is_sent = true;
+
+    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && errand->items == NULL)) {
+        simba__zk_errand_fail(errand, rc == ZOK ? ZSYSTEMERROR : rc);
+        return;
+    }
+    if (errand->is_numbered && observed(errand) != NULL) {
+        number(errand, observed(errand));
+    }
+    if (rc == ZNONODE || errand->count == 0) {
+        simba__zk_errand_done(errand); /* nobody owns it */
+        return;
+    }
+    errand->step = read_data;
+    for (int i = 0; is_sent && i < wanted; i++) {
+        is_sent = simba__zk_errand_data(errand, i);
+    }
+    if (!is_sent) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    }
+}
+
+void simba__zk_read_start(struct simba__zk_errand *errand)
+{
+    errand->step = read_children;
+    errand->is_numbered = observed(errand) != NULL;
+    errand->look = (struct simba__zk_look){0};
+    if (!simba__zk_errand_line(errand)) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    }
+}
+
+/* Which mutexes are there: the children of /simba, for each its latches, for
+ * each the data of the lowest. */
+
+static void heard_mutexes(struct simba__zk_errand *errand,
+                          int index,
+                          const struct String_vector *list)
+{
+    (void)index;
+    if (!simba__zk_errand_items(errand, list->count)) {
+        return;
+    }
+    for (int i = 0; i < list->count; i++) {
+        errand->items[i].path = simba__zk_join(errand->path, list->data[i]);
+        errand->items[i].rc = ZNONODE;
+    }
+}
+
+static void heard_latches(struct simba__zk_errand *errand,
+                          int index,
+                          const struct String_vector *list)
+{
+    struct simba__zk_item *item = &errand->items[index];
+    struct simba__zk_standing where;
+
+    simba__zk_stand(list->data, list->count, NULL, &where);
+    item->latches = where.latches;
+    if (where.lowest >= 0) {
+        item->lowest = simba__zk_join(item->path, list->data[where.lowest]);
+    }
+}
+
+static void answer_list(struct simba__zk_errand *errand, int rc)
+{
+    size_t skip = strlen(errand->path) + 1;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    (void)rc; /* a mutex that went meanwhile is not listed */
+    for (int i = 0; i < errand->count; i++) {
+        const struct simba__zk_item *item = &errand->items[i];
+
+        if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
+            simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
+            simba_request_add_mutex(errand->request, mutex, &item->owner,
+                                    item->latches - 1);
+        }
+    }
+    simba__zk_errand_done(errand);
+}
+
+static void ask_owners(struct simba__zk_errand *errand, int rc)
+{
+    bool is_sent = true;
+
+    (void)rc;
+    errand->step = answer_list;
+    for (int i = 0; is_sent && i < errand->count; i++) {
+        if (errand->items[i].lowest != NULL) {
+            is_sent = simba__zk_errand_data(errand, i);
+        }
+    }
+    if (!is_sent) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    } else if (errand->calls == 0) {
+        simba__zk_errand_done(errand);
+    }
+}
+
+static void ask_latches(struct simba__zk_errand *errand, int rc)
+{
+    bool is_sent = true;
+
+    if (rc != ZOK && rc != ZNONODE) {
+        simba__zk_errand_fail(errand, rc);
+        return;
+    }
+    errand->step = ask_owners;
+    for (int i = 0; is_sent && i < errand->count; i++) {
+        if (errand->items[i].path != NULL) {
+            is_sent = simba__zk_errand_children(errand, i, heard_latches);
+        }
+    }
+    if (!is_sent) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    } else if (errand->calls == 0) {
+        simba__zk_errand_done(errand);
+    }
+}
+
+void simba__zk_list_start(struct simba__zk_errand *errand)
+{
+    errand->step = ask_latches;
+    if (!simba__zk_errand_children(errand, -1, heard_mutexes)) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    }
+}
+
+/* Ending a tenure by force: the node whose czxid is the token is deleted. */
+
+/* Audited where it is done. Who owns the mutex now is told as well. */
+static void broken(struct simba__zk_errand *errand)
+{
+    simba_request *request = errand->request;
+    bool has_reason = request->reason != NULL && request->reason[0] != '\0';
+
+    request->reply.mine = true;
+    simba__zk_log(errand->self, SIMBA_LOG_WARN,
+                  "broke the tenure %llu of \"%s\": %s",
+                  (unsigned long long)request->token, request->mutex,
+                  has_reason ? request->reason : "no reason given");
+    simba__zk_read_start(errand);
+}
+
+/* That tenure is over; by our doing, if we struck on a connection that was
+ * lost before the answer came. */
+static void is_over(struct simba__zk_errand *errand)
+{
+    if (errand->strikes > 0) {
+        broken(errand);
+    } else {
+        simba__zk_read_start(errand);
+    }
+}
+
+static void struck(struct simba__zk_errand *errand, int rc)
+{
+    if (rc == ZOK) {
+        broken(errand);
+    } else if (rc == ZNONODE) {
+        errand->strikes--; /* not by this one */
+        is_over(errand);
+    } else {
+        errand->strikes--;
+        simba__zk_errand_fail(errand, rc);
+    }
+}
+
+static void strike(struct simba__zk_errand *errand)
+{
+    errand->step = struck;
+    if (simba__zk_errand_delete(errand, errand->items[0].path)) {
+        errand->strikes++;
+    } else {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    }
+}
+
+static void heard_owner(struct simba__zk_errand *errand, int rc)
+{
+    if (rc == ZNONODE) {
+        simba__zk_break_start(errand); /* it went meanwhile: who is next? */
+    } else if (rc != ZOK) {
+        simba__zk_errand_fail(errand, rc);
+    } else if (errand->items[0].owner.token == errand->request->token) {
+        strike(errand);
+    } else {
+        is_over(errand);
+    }
+}
+
+static void heard_line(struct simba__zk_errand *errand, int rc)
+{
+    if (rc != ZOK && rc != ZNONODE) {
+        simba__zk_errand_fail(errand, rc);
+    } else if (rc == ZNONODE || errand->count == 0) {
+        is_over(errand);
+    } else {
+        errand->step = heard_owner;
+        if (!simba__zk_errand_data(errand, 0)) {
+            simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+        }
+    }
+}
+
+void simba__zk_break_start(struct simba__zk_errand *errand)
+{
+    errand->step = heard_line;
+    if (!simba__zk_errand_line(errand)) {
+        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
+    }
+}
+
+/* A latch stands or is gone: there is no lease that could run out. */
+void simba__zk_break(struct simba__zk *self, simba_request *request)
+{
+    simba_error error;
+
+    if (request->now) {
+        simba__zk_errand(self, request);
+        return;
+    }
+    simba_error_set(
+        &error, SIMBA_EINVAL, 0,
+        "zookeeper: a tenure cannot be left to the end of its lease "
+        "here; break it at once (now)");
+    simba_request_done(request, SIMBA_EINVAL, &error);
 }
