@@ -63,8 +63,8 @@ static simba_locker_options locker_options(const struct simba__bench_job *job,
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
 
     options.mutex = job->mutex;
-    options.ttl_ms = lease_ms * 2 / 3;
-    options.transition_ms = lease_ms - options.ttl_ms;
+    options.times.ttl_ms = lease_ms * 2 / 3;
+    options.times.transition_ms = lease_ms - options.times.ttl_ms;
     return options;
 }
 

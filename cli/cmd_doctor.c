@@ -45,11 +45,11 @@ static void print_offers(struct simba__object *object, unsigned offers)
     static const struct {
         const char *key;
         unsigned offer;
-    } known[] = {{"push", SIMBA_OFFERS_PUSH},
-                 {"crash", SIMBA_OFFERS_CRASH},
-                 {"steady_clock", SIMBA_OFFERS_STEADY_CLOCK},
-                 {"list", SIMBA_OFFERS_LIST},
-                 {"break", SIMBA_OFFERS_BREAK}};
+    } known[] = {{"push", SIMBA_CAN_PUSH},
+                 {"crash", SIMBA_CAN_SEE_CRASH},
+                 {"steady_clock", SIMBA_HAS_STEADY_CLOCK},
+                 {"list", SIMBA_CAN_LIST},
+                 {"break", SIMBA_CAN_BREAK}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         simba__object_flag(object, known[i].key,
@@ -108,7 +108,7 @@ static int examine(const struct simba__command *command,
     }
     simba__opt_show_url(words->cli.store, shown, sizeof(shown));
     if (words->cli.is_json) {
-        print_objects(report, shown, simba_admin_offers(store));
+        print_objects(report, shown, simba_store_capabilities(store));
     } else if (words->cli.verbosity < 0) {
         simba__finding_table(report, SIMBA_FINDING_WEAK);
     } else {

@@ -198,7 +198,7 @@ static int watch_all(struct simba__sight *sight,
 {
     int rc;
 
-    if ((simba_admin_offers(sight->store) & SIMBA_OFFERS_LIST) == 0) {
+    if ((simba_store_capabilities(sight->store) & SIMBA_CAN_LIST) == 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "this store cannot tell which mutexes there "
                                "are: name those to watch");

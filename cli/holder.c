@@ -116,12 +116,12 @@ static int open_locker(struct simba__holder *holder)
     choose_id(job);
     options.mutex = job->mutex;
     options.id = job->id == NULL ? job->share->id : job->id;
-    options.ttl_ms = job->ttl_ms;
-    options.transition_ms = job->transition_ms;
-    options.max_hold_ms = job->max_hold_ms;
-    options.min_hold_ms = job->min_hold_ms;
+    options.times.ttl_ms = job->ttl_ms;
+    options.times.transition_ms = job->transition_ms;
+    options.times.max_hold_ms = job->max_hold_ms;
+    options.times.min_hold_ms = job->min_hold_ms;
     if (job->kill_after_ms >= 0) {
-        options.budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
+        options.times.budget_ms = job->kill_after_ms + SIMBA__KILL_MS;
     }
     options.on_lost = on_lost;
     options.user = holder;

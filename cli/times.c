@@ -44,7 +44,7 @@ static int64_t transition_for(const struct lease *lease, int64_t budget_ms)
 
     for (int i = 0; i < ROUNDS && lacking_ms > 0; i++) {
         lacking_ms =
-            budget_ms - simba_contender_budget_most_ms(lease->ttl_ms, found_ms);
+            budget_ms - simba_times_budget_most_ms(lease->ttl_ms, found_ms);
         found_ms += lacking_ms > 0 ? lacking_ms : 0;
     }
     return lacking_ms > 0 ? 0 : (found_ms + SECOND - 1) / SECOND * SECOND;
@@ -83,7 +83,7 @@ int simba__times_fit(const struct simba__job *job,
 {
     struct lease lease = lease_of(job, store);
     int64_t most_ms =
-        simba_contender_budget_most_ms(lease.ttl_ms, lease.transition_ms) -
+        simba_times_budget_most_ms(lease.ttl_ms, lease.transition_ms) -
         SIMBA__KILL_MS;
 
     return job->kill_after_ms <= most_ms || job->kill_after_ms < 0

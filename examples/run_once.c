@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     if (argc != 3)
         return fprintf(stderr, "usage: run_once MUTEX MILLISECONDS\n"), 64;
     options.mutex = argv[1];
-    options.min_hold_ms = atoll(argv[2]);
+    options.times.min_hold_ms = atoll(argv[2]);
     if ((rc = simba_store_open(NULL, NULL, &store, &error)) != SIMBA_OK ||
         (rc = simba_locker_open(store, &options, &locker, &error)) != SIMBA_OK)
         return fprintf(stderr, "%s\n", error.message), 78;

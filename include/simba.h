@@ -24,6 +24,7 @@
 #include <simba/state.h>
 #include <simba/store.h>
 #include <simba/sys/stat.h>
+#include <simba/times.h>
 #include <simba/version.h>
 
 #endif

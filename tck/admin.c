@@ -230,8 +230,8 @@ static void broken_service_hears_of_it(struct tck *t)
     struct tck_person *b = tck_stranger(t);
     uint64_t token;
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     tck_contend(w, tck_store(t));
     AWAIT(t, atomic_load(&w->acquired) == 1);
     token = atomic_load(&w->token);

@@ -39,7 +39,7 @@ static void released_returns_before_the_next_is_inside(struct tck *t)
     struct timespec moment = {.tv_nsec = 2000000};
     struct tck_aside *stop;
 
-    a->contender.budget_ms = 2000;
+    a->contender.times.budget_ms = 2000;
     tck_contend(a, tck_store(t));
     AWAIT(t, atomic_load(&a->acquired) == 1);
     tck_contend(b, tck_store(t));
@@ -157,8 +157,8 @@ static void loss_is_told_and_made_good(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
 
-    w->contender.max_hold_ms = 500;
-    w->contender.budget_ms = 100;
+    w->contender.times.max_hold_ms = 500;
+    w->contender.times.budget_ms = 100;
     tck_contend(w, tck_store(t));
     AWAIT(t, atomic_load(&w->released) >= 1);
     AWAIT(t, atomic_load(&w->acquired) >= 2);

@@ -128,8 +128,8 @@ static void service_keeps_its_mutex(struct tck *t)
     int64_t lease = tck_lease_ms(&t->short_lease);
     int64_t until;
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     b->times = t->short_lease;
     tck_contend(w, tck_store(t));
     AWAIT(t, atomic_load(&w->acquired) == 1);
@@ -154,8 +154,8 @@ static void own_for_ever(struct tck *t, struct tck_child *self)
 {
     struct tck_witness *w = tck_witness(t);
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     tck_contend(w, tck_store(t));
     AWAIT(t, simba_service_is_owner(w->service));
     atomic_store(&self->numbers[0], simba_service_token(w->service));
@@ -172,8 +172,8 @@ static void killed_process_passes_on(struct tck *t)
     struct tck_child *child = tck_child(t, own_for_ever);
     struct tck_witness *w = tck_witness(t);
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     tck_child_await(t, child, OWNS);
     tck_contend(w, tck_store(t));
     AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
@@ -190,8 +190,8 @@ static void stopped_process_knows_it_lost(struct tck *t)
     struct tck_child *child = tck_child(t, own_for_ever);
     struct tck_witness *w = tck_witness(t);
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     tck_child_await(t, child, OWNS);
     tck_contend(w, tck_store(t));
     tck_child_signal(t, child, SIGSTOP);

@@ -140,8 +140,8 @@ static struct tck_witness *waiting_with_wakes(struct tck *t, const char *fate)
 {
     struct tck_witness *w = tck_witness(t);
 
-    w->contender.ttl_ms = t->short_lease.ttl_ms;
-    w->contender.transition_ms = t->short_lease.transition_ms;
+    w->contender.times.ttl_ms = t->short_lease.ttl_ms;
+    w->contender.times.transition_ms = t->short_lease.transition_ms;
     tck_contend(w, with_wakes(t, fate));
     return w;
 }

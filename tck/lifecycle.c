@@ -145,12 +145,12 @@ static void lease_too_short_is_refused(struct tck *t)
     simba_store *store = tck_store(t);
     simba_error error;
 
-    w->contender.ttl_ms = 99;
-    w->contender.transition_ms = 0;
+    w->contender.times.ttl_ms = 99;
+    w->contender.times.transition_ms = 0;
     EXPECT_STATUS(t,
                   simba_service_open(store, &w->contender, &w->service, &error),
                   SIMBA_EINVAL);
-    w->contender.ttl_ms = t->ops.least_lease_ms - 1;
+    w->contender.times.ttl_ms = t->ops.least_lease_ms - 1;
     EXPECT_STATUS(t,
                   simba_service_open(store, &w->contender, &w->service, &error),
                   SIMBA_EINVAL);

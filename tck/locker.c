@@ -199,8 +199,8 @@ static void loss_is_told(struct tck *t)
     struct loss *loss = tck_alloc(t, sizeof *loss);
     simba_locker *locker;
 
-    options.max_hold_ms = 300;
-    options.budget_ms = 100;
+    options.times.max_hold_ms = 300;
+    options.times.budget_ms = 100;
     options.on_lost = on_lost;
     options.user = loss;
     locker = tck_locker_with(t, tck_store(t), &options);
@@ -221,7 +221,7 @@ static void min_hold_keeps_others_out(struct tck *t)
     simba_locker *locker;
     int64_t began;
 
-    options.min_hold_ms = 300;
+    options.times.min_hold_ms = 300;
     locker = tck_locker_with(t, tck_store(t), &options);
     began = simba_loop_now_ms();
     EXPECT_STATUS(t, simba_locker_acquire(locker, LONG_WAIT_MS, NULL, NULL),

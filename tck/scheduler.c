@@ -131,8 +131,8 @@ static struct worker *make_worker(struct tck *t, struct shop *shop)
     options.mutex = t->mutex;
     options.schedule = SIMBA_FIXED_DELAY;
     options.period_ms = PERIOD_MS;
-    options.ttl_ms = t->long_lease.ttl_ms;
-    options.transition_ms = t->long_lease.transition_ms;
+    options.times.ttl_ms = t->long_lease.ttl_ms;
+    options.times.transition_ms = t->long_lease.transition_ms;
     options.work = work;
     options.user = w;
     w->t = t;
@@ -306,7 +306,7 @@ static void next_waits_for_the_work(struct tck *t)
     struct tck_aside *stopping;
     int64_t until;
 
-    a->options.budget_ms = 2000;
+    a->options.times.budget_ms = 2000;
     atomic_store(&a->is_deaf, true);
     start(a, tck_store(t));
     AWAIT(t, atomic_load(&a->begun) == 1);
@@ -344,8 +344,8 @@ static void live_as_leader(struct tck *t, struct tck_child *self)
 {
     struct worker *w = make_worker(t, make_shop(t));
 
-    w->options.ttl_ms = t->short_lease.ttl_ms;
-    w->options.transition_ms = t->short_lease.transition_ms;
+    w->options.times.ttl_ms = t->short_lease.ttl_ms;
+    w->options.times.transition_ms = t->short_lease.transition_ms;
     start(w, tck_store(t));
     AWAIT(t, atomic_load(&w->begun) >= 1);
     atomic_store(&self->numbers[0], atomic_load(&w->token));

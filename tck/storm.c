@@ -187,8 +187,8 @@ static void make_rivals(struct storm *s, struct rival *rivals)
 
         r->prize = &s->prizes[m];
         contender.mutex = r->prize->name;
-        contender.ttl_ms = s->t->short_lease.ttl_ms;
-        contender.transition_ms = s->t->short_lease.transition_ms;
+        contender.times.ttl_ms = s->t->short_lease.ttl_ms;
+        contender.times.transition_ms = s->t->short_lease.transition_ms;
         contender.on_acquired = on_acquired;
         contender.on_released = on_released;
         contender.user = r;

@@ -86,8 +86,8 @@ struct tck_witness *tck_witness(struct tck *t)
     tck_fresh(w->id + strlen(w->id));
     contender.mutex = t->mutex;
     contender.id = w->id;
-    contender.ttl_ms = t->long_lease.ttl_ms;
-    contender.transition_ms = t->long_lease.transition_ms;
+    contender.times.ttl_ms = t->long_lease.ttl_ms;
+    contender.times.transition_ms = t->long_lease.transition_ms;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.on_changed = on_changed;
@@ -195,8 +195,8 @@ simba_locker_options tck_locker_options(struct tck *t)
 
     tck_need_all(t);
     options.mutex = t->mutex;
-    options.ttl_ms = t->long_lease.ttl_ms;
-    options.transition_ms = t->long_lease.transition_ms;
+    options.times.ttl_ms = t->long_lease.ttl_ms;
+    options.times.transition_ms = t->long_lease.transition_ms;
     return options;
 }
 

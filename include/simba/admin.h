@@ -21,20 +21,6 @@
 
 SIMBA_BEGIN_DECLS
 
-/** What a store can do, as bits of simba_admin_offers(). */
-enum simba_offer {
-    SIMBA_OFFERS_PUSH = 1,   /**< a release wakes the next in the queue */
-    SIMBA_OFFERS_LIST = 2,   /**< simba_admin_list() */
-    SIMBA_OFFERS_BREAK = 4,  /**< simba_admin_break() */
-    SIMBA_OFFERS_DOCTOR = 8, /**< simba_admin_doctor() */
-    SIMBA_OFFERS_CRASH = 16, /**< a dead process costs no lease */
-    SIMBA_OFFERS_STEADY_CLOCK = 32, /**< its clock makes no steps */
-    SIMBA_OFFERS_INIT = 1024        /**< simba_admin_init() has work to do */
-};
-
-/** What this store offers: a set of enum simba_offer. Threads: any thread. */
-SIMBA_API unsigned simba_admin_offers(const simba_store *store);
-
 /**
  * Which mutexes have an owner or a line, in the order of their names.
  *

@@ -8,6 +8,7 @@
 
 #include <simba/export.h>
 #include <simba/state.h>
+#include <simba/times.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,18 +28,11 @@ SIMBA_BEGIN_DECLS
 typedef void (*simba_contender_fn)(void *user, const simba_state *state);
 
 typedef struct simba_contender {
-    uint32_t size;         /**< set by SIMBA_CONTENDER_INIT */
-    const char *mutex;     /**< required; copied */
-    const char *id;        /**< NULL: made as simba_id_host() does; copied */
-    int64_t ttl_ms;        /**< 0: as configured, else 10 000 */
-    int64_t transition_ms; /**< negative: as configured, else 6 000 */
-    int64_t budget_ms;     /**< how long on_released may take; 0: the least of
-                              an eighth of the lease, 2 s, and what fits */
+    uint32_t size;            /**< set by SIMBA_CONTENDER_INIT */
+    const char *mutex;        /**< required; copied */
+    const char *id;           /**< NULL: made as simba_id_host() does; copied */
+    simba_times times;        /**< budget_ms is how long on_released may take */
     int64_t initial_delay_ms; /**< from start to the first request */
-    int64_t max_hold_ms;      /**< 0: none; a tenure ends by then */
-    int64_t min_hold_ms;      /**< 0: none; a stop keeps others out so long */
-    int64_t progress_ms;      /**< 0: off; renew only so long after the last
-                                 simba_service_progress() */
     simba_contender_fn on_acquired; /**< NULL: logged only */
     simba_contender_fn on_released; /**< NULL: logged only */
     simba_contender_fn on_changed; /**< any change of owner seen; may be NULL */
@@ -47,22 +41,8 @@ typedef struct simba_contender {
 
 /* clang-format off */
 #define SIMBA_CONTENDER_INIT \
-    {(uint32_t)sizeof(simba_contender), 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {(uint32_t)sizeof(simba_contender), 0, 0, SIMBA_TIMES_INIT, 0, 0, 0, 0, 0}
 /* clang-format on */
-
-/**
- * The longest budget_ms that fits into a lease: what is left of ttl and
- * transition when a renewal was lost and repeated, less the drift margin.
- *
- * @param ttl_ms         as it will be, not 0; simba_store_lease() tells what
- *                       is configured
- * @param transition_ms  likewise, not negative
- * @return milliseconds; below 1 when none fits, or when there is no such lease
- *
- * Threads: any thread.
- */
-SIMBA_API int64_t simba_contender_budget_most_ms(int64_t ttl_ms,
-                                                 int64_t transition_ms);
 
 /**
  * Make a readable id, `counter:pid@host`, with randomness appended so that it

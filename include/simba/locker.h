@@ -15,6 +15,7 @@
 #include <simba/export.h>
 #include <simba/owner.h>
 #include <simba/store.h>
+#include <simba/times.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,28 +25,20 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_locker simba_locker; /* opaque */
 
 typedef struct simba_locker_options {
-    uint32_t size;         /**< set by SIMBA_LOCKER_OPTIONS_INIT */
-    const char *mutex;     /**< required; copied */
-    const char *id;        /**< NULL: made as simba_id_host() does; copied */
-    int64_t ttl_ms;        /**< 0: as configured, else 10 000 */
-    int64_t transition_ms; /**< negative: as configured, else 6 000 */
-    int64_t budget_ms;     /**< from on_lost to the end of the lease; 0: the
-                              default of simba_contender */
-    int64_t max_hold_ms;   /**< 0: none */
-    int64_t min_hold_ms;   /**< 0: none; release keeps others out so long */
+    uint32_t size;     /**< set by SIMBA_LOCKER_OPTIONS_INIT */
+    const char *mutex; /**< required; copied */
+    const char *id;    /**< NULL: made as simba_id_host() does; copied */
+    simba_times times; /**< budget_ms counts from on_lost */
     /** The mutex is lost, or was held for max_hold: stop working. Called on a
      * notifier thread, once for a tenure; one that takes longer than the budget
      * is logged, for another may own the mutex then. May be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
-    int64_t progress_ms; /**< 0: off; renew only so long after the acquire or
-                            the last simba_locker_progress() */
 } simba_locker_options;
 
 /* clang-format off */
 #define SIMBA_LOCKER_OPTIONS_INIT \
-    {(uint32_t)sizeof(simba_locker_options), 0, 0, 0, -1, 0, 0, 0, 0, 0, \
-     0}
+    {(uint32_t)sizeof(simba_locker_options), 0, 0, SIMBA_TIMES_INIT, 0, 0}
 /* clang-format on */
 
 /**
@@ -112,7 +105,7 @@ SIMBA_API bool simba_locker_is_owner(const simba_locker *locker);
 /** Fencing token, 0 when not owner. Any thread; wait-free. */
 SIMBA_API uint64_t simba_locker_token(const simba_locker *locker);
 
-/** Say that the work is getting on (options.progress_ms). Any thread. */
+/** Say that the work is getting on (options.times.progress_ms). Any thread. */
 SIMBA_API void simba_locker_progress(simba_locker *locker);
 
 /**

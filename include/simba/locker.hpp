@@ -18,7 +18,7 @@ struct locker_options {
     milliseconds budget{0};
     milliseconds max_hold{0};
     milliseconds min_hold{0};
-    milliseconds progress{0}; /**< not for a multi_locker */
+    milliseconds progress{0};
     std::function<void(const simba_error &)> on_lost;
 };
 
@@ -35,12 +35,12 @@ class locker
 
         given.mutex = mutex.c_str();
         given.id = options.id.empty() ? nullptr : options.id.c_str();
-        given.ttl_ms = options.ttl.count();
-        given.transition_ms = options.transition.count();
-        given.budget_ms = options.budget.count();
-        given.max_hold_ms = options.max_hold.count();
-        given.min_hold_ms = options.min_hold.count();
-        given.progress_ms = options.progress.count();
+        given.times.ttl_ms = options.ttl.count();
+        given.times.transition_ms = options.transition.count();
+        given.times.budget_ms = options.budget.count();
+        given.times.max_hold_ms = options.max_hold.count();
+        given.times.min_hold_ms = options.min_hold.count();
+        given.times.progress_ms = options.progress.count();
         given.on_lost = *owned_.calls() ? &locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(simba_locker_open(store.get(), &given, &handle, &why),

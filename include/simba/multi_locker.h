@@ -13,6 +13,7 @@
 #include <simba/error.h>
 #include <simba/export.h>
 #include <simba/store.h>
+#include <simba/times.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,11 +28,7 @@ typedef struct simba_multi_locker_options {
     const char *const *mutexes; /**< required; names, none twice; copied */
     size_t count;               /**< of mutexes; at least one */
     const char *id;             /**< as in simba_locker_options, for all */
-    int64_t ttl_ms;             /**< likewise, and so on */
-    int64_t transition_ms;
-    int64_t budget_ms;
-    int64_t max_hold_ms;
-    int64_t min_hold_ms;
+    simba_times times;          /**< likewise */
     /** One of them is lost: stop working, and release the others. Told once for
      * a tenure of all, on a notifier thread, of the first that is lost; may be
      * NULL. */
@@ -42,7 +39,7 @@ typedef struct simba_multi_locker_options {
 /* clang-format off */
 #define SIMBA_MULTI_LOCKER_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_multi_locker_options), \
-     0, 0, 0, 0, -1, 0, 0, 0, 0, 0}
+     0, 0, 0, SIMBA_TIMES_INIT, 0, 0}
 /* clang-format on */
 
 /**
@@ -107,6 +104,10 @@ SIMBA_API bool simba_multi_locker_is_owner(const simba_multi_locker *multi);
  * them. Any thread; wait-free. */
 SIMBA_API uint64_t simba_multi_locker_token(const simba_multi_locker *multi,
                                             const char *mutex);
+
+/** Say that the work is getting on, for all of them
+ * (options.times.progress_ms). Any thread. */
+SIMBA_API void simba_multi_locker_progress(simba_multi_locker *multi);
 
 /** Release what is held, then free. NULL is a no-op. Threads: one at a time. */
 SIMBA_API void simba_multi_locker_close(simba_multi_locker *multi);

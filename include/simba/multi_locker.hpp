@@ -33,11 +33,12 @@ class multi_locker
         given.mutexes = names.data();
         given.count = names.size();
         given.id = options.id.empty() ? nullptr : options.id.c_str();
-        given.ttl_ms = options.ttl.count();
-        given.transition_ms = options.transition.count();
-        given.budget_ms = options.budget.count();
-        given.max_hold_ms = options.max_hold.count();
-        given.min_hold_ms = options.min_hold.count();
+        given.times.ttl_ms = options.ttl.count();
+        given.times.transition_ms = options.transition.count();
+        given.times.budget_ms = options.budget.count();
+        given.times.max_hold_ms = options.max_hold.count();
+        given.times.min_hold_ms = options.min_hold.count();
+        given.times.progress_ms = options.progress.count();
         given.on_lost = *owned_.calls() ? &multi_locker::tell_lost : nullptr;
         given.user = owned_.calls();
         detail::check(
@@ -121,6 +122,12 @@ class multi_locker
     std::uint64_t token(const std::string &mutex) const noexcept
     {
         return simba_multi_locker_token(owned_.get(), mutex.c_str());
+    }
+
+    /** The work is getting on (locker_options::progress). */
+    void progress() noexcept
+    {
+        simba_multi_locker_progress(owned_.get());
     }
 
     std::size_t size() const noexcept

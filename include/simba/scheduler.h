@@ -78,23 +78,18 @@ typedef struct simba_scheduler_options {
     int64_t period_ms;        /**< at a fixed rate at least 1 */
     int64_t initial_delay_ms; /**< from each beginning of leadership to its
                                  first run */
-    int64_t ttl_ms;           /**< 0: as configured, else 10 000 */
-    int64_t transition_ms;    /**< negative: as configured, else 6 000 */
-    int64_t budget_ms;        /**< what the work has to end when it is told; 0:
-                                 the default of simba_contender */
-    int64_t max_hold_ms;      /**< 0: none; leadership is passed on by then */
+    simba_times times;        /**< budget_ms is what the work has to end when
+                                 it is told; with progress_ms leadership is
+                                 kept only so long after the beginning of the
+                                 work or its last simba_run_progress() */
     simba_work_fn work;       /**< required */
     void *user;               /**< first argument of the work */
-    int64_t min_hold_ms;      /**< 0: none; a stop keeps others out so long */
-    int64_t progress_ms; /**< 0: off; while the work runs, leadership is kept
-                            only so long after its beginning or its last
-                            simba_run_progress() */
 } simba_scheduler_options;
 
 /* clang-format off */
 #define SIMBA_SCHEDULER_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_scheduler_options), 0, 0, SIMBA_FIXED_RATE, \
-     0, 0, 0, -1, 0, 0, 0, 0, 0, 0}
+     0, 0, SIMBA_TIMES_INIT, 0, 0}
 /* clang-format on */
 
 /**
@@ -175,8 +170,8 @@ SIMBA_API enum simba_service_status simba_scheduler_status(
  */
 SIMBA_API bool simba_run_is_stopped(const simba_run *run);
 
-/** Say that the work is getting on (options.progress_ms). Work that hangs says
- * nothing, and another leader takes over.
+/** Say that the work is getting on (options.times.progress_ms). Work that hangs
+ * says nothing, and another leader takes over.
  *
  * @param run  not NULL, and during the run
  *

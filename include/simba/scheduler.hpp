@@ -121,12 +121,12 @@ class scheduler
         given.schedule = when.kind;
         given.period_ms = when.period.count();
         given.initial_delay_ms = options.initial_delay.count();
-        given.ttl_ms = options.ttl.count();
-        given.transition_ms = options.transition.count();
-        given.budget_ms = options.budget.count();
-        given.max_hold_ms = options.max_hold.count();
-        given.min_hold_ms = options.min_hold.count();
-        given.progress_ms = options.progress.count();
+        given.times.ttl_ms = options.ttl.count();
+        given.times.transition_ms = options.transition.count();
+        given.times.budget_ms = options.budget.count();
+        given.times.max_hold_ms = options.max_hold.count();
+        given.times.min_hold_ms = options.min_hold.count();
+        given.times.progress_ms = options.progress.count();
         given.work = *owned_.calls() ? &scheduler::carry_out : nullptr;
         given.user = owned_.calls();
         detail::check(simba_scheduler_open(store.get(), &given, &handle, &why),

@@ -103,7 +103,8 @@ SIMBA_API uint64_t simba_service_token(const simba_service *service);
 SIMBA_API enum simba_service_status simba_service_status(
     const simba_service *service);
 
-/** Say that the work is getting on (contender.progress_ms). Any thread. */
+/** Say that the work is getting on (contender.times.progress_ms). Any thread.
+ */
 SIMBA_API void simba_service_progress(simba_service *service);
 
 /** For SIMBA_SERVICE_SCOPE. */

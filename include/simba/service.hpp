@@ -41,13 +41,13 @@ class service
 
         given.mutex = contender.mutex.c_str();
         given.id = contender.id.empty() ? nullptr : contender.id.c_str();
-        given.ttl_ms = contender.ttl.count();
-        given.transition_ms = contender.transition.count();
-        given.budget_ms = contender.budget.count();
+        given.times.ttl_ms = contender.ttl.count();
+        given.times.transition_ms = contender.transition.count();
+        given.times.budget_ms = contender.budget.count();
         given.initial_delay_ms = contender.initial_delay.count();
-        given.max_hold_ms = contender.max_hold.count();
-        given.min_hold_ms = contender.min_hold.count();
-        given.progress_ms = contender.progress.count();
+        given.times.max_hold_ms = contender.max_hold.count();
+        given.times.min_hold_ms = contender.min_hold.count();
+        given.times.progress_ms = contender.progress.count();
         given.on_acquired = &service::call<&calls::on_acquired>;
         given.on_released = &service::call<&calls::on_released>;
         given.on_changed = owned_.calls()->on_changed

@@ -103,6 +103,25 @@ SIMBA_API SIMBA_MUST_USE int simba_store_open(
     simba_store **store,
     simba_error *error);
 
+/** What a store offers beyond what every store must. */
+enum simba_capability {
+    SIMBA_CAN_PUSH = 1 << 0,          /**< a release wakes the next waiter */
+    SIMBA_CAN_LIST = 1 << 1,          /**< simba_admin_list() */
+    SIMBA_CAN_BREAK = 1 << 2,         /**< simba_admin_break() */
+    SIMBA_CAN_DOCTOR = 1 << 3,        /**< simba_admin_doctor() */
+    SIMBA_CAN_SEE_CRASH = 1 << 4,     /**< a dead process costs no lease */
+    SIMBA_HAS_STEADY_CLOCK = 1 << 5,  /**< its clock makes no steps */
+    SIMBA_HAS_SESSION_LEASE = 1 << 6, /**< one for all tenures of a handle */
+    SIMBA_IN_ONE_PROCESS = 1 << 7,    /**< others do not see its mutexes */
+    SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
+    SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
+    SIMBA_CAN_INIT = 1 << 10    /**< simba_admin_init() has work to do */
+};
+
+/** What this store offers: a set of enum simba_capability. Threads: any
+ * thread. */
+SIMBA_API uint32_t simba_store_capabilities(const simba_store *store);
+
 /**
  * Close a store. Every service and locker made from it must be closed before;
  * one that is not is a programming error and aborts with a message.

@@ -137,7 +137,7 @@ static int ask(simba_store *store,
 
 /* --- before it ----------------------------------------------------------- */
 
-unsigned simba_admin_offers(const simba_store *store)
+uint32_t simba_store_capabilities(const simba_store *store)
 {
     return store->backend->ops->capabilities;
 }

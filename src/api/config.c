@@ -76,7 +76,7 @@ static bool is_in_range(const struct simba__lease *lease)
            lease->transition_ms <= SIMBA__LEASE_MOST_MS;
 }
 
-int64_t simba_contender_budget_most_ms(int64_t ttl_ms, int64_t transition_ms)
+int64_t simba_times_budget_most_ms(int64_t ttl_ms, int64_t transition_ms)
 {
     const struct simba__lease lease = {ttl_ms, transition_ms, 0};
 
@@ -124,18 +124,19 @@ int simba__config_make(const simba_contender *given,
     }
     memset(config, 0, sizeof *config);
     config->join = true;
-    lease->ttl_ms = given->ttl_ms == 0 ? SIMBA__DEFAULT_TTL_MS : given->ttl_ms;
-    lease->transition_ms = given->transition_ms < 0
+    lease->ttl_ms =
+        given->times.ttl_ms == 0 ? SIMBA__DEFAULT_TTL_MS : given->times.ttl_ms;
+    lease->transition_ms = given->times.transition_ms < 0
                                ? SIMBA__DEFAULT_TRANSITION_MS
-                               : given->transition_ms;
-    lease->budget_ms = given->budget_ms;
-    if (given->budget_ms == 0 && is_in_range(lease)) {
+                               : given->times.transition_ms;
+    lease->budget_ms = given->times.budget_ms;
+    if (given->times.budget_ms == 0 && is_in_range(lease)) {
         lease->budget_ms = simba__lease_budget_default_ms(lease);
     }
     config->initial_delay_ms = given->initial_delay_ms;
-    config->max_hold_ms = given->max_hold_ms;
-    config->min_hold_ms = given->min_hold_ms;
-    config->progress_ms = given->progress_ms;
+    config->max_hold_ms = given->times.max_hold_ms;
+    config->min_hold_ms = given->times.min_hold_ms;
+    config->progress_ms = given->times.progress_ms;
     rc = check_lease(lease, error);
     if (rc == SIMBA_OK && simba__lease_length_ms(lease) < least_lease_ms) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,

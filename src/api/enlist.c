@@ -8,11 +8,11 @@ static simba_contender with_defaults(const simba_store *store,
 {
     simba_contender contender = *given;
 
-    if (contender.ttl_ms == 0) {
-        contender.ttl_ms = store->ttl_ms;
+    if (contender.times.ttl_ms == 0) {
+        contender.times.ttl_ms = store->ttl_ms;
     }
-    if (contender.transition_ms < 0) {
-        contender.transition_ms = store->transition_ms;
+    if (contender.times.transition_ms < 0) {
+        contender.times.transition_ms = store->transition_ms;
     }
     return contender;
 }

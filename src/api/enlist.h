@@ -13,12 +13,7 @@
 #define SIMBA__CONTENDER_OF(options)                                           \
     {                                                                          \
         .size = (uint32_t)sizeof(simba_contender), .mutex = (options)->mutex,  \
-        .id = (options)->id, .ttl_ms = (options)->ttl_ms,                      \
-        .transition_ms = (options)->transition_ms,                             \
-        .budget_ms = (options)->budget_ms,                                     \
-        .max_hold_ms = (options)->max_hold_ms,                                 \
-        .min_hold_ms = (options)->min_hold_ms,                                 \
-        .progress_ms = (options)->progress_ms                                  \
+        .id = (options)->id, .times = (options)->times                         \
     }
 
 /**

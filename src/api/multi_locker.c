@@ -248,3 +248,10 @@ uint64_t simba_multi_locker_token(const simba_multi_locker *m,
     }
     return 0;
 }
+
+void simba_multi_locker_progress(simba_multi_locker *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        simba_locker_progress(m->members[i].locker);
+    }
+}

@@ -60,11 +60,7 @@ static int open_members(simba_multi_locker *m,
 
     simba_id_host(id);
     one.id = options->id != NULL ? options->id : id;
-    one.ttl_ms = options->ttl_ms;
-    one.transition_ms = options->transition_ms;
-    one.budget_ms = options->budget_ms;
-    one.max_hold_ms = options->max_hold_ms;
-    one.min_hold_ms = options->min_hold_ms;
+    one.times = options->times;
     one.on_lost = simba__member_lost;
     for (; m->count < options->count && rc == SIMBA_OK;) {
         struct simba__member *member = &m->members[m->count];

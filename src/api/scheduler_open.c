@@ -47,7 +47,7 @@ static int make_scheduler(simba_store *store,
     s->work = options->work;
     s->user = options->user;
     s->config = config_of(options);
-    s->progress_ms = options->progress_ms;
+    s->progress_ms = options->times.progress_ms;
     simba__scheduler_init(s);
     simba__course_init(&s->course, &s->base);
     *out = s;

@@ -400,7 +400,7 @@ static void test_alloc__admin(void **state)
 
     (void)state;
     options.mutex = "walked";
-    options.ttl_ms = INT64_C(3600) * 1000; /* no renewal meddles */
+    options.times.ttl_ms = INT64_C(3600) * 1000; /* no renewal meddles */
     assert_int_equal(simba_locker_open(other, &options, &owner, NULL), 0);
     assert_int_equal(simba_locker_acquire(owner, -1, NULL, NULL), SIMBA_OK);
     walk_shared("list", list_all);

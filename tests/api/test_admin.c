@@ -37,8 +37,8 @@ static void enter(struct person *p,
     memset(p, 0, sizeof *p);
     options.mutex = mutex;
     options.id = id;
-    options.ttl_ms = lease_ms * 3 / 4;
-    options.transition_ms = lease_ms / 4;
+    options.times.ttl_ms = lease_ms * 3 / 4;
+    options.times.transition_ms = lease_ms / 4;
     options.on_lost = on_lost;
     options.user = p;
     assert_int_equal(simba_locker_open(store, &options, &p->locker, NULL),
@@ -368,7 +368,8 @@ static void test_admin__init_makes_what_is_needed(void **state)
         assert_int_equal(simba_admin_init(store, i == 1, &report, NULL),
                          SIMBA_OK);
         assert_int_equal(simba_report_finding_count(report) > 0,
-                         (simba_admin_offers(store) & SIMBA_OFFERS_INIT) != 0);
+                         (simba_store_capabilities(store) & SIMBA_CAN_INIT) !=
+                             0);
         assert_int_equal(simba_report_gravity(report), SIMBA_FINDING_OK);
         simba_report_close(report);
     }
@@ -379,7 +380,7 @@ static void test_admin__init_makes_what_is_needed(void **state)
 static void test_admin__schema_is_told_without_a_store(void **state)
 {
     simba_store *store = open_store();
-    bool needs_some = (simba_admin_offers(store) & SIMBA_OFFERS_INIT) != 0;
+    bool needs_some = (simba_store_capabilities(store) & SIMBA_CAN_INIT) != 0;
     simba_error error;
     char *text;
 
@@ -401,13 +402,13 @@ static void test_admin__schema_is_told_without_a_store(void **state)
 static void test_admin__tells_what_the_store_offers(void **state)
 {
     simba_store *store = open_store();
-    unsigned offers = simba_admin_offers(store);
+    unsigned offers = simba_store_capabilities(store);
 
     (void)state;
-    assert_true(offers & SIMBA_OFFERS_LIST);
-    assert_true(offers & SIMBA_OFFERS_BREAK);
-    assert_true(offers & SIMBA_OFFERS_DOCTOR);
-    assert_true(offers & SIMBA_OFFERS_PUSH);
+    assert_true(offers & SIMBA_CAN_LIST);
+    assert_true(offers & SIMBA_CAN_BREAK);
+    assert_true(offers & SIMBA_CAN_DOCTOR);
+    assert_true(offers & SIMBA_CAN_PUSH);
     simba_store_close(store);
 }
 

@@ -140,7 +140,7 @@ static int64_t lease_left(simba_store *store, int64_t ttl_ms)
     int64_t hard;
 
     options.mutex = fresh_mutex();
-    options.ttl_ms = ttl_ms;
+    options.times.ttl_ms = ttl_ms;
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
                      SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);

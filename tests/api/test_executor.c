@@ -155,7 +155,7 @@ static void test_executor__serves_lockers_and_retrievals(void **state)
     retriever.on_changed = on_changed;
     retriever.poll_ms = 10;
     options.on_lost = on_lost;
-    options.max_hold_ms = 300;
+    options.times.max_hold_ms = 300;
     assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
                      SIMBA_OK);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);

@@ -78,7 +78,7 @@ static void test_executor__that_is_late_delays_no_one_else(void **state)
     start_queue(&queue, 0);
     store = open_with(put, &queue);
     contender.mutex = mutex;
-    contender.budget_ms = 50;
+    contender.times.budget_ms = 50;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = &late;

@@ -171,7 +171,7 @@ static void test_locker__is_told_when_it_lost(void **state)
 
     (void)state;
     options.mutex = fresh_mutex();
-    options.max_hold_ms = 100;
+    options.times.max_hold_ms = 100;
     options.on_lost = count_loss;
     options.user = &losses;
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
@@ -218,8 +218,8 @@ static void test_locker__tells_of_work_that_goes_on(void **state)
     how.log = hear_overrun;
     assert_int_equal(simba_store_open(store_url, &how, &store, NULL), SIMBA_OK);
     options.mutex = fresh_mutex();
-    options.max_hold_ms = 50;
-    options.budget_ms = 50;
+    options.times.max_hold_ms = 50;
+    options.times.budget_ms = 50;
     options.on_lost = work_on;
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
                      SIMBA_OK);
@@ -314,26 +314,26 @@ static void test_locker__refuses_bad_options(void **state)
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
     options.id = NULL;
-    options.ttl_ms = 99;
+    options.times.ttl_ms = 99;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
-    options.ttl_ms = INT64_MAX;
+    options.times.ttl_ms = INT64_MAX;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
-    options.ttl_ms = INT64_MIN;
+    options.times.ttl_ms = INT64_MIN;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
-    options.ttl_ms = 10000;
-    options.budget_ms = 60000;
+    options.times.ttl_ms = 10000;
+    options.times.budget_ms = 60000;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
     assert_non_null(strstr(error.message, "at most 7320 ms"));
-    assert_int_equal(simba_contender_budget_most_ms(INT64_MAX, INT64_MAX), 0);
-    assert_int_equal(simba_contender_budget_most_ms(INT64_MIN, INT64_MIN), 0);
-    options.budget_ms = simba_contender_budget_most_ms(10000, 6000) + 1;
+    assert_int_equal(simba_times_budget_most_ms(INT64_MAX, INT64_MAX), 0);
+    assert_int_equal(simba_times_budget_most_ms(INT64_MIN, INT64_MIN), 0);
+    options.times.budget_ms = simba_times_budget_most_ms(10000, 6000) + 1;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_EINVAL);
-    options.budget_ms--;
+    options.times.budget_ms--;
     assert_int_equal(simba_locker_open(store, &options, &locker, &error),
                      SIMBA_OK);
     simba_locker_close(locker);

@@ -138,7 +138,7 @@ static void test_metrics__count_losses_by_cause(void **state)
 
     (void)state;
     options.mutex = fresh_mutex();
-    options.max_hold_ms = 60;
+    options.times.max_hold_ms = 60;
     locker = open_with(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     await(counts_of(store, options.mutex).lost_max_hold == 1);
@@ -163,8 +163,8 @@ static void test_metrics__count_renewals_and_their_margin(void **state)
 
     (void)state;
     options.mutex = fresh_mutex();
-    options.ttl_ms = 300;
-    options.transition_ms = 5000;
+    options.times.ttl_ms = 300;
+    options.times.transition_ms = 5000;
     locker = open_with(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     await(counts_of(store, options.mutex).renewals >= 2);
@@ -193,9 +193,9 @@ static void test_metrics__count_callbacks_that_overrun(void **state)
 
     (void)state;
     contender.mutex = mutex;
-    contender.ttl_ms = 1000;
-    contender.transition_ms = 3000;
-    contender.budget_ms = 20;
+    contender.times.ttl_ms = 1000;
+    contender.times.transition_ms = 3000;
+    contender.times.budget_ms = 20;
     contender.on_released = overrun;
     contender.user = both;
     assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);

@@ -53,7 +53,7 @@ static void end_by_locker(simba_store *store)
     static simba_locker *locker;
 
     options.mutex = "own";
-    options.max_hold_ms = 1;
+    options.times.max_hold_ms = 1;
     options.on_lost = close_locker;
     options.user = &locker;
     if (simba_locker_open(store, &options, &locker, NULL) == SIMBA_OK) {

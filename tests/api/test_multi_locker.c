@@ -320,7 +320,7 @@ static void test_multi__losing_one_ends_the_wait_for_another(void **state)
     assert_int_equal(simba_locker_acquire(other, -1, NULL, NULL), SIMBA_OK);
     options.mutexes = names.list;
     options.count = 2;
-    options.max_hold_ms = 60;
+    options.times.max_hold_ms = 60;
     options.on_lost = on_lost;
     options.user = &losses;
     multi = open_with(store, &options);
@@ -350,7 +350,7 @@ static void test_multi__tells_a_loss_once_and_is_no_owner(void **state)
     fresh_names(&names);
     options.mutexes = names.list;
     options.count = MOST;
-    options.max_hold_ms = 300; /* ends the tenures of all, one by one */
+    options.times.max_hold_ms = 300; /* ends the tenures of all, one by one */
     options.on_lost = on_lost;
     options.user = &losses;
     losses.multi = multi = open_with(store, &options);

@@ -1,6 +1,8 @@
 /* A mutex is kept as long as the work under it gets on. On any store. */
 #include "scheduler_job.h"
 
+#include <stdlib.h>
+
 static void count_loss(void *user, const simba_error *why)
 {
     assert_int_equal(why->code, SIMBA_ELOST);
@@ -18,9 +20,9 @@ static void test_locker__stalled_work_loses_the_mutex(void **state)
 
     (void)state;
     options.mutex = fresh_mutex();
-    options.ttl_ms = 1500;
-    options.transition_ms = 1000;
-    options.progress_ms = 800;
+    options.times.ttl_ms = 1500;
+    options.times.transition_ms = 1000;
+    options.times.progress_ms = 800;
     options.on_lost = count_loss;
     options.user = &losses;
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
@@ -33,6 +35,47 @@ static void test_locker__stalled_work_loses_the_mutex(void **state)
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_ELOST);
     simba_locker_close(locker);
     simba_store_close(store);
+}
+
+static void count_loss_of_one(void *user,
+                              const char *mutex,
+                              const simba_error *why)
+{
+    assert_non_null(mutex);
+    count_loss(user, why);
+}
+
+/* One sign of progress is for all of them. */
+static void test_multi_locker__stalled_work_loses_all(void **state)
+{
+    simba_store *store = open_store();
+    simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
+    const char *mutexes[] = {strdup(fresh_mutex()), strdup(fresh_mutex())};
+    _Atomic int losses = 0;
+    simba_multi_locker *multi;
+    int64_t until;
+
+    (void)state;
+    options.mutexes = mutexes;
+    options.count = 2;
+    options.times.ttl_ms = 1500;
+    options.times.transition_ms = 1000;
+    options.times.progress_ms = 800;
+    options.on_lost = count_loss_of_one;
+    options.user = &losses;
+    assert_int_equal(simba_multi_locker_open(store, &options, &multi, NULL), 0);
+    assert_int_equal(simba_multi_locker_acquire(multi, -1, NULL, NULL),
+                     SIMBA_OK);
+    until = now_ms() + 3000;
+    await((simba_multi_locker_progress(multi), now_ms() > until));
+    assert_true(simba_multi_locker_is_owner(multi));
+    await(atomic_load(&losses) == 1);
+    assert_false(simba_multi_locker_is_owner(multi));
+    assert_int_equal(simba_multi_locker_release(multi, NULL), SIMBA_ELOST);
+    simba_multi_locker_close(multi);
+    simba_store_close(store);
+    free((void *)mutexes[0]);
+    free((void *)mutexes[1]);
 }
 
 /* Work that says that it gets on, or does not. */
@@ -64,9 +107,9 @@ static simba_scheduler_options lively_options(const char *mutex, void *user)
 {
     simba_scheduler_options options = options_of(mutex, NULL);
 
-    options.ttl_ms = 1500;
-    options.transition_ms = 1000;
-    options.progress_ms = 800;
+    options.times.ttl_ms = 1500;
+    options.times.transition_ms = 1000;
+    options.times.progress_ms = 800;
     options.work = toil;
     options.user = user;
     return options;
@@ -125,6 +168,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_locker__stalled_work_loses_the_mutex),
+        cmocka_unit_test(test_multi_locker__stalled_work_loses_all),
         cmocka_unit_test(test_scheduler__work_that_hangs_loses_its_leadership),
         cmocka_unit_test(test_scheduler__waiting_for_a_beat_is_no_stall),
     };

@@ -252,7 +252,7 @@ static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
     (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &deaf);
-    options.budget_ms = BUDGET_MS;
+    options.times.budget_ms = BUDGET_MS;
     a = start_scheduler(store, &options);
     await(atomic_load(&deaf.begun) == 1);
     options = options_of(mutex, &next);

@@ -122,7 +122,7 @@ static void test_scheduler_change__leadership_is_capped(void **state)
     for (int i = 0; i < 2; i++) {
         simba_scheduler_options options = options_of(mutex, &jobs[i]);
 
-        options.max_hold_ms = 60;
+        options.times.max_hold_ms = 60;
         s[i] = start_scheduler(store, &options);
     }
     for (int i = 0; i < 2; i++) { /* it goes to and fro by itself */
@@ -188,8 +188,8 @@ static simba_scheduler_options short_lease(const char *mutex, void *user)
 {
     simba_scheduler_options options = options_of(mutex, user);
 
-    options.ttl_ms = 1000;
-    options.transition_ms = 1000;
+    options.times.ttl_ms = 1000;
+    options.times.transition_ms = 1000;
     return options;
 }
 

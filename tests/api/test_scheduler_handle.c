@@ -70,13 +70,13 @@ static void test_scheduler__refuses_bad_options(void **state)
     expect_refused(store, &bad, "initial delay is negative");
     bad = good, bad.mutex = NULL;
     expect_refused(store, &bad, "name");
-    bad = good, bad.ttl_ms = 1;
+    bad = good, bad.times.ttl_ms = 1;
     expect_refused(store, &bad, "ttl");
-    bad = good, bad.budget_ms = 1000000;
+    bad = good, bad.times.budget_ms = 1000000;
     expect_refused(store, &bad, "budget");
-    bad = good, bad.progress_ms = -1;
+    bad = good, bad.times.progress_ms = -1;
     expect_refused(store, &bad, "progress");
-    bad = good, bad.max_hold_ms = 10, bad.min_hold_ms = 11;
+    bad = good, bad.times.max_hold_ms = 10, bad.times.min_hold_ms = 11;
     expect_refused(store, &bad, "min_hold_ms is longer than max_hold_ms");
     simba_store_close(store);
 }
@@ -190,7 +190,7 @@ static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
     (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &first);
-    options.min_hold_ms = HOLD_MS;
+    options.times.min_hold_ms = HOLD_MS;
     options.period_ms = INT64_C(3600) * 1000;
     asked_ms = now_ms(); /* the grant comes later */
     a = start_scheduler(store, &options);

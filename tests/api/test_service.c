@@ -196,9 +196,9 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
 
     (void)state;
     contender.mutex = fresh_mutex();
-    contender.ttl_ms = 1000;
-    contender.transition_ms = 3000; /* room for a slow disk */
-    contender.progress_ms = 500;
+    contender.times.ttl_ms = 1000;
+    contender.times.transition_ms = 3000; /* room for a slow disk */
+    contender.times.progress_ms = 500;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = &w;

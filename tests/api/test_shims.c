@@ -46,7 +46,8 @@ static void test_shims__pass_on_what_the_store_offers(void **state)
     pid_t child;
 
     (void)state;
-    assert_int_equal(simba_admin_offers(store), simba_admin_offers(plain));
+    assert_int_equal(simba_store_capabilities(store),
+                     simba_store_capabilities(plain));
     assert_true(simba_store_life_fd(store) >= 0);
     pass_through(store);
     child = fork();

@@ -94,8 +94,8 @@ static void test_shims__fault_loses_and_doubles_wakes(void **state)
         simba_locker *b;
 
         options.mutex = mutex;
-        options.ttl_ms = 300;
-        options.transition_ms = 200;
+        options.times.ttl_ms = 300;
+        options.times.transition_ms = 200;
         assert_int_equal(simba_locker_open(store, &options, &b, NULL),
                          SIMBA_OK);
         hand_over(store, a, b);
@@ -166,8 +166,8 @@ static void *hammer(void *argument)
     simba_locker *locker;
 
     options.mutex = h->mutex;
-    options.ttl_ms = 500;
-    options.transition_ms = 300;
+    options.times.ttl_ms = 500;
+    options.times.transition_ms = 300;
     assert_int_equal(simba_locker_open(h->store, &options, &locker, NULL),
                      SIMBA_OK);
     for (int i = 0; i < 5; i++) {

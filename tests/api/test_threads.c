@@ -14,7 +14,7 @@ static simba_locker *open_locker(simba_store *store,
     simba_locker *locker;
 
     options.mutex = mutex;
-    options.max_hold_ms = max_hold_ms;
+    options.times.max_hold_ms = max_hold_ms;
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
                      SIMBA_OK);
     return locker;

@@ -100,8 +100,8 @@ static void open_contender(int which, const char *url)
     simba_error error;
 
     options.mutex = CROWD_MUTEX;
-    options.ttl_ms = crowd_ttl_ms;
-    options.transition_ms = crowd_transition_ms;
+    options.times.ttl_ms = crowd_ttl_ms;
+    options.times.transition_ms = crowd_transition_ms;
     if (simba_store_open(url, NULL, &stores[which], &error) != SIMBA_OK ||
         simba_locker_open(stores[which], &options, &lockers[which], &error) !=
             SIMBA_OK) {

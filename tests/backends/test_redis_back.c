@@ -54,8 +54,8 @@ static void open_contender(struct contender *c)
     simba_error error;
 
     options.mutex = MUTEX;
-    options.ttl_ms = TTL_MS;
-    options.transition_ms = TRANSITION_MS;
+    options.times.ttl_ms = TTL_MS;
+    options.times.transition_ms = TRANSITION_MS;
     if (simba_store_open(redis_url(&server, ""), NULL, &c->store, &error) !=
             SIMBA_OK ||
         simba_locker_open(c->store, &options, &c->locker, &error) != SIMBA_OK) {

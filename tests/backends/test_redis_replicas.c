@@ -44,8 +44,8 @@ static void open_locker(const char *user, int64_t ttl_ms)
              "redis://%s127.0.0.1:%d?replicas=1&restart_grace=0", user,
              master.port);
     options.mutex = MUTEX;
-    options.ttl_ms = ttl_ms;
-    options.transition_ms = ttl_ms / 2;
+    options.times.ttl_ms = ttl_ms;
+    options.times.transition_ms = ttl_ms / 2;
     if (simba_store_open(url, NULL, &store, &error) != SIMBA_OK ||
         simba_locker_open(store, &options, &locker, &error) != SIMBA_OK) {
         fail_msg("%s", error.message);

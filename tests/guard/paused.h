@@ -27,8 +27,8 @@ static inline simba_locker *open_guarded(simba_store *store, int64_t lease_ms)
 
     lease_ms = lease_ms > least_ms ? lease_ms : least_ms;
     options.mutex = GUARDED_MUTEX;
-    options.ttl_ms = lease_ms / 2;
-    options.transition_ms = lease_ms - options.ttl_ms;
+    options.times.ttl_ms = lease_ms / 2;
+    options.times.transition_ms = lease_ms - options.times.ttl_ms;
     if (simba_locker_open(store, &options, &locker, &error) != SIMBA_OK) {
         fputs(error.message, stderr);
         abort();

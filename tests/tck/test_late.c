@@ -43,8 +43,8 @@ static simba_service *contend(simba_store *store, struct witness *w)
     simba_service *service;
 
     contender.mutex = "late";
-    contender.ttl_ms = 2000;
-    contender.transition_ms = 2000;
+    contender.times.ttl_ms = 2000;
+    contender.times.transition_ms = 2000;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.on_changed = on_changed;

@@ -15,6 +15,7 @@
 #include <simba/log.h>
 #include <simba/owner.h>
 #include <simba/report.h>
+#include <simba/store.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -181,21 +182,6 @@ typedef struct simba_backend_config {
 struct simba_backend {
     const simba_backend_ops *ops;
     simba_loop *loop;
-};
-
-/** What a backend offers beyond what it must. */
-enum simba_capability {
-    SIMBA_CAN_PUSH = 1 << 0, /**< a release wakes the next in the queue */
-    SIMBA_CAN_LIST = 1 << 1,
-    SIMBA_CAN_BREAK = 1 << 2,
-    SIMBA_CAN_DOCTOR = 1 << 3,
-    SIMBA_CAN_SEE_CRASH = 1 << 4,     /**< a dead process costs no lease */
-    SIMBA_HAS_STEADY_CLOCK = 1 << 5,  /**< its clock makes no steps */
-    SIMBA_HAS_SESSION_LEASE = 1 << 6, /**< one for all tenures of a handle */
-    SIMBA_IN_ONE_PROCESS = 1 << 7,    /**< others do not see its mutexes */
-    SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
-    SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
-    SIMBA_CAN_INIT = 1 << 10    /**< it needs things made, such as tables */
 };
 
 /** How much this process wants to hear about a mutex. */

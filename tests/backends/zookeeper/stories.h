@@ -126,8 +126,8 @@ static inline void open_contender(int i, const char *mutex)
     snprintf(url, sizeof url, "trace:%s/trace-%d.jsonl:zookeeper://%s",
              servers.directory, i, c->hosts);
     contender.mutex = mutex;
-    contender.ttl_ms = TTL_MS;
-    contender.transition_ms = TRANSITION_MS;
+    contender.times.ttl_ms = TTL_MS;
+    contender.times.transition_ms = TRANSITION_MS;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = c;

@@ -255,8 +255,8 @@ static void test_story__own_node_deleted_is_told(void **state)
 
     (void)state;
     contender.mutex = "deleted";
-    contender.ttl_ms = 20000;
-    contender.transition_ms = 10000;
+    contender.times.ttl_ms = 20000;
+    contender.times.transition_ms = 10000;
     become_owner(&contender, NULL);
     delete_latch("/simba/deleted");
     deleted_at = now_ms();
