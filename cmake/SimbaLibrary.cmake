@@ -20,6 +20,15 @@ function(simba_add_layer name)
   endif()
 endfunction()
 
+# What has no policy: every layer uses it, and modules and programs, for which
+# its names are not exported, take the objects along (simba_util).
+simba_add_layer(simba_util
+  ${simba_src}/util/file.c
+  ${simba_src}/util/hash.c
+  ${simba_src}/util/json.c
+  ${simba_src}/util/text.c
+)
+
 simba_add_layer(simba_core
   ${simba_src}/core/contend.c
   ${simba_src}/core/contend_leave.c
@@ -33,7 +42,6 @@ simba_add_layer(simba_core
   ${simba_src}/core/rng.c
   ${simba_src}/core/schedule.c
   ${simba_src}/core/state.c
-  ${simba_src}/core/text.c
 )
 
 simba_add_layer(simba_mutex_record
@@ -132,7 +140,7 @@ simba_add_layer(simba_api
 target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
-set(simba_layers simba_core simba_mutex_record simba_memory simba_sqlite
+set(simba_layers simba_util simba_core simba_mutex_record simba_memory simba_sqlite
                  simba_shims simba_history simba_runtime simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
@@ -161,7 +169,8 @@ if(SIMBA_SQLITE3_ARCHIVE)
   target_include_directories(simba_embedded INTERFACE
                              ${PROJECT_SOURCE_DIR}/include)
 else()
-  target_link_libraries(simba_embedded INTERFACE simba)
+  target_link_libraries(simba_embedded INTERFACE
+    simba $<TARGET_OBJECTS:simba_util>)
 endif()
 
 foreach(library IN ITEMS simba simba_static)

@@ -228,7 +228,7 @@ static char *after_mark(char *text)
 }
 
 static int read_text(struct simba__conf *conf,
-                     struct simba__text *text,
+                     struct simba__conf_text *text,
                      simba_error *error)
 {
     simba_error found = {0, 0, ""};
@@ -258,7 +258,7 @@ static int read_text(struct simba__conf *conf,
 
 int simba__conf_load(struct simba__conf *conf, simba_error *error)
 {
-    struct simba__text text;
+    struct simba__conf_text text;
     int rc;
 
     *conf = (struct simba__conf){0};
@@ -267,10 +267,10 @@ int simba__conf_load(struct simba__conf *conf, simba_error *error)
     if (rc != SIMBA_OK || conf->path == NULL) {
         return rc;
     }
-    rc = simba__text_read(&text, conf->path, error);
+    rc = simba__conf_text_read(&text, conf->path, error);
     if (rc == SIMBA_OK) {
         rc = read_text(conf, &text, error);
-        simba__text_free(&text);
+        simba__conf_text_free(&text);
     }
     return rc;
 }

@@ -3,6 +3,8 @@
 #ifndef SIMBA_API_CONF_H
 #define SIMBA_API_CONF_H
 
+#include "util/file.h"
+
 #include <simba/error.h>
 
 #include <stdbool.h>
@@ -63,22 +65,19 @@ int simba__conf_fail(const struct simba__conf *conf,
 int simba__conf_path(char **path, simba_error *error);
 
 /* A file read whole. */
-struct simba__text {
+struct simba__conf_text {
     char *bytes; /* closed by a NUL; to be wiped and freed */
     size_t size;
     bool is_open_to_others; /* those who are not in its group may read it */
 };
 
 /** Read a file of which others must not be able to write a word. */
-int simba__text_read(struct simba__text *text,
-                     const char *path,
-                     simba_error *error);
-void simba__text_free(struct simba__text *text);
+int simba__conf_text_read(struct simba__conf_text *text,
+                          const char *path,
+                          simba_error *error);
+void simba__conf_text_free(struct simba__conf_text *text);
 
 /** $HOME, or what the system knows of this user; to be freed. */
 char *simba__home_directory(void);
-
-/** Wipe and free; NULL is a no-op. */
-void simba__secret_free(char *secret);
 
 #endif

@@ -14,14 +14,6 @@
 /* Nobody writes so much by hand; a device or a wrong file may have more. */
 enum { SIZE_MOST = 1 << 20 };
 
-void simba__secret_free(char *secret)
-{
-    if (secret != NULL) {
-        explicit_bzero(secret, strlen(secret));
-        free(secret);
-    }
-}
-
 char *simba__home_directory(void)
 {
     const char *home = secure_getenv("HOME");
@@ -93,7 +85,7 @@ static int fail_file(const char *path, int code, simba_error *error)
                            code, "%s: %s", path, strerror(code));
 }
 
-static int read_all(struct simba__text *text,
+static int read_all(struct simba__conf_text *text,
                     int fd,
                     const char *path,
                     simba_error *error)
@@ -117,7 +109,7 @@ static int read_all(struct simba__text *text,
     return text->size < SIZE_MOST ? SIMBA_OK : fail_file(path, EFBIG, error);
 }
 
-static int check_access(struct simba__text *text,
+static int check_access(struct simba__conf_text *text,
                         int fd,
                         const char *path,
                         simba_error *error)
@@ -137,14 +129,14 @@ static int check_access(struct simba__text *text,
     return SIMBA_OK;
 }
 
-int simba__text_read(struct simba__text *text,
-                     const char *path,
-                     simba_error *error)
+int simba__conf_text_read(struct simba__conf_text *text,
+                          const char *path,
+                          simba_error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int rc;
 
-    *text = (struct simba__text){0};
+    *text = (struct simba__conf_text){0};
     if (fd < 0) {
         return fail_file(path, errno, error);
     }
@@ -154,12 +146,12 @@ int simba__text_read(struct simba__text *text,
     }
     (void)close(fd);
     if (rc != SIMBA_OK) {
-        simba__text_free(text);
+        simba__conf_text_free(text);
     }
     return rc;
 }
 
-void simba__text_free(struct simba__text *text)
+void simba__conf_text_free(struct simba__conf_text *text)
 {
     if (text->bytes != NULL) {
         explicit_bzero(text->bytes, text->size);

@@ -51,8 +51,8 @@ static int fail_password(const char *path, const char *what, simba_error *error)
 /* The first line of a file; what follows it is no part of a password. */
 static int read_password(const char *path, char **password, simba_error *error)
 {
-    struct simba__text text;
-    int rc = simba__text_read(&text, path, error);
+    struct simba__conf_text text;
+    int rc = simba__conf_text_read(&text, path, error);
 
     *password = NULL;
     if (rc != SIMBA_OK) {
@@ -70,7 +70,7 @@ static int read_password(const char *path, char **password, simba_error *error)
         *password = strdup(text.bytes);
         rc = *password == NULL ? fail_memory(error) : SIMBA_OK;
     }
-    simba__text_free(&text);
+    simba__conf_text_free(&text);
     return rc;
 }
 

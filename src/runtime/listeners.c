@@ -1,7 +1,7 @@
 /* Who of this handle listens for which mutex: a hash, small and intrusive,
  * because there may be 100,000. */
-#include "core/text.h"
 #include "runtime/loop.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "runtime/meter.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "shims/shim.h"
 
 #include "api/store.h"
-#include "core/text.h"
 #include "runtime/report.h"
 #include "shims/shims.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>

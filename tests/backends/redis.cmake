@@ -23,7 +23,7 @@ foreach(name IN ITEMS redis redis_errors redis_faults redis_model redis_push
                                  ${redis_loop_sources}
                                  ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_${name} PRIVATE
-    simba_redis simba_mutex_record simba_core test_redis_server simba_warnings
+    simba_redis simba_mutex_record simba_core simba_util test_redis_server simba_warnings
     PkgConfig::cmocka PkgConfig::hiredis PkgConfig::openssl Threads::Threads)
   add_test(NAME backend_${name} COMMAND backend_${name})
   set_tests_properties(backend_${name} PROPERTIES

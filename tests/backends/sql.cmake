@@ -11,7 +11,7 @@ function(simba_add_sql_test server library name)
     ${loop_sources})
   target_compile_definitions(${test} PRIVATE SERVER_IS_${upper})
   target_link_libraries(${test} PRIVATE
-    simba_${server} simba_mutex_record simba_core simba_warnings
+    simba_${server} simba_mutex_record simba_core simba_util simba_warnings
     PkgConfig::cmocka PkgConfig::${library} Threads::Threads)
   set(beside ${simba_sql_tests_dir}/with_${server})
   if(name STREQUAL sql_hosts)

@@ -15,7 +15,7 @@ foreach(name IN ITEMS sqlite sqlite_admin sqlite_boot sqlite_contend
                                  ${loop_sources}
                                  ${PROJECT_SOURCE_DIR}/src/api/error.c)
   target_link_libraries(backend_${name} PRIVATE
-    simba_sqlite simba_mutex_record simba_core simba_warnings PkgConfig::cmocka
+    simba_sqlite simba_mutex_record simba_core simba_util simba_warnings PkgConfig::cmocka
     PkgConfig::sqlite3 Threads::Threads)
   add_test(NAME backend_${name} COMMAND backend_${name})
   set_tests_properties(backend_${name} PROPERTIES

@@ -14,7 +14,7 @@ if(TARGET simba_zookeeper)
   target_include_directories(backend_zookeeper_pure PRIVATE
                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(backend_zookeeper_pure PRIVATE
-    simba_zookeeper simba_core simba_zookeeper_client simba_warnings
+    simba_zookeeper simba_core simba_util simba_zookeeper_client simba_warnings
     PkgConfig::cmocka Threads::Threads)
   add_test(NAME backend_zookeeper_pure COMMAND backend_zookeeper_pure)
   set_tests_properties(backend_zookeeper_pure PROPERTIES
@@ -35,7 +35,7 @@ if(TARGET simba_zookeeper)
     target_include_directories(backend_${name} PRIVATE
                                ${PROJECT_SOURCE_DIR}/tests)
     target_link_libraries(backend_${name} PRIVATE
-      simba_zookeeper simba_core zookeeper_servers simba_zookeeper_client
+      simba_zookeeper simba_core simba_util zookeeper_servers simba_zookeeper_client
       simba_warnings PkgConfig::cmocka Threads::Threads)
     add_test(NAME backend_${name} COMMAND backend_${name}
              ${PROJECT_SOURCE_DIR}/interop/curator/Latch.java)

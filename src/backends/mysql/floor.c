@@ -4,7 +4,7 @@
 #include "backends/mysql/mysql.h"
 
 #include "backends/mysql/sql.h"
-#include "core/text.h"
+#include "util/text.h"
 
 #include <mysqld_error.h>
 

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

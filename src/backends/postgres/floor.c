@@ -4,7 +4,7 @@
 #include "backends/postgres/postgres.h"
 
 #include "backends/postgres/sql.h"
-#include "core/text.h"
+#include "util/text.h"
 
 #include <inttypes.h>
 #include <poll.h>

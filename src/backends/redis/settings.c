@@ -4,7 +4,7 @@
 
 #include "backends/redis/secret.h"
 #include "backends/redis/text.h"
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -64,7 +64,8 @@ if(hiredis_FOUND AND openssl_FOUND)
 
   # What it needs of the library itself is found in the program that loads it.
   add_library(simba_module_redis MODULE
-    $<TARGET_OBJECTS:simba_redis> $<TARGET_OBJECTS:simba_core>)
+    $<TARGET_OBJECTS:simba_redis> $<TARGET_OBJECTS:simba_core>
+    $<TARGET_OBJECTS:simba_util>)
   set_target_properties(simba_module_redis PROPERTIES
     PREFIX "" OUTPUT_NAME simba-redis LINKER_LANGUAGE C)
   target_link_libraries(simba_module_redis PRIVATE

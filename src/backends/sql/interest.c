@@ -2,7 +2,7 @@
  * for there may be many. Who waits hangs at his mutex (waiters.c). */
 #include "backends/sql/engine.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -33,7 +33,7 @@ function(simba_add_sql_store name library)
   target_link_libraries(simba_${name} PRIVATE PkgConfig::${library})
   add_library(simba_module_${name} MODULE
     $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_mutex_record>
-    $<TARGET_OBJECTS:simba_core>)
+    $<TARGET_OBJECTS:simba_core> $<TARGET_OBJECTS:simba_util>)
   set_target_properties(simba_module_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)
   target_link_libraries(simba_module_${name} PRIVATE

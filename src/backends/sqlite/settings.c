@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/settings.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "backends/zookeeper/zookeeper.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/settings.h"
 
-#include "core/text.h"
+#include "util/text.h"
 
 #include <stdint.h>
 #include <stdio.h>

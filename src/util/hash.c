@@ -1,0 +1,152 @@
+#include "util/hash.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM_FIRST = 16 };
+
+uint32_t simba__fnv32(const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    uint32_t hash = UINT32_C(2166136261);
+
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ at[i]) * UINT32_C(16777619);
+    }
+    return hash;
+}
+
+uint64_t simba__fnv64(const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ at[i]) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
+static struct simba__hash_link **bucket_of(const struct simba__hash *table,
+                                           uint32_t hash)
+{
+    assert(table->room > 0);
+    return &table->buckets[hash & (table->room - 1)];
+}
+
+static struct simba__hash_link *first_from(struct simba__hash_link *link,
+                                           const struct simba__hash_link *like)
+{
+    while (link != NULL &&
+           (link->hash != like->hash || link->length != like->length ||
+            memcmp(link->key, like->key, like->length) != 0)) {
+        link = link->next;
+    }
+    return link;
+}
+
+struct simba__hash_link *simba__hash_find(const struct simba__hash *table,
+                                          const char *key)
+{
+    return simba__hash_find_bytes(table, key, strlen(key));
+}
+
+struct simba__hash_link *simba__hash_find_bytes(const struct simba__hash *table,
+                                                const char *key,
+                                                size_t length)
+{
+    struct simba__hash_link like = {.key = key,
+                                    .length = (uint32_t)length,
+                                    .hash = simba__fnv32(key, length)};
+
+    return table->room == 0 ? NULL
+                            : first_from(*bucket_of(table, like.hash), &like);
+}
+
+struct simba__hash_link *simba__hash_find_next(
+    const struct simba__hash_link *link)
+{
+    return first_from(link->next, link);
+}
+
+static bool grow(struct simba__hash *table)
+{
+    struct simba__hash old = *table;
+
+    table->room = old.room == 0 ? ROOM_FIRST : old.room * 2;
+    table->buckets = calloc(table->room, sizeof(struct simba__hash_link *));
+    if (table->buckets == NULL) {
+        *table = old;
+        return false;
+    }
+    for (size_t i = 0; i < old.room; i++) {
+        struct simba__hash_link *next;
+
+        for (struct simba__hash_link *l = old.buckets[i]; l != NULL; l = next) {
+            struct simba__hash_link **bucket = bucket_of(table, l->hash);
+
+            next = l->next;
+            l->next = *bucket;
+            *bucket = l;
+        }
+    }
+    free(old.buckets);
+    return true;
+}
+
+bool simba__hash_add(struct simba__hash *table,
+                     struct simba__hash_link *link,
+                     const char *key)
+{
+    struct simba__hash_link **bucket;
+
+    /* A table that cannot grow gets slower, and fails only when it is none. */
+    if (table->count >= table->room && !grow(table) && table->room == 0) {
+        return false;
+    }
+    link->key = key;
+    link->length = (uint32_t)strlen(key);
+    link->hash = simba__fnv32(key, link->length);
+    bucket = bucket_of(table, link->hash);
+    link->next = *bucket;
+    *bucket = link;
+    table->count++;
+    return true;
+}
+
+void simba__hash_remove(struct simba__hash *table,
+                        struct simba__hash_link *link)
+{
+    struct simba__hash_link **at = bucket_of(table, link->hash);
+
+    while (*at != link) {
+        assert(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = link->next;
+    table->count--;
+}
+
+struct simba__hash_link *simba__hash_next(const struct simba__hash *table,
+                                          const struct simba__hash_link *link)
+{
+    size_t bucket = 0;
+
+    if (link != NULL) {
+        if (link->next != NULL) {
+            return link->next;
+        }
+        bucket = (link->hash & (table->room - 1)) + 1;
+    }
+    while (bucket < table->room && table->buckets[bucket] == NULL) {
+        bucket++;
+    }
+    return bucket < table->room ? table->buckets[bucket] : NULL;
+}
+
+void simba__hash_fini(struct simba__hash *table)
+{
+    free(table->buckets);
+    *table = (struct simba__hash){NULL, 0, 0};
+}

@@ -1,0 +1,56 @@
+/* FNV-1a, and a table of things by name whose links live in the things. */
+#ifndef SIMBA_UTIL_HASH_H
+#define SIMBA_UTIL_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** FNV-1a. What stands in files and stores depends on both. */
+uint32_t simba__fnv32(const void *bytes, size_t length);
+uint64_t simba__fnv64(const void *bytes, size_t length);
+
+struct simba__hash_link {
+    struct simba__hash_link *next;
+    const char *key; /* lives as long as the link is in the table */
+    uint32_t length; /* of the key */
+    uint32_t hash;
+};
+
+/** Zeroed, it is an empty table. */
+struct simba__hash {
+    struct simba__hash_link **buckets;
+    size_t room; /* a power of two, or 0 */
+    size_t count;
+};
+
+/** The link that was added last with this key; NULL: none. */
+struct simba__hash_link *simba__hash_find(const struct simba__hash *table,
+                                          const char *key);
+struct simba__hash_link *simba__hash_find_bytes(const struct simba__hash *table,
+                                                const char *key,
+                                                size_t length);
+
+/** The next with the same key; NULL: no more. */
+struct simba__hash_link *simba__hash_find_next(
+    const struct simba__hash_link *link);
+
+/** Add a link; several may have one key. False: no memory. */
+bool simba__hash_add(struct simba__hash *table,
+                     struct simba__hash_link *link,
+                     const char *key);
+
+/** The link must be in the table. */
+void simba__hash_remove(struct simba__hash *table,
+                        struct simba__hash_link *link);
+
+/** All of them, in no order: the first with NULL, else the one after a link;
+ * NULL: no more. Nothing may be added meanwhile; a link may be removed once the
+ * next is known. */
+struct simba__hash_link *simba__hash_next(const struct simba__hash *table,
+                                          const struct simba__hash_link *link);
+
+/** Free the table; the things are the caller's. */
+void simba__hash_fini(struct simba__hash *table);
+
+#endif

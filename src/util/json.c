@@ -1,0 +1,169 @@
+#include "util/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* --- strings ------------------------------------------------------------- */
+
+/* The length of the UTF-8 sequence that starts here, 0 when there is none. */
+static size_t sequence_length(const unsigned char *at)
+{
+    size_t length;
+
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] < 0xc2 || at[0] > 0xf4) {
+        return 0;
+    }
+    length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) {
+        return 0; /* overlong, a surrogate, or beyond the last character */
+    }
+    return length;
+}
+
+void simba__json_quote(struct simba__text *out, const char *string)
+{
+    simba__text_add(out, "\"", 1);
+    while (*string != '\0') {
+        unsigned char c = (unsigned char)*string;
+        size_t length = sequence_length((const unsigned char *)string);
+
+        if (length == 0) {
+            simba__text_put(out, "\\ufffd");
+            length = 1;
+        } else if (c == '"' || c == '\\') {
+            simba__text_printf(out, "\\%c", c);
+        } else if (c < 0x20 || c == 0x7f) {
+            simba__text_printf(out, "\\u%04x", c);
+        } else {
+            simba__text_add(out, string, length);
+        }
+        string += length;
+    }
+    simba__text_add(out, "\"", 1);
+}
+
+/* --- members ------------------------------------------------------------- */
+
+static void put_key(struct simba__json *json, const char *key)
+{
+    simba__text_put(json->out, json->has_any ? ",\"" : "\"");
+    simba__text_put(json->out, key);
+    simba__text_put(json->out, "\":");
+    json->has_any = true;
+}
+
+void simba__json_begin(struct simba__json *json, struct simba__text *out)
+{
+    *json = (struct simba__json){.out = out};
+    simba__text_put(out, "{");
+}
+
+void simba__json_print(struct simba__json *json, FILE *file)
+{
+    *json = (struct simba__json){.file = simba__text_file(file)};
+    json->out = &json->file;
+    simba__text_put(json->out, "{");
+}
+
+void simba__json_text(struct simba__json *json,
+                      const char *key,
+                      const char *text)
+{
+    put_key(json, key);
+    if (text == NULL) {
+        simba__text_put(json->out, "null");
+    } else {
+        simba__json_quote(json->out, text);
+    }
+}
+
+void simba__json_number(struct simba__json *json,
+                        const char *key,
+                        int64_t number)
+{
+    put_key(json, key);
+    simba__text_printf(json->out, "%" PRId64, number);
+}
+
+void simba__json_unsigned(struct simba__json *json,
+                          const char *key,
+                          uint64_t number)
+{
+    put_key(json, key);
+    simba__text_printf(json->out, "%" PRIu64, number);
+}
+
+void simba__json_real(struct simba__json *json,
+                      const char *key,
+                      double number,
+                      int digits)
+{
+    put_key(json, key);
+    simba__text_printf(json->out, "%.*f", digits, number);
+}
+
+void simba__json_flag(struct simba__json *json, const char *key, bool is_set)
+{
+    put_key(json, key);
+    simba__text_put(json->out, is_set ? "true" : "false");
+}
+
+void simba__json_null(struct simba__json *json, const char *key)
+{
+    simba__json_text(json, key, NULL);
+}
+
+void simba__json_token(struct simba__json *json,
+                       const char *key,
+                       uint64_t token)
+{
+    if (token == 0) {
+        simba__json_null(json, key);
+    } else {
+        simba__json_unsigned(json, key, token);
+    }
+}
+
+/* --- lists --------------------------------------------------------------- */
+
+void simba__json_list(struct simba__json *json, const char *key)
+{
+    put_key(json, key);
+    simba__text_put(json->out, "[");
+    json->has_any = false;
+}
+
+void simba__json_item(struct simba__json *item, struct simba__json *list)
+{
+    if (list->has_any) {
+        simba__text_put(list->out, ",");
+    }
+    list->has_any = true;
+    simba__json_begin(item, list->out);
+}
+
+void simba__json_list_end(struct simba__json *json)
+{
+    simba__text_put(json->out, "]");
+    json->has_any = true;
+}
+
+void simba__json_end(struct simba__json *json)
+{
+    simba__text_put(json->out, "}");
+}
+
+void simba__json_line(struct simba__json *json)
+{
+    simba__text_put(json->out, "}\n");
+}

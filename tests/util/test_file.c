@@ -1,0 +1,116 @@
+#define _GNU_SOURCE
+#include "util/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/simba-file-XXXXXX";
+static char path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/it", directory);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rmdir(directory);
+    return 0;
+}
+
+static int remove_it(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+static void write_it(size_t size)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    for (size_t i = 0; i < size; i++) {
+        fputc('a' + (int)(i % 26), file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_file__is_read_whole(void **state)
+{
+    struct simba__file file;
+
+    (void)state;
+    write_it(100);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(simba__file_read(&file, path, 100), 0);
+    assert_int_equal(file.size, 100);
+    assert_int_equal(strlen(file.bytes), 100);
+    assert_memory_equal(file.bytes, "abcdef", 6);
+    assert_int_equal(file.status.st_mode & 0777, 0640);
+    simba__file_fini(&file);
+    write_it(0);
+    assert_int_equal(simba__file_read(&file, path, 100), 0);
+    assert_int_equal(file.size, 0);
+    assert_string_equal(file.bytes, "");
+    simba__file_fini(&file);
+}
+
+static void test_file__a_byte_too_many_is_refused(void **state)
+{
+    struct simba__file file;
+
+    (void)state;
+    write_it(101);
+    assert_int_equal(simba__file_read(&file, path, 100), EFBIG);
+    assert_null(file.bytes);
+}
+
+static void test_file__only_regular_files_are_read(void **state)
+{
+    struct simba__file file;
+
+    (void)state;
+    alarm(10); /* a FIFO that is waited for */
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(simba__file_read(&file, path, 100), ENOTSUP);
+    assert_int_equal(simba__file_read(&file, directory, 100), ENOTSUP);
+    assert_int_equal(simba__file_read(&file, "/dev/zero", 100), ENOTSUP);
+    assert_null(file.bytes);
+    alarm(0);
+}
+
+static void test_file__one_that_is_not_there_is_told(void **state)
+{
+    struct simba__file file;
+
+    (void)state;
+    assert_int_equal(simba__file_read(&file, path, 100), ENOENT);
+    assert_null(file.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_file__is_read_whole, remove_it),
+        cmocka_unit_test_teardown(test_file__a_byte_too_many_is_refused,
+                                  remove_it),
+        cmocka_unit_test_teardown(test_file__only_regular_files_are_read,
+                                  remove_it),
+        cmocka_unit_test(test_file__one_that_is_not_there_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,149 @@
+#include "no_memory.h"
+#include "util/container.h"
+#include "util/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct thing {
+    int number;
+    struct simba__hash_link link;
+    char name[16];
+};
+
+enum { THINGS = 500 };
+
+static struct thing things[THINGS];
+
+static struct thing *thing_of(struct simba__hash_link *link)
+{
+    return link == NULL ? NULL : container_of(link, struct thing, link);
+}
+
+static void add(struct simba__hash *table, struct thing *thing, int number)
+{
+    thing->number = number;
+    snprintf(thing->name, sizeof thing->name, "thing %d", number);
+    assert_true(simba__hash_add(table, &thing->link, thing->name));
+}
+
+/* Figures of the authors of the hash: other processes must find the same. */
+static void test_hash__fnv_is_the_same_everywhere(void **state)
+{
+    (void)state;
+    assert_true(simba__fnv64("", 0) == UINT64_C(0xcbf29ce484222325));
+    assert_true(simba__fnv64("a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(simba__fnv64("foobar", 6) == UINT64_C(0x85944171f73967e8));
+    assert_true(simba__fnv32("", 0) == UINT32_C(0x811c9dc5));
+    assert_true(simba__fnv32("a", 1) == UINT32_C(0xe40c292c));
+    assert_true(simba__fnv32("foobar", 6) == UINT32_C(0xbf9cf968));
+    assert_true(simba__fnv32("\xff", 1) != simba__fnv32("\x7f", 1));
+}
+
+static void test_hash__finds_all_and_only_what_is_in_it(void **state)
+{
+    struct simba__hash table = {0};
+    char name[16];
+
+    (void)state;
+    assert_null(simba__hash_find(&table, "thing 1"));
+    for (int i = 0; i < THINGS; i++) {
+        add(&table, &things[i], i);
+    }
+    for (int i = 0; i < THINGS; i += 2) {
+        simba__hash_remove(&table, &things[i].link);
+    }
+    assert_int_equal(table.count, THINGS / 2);
+    for (int i = 0; i < THINGS; i++) {
+        snprintf(name, sizeof name, "thing %d", i);
+        assert_ptr_equal(thing_of(simba__hash_find(&table, name)),
+                         i % 2 == 0 ? NULL : &things[i]);
+    }
+    assert_ptr_equal(thing_of(simba__hash_find_bytes(&table, "thing 123", 7)),
+                     &things[1]);
+    simba__hash_fini(&table);
+    assert_null(simba__hash_find(&table, "thing 1"));
+}
+
+static void test_hash__goes_through_all_once(void **state)
+{
+    struct simba__hash table = {0};
+    struct simba__hash_link *next;
+    int seen[THINGS] = {0};
+
+    (void)state;
+    assert_null(simba__hash_next(&table, NULL));
+    for (int i = 0; i < THINGS; i++) {
+        add(&table, &things[i], i);
+    }
+    for (struct simba__hash_link *l = simba__hash_next(&table, NULL); l != NULL;
+         l = next) {
+        next = simba__hash_next(&table, l);
+        seen[thing_of(l)->number]++;
+        simba__hash_remove(&table, l);
+    }
+    for (int i = 0; i < THINGS; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+    assert_int_equal(table.count, 0);
+    simba__hash_fini(&table);
+}
+
+static void test_hash__several_may_have_one_key(void **state)
+{
+    struct simba__hash table = {0};
+    int sum = 0;
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        things[i].number = i;
+        assert_true(simba__hash_add(&table, &things[i].link,
+                                    i % 3 == 0 ? "fizz" : "other"));
+    }
+    for (struct simba__hash_link *l = simba__hash_find(&table, "fizz");
+         l != NULL; l = simba__hash_find_next(l)) {
+        assert_int_equal(thing_of(l)->number % 3, 0);
+        sum++;
+    }
+    assert_int_equal(sum, 20);
+    simba__hash_fini(&table);
+}
+
+static void test_hash__without_memory_it_gets_slower_only(void **state)
+{
+    struct simba__hash table = {0};
+
+    (void)state;
+    no_memory = true;
+    assert_false(simba__hash_add(&table, &things[0].link, "none yet"));
+    assert_int_equal(table.count, 0);
+    no_memory = false;
+    add(&table, &things[0], 0);
+    no_memory = true;
+    for (int i = 1; i < THINGS; i++) {
+        add(&table, &things[i], i);
+    }
+    no_memory = false;
+    assert_int_equal(table.count, THINGS);
+    assert_ptr_equal(thing_of(simba__hash_find(&table, "thing 77")),
+                     &things[77]);
+    simba__hash_fini(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hash__fnv_is_the_same_everywhere),
+        cmocka_unit_test(test_hash__finds_all_and_only_what_is_in_it),
+        cmocka_unit_test(test_hash__goes_through_all_once),
+        cmocka_unit_test(test_hash__several_may_have_one_key),
+        cmocka_unit_test(test_hash__without_memory_it_gets_slower_only),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
