@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
-#include "backends/mysql/sql.h"
+#include "backends/mysql/floor_sql.h"
+#include "backends/mysql/schema.h"
+#include "backends/mysql/statements.h"
 #include "util/text.h"
 
 #include <mysqld_error.h>
@@ -62,8 +64,8 @@ static int run(MYSQL *mysql, const char *text, simba_error *error)
 
 static int prepare(struct simba_floor *floor, simba_error *error)
 {
-    static const char *const texts[STATEMENTS] = {SIMBA__MY_SQL_FLOOR_ACQUIRE,
-                                                  SIMBA__MY_SQL_FLOOR_RELEASE};
+    static const char *const texts[STATEMENTS] = {SIMBA__MY_FLOOR_ACQUIRE,
+                                                  SIMBA__MY_FLOOR_RELEASE};
 
     for (int i = 0; i < STATEMENTS; i++) {
         MYSQL_BIND bind = {.buffer_type = MYSQL_TYPE_STRING,
@@ -85,7 +87,7 @@ static int prepare(struct simba_floor *floor, simba_error *error)
 static int make_row(struct simba_floor *floor, simba_error *error)
 {
     char text[256];
-    int rc = run(floor->mysql, SIMBA__MY_SQL_SCHEMA, error);
+    int rc = run(floor->mysql, SIMBA__MY_SCHEMA, error);
 
     snprintf(text, sizeof text,
              "INSERT IGNORE INTO simba_mutex (mutex, acquired_at, ttl_at, "
@@ -136,7 +138,7 @@ static int open_floor(struct simba_floor *floor,
     if (mysql_errno(floor->mysql) != 0) {
         return fail(floor->mysql, error);
     }
-    rc = run(floor->mysql, SIMBA__MY_SQL_GREET, error);
+    rc = run(floor->mysql, SIMBA__MY_SESSION_SETUP, error);
     if (rc == SIMBA_OK) {
         rc = make_row(floor, error);
     }

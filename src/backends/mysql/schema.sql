@@ -1,3 +1,4 @@
+-- name: schema
 -- The tables. simba_mutex is shared with other implementations; the rest is
 -- ours. Times are milliseconds since 1970 by the server's clock. Names are
 -- compared byte for byte.
@@ -13,15 +14,15 @@ CREATE TABLE IF NOT EXISTS simba_mutex (
     version int unsigned NOT NULL,
     fencing_token bigint unsigned NOT NULL DEFAULT 0,
     -- As in simba_tenure, which says nothing of a mutex that is quiet: its
-    -- version is here, and nobody is in line, was called, undone or broken.
+    -- version is here, and nobody waits, it is not offered, undone or broken.
     attempt varchar(32) CHARACTER SET ascii NOT NULL DEFAULT '',
     former bigint NOT NULL DEFAULT 0,
     account int unsigned NOT NULL DEFAULT 0,
     quiet bigint NOT NULL DEFAULT -1
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
--- What else is known of a mutex: its tenure, who was called, and whether
--- anybody may be in line. It speaks of simba_mutex as long as the versions of
+-- What else is known of a mutex: its tenure, whom it is offered to (called), and
+-- whether anybody may wait. It speaks of simba_mutex as long as the versions of
 -- both are equal; else the mutex is quiet, and the version here is -2, or
 -- somebody who does not know us has been there since.
 /*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
@@ -41,11 +42,17 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_until bigint NOT NULL,
     tombs_until bigint NOT NULL,
     former bigint NOT NULL, -- token of the tenure before
-    account int unsigned NOT NULL, -- whose tenure it is; others cannot ring
+    account int unsigned NOT NULL, -- whose tenure it is; others cannot notify
+    asked varchar(128) NOT NULL DEFAULT ''
+        /*M! INVISIBLE */ /*!80023 INVISIBLE */, -- to hand over; unused yet
     KEY simba_tenure_called (called_process)
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin;
 
--- Who waits. bell is 0 for those who cannot be woken, and therefore ask.
+-- The queue. bell is 0 for those who cannot be woken, and therefore ask. slots
+-- and rank are for owners that share a mutex and for priorities; nothing uses
+-- them yet.
+-- They are invisible because clients that name no columns in their INSERT would
+-- fail otherwise (error 1136).
 /*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
 CREATE TABLE IF NOT EXISTS simba_line (
     mutex varchar(66) NOT NULL,
@@ -55,6 +62,8 @@ CREATE TABLE IF NOT EXISTS simba_line (
     bell tinyint NOT NULL,
     place bigint NOT NULL,
     lapses_at bigint NOT NULL,
+    slots int NOT NULL DEFAULT 0 /*M! INVISIBLE */ /*!80023 INVISIBLE */,
+    `rank` smallint NOT NULL DEFAULT 0 /*M! INVISIBLE */ /*!80023 INVISIBLE */,
     PRIMARY KEY (mutex, attempt),
     KEY simba_line_place (mutex, place),
     KEY simba_line_process (process)
@@ -80,3 +89,50 @@ CREATE TABLE IF NOT EXISTS simba_broken (
     account varchar(255) NOT NULL,
     reason text NOT NULL
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin
+
+-- name: upgrade
+-- Bring a simba_mutex that another implementation has made to what we would
+-- have made: tokens of its own, filled from the versions, which served as
+-- tokens until now; room for all names and ids, compared byte for byte; what
+-- lets one row do for a quiet mutex. To tables that an older version has made it
+-- adds what they lack. Those who use them go on working.
+--
+-- MySQL cannot add only what is missing, and goes no further than the first
+-- column that is there; so the new columns, which any table may have or not, are
+-- added by a text that depends on it.
+SET @simba = if(EXISTS (
+    SELECT 1 FROM information_schema.columns WHERE table_schema = database()
+        AND table_name = 'simba_line' AND column_name = 'slots'), 'DO 0',
+    '/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_line
+    ADD COLUMN slots int NOT NULL DEFAULT 0 /*M! INVISIBLE */ /*!80023 INVISIBLE */,
+    ADD COLUMN `rank` smallint NOT NULL DEFAULT 0 /*M! INVISIBLE */ /*!80023 INVISIBLE */');
+PREPARE simba FROM @simba;
+EXECUTE simba;
+SET @simba = if(EXISTS (
+    SELECT 1 FROM information_schema.columns WHERE table_schema = database()
+        AND table_name = 'simba_tenure' AND column_name = 'asked'), 'DO 0',
+    '/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_tenure
+    ADD COLUMN asked varchar(128) NOT NULL DEFAULT '''' /*M! INVISIBLE */ /*!80023 INVISIBLE */');
+PREPARE simba FROM @simba;
+EXECUTE simba;
+DEALLOCATE PREPARE simba;
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_mutex
+    MODIFY mutex varchar(66)
+        CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL,
+    MODIFY owner_id varchar(128)
+        CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL;
+-- Before the tokens: some tables have tokens only.
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_mutex
+    ADD COLUMN IF NOT EXISTS attempt
+        varchar(32) CHARACTER SET ascii NOT NULL DEFAULT '',
+    ADD COLUMN IF NOT EXISTS former bigint NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS account int unsigned NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS quiet bigint NOT NULL DEFAULT -1;
+/*M! SET STATEMENT lock_wait_timeout = 10, max_statement_time = 0 FOR */
+ALTER TABLE simba_mutex
+    ADD COLUMN IF NOT EXISTS fencing_token bigint unsigned NOT NULL DEFAULT 0;
+UPDATE simba_mutex SET fencing_token = version WHERE fencing_token = 0

@@ -5,7 +5,8 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
-#include "backends/mysql/sql.h"
+#include "backends/mysql/schema.h"
+#include "backends/mysql/statements.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -13,29 +14,29 @@
 #include <string.h>
 
 static const char *const texts[SIMBA__SQL_STATEMENTS] = {
-    [SIMBA__SQL_QUICK_ACQUIRE] = SIMBA__MY_SQL_QUICK_ACQUIRE,
-    [SIMBA__SQL_QUICK_RENEW] = SIMBA__MY_SQL_QUICK_RENEW,
-    [SIMBA__SQL_QUICK_RELEASE] = SIMBA__MY_SQL_QUICK_RELEASE,
-    [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__MY_SQL_FAST_ACQUIRE,
-    [SIMBA__SQL_FAST_RENEW] = SIMBA__MY_SQL_FAST_RENEW,
-    [SIMBA__SQL_FAST_RELEASE] = SIMBA__MY_SQL_FAST_RELEASE,
-    [SIMBA__SQL_LOAD] = SIMBA__MY_SQL_LOAD,
-    [SIMBA__SQL_LOAD_ALL] = SIMBA__MY_SQL_LOAD,
-    [SIMBA__SQL_BOOK] = SIMBA__MY_SQL_BOOK,
-    [SIMBA__SQL_ENSURE] = SIMBA__MY_SQL_ENSURE,
-    [SIMBA__SQL_SCHEMA] = SIMBA__MY_SQL_SCHEMA,
-    [SIMBA__SQL_UPGRADE] = SIMBA__MY_SQL_UPGRADE,
-    [SIMBA__SQL_LOOK] = SIMBA__MY_SQL_LOOK,
-    [SIMBA__SQL_BEAT] = SIMBA__MY_SQL_BEAT,
-    [SIMBA__SQL_DOCTOR] = SIMBA__MY_SQL_DOCTOR,
-    [SIMBA__SQL_DOCTOR_TABLES] = SIMBA__MY_SQL_DOCTOR_TABLES,
-    [SIMBA__SQL_LIST] = SIMBA__MY_SQL_LIST,
-    [SIMBA__SQL_GLANCE] = SIMBA__MY_SQL_GLANCE,
+    [SIMBA__SQL_QUIET_ACQUIRE] = SIMBA__MY_QUIET_ACQUIRE,
+    [SIMBA__SQL_QUIET_RENEW] = SIMBA__MY_QUIET_RENEW,
+    [SIMBA__SQL_QUIET_RELEASE] = SIMBA__MY_QUIET_RELEASE,
+    [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__MY_FAST_ACQUIRE,
+    [SIMBA__SQL_FAST_RENEW] = SIMBA__MY_FAST_RENEW,
+    [SIMBA__SQL_FAST_RELEASE] = SIMBA__MY_FAST_RELEASE,
+    [SIMBA__SQL_LOAD] = SIMBA__MY_LOAD,
+    [SIMBA__SQL_LOAD_ALL] = SIMBA__MY_LOAD,
+    [SIMBA__SQL_RECORD_BREAK] = SIMBA__MY_RECORD_BREAK,
+    [SIMBA__SQL_INSERT_MUTEX] = SIMBA__MY_INSERT_MUTEX,
+    [SIMBA__SQL_SCHEMA] = SIMBA__MY_SCHEMA,
+    [SIMBA__SQL_UPGRADE] = SIMBA__MY_UPGRADE,
+    [SIMBA__SQL_POLL] = SIMBA__MY_POLL,
+    [SIMBA__SQL_HEARTBEAT] = SIMBA__MY_HEARTBEAT,
+    [SIMBA__SQL_DOCTOR] = SIMBA__MY_DOCTOR,
+    [SIMBA__SQL_DOCTOR_TABLES] = SIMBA__MY_DOCTOR_TABLES,
+    [SIMBA__SQL_LIST] = SIMBA__MY_LIST,
+    [SIMBA__SQL_LIST_BARE] = SIMBA__MY_LIST_BARE,
 };
 
 const char *simba__my_greeting(void)
 {
-    return SIMBA__MY_SQL_GREET;
+    return SIMBA__MY_SESSION_SETUP;
 }
 
 /* By so much a text becomes longer at most. */
@@ -94,12 +95,12 @@ static char *apply_text(const struct simba__sql_turn *turn)
     const struct simba__sql_change *change = &turn->change;
     char *text = NULL;
 
-    if (asprintf(&text, "%s%s%s%s%s%s", SIMBA__MY_SQL_APPLY,
-                 change->gone_count > 0 ? SIMBA__MY_SQL_APPLY_GONE : "",
-                 change->come_count > 0 ? SIMBA__MY_SQL_APPLY_COME : "",
-                 change->come_count > 1 ? SIMBA__MY_SQL_APPLY_COME_TOO : "",
-                 change->tomb_until_ms > 0 ? SIMBA__MY_SQL_APPLY_UNDONE : "",
-                 SIMBA__MY_SQL_APPLY_END) < 0) {
+    if (asprintf(&text, "%s%s%s%s%s%s", SIMBA__MY_APPLY,
+                 change->gone_count > 0 ? SIMBA__MY_APPLY_GONE : "",
+                 change->come_count > 0 ? SIMBA__MY_APPLY_COME : "",
+                 change->come_count > 1 ? SIMBA__MY_APPLY_COME_TOO : "",
+                 change->tomb_until_ms > 0 ? SIMBA__MY_APPLY_UNDONE : "",
+                 SIMBA__MY_APPLY_END) < 0) {
         return NULL;
     }
     return text;
@@ -110,8 +111,8 @@ static char *apply_text(const struct simba__sql_turn *turn)
 static char *beat_text(const struct simba__sql_turn *turn)
 {
     return strdup(turn->self->bell == SIMBA__SQL_BELL_REFUSED
-                      ? SIMBA__MY_SQL_BEAT
-                      : SIMBA__MY_SQL_BEAT_STOP SIMBA__MY_SQL_BEAT);
+                      ? SIMBA__MY_HEARTBEAT
+                      : SIMBA__MY_HEARTBEAT_LOCK SIMBA__MY_HEARTBEAT);
 }
 
 static char *template_of(const struct simba__sql_turn *turn,
@@ -120,8 +121,8 @@ static char *template_of(const struct simba__sql_turn *turn,
     if (statement == SIMBA__SQL_APPLY) {
         return apply_text(turn);
     }
-    return statement == SIMBA__SQL_BEAT ? beat_text(turn)
-                                        : strdup(texts[statement]);
+    return statement == SIMBA__SQL_HEARTBEAT ? beat_text(turn)
+                                             : strdup(texts[statement]);
 }
 
 /* --- parameters ---------------------------------------------------------- */
@@ -299,10 +300,10 @@ char *simba__my_render_bell(struct simba__my_session *session,
                             enum simba__my_bell_step step)
 {
     static const char *const steps[] = {
-        [SIMBA__MY_BELL_HANG] = SIMBA__MY_SQL_BELL_HANG,
-        [SIMBA__MY_BELL_LOOK] = SIMBA__MY_SQL_LOOK,
-        [SIMBA__MY_BELL_MOVE] = SIMBA__MY_SQL_BELL_MOVE,
-        [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_SQL_BELL_SLEEP,
+        [SIMBA__MY_BELL_HANG] = SIMBA__MY_NOTIFY_LOCK,
+        [SIMBA__MY_BELL_LOOK] = SIMBA__MY_POLL,
+        [SIMBA__MY_BELL_MOVE] = SIMBA__MY_NOTIFY_RENAME,
+        [SIMBA__MY_BELL_SLEEP] = SIMBA__MY_NOTIFY_WAIT,
     };
     const struct simba__my *my = (const struct simba__my *)session->base.self;
     bool is_other = my->is_mysql && step == SIMBA__MY_BELL_SLEEP;
@@ -321,7 +322,7 @@ char *simba__my_render_bell(struct simba__my_session *session,
     params->values[3] = session->base.self->hung_as;
     params->is_number[3] = false;
     return substitute(session,
-                      is_other ? SIMBA__MY_SQL_BELL_SLEEP_MYSQL : steps[step]);
+                      is_other ? SIMBA__MY_NOTIFY_WAIT_MYSQL : steps[step]);
 }
 
 char *simba__my_schema(const simba_backend_config *config,
@@ -329,6 +330,6 @@ char *simba__my_schema(const simba_backend_config *config,
                        simba_error *error)
 {
     (void)config;
-    return simba__sql_tell(
-        upgrade ? SIMBA__MY_SQL_UPGRADE : SIMBA__MY_SQL_SCHEMA, error);
+    return simba__sql_tell(upgrade ? SIMBA__MY_UPGRADE : SIMBA__MY_SCHEMA,
+                           error);
 }

@@ -236,7 +236,7 @@ static void note_stop(struct simba__my_session *session)
 {
     MYSQL_ROW row;
 
-    if (!session->base.is_bell && session->statement == SIMBA__SQL_BEAT &&
+    if (!session->base.is_bell && session->statement == SIMBA__SQL_HEARTBEAT &&
         session->answered == 1 &&
         (row = mysql_fetch_row(session->stored)) != NULL && row[0] != NULL) {
         session->base.is_needed |= strcmp(row[0], "1") == 0;

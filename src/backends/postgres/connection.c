@@ -5,7 +5,8 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
-#include "backends/postgres/sql.h"
+#include "backends/postgres/schema.h"
+#include "backends/postgres/statements.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,8 +197,8 @@ void simba__pg_forget_prepared(struct simba__pg_session *session)
 static bool limit_time(struct simba__pg_session *session)
 {
     return !store_of(session)->is_pooled ||
-           PQsendQueryParams(session->conn, SIMBA__PG_LIMIT, 0, NULL, NULL,
-                             NULL, NULL, 0) == 1;
+           PQsendQueryParams(session->conn, SIMBA__PG_TRANSACTION_LIMITS, 0,
+                             NULL, NULL, NULL, NULL, 0) == 1;
 }
 
 /* The last two are for other servers and for tables of our make. */
@@ -259,9 +260,10 @@ static void greet(struct simba__pg_session *session)
 
     snprintf(pid, sizeof pid, "%d", PQbackendPID(session->conn));
     session->is_greeting = true;
-    dispatch(session, PQenterPipelineMode(session->conn) == 1 &&
-                          PQsendQueryParams(session->conn, SIMBA__PG_GREET, 1,
-                                            NULL, values, NULL, NULL, 0) == 1);
+    dispatch(session,
+             PQenterPipelineMode(session->conn) == 1 &&
+                 PQsendQueryParams(session->conn, SIMBA__PG_SESSION_SETUP, 1,
+                                   NULL, values, NULL, NULL, 0) == 1);
 }
 
 /* Our lock says that we live; whoever can get it knows that we do not. */
@@ -278,11 +280,11 @@ void simba__pg_hang_bell(struct simba__sql_session *base)
         return;
     }
     snprintf(listen, sizeof listen, "LISTEN simba_%s", base->self->process);
-    is_taken = PQsendQueryParams(session->conn, SIMBA__PG_LIVE, 1, NULL, values,
-                                 NULL, NULL, 0) == 1 &&
+    is_taken = PQsendQueryParams(session->conn, SIMBA__PG_NOTIFY_LOCK, 1, NULL,
+                                 values, NULL, NULL, 0) == 1 &&
                (base->self->hung_as[0] == '\0' ||
-                PQsendQueryParams(session->conn, SIMBA__PG_MOVE, 2, NULL,
-                                  values, NULL, NULL, 0) == 1) &&
+                PQsendQueryParams(session->conn, SIMBA__PG_NOTIFY_RENAME, 2,
+                                  NULL, values, NULL, NULL, 0) == 1) &&
                PQsendQueryParams(session->conn, listen, 0, NULL, NULL, NULL,
                                  NULL, 0) == 1;
     dispatch(session, is_taken);

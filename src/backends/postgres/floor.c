@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
-#include "backends/postgres/sql.h"
+#include "backends/postgres/floor_sql.h"
+#include "backends/postgres/schema.h"
+#include "backends/postgres/statements.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -82,11 +84,12 @@ static int make_row(struct simba_floor *floor, simba_error *error)
     const char *values[] = {floor->name};
     int rc = run(floor, SIMBA__PG_SCHEMA, error);
 
-    return rc == SIMBA_OK ? take(floor,
-                                 PQexecParams(floor->conn, SIMBA__PG_ENSURE, 1,
-                                              NULL, values, NULL, NULL, 0),
-                                 error)
-                          : rc;
+    return rc == SIMBA_OK
+               ? take(floor,
+                      PQexecParams(floor->conn, SIMBA__PG_INSERT_MUTEX, 1, NULL,
+                                   values, NULL, NULL, 0),
+                      error)
+               : rc;
 }
 
 /* All floors of a mutex use one row and one channel: not the mutex's own. */

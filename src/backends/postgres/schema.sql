@@ -1,3 +1,4 @@
+-- name: schema
 -- The tables, in one statement. simba_mutex is shared with other
 -- implementations; the rest is ours. Times are milliseconds since 1970 by the
 -- server's clock.
@@ -14,14 +15,14 @@ CREATE TABLE IF NOT EXISTS simba_mutex (
     version bigint NOT NULL,
     fencing_token bigint NOT NULL DEFAULT 0,
     -- As in simba_tenure, which says nothing of a mutex that is quiet: its
-    -- version is here, and nobody is in line, was called, undone or broken.
+    -- version is here, and nobody waits, it is not offered, undone or broken.
     attempt varchar(32) COLLATE "C" NOT NULL DEFAULT '',
     former bigint NOT NULL DEFAULT 0,
     quiet bigint NOT NULL DEFAULT -1
 ) WITH (fillfactor = 50);
 
--- What else is known of a mutex: its tenure, who was called, and whether
--- anybody may be in line. It speaks of simba_mutex as long as the versions of
+-- What else is known of a mutex: its tenure, whom it is offered to (called), and
+-- whether anybody may wait. It speaks of simba_mutex as long as the versions of
 -- both are equal; else the mutex is quiet, and the version here is -2, or
 -- somebody who does not know us has been there since.
 CREATE TABLE IF NOT EXISTS simba_tenure (
@@ -39,11 +40,14 @@ CREATE TABLE IF NOT EXISTS simba_tenure (
     called_lapses bigint NOT NULL,
     called_until bigint NOT NULL,
     tombs_until bigint NOT NULL,
-    former bigint NOT NULL -- token of the tenure before
+    former bigint NOT NULL, -- token of the tenure before
+    asked varchar(128) COLLATE "C" NOT NULL DEFAULT '' -- to hand over; unused yet
 ) WITH (fillfactor = 50);
 CREATE INDEX IF NOT EXISTS simba_tenure_called ON simba_tenure (called_process);
 
--- Who waits. bell is 0 for those who cannot be woken, and therefore ask.
+-- The queue. bell is 0 for those who cannot be woken, and therefore ask. slots
+-- and rank are for owners that share a mutex and for priorities; nothing uses
+-- them yet.
 CREATE TABLE IF NOT EXISTS simba_line (
     mutex varchar(66) COLLATE "C" NOT NULL,
     attempt varchar(32) COLLATE "C" NOT NULL,
@@ -52,6 +56,8 @@ CREATE TABLE IF NOT EXISTS simba_line (
     bell smallint NOT NULL,
     place bigint NOT NULL,
     lapses_at bigint NOT NULL,
+    slots int NOT NULL DEFAULT 0,
+    rank smallint NOT NULL DEFAULT 0,
     PRIMARY KEY (mutex, attempt)
 );
 CREATE INDEX IF NOT EXISTS simba_line_process ON simba_line (process);
@@ -75,5 +81,42 @@ CREATE TABLE IF NOT EXISTS simba_broken (
     account varchar(128) NOT NULL,
     reason text NOT NULL
 );
+
+END $simba$
+
+-- name: upgrade
+-- Bring a simba_mutex that another implementation has made to what we would
+-- have made: tokens of its own, filled from the versions, which served as
+-- tokens until now; room for all names and ids, compared byte for byte; what
+-- lets one row do for a quiet mutex. To tables that an older version has made it
+-- adds what they lack. Those who use them go on working.
+DO $simba$ BEGIN
+SET LOCAL lock_timeout = '10s';
+
+IF NOT EXISTS (
+    SELECT 1 FROM pg_attribute
+    WHERE attrelid = 'simba_mutex'::regclass AND attname = 'fencing_token'
+        AND NOT attisdropped
+) THEN
+    ALTER TABLE simba_mutex ADD COLUMN fencing_token bigint NOT NULL DEFAULT 0;
+    UPDATE simba_mutex SET fencing_token = version;
+END IF;
+
+ALTER TABLE simba_mutex
+    ADD COLUMN IF NOT EXISTS attempt varchar(32) COLLATE "C" NOT NULL DEFAULT '',
+    ADD COLUMN IF NOT EXISTS former bigint NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS quiet bigint NOT NULL DEFAULT -1;
+
+ALTER TABLE simba_mutex
+    ALTER COLUMN mutex TYPE varchar(66) COLLATE "C",
+    ALTER COLUMN owner_id TYPE varchar(128) COLLATE "C";
+
+ALTER TABLE simba_tenure
+    ADD COLUMN IF NOT EXISTS asked
+        varchar(128) COLLATE "C" NOT NULL DEFAULT '';
+
+ALTER TABLE simba_line
+    ADD COLUMN IF NOT EXISTS slots int NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS rank smallint NOT NULL DEFAULT 0;
 
 END $simba$

@@ -2,32 +2,33 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
-#include "backends/postgres/sql.h"
+#include "backends/postgres/schema.h"
+#include "backends/postgres/statements.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *const texts[SIMBA__SQL_STATEMENTS] = {
-    [SIMBA__SQL_QUICK_ACQUIRE] = SIMBA__PG_QUICK_ACQUIRE,
-    [SIMBA__SQL_QUICK_RENEW] = SIMBA__PG_QUICK_RENEW,
-    [SIMBA__SQL_QUICK_RELEASE] = SIMBA__PG_QUICK_RELEASE,
+    [SIMBA__SQL_QUIET_ACQUIRE] = SIMBA__PG_QUIET_ACQUIRE,
+    [SIMBA__SQL_QUIET_RENEW] = SIMBA__PG_QUIET_RENEW,
+    [SIMBA__SQL_QUIET_RELEASE] = SIMBA__PG_QUIET_RELEASE,
     [SIMBA__SQL_FAST_ACQUIRE] = SIMBA__PG_FAST_ACQUIRE,
     [SIMBA__SQL_FAST_RENEW] = SIMBA__PG_FAST_RENEW,
     [SIMBA__SQL_FAST_RELEASE] = SIMBA__PG_FAST_RELEASE,
     [SIMBA__SQL_LOAD] = SIMBA__PG_LOAD,
     [SIMBA__SQL_LOAD_ALL] = SIMBA__PG_LOAD,
     [SIMBA__SQL_APPLY] = SIMBA__PG_APPLY,
-    [SIMBA__SQL_BOOK] = SIMBA__PG_BOOK,
-    [SIMBA__SQL_ENSURE] = SIMBA__PG_ENSURE,
+    [SIMBA__SQL_RECORD_BREAK] = SIMBA__PG_RECORD_BREAK,
+    [SIMBA__SQL_INSERT_MUTEX] = SIMBA__PG_INSERT_MUTEX,
     [SIMBA__SQL_SCHEMA] = SIMBA__PG_SCHEMA,
     [SIMBA__SQL_UPGRADE] = SIMBA__PG_UPGRADE,
-    [SIMBA__SQL_LOOK] = SIMBA__PG_LOOK,
-    [SIMBA__SQL_BEAT] = SIMBA__PG_BEAT,
+    [SIMBA__SQL_POLL] = SIMBA__PG_POLL,
+    [SIMBA__SQL_HEARTBEAT] = SIMBA__PG_HEARTBEAT,
     [SIMBA__SQL_DOCTOR] = SIMBA__PG_DOCTOR,
     [SIMBA__SQL_DOCTOR_TABLES] = SIMBA__PG_DOCTOR_TABLES,
     [SIMBA__SQL_LIST] = SIMBA__PG_LIST,
-    [SIMBA__SQL_GLANCE] = SIMBA__PG_GLANCE,
+    [SIMBA__SQL_LIST_BARE] = SIMBA__PG_LIST_BARE,
 };
 
 /* A statement differs a little from its text when the whole line is asked for,

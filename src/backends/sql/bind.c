@@ -161,25 +161,26 @@ bool simba__sql_bind(struct simba__sql_params *params,
         statement == SIMBA__SQL_DOCTOR_TABLES) {
         return true;
     }
-    if (statement == SIMBA__SQL_LOOK || statement == SIMBA__SQL_BEAT) {
+    if (statement == SIMBA__SQL_POLL || statement == SIMBA__SQL_HEARTBEAT) {
         add_text(params, turn->self->process);
-        if (statement == SIMBA__SQL_BEAT) {
+        if (statement == SIMBA__SQL_HEARTBEAT) {
             add_number(params, request->waiter_ms);
             params->gone = simba__sql_waiters_kept(turn->self);
             params->list = params->count;
             add_text(params, params->gone);
         }
-        return statement == SIMBA__SQL_LOOK || params->gone != NULL;
+        return statement == SIMBA__SQL_POLL || params->gone != NULL;
     }
     add_text(params, request->mutex);
     if (statement == SIMBA__SQL_APPLY) {
         return bind_apply(params, turn);
     }
-    if (statement == SIMBA__SQL_BOOK) {
+    if (statement == SIMBA__SQL_RECORD_BREAK) {
         bind_book(params, turn);
         return true;
     }
-    if (statement == SIMBA__SQL_ENSURE || statement == SIMBA__SQL_GLANCE) {
+    if (statement == SIMBA__SQL_INSERT_MUTEX ||
+        statement == SIMBA__SQL_LIST_BARE) {
         return true;
     }
     add_text(params, params->op_attempt);

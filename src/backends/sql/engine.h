@@ -23,23 +23,23 @@ struct simba__sql_session;
 struct simba__sql_turn;
 
 enum simba__sql_statement {
-    SIMBA__SQL_QUICK_ACQUIRE,
-    SIMBA__SQL_QUICK_RENEW,
-    SIMBA__SQL_QUICK_RELEASE,
+    SIMBA__SQL_QUIET_ACQUIRE,
+    SIMBA__SQL_QUIET_RENEW,
+    SIMBA__SQL_QUIET_RELEASE,
     SIMBA__SQL_FAST_ACQUIRE,
     SIMBA__SQL_FAST_RENEW,
     SIMBA__SQL_FAST_RELEASE,
     SIMBA__SQL_LOAD,
     SIMBA__SQL_LOAD_ALL, /* the line to its end */
     SIMBA__SQL_APPLY,
-    SIMBA__SQL_BOOK,    /* that a tenure will be ended by force */
-    SIMBA__SQL_ENSURE,  /* the rows of a new mutex */
-    SIMBA__SQL_SCHEMA,  /* the tables of a new database */
-    SIMBA__SQL_UPGRADE, /* those of others, to what ours are */
-    SIMBA__SQL_LOOK,    /* what should those of us who wait hear of? */
-    SIMBA__SQL_BEAT,    /* likewise; keeps their places, and tells more */
+    SIMBA__SQL_RECORD_BREAK, /* that a tenure will be ended by force */
+    SIMBA__SQL_INSERT_MUTEX, /* the rows of a new mutex */
+    SIMBA__SQL_SCHEMA,       /* the tables of a new database */
+    SIMBA__SQL_UPGRADE,      /* those of others, to what ours are */
+    SIMBA__SQL_POLL,         /* what should those of us who wait hear of? */
+    SIMBA__SQL_HEARTBEAT,    /* likewise; keeps their places, and tells more */
     SIMBA__SQL_LIST,
-    SIMBA__SQL_GLANCE, /* likewise, where there is simba_mutex at most */
+    SIMBA__SQL_LIST_BARE, /* likewise, where there is simba_mutex at most */
     SIMBA__SQL_DOCTOR,
     SIMBA__SQL_DOCTOR_TABLES,
     SIMBA__SQL_STATEMENTS

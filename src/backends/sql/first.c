@@ -36,14 +36,14 @@ enum simba__sql_statement simba__sql_first_try(
         return SIMBA__SQL_LOAD;
     }
     if (request->kind == SIMBA_ACQUIRE && !self->has_no_token) {
-        return is_quick ? SIMBA__SQL_QUICK_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
+        return is_quick ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
     }
     if (request->kind == SIMBA_RENEW) {
-        return is_quick ? SIMBA__SQL_QUICK_RENEW : SIMBA__SQL_FAST_RENEW;
+        return is_quick ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
     }
     if (request->kind == SIMBA_RELEASE && request->tombstone_ms == 0 &&
         (is_quick || self->has_no_quiet) && !self->has_line[mark]) {
-        return is_quick ? SIMBA__SQL_QUICK_RELEASE : SIMBA__SQL_FAST_RELEASE;
+        return is_quick ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
     }
     return SIMBA__SQL_LOAD;
 }

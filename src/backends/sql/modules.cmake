@@ -1,5 +1,6 @@
 # The stores on SQL servers, one module each, built when the client library is
 # there.
+include(${PROJECT_SOURCE_DIR}/cmake/SimbaEmbed.cmake)
 include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
 set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
@@ -45,10 +46,13 @@ endfunction()
 pkg_check_modules(libpq IMPORTED_TARGET libpq)
 if(libpq_FOUND)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
-  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/sql.h
-    ${simba_postgres_dir} SIMBA__PG_ apply beat book doctor doctor_tables ensure
-    fast_acquire fast_release fast_renew floor_acquire floor_release glance greet limit list live
-    load look move quick_acquire quick_release quick_renew schema upgrade)
+  foreach(file IN ITEMS schema statements)
+    simba_embed_sections(
+      ${CMAKE_BINARY_DIR}/generated/backends/postgres/${file}.h
+      ${simba_postgres_dir}/${file}.sql SIMBA__PG_ "--")
+  endforeach()
+  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/floor_sql.h
+    ${simba_postgres_dir} SIMBA__PG_ floor_acquire floor_release)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
@@ -61,12 +65,13 @@ endif()
 pkg_check_modules(libmariadb IMPORTED_TARGET libmariadb)
 if(libmariadb_FOUND)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
-  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/sql.h
-    ${simba_mysql_dir} SIMBA__MY_SQL_ apply apply_come apply_come_too apply_end
-    apply_gone apply_undone beat beat_stop bell_hang bell_move bell_sleep
-    bell_sleep_mysql book doctor doctor_tables ensure fast_acquire
-    fast_release fast_renew floor_acquire floor_release glance greet list load look quick_acquire
-    quick_release quick_renew schema upgrade)
+  foreach(file IN ITEMS schema statements)
+    simba_embed_sections(
+      ${CMAKE_BINARY_DIR}/generated/backends/mysql/${file}.h
+      ${simba_mysql_dir}/${file}.sql SIMBA__MY_ "--")
+  endforeach()
+  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/floor_sql.h
+    ${simba_mysql_dir} SIMBA__MY_ floor_acquire floor_release)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c

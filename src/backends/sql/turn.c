@@ -93,7 +93,8 @@ void simba__sql_turn_start(struct simba__sql_turn *turn)
 
     turn->is_written = false;
     if (request == &turn->self->beat_op) {
-        send(turn, turn->self->is_look ? SIMBA__SQL_LOOK : SIMBA__SQL_BEAT);
+        send(turn,
+             turn->self->is_look ? SIMBA__SQL_POLL : SIMBA__SQL_HEARTBEAT);
     } else if (request->kind == SIMBA_INIT) {
         send(turn, SIMBA__SQL_SCHEMA);
     } else if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
@@ -146,7 +147,7 @@ static void decide(struct simba__sql_turn *turn)
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
     } else if (must_book(turn)) {
         turn->was_booked = true;
-        send(turn, SIMBA__SQL_BOOK);
+        send(turn, SIMBA__SQL_RECORD_BREAK);
     } else {
         send(turn, SIMBA__SQL_APPLY);
     }
@@ -160,7 +161,7 @@ static void make_rows(struct simba__sql_turn *turn)
 
     if (!turn->was_ensured) {
         turn->was_ensured = true;
-        send(turn, SIMBA__SQL_ENSURE);
+        send(turn, SIMBA__SQL_INSERT_MUTEX);
     } else {
         simba_error_set(&error, SIMBA_EMISCONFIG, 0,
                         "%s: simba_mutex does not tell this name from another: "
@@ -177,7 +178,7 @@ static bool is_looking(const struct simba__sql_turn *turn)
     enum simba_request_kind kind = turn->request->kind;
 
     return kind == SIMBA_READ || kind == SIMBA_LIST ||
-           (kind == SIMBA_BREAK && turn->statement != SIMBA__SQL_BOOK);
+           (kind == SIMBA_BREAK && turn->statement != SIMBA__SQL_RECORD_BREAK);
 }
 
 static void loaded(struct simba__sql_turn *turn,
@@ -273,12 +274,12 @@ static void glanced(struct simba__sql_turn *turn,
 /* False: there is nothing to be done about it. */
 static bool do_without_table(struct simba__sql_turn *turn)
 {
-    if (turn->statement == SIMBA__SQL_GLANCE) {
+    if (turn->statement == SIMBA__SQL_LIST_BARE) {
         simba__sql_turn_end(turn, SIMBA_OK, NULL); /* nobody ever had any */
     } else if (turn->was_created) {
         return false;
     } else if (is_looking(turn)) {
-        send(turn, SIMBA__SQL_GLANCE);
+        send(turn, SIMBA__SQL_LIST_BARE);
     } else {
         make_tables(turn);
     }
@@ -294,7 +295,7 @@ static void tried(struct simba__sql_turn *turn,
         turn->self->was_primary = true;
         simba__sql_reply_fast(turn, rows);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
-    } else if (turn->statement == SIMBA__SQL_QUICK_RENEW) {
+    } else if (turn->statement == SIMBA__SQL_QUIET_RENEW) {
         simba__sql_mark_loud(turn, true);
         send(turn, SIMBA__SQL_FAST_RENEW);
     } else {
@@ -306,9 +307,9 @@ static void fine(struct simba__sql_turn *turn,
                  const struct simba__sql_rows *rows)
 {
     switch (turn->statement) {
-    case SIMBA__SQL_QUICK_ACQUIRE:
-    case SIMBA__SQL_QUICK_RENEW:
-    case SIMBA__SQL_QUICK_RELEASE:
+    case SIMBA__SQL_QUIET_ACQUIRE:
+    case SIMBA__SQL_QUIET_RENEW:
+    case SIMBA__SQL_QUIET_RELEASE:
     case SIMBA__SQL_FAST_ACQUIRE:
     case SIMBA__SQL_FAST_RENEW:
     case SIMBA__SQL_FAST_RELEASE:
@@ -321,11 +322,11 @@ static void fine(struct simba__sql_turn *turn,
     case SIMBA__SQL_APPLY:
         applied(turn, rows);
         break;
-    case SIMBA__SQL_BOOK:
+    case SIMBA__SQL_RECORD_BREAK:
         send(turn,
              simba__sql_is_news(turn) ? SIMBA__SQL_LOAD : SIMBA__SQL_APPLY);
         break;
-    case SIMBA__SQL_ENSURE:
+    case SIMBA__SQL_INSERT_MUTEX:
         send(turn, SIMBA__SQL_LOAD);
         break;
     case SIMBA__SQL_SCHEMA:
@@ -342,7 +343,7 @@ static void fine(struct simba__sql_turn *turn,
     case SIMBA__SQL_LIST:
         simba__sql_listed(turn, rows);
         break;
-    case SIMBA__SQL_GLANCE:
+    case SIMBA__SQL_LIST_BARE:
         glanced(turn, rows);
         break;
     case SIMBA__SQL_DOCTOR:
@@ -353,10 +354,10 @@ static void fine(struct simba__sql_turn *turn,
         simba__sql_examined(turn, rows);
         simba__sql_turn_end(turn, SIMBA_OK, NULL);
         break;
-    case SIMBA__SQL_LOOK:
+    case SIMBA__SQL_POLL:
         simba__sql_looked(turn, rows);
         break;
-    case SIMBA__SQL_BEAT:
+    case SIMBA__SQL_HEARTBEAT:
         simba__sql_beaten(turn, rows);
         break;
     default:

@@ -1,2 +1,0 @@
--- What comes after it, if anything, rings bells.
-COMMIT

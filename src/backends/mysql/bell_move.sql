@@ -1,3 +1,0 @@
--- A bell hangs again, under another name: so do the places of who waits there.
--- $1 its name, $4 the one before
-UPDATE simba_line SET process = $1 WHERE process = $4

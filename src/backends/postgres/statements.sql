@@ -1,0 +1,444 @@
+-- The statements of the PostgreSQL store, each a macro SIMBA__PG_<NAME>. Tables,
+-- columns and channels are what other processes rely on: "line" is the queue,
+-- "called" is whom the mutex is offered to, "bell" whether a process can be
+-- notified, "place" a position.
+
+-- name: session_setup
+-- The first statement of a session. No row: the process that answers is not the
+-- one we were connected to, so there is a pooler, and its sessions are not ours
+-- to set up.
+-- $1 the server process of this connection
+SELECT set_config('default_transaction_isolation', 'read committed', false),
+    set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('lock_timeout', '1000', false),
+    set_config('statement_timeout', '2000', false)
+WHERE pg_backend_pid() = $1::int
+
+-- name: transaction_limits
+-- Before a statement in a session that is not ours: for this transaction only.
+SELECT set_config('lock_timeout', '1000', true),
+    set_config('statement_timeout', '2000', true)
+
+-- name: quiet_acquire
+-- Take a free mutex that is quiet: its row in simba_mutex says it all.
+-- $1 mutex, $2 attempt, $3 id, $4 ttl, $5 transition
+UPDATE simba_mutex
+SET acquired_at = (date_part('epoch', now()) * 1000000)::bigint / 1000,
+    ttl_at = (date_part('epoch', now()) * 1000000)::bigint / 1000 + $4::bigint,
+    transition_at = (date_part('epoch', now()) * 1000000)::bigint / 1000
+        + $4::bigint + $5::bigint,
+    owner_id = $3,
+    version = (version + 1) % 2147483647,
+    quiet = (quiet + 1) % 2147483647,
+    former = fencing_token,
+    fencing_token = (date_part('epoch', now()) * 1000000)::bigint,
+    attempt = $2
+WHERE mutex = $1 AND quiet = version
+    AND transition_at < (date_part('epoch', now()) * 1000000)::bigint / 1000
+    AND fencing_token < (date_part('epoch', now()) * 1000000)::bigint
+RETURNING fencing_token, fencing_token, acquired_at
+
+-- name: quiet_renew
+-- Extend this very tenure, while the mutex is quiet.
+-- One that was held up must not take back what a later one has given.
+-- $1 mutex, $2 attempt, $3 ttl, $4 transition
+UPDATE simba_mutex
+SET ttl_at = (date_part('epoch', now()) * 1000000)::bigint / 1000 + $3::bigint,
+    transition_at = (date_part('epoch', now()) * 1000000)::bigint / 1000
+        + $3::bigint + $4::bigint
+WHERE mutex = $1 AND quiet = version AND attempt = $2 AND owner_id <> ''
+    AND transition_at >= (date_part('epoch', now()) * 1000000)::bigint / 1000
+    AND transition_at <= (date_part('epoch', now()) * 1000000)::bigint / 1000
+        + $3::bigint + $4::bigint
+RETURNING (date_part('epoch', now()) * 1000000)::bigint, fencing_token, acquired_at
+
+-- name: quiet_release
+-- End this very tenure, while the mutex is quiet, and leave it so.
+-- $1 mutex, $2 attempt
+UPDATE simba_mutex
+SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = ''
+WHERE mutex = $1 AND quiet = version AND attempt = $2 AND owner_id <> ''
+RETURNING (date_part('epoch', now()) * 1000000)::bigint, fencing_token,
+    0::bigint
+
+-- name: fast_acquire
+-- Take a mutex that is free, when nobody waits or it is offered to us.
+-- $1 mutex, $2 attempt, $3 id, $4 ttl, $5 transition
+-- Who waits for the lock on the row of simba_mutex goes on with the newest of
+-- it, but with the row of simba_tenure as it was when the statement began: the
+-- comparison of the versions tells.
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
+), taken AS (
+    UPDATE simba_mutex m
+    SET acquired_at = us / 1000,
+        ttl_at = us / 1000 + $4::bigint,
+        transition_at = us / 1000 + $4::bigint + $5::bigint,
+        owner_id = $3,
+        version = (m.version + 1) % 2147483647,
+        fencing_token = us
+    FROM moment, simba_tenure t
+    WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
+        AND m.transition_at < us / 1000
+        AND m.fencing_token < us
+        AND t.tombs_until < us / 1000
+        AND (t.waiting = 0
+             OR t.called_attempt = $2 AND t.called_until >= us / 1000)
+    RETURNING m.version, us
+), fast AS (
+    UPDATE simba_tenure t
+    SET version = taken.version, former = t.token, token = us, attempt = $2, broken = 0,
+        called_attempt = ''
+    FROM taken
+    WHERE t.mutex = $1
+    RETURNING us, us AS token, us / 1000 AS acquired_at
+)
+SELECT us, token, acquired_at FROM fast
+
+-- name: fast_renew
+-- Extend this very tenure. Neither version changes: nothing that others decide
+-- by has changed, except the end of the lease, which they compare too.
+-- One that was held up must not take back what a later one has given.
+-- $1 mutex, $2 attempt, $3 ttl, $4 transition
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
+), fast AS (
+    UPDATE simba_mutex m
+    SET ttl_at = us / 1000 + $3::bigint,
+        transition_at = us / 1000 + $3::bigint + $4::bigint
+    FROM moment, simba_tenure t
+    WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
+        AND t.attempt = $2 AND t.broken = 0
+        AND m.owner_id <> '' AND m.transition_at >= us / 1000
+        AND m.transition_at <= us / 1000 + $3::bigint + $4::bigint
+    RETURNING us, t.token, m.acquired_at
+)
+SELECT us, token, acquired_at FROM fast
+
+-- name: fast_release
+-- End this very tenure, when nobody waits. The versions stay as they are:
+-- that nobody owns it is seen without.
+-- $1 mutex, $2 attempt
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
+), fast AS (
+    UPDATE simba_mutex m
+    SET acquired_at = 0, ttl_at = 0, transition_at = 0, owner_id = ''
+    FROM moment, simba_tenure t
+    WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
+        AND t.attempt = $2 AND t.waiting = 0 AND m.owner_id <> ''
+    RETURNING us, t.token, 0::bigint AS acquired_at
+)
+SELECT us, token, acquired_at FROM fast
+
+-- name: load
+-- Everything there is to know about the mutex, one row for each of the first
+-- waiters, in their order; in all of them also this attempt.
+-- $1 mutex, $2 attempt
+-- A process is alive as long as it keeps us from getting its lock.
+SELECT NULL, NULL, NULL,
+    floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
+    m.fencing_token, m.version, t.version, t.token, t.attempt, t.broken,
+    t.waiting,
+    t.called_attempt, t.called_id, t.called_process, t.called_bell,
+    t.called_place, t.called_lapses, t.called_until,
+    CASE WHEN t.called_attempt = '' THEN 0
+        WHEN t.called_bell = 0 THEN 1
+        WHEN pg_try_advisory_xact_lock_shared(
+            ('x' || left(t.called_process, 16))::bit(64)::bigint) THEN 0
+        ELSE 1 END,
+    t.tombs_until, b.until_at,
+    w.attempt, w.id, w.process, w.bell, w.place, w.lapses_at,
+    CASE WHEN w.bell = 0 THEN 1
+        WHEN pg_try_advisory_xact_lock_shared(
+            ('x' || left(w.process, 16))::bit(64)::bigint) THEN 0
+        ELSE 1 END,
+    (SELECT max(l.place) FROM simba_line l WHERE l.mutex = $1),
+    i.attempt, i.id, i.process, i.bell, i.place, i.lapses_at, 1, t.former, 0,
+    m.quiet, m.attempt, m.former, 0, 1 AS has_tokens
+FROM simba_mutex m
+LEFT JOIN simba_tenure t ON t.mutex = $1
+LEFT JOIN simba_tombstone b ON b.mutex = $1 AND b.attempt = $2
+LEFT JOIN simba_line i ON i.mutex = $1 AND i.attempt = $2
+LEFT JOIN LATERAL (
+    SELECT * FROM simba_line l WHERE l.mutex = $1 ORDER BY l.place LIMIT 32
+) w ON true
+WHERE m.mutex = $1 AND m.mutex::text COLLATE "C" = $1
+ORDER BY w.place
+
+-- name: apply
+-- Write what was decided, if the mutex is still as it was when it was loaded.
+-- $1 mutex; as it was: $2 version, $3 transition_at, $4 owner_id;
+-- as it shall be: $5 acquired_at, $6 ttl_at, $7 transition_at, $8 owner_id,
+-- $9 version, $10 token, $11 attempt, $12 broken, $13 waiting;
+-- whom it is offered to: $14 attempt, $15 id, $16 process, $17 can be notified,
+-- $18 position, $19 lapses, $20 until; the tombstone: $21 attempt, $22 until, or
+-- 0; out of the queue: $23; into it, twice: $24 and $30 attempt or '', id,
+-- process, can be notified, position, lapses; $36, $37 processes to wake, or ''; $38 now;
+-- $39 token of the tenure before; $40 0, or token of a tenure that is not ours;
+-- $41 the version if it is quiet then, or -1: simba_tenure tells
+WITH m AS (
+    UPDATE simba_mutex
+    SET acquired_at = $5::bigint, ttl_at = $6::bigint,
+        transition_at = $7::bigint, owner_id = $8, version = $9::bigint
+        , fencing_token = $10::bigint
+        , quiet = $41::bigint, attempt = $11, former = $39::bigint
+    WHERE mutex = $1 AND version = $2::bigint AND transition_at = $3::bigint
+        AND owner_id = $4
+    RETURNING 1
+), t AS (
+    UPDATE simba_tenure
+    SET version = CASE $41::bigint WHEN -1 THEN $9::bigint ELSE -2 END,
+        former = $39::bigint,
+        token = CASE $40::bigint WHEN 0 THEN $10::bigint ELSE $40::bigint END,
+        attempt = $11,
+        broken = $12::smallint, waiting = $13::smallint, called_attempt = $14,
+        called_id = $15, called_process = $16, called_bell = $17::smallint,
+        called_place = $18::bigint, called_lapses = $19::bigint,
+        called_until = $20::bigint,
+        tombs_until = greatest(tombs_until, $22::bigint)
+    FROM m
+    WHERE mutex = $1
+), gone AS (
+    DELETE FROM simba_line USING m
+    WHERE mutex = $1 AND attempt = ANY (string_to_array($23, ','))
+), come AS (
+    INSERT INTO simba_line
+        (mutex, attempt, id, process, bell, place, lapses_at)
+    SELECT $1, v.* FROM m, (VALUES
+        ($24::varchar, $25::varchar, $26::varchar, $27::smallint,
+         $28::bigint, $29::bigint),
+        ($30::varchar, $31::varchar, $32::varchar, $33::smallint,
+         $34::bigint, $35::bigint)
+    ) v (attempt, id, process, bell, place, lapses_at)
+    WHERE v.attempt <> ''
+    ON CONFLICT (mutex, attempt) DO UPDATE
+    SET process = excluded.process, bell = excluded.bell,
+        place = excluded.place, lapses_at = excluded.lapses_at
+), undone AS (
+    INSERT INTO simba_tombstone (mutex, attempt, until_at)
+    SELECT $1, $21, $22::bigint FROM m
+    WHERE $22::bigint <> 0
+    ON CONFLICT (mutex, attempt) DO UPDATE SET until_at = excluded.until_at
+), forgotten AS (
+    DELETE FROM simba_tombstone USING m
+    WHERE mutex = $1 AND until_at < $38::bigint AND attempt <> $21
+)
+SELECT (SELECT pg_notify('simba_' || $36, $1) WHERE $36 <> ''),
+    (SELECT pg_notify('simba_' || $37, $1) WHERE $37 <> '')
+FROM m
+
+-- name: insert_mutex
+-- The rows of a mutex that is used for the first time.
+-- $1 mutex
+WITH m AS (
+    INSERT INTO simba_mutex
+        (mutex, acquired_at, ttl_at, transition_at, owner_id, version)
+    VALUES ($1, 0, 0, 0, '', 0)
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO simba_tenure
+    (mutex, version, token, attempt, broken, waiting, called_attempt, called_id,
+     called_process, called_bell, called_place, called_lapses, called_until,
+     tombs_until, former)
+VALUES ($1, -1, 0, '', 0, 0, '', '', '', 0, 0, 0, 0, 0, 0)
+ON CONFLICT DO NOTHING
+
+-- name: record_break
+-- The audit of a tenure that is about to be ended by force.
+-- $1 mutex, $2 token, $3 its owner, $4 at once, $5 why
+INSERT INTO simba_broken
+    (unix_ms, mutex, token, owner_id, at_once, account, reason)
+VALUES (floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, $1,
+    $2::bigint, $3, $4::smallint, session_user, $5)
+
+-- name: poll
+-- The mutexes that a process should ask for: one is offered to it, or it waits
+-- while one is offered or nobody owns it.
+-- $1 the process
+SELECT mutex FROM simba_tenure
+WHERE called_process = $1 AND called_attempt <> ''
+UNION
+SELECT l.mutex FROM simba_line l, simba_tenure t, simba_mutex m
+WHERE l.process = $1 AND t.mutex = l.mutex
+    AND m.mutex = l.mutex COLLATE "C"
+    AND (t.called_attempt <> '' OR m.transition_at
+        < floor(extract(epoch FROM clock_timestamp()) * 1000))
+
+-- name: heartbeat
+-- The heartbeat of a process with waiters: renews their leases, and tells what
+-- they should know of each mutex.
+-- $1 the process, $2 how long a waiter lease is, $3 attempts whose leases are
+-- renewed
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
+), kept AS (
+    UPDATE simba_line SET lapses_at = ms + $2::bigint FROM moment
+    WHERE process = $1
+        AND attempt IN (SELECT unnest(string_to_array($3, ',')))
+)
+SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
+    CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
+    ours.waiting, ms,
+    CASE WHEN t.called_attempt <> '' OR m.transition_at < ms
+        THEN 1 ELSE 0 END,
+    CASE WHEN m.transition_at >= ms
+        AND (t.version <> m.version OR t.attempt = '') THEN 1 ELSE 0 END
+FROM moment, (
+    SELECT mutex, count(*) AS waiting FROM (
+        SELECT mutex FROM simba_line WHERE process = $1
+        UNION ALL
+        SELECT mutex FROM simba_tenure
+        WHERE called_process = $1 AND called_attempt <> ''
+    ) one GROUP BY mutex
+) ours, simba_mutex m, simba_tenure t
+WHERE m.mutex = ours.mutex COLLATE "C" AND t.mutex = ours.mutex
+
+-- name: notify_lock
+-- Take the lock that says that this process lives, and be let live although
+-- nothing is said for hours; servers older than 14 know no such limit.
+-- $1 its name
+SELECT pg_advisory_lock(('x' || left($1, 16))::bit(64)::bigint), (
+    SELECT count(set_config(name, '0', false)) FROM pg_settings
+    WHERE name = 'idle_session_timeout')
+
+-- name: notify_rename
+-- The notify connection was made anew, under another name: its waiters take that.
+-- $1 its name, $2 the one before
+UPDATE simba_line SET process = $1 WHERE process = $2
+
+-- name: list
+-- The mutexes that have an owner or waiters.
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
+), line AS (
+    SELECT mutex, count(*) AS waiting FROM simba_line, moment
+    WHERE lapses_at >= ms
+    GROUP BY mutex
+)
+SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
+    CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
+    coalesce(line.waiting, 0),
+    CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
+    ms, CASE WHEN t.version = m.version THEN t.broken ELSE 0 END
+FROM moment, simba_mutex m
+LEFT JOIN simba_tenure t ON t.mutex = m.mutex COLLATE "C"
+LEFT JOIN line ON line.mutex = m.mutex COLLATE "C"
+WHERE m.transition_at >= ms OR line.waiting > 0
+ORDER BY m.mutex
+
+-- name: list_bare
+-- Who owns this mutex, or any, by simba_mutex alone: for observers where our
+-- other tables do not exist. The columns of `list`, and the version.
+-- $1 mutex, or '': all that have an owner
+WITH moment AS MATERIALIZED (
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
+)
+SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
+    m.fencing_token, 0,
+    CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
+    ms, 0, m.version
+FROM moment, simba_mutex m
+WHERE m.mutex = $1 OR $1 = '' AND m.transition_at >= ms
+ORDER BY m.mutex
+
+-- name: doctor
+-- What this server, set up as it is, can promise: gravity (0 holds, 1 note,
+-- 2 weak, 3 serious), name, text.
+SELECT CASE WHEN current_setting('server_version_num')::int >= 120000
+        THEN 0 ELSE 3 END, 'version',
+    'PostgreSQL ' || current_setting('server_version')
+    || '; 12 or newer is needed'
+UNION ALL SELECT
+    CASE WHEN current_setting('transaction_read_only') = 'on'
+        THEN 3 ELSE 0 END, 'primary',
+    CASE WHEN pg_is_in_recovery() THEN 'a standby: nothing can be acquired here'
+        WHEN current_setting('transaction_read_only') = 'on'
+        THEN 'set to read-only (default_transaction_read_only): nothing can be acquired here'
+        ELSE 'this server takes changes' END
+UNION ALL SELECT
+    CASE WHEN current_setting('fsync') = 'on'
+        AND current_setting('synchronous_commit') <> 'off' THEN 0 ELSE 3 END,
+    'persistence',
+    CASE WHEN current_setting('fsync') = 'on'
+        AND current_setting('synchronous_commit') <> 'off'
+        THEN 'what was acknowledged survives a crash'
+        ELSE 'fsync=' || current_setting('fsync') || ', synchronous_commit='
+            || current_setting('synchronous_commit')
+            || ': a crash may forget the last owners' END
+UNION ALL SELECT
+    CASE WHEN current_setting('synchronous_standby_names') = ''
+        THEN 1 ELSE 0 END, 'replicas',
+    CASE WHEN current_setting('synchronous_standby_names') = ''
+        THEN 'none is synchronous: a failover may forget the last owners'
+        ELSE 'synchronous: ' || current_setting('synchronous_standby_names') END
+UNION ALL SELECT 1, 'clock',
+    'a wall clock: a step forward beyond the margin ends leases too early'
+UNION ALL SELECT
+    CASE WHEN inet_client_addr() IS NULL THEN 0
+        WHEN s.ssl THEN 0 ELSE 2 END, 'tls',
+    CASE WHEN inet_client_addr() IS NULL THEN 'not needed: a local socket'
+        WHEN s.ssl THEN 'encrypted by ' || s.version
+        ELSE 'not encrypted; sslmode=verify-full does it' END
+FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()
+
+-- name: doctor_tables
+-- What can be promised with these tables and rights, as `doctor`.
+WITH columns AS (
+    SELECT column_name, data_type, character_maximum_length AS length
+    FROM information_schema.columns
+    WHERE table_name = 'simba_mutex' AND table_schema = ANY (current_schemas(false))
+), make AS (
+    SELECT count(*) FILTER (WHERE column_name = 'fencing_token') AS tokens,
+        count(*) FILTER (WHERE column_name = 'quiet') AS quiets,
+        count(*) FILTER (WHERE data_type = 'character'
+            OR column_name = 'mutex' AND length < 66
+            OR column_name = 'owner_id' AND length < 128) AS narrow
+    FROM columns
+), tables AS (
+    SELECT c.oid, c.relname FROM pg_class c
+    WHERE c.relname IN ('simba_mutex', 'simba_tenure', 'simba_line',
+                        'simba_tombstone', 'simba_broken')
+        AND c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)
+), there AS (
+    SELECT count(*) AS tables,
+        count(*) FILTER (WHERE relname = 'simba_mutex') AS mutexes,
+        count(*) < 5 AND has_schema_privilege(current_schema(), 'CREATE')
+            IS NOT TRUE AS is_stuck,
+        coalesce(bool_and(relname = 'simba_broken'
+            OR has_table_privilege(oid, 'SELECT')
+            AND has_table_privilege(oid, 'INSERT')
+            AND has_table_privilege(oid, 'UPDATE')
+            AND has_table_privilege(oid, 'DELETE')), true) AS may
+    FROM tables
+)
+SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
+        WHEN tables < 5 OR quiets = 0 THEN 1 ELSE 0 END, 'tables',
+    CASE WHEN tables = 0
+        THEN 'none yet: the first lock makes them, or `simba init`'
+        WHEN mutexes = 1 AND tokens = 0
+        THEN 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it'
+        WHEN mutexes = 1 AND quiets = 0
+        THEN 'simba_mutex is of another make; `simba init --upgrade` makes it faster'
+        WHEN tables < 5
+        THEN 'some are not there: the first lock makes them, or `simba init`'
+        ELSE 'simba_mutex is complete' END FROM make, there
+UNION ALL SELECT CASE WHEN narrow > 0 THEN 2 ELSE 0 END, 'names',
+    CASE WHEN narrow > 0
+        THEN 'simba_mutex cannot hold all names and ids; `simba init --upgrade` widens it'
+        ELSE 'all names and ids fit' END FROM make
+UNION ALL SELECT CASE WHEN count(*) = 0 THEN 0 ELSE 2 END, 'collation',
+    CASE WHEN count(*) = 0 THEN 'names are compared byte for byte'
+        ELSE 'simba_mutex mixes up some names, which are refused; `simba init --upgrade` mends it' END
+FROM pg_attribute a, pg_collation c
+WHERE a.attrelid = to_regclass('simba_mutex') AND a.attname = 'mutex'
+    AND c.oid = a.attcollation AND NOT c.collisdeterministic
+UNION ALL SELECT CASE WHEN may AND NOT is_stuck THEN 0 ELSE 3 END, 'rights',
+    current_user || CASE
+        WHEN NOT may
+        THEN ' may look at most: it may not SELECT, INSERT, UPDATE and DELETE in each of the tables'
+        WHEN is_stuck
+        THEN ' may not make the tables that are missing: run `simba init` as somebody who may'
+        ELSE ' may do what is needed' END
+FROM there
