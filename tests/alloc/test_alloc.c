@@ -3,7 +3,7 @@
  * SIMBA_ENOMEM, nothing crashes, nothing leaks, and everything can be closed.
  *
  *   test_alloc URL [sqlite]     the latter: SQLite's allocations as well */
-#include "../api/harness.h"
+#include "fixtures/api_harness.h"
 
 #include "fail.h"
 

@@ -3,8 +3,8 @@
  * done says why, what can wait is done later, and nothing is left behind.
  *
  *   starve_walk URL */
-#include "../api/harness.h"
-#include "../api/own.h"
+#include "fixtures/api_harness.h"
+#include "fixtures/process_resources.h"
 
 #include "starve.h"
 

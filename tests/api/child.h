@@ -2,7 +2,7 @@
 #ifndef SIMBA_TESTS_API_CHILD_H
 #define SIMBA_TESTS_API_CHILD_H
 
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 #ifndef SIMBA_TESTS_API_EXECUTOR_QUEUE_H
 #define SIMBA_TESTS_API_EXECUTOR_QUEUE_H
 
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What an admin asks, on any store that offers all of it. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <pthread.h>
 #include <stdlib.h>

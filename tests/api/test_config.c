@@ -1,6 +1,6 @@
 /* Which store a program gets that names none: environment, config file,
  * default; and what else the file sets. */
-#include "config_place.h"
+#include "config_driver.h"
 
 static void test_config__nothing_configured_is_sqlite(void **state)
 {

@@ -1,6 +1,6 @@
 /* What a config file may say, and what is told of one that says something
  * else; its secrets, which are never told. */
-#include "config_place.h"
+#include "config_driver.h"
 
 static void test_config__names_file_line_and_key(void **state)
 {

@@ -1,5 +1,5 @@
 /* Forks at bad moments, on any store. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include "child.h"
 

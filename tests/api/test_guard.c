@@ -1,7 +1,7 @@
 /* Resources that refuse stale tokens; above all that of an owner which was
  * paused, succeeded, and wakes up believing. */
-#include "../guard/paused.h"
-#include "directory.h"
+#include "fixtures/directory.h"
+#include "fixtures/paused_owner.h"
 
 #include <fcntl.h>
 #include <sqlite3.h>

@@ -1,7 +1,7 @@
 /* What is closed leaves nothing behind: no thread, no descriptor; eight threads
  * on one store; and what asking costs. On any store. */
-#include "harness.h"
-#include "own.h"
+#include "fixtures/api_harness.h"
+#include "fixtures/process_resources.h"
 
 #include <pthread.h>
 #include <string.h>

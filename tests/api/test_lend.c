@@ -1,6 +1,6 @@
 /* A thread that drives a store for its own sake takes on what it submits; what
  * comes while it leaves is not left to it, for it does not come back. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

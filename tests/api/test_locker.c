@@ -1,6 +1,6 @@
 /* The locker, on any store. */
-#include "harness.h"
-#include "own.h"
+#include "fixtures/api_harness.h"
+#include "fixtures/process_resources.h"
 
 #include <simba/admin.h>
 

@@ -1,5 +1,5 @@
 /* What is counted, how it is printed, and logs with fields, on any store. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What closes itself from inside, each in a process of its own. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include "child.h"
 

@@ -1,5 +1,5 @@
 /* Several mutexes at once, on any store. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <pthread.h>
 #include <string.h>

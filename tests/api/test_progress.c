@@ -1,5 +1,5 @@
 /* A mutex is kept as long as the work under it gets on. On any store. */
-#include "scheduler_job.h"
+#include "scheduler_driver.h"
 
 #include <stdlib.h>
 

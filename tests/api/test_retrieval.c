@@ -1,5 +1,5 @@
 /* Watching a mutex, on any store. */
-#include "retrieval_ear.h"
+#include "retrieval_driver.h"
 
 #include <simba/sys/probe.h>
 

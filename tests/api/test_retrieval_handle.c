@@ -1,5 +1,5 @@
 /* Retrievals as handles, in memory: there no change is missed by chance. */
-#include "retrieval_ear.h"
+#include "retrieval_driver.h"
 
 /* A callback that does not come back. */
 struct sleeper {

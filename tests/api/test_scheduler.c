@@ -1,5 +1,5 @@
 /* One scheduler: its life, its beats, its work. On any store. */
-#include "scheduler_job.h"
+#include "scheduler_driver.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* Schedulers that follow one another: no work overlaps, the beat is kept,
  * whoever stops, reaches its cap, is killed or is stopped over its lease. */
-#include "scheduler_job.h"
+#include "scheduler_driver.h"
 
 #include <signal.h>
 #include <sys/mman.h>

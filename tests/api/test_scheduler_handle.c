@@ -1,7 +1,7 @@
 /* One scheduler as a handle: its options, its thread, its descriptors. On any
  * store. */
-#include "own.h"
-#include "scheduler_job.h"
+#include "fixtures/process_resources.h"
+#include "scheduler_driver.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Services and their callbacks, on any store. */
-#include "harness.h"
-#include "own.h"
+#include "fixtures/api_harness.h"
+#include "fixtures/process_resources.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Many threads, callbacks that wait for each other, and losses that come before
  * anybody looks: nothing may hang. On any store. */
-#include "harness.h"
+#include "fixtures/api_harness.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Both ways of docs/guards.md: by the latch node itself, and by a mark. */
-#include "paused.h"
+#include "fixtures/paused_owner.h"
 #include "resource.h"
 
 #define THREADED /* the calls that wait for their answer */

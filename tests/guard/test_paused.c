@@ -1,7 +1,7 @@
 /* Guards on the servers they are made for: a paused owner's write is refused.
  *
  *   guard_paused_KIND URL     of a server that is there for this test */
-#include "paused.h"
+#include "fixtures/paused_owner.h"
 #include "resource.h"
 
 enum { LEASE_MS = 2000 };

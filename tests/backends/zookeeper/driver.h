@@ -4,7 +4,7 @@
 #define TESTS_BACKENDS_ZOOKEEPER_DRIVER_H
 
 #include "backends/zookeeper/zookeeper.h"
-#include "servers.h"
+#include "fixtures/zookeeper_servers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static char mutex[64];
  * went unanswered, is tried again. A busy machine loses connections. */
 #define MAY_PASS(status)                                                       \
     ((status) == SIMBA_EUNAVAIL || (status) == SIMBA_EUNKNOWN)
-#include "backends/people.h"
+#include "fixtures/contenders.h"
 
 static struct handle first, second;
 static struct simba__zk_plain admin;

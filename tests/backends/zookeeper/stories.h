@@ -4,7 +4,7 @@
 #ifndef TESTS_BACKENDS_ZOOKEEPER_STORIES_H
 #define TESTS_BACKENDS_ZOOKEEPER_STORIES_H
 
-#include "servers.h"
+#include "fixtures/zookeeper_servers.h"
 
 #include <simba.h>
 

@@ -1,0 +1,68 @@
+/* Redis servers, store handles on them, and people who contend through them. */
+#ifndef TESTS_BACKENDS_REDIS_DRIVER_H
+#define TESTS_BACKENDS_REDIS_DRIVER_H
+
+#include "fixtures/bare_runtime.h"
+#include "fixtures/redis_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MUTEX "m/1 {a}:'b'%\""
+#define KEY   "simba:{" MUTEX "}"
+
+#include "fixtures/contenders_lease.h"
+
+static struct redis server;
+static struct handle first, second, third;
+
+/* --- the place ----------------------------------------------------------- */
+
+static inline int start_server(void **state)
+{
+    (void)state;
+    redis_start(&server, NULL);
+    return 0;
+}
+
+static inline int remove_server(void **state)
+{
+    (void)state;
+    redis_remove(&server);
+    return 0;
+}
+
+static inline int empty_server(void **state)
+{
+    (void)state;
+    redis_number(&server, "FLUSHALL");
+    memset(&told, 0, sizeof told);
+    return 0;
+}
+
+static inline int close_handles(void **state)
+{
+    (void)state;
+    handle_close(&first);
+    handle_close(&second);
+    handle_close(&third);
+    return 0;
+}
+
+static inline int try_open(struct handle *handle, const char *url)
+{
+    memset(&why, 0, sizeof why);
+    return handle_open(handle, &simba_module, url, &why);
+}
+
+static inline void must_open(struct handle *handle)
+{
+    if (try_open(handle, redis_url(&server, "?restart_grace=0")) != SIMBA_OK) {
+        fail_msg("%s", why.message);
+    }
+}
+
+#define REDIS_TEST(test)                                                       \
+    cmocka_unit_test_setup_teardown(test, empty_server, close_handles)
+
+#endif

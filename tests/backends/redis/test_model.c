@@ -1,0 +1,202 @@
+/* The Redis store against the row in memory: thousands of random operations,
+ * one after the other, must be answered alike. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include "fixtures/model_requests.h"
+
+enum { SHORT_LEASE = 25 };
+
+static struct simba__mutex_record row;
+static struct who who[PEOPLE];
+
+static struct simba__waiter *find_waiter(const char *id)
+{
+    for (size_t i = 0; i < row.queue_count; i++) {
+        if (strcmp(row.queue[i].id, id) == 0) {
+            return &row.queue[i];
+        }
+    }
+    return NULL;
+}
+
+/* The same request to a row in memory. The places are the store's: it counts in
+ * microseconds. */
+static void replay(const struct who *one,
+                   const simba_request *request,
+                   struct simba__reply *reply)
+{
+    struct simba__request asked = request_of(one, request);
+
+    asked.position = got.is_queued ? got.position : 0;
+    serve_row(&row, one, &asked, reply);
+}
+
+static bool is_near(int64_t a, int64_t b)
+{
+    return a - b <= 5 && b - a <= 5;
+}
+
+/* A release tells no time: the row gets to know it from a look that follows. */
+static bool is_about(int64_t a, int64_t b)
+{
+    return a - b <= 100 && b - a <= 100;
+}
+
+/* Within a millisecond of an end, the two may see different sides of it. */
+static bool is_at_an_edge(int64_t now_ms)
+{
+    bool is_edge = is_near(row.owner.transition_at_ms, now_ms) ||
+                   (row.is_offered && is_about(row.offered_until_ms, now_ms)) ||
+                   (row.is_offered && is_near(row.offered.lapses_ms, now_ms));
+
+    for (size_t i = 0; i < row.queue_count; i++) {
+        is_edge |= is_near(row.queue[i].lapses_ms, now_ms);
+    }
+    for (size_t i = 0; i < row.tombstone_count; i++) {
+        is_edge |= is_about(row.tombstones[i].until_ms, now_ms);
+    }
+    return is_edge;
+}
+
+/* The next in the row's line from `at` on that has not lapsed. */
+static size_t next_standing(size_t at, int64_t now_ms)
+{
+    while (at < row.queue_count && row.queue[at].lapses_ms < now_ms) {
+        at++;
+    }
+    return at;
+}
+
+static void compare_line(int64_t asked_ms)
+{
+    size_t at = 0;
+
+    told.waiter_count = 0;
+    run(&who[0], (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    if (got.store_ms - asked_ms > 1 || is_at_an_edge(got.store_ms)) {
+        return; /* too late to compare: some have lapsed meanwhile */
+    }
+    for (int i = 0; i < told.waiter_count; i++) {
+        struct simba__waiter *waiter = find_waiter(told.waiters[i].id);
+
+        if (told.waiters[i].is_offered || waiter == NULL ||
+            waiter->lapses_ms < got.store_ms) {
+            continue; /* lapsed, and not yet thrown out */
+        }
+        at = next_standing(at, got.store_ms);
+        assert_ptr_equal(waiter, &row.queue[at]);
+        waiter->position = told.waiters[i].position;
+        at++;
+    }
+    assert_int_equal(next_standing(at, got.store_ms), row.queue_count);
+}
+
+static bool is_alike(const struct simba__reply *reply)
+{
+    const char *owner =
+        simba__mutex_is_held(&row, got.store_ms) ? row.owner.id : "";
+
+    return got.mine == reply->mine && got.is_queued == reply->is_queued &&
+           got.is_head == reply->is_head &&
+           (owner[0] == '\0' ? is_about(got.wait_ms, reply->wait_ms)
+                             : is_near(got.wait_ms, reply->wait_ms)) &&
+           strcmp(got.owner.id, owner) == 0;
+}
+
+static void begin_anew(void)
+{
+    simba__mutex_fini(&row);
+    simba__mutex_init(&row);
+    redis_number(&server, "FLUSHALL");
+    for (int i = 0; i < PEOPLE; i++) {
+        who[i] = newcomer(&first, ids[i], SHORT_LEASE);
+    }
+}
+
+/* `is_lost`: the two may have parted; at first, that the server was slow, and
+ * may have told one time and judged by another. */
+static void check(int i,
+                  struct who *one,
+                  const simba_request *request,
+                  bool *is_lost)
+{
+    struct simba__reply reply;
+    bool is_edge;
+
+    if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {
+        simba_reply answer = got;
+        int64_t from = simba_loop_now_ms();
+
+        look(one); /* a release tells no time */
+        *is_lost |= simba_loop_now_ms() - from > 1;
+        answer.store_ms = got.store_ms;
+        got = answer;
+    }
+    is_edge = is_at_an_edge(got.store_ms) || *is_lost;
+    replay(one, request, &reply);
+    if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {
+        *is_lost |= is_edge;
+    } else if (!is_alike(&reply)) {
+        if (!is_edge) {
+            fail_msg("operation %d, kind %d of %s: mine %d/%d line %d/%d head "
+                     "%d/%d wait %d/%d owner %s/%s",
+                     i, request->kind, one->id, got.mine, reply.mine,
+                     got.is_queued, reply.is_queued, got.is_head, reply.is_head,
+                     (int)got.wait_ms, (int)reply.wait_ms, got.owner.id,
+                     row.owner.id);
+        }
+        *is_lost = true;
+    } else if (request->kind == SIMBA_ACQUIRE && got.is_queued && !is_edge) {
+        simba_reply answer = got;
+
+        compare_line(answer.store_ms);
+        got = answer;
+    }
+}
+
+static void test_redis_model__does_as_the_row_does(void **state)
+{
+    unsigned dice = 12345;
+    int anew = 0;
+
+    (void)state;
+    must_open(&first);
+    begin_anew();
+    for (int i = 0; i < OPERATIONS; i++) {
+        struct who *one;
+        int64_t from;
+        bool is_lost;
+        simba_request request;
+
+        dice = dice * 1103515245 + 12345;
+        one = &who[dice / 65536 % PEOPLE];
+        dice = dice * 1103515245 + 12345;
+        request = any_op(one, SHORT_LEASE, dice / 65536);
+        from = simba_loop_now_ms();
+        run(one, request);
+        is_lost = simba_loop_now_ms() - from > 1;
+        check(i, one, &request, &is_lost);
+        one->position = got.is_queued ? got.position : one->position;
+        if (request.kind == SIMBA_LEAVE || request.kind == SIMBA_RELEASE) {
+            *one = newcomer(&first, one->id, SHORT_LEASE);
+        }
+        if (is_lost) {
+            begin_anew();
+            anew++;
+        }
+        if (dice / 65536 % 50 == 0) {
+            redis_nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
+        }
+    }
+    assert_true(anew < OPERATIONS * 9 / 10);
+    simba__mutex_fini(&row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REDIS_TEST(test_redis_model__does_as_the_row_does),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, remove_server);
+}

@@ -1,0 +1,257 @@
+/* Who is woken, who is called, who is passed over. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+static int64_t waited_for_wake(struct handle *handle)
+{
+    int64_t from = simba_loop_now_ms();
+
+    assert_true(handle_woken(handle, MUTEX, PATIENCE_MS));
+    return simba_loop_now_ms() - from;
+}
+
+static long long subscribers_of(const char *id)
+{
+    redisReply *reply = redis_do(&server, "PUBSUB NUMSUB %s:%s", KEY, id);
+    long long count = reply->element[1]->integer;
+
+    freeReplyObject(reply);
+    return count;
+}
+
+static void test_redis_push__release_calls_the_head(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    ask(&carol);
+    expect_in_line(false);
+    release(&alice);
+    assert_true(waited_for_wake(&second) < 5000);
+    waited_for_wake(&third); /* the second is told as well */
+    assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
+    assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
+    ask(&carol);
+    expect_in_line(true); /* bob has left the line: he was called */
+    assert_in_range(got.wait_ms, 0, RESERVATION);
+    ask(&bob);
+    expect_mine(&bob);
+    assert_int_equal(redis_number(&server, "EXISTS %s:next", KEY), 0);
+    assert_string_equal(redis_text(&server, "ZSCORE %s:contender bob", KEY),
+                        "");
+}
+
+static void test_redis_push__newcomer_does_not_pass_the_line(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    redis_number(&server, "DEL %s %s:tenure %s:token", KEY, KEY, KEY);
+    ask(&carol); /* the lease is over: bob is called first */
+    assert_false(got.mine);
+    waited_for_wake(&second);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_redis_push__dead_waiter_is_passed_over(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    handle_close(&second);
+    await(subscribers_of("bob") == 0);
+    release(&alice);
+    waited_for_wake(&third);
+    ask(&carol);
+    expect_mine(&carol);
+    /* bob's place is his until his waiter lease lapses */
+    assert_true(redis_text(&server, "ZSCORE %s:contender bob", KEY)[0] != '\0');
+}
+
+static void test_redis_push__pattern_subscriber_revives_nobody(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+    redisContext *nosy = redisConnect("127.0.0.1", server.port);
+
+    (void)state;
+    freeReplyObject(redisCommand(nosy, "PSUBSCRIBE *"));
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    handle_close(&second);
+    await(subscribers_of("bob") == 0);
+    release(&alice);
+    waited_for_wake(&third);
+    ask(&carol);
+    expect_mine(&carol);
+    redisFree(nosy);
+}
+
+static void test_redis_push__called_one_that_does_not_come_is_last(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol"), dave = person(&first, "dave");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    release(&alice);
+    waited_for_wake(&third);
+    ask(&carol);
+    redis_nap_ms(got.wait_ms + 5);
+    ask(&carol);
+    expect_mine(&carol);
+    ask(&dave);
+    ask(&bob);
+    expect_in_line(true); /* requeued when carol came, dave after that */
+    assert_true(got.position > bob.position);
+}
+
+static void test_redis_push__leaving_while_called_calls_the_next(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
+               carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    must_open(&third);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    release(&alice);
+    waited_for_wake(&second);
+    waited_for_wake(&third);
+    leave(&bob);
+    waited_for_wake(&third);
+    assert_string_equal(redis_text(&server, "GET %s:next", KEY), "carol");
+    ask(&carol);
+    expect_mine(&carol);
+}
+
+static void test_redis_push__lost_place_is_restored(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
+               carol = person(&first, "carol");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    redis_number(&server, "DEL %s:contender", KEY); /* as 3.2 and 3.3 do */
+    ask(&carol);
+    ask(&bob);
+    expect_in_line(true);
+    assert_int_equal(got.position, bob.position);
+}
+
+static void test_redis_push__observer_hears_every_change(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    simba_loop_enter(second.loop);
+    second.backend->ops->subscription(second.backend, MUTEX,
+                                      SIMBA_SUBSCRIBE_OBSERVE);
+    simba_loop_leave(second.loop);
+    waited_for_wake(&second); /* listens now */
+    ask(&alice);
+    waited_for_wake(&second);
+    release(&alice);
+    waited_for_wake(&second);
+}
+
+static long long commands_of(const char *name)
+{
+    char field[48];
+    const char *found;
+
+    snprintf(field, sizeof field, "cmdstat_%s:calls=", name);
+    found = strstr(redis_text(&server, "INFO commandstats"), field);
+    return found == NULL ? 0 : atoll(found + strlen(field));
+}
+
+static void test_redis_push__idle_waiter_costs_no_command(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    long long before;
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    ask(&alice);
+    ask(&bob);
+    redis_number(&server, "CONFIG RESETSTAT");
+    before = commands_of("evalsha") + commands_of("subscribe");
+    redis_nap_ms(1500);
+    assert_int_equal(commands_of("evalsha") + commands_of("subscribe") +
+                         commands_of("ping"),
+                     before);
+}
+
+static void test_redis_push__subscribes_anew_and_looks_again(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    ask(&alice);
+    ask(&bob);
+    redis_number(&server, "CLIENT KILL TYPE pubsub");
+    waited_for_wake(&second); /* what was said meanwhile is lost: look */
+    release(&alice);
+    waited_for_wake(&second);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REDIS_TEST(test_redis_push__release_calls_the_head),
+        REDIS_TEST(test_redis_push__newcomer_does_not_pass_the_line),
+        REDIS_TEST(test_redis_push__dead_waiter_is_passed_over),
+        REDIS_TEST(test_redis_push__pattern_subscriber_revives_nobody),
+        REDIS_TEST(test_redis_push__called_one_that_does_not_come_is_last),
+        REDIS_TEST(test_redis_push__leaving_while_called_calls_the_next),
+        REDIS_TEST(test_redis_push__lost_place_is_restored),
+        REDIS_TEST(test_redis_push__observer_hears_every_change),
+        REDIS_TEST(test_redis_push__idle_waiter_costs_no_command),
+        REDIS_TEST(test_redis_push__subscribes_anew_and_looks_again),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, remove_server);
+}

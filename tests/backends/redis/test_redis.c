@@ -1,0 +1,366 @@
+/* Single operations on a real server, and what they leave in its keys. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <inttypes.h>
+
+static void test_redis__grants_when_free(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "alice");
+    assert_in_range(redis_number(&server, "PTTL %s", KEY), LEASE - 5000, LEASE);
+    assert_true(redis_number(&server, "PTTL %s:tenure", KEY) > LEASE - 5000);
+    assert_int_equal(
+        strtoull(redis_text(&server, "GET %s:token", KEY), NULL, 10),
+        alice.token);
+    assert_int_equal(
+        strtoull(redis_text(&server, "GET %s:fence", KEY), NULL, 10),
+        alice.token);
+}
+
+static void test_redis__refuses_when_held(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first);
+    must_open(&second);
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    assert_string_equal(got.owner.id, "alice");
+    assert_int_equal(got.owner.token, alice.token);
+    assert_in_range(got.wait_ms, LEASE - 5000, LEASE);
+    assert_in_range(got.owner.acquired_at_ms, got.store_ms - 5000,
+                    got.store_ms);
+}
+
+static void test_redis__asking_once_leaves_no_trace(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    assert_false(got.mine);
+    assert_false(got.is_queued);
+    assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
+    assert_int_equal(redis_number(&server, "EXISTS %s:waiters", KEY), 0);
+}
+
+static void test_redis__same_attempt_extends(void **state)
+{
+    struct who alice = person(&first, "alice");
+    uint64_t token;
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    token = got.token;
+    redis_number(&server, "PEXPIRE %s 5000", KEY);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.token, token);
+    assert_in_range(redis_number(&server, "PTTL %s", KEY), LEASE - 5000, LEASE);
+}
+
+static void test_redis__same_id_is_not_the_tenure(void **state)
+{
+    struct who alice = person(&first, "alice"), again = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    run(&again, (simba_request){.kind = SIMBA_RENEW});
+    assert_false(got.mine);
+    release(&again);
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "alice");
+    ask(&again);
+    assert_false(got.mine);
+}
+
+static void test_redis__renews_this_tenure_only(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    renew(&alice);
+    assert_false(got.mine);
+    assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
+    ask(&alice);
+    redis_number(&server, "PEXPIRE %s 3000", KEY);
+    renew(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.token, alice.token);
+    assert_true(redis_number(&server, "PTTL %s", KEY) > LEASE - 5000);
+    assert_true(redis_number(&server, "PTTL %s:token", KEY) > LEASE - 5000);
+    assert_true(redis_number(&server, "PTTL %s:tenure", KEY) > LEASE - 5000);
+}
+
+static void test_redis__release_leaves_only_the_fence(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    release(&alice);
+    assert_int_equal(redis_number(&server, "DBSIZE"), 1);
+    assert_int_equal(redis_number(&server, "EXISTS %s:fence", KEY), 1);
+    assert_int_equal(redis_number(&server, "PTTL %s:fence", KEY), -1);
+}
+
+static void test_redis__tokens_grow(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    uint64_t token;
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    token = got.token;
+    release(&alice);
+    redis_number(&server, "FLUSHALL");
+    ask(&bob);
+    assert_true(got.token > token);
+    release(&bob);
+    redis_number(&server, "SET %s:fence 9007199254740995", KEY);
+    alice = person(&first, "alice");
+    ask(&alice);
+    assert_int_equal(got.token, 9007199254740996U);
+    look(&alice);
+    assert_int_equal(got.owner.token, 9007199254740996U);
+}
+
+static void test_redis__tombstone_refuses_its_attempt(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first);
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
+    ask(&alice);
+    assert_false(got.mine);
+    assert_false(got.is_queued);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_redis__late_leave_costs_nobody_his_place(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    struct who former = bob;
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    ask(&former);
+    bob = person(&first, "bob");
+    ask(&bob);
+    expect_in_line(true);
+    leave(&former);
+    assert_true(redis_text(&server, "ZSCORE %s:contender bob", KEY)[0] != '\0');
+    leave(&bob);
+    assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
+}
+
+static void test_redis__line_keys_expire_with_the_last_waiter(void **state)
+{
+    static const char *const keys[] = {"contender", "waiters", "attempts"};
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    for (int i = 0; i < 3; i++) {
+        assert_in_range(redis_number(&server, "PTTL %s:%s", KEY, keys[i]),
+                        PLACE_LIFE - 5000, PLACE_LIFE);
+    }
+}
+
+static void test_redis__reads_owner_and_line(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
+               carol = person(&first, "carol");
+
+    (void)state;
+    must_open(&first);
+    look(&alice);
+    assert_string_equal(got.owner.id, "");
+    assert_true(got.store_ms > 0);
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    run(&bob, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_string_equal(got.owner.id, "alice");
+    assert_int_equal(told.waiter_count, 2);
+    assert_string_equal(told.waiters[0].id, "bob");
+    assert_int_equal(told.waiters[0].position, bob.position);
+    assert_string_equal(told.waiters[1].id, "carol");
+    release(&alice);
+    told.waiter_count = 0;
+    run(&bob, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(told.waiter_count, 2);
+    assert_string_equal(told.waiters[0].id, "bob");
+    assert_true(told.waiters[0].is_offered);
+    assert_false(told.waiters[1].is_offered);
+}
+
+static void test_redis__lists_mutexes(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    simba_request other = asking(&alice);
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    other.mutex = "another}";
+    run(&alice, other);
+    redis_number(&server, "RPUSH simba:{foreign} x");
+    redis_number(&server, "SET simba:other x");
+    run(&alice, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    assert_int_equal(told.mutex_count, 2);
+    for (int i = 0; i < 2; i++) {
+        bool is_first = strcmp(told.mutexes[i].mutex, MUTEX) == 0;
+
+        assert_string_equal(told.mutexes[i].owner.id, "alice");
+        assert_int_equal(told.mutexes[i].waiting, is_first ? 1 : 0);
+        assert_true(is_first || strcmp(told.mutexes[i].mutex, "another}") == 0);
+    }
+}
+
+static void test_redis__breaks_a_tenure(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    ask(&bob);
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token + 1});
+    assert_false(got.mine);
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token});
+    assert_true(got.mine);
+    renew(&alice);
+    assert_false(got.mine);
+    ask(&alice);
+    assert_false(got.mine);
+    ask(&bob);
+    assert_false(got.mine);
+    assert_string_equal(got.owner.id, "alice");
+    assert_int_equal(got.owner.token, alice.token);
+    run(&bob, (simba_request){
+                  .kind = SIMBA_BREAK, .token = alice.token, .now = true});
+    assert_true(got.mine);
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(got.token > alice.token);
+}
+
+/* One entry for each break, and none for what broke nothing. */
+static void test_redis__breaks_are_in_the_book(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    redisReply *book;
+    char wanted[128];
+    int first_entry; /* a hash keeps no order */
+
+    (void)state;
+    must_open(&first);
+    ask(&alice);
+    run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token + 1});
+    assert_int_equal(redis_number(&server, "EXISTS %s:broken", KEY), 0);
+    run(&bob, (simba_request){.kind = SIMBA_BREAK,
+                              .token = alice.token,
+                              .reason = "it \"hangs\""});
+    run(&bob, (simba_request){
+                  .kind = SIMBA_BREAK, .token = alice.token, .now = true});
+    book = redis_do(&server, "HVALS %s:broken", KEY);
+    assert_int_equal(book->elements, 2);
+    snprintf(wanted, sizeof wanted,
+             "{\"token\":%" PRIu64 ",\"id\":\"alice\",\"now\":false,"
+             "\"reason\":\"it \\\"hangs\\\"\"}",
+             alice.token);
+    first_entry = strcmp(book->element[0]->str, wanted) == 0 ? 0 : 1;
+    assert_string_equal(book->element[first_entry]->str, wanted);
+    assert_non_null(
+        strstr(book->element[1 - first_entry]->str, "\"now\":true"));
+    freeReplyObject(book);
+}
+
+static enum simba_gravity gravity_of(const char *name)
+{
+    for (int i = 0; i < told.finding_count; i++) {
+        if (strcmp(told.findings[i].name, name) == 0) {
+            return told.findings[i].gravity;
+        }
+    }
+    fail_msg("no finding \"%s\"", name);
+    return SIMBA_FINDING_OK;
+}
+
+static void test_redis__doctor_names_weaknesses(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first);
+    redis_number(&server, "CONFIG SET maxmemory-policy volatile-lru");
+    run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    redis_number(&server, "CONFIG SET maxmemory-policy noeviction");
+    assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_SERIOUS);
+    assert_int_equal(gravity_of("persistence"), SIMBA_FINDING_SERIOUS);
+    assert_int_equal(gravity_of("version"), SIMBA_FINDING_OK);
+    assert_int_equal(gravity_of("replicas"), SIMBA_FINDING_NOTE);
+    assert_int_equal(gravity_of("clock"), SIMBA_FINDING_NOTE);
+    memset(&told, 0, sizeof told);
+    run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_OK);
+}
+
+static void test_redis__database_number_is_honoured(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    assert_int_equal(try_open(&first, redis_url(&server, "/3?restart_grace=0")),
+                     SIMBA_OK);
+    ask(&alice);
+    assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
+    handle_close(&first);
+    assert_non_null(strstr(redis_text(&server, "INFO keyspace"), "db3:"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        REDIS_TEST(test_redis__grants_when_free),
+        REDIS_TEST(test_redis__refuses_when_held),
+        REDIS_TEST(test_redis__asking_once_leaves_no_trace),
+        REDIS_TEST(test_redis__same_attempt_extends),
+        REDIS_TEST(test_redis__same_id_is_not_the_tenure),
+        REDIS_TEST(test_redis__renews_this_tenure_only),
+        REDIS_TEST(test_redis__release_leaves_only_the_fence),
+        REDIS_TEST(test_redis__tokens_grow),
+        REDIS_TEST(test_redis__tombstone_refuses_its_attempt),
+        REDIS_TEST(test_redis__late_leave_costs_nobody_his_place),
+        REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter),
+        REDIS_TEST(test_redis__reads_owner_and_line),
+        REDIS_TEST(test_redis__lists_mutexes),
+        REDIS_TEST(test_redis__breaks_a_tenure),
+        REDIS_TEST(test_redis__breaks_are_in_the_book),
+        REDIS_TEST(test_redis__doctor_names_weaknesses),
+        REDIS_TEST(test_redis__database_number_is_honoured),
+    };
+
+    return cmocka_run_group_tests(tests, start_server, remove_server);
+}

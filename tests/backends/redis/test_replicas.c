@@ -1,0 +1,190 @@
+/* `replicas=n`: what fewer than n replicas have is not owned, and as soon as
+ * they have it, it is. One master and one replica, through the public API. */
+#define _GNU_SOURCE
+#include "fixtures/redis_server.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <simba.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PATIENCE_MS = 60000 };
+
+#define MUTEX "copied"
+
+static struct redis master, replica;
+static simba_store *store;
+static simba_locker *locker;
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void open_locker(const char *user, int64_t ttl_ms)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_error error;
+    char url[128];
+
+    snprintf(url, sizeof url,
+             "redis://%s127.0.0.1:%d?replicas=1&restart_grace=0", user,
+             master.port);
+    options.mutex = MUTEX;
+    options.times.ttl_ms = ttl_ms;
+    options.times.transition_ms = ttl_ms / 2;
+    if (simba_store_open(url, NULL, &store, &error) != SIMBA_OK ||
+        simba_locker_open(store, &options, &locker, &error) != SIMBA_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static long long waits_of_master(void)
+{
+    static const char field[] = "cmdstat_wait:calls=";
+    const char *found = strstr(redis_text(&master, "INFO commandstats"), field);
+
+    return found == NULL ? 0 : atoll(found + strlen(field));
+}
+
+static void await_waits(long long more)
+{
+    long long wanted = waits_of_master() + more;
+    int64_t until = now_ms() + PATIENCE_MS;
+
+    while (waits_of_master() < wanted) {
+        if (now_ms() > until) {
+            fail_msg("%s", "nobody asks for replicas any more");
+        }
+        redis_nap_ms(5);
+    }
+}
+
+/* Who reads its own replies must not forget the connection for replicas: then
+ * some would be answered only when they are given up. */
+static void test_redis_replicas__lone_caller_is_answered(void **state)
+{
+    enum { PAIRS = 200, SLOW_MS = 2000 };
+    int slow = 0;
+
+    (void)state;
+    open_locker("", 10000);
+    for (int i = 0; i < PAIRS; i++) {
+        int64_t from = now_ms();
+
+        assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL),
+                         SIMBA_OK);
+        slow += now_ms() - from > SLOW_MS;
+        assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    }
+    assert_in_range(slow, 0, 2); /* a busy machine may do that too */
+}
+
+static void *acquire(void *argument)
+{
+    (void)argument;
+    return (void *)(intptr_t)simba_locker_acquire(locker, -1, NULL, NULL);
+}
+
+/* A grant that was taken back must not stand in the way of the next. */
+static void test_redis_replicas__owned_when_they_are_back(void **state)
+{
+    enum { TTL_MS = 60000 };
+    pthread_t waiting;
+    void *rc;
+    int64_t back;
+
+    (void)state;
+    open_locker("", TTL_MS);
+    redis_pause(&replica, true);
+    pthread_create(&waiting, NULL, acquire, NULL);
+    await_waits(2); /* so the first was taken back */
+    assert_false(simba_locker_is_owner(locker));
+    redis_pause(&replica, false);
+    back = now_ms();
+    pthread_join(waiting, &rc);
+    assert_int_equal((intptr_t)rc, SIMBA_OK);
+    assert_in_range(now_ms() - back, 0, TTL_MS / 2);
+}
+
+static void test_redis_replicas__forbidden_wait_is_named(void **state)
+{
+    simba_error error;
+
+    (void)state;
+    redis_number(&master, "ACL SETUSER poor on >pw +@all -wait ~* &*");
+    open_locker("poor:pw@", 10000);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
+                     SIMBA_EDENIED);
+    assert_non_null(strstr(error.message, "+wait"));
+    assert_int_equal(redis_number(&master, "EXISTS simba:{" MUTEX "}"), 0);
+}
+
+static int start_two(void **state)
+{
+    char port[16];
+    int64_t until = now_ms() + PATIENCE_MS;
+
+    (void)state;
+    redis_start(&master,
+                (const char *[]){"--repl-diskless-sync-delay", "0", NULL});
+    redis_prepare(&replica);
+    snprintf(port, sizeof port, "%d", master.port);
+    redis_option(&replica, "--replicaof", "127.0.0.1");
+    redis_option(&replica, port, NULL);
+    redis_run(&replica);
+    while (strstr(redis_text(&master, "INFO replication"), "state=online") ==
+           NULL) {
+        if (now_ms() > until) {
+            fail_msg("%s", "the replica does not come");
+        }
+        redis_nap_ms(10);
+    }
+    return 0;
+}
+
+static int end_two(void **state)
+{
+    (void)state;
+    redis_remove(&replica);
+    redis_remove(&master);
+    return 0;
+}
+
+static int close_locker(void **state)
+{
+    (void)state;
+    redis_pause(&replica, false);
+    simba_locker_close(locker);
+    simba_store_close(store);
+    locker = NULL;
+    store = NULL;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_redis_replicas__lone_caller_is_answered,
+                                  close_locker),
+        cmocka_unit_test_teardown(test_redis_replicas__owned_when_they_are_back,
+                                  close_locker),
+        cmocka_unit_test_teardown(test_redis_replicas__forbidden_wait_is_named,
+                                  close_locker),
+    };
+
+    return cmocka_run_group_tests(tests, start_two, end_two);
+}

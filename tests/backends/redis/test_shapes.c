@@ -1,0 +1,199 @@
+/* TLS, sentinels and replicas: what is refused, and in which words. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include "fixtures/redis_shapes.h"
+
+static struct redis_shape shape;
+
+static void expect_refusal(const char *url, int code, const char *words)
+{
+    int rc;
+
+    handle_close(&first);
+    rc = try_open(&first, url);
+    if (rc != code || strcasestr(why.message, words) == NULL) {
+        fail_msg("%s: %d %s", url, rc, why.message);
+    }
+    assert_null(strstr(why.message, "s3cr"));
+}
+
+static const char *tls_url(const char *user, const char *rest)
+{
+    static char url[512];
+    const char *in = shape.nodes[0].directory;
+
+    snprintf(url, sizeof url,
+             "rediss://%s127.0.0.1:%d?cert=%s/client.crt&key=%s/client.key"
+             "&ca=%s/%s",
+             user, shape.tls_port, in, in, in, rest);
+    return url;
+}
+
+static void test_redis_shapes__tls_is_verified(void **state)
+{
+    char url[512];
+    const char *in = shape.nodes[0].directory;
+
+    (void)state;
+    redis_shape_start(&shape, "tls");
+    expect_refusal(tls_url("simba:s3cr%3At%40@", "other.crt"), SIMBA_EMISCONFIG,
+                   "certificate");
+    expect_refusal(tls_url("simba:s3cr-wrong@", "ca.crt"), SIMBA_EDENIED,
+                   "password");
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
+             shape.tls_port, in);
+    expect_refusal(url, SIMBA_EDENIED, "TLS");
+    snprintf(url, sizeof url,
+             "rediss://localhost:%d?ca=%s/ca.crt&cert=%s/client.crt"
+             "&key=%s/client.key",
+             shape.tls_port, in, in, in);
+    expect_refusal(url, SIMBA_EMISCONFIG, "certificate"); /* for 127.0.0.1 */
+    snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt",
+             shape.nodes[0].port, in);
+    expect_refusal(url, SIMBA_EUNAVAIL, "TLS"); /* the plain port */
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", shape.tls_port);
+    expect_refusal(url, SIMBA_EUNAVAIL, "TLS");
+    assert_int_equal(
+        try_open(&first, tls_url("simba:s3cr%3At%40@", "other.crt&verify=off")),
+        SIMBA_OK);
+}
+
+static void test_redis_shapes__unknown_master(void **state)
+{
+    char url[128];
+
+    (void)state;
+    redis_shape_start(&shape, "sentinel");
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/nope",
+             shape.nodes[3].port, shape.nodes[4].port);
+    expect_refusal(url, SIMBA_EMISCONFIG, "nope");
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba",
+             redis_free_port(), shape.nodes[4].port);
+    assert_int_equal(try_open(&first, url), SIMBA_OK); /* the second knows */
+}
+
+/* One sentinel still names a master that is no more, and nobody tells it. */
+static void test_redis_shapes__lagging_sentinel_is_passed_over(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct redis *lagging = &shape.nodes[6];
+    char url[128];
+
+    (void)state;
+    redis_shape_start(&shape, "sentinel");
+    redis_sentinel_start(lagging, redis_free_port(), 99);
+    snprintf(url, sizeof url,
+             "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/simba"
+             "?restart_grace=0",
+             lagging->port, shape.nodes[3].port);
+    if (try_open(&first, url) != SIMBA_OK) {
+        fail_msg("%s", why.message);
+    }
+    ask(&alice);
+    expect_mine(&alice);
+    for (int i = 0; i < 4; i++) {
+        redis_number(&shape.nodes[0], "CLIENT KILL TYPE normal");
+        await(try_run(&alice, (simba_request){.kind = SIMBA_RENEW}) ==
+              SIMBA_OK);
+        expect_mine(&alice);
+    }
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/simba",
+             lagging->port);
+    expect_refusal(url, SIMBA_EUNAVAIL, "refused"); /* nobody knows better */
+}
+
+static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
+{
+    struct who alice = person(&first, "alice");
+    char url[1100];
+    simba_request soon;
+
+    (void)state;
+    redis_shape_start(&shape, "sentinel");
+    snprintf(url, sizeof url, "%s&replicas=2", shape.url);
+    assert_int_equal(try_open(&first, url), SIMBA_OK);
+    ask(&alice);
+    expect_mine(&alice);
+    redis_kill(&shape.nodes[1]);
+    assert_int_equal(
+        try_run(&alice,
+                (simba_request){.kind = SIMBA_RENEW,
+                                .deadline_ms = simba_loop_now_ms() + 300}),
+        SIMBA_EUNKNOWN);
+    release(&alice);
+    alice = person(&first, "alice");
+    soon = asking(&alice);
+    soon.deadline_ms = simba_loop_now_ms() + 500;
+    assert_int_equal(try_run(&alice, soon), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "only 1 of 2 replicas"));
+    assert_int_equal(redis_number(&shape.nodes[0], "EXISTS %s", KEY), 0);
+    redis_run(&shape.nodes[1]);
+    await(try_run(&alice, asking(&alice)) == SIMBA_OK && got.mine);
+}
+
+/* A cluster of one, with all slots. */
+static void start_lone_cluster(struct redis *node, int port)
+{
+    char own_port[16];
+
+    redis_prepare(node);
+    node->port = port;
+    snprintf(own_port, sizeof own_port, "%d", redis_free_port());
+    redis_option(node, "--cluster-enabled", "yes");
+    redis_option(node, "--cluster-port", own_port);
+    redis_run(node);
+    redis_number(node, "CLUSTER ADDSLOTSRANGE 0 16383");
+    await(strstr(redis_text(node, "CLUSTER INFO"), "cluster_state:ok") != NULL);
+}
+
+/* All servers were replaced while we were away; one is where the URL says. */
+static void test_redis_shapes__replaced_cluster_is_found_by_its_url(
+    void **state)
+{
+    struct who alice = person(&first, "alice");
+    int ports[2] = {redis_free_port(), redis_free_port()};
+    char url[128];
+
+    (void)state;
+    if (redis_is_before_7()) {
+        skip(); /* has no ADDSLOTSRANGE */
+    }
+    start_lone_cluster(&shape.nodes[0], ports[0]);
+    snprintf(url, sizeof url,
+             "redis+cluster://127.0.0.1:%d,127.0.0.1:%d?restart_grace=0",
+             ports[0], ports[1]);
+    if (try_open(&first, url) != SIMBA_OK) {
+        fail_msg("%s", why.message);
+    }
+    ask(&alice);
+    expect_mine(&alice);
+    redis_kill(&shape.nodes[0]);
+    start_lone_cluster(&shape.nodes[1], ports[1]);
+    alice = person(&first, "alice");
+    await(try_run(&alice, asking(&alice)) == SIMBA_OK);
+    expect_mine(&alice);
+}
+
+static int remove_shape(void **state)
+{
+    close_handles(state);
+    redis_shape_remove(&shape);
+    return 0;
+}
+
+#define SHAPE_TEST(test)                                                       \
+    cmocka_unit_test_setup_teardown(test, NULL, remove_shape)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SHAPE_TEST(test_redis_shapes__tls_is_verified),
+        SHAPE_TEST(test_redis_shapes__unknown_master),
+        SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over),
+        SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed),
+        SHAPE_TEST(test_redis_shapes__replaced_cluster_is_found_by_its_url),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* What administrators do and see: breaks, lists, the line. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include "reported.h"
+
+static void test_sql_admin__breaks_a_tenure(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who admin = person(&second, "admin");
+    simba_request request = {.kind = SIMBA_BREAK};
+
+    (void)state;
+    ask(&a);
+    request.token = a.token + 1;
+    run(&admin, request);
+    assert_false(got.mine);
+    request.token = a.token;
+    run(&admin, request);
+    assert_true(got.mine);
+    renew(&a);
+    assert_false(got.mine);
+    ask(&admin);
+    assert_false(got.mine);
+    request.now = true;
+    run(&admin, request);
+    assert_true(got.mine);
+    ask(&admin);
+    expect_mine(&admin);
+    assert_true(admin.token > a.token);
+}
+
+/* A row for each break, and none for what broke nothing; also where the table
+ * was not there yet. */
+static void test_sql_admin__breaks_are_in_the_book(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who admin = person(&second, "admin");
+    simba_request request = {.kind = SIMBA_BREAK, .reason = "it 'hangs'"};
+
+    (void)state;
+    ask(&a);
+    server_sql("DROP TABLE simba_broken");
+    request.token = a.token;
+    run(&admin, request);
+    assert_true(got.mine);
+    request.now = true;
+    run(&admin, request);
+    assert_true(got.mine);
+    request.token = a.token + 1;
+    run(&admin, request);
+    assert_false(got.mine);
+    assert_int_equal(server_sql("SELECT count(*) FROM simba_broken"), 2);
+    assert_int_equal(
+        server_sql(
+            "SELECT count(*) FROM simba_broken WHERE mutex LIKE 'm/%%' AND "
+            "token = %lld AND owner_id = 'a' AND at_once = 0 AND "
+            "account <> '' AND reason = 'it ''hangs'''",
+            (long long)a.token),
+        1);
+}
+
+static void test_sql_admin__lists_what_is_owned_or_wanted(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    int found = -1;
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_LIST, .mutex = ""});
+    for (int i = 0; i < noted.mutexes; i++) {
+        if (strcmp(noted.mutex[i].name, mutex) == 0) {
+            found = i;
+        }
+    }
+    assert_true(found >= 0);
+    assert_string_equal(noted.mutex[found].owner.id, "a");
+    assert_int_equal(noted.mutex[found].owner.token, a.token);
+    assert_int_equal(noted.mutex[found].waiting, 1);
+}
+
+static void test_sql_admin__shows_the_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+    int64_t began_ms;
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    assert_int_equal(noted.waiters, 2);
+    assert_string_equal(noted.waiter[0].id, "b");
+    assert_string_equal(noted.waiter[1].id, "c");
+    assert_false(noted.waiter[0].is_offered);
+    began_ms = simba_loop_now_ms();
+    release(&a);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    if (simba_loop_now_ms() - began_ms < RESERVATION) { /* it still stands */
+        assert_string_equal(noted.waiter[0].id, "b");
+        assert_true(noted.waiter[0].is_offered);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql_admin__breaks_a_tenure),
+        SQL_TEST(test_sql_admin__breaks_are_in_the_book),
+        SQL_TEST(test_sql_admin__lists_what_is_owned_or_wanted),
+        SQL_TEST(test_sql_admin__shows_the_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

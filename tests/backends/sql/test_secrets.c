@@ -1,0 +1,116 @@
+/* Where a password may come from, besides the URL: the environment and the
+ * files that the client libraries know. Each alone must do. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <sys/stat.h>
+
+#ifdef SERVER_IS_POSTGRES
+#define VARIABLE    "PGPASSWORD"
+#define MORE        "&passfile=/dev/null"
+#define FILE_TEXT   "*:*:*:guarded:right\n"
+#define HOME_FILE   ".pgpass"
+#define FILE_OPTION "&passfile="
+#else
+#define VARIABLE    "MYSQL_PWD"
+#define MORE        "&option_file=/dev/null"
+#define FILE_TEXT   "[simba]\npassword=right\n"
+#define HOME_FILE   ".my.cnf"
+#define FILE_OPTION "&option_file="
+#endif
+
+static char home[300], file[340], url[1024];
+
+static int make_account(void **state)
+{
+    (void)state;
+    server_make_account("guarded", "right");
+    snprintf(home, sizeof home, "%s/home", getenv("SIMBA_SERVER_DIR"));
+    snprintf(file, sizeof file, "%s/%s", home, HOME_FILE);
+    mkdir(home, 0700);
+    setenv("HOME", home, 1);
+    unsetenv(VARIABLE);
+    return 0;
+}
+
+/* The account has no right to anything, but it must be let in. */
+static bool is_let_in(const char *user, const char *more)
+{
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    snprintf(url, sizeof url, "%s%s", server_url(user, SERVER_DATABASE), more);
+    assert_int_equal(try_open(&handle, url), SIMBA_OK);
+    (void)try_run(&a, asking(&a));
+    handle_close(&handle);
+    return strstr(why.message, "assword") == NULL;
+}
+
+static void write_file(mode_t mode)
+{
+    FILE *to = fopen(file, "w");
+
+    assert_non_null(to);
+    fputs(FILE_TEXT, to);
+    fclose(to);
+    assert_int_equal(chmod(file, mode), 0);
+}
+
+static void test_sql_secrets__none_does_not_do(void **state)
+{
+    (void)state;
+    assert_false(is_let_in("guarded", MORE));
+    assert_false(is_let_in("guarded:wrong", MORE));
+}
+
+static void test_sql_secrets__from_the_url(void **state)
+{
+    (void)state;
+    assert_true(is_let_in("guarded:right", MORE));
+    assert_true(is_let_in("guarded:%72ight", MORE));
+}
+
+static void test_sql_secrets__from_the_environment(void **state)
+{
+    (void)state;
+    setenv(VARIABLE, "right", 1);
+    assert_true(is_let_in("guarded", MORE));
+    assert_false(is_let_in("guarded:wrong", MORE)); /* what the URL says */
+    unsetenv(VARIABLE);
+}
+
+static void test_sql_secrets__from_a_file_at_home(void **state)
+{
+    (void)state;
+    write_file(0600);
+    assert_true(is_let_in("guarded", ""));
+    assert_int_equal(unlink(file), 0);
+    assert_false(is_let_in("guarded", ""));
+}
+
+static void test_sql_secrets__from_a_file_that_is_named(void **state)
+{
+    char more[400];
+
+    (void)state;
+    setenv("HOME", "/nonexistent", 1);
+    write_file(0600);
+    snprintf(more, sizeof more, "%s%s", FILE_OPTION, file);
+    assert_true(is_let_in("guarded", more));
+    assert_int_equal(unlink(file), 0);
+}
+
+#define SECRETS_TEST(test) cmocka_unit_test_setup(test, make_account)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SECRETS_TEST(test_sql_secrets__none_does_not_do),
+        SECRETS_TEST(test_sql_secrets__from_the_url),
+        SECRETS_TEST(test_sql_secrets__from_the_environment),
+        SECRETS_TEST(test_sql_secrets__from_a_file_at_home),
+        SECRETS_TEST(test_sql_secrets__from_a_file_that_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

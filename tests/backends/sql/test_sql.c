@@ -1,0 +1,400 @@
+/* Single operations on a store on a database server: what is granted, what is
+ * refused, the line, tombstones, breaks. */
+#define _GNU_SOURCE
+#include "driver.h"
+#include "reported.h"
+
+static void test_sql__grants_a_free_mutex(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    expect_mine(&a);
+    release(&a);
+    look(&a);
+    assert_string_equal(got.owner.id, "");
+    ask(&a);
+    expect_mine(&a);
+}
+
+static void test_sql__refuses_a_second(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, LEASE - 5000, LEASE);
+    assert_string_equal(got.owner.id, "a");
+    look(&b);
+    assert_string_equal(got.owner.id, "a");
+    assert_int_equal(got.owner.token, a.token);
+}
+
+static void test_sql__without_join_takes_no_place(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    simba_request request = asking(&b);
+
+    (void)state;
+    request.join = false;
+    ask(&a);
+    run(&b, request);
+    assert_false(got.mine);
+    assert_false(got.is_queued);
+    release(&a);
+    ask(&a);
+    expect_mine(&a);
+}
+
+static void test_sql__asking_again_extends(void **state)
+{
+    struct who a = person(&first, "a");
+    int64_t until;
+
+    (void)state;
+    ask(&a);
+    until = got.owner.transition_at_ms;
+    nap_ms(5);
+    ask(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+    assert_true(got.owner.transition_at_ms > until);
+}
+
+static void test_sql__renews_only_this_tenure(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who other_start = person(&first, "a");
+    int64_t until;
+
+    (void)state;
+    ask(&a);
+    until = got.owner.transition_at_ms;
+    nap_ms(5);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+    assert_true(got.owner.transition_at_ms > until);
+    renew(&other_start);
+    assert_false(got.mine);
+    release(&other_start);
+    renew(&a);
+    assert_true(got.mine);
+    release(&a);
+    renew(&a);
+    assert_false(got.mine);
+}
+
+static void test_sql__renews_while_others_join(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    renew(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, a.token);
+}
+
+static void test_sql__tokens_grow(void **state)
+{
+    struct who a = person(&first, "a");
+    uint64_t last = 0;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        a = person(&first, "a");
+        ask(&a);
+        assert_true(a.token > last);
+        last = a.token;
+        release(&a);
+    }
+    server_sql("DELETE FROM simba_mutex");
+    a = person(&second, "a");
+    ask(&a);
+    assert_true(a.token > last);
+}
+
+static void test_sql__calls_the_first_in_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+    struct who d = person(&first, "d");
+    int64_t began_ms;
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    ask(&c);
+    expect_in_line(false);
+    began_ms = simba_loop_now_ms();
+    release(&a);
+    ask(&d);
+    if (simba_loop_now_ms() - began_ms >= RESERVATION) {
+        skip(); /* too slow a machine to see it */
+    }
+    assert_false(got.mine);
+    assert_in_range(got.wait_ms, 0, RESERVATION);
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__wakes_the_first_two_in_line(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+}
+
+static void test_sql__wakes_within_one_process(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&first, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    expect_in_line(true);
+    release(&a);
+    assert_true(handle_woken(&first, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+}
+
+static void test_sql__who_was_called_and_did_not_come_goes_last(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    nap_ms(RESERVATION + 20);
+    ask(&c);
+    expect_mine(&c);
+    ask(&b);
+    expect_in_line(true);
+}
+
+/* Behind a pooler or in a cluster. */
+static bool is_ringless(void)
+{
+    return getenv("SIMBA_SERVER_POOLED") != NULL ||
+           getenv("SIMBA_SERVER_GALERA") != NULL;
+}
+
+static void test_sql__knows_whether_it_can_be_rung(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    assert_int_equal(((struct simba__sql *)second.backend)->bell,
+                     is_ringless() ? SIMBA__SQL_BELL_REFUSED
+                                   : SIMBA__SQL_BELL_HUNG);
+    memset(&noted, 0, sizeof noted);
+    run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    for (int i = 0; i < noted.findings; i++) {
+        if (strcmp(noted.finding[i].name, "push") == 0) {
+            assert_int_equal(noted.finding[i].gravity, is_ringless()
+                                                           ? SIMBA_FINDING_NOTE
+                                                           : SIMBA_FINDING_OK);
+            return;
+        }
+    }
+    fail_msg("%s", "the doctor says nothing about push");
+}
+
+static void test_sql__skips_the_dead(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    if (is_ringless()) {
+        skip(); /* nobody is seen to die there */
+    }
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    expect_in_line(false);
+    handle_close(&second);
+    await_bells(1);
+    release(&a);
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__leaving_calls_the_next(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+
+    (void)state;
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    release(&a);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    handle_woken(&third, mutex, PATIENCE_MS);
+    leave(&b);
+    assert_true(handle_woken(&third, mutex, PATIENCE_MS));
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__a_tombstone_refuses(void **state)
+{
+    struct who a = person(&first, "a");
+    simba_request undo = {.kind = SIMBA_RELEASE, .tombstone_ms = LEASE};
+
+    (void)state;
+    run(&a, undo);
+    ask(&a);
+    assert_false(got.mine);
+    assert_false(got.is_queued);
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    run(&a, undo);
+    ask(&a);
+    assert_false(got.mine);
+}
+
+static void test_sql__an_expired_lease_passes_on(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    (void)state;
+    a.ttl_ms = a.transition_ms = 1000; /* long enough to be seen refused */
+    ask(&a);
+    expect_mine(&a);
+    ask(&b);
+    expect_in_line(true);
+    nap_ms(got.wait_ms + 2);
+    renew(&a);
+    assert_false(got.mine);
+    ask(&b);
+    expect_mine(&b);
+    assert_true(b.token > a.token);
+    release(&a);
+    renew(&b);
+    expect_mine(&b);
+}
+
+static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    struct who c = person(&third, "c");
+    simba_request request = asking(&b);
+
+    (void)state;
+    request.waiter_ms = 30;
+    ask(&a);
+    run(&b, request);
+    expect_in_line(true);
+    nap_ms(40);
+    ask(&c);
+    expect_in_line(true);
+    release(&a);
+    ask(&c);
+    expect_mine(&c);
+}
+
+static void test_sql__tells_names_apart_byte_for_byte(void **state)
+{
+    static const char *const names[] = {"Abc",      "abc",       "abc ",
+                                        "\xc3\xa4", "a\xcc\x88", "a"};
+    struct who a = person(&first, "a");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        simba_request request = asking(&a);
+
+        a = person(&first, names[i]);
+        request.mutex = names[i];
+        run(&a, request);
+        expect_mine(&a);
+    }
+}
+
+static void test_sql__tells_what_can_be_relied_on(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    ask(&a);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_true(noted.findings >= 6);
+    for (int i = 0; i < noted.findings; i++) {
+        const struct noted_finding *one = &noted.finding[i];
+
+        assert_true(one->text[0] != '\0');
+        if (strcmp(one->name, "persistence") == 0) { /* not in tests */
+            assert_true(one->gravity >= SIMBA_FINDING_WEAK);
+        } else if (strcmp(one->name, "cluster") == 0) {
+            assert_int_equal(one->gravity >= SIMBA_FINDING_WEAK,
+                             getenv("SIMBA_SERVER_GALERA") != NULL);
+        } else if (one->gravity > SIMBA_FINDING_NOTE) {
+            fail_msg("%s: %s", one->name, one->text);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql__grants_a_free_mutex),
+        SQL_TEST(test_sql__refuses_a_second),
+        SQL_TEST(test_sql__without_join_takes_no_place),
+        SQL_TEST(test_sql__asking_again_extends),
+        SQL_TEST(test_sql__renews_only_this_tenure),
+        SQL_TEST(test_sql__renews_while_others_join),
+        SQL_TEST(test_sql__tokens_grow),
+        SQL_TEST(test_sql__calls_the_first_in_line),
+        SQL_TEST(test_sql__wakes_the_first_two_in_line),
+        SQL_TEST(test_sql__wakes_within_one_process),
+        SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
+        SQL_TEST(test_sql__knows_whether_it_can_be_rung),
+        SQL_TEST(test_sql__skips_the_dead),
+        SQL_TEST(test_sql__leaving_calls_the_next),
+        SQL_TEST(test_sql__a_tombstone_refuses),
+        SQL_TEST(test_sql__an_expired_lease_passes_on),
+        SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
+        SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
+        SQL_TEST(test_sql__tells_what_can_be_relied_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

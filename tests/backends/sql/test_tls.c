@@ -1,0 +1,160 @@
+/* TLS to a database server: to other machines it is there and verified unless
+ * the URL says otherwise; to this one only when asked for. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#define HERE "127.0.0.1"
+#ifdef SERVER_IS_POSTGRES
+#define URL          "postgres://simba@%s:%s/postgres?connect_timeout=5%s"
+#define CA           "&sslrootcert="
+#define HOW_TO_TRUST "sslrootcert=FILE says whom to trust"
+#define VERIFIED     "&sslmode=verify-full"
+#define UNVERIFIED   "&sslmode=require"
+#define PLAIN        "&sslmode=disable"
+/* So that any name leads to this server; the store goes by the name. */
+#define LEADS_HERE "&hostaddr=127.0.0.1"
+#else
+#define URL          "mysql://simba@%s:%s/simba?option_file=/dev/null%s"
+#define CA           "&tls_ca="
+#define HOW_TO_TRUST "tls_ca=FILE says whom to trust"
+#define VERIFIED     "&tls=on"
+#define UNVERIFIED   "&tls=unverified"
+#endif
+
+static int status;
+
+/* Acquire through such a URL. */
+static void use(const char *host, const char *parameters)
+{
+    char url[1024];
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    snprintf(url, sizeof url, URL, host, getenv("SIMBA_SERVER_PORT"),
+             parameters);
+    assert_int_equal(try_open(&handle, url), SIMBA_OK);
+    status = try_run(&a, asking(&a));
+    if (status == SIMBA_OK) {
+        expect_mine(&a);
+        release(&a);
+    }
+    handle_close(&handle);
+}
+
+/* Whom to trust. */
+static const char *by(const char *authority, const char *more)
+{
+    static char parameters[600];
+
+    snprintf(parameters, sizeof parameters, "%s%s/%s%s", CA,
+             getenv("SIMBA_SERVER_DIR"), authority, more);
+    return parameters;
+}
+
+static void expect_refused(void)
+{
+    if (status != SIMBA_EMISCONFIG) {
+        fail_msg("%d: %s", status, why.message);
+    }
+    assert_true(strstr(why.message, "ertificate") != NULL ||
+                strstr(why.message, "TLS") != NULL);
+    if (strstr(why.message, HOW_TO_TRUST) == NULL) {
+        fail_msg("it does not say what to do: %s", why.message);
+    }
+}
+
+static void test_sql_tls__needs_none_on_this_machine(void **state)
+{
+    (void)state;
+    use(HERE, "");
+    assert_int_equal(status, SIMBA_OK);
+}
+
+static void test_sql_tls__verifies_when_asked_to(void **state)
+{
+    (void)state;
+    use(HERE, by("ca.pem", VERIFIED));
+    assert_int_equal(status, SIMBA_OK);
+    use(HERE, by("other.pem", VERIFIED));
+    expect_refused();
+}
+
+static void test_sql_tls__may_be_unverified(void **state)
+{
+    (void)state;
+    use(HERE, UNVERIFIED);
+    assert_int_equal(status, SIMBA_OK);
+}
+
+#ifdef SERVER_IS_POSTGRES
+static void test_sql_tls__is_verified_elsewhere(void **state)
+{
+    (void)state;
+    use("db.example", LEADS_HERE);
+    expect_refused(); /* the authority is not one that the system trusts */
+    assert_non_null(strstr(why.message, "sslmode=disable"));
+    use("db.example", by("other.pem", LEADS_HERE));
+    expect_refused();
+    use("db.example", by("ca.pem", LEADS_HERE));
+    assert_int_equal(status, SIMBA_OK);
+    use("db.example", PLAIN LEADS_HERE);
+    assert_int_equal(status, SIMBA_OK);
+}
+
+static void test_sql_tls__must_be_the_right_host(void **state)
+{
+    (void)state;
+    use("evil.example", by("ca.pem", LEADS_HERE));
+    expect_refused();
+}
+#else
+static bool has_tls(const char *rest, bool *is_verified)
+{
+    struct simba__my_settings settings;
+    bool is_on;
+
+    assert_int_equal(simba__my_settings_read(&settings, rest, &why), SIMBA_OK);
+    is_on = settings.has_tls;
+    *is_verified = !settings.is_unverified;
+    simba__my_settings_fini(&settings);
+    return is_on;
+}
+
+static void test_sql_tls__is_verified_elsewhere(void **state)
+{
+    bool is_verified;
+
+    (void)state;
+    assert_true(has_tls("//u@db.example/d", &is_verified));
+    assert_true(is_verified);
+    assert_true(has_tls("//u@[2001:db8::1]/d", &is_verified));
+    assert_true(is_verified);
+    assert_true(has_tls("//u@db.example/d?tls=unverified", &is_verified));
+    assert_false(is_verified);
+    assert_false(has_tls("//u@db.example/d?tls=off", &is_verified));
+    assert_false(has_tls("//u@localhost/d?socket=/x", &is_verified));
+    assert_false(has_tls("//u@127.0.0.1/d", &is_verified));
+    assert_false(has_tls("//u@[::1]/d", &is_verified));
+    assert_true(has_tls("//u@127.0.0.1.example/d", &is_verified));
+}
+
+static void test_sql_tls__must_be_the_right_host(void **state)
+{
+    (void)state;
+    use("127.0.0.2", by("ca.pem", VERIFIED));
+    expect_refused();
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQL_TEST(test_sql_tls__needs_none_on_this_machine),
+        SQL_TEST(test_sql_tls__verifies_when_asked_to),
+        SQL_TEST(test_sql_tls__may_be_unverified),
+        SQL_TEST(test_sql_tls__is_verified_elsewhere),
+        SQL_TEST(test_sql_tls__must_be_the_right_host),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

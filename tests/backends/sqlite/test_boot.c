@@ -1,0 +1,113 @@
+/* What a reboot does to the SQLite store, and what is not one. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <time.h>
+
+/* Alice's handle is gone, and the machine was booted anew. */
+static void reboot_over(struct who *alice)
+{
+    must_open(&first, "");
+    ask(alice);
+    handle_close(&first);
+    sql("UPDATE simba_tenure SET boot = 'x';"
+        "UPDATE simba_mutex SET ttl_at = ttl_at + 1000000000,"
+        " transition_at = transition_at + 1000000000");
+}
+
+static void test_sqlite_boot__reboot_frees_every_mutex(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    reboot_over(&alice);
+    must_open(&second, "");
+    look(&bob);
+    assert_string_equal(got.owner.id, "");
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(bob.token > alice.token);
+}
+
+static void test_sqlite_boot__reboot_empties_the_line(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    release(&alice); /* calls bob */
+    ask(&alice);
+    handle_close(&first);
+    handle_close(&second);
+    sql("UPDATE simba_line SET boot = 'x'");
+    must_open(&third, "");
+    ask(&carol);
+    expect_mine(&carol);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+}
+
+/* Some containers have a boot id of their own: whose process is alive on this
+ * kernel is not of another boot. */
+static void test_sqlite_boot__living_owner_is_of_this_boot(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    sql("UPDATE simba_tenure SET boot = 'x'");
+    ask(&bob);
+    expect_in_line(true);
+    sql("UPDATE simba_line SET boot = 'y'");
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_sqlite_boot__shared_file_is_watched_for_a_lease(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    int64_t wait_ms;
+
+    (void)state;
+    alice.ttl_ms = 100;
+    alice.transition_ms = 100;
+    reboot_over(&alice);
+    must_open(&second, "?fs=trust");
+    nap_ms(250); /* seen is what counts, not what has passed */
+    ask(&bob);
+    expect_in_line(true);
+    wait_ms = got.wait_ms;
+    assert_in_range(wait_ms, 200, 215);
+    nap_ms(100);
+    sql("UPDATE simba_mutex SET version = version + 1"); /* it was renewed */
+    ask(&bob);
+    assert_in_range(got.wait_ms, 200, 215);
+    nap_ms(150);
+    ask(&bob);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, 1, 65);
+    nap_ms(got.wait_ms + 2);
+    ask(&bob);
+    expect_mine(&bob);
+    renew(&bob);
+    expect_mine(&bob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_boot__reboot_frees_every_mutex),
+        SQLITE_TEST(test_sqlite_boot__reboot_empties_the_line),
+        SQLITE_TEST(test_sqlite_boot__living_owner_is_of_this_boot),
+        SQLITE_TEST(test_sqlite_boot__shared_file_is_watched_for_a_lease),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

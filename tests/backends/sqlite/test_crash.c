@@ -1,0 +1,426 @@
+/* Between processes: crashes, and what the dead leave behind. */
+#define _GNU_SOURCE
+#include "backends/sqlite/instance.h"
+#include "other_process.h"
+
+/* How long a crash may take to be acted upon, kill to grant; and what must do
+ * on a machine that is busy with other things: far less than the lease of 16 s,
+ * or, where it matters, than the reservation of 300 ms. */
+enum { HANDOVER_MS = 50, BUSY_MS = 8000, NO_RESERVATION_MS = 290 };
+
+static void test_sqlite_crash__killed_owner_is_succeeded_at_once(void **state)
+{
+    struct who bob = person(&first, "bob");
+    int64_t worst_us = 0;
+    int late = 0;
+
+    (void)state;
+    must_open(&first, "");
+    for (int i = 0; i < 20; i++) {
+        struct child owner = start("hold", "", "alice");
+        int64_t from_us, took_us;
+
+        hear(&owner, "owner");
+        ask(&bob);
+        expect_in_line(true);
+        from_us = now_us();
+        kill(owner.pid, SIGKILL);
+        assert_true(contend(&bob));
+        took_us = now_us() - from_us;
+        worst_us = took_us > worst_us ? took_us : worst_us;
+        late += took_us > HANDOVER_MS * 1000;
+        release(&bob);
+        bob = person(&first, "bob");
+        finish(&owner, SIGKILL);
+    }
+    print_message("kill -9 to grant: at most %lld us\n", (long long)worst_us);
+    assert_true(late <= 10); /* more often than not it is fast */
+    assert_true(worst_us < BUSY_MS * 1000);
+    assert_int_equal(count_files("[0-9a-f]"), 1); /* the dead are buried */
+}
+
+static void test_sqlite_crash__newcomer_sees_that_the_owner_is_dead(
+    void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    finish(&owner, SIGKILL);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_sqlite_crash__handover_can_be_off(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "?crash_handover=off", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    finish(&owner, SIGKILL);
+    assert_false(handle_woken(&first, MUTEX, 100));
+    ask(&bob);
+    expect_in_line(true);
+    assert_string_equal(got.owner.id, "alice");
+    leave(&bob); /* which buries the dead, but not their lease */
+    ask(&bob);
+    expect_in_line(true);
+}
+
+/* What the kernel does to a process that dies, to one handle of this one. */
+static void end_life(const struct handle *handle)
+{
+    struct simba__sqlite *store = (struct simba__sqlite *)handle->backend;
+
+    simba__sqlite_watch_forked(&store->watch);
+    simba__sqlite_presence_forked(&store->presence);
+}
+
+/* The child of an owner shares its file: as long as it lives, so does the
+ * tenure. */
+static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
+{
+    struct who alice = person(&second, "alice"), bob = person(&first, "bob");
+    int copy;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    copy = dup(simba__sqlite_ops.life_fd(second.backend));
+    end_life(&second);
+    ask(&bob);
+    expect_in_line(true);
+    assert_false(handle_woken(&first, MUTEX, 50));
+    close(copy);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+/* Between the two the dying process may lose the processor; here it is told of
+ * the closing, and much later, without another word, the lock goes. */
+static void test_sqlite_crash__lock_may_go_long_after_the_notice(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    char link[64], path[160];
+    int life, fd;
+    ssize_t length;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    life = first.backend->ops->life_fd(first.backend);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", life);
+    length = readlink(link, path, sizeof path - 1);
+    assert_true(length > 0);
+    path[length] = '\0';
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    close(fd);
+    nap_ms(100);
+    assert_int_equal(fcntl(life, F_OFD_SETLK, &lock), 0);
+    assert_true(handle_woken(&second, MUTEX, BUSY_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+static void test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death(
+    void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+    char command[192];
+
+    (void)state;
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    snprintf(command, sizeof command, "rm -rf '%s-simba.d'", database);
+    assert_int_equal(system(command), 0);
+    must_open(&first, "");
+    ask(&bob);
+    expect_in_line(true);
+    assert_false(handle_woken(&first, MUTEX, 50) &&
+                 handle_woken(&first, MUTEX, 50)); /* once is enough */
+    ask(&bob);
+    expect_in_line(true);
+    finish(&owner, SIGKILL);
+}
+
+static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    int fd, status;
+    pid_t pid;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    fd = simba__sqlite_ops.life_fd(first.backend);
+    pid = fork();
+    if (pid == 0) {
+        simba__sqlite_ops.forked(first.backend);
+        _exit(fcntl(fd, F_GETFD) < 0 && errno == EBADF ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    /* The parent has lost neither its life nor its bell. */
+    bob = person(&second, "carol");
+    ask(&bob);
+    expect_in_line(false);
+    release(&alice);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+}
+
+/* Containers may have clocks of their own; the store has one. */
+static void test_sqlite_crash__time_namespaces_share_the_clock(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+    char line[32] = "";
+
+    (void)state;
+    owner = start("shift", "", "alice");
+    assert_non_null(fgets(line, sizeof line, owner.says));
+    if (strcmp(line, "owner\n") != 0) {
+        finish(&owner, SIGKILL);
+        skip();
+    }
+    must_open(&first, "");
+    ask(&bob);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, LEASE - 2000, LEASE);
+    finish(&owner, SIGKILL);
+    assert_true(contend(&bob));
+}
+
+/* --- the dead in the queue
+ * ---------------------------------------------------- */
+
+static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
+{
+    struct who alice = person(&first, "alice"),
+               carol = person(&second, "carol");
+    struct child waiter;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    expect_in_line(false);
+    finish(&waiter, SIGKILL);
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    ask(&carol);
+    expect_mine(&carol);
+    release(&carol);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+    assert_int_equal(count_files(""), 3); /* two handles and one bell */
+}
+
+static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
+    void **state)
+{
+    struct who alice = person(&first, "alice"),
+               carol = person(&second, "carol");
+    struct child waiter;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    release(&alice); /* calls bob, who hears nothing */
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    ask(&carol);
+    expect_in_line(true);
+    from_us = now_us();
+    kill(waiter.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < NO_RESERVATION_MS * 1000);
+    finish(&waiter, SIGKILL);
+}
+
+/* The owner dies, and its successor, too: who stood behind both must have come
+ * to watch the successor. */
+static void test_sqlite_crash__two_crashes_in_a_row(void **state)
+{
+    struct who bob = person(&second, "bob"), carol = person(&first, "carol");
+    struct child owner;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    finish(&owner, SIGKILL);
+    assert_true(contend(&bob));
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&carol);
+    expect_in_line(true);
+    handle_woken(&first, MUTEX, 20);
+    from_us = now_us();
+    end_life(&second); /* which is bob's */
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < BUSY_MS * 1000);
+}
+
+static void test_sqlite_crash__owners_death_wakes_the_first_only(void **state)
+{
+    struct who bob = person(&first, "bob"), carol = person(&second, "carol");
+    struct child owner;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    finish(&owner, SIGKILL);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    assert_false(handle_woken(&second, MUTEX, 50));
+}
+
+static void test_sqlite_crash__owner_and_first_in_line_die_together(
+    void **state)
+{
+    struct who carol = person(&first, "carol");
+    struct child owner, waiter;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    waiter = start("stand", "", "bob");
+    hear(&waiter, "in line");
+    ask(&carol);
+    expect_in_line(false);
+    from_us = now_us();
+    kill(owner.pid, SIGKILL);
+    kill(waiter.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < BUSY_MS * 1000);
+    finish(&owner, SIGKILL);
+    finish(&waiter, SIGKILL);
+}
+
+static void test_sqlite_crash__who_stood_behind_a_leaver_watches_on(
+    void **state)
+{
+    struct who bob = person(&second, "bob"), carol = person(&first, "carol");
+    struct child owner;
+    int64_t from_us;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    owner = start("hold", "", "alice");
+    hear(&owner, "owner");
+    ask(&bob);
+    ask(&carol);
+    leave(&bob); /* but lives on */
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&carol);
+    expect_in_line(true);
+    from_us = now_us();
+    kill(owner.pid, SIGKILL);
+    assert_true(contend(&carol));
+    assert_true(now_us() - from_us < BUSY_MS * 1000);
+    finish(&owner, SIGKILL);
+}
+
+static void test_sqlite_crash__litter_of_the_killed_is_swept_up(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child killed[4];
+    bool is_swept = false;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        killed[i] = start(i == 0 ? "hold" : "stand", "", "alice");
+        hear(&killed[i], i == 0 ? "owner" : "in line");
+    }
+    for (int i = 0; i < 4; i++) {
+        finish(&killed[i], SIGKILL);
+    }
+    /* One handle in sixteen looks for it, even if it meets none of them. */
+    for (int i = 0; i < 400 && !is_swept; i++) {
+        must_open(&first, "");
+        run(&bob, (simba_request){.kind = SIMBA_LEAVE, .mutex = "other"});
+        handle_close(&first);
+        is_swept = count_files("") == 0;
+    }
+    assert_true(is_swept);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+    assert_int_equal(
+        sql("SELECT count(*) FROM simba_mutex WHERE owner_id <> ''"), 0);
+}
+
+/* On a file system that is only trusted a missing lock proves nothing. */
+static void test_sqlite_crash__trusted_files_are_left_alone(void **state)
+{
+    struct who bob = person(&first, "bob");
+    struct child owner;
+
+    (void)state;
+    owner = start("hold", "?fs=trust", "alice");
+    hear(&owner, "owner");
+    finish(&owner, SIGKILL);
+    sql("UPDATE simba_tenure SET boot = 'x'"); /* another machine's */
+    must_open(&first, "?fs=trust");
+    ask(&bob);
+    expect_in_line(true);
+    leave(&bob);
+    assert_int_equal(count_files("[0-9a-f]"), 2);
+    look(&bob);
+    assert_string_equal(got.owner.id, "alice");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_crash__killed_owner_is_succeeded_at_once),
+        SQLITE_TEST(test_sqlite_crash__newcomer_sees_that_the_owner_is_dead),
+        SQLITE_TEST(test_sqlite_crash__handover_can_be_off),
+        SQLITE_TEST(test_sqlite_crash__shared_life_outlives_the_owner),
+        SQLITE_TEST(test_sqlite_crash__lock_may_go_long_after_the_notice),
+        SQLITE_TEST(test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death),
+        SQLITE_TEST(test_sqlite_crash__forked_child_has_no_descriptors),
+        SQLITE_TEST(test_sqlite_crash__time_namespaces_share_the_clock),
+        SQLITE_TEST(test_sqlite_crash__dead_waiter_is_passed_over),
+        SQLITE_TEST(test_sqlite_crash__called_one_who_dies_is_not_waited_for),
+        SQLITE_TEST(test_sqlite_crash__two_crashes_in_a_row),
+        SQLITE_TEST(test_sqlite_crash__owners_death_wakes_the_first_only),
+        SQLITE_TEST(test_sqlite_crash__owner_and_first_in_line_die_together),
+        SQLITE_TEST(test_sqlite_crash__who_stood_behind_a_leaver_watches_on),
+        SQLITE_TEST(test_sqlite_crash__litter_of_the_killed_is_swept_up),
+        SQLITE_TEST(test_sqlite_crash__trusted_files_are_left_alone),
+    };
+    int rc = play(argc, argv);
+
+    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+}

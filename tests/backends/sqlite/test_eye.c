@@ -1,0 +1,313 @@
+/* Those who only watch: rung by every change of owner, at no cost when there
+ * are none; and what a read tells of the tenure before. */
+#define _GNU_SOURCE
+#include "backends/sqlite/instance.h"
+#include "driver.h"
+
+#include <errno.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
+/* As bare_runtime.c notes what is for observers only. */
+#define CHANGED "\t" MUTEX
+
+enum { SOON_MS = 5000, QUIET_MS = 50 };
+
+static void want(struct handle *handle, enum simba_subscription subscription)
+{
+    simba_loop_enter(handle->loop);
+    simba__sqlite_ops.subscription(handle->backend, MUTEX, subscription);
+    simba_loop_leave(handle->loop);
+}
+
+/* As a retrieval does: it says so, and then it looks. */
+static void observe(struct who *who)
+{
+    want(who->at, SIMBA_SUBSCRIBE_OBSERVE);
+    look(who);
+}
+
+static void test_sqlite_eye__every_change_of_owner_rings(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&second, "eve");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    observe(&eve);
+    for (int i = 0; i < 3; i++) {
+        ask(&alice);
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
+        look(&eve);
+        assert_string_equal(got.owner.id, "alice");
+        renew(&alice);
+        assert_false(handle_woken(&second, CHANGED, QUIET_MS));
+        release(&alice);
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
+        alice = person(&first, "alice");
+    }
+    assert_false(handle_woken(&second, MUTEX, 0)); /* no waiter asks */
+}
+
+/* What is told is what a read would answer. */
+static void test_sqlite_eye__change_is_told_in_full(void **state)
+{
+    struct who alice = person(&first, "a li ce"), eve = person(&second, "eve");
+    simba_owner rung;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    observe(&eve);
+    ask(&alice);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+    assert_int_equal(handle_observed(&second, &rung), 0);
+    look(&eve);
+    assert_string_equal(rung.id, "a li ce");
+    assert_int_equal(rung.token, got.owner.token);
+    assert_int_equal(rung.acquired_at_ms, got.owner.acquired_at_ms);
+    assert_int_equal(rung.ttl_at_ms, got.owner.ttl_at_ms);
+    assert_int_equal(rung.transition_at_ms, got.owner.transition_at_ms);
+    release(&alice);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+    assert_int_equal(handle_observed(&second, &rung), alice.token);
+    assert_string_equal(rung.id, "");
+    assert_int_equal(rung.token, 0);
+}
+
+static void write_to_bells(const char *text)
+{
+    char command[256];
+
+    snprintf(command, sizeof command,
+             "for b in '%s'-simba.d/*.bell; do printf '%s' >>$b; done",
+             database, text);
+    assert_int_equal(system(command), 0);
+}
+
+/* S7: whatever is written on a bell, it is a wake-up at most. */
+static void test_sqlite_eye__nonsense_on_the_bell_is_a_wake(void **state)
+{
+    struct who eve = person(&first, "eve");
+    simba_owner rung;
+
+    (void)state;
+    must_open(&first, "");
+    observe(&eve);
+    write_to_bells("\\tx\\t1\\t2\\n");
+    assert_true(handle_woken(&first, "\tx", SOON_MS));
+    write_to_bells("\\ty\\n\\t\\t\\t\\n");
+    assert_true(handle_woken(&first, "\ty", SOON_MS));
+    handle_observed(&first, &rung);
+    assert_int_equal(rung.token, 0);
+    write_to_bells("\\tz\\t1\\t2\\t3\\t4\\t5\\tbob\\n");
+    assert_true(handle_woken(&first, "\tz", SOON_MS));
+    assert_int_equal(handle_observed(&first, &rung), 1);
+    assert_string_equal(rung.id, "bob");
+    assert_int_equal(rung.token, 2);
+}
+
+static void test_sqlite_eye__one_rings_oneself(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&first, "eve");
+
+    (void)state;
+    must_open(&first, "");
+    observe(&eve);
+    ask(&alice);
+    assert_true(handle_woken(&first, CHANGED, SOON_MS));
+}
+
+static void test_sqlite_eye__only_who_watches_is_rung(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&second, "eve");
+    struct who zoe = person(&third, "zoe");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    must_open(&third, "");
+    ask(&alice);
+    assert_int_equal(count_files("eyes"), 0);
+    observe(&eve);
+    look(&zoe); /* looks, but does not watch */
+    assert_int_equal(count_files("eyes"), 1);
+    release(&alice);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+    assert_false(handle_woken(&third, CHANGED, QUIET_MS));
+    assert_int_equal(handle_wakes(&first), 0);
+}
+
+static void test_sqlite_eye__closes_with_the_subscription(void **state)
+{
+    struct who eve = person(&first, "eve");
+    int files;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    files = count_files("");
+    observe(&eve);
+    want(&first, SIMBA_SUBSCRIBE_WAIT);
+    look(&eve);
+    assert_int_equal(count_files("eyes"), 0);
+    observe(&eve);
+    assert_int_equal(count_files("eyes"), 1);
+    handle_close(&first); /* and with the handle */
+    assert_int_equal(count_files(""), files - 1);
+}
+
+static void test_sqlite_eye__of_the_dead_is_taken_away(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&second, "eve");
+    struct simba__sqlite *store;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    observe(&eve);
+    store = (struct simba__sqlite *)second.backend;
+    simba__sqlite_watch_forked(&store->watch); /* what the kernel does */
+    simba__sqlite_presence_forked(&store->presence);
+    assert_int_equal(count_files("eyes"), 1);
+    ask(&alice);
+    assert_int_equal(count_files("eyes"), 0);
+}
+
+static void test_sqlite_eye__opens_again_after_a_clean_up(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&second, "eve");
+    char command[192];
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    observe(&eve);
+    snprintf(command, sizeof command, "rm -rf '%s-simba.d'", database);
+    assert_int_equal(system(command), 0);
+    look(&eve); /* by its poll */
+    ask(&alice);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+}
+
+/* Stands before the C library's: no descriptor is to be had. */
+static _Atomic bool is_inotify_used_up;
+
+int inotify_init1(int flags)
+{
+    if (is_inotify_used_up) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static void test_sqlite_eye__without_inotify_one_looks_often(void **state)
+{
+    struct who alice = person(&first, "alice"), eve = person(&second, "eve");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    is_inotify_used_up = true;
+    observe(&eve);
+    for (int i = 0; i < 3; i++) {
+        assert_true(handle_woken(&second, CHANGED, SOON_MS));
+        look(&eve);
+    }
+    is_inotify_used_up = false;
+    look(&eve);                                   /* and hangs up its bell */
+    while (handle_woken(&second, CHANGED, 500)) { /* no more of those */
+    }
+    ask(&alice);
+    assert_true(handle_woken(&second, CHANGED, SOON_MS));
+}
+
+/* --- the tenure before --------------------------------------------------- */
+
+static void test_sqlite_eye__read_tells_which_tenure_ended_last(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who eve = person(&second, "eve");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    look(&eve);
+    assert_int_equal(got.ended, 0); /* none ever was */
+    ask(&alice);
+    look(&eve);
+    assert_int_equal(got.ended, 0);
+    release(&alice);
+    look(&eve);
+    assert_int_equal(got.ended, alice.token);
+    ask(&bob);
+    look(&eve);
+    assert_int_equal(got.owner.token, bob.token);
+    assert_int_equal(got.ended, alice.token);
+    bob.ttl_ms *= 2; /* which writes the tenure anew */
+    renew(&bob);
+    look(&eve);
+    assert_int_equal(got.ended, alice.token);
+}
+
+static void test_sqlite_eye__lapsed_tenure_has_ended(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    alice.ttl_ms = 100;
+    alice.transition_ms = 0;
+    ask(&alice);
+    do {
+        look(&bob);
+    } while (got.owner.id[0] != '\0');
+    assert_int_equal(got.ended, alice.token);
+    ask(&bob);
+    look(&bob);
+    assert_int_equal(got.ended, alice.token);
+}
+
+static void test_sqlite_eye__schema_of_before_is_upgraded(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    handle_close(&first);
+    sql("ALTER TABLE simba_tenure DROP COLUMN former;"
+        "DROP TABLE simba_reserve; PRAGMA user_version = 1");
+    must_open(&first, "");
+    assert_int_equal(sql("PRAGMA user_version"), 3);
+    look(&bob);
+    assert_string_equal(got.owner.id, "alice"); /* nothing was lost */
+    assert_int_equal(got.ended, 0);             /* not known */
+    release(&alice);
+    ask(&bob);
+    expect_mine(&bob);
+    look(&bob);
+    assert_int_equal(got.ended, alice.token);
+    must_open(&second, ""); /* found as it should be */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_eye__every_change_of_owner_rings),
+        SQLITE_TEST(test_sqlite_eye__change_is_told_in_full),
+        SQLITE_TEST(test_sqlite_eye__nonsense_on_the_bell_is_a_wake),
+        SQLITE_TEST(test_sqlite_eye__one_rings_oneself),
+        SQLITE_TEST(test_sqlite_eye__only_who_watches_is_rung),
+        SQLITE_TEST(test_sqlite_eye__closes_with_the_subscription),
+        SQLITE_TEST(test_sqlite_eye__of_the_dead_is_taken_away),
+        SQLITE_TEST(test_sqlite_eye__opens_again_after_a_clean_up),
+        SQLITE_TEST(test_sqlite_eye__without_inotify_one_looks_often),
+        SQLITE_TEST(test_sqlite_eye__read_tells_which_tenure_ended_last),
+        SQLITE_TEST(test_sqlite_eye__lapsed_tenure_has_ended),
+        SQLITE_TEST(test_sqlite_eye__schema_of_before_is_upgraded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,390 @@
+/* The SQLite store's URL and file: what is accepted, what is made, and how
+ * everything else is refused by name. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <sys/mount.h>
+
+/* The message is one line that names the database and says this. */
+static void expect_refusal(int code, const char *words)
+{
+    int rc = try_open(&first, "");
+
+    assert_int_equal(rc, code);
+    assert_int_equal(why.code, code);
+    if (strstr(why.message, words) == NULL ||
+        strstr(why.message, database) == NULL ||
+        strchr(why.message, '\n') != NULL) {
+        fail_msg("%s", why.message);
+    }
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(database, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void expect_file(const char *text)
+{
+    char found[256] = "";
+    FILE *file = fopen(database, "r");
+
+    assert_non_null(file);
+    assert_non_null(fgets(found, sizeof found, file));
+    fclose(file);
+    assert_string_equal(found, text);
+}
+
+static mode_t mode_of(const char *ending)
+{
+    char path[192];
+    struct stat about;
+
+    snprintf(path, sizeof path, "%s%s", database, ending);
+    assert_int_equal(stat(path, &about), 0);
+    return about.st_mode & 07777;
+}
+
+/* --- the URL ------------------------------------------------------------- */
+
+static void expect_bad_url(const char *rest, const char *words)
+{
+    int rc = handle_open(&first, &simba__sqlite_ops, rest, &why);
+
+    assert_int_equal(rc, SIMBA_EINVAL);
+    if (strstr(why.message, words) == NULL) {
+        fail_msg("%s: %s", rest, why.message);
+    }
+}
+
+static void test_sqlite_file__bad_urls_are_refused(void **state)
+{
+    (void)state;
+    expect_bad_url("", "no file");
+    expect_bad_url("?fs=trust", "no file");
+    expect_bad_url("//", "host");
+    expect_bad_url("//host/x.db", "host");
+    expect_bad_url("///tmp/", "directory");
+    expect_bad_url("x%zz", "escape");
+    expect_bad_url("x%4", "escape");
+    expect_bad_url("x%00y", "escape");
+    expect_bad_url("x?a%zz=1", "escape");
+    expect_bad_url("x?colour=red", "\"colour\"");
+    expect_bad_url("x?fs=nfs", "fs cannot be \"nfs\"");
+    expect_bad_url("x?fs", "fs cannot be \"\"");
+    expect_bad_url("x?synchronous=off&fs=trust", "synchronous");
+    expect_bad_url("x?crash_handover=maybe", "crash_handover");
+}
+
+static void test_sqlite_file__urls_name_files(void **state)
+{
+    char rest[256];
+
+    (void)state;
+    snprintf(database, sizeof database, "%s/a b%%.db", directory);
+    snprintf(rest, sizeof rest,
+             "//%s/a%%20b%%25.db?synchronous=normal&fs=trust"
+             "&crash_handover=on",
+             directory);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, rest, &why), 0);
+    assert_int_equal(mode_of(""), 0600);
+    snprintf(rest, sizeof rest, "//localhost%s/a%%20b%%25.db", directory);
+    assert_int_equal(handle_open(&second, &simba__sqlite_ops, rest, &why), 0);
+    assert_int_equal(count_files(""), 2);
+}
+
+static void test_sqlite_file__relative_path_outlives_a_change_of_place(
+    void **state)
+{
+    struct who alice = person(&first, "alice");
+    char here[256];
+
+    (void)state;
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(directory), 0);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, "simba.db", &why),
+                     0);
+    assert_int_equal(chdir(here), 0);
+    ask(&alice);
+    expect_mine(&alice);
+    unlink(database);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(mode_of(""), 0600);
+}
+
+/* --- what is made -------------------------------------------------------- */
+
+static void test_sqlite_file__files_are_for_us_alone(void **state)
+{
+    mode_t mask = umask(0);
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    ask(&bob);
+    umask(mask);
+    assert_int_equal(mode_of(""), 0600);
+    assert_int_equal(mode_of("-wal"), 0600);
+    assert_int_equal(mode_of("-simba.d"), 0700);
+}
+
+static void test_sqlite_file__missing_directories_are_made(void **state)
+{
+    char path[96];
+    struct stat about;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/x/y", directory);
+    snprintf(database, sizeof database, "%s/x/y/z.db", directory);
+    must_open(&first, "");
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0700);
+}
+
+static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    char link[96];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    snprintf(link, sizeof link, "%s/link.db", directory);
+    assert_int_equal(symlink(database, link), 0);
+    assert_int_equal(handle_open(&second, &simba__sqlite_ops, link, &why), 0);
+    ask(&bob);
+    expect_in_line(true);
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+}
+
+/* It would have a log and a directory of its own, and owners of its own. */
+static void test_sqlite_file__second_name_is_refused(void **state)
+{
+    char second_name[96];
+
+    (void)state;
+    must_open(&first, "");
+    snprintf(second_name, sizeof second_name, "%s/second.db", directory);
+    assert_int_equal(link(database, second_name), 0);
+    assert_int_equal(
+        handle_open(&second, &simba__sqlite_ops, second_name, &why),
+        SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "hard link"));
+    assert_int_equal(unlink(second_name), 0);
+    must_open(&second, "");
+}
+
+static void test_sqlite_file__closing_leaves_no_process_file(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    assert_int_equal(count_files(""), 3);
+    leave(&bob);
+    handle_close(&second);
+    release(&alice);
+    handle_close(&first);
+    assert_int_equal(count_files(""), 0);
+}
+
+static ino_t life_of(const struct handle *handle)
+{
+    struct stat about;
+
+    assert_int_equal(
+        fstat(handle->backend->ops->life_fd(handle->backend), &about), 0);
+    assert_int_equal(about.st_nlink, 1);
+    return about.st_ino;
+}
+
+static void test_sqlite_file__life_is_left_to_the_next(void **state)
+{
+    ino_t left, kept;
+    int copy;
+
+    (void)state;
+    must_open(&first, "");
+    left = life_of(&first);
+    handle_close(&first);
+    must_open(&second, "");
+    must_open(&third, "");
+    assert_int_equal(life_of(&second), left);
+    assert_int_not_equal(life_of(&third), left);
+    assert_int_equal(count_files(""), 2);
+    /* What a child still has open stays its own. */
+    kept = life_of(&third);
+    copy = dup(third.backend->ops->life_fd(third.backend));
+    handle_close(&third);
+    must_open(&first, "");
+    assert_int_not_equal(life_of(&first), kept);
+    assert_int_not_equal(life_of(&first), left);
+    close(copy);
+    assert_int_equal(count_files(""), 2);
+}
+
+static void test_sqlite_file__journal_is_a_log_and_synchronous(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    assert_int_equal(sql("SELECT count(*) FROM pragma_integrity_check"), 1);
+    assert_int_equal(access(database, F_OK), 0);
+    mode_of("-wal");
+}
+
+/* --- what is refused ----------------------------------------------------- */
+
+static void test_sqlite_file__text_is_no_database(void **state)
+{
+    static const char text[] = "This is a letter, not a database. It is long "
+                               "enough to be taken for one, nearly.....";
+    (void)state;
+    write_file(text);
+    expect_refusal(SIMBA_EMISCONFIG, "is not an SQLite database");
+    expect_file(text);
+}
+
+static void test_sqlite_file__other_databases_are_refused(void **state)
+{
+    (void)state;
+    sql("CREATE TABLE letters (text)");
+    expect_refusal(SIMBA_EMISCONFIG, "of another program");
+    assert_int_equal(sql("SELECT count(*) FROM sqlite_schema"), 1);
+    sql("DROP TABLE letters; PRAGMA application_id = 77");
+    expect_refusal(SIMBA_EMISCONFIG, "of another program");
+}
+
+static void test_sqlite_file__newer_schema_is_refused(void **state)
+{
+    (void)state;
+    must_open(&first, "");
+    handle_close(&first);
+    sql("PRAGMA user_version = 99");
+    expect_refusal(SIMBA_EMISCONFIG, "made by a newer simba");
+}
+
+static void scribble(off_t from, size_t length)
+{
+    int fd = open(database, O_WRONLY);
+
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < length; i++) {
+        assert_int_equal(pwrite(fd, "\xa5", 1, from + (off_t)i), 1);
+    }
+    close(fd);
+}
+
+static void test_sqlite_file__corrupt_database_is_named(void **state)
+{
+    (void)state;
+    must_open(&first, "");
+    handle_close(&first);
+    sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    scribble(100, 900); /* the schema */
+    expect_refusal(SIMBA_EMISCONFIG, "corrupt");
+}
+
+static void test_sqlite_file__corrupt_table_fails_the_operation(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    release(&alice);
+    handle_close(&first);
+    sql("PRAGMA wal_checkpoint(TRUNCATE)");
+    scribble(1024, 2048); /* the page of simba_mutex */
+    must_open(&first, "");
+    assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "corrupt"));
+    assert_non_null(strstr(why.message, database));
+}
+
+static void test_sqlite_file__directory_is_no_file(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(database, 0700), 0);
+    expect_refusal(SIMBA_EMISCONFIG, "is not a file");
+}
+
+static void test_sqlite_file__dangling_link_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("/nowhere/at/all", database), 0);
+    expect_refusal(SIMBA_EMISCONFIG, "cannot find it");
+}
+
+static void test_sqlite_file__file_in_the_way_of_a_directory(void **state)
+{
+    (void)state;
+    write_file("x");
+    snprintf(database + strlen(database), 8, "/y.db");
+    expect_refusal(SIMBA_EMISCONFIG, "Not a directory");
+}
+
+static void test_sqlite_file__pseudo_file_systems_are_refused(void **state)
+{
+    (void)state;
+    snprintf(database, sizeof database, "/proc/%d/comm", (int)getpid());
+    expect_refusal(SIMBA_EMISCONFIG, "file system proc");
+    assert_non_null(strstr(why.message, "?fs=trust"));
+}
+
+static void test_sqlite_file__long_paths_are_cut_in_messages(void **state)
+{
+    char rest[600];
+
+    (void)state;
+    memset(rest, 'a', sizeof rest);
+    memcpy(rest, "/proc/\n", 7);
+    memcpy(rest + sizeof rest - 5, "/end", 5);
+    assert_int_equal(handle_open(&first, &simba__sqlite_ops, rest, &why),
+                     SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "sqlite ...a"));
+    assert_non_null(strstr(why.message, "/end: "));
+    rest[40] = '\0';
+    assert_true(handle_open(&first, &simba__sqlite_ops, rest, &why) < 0);
+    assert_null(strchr(why.message, '\n'));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_file__bad_urls_are_refused),
+        SQLITE_TEST(test_sqlite_file__urls_name_files),
+        SQLITE_TEST(test_sqlite_file__relative_path_outlives_a_change_of_place),
+        SQLITE_TEST(test_sqlite_file__files_are_for_us_alone),
+        SQLITE_TEST(test_sqlite_file__missing_directories_are_made),
+        SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store),
+        SQLITE_TEST(test_sqlite_file__second_name_is_refused),
+        SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file),
+        SQLITE_TEST(test_sqlite_file__life_is_left_to_the_next),
+        SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous),
+        SQLITE_TEST(test_sqlite_file__text_is_no_database),
+        SQLITE_TEST(test_sqlite_file__other_databases_are_refused),
+        SQLITE_TEST(test_sqlite_file__newer_schema_is_refused),
+        SQLITE_TEST(test_sqlite_file__corrupt_database_is_named),
+        SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_operation),
+        SQLITE_TEST(test_sqlite_file__directory_is_no_file),
+        SQLITE_TEST(test_sqlite_file__dangling_link_is_refused),
+        SQLITE_TEST(test_sqlite_file__file_in_the_way_of_a_directory),
+        SQLITE_TEST(test_sqlite_file__pseudo_file_systems_are_refused),
+        SQLITE_TEST(test_sqlite_file__long_paths_are_cut_in_messages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* Between processes: who is told, by what, and when. */
+#define _GNU_SOURCE
+#include "backends/sqlite/instance.h"
+#include "other_process.h"
+
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+
+/* --- wake-ups ---------------------------------------------------------------
+ */
+
+static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
+{
+    struct who alice = person(&first, "alice");
+    char command[128];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    renew(&alice);
+    release(&alice);
+    snprintf(command, sizeof command, "ls -l /proc/%d/fd | grep -q inotify",
+             (int)getpid());
+    assert_int_not_equal(system(command), 0);
+    assert_int_equal(count_files(""), 1);
+}
+
+static void test_sqlite_push__wake_names_the_mutex(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who zoe = person(&first, "zoe"), yan = person(&second, "yan");
+    simba_request other = asking(&bob);
+
+    (void)state;
+    other.mutex = "other";
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    run(&zoe, other);
+    run(&yan, other);
+    assert_true(got.is_queued);
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    assert_false(handle_woken(&second, "other", 50));
+    assert_int_equal(handle_wakes(&second), 1);
+}
+
+static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    char command[192];
+
+    (void)state;
+    must_open(&first, "?synchronous=normal");
+    must_open(&second, "?synchronous=normal");
+    for (int i = 0; i < 3000; i++) {
+        ask(&alice);
+        ask(&bob);
+        release(&alice);
+        if (!handle_woken(&second, MUTEX, 1000)) {
+            fail_msg("hint %d was lost", i);
+        }
+        ask(&bob);
+        expect_mine(&bob);
+        release(&bob);
+        alice = person(&first, "alice");
+        bob = person(&second, "bob");
+    }
+    snprintf(command, sizeof command,
+             "test $(cat '%s'-simba.d/*.bell | wc -c)"
+             " -lt 33000",
+             database);
+    assert_int_equal(system(command), 0);
+}
+
+/* Stands before the C library's: no descriptor is to be had. */
+static _Atomic bool is_inotify_used_up;
+
+int inotify_init1(int flags)
+{
+    if (is_inotify_used_up) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
+static void test_sqlite_push__without_inotify_there_are_still_wakes(
+    void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    is_inotify_used_up = true;
+    ask(&bob);
+    expect_in_line(true);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    assert_true(
+        handle_woken(&second, MUTEX, PATIENCE_MS)); /* again and again */
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, RESERVATION));
+    is_inotify_used_up = false;
+    ask(&bob);
+    expect_mine(&bob);
+    while (handle_woken(&second, MUTEX, 500)) { /* and no more */
+    }
+}
+
+/* The watch is set up with the next asking. */
+static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    is_inotify_used_up = true;
+    ask(&bob);
+    is_inotify_used_up = false;
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    ask(&bob);
+    while (handle_woken(&second, MUTEX, 500)) { /* the last made-up ones */
+    }
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, RESERVATION));
+}
+
+static void test_sqlite_push__processes_are_served_in_order(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct child waiters[6];
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    for (int i = 0; i < 6; i++) {
+        waiters[i] = start("wait", "", "waiter");
+        hear(&waiters[i], "in line");
+    }
+    release(&alice);
+    for (int i = 0; i < 6; i++) {
+        hear(&waiters[i], "owner");
+    }
+    for (int i = 0; i < 6; i++) {
+        finish(&waiters[i], 0);
+    }
+    ask(&alice);
+    expect_mine(&alice);
+    assert_true(sql("SELECT version FROM simba_mutex") >= 15);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite_push__owner_alone_sets_up_no_watch),
+        SQLITE_TEST(test_sqlite_push__wake_names_the_mutex),
+        SQLITE_TEST(test_sqlite_push__many_rings_do_not_fill_the_disk),
+        SQLITE_TEST(test_sqlite_push__without_inotify_there_are_still_wakes),
+        SQLITE_TEST(test_sqlite_push__listens_as_soon_as_it_can),
+        SQLITE_TEST(test_sqlite_push__processes_are_served_in_order),
+    };
+    int rc = play(argc, argv);
+
+    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,432 @@
+/* The SQLite store through its operations: owning, waiting in the queue,
+ * tokens, tombstones. That the rules themselves are right is the business of
+ * tests/core/test_row.c; here they must survive the tables. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <time.h>
+
+static uint64_t wall_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* --- owning -------------------------------------------------------------- */
+
+static void test_sqlite__free_mutex_is_granted(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.owner.acquired_at_ms, got.store_ms);
+    look(&alice);
+    assert_string_equal(got.owner.id, "alice");
+    assert_int_equal(got.owner.token, alice.token);
+}
+
+static void test_sqlite__held_mutex_is_refused(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct who bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, LEASE - 1000, LEASE);
+    assert_string_equal(got.owner.id, "alice");
+}
+
+static void test_sqlite__asking_again_extends(void **state)
+{
+    struct who alice = person(&first, "alice");
+    uint64_t token;
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    token = alice.token;
+    nap_ms(5);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.token, token);
+}
+
+static void test_sqlite__renewal_keeps_the_token(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    nap_ms(5);
+    renew(&alice);
+    expect_mine(&alice);
+    assert_int_equal(got.token, alice.token);
+    assert_true(got.owner.acquired_at_ms < got.store_ms);
+}
+
+static void test_sqlite__renewal_with_another_lease_is_kept(void **state)
+{
+    struct who alice = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    alice.ttl_ms = 777;
+    renew(&alice);
+    expect_mine(&alice);
+    assert_int_equal(sql("SELECT lease FROM simba_tenure"),
+                     777 + alice.transition_ms);
+}
+
+static void test_sqlite__renewal_of_a_stranger_is_nothing(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct who again = person(&first, "alice");
+
+    (void)state;
+    must_open(&first, "");
+    renew(&alice);
+    assert_false(got.mine);
+    ask(&alice);
+    renew(&again);
+    assert_false(got.mine);
+    release(&again);
+    renew(&alice);
+    expect_mine(&alice);
+}
+
+static void test_sqlite__lease_ends_by_itself(void **state)
+{
+    struct who alice = person(&first, "alice");
+    struct who bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    alice.ttl_ms = 30;
+    alice.transition_ms = 20;
+    ask(&alice);
+    nap_ms(55);
+    renew(&alice);
+    assert_false(got.mine);
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(bob.token > alice.token);
+}
+
+static void test_sqlite__names_are_compared_byte_for_byte(void **state)
+{
+    static const char *const names[] = {"abc", "ABC", "abc ", "a%c",
+                                        "a_c", "a'c", "ä",    "a\xcc\x88"};
+    struct who who[8];
+
+    (void)state;
+    must_open(&first, "");
+    for (size_t i = 0; i < 8; i++) {
+        simba_request request = {.kind = SIMBA_ACQUIRE, .mutex = names[i]};
+
+        who[i] = person(&first, names[i]);
+        run(&who[i], request);
+        assert_true(got.mine);
+    }
+    assert_int_equal(sql("SELECT count(*) FROM simba_mutex"), 8);
+}
+
+static void test_sqlite__longest_names_fit(void **state)
+{
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1] = "", id[SIMBA_ID_MAX + 1] = "";
+    struct who alice = person(&first, id), bob = person(&second, id);
+    simba_request request = {.kind = SIMBA_ACQUIRE,
+                             .mutex = mutex,
+                             .join = true,
+                             .waiter_ms = PLACE_LIFE};
+
+    (void)state;
+    for (size_t i = 0; i < SIMBA_MUTEX_MAX; i++) {
+        memcpy(mutex + 4 * i, "\xf0\x9f\xa6\x81", 5);
+    }
+    memset(id, 'x', SIMBA_ID_MAX);
+    id[SIMBA_ID_MAX] = '\0';
+    must_open(&first, "");
+    must_open(&second, "");
+    run(&alice, request);
+    expect_mine(&alice);
+    run(&bob, request);
+    expect_in_line(true);
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .mutex = mutex});
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    run(&bob, request);
+    expect_mine(&bob);
+}
+
+/* --- tokens -------------------------------------------------------------- */
+
+static void test_sqlite__tokens_follow_the_wall_clock(void **state)
+{
+    struct who alice = person(&first, "alice");
+    uint64_t before = wall_us();
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    assert_true(alice.token >= before && alice.token <= wall_us());
+}
+
+static void test_sqlite__tokens_grow_over_a_clock_set_back(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    int64_t far = INT64_C(9000000000000000);
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    release(&alice);
+    sql("UPDATE simba_mutex SET fencing_token = 9000000000000000");
+    ask(&bob);
+    assert_int_equal(bob.token, far + 1);
+    release(&bob);
+    ask(&alice);
+    assert_int_equal(alice.token, far + 2);
+}
+
+static void test_sqlite__tokens_grow_over_a_deleted_file(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    unlink(database);
+    renew(&alice);
+    assert_false(got.mine); /* what the file kept is lost */
+    ask(&bob);
+    expect_mine(&bob);
+    assert_true(bob.token > alice.token);
+    assert_int_equal(sql("SELECT count(*) FROM simba_mutex"), 1);
+}
+
+static void test_sqlite__everything_deleted_is_made_anew(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    int fd;
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    fd = simba__sqlite_ops.life_fd(first.backend);
+    ask(&alice);
+    ask(&bob);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    assert_int_equal(system(command), 0);
+    ask(&alice);
+    expect_mine(&alice);
+    assert_int_equal(simba__sqlite_ops.life_fd(first.backend), fd);
+    ask(&bob);
+    expect_in_line(true);
+    assert_int_equal(count_files(""), 3); /* two lives, one bell */
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+/* --- the line ------------------------------------------------------------ */
+
+static void test_sqlite__first_come_is_first_served(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who carol = person(&third, "carol"), dave = person(&first, "dave");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    must_open(&third, "");
+    ask(&alice);
+    ask(&bob);
+    expect_in_line(true);
+    ask(&carol);
+    expect_in_line(false);
+    ask(&dave);
+    expect_in_line(false);
+    release(&alice);
+    assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
+    assert_true(
+        handle_woken(&third, MUTEX, PATIENCE_MS)); /* the second in the queue */
+    ask(&carol);
+    expect_in_line(true);
+    assert_in_range(got.wait_ms, 1, RESERVATION);
+    ask(&bob);
+    expect_mine(&bob);
+    release(&bob);
+    ask(&carol);
+    expect_mine(&carol);
+    release(&carol);
+    assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
+    ask(&dave);
+    expect_mine(&dave);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+}
+
+static void test_sqlite__called_one_who_stays_away_loses_its_turn(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    must_open(&third, "");
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    release(&alice);
+    ask(&carol);
+    assert_false(got.mine);
+    nap_ms(got.wait_ms + 2);
+    ask(&carol);
+    expect_mine(&carol);
+    ask(&bob);
+    expect_in_line(true);
+    assert_true(got.position > bob.position); /* back to the end */
+}
+
+static void test_sqlite__who_leaves_calls_the_next(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who carol = person(&third, "carol");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    must_open(&third, "");
+    ask(&alice);
+    ask(&bob);
+    ask(&carol);
+    release(&alice);
+    assert_true(handle_woken(&third, MUTEX, PATIENCE_MS));
+    leave(&bob);
+    assert_true(handle_woken(&third, MUTEX, PATIENCE_MS));
+    ask(&carol);
+    expect_mine(&carol);
+}
+
+static void test_sqlite__who_does_not_join_leaves_no_trace(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    assert_false(got.mine || got.is_queued);
+    assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
+    assert_int_equal(count_files("bell"), 0);
+}
+
+static void test_sqlite__idle_waiters_do_not_write(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct stat before, after;
+    char log[128];
+
+    (void)state;
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    ask(&bob);
+    snprintf(log, sizeof log, "%s-wal", database);
+    assert_int_equal(stat(log, &before), 0);
+    for (int i = 0; i < 10; i++) {
+        ask(&bob);
+        expect_in_line(true);
+        look(&bob);
+    }
+    assert_int_equal(stat(log, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+    sql("UPDATE simba_line SET lapses_at = lapses_at - 17500");
+    ask(&bob); /* over half of the waiter lease is gone */
+    assert_true(sql("SELECT lapses_at FROM simba_line") ==
+                got.store_ms + PLACE_LIFE);
+}
+
+/* --- tombstones, breaking ------------------------------------------------ */
+
+static void test_sqlite__undone_attempt_stays_undone(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 80});
+    ask(&alice);
+    assert_false(got.mine || got.is_queued);
+    ask(&bob);
+    expect_mine(&bob);
+    release(&bob);
+    nap_ms(85);
+    ask(&alice);
+    expect_mine(&alice);
+    run(&bob, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 80});
+    /* The lapsed one is swept out with the next. */
+    assert_int_equal(sql("SELECT count(*) FROM simba_tombstone"), 1);
+}
+
+static void test_sqlite__broken_tenure_is_not_renewed(void **state)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+
+    (void)state;
+    must_open(&first, "");
+    ask(&alice);
+    sql("UPDATE simba_tenure SET broken = 1");
+    renew(&alice);
+    assert_false(got.mine);
+    ask(&alice);
+    assert_false(got.mine);
+    leave(&alice);
+    ask(&bob);
+    expect_mine(&bob);
+    renew(&bob);
+    expect_mine(&bob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SQLITE_TEST(test_sqlite__free_mutex_is_granted),
+        SQLITE_TEST(test_sqlite__held_mutex_is_refused),
+        SQLITE_TEST(test_sqlite__asking_again_extends),
+        SQLITE_TEST(test_sqlite__renewal_keeps_the_token),
+        SQLITE_TEST(test_sqlite__renewal_with_another_lease_is_kept),
+        SQLITE_TEST(test_sqlite__renewal_of_a_stranger_is_nothing),
+        SQLITE_TEST(test_sqlite__lease_ends_by_itself),
+        SQLITE_TEST(test_sqlite__names_are_compared_byte_for_byte),
+        SQLITE_TEST(test_sqlite__longest_names_fit),
+        SQLITE_TEST(test_sqlite__tokens_follow_the_wall_clock),
+        SQLITE_TEST(test_sqlite__tokens_grow_over_a_clock_set_back),
+        SQLITE_TEST(test_sqlite__tokens_grow_over_a_deleted_file),
+        SQLITE_TEST(test_sqlite__everything_deleted_is_made_anew),
+        SQLITE_TEST(test_sqlite__first_come_is_first_served),
+        SQLITE_TEST(test_sqlite__called_one_who_stays_away_loses_its_turn),
+        SQLITE_TEST(test_sqlite__who_leaves_calls_the_next),
+        SQLITE_TEST(test_sqlite__who_does_not_join_leaves_no_trace),
+        SQLITE_TEST(test_sqlite__idle_waiters_do_not_write),
+        SQLITE_TEST(test_sqlite__undone_attempt_stays_undone),
+        SQLITE_TEST(test_sqlite__broken_tenure_is_not_renewed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,359 @@
+/* One contender on a table: the test plays the runtime, the store and the
+ * user, and feeds one event at a time.
+ *
+ * After every step the driver itself checks what must hold in any story: the
+ * user hears acquired and released in turn (S9), the store is told only when
+ * on_released is back or has overrun (S6), the answer of is_owner is what the
+ * user was told last, and nothing that is due is left undone. */
+#ifndef TESTS_CORE_CONTEND_DRIVER_H
+#define TESTS_CORE_CONTEND_DRIVER_H
+
+#include "core/contend.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NEVER SIMBA__NEVER
+
+/* What design 5 makes of the default times: ttl 10 s, transition 6 s, B 2 s. */
+enum {
+    TTL = 10000,
+    LEASE = 16000,
+    MARGIN = 346, /* 10 ms + 2.1 % of 16 s */
+    BUDGET = 2000,
+    RENEW = 6666,      /* 2/3 ttl */
+    USE = 13654,       /* U: 16000 - 346 - 2000 */
+    HARD = 15654,      /* H: 16000 - 346 */
+    OVER = 16346,      /* the store's lease is surely over */
+    ASK_TRY = 3413,    /* (U - s) / 4 */
+    RENEW_TRY = 1747,  /* (U - s - 2/3 ttl) / 4 */
+    PLACE_LIFE = 34000 /* twice the lease and the greatest jitter */
+};
+
+/* When the stories begin; the first request goes out then. */
+enum { S = 1000 };
+
+static struct simba__contend machine;
+static struct simba__update up;
+static struct simba__request sent; /* the newest request */
+
+/* What the user knows. */
+static struct {
+    bool owns;
+    bool leaves; /* on_released is running */
+    bool overran;
+    bool started;
+} user;
+
+static inline struct simba__contend_config default_config(void)
+{
+    struct simba__contend_config config = {
+        .lease = {.ttl_ms = TTL,
+                  .transition_ms = LEASE - TTL,
+                  .budget_ms = BUDGET},
+        .join = true,
+    };
+
+    return config;
+}
+
+static inline void use_seeded(struct simba__contend_config config,
+                              uint64_t seed)
+{
+    struct simba__rng rng;
+
+    simba__rng_seed(&rng, seed);
+    simba__contend_init(&machine, &config, &rng);
+    memset(&up, 0, sizeof up);
+    memset(&sent, 0, sizeof sent);
+    memset(&user, 0, sizeof user);
+}
+
+static inline void use(struct simba__contend_config config)
+{
+    use_seeded(config, 7);
+}
+
+/* --- what holds in every story ------------------------------------------- */
+
+static inline bool is_told(unsigned telling)
+{
+    return (up.tell & telling) != 0;
+}
+
+static inline void check_tellings(void)
+{
+    if (is_told(SIMBA__TELL_RELEASED)) {
+        assert_true(user.owns && !user.leaves);
+        user.owns = false;
+        user.leaves = true;
+        user.overran = false;
+    }
+    if (is_told(SIMBA__TELL_OVERRUN)) {
+        assert_true(user.leaves && !user.overran);
+        user.overran = true;
+    }
+    if (is_told(SIMBA__TELL_ACQUIRED)) {
+        assert_true(user.started && !user.owns && !user.leaves);
+        user.owns = true;
+    }
+    if (is_told(SIMBA__TELL_STOPPED)) {
+        assert_true(user.started && !user.owns);
+        user.started = false;
+    }
+}
+
+static inline void check_request(void)
+{
+    static const struct simba__request none;
+    enum simba__request_kind kind = up.send.kind;
+
+    if (kind == SIMBA__NOTHING) {
+        assert_memory_equal(&up.send, &none, sizeof none);
+        return;
+    }
+    assert_int_equal(up.send.seq, sent.seq + 1);
+    assert_true(up.send.timeout_ms >= 50);
+    if (kind == SIMBA__RELEASE || kind == SIMBA__LEAVE) {
+        assert_false(user.owns);
+        assert_true(!user.leaves || user.overran);
+    } else if (kind == SIMBA__ACQUIRE) {
+        assert_false(user.owns || user.leaves);
+    }
+    sent = up.send;
+}
+
+static inline void check_machine(int64_t now_ms)
+{
+    bool is_initial = simba__contend_status(&machine) == SIMBA__INITIAL;
+
+    assert_int_equal(simba__contend_is_owner(&machine, now_ms), user.owns);
+    assert_int_equal(is_initial, !user.started);
+    assert_true(simba__contend_wake_at(&machine) > now_ms);
+}
+
+static inline void feed(const struct simba__event *event)
+{
+    if (event->type == SIMBA__START) {
+        user.started = true;
+    } else if (event->type == SIMBA__RETURNED) {
+        user.leaves = false;
+    }
+    simba__contend_step(&machine, event, &up);
+    check_tellings();
+    check_request();
+    check_machine(event->now_ms);
+}
+
+/* --- events -------------------------------------------------------------- */
+
+static inline void happen(enum simba__event_type type, int64_t now_ms)
+{
+    struct simba__event event = {.type = type, .now_ms = now_ms};
+
+    feed(&event);
+}
+
+static inline void start(int64_t now_ms)
+{
+    happen(SIMBA__START, now_ms);
+}
+
+static inline void stop(int64_t now_ms)
+{
+    happen(SIMBA__STOP, now_ms);
+}
+
+static inline void timer(int64_t now_ms)
+{
+    happen(SIMBA__TIMER, now_ms);
+}
+
+static inline void wake_up(int64_t now_ms)
+{
+    happen(SIMBA__WAKE_UP, now_ms);
+}
+
+/* on_released has returned. */
+static inline void returned(int64_t now_ms)
+{
+    happen(SIMBA__RETURNED, now_ms);
+}
+
+static inline void progress(int64_t now_ms)
+{
+    happen(SIMBA__PROGRESS, now_ms);
+}
+
+/* --- replies to the newest request --------------------------------------- */
+
+static inline void reply(int64_t now_ms, struct simba__reply answer)
+{
+    struct simba__event event = {.type = SIMBA__REPLIED, .now_ms = now_ms};
+
+    event.reply = answer;
+    event.reply.seq = sent.seq;
+    feed(&event);
+}
+
+/* Granted or renewed. */
+static inline void yes(int64_t now_ms, uint64_t token)
+{
+    reply(now_ms, (struct simba__reply){.mine = true, .token = token});
+}
+
+/* Somebody else has it, and the contender has no position in the queue. */
+static inline void refused(int64_t now_ms, int64_t wait_ms)
+{
+    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms});
+}
+
+static inline void is_queued(int64_t now_ms, int64_t wait_ms, uint64_t position)
+{
+    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
+                                        .is_queued = true,
+                                        .position = position});
+}
+
+static inline void head_of_line(int64_t now_ms, int64_t wait_ms)
+{
+    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
+                                        .is_queued = true,
+                                        .is_head = true,
+                                        .position = 1});
+}
+
+/* A renewal: not yours. A release or leave: done. */
+static inline void answered(int64_t now_ms)
+{
+    reply(now_ms, (struct simba__reply){.outcome = SIMBA__ANSWERED});
+}
+
+static inline void failed(int64_t now_ms)
+{
+    reply(now_ms, (struct simba__reply){.outcome = SIMBA__FAILED});
+}
+
+static inline void unknown(int64_t now_ms)
+{
+    reply(now_ms, (struct simba__reply){.outcome = SIMBA__UNKNOWN});
+}
+
+/* --- expectations -------------------------------------------------------- */
+
+static inline void expect_sent(enum simba__request_kind kind)
+{
+    assert_int_equal(up.send.kind, kind);
+}
+
+static inline void expect_told(unsigned tell)
+{
+    assert_int_equal(up.tell, tell);
+}
+
+static inline void expect_nothing(void)
+{
+    expect_sent(SIMBA__NOTHING);
+    expect_told(0);
+}
+
+static inline void expect_wake_at(int64_t at_ms)
+{
+    assert_int_equal(simba__contend_wake_at(&machine), at_ms);
+}
+
+static inline void expect_wake_in(int64_t from_ms, int64_t to_ms)
+{
+    assert_true(simba__contend_wake_at(&machine) >= from_ms);
+    assert_true(simba__contend_wake_at(&machine) <= to_ms);
+}
+
+static inline void expect_status(enum simba__status status)
+{
+    assert_int_equal(simba__contend_status(&machine), status);
+}
+
+/* Owner up to the last millisecond before `until_ms`. */
+static inline void expect_owner_until(int64_t until_ms)
+{
+    assert_true(simba__contend_is_owner(&machine, until_ms - 1));
+    assert_false(simba__contend_is_owner(&machine, until_ms));
+}
+
+static inline void expect_acquired(uint64_t token)
+{
+    expect_told(SIMBA__TELL_ACQUIRED);
+    assert_int_equal(up.token, token);
+}
+
+static inline void expect_released(enum simba__cause cause, int64_t deadline_ms)
+{
+    assert_true(is_told(SIMBA__TELL_RELEASED));
+    assert_int_equal(up.cause, cause);
+    assert_int_equal(up.deadline_ms, deadline_ms);
+    assert_true(up.token != 0);
+}
+
+/* Nothing happens a millisecond before the wake-up; then it is carried out. */
+static inline int64_t wake(void)
+{
+    int64_t at = simba__contend_wake_at(&machine);
+
+    assert_true(at < NEVER);
+    timer(at - 1);
+    expect_nothing();
+    expect_wake_at(at);
+    timer(at);
+    return at;
+}
+
+/* --- beginnings of stories ----------------------------------------------- */
+
+static inline void ask(void)
+{
+    start(S);
+    expect_sent(SIMBA__ACQUIRE);
+}
+
+/* Owner with token 5 since S + 10, by a request sent at S. */
+static inline void own(void)
+{
+    ask();
+    yes(S + 10, 5);
+    expect_acquired(5);
+}
+
+/* Owner whose first renewal has just been sent, at S + RENEW. */
+static inline void own_and_renew(void)
+{
+    own();
+    assert_int_equal(wake(), S + RENEW);
+    expect_sent(SIMBA__RENEW);
+}
+
+/* --- ends of stories ----------------------------------------------------- */
+
+static inline void expect_stopped(void)
+{
+    expect_told(SIMBA__TELL_STOPPED);
+    expect_sent(SIMBA__NOTHING);
+    expect_wake_at(NEVER);
+    expect_status(SIMBA__INITIAL);
+}
+
+/* Owner who was told to stop at `now_ms`; on_released runs. */
+static inline void own_and_stop(int64_t now_ms)
+{
+    own();
+    stop(now_ms);
+    expect_told(SIMBA__TELL_RELEASED);
+    expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
+    expect_sent(SIMBA__NOTHING);
+    expect_status(SIMBA__STOPPING);
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* One mutex on a table: the test is the store around the row. It says who is
+ * connected, hears who is woken, and plays four contenders. */
+#ifndef TESTS_CORE_ROW_DRIVER_H
+#define TESTS_CORE_ROW_DRIVER_H
+
+#include "core/mutex_record.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* When the stories begin, by the store's clock. */
+enum { T = 1000000 };
+enum { TTL = 10000, LEASE = 16000, PLACE_LIFE = 34000, RESERVATION = 300 };
+
+/* A contender; its number is its connection, too. */
+struct who {
+    struct simba__attempt attempt;
+    const char *id;
+    uint64_t connection;
+    uint64_t position;
+};
+
+static struct who alice, bob, carol, dave;
+static struct simba__mutex_record row;
+static struct simba__reply got;
+
+static struct {
+    uint64_t broken;    /* connections that are gone, a bit each */
+    int answers_left;   /* then every connection is gone; -1: never */
+    uint64_t woken[16]; /* connections in the order of their wake-ups */
+    size_t wakes;
+} store;
+
+static inline bool is_connected(void *self, uint64_t connection)
+{
+    assert_ptr_equal(self, &store);
+    if (store.answers_left == 0) {
+        return false;
+    }
+    store.answers_left -= store.answers_left > 0;
+    return (store.broken >> connection & 1) == 0;
+}
+
+static inline void take_wake(void *self, const struct simba__waiter *waiter)
+{
+    assert_ptr_equal(self, &store);
+    assert_true(store.wakes < 16);
+    store.woken[store.wakes++] = waiter->connection;
+}
+
+static const struct simba__mutex_host host = {.self = &store,
+                                              .is_connected = is_connected,
+                                              .wake = take_wake};
+
+static inline struct who person(const char *id, uint64_t number)
+{
+    struct who who = {{number, 100 + number}, id, number, 0};
+
+    return who;
+}
+
+static inline int setup(void **state)
+{
+    (void)state;
+    simba__mutex_init(&row);
+    memset(&store, 0, sizeof store);
+    store.answers_left = -1;
+    alice = person("alice", 1);
+    bob = person("bob", 2);
+    carol = person("carol", 3);
+    dave = person("dave", 4);
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    simba__mutex_fini(&row);
+    return 0;
+}
+
+/* The same person, another start of the contender. */
+static inline struct who reborn(const struct who *who)
+{
+    struct who again = *who;
+
+    again.attempt.low += 1000;
+    again.position = 0;
+    return again;
+}
+
+/* --- requests ------------------------------------------------------------ */
+
+static inline bool serve(const struct who *who,
+                         struct simba__request request,
+                         int64_t now_ms)
+{
+    struct simba__mutex_call call = {
+        .request = &request,
+        .id = who->id,
+        .ttl_ms = TTL,
+        .transition_ms = LEASE - TTL,
+        .connection = who->connection,
+        .now_ms = now_ms,
+    };
+
+    request.attempt = who->attempt;
+    request.seq = 17;
+    store.wakes = 0;
+    return simba__mutex_serve(&row, &host, &call, &got);
+}
+
+static inline void must_serve(const struct who *who,
+                              struct simba__request request,
+                              int64_t now_ms)
+{
+    assert_true(serve(who, request, now_ms));
+    assert_int_equal(got.outcome, SIMBA__ANSWERED);
+    assert_int_equal(got.seq, 17);
+    assert_int_equal(got.store_ms, now_ms);
+}
+
+/* Asks as the contention machine does: with the first place it was given. */
+static inline void ask(struct who *who, int64_t now_ms)
+{
+    must_serve(who,
+               (struct simba__request){.kind = SIMBA__ACQUIRE,
+                                       .position = who->position,
+                                       .waiter_ms = PLACE_LIFE,
+                                       .join = true},
+               now_ms);
+    if (who->position == 0) {
+        who->position = got.position;
+    }
+}
+
+static inline void ask_without_joining(const struct who *who, int64_t now_ms)
+{
+    must_serve(who, (struct simba__request){.kind = SIMBA__ACQUIRE}, now_ms);
+}
+
+static inline void renew(const struct who *who, int64_t now_ms)
+{
+    must_serve(who, (struct simba__request){.kind = SIMBA__RENEW}, now_ms);
+}
+
+static inline void release(const struct who *who, int64_t now_ms)
+{
+    must_serve(who, (struct simba__request){.kind = SIMBA__RELEASE}, now_ms);
+}
+
+static inline void leave(const struct who *who, int64_t now_ms)
+{
+    must_serve(who, (struct simba__request){.kind = SIMBA__LEAVE}, now_ms);
+}
+
+/* Undo an asking that may still be on its way. */
+static inline void undo(const struct who *who,
+                        int64_t now_ms,
+                        int64_t tombstone_ms)
+{
+    must_serve(who,
+               (struct simba__request){.kind = SIMBA__RELEASE,
+                                       .tombstone_ms = tombstone_ms},
+               now_ms);
+}
+
+static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
+{
+    struct simba__mutex_break wish = {
+        .token = token, .at_once = at_once, .now_ms = now_ms};
+
+    store.wakes = 0;
+    return simba__mutex_break(&row, &host, &wish);
+}
+
+/* --- expectations -------------------------------------------------------- */
+
+static inline void expect_mine(const struct who *who)
+{
+    assert_true(got.mine);
+    assert_int_equal(got.token, row.owner.token);
+    assert_string_equal(row.owner.id, who->id);
+    assert_int_equal(got.wait_ms, 0);
+    assert_false(got.is_queued);
+}
+
+static inline void expect_refused(int64_t wait_ms)
+{
+    assert_false(got.mine);
+    assert_int_equal(got.token, 0);
+    assert_int_equal(got.wait_ms, wait_ms);
+}
+
+static inline void expect_in_line(bool is_head)
+{
+    assert_false(got.mine);
+    assert_true(got.is_queued);
+    assert_true(got.position != 0);
+    assert_int_equal(got.is_head, is_head);
+}
+
+static inline void expect_lease(int64_t from_ms)
+{
+    assert_int_equal(row.owner.ttl_at_ms, from_ms + TTL);
+    assert_int_equal(row.owner.transition_at_ms, from_ms + LEASE);
+}
+
+static inline void expect_wakes(const struct who *first,
+                                const struct who *second)
+{
+    assert_int_equal(store.wakes, (first != NULL) + (second != NULL));
+    if (first != NULL) {
+        assert_int_equal(store.woken[0], first->connection);
+    }
+    if (second != NULL) {
+        assert_int_equal(store.woken[1], second->connection);
+    }
+}
+
+static inline void disconnect(const struct who *who)
+{
+    store.broken |= UINT64_C(1) << who->connection;
+}
+
+static inline void reconnect(const struct who *who)
+{
+    store.broken &= ~(UINT64_C(1) << who->connection);
+}
+
+/* Alice owns since T; bob, carol and dave stand in the queue in this order. */
+static inline void four_meet(void)
+{
+    ask(&alice, T);
+    expect_mine(&alice);
+    ask(&bob, T + 1);
+    expect_in_line(true);
+    ask(&carol, T + 2);
+    expect_in_line(false);
+    ask(&dave, T + 3);
+    expect_in_line(false);
+}
+
+/* A test that begins with a free mutex and an empty line. */
+#define ROW_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+#endif

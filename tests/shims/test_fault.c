@@ -1,0 +1,233 @@
+/* The shim fault: what it does to operations and wake-ups, and that the mutex
+ * stays one. */
+#include "shim_driver.h"
+
+static void test_shims__fault_fails_the_nth_operation(void **state)
+{
+    simba_store *store = open_url("fault:nth=1:stat::memory:nth");
+    simba_locker *locker = open_locker(store, fresh_mutex());
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(locker, 0, NULL, NULL),
+                     SIMBA_EUNAVAIL);
+    assert_int_equal(stat_of(store, "acquire").started, 0);
+    assert_int_equal(simba_locker_acquire(locker, 0, NULL, NULL), SIMBA_OK);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+/* The answer is lost, the effect is there: asked again, the same tenure. */
+static void test_shims__fault_loses_an_answer(void **state)
+{
+    simba_store *store = open_url("stat::fault:nth=1,as=mute:memory:mute");
+
+    (void)state;
+    pass_through(store);
+    assert_int_equal(stat_of(store, "acquire").unknown, 1);
+    assert_int_equal(stat_of(store, "acquire").mine, 1);
+    simba_store_close(store);
+}
+
+static void test_shims__fault_loses_a_request(void **state)
+{
+    simba_store *store = open_url("fault:nth=1,as=lose:stat::memory:lose");
+
+    (void)state;
+    pass_through(store);
+    assert_int_equal(stat_of(store, "acquire").started, 1); /* the second */
+    simba_store_close(store);
+}
+
+static void test_shims__fault_doubles_a_request(void **state)
+{
+    simba_store *store = open_url("fault:nth=1,as=double:stat::memory:double");
+    simba_locker *locker = open_locker(store, fresh_mutex());
+
+    (void)state;
+    assert_int_equal(simba_locker_acquire(locker, 0, NULL, NULL), SIMBA_OK);
+    await(stat_of(store, "acquire").answered == 2);
+    assert_int_equal(stat_of(store, "acquire").mine, 2);
+    simba_locker_close(locker);
+    simba_store_close(store);
+}
+
+static void test_shims__fault_delays_requests_and_answers(void **state)
+{
+    static const char *const ways[] = {"delay", "slow"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        simba_store *store = open_url(
+            "stat::fault:nth=1,as=%s,late=40,seed=3:memory:late", ways[i]);
+
+        pass_through(store);
+        assert_int_equal(stat_of(store, "acquire").answered, 1);
+        assert_true(stat_of(store, "acquire").most_us >= 500);
+        simba_store_close(store);
+    }
+}
+
+static void test_shims__fault_touches_only_what_it_should(void **state)
+{
+    simba_store *store =
+        open_url("stat::fault:fail=100,only=renew:memory:only");
+
+    (void)state;
+    pass_through(store);
+    assert_int_equal(stat_of(store, "acquire").failed, 0);
+    simba_store_close(store);
+}
+
+/* With every wake-up lost the backstop grants (S10); doubled ones do no harm.
+ */
+static void test_shims__fault_loses_and_doubles_wakes(void **state)
+{
+    static const char *const ways[] = {"hint_lose", "hint_double", "hint_late"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        simba_store *store =
+            open_url("stat::fault:%s=100:stat::memory:h", ways[i]);
+        const char *mutex = fresh_mutex();
+        simba_locker *a = open_locker(store, mutex);
+        simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+        simba_locker *b;
+
+        options.mutex = mutex;
+        options.times.ttl_ms = 300;
+        options.times.transition_ms = 200;
+        assert_int_equal(simba_locker_open(store, &options, &b, NULL),
+                         SIMBA_OK);
+        hand_over(store, a, b);
+        if (i == 0) {
+            assert_int_equal(stat_of(store, "hint").started, 0);
+        }
+        simba_locker_close(a);
+        simba_locker_close(b);
+        simba_store_close(store);
+    }
+}
+
+/* The fate of an operation follows from the seed alone. */
+static void test_shims__fault_is_reproducible(void **state)
+{
+    uint64_t failed[3];
+    static const int seeds[] = {7, 7, 8};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        simba_store *store =
+            open_url("stat::fault:seed=%d,fail=30:memory:same", seeds[i]);
+        simba_report *report;
+
+        failed[i] = 0;
+        for (int k = 0; k < 60; k++) {
+            int rc = simba_admin_show(store, "m", &report, NULL);
+
+            failed[i] = failed[i] * 3 + (rc == SIMBA_OK ? 1 : 2);
+            simba_report_close(report);
+        }
+        assert_in_range(stat_of(store, "read").failed, 6, 36);
+        simba_store_close(store);
+    }
+    assert_true(failed[0] == failed[1]);
+    assert_true(failed[0] != failed[2]);
+}
+
+/* Operations that are lost or late when the store is closed end with it. */
+static void test_shims__fault_closes_with_operations_under_way(void **state)
+{
+    static const char *const ways[] = {"lose=100", "delay=100,late=60000",
+                                       "echo=100,late=60000"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        simba_store *store =
+            open_url("fault:%s,only=acquire:memory:u%d", ways[i], i);
+        simba_locker *locker = open_locker(store, fresh_mutex());
+
+        (void)!simba_locker_acquire(locker, 30, NULL, NULL);
+        simba_locker_close(locker);
+        simba_store_close(store);
+    }
+}
+
+struct hammer {
+    simba_store *store;
+    const char *mutex;
+    int *counter;
+    int done;
+};
+
+static void *hammer(void *argument)
+{
+    struct hammer *h = argument;
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker;
+
+    options.mutex = h->mutex;
+    options.times.ttl_ms = 500;
+    options.times.transition_ms = 300;
+    assert_int_equal(simba_locker_open(h->store, &options, &locker, NULL),
+                     SIMBA_OK);
+    for (int i = 0; i < 5; i++) {
+        if (simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL) == SIMBA_OK) {
+            int seen = *h->counter;
+
+            *h->counter = seen + 1;
+            h->done++;
+            (void)!simba_locker_release(locker, NULL);
+        }
+    }
+    simba_locker_close(locker);
+    return NULL;
+}
+
+/* Whatever goes wrong, one at a time changes the counter. */
+static void test_shims__exclusion_holds_under_faults(void **state)
+{
+    (void)state;
+    for (int seed = 1; seed <= 5; seed++) {
+        simba_store *stores[2];
+        struct hammer hammers[4];
+        pthread_t threads[4];
+        int counter = 0;
+        int done = 0;
+        const char *mutex = fresh_mutex();
+
+        for (int i = 0; i < 2; i++) {
+            stores[i] = open_url("fault:seed=%d:memory:ham", seed * 2 + i);
+        }
+        for (int i = 0; i < 4; i++) {
+            hammers[i] = (struct hammer){stores[i % 2], mutex, &counter, 0};
+            assert_int_equal(
+                pthread_create(&threads[i], NULL, hammer, &hammers[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(threads[i], NULL);
+            done += hammers[i].done;
+        }
+        assert_int_equal(counter, done);
+        assert_int_equal(done, 20);
+        simba_store_close(stores[0]);
+        simba_store_close(stores[1]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shims__fault_fails_the_nth_operation),
+        cmocka_unit_test(test_shims__fault_loses_an_answer),
+        cmocka_unit_test(test_shims__fault_loses_a_request),
+        cmocka_unit_test(test_shims__fault_doubles_a_request),
+        cmocka_unit_test(test_shims__fault_delays_requests_and_answers),
+        cmocka_unit_test(test_shims__fault_touches_only_what_it_should),
+        cmocka_unit_test(test_shims__fault_loses_and_doubles_wakes),
+        cmocka_unit_test(test_shims__fault_is_reproducible),
+        cmocka_unit_test(test_shims__fault_closes_with_operations_under_way),
+        cmocka_unit_test(test_shims__exclusion_holds_under_faults),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
