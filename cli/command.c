@@ -7,8 +7,32 @@
 #include "say.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+void simba__command_begin(struct simba__cli *cli)
+{
+    const char *json = getenv("SIMBA_JSON");
+    const char *verbosity = getenv("SIMBA_VERBOSITY");
+    long level = verbosity == NULL ? 0 : strtol(verbosity, NULL, 10);
+
+    /* A descriptor opened later must not become somebody's stderr. What was
+     * closed stays closed for CMD, and reads and writes fail here as they
+     * would. */
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
+        if (fcntl(i, F_GETFD) < 0) {
+            (void)open("/", O_PATH | O_CLOEXEC);
+        }
+    }
+    *cli =
+        (struct simba__cli){.is_json = json != NULL && strcmp(json, "1") == 0,
+                            .verbosity = level < -1  ? -1
+                                         : level > 2 ? 2
+                                                     : (int)level};
+}
 
 /* --- the command line ---------------------------------------------------- */
 

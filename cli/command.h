@@ -43,6 +43,11 @@ struct simba__words {
     char **words; /* ended by NULL */
 };
 
+/** First of all in every program: standard descriptors that are closed stay so,
+ * and the options that `simba` was given before a command that is a program of
+ * its own (external.h). */
+void simba__command_begin(struct simba__cli *cli);
+
 enum { SIMBA__COMMAND_GO_ON = -1 };
 
 /**

@@ -1,21 +1,18 @@
 /* simba(1): global options, and which command. */
 #define _GNU_SOURCE
 #include "cmd_admin.h"
-#include "cmd_bench.h"
 #include "cmd_every.h"
 #include "cmd_lead.h"
 #include "cmd_lock.h"
-#include "cmd_tck.h"
-#include "cmd_verify.h"
 #include "command.h"
 #include "exit.h"
+#include "external.h"
 #include "guess.h"
 #include "opt.h"
 #include "say.h"
 
 #include <simba/version.h>
 
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,25 +67,13 @@ static const struct option options[] = {{"version", no_argument, NULL, 'V'},
 static const struct command {
     const char *name;
     int (*run)(struct simba__cli *cli, int argc, char **argv);
-} commands[] = {{"lock", simba__cmd_lock},     {"lead", simba__cmd_lead},
-                {"every", simba__cmd_every},   {"list", simba__cmd_list},
-                {"show", simba__cmd_show},     {"watch", simba__cmd_watch},
-                {"break", simba__cmd_break},   {"doctor", simba__cmd_doctor},
-                {"init", simba__cmd_init},     {"bench", simba__cmd_bench},
-                {"verify", simba__cmd_verify}, {"tck", simba__cmd_tck}};
+} commands[] = {{"lock", simba__cmd_lock},   {"lead", simba__cmd_lead},
+                {"every", simba__cmd_every}, {"list", simba__cmd_list},
+                {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
+                {"break", simba__cmd_break}, {"doctor", simba__cmd_doctor},
+                {"init", simba__cmd_init}};
 
-/* A descriptor opened later must not become somebody's stderr. What was closed
- * stays closed for CMD, and reads and writes fail here as they would. */
-static void fill_standard_descriptors(void)
-{
-    int i;
-
-    for (i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
-        if (fcntl(i, F_GETFD) < 0) {
-            (void)open("/", O_PATH | O_CLOEXEC);
-        }
-    }
-}
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static int print(const char *text)
 {
@@ -96,85 +81,124 @@ static int print(const char *text)
     return simba__command_end();
 }
 
-/* Which one may be meant; NULL: nobody knows. */
-static const char *guess(const char *name)
+/* --- help ---------------------------------------------------------------- */
+
+/* Programs of others that are found, which no help of ours knows. */
+static bool print_other(void *user, const char *name, const char *path)
 {
-    static const char *const more[] = {"help", "version"};
-    const char *other = simba__guess_of_others(name);
-    size_t count = sizeof(commands) / sizeof(commands[0]);
+    bool *is_any = user;
 
-    for (size_t i = 0; i < count && other == NULL; i++) {
-        other = simba__guess_is_near(name, commands[i].name) ? commands[i].name
-                                                             : NULL;
-    }
-    for (size_t i = 0; i < 2 && other == NULL; i++) {
-        other = simba__guess_is_near(name, more[i]) ? more[i] : NULL;
-    }
-    return other;
-}
-
-/* NULL after telling that there is none, and which one may be meant. */
-static const struct command *find_command(const char *name)
-{
-    const char *near = guess(name);
-
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        if (strcmp(name, commands[i].name) == 0) {
-            return &commands[i];
+    for (size_t i = 0; simba__external_ours[i] != NULL; i++) {
+        if (strcmp(name, simba__external_ours[i]) == 0) {
+            return false;
         }
     }
-    if (near != NULL) {
-        simba__say("there is no command '%s'; did you mean '%s'?", name, near);
+    if (!*is_any) {
+        (void)fputs("\nothers that are installed here:\n", stdout);
+    }
+    *is_any = true;
+    (void)printf("  %-21s %s\n", name, path);
+    return false;
+}
+
+static int print_help(void)
+{
+    bool is_any = false;
+
+    (void)fputs(help, stdout);
+    simba__external_list(print_other, &is_any);
+    return simba__command_end();
+}
+
+/* --- which command ------------------------------------------------------- */
+
+struct guess {
+    const char *name;
+    char near[64];
+};
+
+static bool guess_one(void *user, const char *name, const char *path)
+{
+    struct guess *guess = user;
+
+    (void)path;
+    if (simba__guess_is_near(guess->name, name)) {
+        (void)snprintf(guess->near, sizeof(guess->near), "%s", name);
+    }
+    return guess->near[0] != '\0';
+}
+
+/* There is none of this name; which one may be meant? */
+static int refuse(const char *name)
+{
+    static const char *const more[] = {"help", "version"};
+    struct guess guess = {.name = name};
+    const char *other = simba__guess_of_others(name);
+
+    if (other != NULL) {
+        (void)snprintf(guess.near, sizeof(guess.near), "%s", other);
+    }
+    for (size_t i = 0; i < COMMANDS && guess.near[0] == '\0'; i++) {
+        (void)guess_one(&guess, commands[i].name, NULL);
+    }
+    for (size_t i = 0; simba__external_ours[i] != NULL && guess.near[0] == '\0';
+         i++) {
+        (void)guess_one(&guess, simba__external_ours[i], NULL);
+    }
+    for (size_t i = 0; i < 2 && guess.near[0] == '\0'; i++) {
+        (void)guess_one(&guess, more[i], NULL);
+    }
+    if (guess.near[0] == '\0') {
+        simba__external_list(guess_one, &guess);
+    }
+    if (guess.near[0] != '\0') {
+        simba__say("there is no command '%s'; did you mean '%s'?", name,
+                   guess.near);
     } else {
         simba__say("there is no command '%s'; 'simba --help' lists them", name);
     }
-    return NULL;
-}
-
-/* simba help [COMMAND] */
-static int show_help(struct simba__cli *cli, int argc, char **argv)
-{
-    static char option[] = "--help";
-    const struct command *command;
-
-    if (argc == 1 || argv[1][0] == '-') {
-        return print(help);
-    }
-    command = find_command(argv[1]);
-    if (command == NULL) {
-        return SIMBA__EXIT_USAGE;
-    }
-    return command->run(cli, 2, (char *[]){argv[1], option, NULL});
+    return SIMBA__EXIT_USAGE;
 }
 
 static int run_command(struct simba__cli *cli, int argc, char **argv)
 {
-    const struct command *command;
+    int code;
 
+    for (size_t i = 0; argc > 0 && i < COMMANDS; i++) {
+        if (strcmp(argv[0], commands[i].name) == 0) {
+            return commands[i].run(cli, argc, argv);
+        }
+    }
     if (argc == 0) {
         simba__say("which command? 'simba --help' lists them");
         return SIMBA__EXIT_USAGE;
     }
-    if (strcmp(argv[0], "help") == 0) {
-        return show_help(cli, argc, argv);
-    }
     if (strcmp(argv[0], "version") == 0) {
         return print(version);
     }
-    command = find_command(argv[0]);
-    return command == NULL ? SIMBA__EXIT_USAGE : command->run(cli, argc, argv);
+    if (strcmp(argv[0], "help") == 0 && (argc == 1 || argv[1][0] == '-')) {
+        return print_help();
+    }
+    if (strcmp(argv[0], "help") == 0 && strcmp(argv[1], "help") != 0) {
+        static char option[] = "--help";
+
+        return run_command(cli, 2, (char *[]){argv[1], option, NULL});
+    }
+    code = simba__external_run(cli, argc, argv);
+    return code < 0 ? refuse(argv[0]) : code;
 }
 
 static int run(int argc, char **argv)
 {
-    struct simba__cli cli = {NULL, false, 0};
+    struct simba__cli cli;
     int choice;
 
+    simba__command_begin(&cli);
     opterr = 0;
     while ((choice = getopt_long(argc, argv, "+:V" SIMBA__OPT_SHARED_SHORT,
                                  options, NULL)) != -1) {
         if (choice == 'h') {
-            return print(help);
+            return print_help();
         }
         if (choice == 'V') {
             return print(version);
@@ -190,6 +214,5 @@ static int run(int argc, char **argv)
 /* Everything is written by now, so nothing is left to do at exit. */
 int main(int argc, char **argv)
 {
-    fill_standard_descriptors();
     _exit(run(argc, argv));
 }

@@ -40,6 +40,14 @@ void simba__object_number(struct simba__object *object,
     fprintf(object->out, "%" PRId64, number);
 }
 
+void simba__object_count(struct simba__object *object,
+                         const char *key,
+                         uint64_t count)
+{
+    put_key(object, key);
+    fprintf(object->out, "%" PRIu64, count);
+}
+
 void simba__object_null(struct simba__object *object, const char *key)
 {
     put_key(object, key);
@@ -58,11 +66,10 @@ void simba__object_token(struct simba__object *object,
                          const char *key,
                          uint64_t token)
 {
-    put_key(object, key);
     if (token == 0) {
-        (void)fputs("null", object->out);
+        simba__object_null(object, key);
     } else {
-        fprintf(object->out, "%" PRIu64, token);
+        simba__object_count(object, key, token);
     }
 }
 

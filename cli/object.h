@@ -22,6 +22,10 @@ void simba__object_text(struct simba__object *object,
 void simba__object_number(struct simba__object *object,
                           const char *key,
                           int64_t number);
+/** Up to 2^64 - 1. */
+void simba__object_count(struct simba__object *object,
+                         const char *key,
+                         uint64_t count);
 void simba__object_null(struct simba__object *object, const char *key);
 void simba__object_flag(struct simba__object *object,
                         const char *key,

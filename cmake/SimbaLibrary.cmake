@@ -88,14 +88,6 @@ simba_add_layer(simba_shims
   ${simba_src}/shims/trace.c
 )
 
-# The checker of histories: of logs, and of the simulator's worlds.
-simba_add_layer(simba_history
-  ${simba_src}/history/history.c
-  ${simba_src}/history/run.c
-  ${simba_src}/history/standing.c
-  ${simba_src}/history/tenure.c
-)
-
 simba_add_layer(simba_api
   ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c
@@ -131,17 +123,13 @@ simba_add_layer(simba_api
   ${simba_src}/api/settings.c
   ${simba_src}/api/store.c
   ${simba_src}/api/url.c
-  ${simba_src}/api/verify.c
-  ${simba_src}/api/verify_flat.c
-  ${simba_src}/api/verify_log.c
-  ${simba_src}/api/verify_parse.c
 )
 
 target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
 set(simba_layers simba_util simba_core simba_mutex_record simba_memory simba_sqlite
-                 simba_shims simba_history simba_runtime simba_api)
+                 simba_shims simba_runtime simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
   list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)

@@ -13,7 +13,8 @@ file(GLOB simba_man_headers CONFIGURE_DEPENDS
 add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
   COMMAND ${SIMBA_BASH} ${PROJECT_SOURCE_DIR}/scripts/man
           $<TARGET_FILE:simba_cli> ${simba_man_dir}
-  DEPENDS simba_cli ${simba_man_headers}
+  DEPENDS simba_cli simba_tool_bench simba_tool_tck simba_tool_verify
+          ${simba_man_headers}
           ${PROJECT_SOURCE_DIR}/scripts/man
           ${PROJECT_SOURCE_DIR}/scripts/man_page.awk
           ${PROJECT_SOURCE_DIR}/scripts/man_headers.awk

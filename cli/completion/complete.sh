@@ -16,6 +16,13 @@ simba=$1
 shift
 command='' store='' place=0 awaits='' is_closed=''
 
+# Is the command one of ours? What programs of others do with --help is not
+# known.
+is_ours() {
+    "$simba" --help </dev/null 2>/dev/null | sed '/^others /,$d' |
+        grep -qE -e "^  $command( |\$)" || [ "$command" = help ]
+}
+
 # The help of the command there is, or of simba itself.
 help() {
     # shellcheck disable=SC2086 # no word when there is no command
@@ -41,8 +48,12 @@ while [ $# -gt 1 ]; do
         -*) ! takes_value "$1" || awaits=$1 ;;
         *)
             if [ -z "$command" ]; then
-                case $1 in *[!a-z]*) exit 0 ;; esac
+                case $1 in *[!a-zA-Z0-9_-]*) exit 0 ;; esac
                 command=$1
+                is_ours || {
+                    echo @file
+                    exit 0
+                }
             else
                 place=$((place + 1))
             fi
@@ -72,7 +83,7 @@ options() {
 
 commands() {
     "$simba" --help </dev/null 2>/dev/null |
-        sed -nE -e 's/^  ([a-z]+)( [^ ]+)*(  +([^ ].*))?$/\1\t\4/p'
+        sed -nE -e 's/^  ([a-zA-Z0-9][a-zA-Z0-9_-]*)( [^ ]+)*(  +([^ ].*))?$/\1\t\4/p'
 }
 
 # What the usage line has at the place of the word: NAME, FILE, ... The last

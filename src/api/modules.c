@@ -89,7 +89,8 @@ static bool find_myself(char *path)
  * shares it with the module that way. */
 static bool try_beside(struct search *search)
 {
-    static const char *const below[] = {"", "/simba", "/../lib/simba"};
+    static const char *const below[] = {"", "/simba", "/../lib/simba",
+                                        "/../../lib/simba"};
     char myself[PATH_MAX], path[PATH_ROOM];
     const char *slash;
 

@@ -129,7 +129,6 @@ static void put_ours_in_place(struct simba__shim *shim)
     ops->life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
     ops->subscription = theirs->subscription == NULL ? NULL : pass_subscription;
     ops->drive = theirs->drive == NULL ? NULL : pass_drive;
-    ops->floor_open = NULL; /* bare of shims, it is the inner store's */
 }
 
 int simba__shim_open(struct simba__shim *shim,

@@ -237,7 +237,7 @@ one_who_waits_is_passed() {
         asked 1400 1 2 release
         asked 1500 3 2 acquire "$(mine 6)"
         asked 1600 2 2 acquire "$(in_line 11)"
-    } | finds unfair && grep -q "'i2' waits in its old place, and was passed by 'i3' (token 6)" "$scratch/out"
+    } | finds unfair && grep -q "'i2' waits in its old position, and was passed by 'i3' (token 6)" "$scratch/out"
 }
 
 a_newcomer_passes_the_line() {

@@ -1,8 +1,8 @@
 /* What the contenders of a world ask and hear, for the history checker that
  * also reads the logs of real runs (src/history). It is told no more than a
  * trace tells. */
-#include "history/history.h"
 #include "sim/world.h"
+#include "verify/history.h"
 
 #include <stdlib.h>
 #include <string.h>

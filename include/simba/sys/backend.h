@@ -191,16 +191,6 @@ enum simba_subscription {
     SIMBA_SUBSCRIBE_OBSERVE = 2 /**< hear of every change of owner */
 };
 
-/** The bare exchange under an operation, for `simba bench`. */
-enum simba_floor_step {
-    SIMBA_FLOOR_PAIR = 0,  /**< what an acquire and a release cannot avoid */
-    SIMBA_FLOOR_ARM = 1,   /**< get ready to be woken */
-    SIMBA_FLOOR_RING = 2,  /**< release, and wake who is armed */
-    SIMBA_FLOOR_AWAIT = 3, /**< armed: be woken, then acquire */
-};
-
-typedef struct simba_floor simba_floor;
-
 /** A backend: static, const, shared by its instances. */
 struct simba_backend_ops {
     uint32_t abi;           /**< SIMBA_BACKEND_ABI */
@@ -247,18 +237,6 @@ struct simba_backend_ops {
      * @return false when there is nothing to do on a caller's thread
      */
     bool (*drive)(simba_backend *self, int64_t until_ms);
-
-    /** MAY all be NULL. What `simba bench` compares with: the least exchange
-     * with the bare client library, none of our code between, blocking, each
-     * step on one thread. config->loop is NULL. */
-    int (*floor_open)(const simba_backend_config *config,
-                      const char *mutex,
-                      simba_floor **floor,
-                      simba_error *error);
-    int (*floor_step)(simba_floor *floor,
-                      enum simba_floor_step step,
-                      simba_error *error);
-    void (*floor_close)(simba_floor *floor);
 
     /** MAY be NULL: there is nothing to make. What SIMBA_INIT would do to an
      * empty store, or with `upgrade` to an older one, in the store's own

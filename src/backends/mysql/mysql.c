@@ -88,8 +88,5 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
     .subscription = simba__sql_subscription,
     .drive = simba__sql_drive,
-    .floor_open = simba__my_floor_open,
-    .floor_step = simba__my_floor_step,
-    .floor_close = simba__my_floor_close,
     .schema = simba__my_schema,
 };

@@ -148,14 +148,4 @@ void simba__my_take_down_bell(struct simba__sql_session *bell,
 /** A query of the bell has been answered. */
 void simba__my_bell_answered(struct simba__my_session *session);
 
-/* floor.c */
-int simba__my_floor_open(const simba_backend_config *config,
-                         const char *mutex,
-                         simba_floor **floor,
-                         simba_error *error);
-int simba__my_floor_step(simba_floor *floor,
-                         enum simba_floor_step step,
-                         simba_error *error);
-void simba__my_floor_close(simba_floor *floor);
-
 #endif

@@ -51,9 +51,6 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
     .subscription = simba__sql_subscription,
     .drive = simba__sql_drive,
-    .floor_open = simba__pg_floor_open,
-    .floor_step = simba__pg_floor_step,
-    .floor_close = simba__pg_floor_close,
     .schema = simba__pg_schema,
 };
 

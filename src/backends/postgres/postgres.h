@@ -79,14 +79,4 @@ void simba__pg_disconnect(struct simba__sql_session *session);
 void simba__pg_abandon(struct simba__sql_session *session);
 void simba__pg_hang_bell(struct simba__sql_session *session);
 
-/* floor.c */
-int simba__pg_floor_open(const simba_backend_config *config,
-                         const char *mutex,
-                         simba_floor **floor,
-                         simba_error *error);
-int simba__pg_floor_step(simba_floor *floor,
-                         enum simba_floor_step step,
-                         simba_error *error);
-void simba__pg_floor_close(simba_floor *floor);
-
 #endif

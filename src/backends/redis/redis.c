@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
-#include "backends/redis/floor.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -250,7 +249,4 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
     .subscription = subscription,
     .drive = simba__redis_drive,
-    .floor_open = simba__redis_floor_open,
-    .floor_step = simba__redis_floor_step,
-    .floor_close = simba__redis_floor_close,
 };

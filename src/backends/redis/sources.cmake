@@ -13,8 +13,6 @@ set(simba_redis_sources
   ${simba_redis_dir}/cluster.c
   ${simba_redis_dir}/connection.c
   ${simba_redis_dir}/doctor.c
-  ${simba_redis_dir}/floor.c
-  ${simba_redis_dir}/floor_find.c
   ${simba_redis_dir}/handshake.c
   ${simba_redis_dir}/hash.c
   ${simba_redis_dir}/notify.c

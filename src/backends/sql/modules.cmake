@@ -51,12 +51,9 @@ if(libpq_FOUND)
       ${CMAKE_BINARY_DIR}/generated/backends/postgres/${file}.h
       ${simba_postgres_dir}/${file}.sql SIMBA__PG_ "--")
   endforeach()
-  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/postgres/floor_sql.h
-    ${simba_postgres_dir} SIMBA__PG_ floor_acquire floor_release)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
-    ${simba_postgres_dir}/floor.c
     ${simba_postgres_dir}/postgres.c
     ${simba_postgres_dir}/settings.c
     ${simba_postgres_dir}/statements.c)
@@ -70,13 +67,10 @@ if(libmariadb_FOUND)
       ${CMAKE_BINARY_DIR}/generated/backends/mysql/${file}.h
       ${simba_mysql_dir}/${file}.sql SIMBA__MY_ "--")
   endforeach()
-  simba_embed_sql(${CMAKE_BINARY_DIR}/generated/backends/mysql/floor_sql.h
-    ${simba_mysql_dir} SIMBA__MY_ floor_acquire floor_release)
   simba_add_sql_store(mysql libmariadb
     ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c
     ${simba_mysql_dir}/errors.c
-    ${simba_mysql_dir}/floor.c
     ${simba_mysql_dir}/mysql.c
     ${simba_mysql_dir}/settings.c
     ${simba_mysql_dir}/statements.c

@@ -15,7 +15,6 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/doctor.c
   ${simba_sqlite_dir}/eye.c
   ${simba_sqlite_dir}/file.c
-  ${simba_sqlite_dir}/floor.c
   ${simba_sqlite_dir}/forked.c
   ${simba_sqlite_dir}/judge.c
   ${simba_sqlite_dir}/keep.c

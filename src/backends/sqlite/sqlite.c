@@ -3,7 +3,6 @@
 #include "backends/sqlite/sqlite.h"
 
 #include "backends/sqlite/file.h"
-#include "backends/sqlite/floor.h"
 #include "backends/sqlite/instance.h"
 
 #include <stdlib.h>
@@ -169,8 +168,5 @@ const simba_backend_ops simba__sqlite_ops = {
                     SIMBA_TELLS_ENDED | SIMBA_CAN_INIT,
     .subscription = subscription,
     .drive = drive,
-    .floor_open = simba__sqlite_floor_open,
-    .floor_step = simba__sqlite_floor_step,
-    .floor_close = simba__sqlite_floor_close,
     .schema = simba__sqlite_schema_text,
 };

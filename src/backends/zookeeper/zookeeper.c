@@ -135,9 +135,6 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_HAS_SESSION_LEASE,
     .subscription = simba__zk_subscription,
-    .floor_open = simba__zk_floor_open,
-    .floor_step = simba__zk_floor_step,
-    .floor_close = simba__zk_floor_close,
     .schema = simba__zk_schema,
 };
 

@@ -12,7 +12,7 @@
  *   renew.c      guards: one write for all renewals of a session
  *   watch.c      nodes that vanish, mutexes that are observed
  *   errand.c read.c list.c break.c  what needs no latch
- *   visit.c doctor.c init.c schema.c floor.c  what blocks, or touches nothing
+ *   visit.c doctor.c init.c schema.c  what blocks, or touches nothing
  *   names.c owner.c guard.c turns.c hosts.c settings.c  pure: names, owners,
  *                deadlines, whose turn it is, which server, the URL
  *   fds.c        the client library's system calls
@@ -514,15 +514,6 @@ void simba__zk_unwatch_all(struct simba__zk *self);
 /** Start what the operation says, now or when there is a connection. */
 void simba__zk_errand(struct simba__zk *self, simba_request *request);
 void simba__zk_errands_go(struct simba__zk *self);
-
-int simba__zk_floor_open(const simba_backend_config *config,
-                         const char *mutex,
-                         simba_floor **floor,
-                         simba_error *error);
-int simba__zk_floor_step(simba_floor *floor,
-                         enum simba_floor_step step,
-                         simba_error *error);
-void simba__zk_floor_close(simba_floor *floor);
 
 /** Init as commands of the servers' shell; to be freed. */
 char *simba__zk_schema(const simba_backend_config *config,

@@ -1,0 +1,254 @@
+/* Finding and running simba-NAME; see external.h. */
+#define _GNU_SOURCE
+#include "external.h"
+#include "command.h"
+#include "exit.h"
+#include "say.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "simba-"
+
+enum { NAME_MOST = 64, LISTED_MOST = 256 };
+
+const char *const simba__external_ours[] = {"bench", "verify", "tck", NULL};
+
+/* Called for each directory in their order, until it answers true. */
+typedef bool simba__directory_fn(void *user, const char *directory);
+
+/* libexec, where this program lies. Whoever can link a set-user-id program into
+ * a directory of his own can put anything beside it, so that one believes only
+ * a directory that nobody but root can write to. */
+static bool find_libexec(char path[PATH_MAX], bool is_secure)
+{
+    char beside[2 * PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", beside, PATH_MAX - 1);
+    struct stat status;
+
+    if (length <= 0) {
+        return false;
+    }
+    beside[length] = '\0';
+    (void)snprintf(strrchr(beside, '/') + 1, PATH_MAX, "%s", SIMBA_LIBEXEC);
+    if (realpath(beside, path) == NULL) {
+        return false;
+    }
+    return !is_secure || (stat(path, &status) == 0 && status.st_uid == 0 &&
+                          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0);
+}
+
+static bool walk(simba__directory_fn *visit, void *user)
+{
+    bool is_secure = getauxval(AT_SECURE) != 0;
+    const char *path = is_secure ? NULL : getenv("PATH");
+    char directory[PATH_MAX];
+
+    if (find_libexec(directory, is_secure) && visit(user, directory)) {
+        return true;
+    }
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+
+        /* Not where somebody happens to stand. */
+        if (*path == '/' && length < sizeof(directory)) {
+            (void)snprintf(directory, sizeof(directory), "%.*s", (int)length,
+                           path);
+            if (visit(user, directory)) {
+                return true;
+            }
+        }
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat status;
+
+    return access(path, X_OK) == 0 && stat(path, &status) == 0 &&
+           S_ISREG(status.st_mode);
+}
+
+/* --- one ----------------------------------------------------------------- */
+
+struct search {
+    const char *name;
+    char path[PATH_MAX];
+};
+
+static bool look(void *user, const char *directory)
+{
+    struct search *search = user;
+    int length = snprintf(search->path, sizeof(search->path), "%s/" PREFIX "%s",
+                          directory, search->name);
+
+    return length < (int)sizeof(search->path) && is_program(search->path);
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *c = name; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && strchr("_-", *c) == NULL) {
+            return false;
+        }
+    }
+    return length > 0 && length <= NAME_MOST && isalnum((unsigned char)name[0]);
+}
+
+/* Takes --store and its value out of the words, wherever it stands before "--",
+ * for words become arguments of another program. False: it has no value. */
+static bool take_store(struct simba__cli *cli, int *argc, char **argv)
+{
+    int to = 1;
+    bool is_open = true;
+
+    for (int from = 1; from < *argc; from++) {
+        char *word = argv[from];
+        size_t length = strcspn(word, "=");
+
+        is_open = is_open && strcmp(word, "--") != 0;
+        /* As getopt_long() does, it may be cut short. */
+        if (!is_open || length < strlen("--st") || length > strlen("--store") ||
+            strncmp(word, "--store", length) != 0) {
+            argv[to++] = word;
+        } else if (word[length] == '=') {
+            (void)simba__opt_take_shared(cli, SIMBA__OPT_STORE,
+                                         word + length + 1);
+        } else if (from + 1 < *argc) {
+            (void)simba__opt_take_shared(cli, SIMBA__OPT_STORE, argv[++from]);
+        } else {
+            return false;
+        }
+    }
+    argv[to] = NULL;
+    *argc = to;
+    return true;
+}
+
+/* False after telling why not: never go on with another store. */
+static bool set_environment(const struct simba__cli *cli, const char *name)
+{
+    char verbosity[16];
+
+    (void)snprintf(verbosity, sizeof(verbosity), "%d", cli->verbosity);
+    if (cli->store != NULL && getauxval(AT_SECURE) != 0) {
+        simba__say("a set-user-id program takes no --store for %s%s", PREFIX,
+                   name);
+        return false;
+    }
+    if (cli->store != NULL && *cli->store == '\0') {
+        simba__say("--store: an empty one is no store; leave it out for the "
+                   "default");
+        return false;
+    }
+    if ((cli->store != NULL && setenv("SIMBA_STORE", cli->store, 1) != 0) ||
+        setenv("SIMBA_JSON", cli->is_json ? "1" : "0", 1) != 0 ||
+        setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
+        simba__say("out of memory");
+        return false;
+    }
+    return true;
+}
+
+int simba__external_run(const struct simba__cli *given, int argc, char **argv)
+{
+    struct simba__cli cli = *given;
+    struct search search = {.name = argv[0]};
+    char title[sizeof(PREFIX) + NAME_MOST];
+
+    if (!is_name(argv[0])) {
+        return -1;
+    }
+    if (!walk(look, &search)) {
+        for (size_t i = 0; simba__external_ours[i] != NULL; i++) {
+            if (strcmp(argv[0], simba__external_ours[i]) == 0) {
+                simba__say("%s%s is not installed: the package simba-tools "
+                           "has it",
+                           PREFIX, argv[0]);
+                return SIMBA__EXIT_NOT_FOUND;
+            }
+        }
+        return -1;
+    }
+    if (!take_store(&cli, &argc, argv)) {
+        simba__say("option --store needs a value; see 'simba %s --help'",
+                   argv[0]);
+        return SIMBA__EXIT_USAGE;
+    }
+    if (!set_environment(&cli, argv[0])) {
+        return SIMBA__EXIT_CONFIG;
+    }
+    (void)snprintf(title, sizeof(title), "%s%s", PREFIX, argv[0]);
+    argv[0] = title;
+    (void)execv(search.path, argv);
+    simba__say("cannot run %s: %s", search.path, strerror(errno));
+    return simba__exit_of_exec(errno);
+}
+
+/* --- all ----------------------------------------------------------------- */
+
+struct listing {
+    bool (*each)(void *user, const char *name, const char *path);
+    void *user;
+    char seen[LISTED_MOST][NAME_MOST + 1];
+    size_t count;
+};
+
+static bool is_seen(const struct listing *l, const char *name)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->seen[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_directory(void *user, const char *directory)
+{
+    struct listing *l = user;
+    DIR *entries = opendir(directory);
+    struct dirent *entry;
+    char path[PATH_MAX];
+    bool is_over = false;
+
+    while (entries != NULL && !is_over && l->count < LISTED_MOST &&
+           (entry = readdir(entries)) != NULL) {
+        const char *name = entry->d_name + strlen(PREFIX);
+        int length =
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+            is_name(name) && length < (int)sizeof(path) && is_program(path) &&
+            !is_seen(l, name)) {
+            (void)snprintf(l->seen[l->count++], NAME_MOST + 1, "%s", name);
+            is_over = l->each(l->user, name, path);
+        }
+    }
+    if (entries != NULL) {
+        (void)closedir(entries);
+    }
+    return is_over;
+}
+
+void simba__external_list(bool (*each)(void *user,
+                                       const char *name,
+                                       const char *path),
+                          void *user)
+{
+    struct listing listing = {.each = each, .user = user};
+
+    (void)walk(list_directory, &listing);
+}

@@ -1,0 +1,282 @@
+/* The least that a MySQL or MariaDB server can do for a mutex, with its client
+ * library alone: what `simba bench` compares the store with. */
+#define _GNU_SOURCE
+#include "backends/mysql/mysql.h"
+
+#include "backends/mysql/schema.h"
+#include "backends/mysql/statements.h"
+#include "util/text.h"
+
+#include <simba/sys/bench.h>
+
+#include <mysqld_error.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACQUIRE, RELEASE, STATEMENTS };
+
+/* The least statements that take a mutex and free it. */
+static const char *const texts[STATEMENTS] = {
+    [ACQUIRE] =
+        "UPDATE simba_mutex "
+        "SET acquired_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned), "
+        "ttl_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned) + 10000, "
+        "transition_at = "
+        "cast(unix_timestamp(now(3)) * 1000 AS unsigned) + 16000, "
+        "owner_id = 'floor', version = (version + 1) % 2147483647 "
+        "WHERE mutex = ?",
+    [RELEASE] = "UPDATE simba_mutex "
+                "SET acquired_at = 0, ttl_at = 0, transition_at = 0, "
+                "owner_id = '', version = (version + 1) % 2147483647 "
+                "WHERE mutex = ?",
+};
+
+struct simba_floor {
+    struct simba__my_settings settings;
+    MYSQL *mysql; /* for statements */
+    MYSQL *bell;  /* that sleeps, when armed */
+    MYSQL_STMT *statements[STATEMENTS];
+    char name[32]; /* of its row and its lock */
+    unsigned long length;
+    unsigned long bell_id; /* of who is armed; 0: not known yet */
+};
+
+static int fail(MYSQL *mysql, simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EUNAVAIL, (int)mysql_errno(mysql),
+                           "mysql: %s", mysql_error(mysql));
+}
+
+static MYSQL *dial(const struct simba__my_settings *settings)
+{
+    MYSQL *mysql = mysql_init(NULL);
+
+    mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "simba");
+    mysql_real_connect(mysql, settings->host, settings->user,
+                       settings->password[0] != '\0' ? settings->password
+                                                     : getenv("MYSQL_PWD"),
+                       settings->database, settings->port,
+                       settings->socket[0] != '\0' ? settings->socket : NULL,
+                       CLIENT_MULTI_STATEMENTS);
+    return mysql;
+}
+
+/* Runs statements and drops what they answer. */
+static int run(MYSQL *mysql, const char *text, simba_error *error)
+{
+    int rc = mysql_query(mysql, text);
+
+    while (rc == 0) {
+        mysql_free_result(mysql_store_result(mysql));
+        rc = mysql_next_result(mysql);
+    }
+    return rc > 0 ? fail(mysql, error) : SIMBA_OK;
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+static int prepare(struct simba_floor *floor, simba_error *error)
+{
+    for (int i = 0; i < STATEMENTS; i++) {
+        MYSQL_BIND bind = {.buffer_type = MYSQL_TYPE_STRING,
+                           .buffer = floor->name,
+                           .buffer_length = floor->length,
+                           .length = &floor->length};
+
+        floor->statements[i] = mysql_stmt_init(floor->mysql);
+        if (mysql_stmt_prepare(floor->statements[i], texts[i],
+                               strlen(texts[i])) != 0 ||
+            mysql_stmt_bind_param(floor->statements[i], &bind) != 0) {
+            return fail(floor->mysql, error);
+        }
+    }
+    return SIMBA_OK;
+}
+
+/* A row to play with. */
+static int make_row(struct simba_floor *floor, simba_error *error)
+{
+    char text[256];
+    int rc = run(floor->mysql, SIMBA__MY_SCHEMA, error);
+
+    snprintf(text, sizeof text,
+             "INSERT IGNORE INTO simba_mutex (mutex, acquired_at, ttl_at, "
+             "transition_at, owner_id, version) VALUES "
+             "('%s', 0, 0, 0, '', 0)",
+             floor->name);
+    return rc == SIMBA_OK ? run(floor->mysql, text, error) : rc;
+}
+
+/* All floors of a mutex use one row and one lock: not the mutex's own. */
+static void name_floor(struct simba_floor *floor, const char *mutex)
+{
+    snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
+             simba__text_hash(mutex));
+    floor->length = strlen(floor->name);
+}
+
+static void close_floor(simba_floor *floor)
+{
+    if (floor == NULL) {
+        return;
+    }
+    for (int i = 0; i < STATEMENTS; i++) {
+        if (floor->statements[i] != NULL) {
+            mysql_stmt_close(floor->statements[i]);
+        }
+    }
+    if (floor->mysql != NULL) {
+        mysql_close(floor->mysql);
+    }
+    if (floor->bell != NULL) {
+        mysql_close(floor->bell);
+    }
+    simba__my_settings_fini(&floor->settings);
+    free(floor);
+}
+
+static int connect_floor(struct simba_floor *floor,
+                         const char *url,
+                         simba_error *error)
+{
+    int rc =
+        simba__my_settings_read(&floor->settings, strchr(url, ':') + 1, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    floor->mysql = dial(&floor->settings);
+    if (mysql_errno(floor->mysql) != 0) {
+        return fail(floor->mysql, error);
+    }
+    rc = run(floor->mysql, SIMBA__MY_SESSION_SETUP, error);
+    if (rc == SIMBA_OK) {
+        rc = make_row(floor, error);
+    }
+    return rc == SIMBA_OK ? prepare(floor, error) : rc;
+}
+
+static int open_floor(const char *url,
+                      const char *mutex,
+                      simba_floor **out,
+                      simba_error *error)
+{
+    simba_floor *floor = calloc(1, sizeof *floor);
+    int rc;
+
+    *out = NULL;
+    if (floor == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    name_floor(floor, mutex);
+    rc = connect_floor(floor, url, error);
+    if (rc != SIMBA_OK) {
+        close_floor(floor);
+        return rc;
+    }
+    *out = floor;
+    return SIMBA_OK;
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+static int execute(struct simba_floor *floor, int which, simba_error *error)
+{
+    return mysql_stmt_execute(floor->statements[which]) == 0
+               ? SIMBA_OK
+               : fail(floor->mysql, error);
+}
+
+static int arm(struct simba_floor *floor, simba_error *error)
+{
+    static const char sleep[] = "SELECT sleep(2)";
+    char text[96];
+    int rc = SIMBA_OK;
+
+    if (floor->bell == NULL) {
+        floor->bell = dial(&floor->settings);
+        snprintf(text, sizeof text, "SELECT get_lock('%s', 0)", floor->name);
+        rc = run(floor->bell, text, error);
+    }
+    if (rc == SIMBA_OK &&
+        mysql_send_query(floor->bell, sleep, sizeof sleep - 1) != 0) {
+        rc = fail(floor->bell, error);
+    }
+    return rc;
+}
+
+static int find_bell(struct simba_floor *floor, simba_error *error)
+{
+    char text[96];
+    MYSQL_RES *result;
+    MYSQL_ROW row;
+
+    snprintf(text, sizeof text, "SELECT is_used_lock('%s')", floor->name);
+    if (mysql_query(floor->mysql, text) != 0 ||
+        (result = mysql_store_result(floor->mysql)) == NULL) {
+        return fail(floor->mysql, error);
+    }
+    row = mysql_fetch_row(result);
+    floor->bell_id =
+        row == NULL || row[0] == NULL ? 0 : strtoul(row[0], NULL, 10);
+    mysql_free_result(result);
+    return SIMBA_OK;
+}
+
+static int ring(struct simba_floor *floor, simba_error *error)
+{
+    char text[64];
+    int rc = floor->bell_id == 0 ? find_bell(floor, error) : SIMBA_OK;
+
+    if (rc == SIMBA_OK) {
+        rc = execute(floor, RELEASE, error);
+    }
+    if (rc != SIMBA_OK || floor->bell_id == 0) {
+        return rc;
+    }
+    snprintf(text, sizeof text, "KILL QUERY %lu", floor->bell_id);
+    return run(floor->mysql, text, error);
+}
+
+/* Woken by the end of its statement, however it ends. */
+static int await(struct simba_floor *floor, simba_error *error)
+{
+    if (mysql_read_query_result(floor->bell) == 0) {
+        mysql_free_result(mysql_store_result(floor->bell));
+    } else if (mysql_errno(floor->bell) != ER_QUERY_INTERRUPTED) {
+        return fail(floor->bell, error);
+    }
+    return execute(floor, ACQUIRE, error);
+}
+
+static int run_step(simba_floor *floor,
+                    enum simba_floor_step step,
+                    simba_error *error)
+{
+    int rc;
+
+    switch (step) {
+    case SIMBA_FLOOR_PAIR:
+        rc = execute(floor, ACQUIRE, error);
+        return rc == SIMBA_OK ? execute(floor, RELEASE, error) : rc;
+    case SIMBA_FLOOR_ARM:
+        return arm(floor, error);
+    case SIMBA_FLOOR_NOTIFY:
+        return ring(floor, error);
+    case SIMBA_FLOOR_AWAIT:
+        return await(floor, error);
+    }
+    return SIMBA_EINVAL;
+}
+
+SIMBA_API extern const simba_floor_ops simba_floor_module;
+const simba_floor_ops simba_floor_module = {
+    .abi = SIMBA_FLOOR_ABI,
+    .open = open_floor,
+    .step = run_step,
+    .close = close_floor,
+};

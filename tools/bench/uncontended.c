@@ -1,0 +1,475 @@
+/* simba bench pair: one locker, alone.
+ *
+ * simba bench throughput: many mutexes at once through one store handle; with
+ * several processes, through one of each. The floor are bare connections that
+ * exchange at the same time, one or sixteen of them, whichever is faster: on
+ * some stores one writes at a time. What is compared are rates, as a hundred at
+ * once wait for each other on both sides. */
+#define _GNU_SOURCE
+#include "bench/bench.h"
+#include "cli/interrupt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LOOK_UP_MS = 5000 };
+
+/* Fewer and longer rounds than elsewhere: at the end of each, those who are not
+ * done yet are fewer and fewer. */
+enum { ROUNDS = 15 };
+
+enum {
+    FLOORS_MOST = 16,
+    WARM_UP = 1000, /* exchanges at most, */
+    WARM_UP_MS = 100,
+    CHOICES = 3, /* so often with few and with many connections */
+    ROOM = 1 << 20,
+    PROCESSES_MOST = 64
+};
+
+/* --- pair ---------------------------------------------------------------- */
+
+int simba__bench_acquire(simba_locker *locker,
+                         int64_t look_up_ms,
+                         simba_error *error)
+{
+    int rc = simba_locker_acquire(locker, look_up_ms, NULL, error);
+
+    while (rc == SIMBA_ETIMEDOUT && simba__interrupt() == 0) {
+        rc = simba_locker_acquire(locker, look_up_ms, NULL, error);
+    }
+    return rc == SIMBA_ETIMEDOUT ? simba__bench_cancel(error) : rc;
+}
+
+static int lock_once(void *self, int64_t *ns, simba_error *error)
+{
+    int64_t begun_ns = simba__bench_now_ns();
+    int rc = simba__bench_acquire(self, LOOK_UP_MS, error);
+
+    if (rc == SIMBA_OK) {
+        rc = simba_locker_release(self, error);
+    }
+    *ns = simba__bench_now_ns() - begun_ns;
+    return rc;
+}
+
+static int exchange_once(void *self, int64_t *ns, simba_error *error)
+{
+    int64_t begun_ns = simba__bench_now_ns();
+    int rc = simba__floor_step(self, SIMBA_FLOOR_PAIR, error);
+
+    *ns = simba__bench_now_ns() - begun_ns;
+    return rc;
+}
+
+int simba__bench_pair(const struct simba__bench_job *job,
+                      struct simba__bench_result *result,
+                      simba_error *error)
+{
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_store *store = NULL;
+    simba_locker *locker = NULL;
+    struct simba__floor *floor = NULL;
+    int rc = simba_store_open(job->url, NULL, &store, error);
+
+    options.mutex = job->mutex;
+    if (rc == SIMBA_OK) {
+        rc = simba_locker_open(store, &options, &locker, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__floor_open(job->url, job->mutex, &floor, error);
+    }
+    if (rc == SIMBA_OK) {
+        struct simba__bench_side sides[2] = {{lock_once, locker},
+                                             {exchange_once, floor}};
+
+        rc = simba__bench_run(&job->plan, sides, result, error);
+    }
+    simba__floor_close(floor);
+    simba_locker_close(locker);
+    simba_store_close(store);
+    return rc;
+}
+
+/* --- throughput: a child, lockers of one handle ----------------------------
+ */
+
+/* What the processes have in common. */
+struct common {
+    _Atomic int is_over;
+    int64_t ns[ROOM];
+};
+
+struct lockers {
+    simba_store *store;
+    simba_locker **all;
+    struct simba__bench_side *sides;
+    struct simba__crew crew;
+};
+
+static int open_lockers(struct lockers *l,
+                        const struct simba__bench_job *job,
+                        simba_error *error)
+{
+    int rc;
+
+    l->all = calloc(job->contenders, sizeof(simba_locker *));
+    l->sides = calloc(job->contenders, sizeof(*l->sides));
+    if (l->all == NULL || l->sides == NULL) {
+        (void)simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return SIMBA_ENOMEM;
+    }
+    rc = simba_store_open(job->url, NULL, &l->store, error);
+    for (size_t i = 0; i < job->contenders && rc == SIMBA_OK; i++) {
+        simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+        char mutex[128];
+
+        (void)snprintf(mutex, sizeof(mutex), "%s#%zu.%zu", job->mutex,
+                       job->index, i);
+        options.mutex = mutex;
+        rc = simba_locker_open(l->store, &options, &l->all[i], error);
+        l->sides[i] = (struct simba__bench_side){lock_once, l->all[i]};
+    }
+    if (rc == SIMBA_OK) {
+        l->crew = (struct simba__crew){.sides = l->sides,
+                                       .count = job->contenders,
+                                       .ns = job->room,
+                                       .room = ROOM / job->processes,
+                                       .is_cancelled = job->is_over};
+        rc = simba__crew_start(&l->crew, error);
+    }
+    return rc;
+}
+
+static void close_lockers(struct lockers *l, size_t count)
+{
+    simba__crew_stop(&l->crew);
+    for (size_t i = 0; l->all != NULL && i < count; i++) {
+        simba_locker_close(l->all[i]);
+    }
+    simba_store_close(l->store);
+    free(l->all);
+    free(l->sides);
+}
+
+static void live(const struct simba__bench_job *job,
+                 struct simba__bench_child *self)
+{
+    struct lockers lockers = {.store = NULL};
+    struct simba__crew_tally tally = {.rc = SIMBA_OK};
+    struct simba__crew_slice slice;
+
+    tally.rc = open_lockers(&lockers, job, &tally.error);
+    while (simba__bench_tell(self->out, &tally, sizeof(tally)) &&
+           tally.rc == SIMBA_OK &&
+           simba__bench_hear(self->in, &slice, sizeof(slice), NULL) ==
+               SIMBA_OK) {
+        simba__crew_run(&lockers.crew, &slice, &tally);
+    }
+    close_lockers(&lockers, job->contenders);
+}
+
+/* --- the floor ------------------------------------------------------------ */
+
+struct floors {
+    struct simba__floor *all[FLOORS_MOST];
+    struct simba__bench_side sides[FLOORS_MOST];
+    struct simba__crew crew;
+    int64_t *ns;
+    size_t count, active;
+};
+
+static int open_floors(struct floors *f,
+                       const struct simba__bench_job *job,
+                       simba_error *error)
+{
+    size_t wanted = job->contenders * job->processes;
+    int rc = SIMBA_OK;
+
+    wanted = wanted < FLOORS_MOST ? wanted : FLOORS_MOST;
+    while (f->count < wanted && rc == SIMBA_OK) {
+        char mutex[128];
+
+        (void)snprintf(mutex, sizeof(mutex), "%s#%zu", job->mutex, f->count);
+        rc = simba__floor_open(job->url, mutex, &f->all[f->count], error);
+        if (rc == SIMBA_OK && f->all[f->count] == NULL) {
+            return SIMBA_OK; /* a store without a floor */
+        }
+        if (rc == SIMBA_OK) {
+            f->sides[f->count] =
+                (struct simba__bench_side){exchange_once, f->all[f->count]};
+            f->count++;
+        }
+    }
+    f->ns = calloc(ROOM, sizeof(*f->ns));
+    if (rc == SIMBA_OK && f->ns == NULL) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    f->crew = (struct simba__crew){
+        .sides = f->sides, .count = f->count, .ns = f->ns, .room = ROOM};
+    return rc == SIMBA_OK ? simba__crew_start(&f->crew, error) : rc;
+}
+
+static void close_floors(struct floors *f)
+{
+    simba__crew_stop(&f->crew);
+    for (size_t i = 0; i < f->count; i++) {
+        simba__floor_close(f->all[i]);
+    }
+    free(f->ns);
+}
+
+/* --- rounds --------------------------------------------------------------- */
+
+struct contest {
+    const struct simba__bench_job *job;
+    struct simba__bench_child children[PROCESSES_MOST];
+    struct floors floors;
+    struct simba__crew_slice slice;
+    struct simba__crew_tally sums[2]; /* ours, the floor's */
+    double ratios[ROUNDS];
+    size_t rounds;
+};
+
+static double rate(const struct simba__crew_tally *tally)
+{
+    return tally->elapsed_ns == 0
+               ? 0
+               : (double)tally->count * 1e9 / (double)tally->elapsed_ns;
+}
+
+static int hear_all(struct contest *c,
+                    struct simba__crew_tally *sum,
+                    simba_error *error)
+{
+    int rc = SIMBA_OK;
+
+    *sum = (struct simba__crew_tally){.rc = SIMBA_OK};
+    for (size_t i = 0; i < c->job->processes && rc == SIMBA_OK; i++) {
+        struct simba__crew_tally one;
+
+        rc = simba__bench_hear(c->children[i].in, &one, sizeof(one), error);
+        if (rc == SIMBA_OK && one.rc != SIMBA_OK) {
+            rc = one.rc;
+            *error = one.error;
+        }
+        sum->count += one.count;
+        if (one.elapsed_ns > sum->elapsed_ns) {
+            sum->elapsed_ns = one.elapsed_ns;
+        }
+    }
+    return rc;
+}
+
+/* `most` exchanges, shared out among the processes. */
+static int run_ours(struct contest *c,
+                    size_t most,
+                    struct simba__crew_tally *tally,
+                    simba_error *error)
+{
+    size_t processes = c->job->processes;
+
+    for (size_t i = 0; i < processes; i++) {
+        struct simba__crew_slice slice = c->slice;
+
+        slice.most = most / processes + (i < most % processes ? 1 : 0);
+        slice.active = c->job->contenders;
+        (void)simba__bench_tell(c->children[i].out, &slice, sizeof(slice));
+    }
+    return hear_all(c, tally, error);
+}
+
+static void run_floor(struct contest *c,
+                      size_t most,
+                      struct simba__crew_tally *tally)
+{
+    struct simba__crew_slice slice = c->slice;
+
+    slice.active = c->floors.active;
+    slice.most = most;
+    simba__crew_run(&c->floors.crew, &slice, tally);
+}
+
+static void add(struct simba__crew_tally *sum,
+                const struct simba__crew_tally *tally)
+{
+    sum->count += tally->count;
+    sum->elapsed_ns += tally->elapsed_ns;
+}
+
+/* How many bare connections are the fastest, in turns; many may be in each
+ * other's way so much that it fails. */
+static int choose_floor(struct contest *c, simba_error *error)
+{
+    struct simba__crew_tally sums[2] = {{.rc = SIMBA_OK}, {.rc = SIMBA_OK}};
+
+    for (int i = 0; i < 2 * CHOICES && sums[0].rc == SIMBA_OK; i++) {
+        struct simba__crew_tally tally;
+        struct simba__crew_tally *sum = &sums[i % 2];
+
+        c->floors.active = i % 2 == 0 ? 1 : c->floors.count;
+        run_floor(c, WARM_UP, &tally);
+        add(sum, &tally);
+        if (tally.rc != SIMBA_OK) {
+            sum->rc = tally.rc;
+            *error = tally.error;
+        }
+    }
+    if (sums[1].rc != SIMBA_OK || rate(&sums[1]) < rate(&sums[0])) {
+        c->floors.active = 1;
+    }
+    return sums[0].rc;
+}
+
+static int warm_up(struct contest *c, simba_error *error)
+{
+    struct simba__crew_tally tally;
+    int rc = run_ours(c, c->job->contenders * c->job->processes, &tally, error);
+
+    if (rc == SIMBA_OK && c->floors.count > 0) {
+        rc = choose_floor(c, error);
+    }
+    memset(c->job->room, 0, ROOM * sizeof(int64_t));
+    if (c->floors.ns != NULL) {
+        memset(c->floors.ns, 0, ROOM * sizeof(int64_t));
+    }
+    return rc;
+}
+
+static int run_round(struct contest *c, size_t most, simba_error *error)
+{
+    struct simba__crew_tally tallies[2] = {{.rc = SIMBA_OK}, {.rc = SIMBA_OK}};
+    int rc = SIMBA_OK;
+
+    for (size_t turn = 0; turn < 2 && rc == SIMBA_OK; turn++) {
+        if ((turn ^ (c->rounds % 2)) == 0) {
+            rc = run_ours(c, most, &tallies[0], error);
+        } else if (c->floors.count > 0) {
+            run_floor(c, most, &tallies[1]);
+            rc = tallies[1].rc;
+            *error = rc == SIMBA_OK ? *error : tallies[1].error;
+        }
+    }
+    add(&c->sums[0], &tallies[0]);
+    add(&c->sums[1], &tallies[1]);
+    if (c->floors.count > 0 && tallies[0].count > 0) {
+        c->ratios[c->rounds] = rate(&tallies[1]) / rate(&tallies[0]);
+    }
+    c->rounds++;
+    return simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
+}
+
+static int run_rounds(struct contest *c, simba_error *error)
+{
+    const struct simba__bench_plan *plan = &c->job->plan;
+    size_t fitting = simba__bench_round_count(plan);
+    size_t rounds = fitting < ROUNDS ? fitting : ROUNDS;
+    int rc;
+
+    c->slice.length_ns = WARM_UP_MS * INT64_C(1000000);
+    rc = warm_up(c, error);
+    c->slice.length_ns = plan->length_ms * 1000000 / (int64_t)rounds / 2;
+    while (rc == SIMBA_OK && c->rounds < rounds) {
+        size_t most =
+            plan->most / rounds + (c->rounds < plan->most % rounds ? 1 : 0);
+
+        rc = run_round(c, plan->most == 0 ? SIZE_MAX / 2 : most, error);
+        plan->progress(plan->user, (int)(c->rounds * 100 / rounds));
+    }
+    return rc;
+}
+
+static void sum_up(struct contest *c, struct simba__bench_result *result)
+{
+    *result = (struct simba__bench_result){
+        .count = c->sums[0].count,
+        .seconds = (double)c->sums[0].elapsed_ns / 1e9,
+        .per_second = rate(&c->sums[0]),
+        .contenders = c->job->contenders,
+        .processes = c->job->processes,
+        .rounds = c->rounds,
+    };
+    simba__bench_put_times(result, c->job->room,
+                           simba__crew_gather(c->job->room, ROOM));
+    if (c->floors.count > 0) {
+        size_t count = simba__crew_gather(c->floors.ns, ROOM);
+
+        simba__bench_sort(c->floors.ns, count);
+        result->floor_p50 = simba__bench_percentile(c->floors.ns, count, 500);
+        result->floor_per_second = rate(&c->sums[1]);
+        simba__bench_put_ratios(result, c->ratios, c->rounds);
+    }
+}
+
+/* --- the whole ------------------------------------------------------------ */
+
+static int start_children(struct contest *c, simba_error *error)
+{
+    int rc = SIMBA_OK;
+
+    for (size_t i = 0; i < c->job->processes && rc == SIMBA_OK; i++) {
+        struct simba__bench_job job = *c->job;
+
+        job.index = i;
+        job.room += i * (ROOM / job.processes);
+        rc = simba__bench_child_start(&c->children[i], live, &job, error);
+    }
+    return rc == SIMBA_OK ? hear_all(c, &c->sums[0], error) : rc;
+}
+
+static int measure(const struct simba__bench_job *job,
+                   struct simba__bench_result *result,
+                   simba_error *error)
+{
+    struct contest *c = calloc(1, sizeof(*c));
+    int rc;
+
+    if (c == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    c->job = job;
+    rc = start_children(c, error);
+    if (rc == SIMBA_OK) {
+        rc = open_floors(&c->floors, job, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = run_rounds(c, error);
+    }
+    if (rc == SIMBA_OK) {
+        sum_up(c, result);
+    }
+    atomic_store(job->is_over, 1);
+    /* The last first: it has the pipes of those before it as well. */
+    for (size_t i = job->processes; i-- > 0;) {
+        simba__bench_child_end(&c->children[i]);
+    }
+    close_floors(&c->floors);
+    free(c);
+    return rc;
+}
+
+int simba__bench_throughput(const struct simba__bench_job *job,
+                            struct simba__bench_result *result,
+                            simba_error *error)
+{
+    struct simba__bench_job own = *job;
+    struct common *common;
+    int rc;
+
+    if (own.processes > PROCESSES_MOST) {
+        return simba_error_set(error, SIMBA_EINVAL, 0, "at most %d processes",
+                               PROCESSES_MOST);
+    }
+    common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (common == MAP_FAILED) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    own.room = common->ns;
+    own.is_over = &common->is_over;
+    rc = measure(&own, result, error);
+    (void)munmap(common, sizeof(*common));
+    return rc;
+}

@@ -1,0 +1,199 @@
+#define _GNU_SOURCE
+#include "verify/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many lines may be in disorder. */
+enum { AHEAD = 4096 };
+
+struct simba__log_slot {
+    uint64_t order; /* of reading, for deeds of the same time */
+    struct simba__deed deed;
+};
+
+/* Of what happened in the same instant the ends come first: what is sent may
+ * be answered at once, and what is released had at once. */
+static int rank(const struct simba__deed *deed)
+{
+    return deed->kind == SIMBA__DEED_ANSWERED ||
+           deed->kind == SIMBA__DEED_ACQUIRED ||
+           deed->kind == SIMBA__DEED_STARTED;
+}
+
+bool simba__deed_is_before(const struct simba__deed *a,
+                           const struct simba__deed *b)
+{
+    return a->at_us != b->at_us ? a->at_us < b->at_us : rank(a) < rank(b);
+}
+
+static bool is_before(const struct simba__log_slot *a,
+                      const struct simba__log_slot *b)
+{
+    if (simba__deed_is_before(&a->deed, &b->deed)) {
+        return true;
+    }
+    return !simba__deed_is_before(&b->deed, &a->deed) && a->order < b->order;
+}
+
+/* --- the heap ------------------------------------------------------------ */
+
+static void swap(struct simba__log *log, size_t i, size_t k)
+{
+    struct simba__log_slot *kept = log->heap[i];
+
+    log->heap[i] = log->heap[k];
+    log->heap[k] = kept;
+}
+
+static void rise(struct simba__log *log, size_t i)
+{
+    while (i > 0 && is_before(log->heap[i], log->heap[(i - 1) / 2])) {
+        swap(log, i, (i - 1) / 2);
+        i = (i - 1) / 2;
+    }
+}
+
+static void sink(struct simba__log *log, size_t i)
+{
+    for (;;) {
+        size_t first = i;
+
+        for (size_t k = 2 * i + 1; k <= 2 * i + 2 && k < log->count; k++) {
+            if (is_before(log->heap[k], log->heap[first])) {
+                first = k;
+            }
+        }
+        if (first == i) {
+            return;
+        }
+        swap(log, i, first);
+        i = first;
+    }
+}
+
+/* The slot behind the last one in use. */
+static struct simba__log_slot *spare_slot(struct simba__log *log)
+{
+    if (log->heap[log->count] == NULL) {
+        log->heap[log->count] = calloc(1, sizeof(struct simba__log_slot));
+    }
+    return log->heap[log->count];
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+bool simba__log_open(struct simba__log *log, const char *name, int index)
+{
+    log->name = name;
+    log->index = index;
+    log->heap = calloc(AHEAD, sizeof(struct simba__log_slot *));
+    if (log->heap == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    log->file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    return log->file != NULL;
+}
+
+void simba__log_close(struct simba__log *log)
+{
+    for (size_t i = 0; log->heap != NULL && i < AHEAD; i++) {
+        free(log->heap[i]);
+    }
+    free(log->heap);
+    free(log->buffer);
+    if (log->file != NULL && log->file != stdin) {
+        (void)fclose(log->file);
+    }
+}
+
+/* What comes before it in time has been judged already. Times of different
+ * boots are not compared. */
+static bool is_late(const struct simba__log *log,
+                    const struct simba__deed *deed)
+{
+    return deed->at_us < log->taken_us &&
+           strcmp(deed->scope, log->taken_scope) == 0;
+}
+
+/* What is wrong with the line that was read; NULL: nothing. */
+static const char *judge_line(const struct simba__log *log,
+                              size_t length,
+                              struct simba__deed *deed,
+                              bool *is_deed)
+{
+    const char *problem =
+        memchr(log->buffer, '\0', length) != NULL
+            ? "a NUL in it"
+            : simba__log_parse(log->buffer, length, deed, is_deed);
+
+    if (problem == NULL && *is_deed && is_late(log, deed)) {
+        problem = "too far out of order: sort the log by time";
+    }
+    return problem;
+}
+
+static void keep_deed(struct simba__log *log, struct simba__log_slot *slot)
+{
+    slot->deed.where.file = log->index;
+    slot->deed.where.line = log->line;
+    slot->order = log->line;
+    log->count++;
+    rise(log, log->count - 1);
+}
+
+/* One line; a last one without its end was cut off, and is no event. */
+static bool read_line(struct simba__log *log)
+{
+    struct simba__log_slot *slot = spare_slot(log);
+    const char *problem;
+    bool is_deed;
+    ssize_t length;
+
+    if (slot == NULL) {
+        errno = ENOMEM;
+        return false;
+    }
+    errno = 0;
+    length = getline(&log->buffer, &log->buffer_room, log->file);
+    if (length < 0) {
+        log->is_ended = true;
+        return errno == 0 || errno == EAGAIN;
+    }
+    log->line++;
+    problem = judge_line(log, (size_t)length, &slot->deed, &is_deed);
+    if (problem != NULL) {
+        log->malformed++;
+        log->complain(log, problem);
+        return true;
+    }
+    log->events++;
+    if (is_deed) {
+        keep_deed(log, slot);
+    }
+    return true;
+}
+
+bool simba__log_peek(struct simba__log *log, const struct simba__deed **deed)
+{
+    while (!log->is_ended && log->count < AHEAD) {
+        if (!read_line(log)) {
+            return false;
+        }
+    }
+    *deed = log->count == 0 ? NULL : &log->heap[0]->deed;
+    return true;
+}
+
+void simba__log_take(struct simba__log *log)
+{
+    const struct simba__deed *deed = &log->heap[0]->deed;
+
+    log->taken_us = deed->at_us;
+    memcpy(log->taken_scope, deed->scope, sizeof(log->taken_scope));
+    log->count--;
+    swap(log, 0, log->count);
+    sink(log, 0);
+}

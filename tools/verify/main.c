@@ -1,0 +1,315 @@
+/* simba verify: reads event logs, merged by time, and tells what the history
+ * checker finds in them. */
+#define _GNU_SOURCE
+#include "cli/command.h"
+#include "cli/exit.h"
+#include "cli/object.h"
+#include "cli/say.h"
+#include "verify/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: simba verify [--json] FILE…\n"
+    "\n"
+    "Read event logs and find what must never be. A FILE holds lines of JSON:\n"
+    "what a store opened as trace:FILE:URL wrote, or what simba --json lock,\n"
+    "lead or every told on stderr, and break on stdout; '-' is stdin. Give\n"
+    "all logs of one store at once: they are merged by the boot clock, and\n"
+    "only those of one boot are compared.\n"
+    "\n"
+    "  overlap        two owners at once\n"
+    "  token-back     a token that is not above those before it\n"
+    "  token-twice    one token for two tenures\n"
+    "  token-changed  another token within one tenure\n"
+    "  after-end      a tenure was renewed after it was lost or released\n"
+    "  after-break    a tenure was renewed after it was broken\n"
+    "  unfair         a waiter was passed by one who came later\n"
+    "  run-overlap    lead, every: two runs of CMD at once, on one host or "
+    "two\n"
+    "  beat-twice     every --rate: a beat that was run before\n"
+    "\n"
+    "Ownership is counted from when the yes was heard to when the owner must\n"
+    "be out: the lease from when it asked, less the drift margin, or when it\n"
+    "sent the release. What is freed by force (break --now) may overlap for\n"
+    "that time. A waiter whose connection was down may be passed rightly; a\n"
+    "log does not tell.\n"
+    "\n"
+    "The last line counts events, mutexes and findings. Logs of several boots\n"
+    "are told on stderr, and counted in JSON (boots).\n"
+    "\n"
+    "exit codes: 0 nothing found; 1 something; 64 usage; 65 nothing found, "
+    "but\n"
+    "a line is no event; 66 a file cannot be read\n";
+
+static const struct option options[] = {SIMBA__OPT_SHARED_LONG,
+                                        {NULL, 0, NULL, 0}};
+
+/* Which boot some deed was of. */
+struct boot {
+    struct boot *next;
+    char id[sizeof((struct simba__deed *)NULL)->scope];
+};
+
+struct verification {
+    const struct simba__cli *cli;
+    struct simba__log *logs;
+    size_t count;
+    struct simba__history *history;
+    struct boot *boots;
+    size_t boot_count;
+    simba_error error;
+};
+
+/* --- telling ------------------------------------------------------------- */
+
+/* For people: what stands between the two of a finding. */
+static const char *const relations[SIMBA__FINDING_KINDS] = {
+    [SIMBA__OVERLAP] = "owns it at the same time as",
+    [SIMBA__TOKEN_BACK] = "has a token that is not above that of",
+    [SIMBA__TOKEN_TWICE] = "has the same token as",
+    [SIMBA__TOKEN_CHANGED] = "has another token than it had as",
+    [SIMBA__AFTER_END] = "goes on with a tenure that has ended, of",
+    [SIMBA__AFTER_BREAK] = "goes on with a tenure that was broken, of",
+    [SIMBA__UNFAIR] = "waits in its old position, and was passed by",
+    [SIMBA__RUN_OVERLAP] = "still ran when there began the run of",
+    [SIMBA__BEAT_TWICE] = "runs a beat that is not above that of",
+};
+
+static void print_object(const struct simba__history_finding *finding,
+                         const char *file,
+                         const char *other_file)
+{
+    const struct simba__deed *deed = finding->deed;
+    struct simba__object object;
+
+    simba__object_begin(&object, stdout);
+    simba__object_text(&object, "finding", simba__finding_word(finding->kind));
+    simba__object_text(&object, "mutex", deed->mutex);
+    simba__object_text(&object, "file", file);
+    simba__object_number(&object, "line", (int64_t)deed->where.line);
+    simba__object_text(&object, "id", deed->id);
+    simba__object_count(&object, "token", finding->token);
+    if (other_file != NULL) {
+        simba__object_text(&object, "other_file", other_file);
+        simba__object_number(&object, "other_line",
+                             (int64_t)finding->other.line);
+        simba__object_text(&object, "other_id", finding->other_id);
+        simba__object_count(&object, "other_token", finding->other_token);
+    }
+    simba__object_end(&object);
+}
+
+static void on_found(void *user, const struct simba__history_finding *finding)
+{
+    const struct verification *v = user;
+    const struct simba__deed *deed = finding->deed;
+    const char *file = v->logs[deed->where.file].name;
+    const char *other_file =
+        finding->other.line == 0 ? NULL : v->logs[finding->other.file].name;
+
+    if (v->cli->is_json) {
+        print_object(finding, file, other_file);
+        return;
+    }
+    printf("%s:%" PRIu64 ": %s: '%s': '%s'", file, deed->where.line,
+           simba__finding_word(finding->kind), deed->mutex, deed->id);
+    if (finding->token != 0) {
+        printf(" (token %" PRIu64 ")", finding->token);
+    }
+    printf(" %s", relations[finding->kind]);
+    if (other_file != NULL) {
+        printf(" '%s' (token %" PRIu64 ") at %s:%" PRIu64 "\n",
+               finding->other_id, finding->other_token, other_file,
+               finding->other.line);
+    } else {
+        puts(" one before");
+    }
+}
+
+static void on_malformed(const struct simba__log *log, const char *problem)
+{
+    simba__say("%s:%" PRIu64 ": %s", log->name, log->line, problem);
+}
+
+/* The last line, and the exit code. */
+static int sum_up(const struct verification *v)
+{
+    uint64_t events = 0, malformed = 0;
+    uint64_t findings = simba__history_findings(v->history);
+    size_t mutexes = simba__history_mutexes(v->history);
+    int rc;
+
+    for (size_t i = 0; i < v->count; i++) {
+        events += v->logs[i].events;
+        malformed += v->logs[i].malformed;
+    }
+    if (v->cli->is_json) {
+        printf("{\"events\":%" PRIu64 ",\"mutexes\":%zu,\"findings\":%" PRIu64
+               ",\"malformed\":%" PRIu64 ",\"boots\":%zu}\n",
+               events, mutexes, findings, malformed, v->boot_count);
+    } else {
+        printf("%" PRIu64 " event%s, %zu mutex%s, %" PRIu64 " finding%s\n",
+               events, events == 1 ? "" : "s", mutexes,
+               mutexes == 1 ? "" : "es", findings, findings == 1 ? "" : "s");
+    }
+    if (v->boot_count > 1) {
+        simba__say("the logs are of %zu boots; what happened in different ones "
+                   "was not compared",
+                   v->boot_count);
+    }
+    rc = simba__command_end();
+    if (rc != 0) {
+        return rc;
+    }
+    return findings > 0 ? 1 : malformed > 0 ? SIMBA__EXIT_DATA : 0;
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+/* By errno. */
+static int fail(struct verification *v, const char *name)
+{
+    if (errno == ENOMEM) {
+        return simba_error_set(&v->error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return simba_error_set(&v->error, SIMBA_EUNAVAIL, errno,
+                           "%.120s: cannot be read: %s", name,
+                           strerrordesc_np(errno));
+}
+
+static int open_all(struct verification *v, char **names)
+{
+    v->logs = calloc(v->count, sizeof(*v->logs));
+    v->history = simba__history_open(on_found, v);
+    if (v->logs == NULL || v->history == NULL) {
+        errno = ENOMEM;
+        return fail(v, "");
+    }
+    for (size_t i = 0; i < v->count; i++) {
+        v->logs[i].complain = on_malformed;
+        if (!simba__log_open(&v->logs[i], names[i], (int)i)) {
+            return fail(v, names[i]);
+        }
+    }
+    return SIMBA_OK;
+}
+
+/* The log whose next deed is the earliest; NULL: all are at their end. */
+static int choose(struct verification *v, struct simba__log **chosen)
+{
+    const struct simba__deed *first = NULL;
+
+    *chosen = NULL;
+    for (size_t i = 0; i < v->count; i++) {
+        const struct simba__deed *deed;
+
+        if (!simba__log_peek(&v->logs[i], &deed)) {
+            return fail(v, v->logs[i].name);
+        }
+        if (deed != NULL &&
+            (first == NULL || simba__deed_is_before(deed, first))) {
+            first = deed;
+            *chosen = &v->logs[i];
+        }
+    }
+    return SIMBA_OK;
+}
+
+/* There are few: a log begins anew with a boot. */
+static bool note_boot(struct verification *v, const struct simba__deed *deed)
+{
+    struct boot *boot = v->boots;
+
+    while (boot != NULL && strcmp(boot->id, deed->scope) != 0) {
+        boot = boot->next;
+    }
+    if (boot == NULL) {
+        boot = calloc(1, sizeof(*boot));
+        if (boot == NULL) {
+            return false;
+        }
+        memcpy(boot->id, deed->scope, sizeof(boot->id));
+        boot->next = v->boots;
+        v->boots = boot;
+        v->boot_count++;
+    }
+    return true;
+}
+
+static int feed(struct verification *v)
+{
+    struct simba__log *log;
+    int rc;
+
+    while ((rc = choose(v, &log)) == SIMBA_OK && log != NULL) {
+        const struct simba__deed *deed = NULL;
+
+        if (!simba__log_peek(log, &deed) || deed == NULL ||
+            !note_boot(v, deed) || !simba__history_add(v->history, deed)) {
+            errno = ENOMEM;
+            return fail(v, "");
+        }
+        simba__log_take(log);
+    }
+    return rc;
+}
+
+static void close_all(struct verification *v)
+{
+    for (size_t i = 0; v->logs != NULL && i < v->count; i++) {
+        simba__log_close(&v->logs[i]);
+    }
+    for (struct boot *b = v->boots, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
+    simba__history_close(v->history);
+    free(v->logs);
+}
+
+/* --- the command --------------------------------------------------------- */
+
+static int run(int argc, char **argv)
+{
+    static const struct simba__command command = {.name = "verify",
+                                                  .help = help,
+                                                  .options = options,
+                                                  .letters = "",
+                                                  .least = 1,
+                                                  .most = -1,
+                                                  .wanted = "a FILE"};
+    struct simba__words words = {.count = argc, .words = argv};
+    struct verification v = {.cli = &words.cli};
+    int code;
+    int rc;
+
+    simba__command_begin(&words.cli);
+    code = simba__command_read(&command, &words);
+    if (code != SIMBA__COMMAND_GO_ON) {
+        return code;
+    }
+    v.count = (size_t)words.count;
+    rc = open_all(&v, words.words);
+    if (rc == SIMBA_OK) {
+        rc = feed(&v);
+    }
+    code = rc == SIMBA_OK
+               ? sum_up(&v)
+               : simba__command_fail_with(&words.cli, command.name, &v.error,
+                                          rc == SIMBA_EUNAVAIL
+                                              ? SIMBA__EXIT_NO_INPUT
+                                              : SIMBA__EXIT_FAULT);
+    close_all(&v);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    _exit(run(argc, argv));
+}

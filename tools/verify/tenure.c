@@ -1,0 +1,390 @@
+/* Tenures: when somebody relies on a mutex, under which token, and what must
+ * not happen afterwards (S1, S4, S5, S8). */
+#include "verify/track.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool simba__tenure_reserve(struct simba__track *track)
+{
+    size_t room = track->tenure_room == 0 ? 1 : track->tenure_room * 2;
+    struct simba__tenure *grown;
+
+    if (track->tenure_count < track->tenure_room ||
+        track->tenure_room == SIMBA__TENURES_MOST) {
+        return true;
+    }
+    grown = realloc(track->tenures, room * sizeof *grown);
+    if (grown == NULL) {
+        return false;
+    }
+    track->tenures = grown;
+    track->tenure_room = room;
+    track->tenure_next = track->tenure_count;
+    return true;
+}
+
+static struct simba__tenure *find_tenure(struct simba__track *track,
+                                         struct simba__deed_attempt attempt)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (!t->is_whole && !t->is_former &&
+            simba__deed_attempt_equal(t->attempt, attempt)) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+bool simba__tenure_is_known(struct simba__track *track,
+                            struct simba__deed_attempt attempt)
+{
+    return find_tenure(track, attempt) != NULL;
+}
+
+static struct simba__tenure *find_token(struct simba__track *track,
+                                        uint64_t token)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (t->token == token) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* The end of it is still to come, and will tell whom it overlapped. */
+static bool is_awaited(const struct simba__tenure *t)
+{
+    return t->is_whole && t->until_us == SIMBA__UNENDED;
+}
+
+/* When all are taken, the oldest goes, but one that is awaited last. */
+static void choose_place(struct simba__track *track)
+{
+    size_t tries = track->tenure_count;
+
+    while (track->tenure_count == track->tenure_room && tries-- > 0 &&
+           is_awaited(&track->tenures[track->tenure_next])) {
+        track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
+    }
+}
+
+static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
+{
+    struct simba__track *track = turn->track;
+    const struct simba__deed *deed = turn->deed;
+    struct simba__tenure *t;
+
+    assert(track->tenure_next < track->tenure_room);
+    choose_place(track);
+    t = &track->tenures[track->tenure_next];
+    if (track->tenure_count < track->tenure_room) {
+        track->tenure_count++;
+    }
+    track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
+    *t = (struct simba__tenure){.attempt = deed->attempt,
+                                .token = deed->token,
+                                .handle = deed->handle,
+                                .where = deed->where,
+                                .from_us = deed->at_us,
+                                .until_us = deed->at_us,
+                                .released_us = SIMBA__UNENDED,
+                                .ended_us = SIMBA__UNENDED,
+                                .broken_us = SIMBA__UNENDED,
+                                .overtaken_us = SIMBA__UNENDED};
+    memcpy(t->id, deed->id, sizeof t->id);
+    return t;
+}
+
+/* One tenure may be seen twice: by its user, and by a trace of its store. */
+static bool is_same_tenure(const struct simba__tenure *a,
+                           const struct simba__tenure *b)
+{
+    return a == b || (a->is_whole != b->is_whole && a->token == b->token &&
+                      strcmp(a->id, b->id) == 0);
+}
+
+/* S4. `newest` was known when this tenure was asked for. */
+static void check_token(const struct simba__turn *turn,
+                        const struct simba__tenure *mine,
+                        uint64_t newest)
+{
+    struct simba__track *track = turn->track;
+
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        const struct simba__tenure *t = &track->tenures[i];
+        if (t->token == mine->token && mine->token != 0 &&
+            !is_same_tenure(t, mine)) {
+            simba__history_tell(turn, SIMBA__TOKEN_TWICE, t);
+            return;
+        }
+    }
+    if (mine->token <= newest && mine->token != 0) {
+        const struct simba__tenure *last = find_token(track, newest);
+        if (last == NULL || !is_same_tenure(last, mine)) {
+            simba__history_tell(turn, SIMBA__TOKEN_BACK, last);
+        }
+    }
+    if (mine->token > track->newest_token) {
+        track->newest_token = mine->token;
+    }
+}
+
+/* S1: from now on somebody relies on this tenure; does anybody else as well?
+ * Of a whole tenure the end is not known before it is told: it is only noted
+ * that another began. */
+static void check_overlap(const struct simba__turn *turn,
+                          struct simba__tenure *mine)
+{
+    struct simba__track *track = turn->track;
+    int64_t now_us = turn->deed->at_us;
+
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+
+        if (is_same_tenure(t, mine) || t->until_us <= now_us ||
+            now_us < track->forced_until_us || (t->is_told && mine->is_told)) {
+            continue;
+        }
+        if (!t->is_whole) {
+            t->is_told = mine->is_told = simba__history_suspect(turn, t);
+        } else if (t->overtaken_us == SIMBA__UNENDED) {
+            t->overtaken_us = now_us;
+            t->overtaker = mine->where;
+            t->overtaker_token = mine->token;
+            memcpy(t->overtaker_id, mine->id, sizeof t->overtaker_id);
+        }
+    }
+}
+
+/* The answer counts from when it was asked for. One that comes when that time
+ * is up is given back, and no renewal brings back what has lapsed. */
+static void rely_on(const struct simba__turn *turn,
+                    struct simba__tenure *t,
+                    const struct simba__pending *asked)
+{
+    int64_t granted_us = turn->deed->use_us;
+    bool is_less = granted_us > 0 && granted_us < asked->use_us;
+    int64_t until_us = asked->sent_us + (is_less ? granted_us : asked->use_us);
+    bool is_new = t->from_us == turn->deed->at_us;
+    bool is_lapsed = !is_new && t->until_us <= turn->deed->at_us;
+
+    if (until_us > t->until_us && !is_lapsed && until_us > turn->deed->at_us &&
+        t->ended_us == SIMBA__UNENDED) {
+        t->until_us = until_us;
+        check_overlap(turn, t);
+    }
+}
+
+/* An attempt may come to the mutex a second time: its yes came too late to be
+ * used, the tenure lapsed, and it went on asking. Not when it was released:
+ * what was undone stays undone (S8). */
+static bool is_over(const struct simba__tenure *t,
+                    const struct simba__turn *turn,
+                    const struct simba__pending *asked)
+{
+    int64_t now_us = turn->deed->at_us;
+    bool may_be = t->until_us <= now_us || t->broken_us != SIMBA__UNENDED ||
+                  now_us < turn->track->forced_until_us;
+
+    bool is_undone = asked->sent_us > t->released_us;
+
+    return may_be && asked->request == SIMBA__DEED_ACQUIRE && !is_undone &&
+           t->token != turn->deed->token;
+}
+
+static void check_going_on(const struct simba__turn *turn,
+                           const struct simba__tenure *t,
+                           const struct simba__pending *asked)
+{
+    bool is_same = t->token == turn->deed->token;
+    bool is_forced = asked->sent_us < turn->track->forced_until_us;
+
+    if (is_forced || (t->released_us != SIMBA__UNENDED &&
+                      asked->sent_us <= t->released_us)) {
+        return; /* what crosses the release means nothing any more */
+    }
+    if (asked->sent_us > t->ended_us) {
+        simba__history_tell(turn, SIMBA__AFTER_END, t);
+    } else if (is_same && asked->sent_us > t->broken_us) {
+        simba__history_tell(turn, SIMBA__AFTER_BREAK, t);
+    } else if (!is_same && t->token != 0) {
+        simba__history_tell(turn, SIMBA__TOKEN_CHANGED, t);
+    }
+}
+
+/* A yes of an earlier tenure of this attempt, heard after that of a newer. */
+static bool is_stale(const struct simba__tenure *t,
+                     const struct simba__turn *turn,
+                     const struct simba__pending *asked)
+{
+    for (size_t i = 0; i < turn->track->tenure_count; i++) {
+        const struct simba__tenure *former = &turn->track->tenures[i];
+
+        if (former->is_former && former->token == turn->deed->token &&
+            simba__deed_attempt_equal(former->attempt, asked->attempt)) {
+            return true;
+        }
+    }
+    return asked->sent_us < t->asked_us && turn->deed->token < t->token;
+}
+
+/* The tenure that this yes is about; NULL: none that matters any more. */
+static struct simba__tenure *tenure_of(const struct simba__turn *turn,
+                                       const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
+    bool is_again = t != NULL && is_over(t, turn, asked);
+    int64_t released_us = is_again ? t->released_us : SIMBA__UNENDED;
+
+    if (t != NULL && is_stale(t, turn, asked)) {
+        return NULL;
+    }
+    if (t != NULL && !is_again) {
+        check_going_on(turn, t, asked);
+        return t;
+    }
+    if (is_again) {
+        t->is_former = true;
+    }
+    t = begin_tenure(turn);
+    t->token = 0;
+    t->released_us = released_us; /* the yes has crossed the release */
+    t->ended_us = released_us;
+    return t;
+}
+
+bool simba__tenure_granted(const struct simba__turn *turn,
+                           const struct simba__pending *asked)
+{
+    struct simba__tenure *t = tenure_of(turn, asked);
+    bool is_new = t != NULL && t->token == 0;
+
+    if (t == NULL) {
+        return false;
+    }
+    if (is_new) {
+        t->token = turn->deed->token;
+        t->where = turn->deed->where;
+    }
+    if (is_new && asked->request == SIMBA__DEED_ACQUIRE) {
+        check_token(turn, t, asked->newest_token);
+    } /* else the log begins in the middle */
+    if (asked->sent_us > t->asked_us) {
+        t->asked_us = asked->sent_us;
+    }
+    t->heard_us = turn->deed->at_us;
+    rely_on(turn, t, asked);
+    return is_new && asked->request == SIMBA__DEED_ACQUIRE;
+}
+
+static void end_at(struct simba__tenure *t, int64_t at_us)
+{
+    if (t->until_us > at_us) {
+        t->until_us = at_us;
+    }
+}
+
+bool simba__tenure_refused(const struct simba__turn *turn,
+                           const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
+
+    if (t != NULL && t->token != 0 && asked->sent_us <= t->heard_us) {
+        return false;
+    }
+    if (t != NULL) {
+        end_at(t, turn->deed->at_us);
+        if (t->ended_us == SIMBA__UNENDED) {
+            t->ended_us = turn->deed->at_us;
+        }
+    }
+    return true;
+}
+
+/* Also of a tenure that was not heard of yet: when its yes comes after this,
+ * nobody relies on it, and what was undone stays undone (S8). */
+void simba__tenure_release_sent(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+
+    if (t == NULL && !turn->deed->undoes) {
+        return; /* it has no doubt that there is none */
+    }
+    if (t == NULL) {
+        t = begin_tenure(turn);
+        t->token = 0;
+    }
+    end_at(t, turn->deed->at_us);
+    if (t->released_us == SIMBA__UNENDED) {
+        t->released_us = turn->deed->at_us;
+    }
+    if (t->ended_us == SIMBA__UNENDED) {
+        t->ended_us = turn->deed->at_us;
+    }
+}
+
+void simba__tenure_broken(const struct simba__turn *turn,
+                          const struct simba__pending *asked)
+{
+    struct simba__tenure *t = find_token(turn->track, asked->token);
+
+    if (t == NULL) {
+        return;
+    }
+    if (t->broken_us == SIMBA__UNENDED) {
+        t->broken_us = turn->deed->at_us;
+    }
+    if (asked->now && t->is_whole) {
+        end_at(t, turn->deed->at_us); /* its user may believe a while longer */
+    } else if (asked->now && t->until_us > turn->track->forced_until_us) {
+        turn->track->forced_until_us = t->until_us;
+    }
+}
+
+/* --- whole tenures ------------------------------------------------------- */
+
+void simba__tenure_whole(const struct simba__turn *turn)
+{
+    uint64_t newest = turn->track->newest_token;
+    struct simba__tenure *t = begin_tenure(turn);
+
+    t->is_whole = true;
+    t->until_us = SIMBA__UNENDED;
+    check_token(turn, t, newest);
+    check_overlap(turn, t);
+}
+
+static struct simba__tenure *find_whole(struct simba__track *track,
+                                        const struct simba__deed *deed)
+{
+    for (size_t i = 0; i < track->tenure_count; i++) {
+        struct simba__tenure *t = &track->tenures[i];
+        if (t->is_whole && t->token == deed->token &&
+            t->until_us == SIMBA__UNENDED && strcmp(t->id, deed->id) == 0) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+void simba__tenure_whole_ended(const struct simba__turn *turn)
+{
+    struct simba__tenure *t = find_whole(turn->track, turn->deed);
+    struct simba__tenure other = {.token = 0};
+
+    if (t == NULL) {
+        return; /* the log begins in the middle */
+    }
+    t->until_us = turn->deed->until_us;
+    if (t->overtaken_us < t->until_us) {
+        other.where = t->overtaker;
+        other.token = t->overtaker_token;
+        memcpy(other.id, t->overtaker_id, sizeof other.id);
+        simba__history_tell(turn, SIMBA__OVERLAP, &other);
+    }
+}

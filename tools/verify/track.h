@@ -1,0 +1,169 @@
+/* What the history checker knows of one mutex; shared by its files. */
+#ifndef SIMBA_VERIFY_TRACK_H
+#define SIMBA_VERIFY_TRACK_H
+
+#include "verify/history.h"
+
+/* How many tenures of a mutex are remembered: far more than can overlap. */
+enum { SIMBA__TENURES_MOST = 16 };
+
+/* And how many runs. */
+enum { SIMBA__RUNS_MOST = 8 };
+
+#define SIMBA__UNENDED INT64_MAX
+
+struct simba__tenure {
+    bool is_former; /* its attempt has had the mutex again since */
+    bool is_whole;  /* told by ACQUIRED, not seen in operations */
+    struct simba__deed_attempt attempt;
+    uint64_t token;
+    uint64_t handle;
+    char id[SIMBA_ID_MAX + 1];
+    struct simba__where where;  /* what began it */
+    int64_t from_us, until_us;  /* relied on, as far as is known */
+    int64_t asked_us, heard_us; /* of the newest yes */
+    int64_t released_us;        /* its release was sent; UNENDED: not yet */
+    int64_t ended_us;           /* its end was heard; UNENDED: not yet */
+    int64_t broken_us;          /* likewise */
+    int64_t overtaken_us;       /* whole: another began meanwhile */
+    struct simba__where overtaker;
+    char overtaker_id[SIMBA_ID_MAX + 1];
+    uint64_t overtaker_token;
+    bool is_told; /* an overlap of it */
+};
+
+/* An operation under way. */
+struct simba__pending {
+    uint64_t handle, number;
+    enum simba__deed_op request;
+    struct simba__deed_attempt attempt;
+    int64_t sent_us, use_us, waiter_us;
+    uint64_t newest_token; /* heard of when it was sent */
+    uint64_t token;
+    bool now;
+};
+
+/* One who asks for the mutex, and may stand in the queue. */
+struct simba__stander {
+    struct simba__deed_attempt attempt;
+    int64_t first_us;  /* when it asked first; 0: before it had the mutex */
+    int64_t newest_us; /* and last */
+    uint64_t position; /* 0: it was not told yet */
+    int64_t told_us;   /* when it was first told this place */
+    int64_t asked_us;  /* of the last time it was told so */
+    int64_t waiter_us; /* the shortest it ever asked for: it may come late */
+    bool is_doubtful;  /* a question of it came to an unknown end */
+    bool is_passed;    /* somebody got the mutex before it */
+    int64_t passed_us;
+    struct simba__where passer;
+    char passer_id[SIMBA_ID_MAX + 1];
+    uint64_t passer_token;
+};
+
+/* A run of a command. */
+struct simba__run {
+    uint64_t number;
+    uint64_t token;
+    char id[SIMBA_ID_MAX + 1];
+    struct simba__where where; /* line 0: there is none */
+    int64_t from_us;
+    int64_t beat_ms;
+    bool is_open; /* its end is still to come */
+};
+
+struct simba__track {
+    struct simba__track *next; /* in its bucket */
+    char scope[40];
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    struct simba__tenure *tenures; /* when full, the oldest goes */
+    size_t tenure_count, tenure_room, tenure_next;
+    uint64_t newest_token;
+    int64_t forced_until_us; /* freed by force: exclusion does not hold */
+    struct simba__pending *pendings;
+    size_t pending_count, pending_room;
+    struct simba__stander *standers;
+    size_t stander_count, stander_room;
+    struct simba__run runs[SIMBA__RUNS_MOST];
+    size_t run_next;
+    struct simba__run beat; /* the run of the newest beat */
+};
+
+/* An overlap with somebody who may be dead. */
+struct simba__suspicion {
+    uint64_t handle; /* whose sign of life it waits for */
+    struct simba__deed deed;
+    struct simba__tenure other;
+};
+
+struct simba__history {
+    struct simba__track **buckets;
+    size_t bucket_count, track_count;
+    uint64_t finding_count;
+    struct simba__suspicion *suspicions;
+    size_t suspicion_count, suspicion_room;
+    simba__finding_fn found;
+    void *user;
+};
+
+/* A deed, the mutex it is about, and who hears of findings. */
+struct simba__turn {
+    struct simba__history *history;
+    struct simba__track *track;
+    const struct simba__deed *deed;
+};
+
+/** Tell a finding; `other` may be NULL. */
+void simba__history_tell(const struct simba__turn *turn,
+                         enum simba__finding_kind kind,
+                         const struct simba__tenure *other);
+
+/** Tell of an overlap with a tenure when its owner turns out to live. False:
+ * no memory. */
+bool simba__history_suspect(const struct simba__turn *turn,
+                            const struct simba__tenure *other);
+
+/* --- tenure.c ------------------------------------------------------------ */
+
+/** Make room for one more, so that what follows cannot fail. */
+bool simba__tenure_reserve(struct simba__track *track);
+
+/** Has this attempt had the mutex, or been released? */
+bool simba__tenure_is_known(struct simba__track *track,
+                            struct simba__deed_attempt attempt);
+/** The attempt was answered yes. True: a tenure begins. */
+bool simba__tenure_granted(const struct simba__turn *turn,
+                           const struct simba__pending *asked);
+/** The store says no. False: to a question from before it was heard to say
+ * yes, which means nothing any more. */
+bool simba__tenure_refused(const struct simba__turn *turn,
+                           const struct simba__pending *asked);
+void simba__tenure_release_sent(const struct simba__turn *turn);
+void simba__tenure_broken(const struct simba__turn *turn,
+                          const struct simba__pending *asked);
+void simba__tenure_whole(const struct simba__turn *turn);
+void simba__tenure_whole_ended(const struct simba__turn *turn);
+
+/* --- run.c --------------------------------------------------------------- */
+
+void simba__run_started(const struct simba__turn *turn);
+void simba__run_ended(const struct simba__turn *turn);
+
+/* --- standing.c ---------------------------------------------------------- */
+
+/** It asks. False: no memory. */
+bool simba__standing_asked(const struct simba__turn *turn);
+/** It was told its place. */
+void simba__standing_heard(const struct simba__turn *turn,
+                           const struct simba__pending *asked);
+/** A question of it came to an unknown end. */
+void simba__standing_doubt(const struct simba__turn *turn);
+/** It stands there no more. */
+void simba__standing_gone(const struct simba__turn *turn);
+/** It was answered yes; with a newer question open it may not have noticed. */
+void simba__standing_served(const struct simba__turn *turn,
+                            const struct simba__pending *asked);
+/** It was granted the mutex: does anybody stand before it? */
+void simba__standing_granted(const struct simba__turn *turn,
+                             const struct simba__pending *asked);
+
+#endif
