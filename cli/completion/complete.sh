@@ -16,11 +16,16 @@ simba=$1
 shift
 command='' store='' place=0 awaits='' is_closed=''
 
-# Is the command one of ours? What programs of others do with --help is not
-# known.
-is_ours() {
-    "$simba" --help </dev/null 2>/dev/null | sed '/^others /,$d' |
-        grep -qE -e "^  $command( |\$)" || [ "$command" = help ]
+# What programs of others do with --help is not known: they get files.
+leave_unless_ours() {
+    [ "$command" != help ] || return 0
+    case $("$simba" --help </dev/null 2>/dev/null |
+        sed -nE -e '/^others /c\
+others' -e "s/^  $command( .*)?\$/found/p") in
+    found*) ;;
+    *found) echo @file && exit 0 ;;
+    *) exit 0 ;;
+    esac
 }
 
 # The help of the command there is, or of simba itself.
@@ -50,10 +55,7 @@ while [ $# -gt 1 ]; do
             if [ -z "$command" ]; then
                 case $1 in *[!a-zA-Z0-9_-]*) exit 0 ;; esac
                 command=$1
-                is_ours || {
-                    echo @file
-                    exit 0
-                }
+                leave_unless_ours
             else
                 place=$((place + 1))
             fi

@@ -24,9 +24,9 @@ begin() {
     unset NO_COLOR
 }
 
-# commands: prints the names of all there are.
+# commands: prints the names of all that are ours.
 commands() {
-    "$simba" --help | sed -nE 's/^  ([a-z]+)( .*|$)/\1/p'
+    "$simba" --help | sed -nE -e '/^others /q' -e 's/^  ([a-z]+)( .*|$)/\1/p'
 }
 
 # within SECONDS COMMAND…: true as soon as COMMAND is.

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
-
 #include <assert.h>
 #include <stdlib.h>
 #include <time.h>
