@@ -1,21 +1,10 @@
 /* What an admin asks of an SQLite store: list and break. */
 #include "backends/memory/row_tell.h"
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/sqlite.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-/* --- list ---------------------------------------------------------------- */
-
-static bool is_connected(void *argument, uint64_t connection)
-{
-    struct simba__sqlite *self = argument;
-
-    return simba__sqlite_presence_look(
-               &self->presence, self->record.peers[connection].process) !=
-           SIMBA__SQLITE_DEAD;
-}
 
 static int list_one(struct simba__sqlite *self,
                     simba_request *request,
@@ -23,24 +12,22 @@ static int list_one(struct simba__sqlite *self,
                     simba_error *error)
 {
     simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
-    struct simba__sqlite_wish wish = {.request = &probe,
-                                      .now_ms = request->reply.store_ms};
-    struct simba__mutex_host host = {.self = self,
-                                     .is_connected = is_connected};
-    const struct simba__mutex_record *row = &self->record.row;
+    struct simba__mutex_host host = simba__sqlite_host(self);
+    const struct simba__mutex_record *after = &self->record.after;
     simba_owner owner = simba_owner_none();
+    int64_t now_ms = self->record.now_ms;
     int waiting, rc;
 
-    rc = simba__sqlite_record_load(self, &wish, error);
+    rc = simba__sqlite_record_load(self, &probe, false, error);
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_judge(self, mutex, wish.now_ms);
+        rc = simba__sqlite_correct(self, mutex);
     }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    waiting = simba__row_tell_line(row, &host, wish.now_ms, NULL);
-    if (simba__mutex_is_held(row, wish.now_ms)) {
-        owner = row->owner;
+    waiting = simba__row_tell_line(after, &host, now_ms, NULL);
+    if (simba__mutex_is_held(after, now_ms)) {
+        owner = after->owner;
     }
     if (owner.id[0] != '\0' || waiting > 0) {
         simba_request_add_mutex(request, mutex, &owner, waiting);
@@ -48,19 +35,23 @@ static int list_one(struct simba__sqlite *self,
     return SIMBA_OK;
 }
 
-static int list_all(struct simba__sqlite *self,
-                    simba_request *request,
-                    simba_error *error)
+int simba__sqlite_list(struct simba__sqlite *self,
+                       simba_request *request,
+                       simba_error *error)
 {
-    sqlite3_stmt *row = simba__sqlite_db_statement(
-        &self->db, SIMBA__SQLITE_LIST_MUTEXES, error);
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-    int rc = SIMBA_OK;
+    sqlite3_stmt *row;
     int step = SQLITE_DONE;
+    int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
+                                 request->deadline_ms, error);
 
-    if (row == NULL) {
-        return error->code;
+    if (rc != SIMBA_OK) {
+        return rc;
     }
+    self->record.now_ms = simba__sqlite_now_ms(self);
+    request->reply.store_ms = self->record.now_ms;
+    row = simba__sqlite_prepare(self, SIMBA__SQLITE_LIST_MUTEXES, error);
+    rc = row == NULL ? error->code : SIMBA_OK;
     while (rc == SIMBA_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(row, 0);
 
@@ -70,72 +61,54 @@ static int list_all(struct simba__sqlite *self,
         }
     }
     sqlite3_reset(row);
-    if (rc == SIMBA_OK && step != SQLITE_DONE) {
-        rc = simba__sqlite_db_fail(&self->db, step, error);
-    }
-    return rc;
-}
-
-int simba__sqlite_list(struct simba__sqlite *self,
-                       simba_request *request,
-                       simba_error *error)
-{
-    int rc =
-        simba__sqlite_db_begin_read(&self->db, request->deadline_ms, error);
-
     if (rc == SIMBA_OK) {
-        request->reply.store_ms = simba__sqlite_clock_now_ms(&self->clock);
-        rc = list_all(self, request, error);
-        simba__sqlite_db_rollback(&self->db);
+        rc = simba__sqlite_result(self, step, error);
     }
+    simba__sqlite_rollback(self);
     return rc;
 }
 
-/* --- break --------------------------------------------------------------- */
-
-static int execute(struct simba__sqlite *self,
-                   sqlite3_stmt *statement,
-                   simba_error *error)
+/* The audit is in one transaction with the end of the tenure: no break without
+ * it. Its table is made with the first break. */
+int simba__sqlite_break(struct simba__sqlite *self,
+                        const simba_request *request,
+                        bool *was_there,
+                        simba_error *error)
 {
-    return statement == NULL
-               ? error->code
-               : simba__sqlite_db_execute(&self->db, statement, error);
-}
+    struct simba__mutex_host host = simba__sqlite_host(self);
+    struct simba__mutex_break wish = {.token = request->token,
+                                      .at_once = request->now,
+                                      .now_ms = self->record.now_ms};
+    sqlite3_stmt *statement;
+    int rc = SIMBA_OK;
 
-static int mark_broken(struct simba__sqlite *self,
-                       const simba_request *request,
-                       simba_error *error)
-{
-    sqlite3_stmt *statement = simba__sqlite_db_statement(
-        &self->db, SIMBA__SQLITE_BREAK_TENURE, error);
-
-    if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2, (int64_t)request->token);
+    *was_there = simba__mutex_break(&self->record.after, &host, &wish);
+    if (!*was_there) {
+        return SIMBA_OK;
     }
-    return execute(self, statement, error);
-}
-
-/* With the tenure, in one transaction: no break without its audit. */
-static int audit(struct simba__sqlite *self,
-                 const simba_request *request,
-                 simba_error *error)
-{
-    sqlite3_stmt *statement =
-        simba__sqlite_db_statement(&self->db, SIMBA__SQLITE_AUDIT_TABLE, error);
-    int rc = execute(self, statement, error);
-
+    if (!request->now) {
+        statement =
+            simba__sqlite_prepare(self, SIMBA__SQLITE_BREAK_TENURE, error);
+        if (statement != NULL) {
+            sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
+            sqlite3_bind_int64(statement, 2, (int64_t)request->token);
+        }
+        rc = simba__sqlite_execute(self, statement, error);
+    }
+    if (rc == SIMBA_OK) {
+        statement =
+            simba__sqlite_prepare(self, SIMBA__SQLITE_AUDIT_TABLE, error);
+        rc = simba__sqlite_execute(self, statement, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    statement =
-        simba__sqlite_db_statement(&self->db, SIMBA__SQLITE_STORE_AUDIT, error);
+    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_AUDIT, error);
     if (statement != NULL) {
         sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2,
-                           (int64_t)simba__sqlite_clock_wall_us());
+        sqlite3_bind_int64(statement, 2, (int64_t)simba__sqlite_wall_us());
         sqlite3_bind_int64(statement, 3, (int64_t)request->token);
-        sqlite3_bind_text(statement, 4, self->record.owner.id, -1,
+        sqlite3_bind_text(statement, 4, self->record.before.owner.id, -1,
                           SQLITE_STATIC);
         sqlite3_bind_int(statement, 5, request->now);
         sqlite3_bind_int64(statement, 6, (int64_t)getuid());
@@ -143,36 +116,18 @@ static int audit(struct simba__sqlite *self,
                           request->reason == NULL ? "" : request->reason, -1,
                           SQLITE_STATIC);
     }
-    return execute(self, statement, error);
+    return simba__sqlite_execute(self, statement, error);
 }
 
 void simba__sqlite_log_break(struct simba__sqlite *self,
                              const simba_request *request)
 {
+    const char *reason = request->reason == NULL ? "" : request->reason;
     char line[SIMBA_MUTEX_MAX_BYTES + SIMBA_ID_MAX + 256];
 
     snprintf(line, sizeof line, "%s: tenure %llu of '%s' was broken%s%s%.128s",
              request->mutex, (unsigned long long)request->token,
-             self->record.owner.id, request->now ? " at once" : "",
-             request->reason == NULL || request->reason[0] == '\0' ? "" : ": ",
-             request->reason == NULL ? "" : request->reason);
+             self->record.before.owner.id, request->now ? " at once" : "",
+             reason[0] == '\0' ? "" : ": ", reason);
     self->log(self->log_user, SIMBA_LOG_WARN, "sqlite", line);
-}
-
-int simba__sqlite_break(struct simba__sqlite *self,
-                        const struct simba__mutex_host *host,
-                        simba_request *request,
-                        simba_error *error)
-{
-    struct simba__mutex_break wish = {.token = request->token,
-                                      .at_once = request->now,
-                                      .now_ms = request->reply.store_ms};
-    int rc;
-
-    request->reply.mine = simba__mutex_break(&self->record.row, host, &wish);
-    if (!request->reply.mine) {
-        return SIMBA_OK;
-    }
-    rc = request->now ? SIMBA_OK : mark_broken(self, request, error);
-    return rc == SIMBA_OK ? audit(self, request, error) : rc;
 }

@@ -1,13 +1,65 @@
-/* Where the database lies; see file.h. */
+/* Where the database lies: the file, its directories, its file system; and
+ * what a forked child does with the database of its parent. */
 #define _GNU_SOURCE
-#include "backends/sqlite/file.h"
+#include "backends/sqlite/sqlite.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
+
+/* --- failures ------------------------------------------------------------ */
+
+int simba__sqlite_errno_code(int errno_value)
+{
+    switch (errno_value) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return SIMBA_EDENIED;
+    case ENOMEM:
+        return SIMBA_ENOMEM;
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+        return SIMBA_EMISCONFIG;
+    default:
+        return SIMBA_EUNAVAIL;
+    }
+}
+
+/* Our own words where they say more; strerror() may not be called from two
+ * threads. */
+const char *simba__sqlite_errno_words(int errno_value)
+{
+    const char *words;
+
+    if (errno_value == ENOSPC || errno_value == EDQUOT) {
+        return "disk full";
+    }
+    if (errno_value == EROFS) {
+        return "read-only file system";
+    }
+    words = strerrordesc_np(errno_value);
+    return words == NULL ? "unknown failure" : words;
+}
+
+static int fail_by_errno(const struct simba__sqlite_settings *settings,
+                         const char *what,
+                         simba_error *error)
+{
+    int why = errno;
+
+    return SIMBA__SQLITE_FAIL(settings, error, simba__sqlite_errno_code(why),
+                              why, "%s: %s", what,
+                              simba__sqlite_errno_words(why));
+}
 
 /* --- file systems -------------------------------------------------------- */
 
@@ -39,37 +91,29 @@ static const struct filesystem filesystems[] = {
     {0x9FA0, "proc", false},         {0x62656572, "sysfs", false},
 };
 
-static const struct filesystem *find_filesystem(unsigned long magic)
+/* NULL: not listed. */
+static const struct filesystem *find_filesystem(const struct statfs *about,
+                                                unsigned long *magic)
 {
+    *magic = (unsigned long)about->f_type & 0xFFFFFFFFUL;
     for (size_t i = 0; i < sizeof filesystems / sizeof filesystems[0]; i++) {
-        if (filesystems[i].magic == magic) {
+        if (filesystems[i].magic == *magic) {
             return &filesystems[i];
         }
     }
     return NULL;
 }
 
-/* NULL: not listed, or it cannot be looked at. */
-static const struct filesystem *look_at(const char *path)
+const char *simba__sqlite_file_system(const char *path, bool *is_local)
 {
+    const struct filesystem *found = NULL;
     struct statfs about;
+    unsigned long magic;
 
-    return statfs(path, &about) == 0
-               ? find_filesystem((unsigned long)about.f_type & 0xFFFFFFFFUL)
-               : NULL;
-}
-
-bool simba__sqlite_file_is_local(const char *path)
-{
-    const struct filesystem *found = look_at(path);
-
-    return found != NULL && found->is_good;
-}
-
-const char *simba__sqlite_file_system(const char *path)
-{
-    const struct filesystem *found = look_at(path);
-
+    if (statfs(path, &about) == 0) {
+        found = find_filesystem(&about, &magic);
+    }
+    *is_local = found != NULL && found->is_good;
     return found == NULL ? "unknown" : found->name;
 }
 
@@ -84,13 +128,9 @@ static int check_filesystem(const struct simba__sqlite_settings *settings,
         return SIMBA_OK;
     }
     if (statfs(settings->path, &about) != 0) {
-        return SIMBA__SQLITE_FAIL(settings, error,
-                                  simba__sqlite_file_status(errno), errno,
-                                  "cannot look at its file system: %s",
-                                  simba__sqlite_file_words(errno));
+        return fail_by_errno(settings, "cannot look at its file system", error);
     }
-    magic = (unsigned long)about.f_type & 0xFFFFFFFFUL;
-    found = find_filesystem(magic);
+    found = find_filesystem(&about, &magic);
     if (found != NULL && found->is_good) {
         return SIMBA_OK;
     }
@@ -99,55 +139,6 @@ static int check_filesystem(const struct simba__sqlite_settings *settings,
                               "?fs=trust uses it all the same",
                               found == NULL ? "of unknown type" : found->name,
                               magic);
-}
-
-/* --- failures ------------------------------------------------------------ */
-
-int simba__sqlite_file_status(int errno_value)
-{
-    switch (errno_value) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return SIMBA_EDENIED;
-    case ENOMEM:
-        return SIMBA_ENOMEM;
-    case ENOTDIR:
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case ENOENT:
-        return SIMBA_EMISCONFIG;
-    default:
-        return SIMBA_EUNAVAIL;
-    }
-}
-
-/* Our own words where they say more; strerror() may not be called from two
- * threads. */
-const char *simba__sqlite_file_words(int errno_value)
-{
-    const char *words;
-
-    if (errno_value == ENOSPC || errno_value == EDQUOT) {
-        return "disk full";
-    }
-    if (errno_value == EROFS) {
-        return "read-only file system";
-    }
-    words = strerrordesc_np(errno_value);
-    return words == NULL ? "unknown failure" : words;
-}
-
-static int failed(const struct simba__sqlite_settings *settings,
-                  const char *what,
-                  simba_error *error)
-{
-    int why = errno;
-
-    return SIMBA__SQLITE_FAIL(settings, error, simba__sqlite_file_status(why),
-                              why, "%s: %s", what,
-                              simba__sqlite_file_words(why));
 }
 
 /* --- making it ----------------------------------------------------------- */
@@ -225,22 +216,89 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
 
     if (rc != 0 && errno == ENOENT) {
         if (make_parents(settings->path) != 0) {
-            return failed(settings, "cannot make its directory", error);
+            return fail_by_errno(settings, "cannot make its directory", error);
         }
         rc = make_file(settings->path);
     }
     if (rc != 0) {
-        return failed(settings, "cannot create it", error);
+        return fail_by_errno(settings, "cannot create it", error);
     }
     /* Two ways to one file must lead to one directory beside it. */
     canonical = realpath(settings->path, NULL);
     if (canonical == NULL) {
-        return failed(settings, "cannot find it", error);
+        return fail_by_errno(settings, "cannot find it", error);
     }
     simba__sqlite_settings_take_path(settings, canonical);
     if (stat(settings->path, &about) != 0) {
-        return failed(settings, "cannot find it", error);
+        return fail_by_errno(settings, "cannot find it", error);
     }
     rc = check_name(settings, &about, error);
     return rc == SIMBA_OK ? check_filesystem(settings, error) : rc;
+}
+
+/* --- a forked child ------------------------------------------------------ */
+
+/* SQLite keeps account of the files of a process, with locks that a child does
+ * not inherit. A connection that the child opened to the same file would lean
+ * on them: it would take locks for its own that nobody holds, and find others
+ * held for ever that were in use when it was forked. So it may not.
+ *
+ * The list is written in the child while it has but one thread. */
+static struct simba__sqlite_inherited *inherited;
+
+/* SQLite does not tell its descriptors, but they are those of its files. */
+static void close_copies(const struct stat *file)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        int fd = (int)strtol(entry->d_name, NULL, 10);
+        struct stat open_file;
+
+        if (entry->d_name[0] != '.' && fstat(fd, &open_file) == 0 &&
+            open_file.st_dev == file->st_dev &&
+            open_file.st_ino == file->st_ino) {
+            close(fd);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+void simba__sqlite_file_forked(const struct simba__sqlite_settings *settings,
+                               struct simba__sqlite_inherited *entry)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", ""};
+    char path[4096];
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        int length =
+            snprintf(path, sizeof path, "%s%s", settings->path, suffixes[i]);
+
+        if (length > 0 && length < (int)sizeof path &&
+            stat(path, &entry->file) == 0) {
+            close_copies(&entry->file);
+        }
+    }
+    entry->next = inherited;
+    inherited = entry;
+}
+
+bool simba__sqlite_file_is_inherited(
+    const struct simba__sqlite_settings *settings)
+{
+    struct stat file;
+
+    if (inherited == NULL || stat(settings->path, &file) != 0) {
+        return false;
+    }
+    for (const struct simba__sqlite_inherited *i = inherited; i != NULL;
+         i = i->next) {
+        if (i->file.st_dev == file.st_dev && i->file.st_ino == file.st_ino) {
+            return true;
+        }
+    }
+    return false;
 }

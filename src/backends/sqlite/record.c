@@ -1,50 +1,37 @@
-/* Reads a mutex out of the tables; see record.h. */
-#include "backends/sqlite/record.h"
+/* One mutex between the tables and the model that knows the rules.
+ *
+ * What a store does with a request is said once, in core/mutex_record.c, where
+ * the simulator proves it. Here the rows of the tables are made into such a
+ * record, and what has changed in it afterwards is written back. What has not
+ * changed is not written, so that those who merely wait cost no disk. */
+#include "backends/sqlite/sqlite.h"
 
-#include "backends/sqlite/instance.h"
+#include "util/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool simba__sqlite_grow(void **items, size_t count, size_t *room, size_t size)
-{
-    size_t wanted = *room == 0 ? 8 : *room * 2;
-    void *grown;
-
-    if (count < *room) {
-        return true;
-    }
-    grown = realloc(*items, wanted * size);
-    if (grown == NULL) {
-        return false;
-    }
-    *items = grown;
-    *room = wanted;
-    return true;
-}
+/* Tombstones of other boots go when they are this old. */
+#define STALE_US (UINT64_C(24) * 3600 * 1000000)
 
 void simba__sqlite_record_fini(struct simba__sqlite_record *record)
 {
-    simba__mutex_fini(&record->row);
-    free(record->line);
+    simba__mutex_fini(&record->before);
+    simba__mutex_fini(&record->after);
     free(record->peers);
     memset(record, 0, sizeof *record);
 }
 
 /* Empties it, but keeps the room it has. */
-static void clear(struct simba__sqlite_record *record)
+static void clear_mutex(struct simba__mutex_record *mutex)
 {
-    struct simba__sqlite_record kept = *record;
+    struct simba__mutex_record kept = *mutex;
 
-    memset(record, 0, sizeof *record);
-    record->row.queue = kept.row.queue;
-    record->row.queue_room = kept.row.queue_room;
-    record->row.tombstones = kept.row.tombstones;
-    record->row.tombstone_room = kept.row.tombstone_room;
-    record->line = kept.line;
-    record->line_room = kept.line_room;
-    record->peers = kept.peers;
-    record->peer_room = kept.peer_room;
+    memset(mutex, 0, sizeof *mutex);
+    mutex->queue = kept.queue;
+    mutex->queue_room = kept.queue_room;
+    mutex->tombstones = kept.tombstones;
+    mutex->tombstone_room = kept.tombstone_room;
 }
 
 /* --- columns ------------------------------------------------------------- */
@@ -64,63 +51,54 @@ static void read_text(sqlite3_stmt *row, int column, char *to, size_t room)
     to[length] = '\0';
 }
 
-static uint64_t read_big_endian(const unsigned char *bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < 8; i++) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
-}
-
 static struct simba__attempt read_attempt(sqlite3_stmt *row, int column)
 {
     struct simba__attempt attempt = {0, 0};
     const unsigned char *bytes = sqlite3_column_blob(row, column);
 
-    if (bytes != NULL && sqlite3_column_bytes(row, column) == 16) {
-        attempt.high = read_big_endian(bytes);
-        attempt.low = read_big_endian(bytes + 8);
+    if (bytes != NULL &&
+        sqlite3_column_bytes(row, column) == SIMBA__SQLITE_ATTEMPT) {
+        for (int i = 0; i < 8; i++) { /* big endian */
+            attempt.high = attempt.high << 8 | bytes[i];
+            attempt.low = attempt.low << 8 | bytes[8 + i];
+        }
     }
     return attempt;
 }
 
+/* The bytes must live until the statement was stepped. A copy could fail for
+ * want of memory, and what is not bound is NULL, which no tombstone equals. */
+static void bind_attempt(sqlite3_stmt *statement,
+                         int index,
+                         struct simba__attempt attempt,
+                         unsigned char bytes[SIMBA__SQLITE_ATTEMPT])
+{
+    for (int i = 7; i >= 0; i--) {
+        bytes[i] = (unsigned char)attempt.high;
+        bytes[8 + i] = (unsigned char)attempt.low;
+        attempt.high >>= 8;
+        attempt.low >>= 8;
+    }
+    sqlite3_bind_blob(statement, index, bytes, SIMBA__SQLITE_ATTEMPT,
+                      SQLITE_STATIC);
+}
+
+static struct simba__attempt attempt_of(const simba_request *request)
+{
+    return (struct simba__attempt){request->attempt.high, request->attempt.low};
+}
+
+/* --- loading ------------------------------------------------------------- */
+
 /* Returns the new one's index, or SIZE_MAX. */
 static size_t add_peer(struct simba__sqlite_record *record)
 {
-    if (!simba__sqlite_grow((void **)&record->peers, record->peer_count,
-                            &record->peer_room, sizeof *record->peers)) {
+    if (!simba__array_reserve(&record->peers, &record->peer_room,
+                              record->peer_count + 1, sizeof *record->peers)) {
         return SIZE_MAX;
     }
     memset(&record->peers[record->peer_count], 0, sizeof *record->peers);
     return record->peer_count++;
-}
-
-/* --- the owner ----------------------------------------------------------- */
-
-static void read_owner(struct simba__sqlite_record *record, sqlite3_stmt *row)
-{
-    struct simba__sqlite_peer *peer = &record->peers[SIMBA__SQLITE_OWNER];
-    simba_owner *owner = &record->owner;
-
-    record->token = (uint64_t)sqlite3_column_int64(row, 4);
-    record->version = sqlite3_column_int64(row, 5);
-    read_text(row, 0, owner->id, sizeof owner->id);
-    if (owner->id[0] == '\0') {
-        return; /* what is left in simba_tenure is of no tenure any more */
-    }
-    owner->acquired_at_ms = sqlite3_column_int64(row, 1);
-    owner->ttl_at_ms = sqlite3_column_int64(row, 2);
-    owner->transition_at_ms = sqlite3_column_int64(row, 3);
-    owner->token = record->token;
-    record->attempt = read_attempt(row, 6);
-    read_text(row, 7, peer->boot, sizeof peer->boot);
-    read_text(row, 8, peer->process, sizeof peer->process);
-    record->lease_ms = sqlite3_column_int64(row, 9);
-    record->is_handover = sqlite3_column_int(row, 10) != 0;
-    owner->is_broken = sqlite3_column_int(row, 11) != 0;
-    record->former = (uint64_t)sqlite3_column_int64(row, 12);
 }
 
 static int load_owner(struct simba__sqlite *self,
@@ -128,8 +106,11 @@ static int load_owner(struct simba__sqlite *self,
                       simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
+    struct simba__sqlite_peer *peer = &record->peers[SIMBA__SQLITE_OWNER];
+    struct simba__mutex_record *before = &record->before;
+    simba_owner *owner = &before->owner;
     sqlite3_stmt *row =
-        simba__sqlite_db_statement(&self->db, SIMBA__SQLITE_LOAD_MUTEX, error);
+        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_MUTEX, error);
     int rc;
 
     if (row == NULL) {
@@ -138,86 +119,39 @@ static int load_owner(struct simba__sqlite *self,
     sqlite3_bind_text(row, 1, mutex, -1, SQLITE_STATIC);
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW) {
-        read_owner(record, row);
-        rc = SQLITE_DONE;
+        before->last_token = (uint64_t)sqlite3_column_int64(row, 4);
+        record->version = sqlite3_column_int64(row, 5);
+        read_text(row, 0, owner->id, sizeof owner->id);
     }
+    /* What is left in simba_tenure of a free mutex is of no tenure any more. */
+    if (rc == SQLITE_ROW && owner->id[0] != '\0') {
+        owner->acquired_at_ms = sqlite3_column_int64(row, 1);
+        owner->ttl_at_ms = sqlite3_column_int64(row, 2);
+        owner->transition_at_ms = sqlite3_column_int64(row, 3);
+        owner->token = before->last_token;
+        before->attempt = read_attempt(row, 6);
+        read_text(row, 7, peer->boot, sizeof peer->boot);
+        read_text(row, 8, peer->process, sizeof peer->process);
+        record->lease_ms = sqlite3_column_int64(row, 9);
+        record->is_handover = sqlite3_column_int(row, 10) != 0;
+        owner->is_broken = sqlite3_column_int(row, 11) != 0;
+        before->former_token = (uint64_t)sqlite3_column_int64(row, 12);
+    }
+    before->tenure_token = before->last_token;
     sqlite3_reset(row);
-    record->row.owner = record->owner;
-    record->row.attempt = record->attempt;
-    record->row.last_token = record->token;
-    record->row.tenure_token = record->token;
-    record->row.former_token = record->former;
-    return rc == SQLITE_DONE ? SIMBA_OK
-                             : simba__sqlite_db_fail(&self->db, rc, error);
+    return simba__sqlite_result(self, rc == SQLITE_ROW ? SQLITE_DONE : rc,
+                                error);
 }
 
-/* --- the line ------------------------------------------------------------ */
-
-static bool append(struct simba__waiter **line,
-                   size_t *count,
-                   size_t *room,
+static bool append(struct simba__mutex_record *mutex,
                    const struct simba__waiter *waiter)
 {
-    if (!simba__sqlite_grow((void **)line, *count, room, sizeof **line)) {
+    if (!simba__array_reserve(&mutex->queue, &mutex->queue_room,
+                              mutex->queue_count + 1, sizeof *mutex->queue)) {
         return false;
     }
-    (*line)[(*count)++] = *waiter;
+    mutex->queue[mutex->queue_count++] = *waiter;
     return true;
-}
-
-/* The last place given need not be kept: who comes when nobody waits gets one
- * by the clock, which has gone on. */
-static void raise_last_place(struct simba__mutex_record *row,
-                             const struct simba__waiter *waiter)
-{
-    if (waiter->position > row->last_position) {
-        row->last_position = waiter->position;
-    }
-}
-
-static bool put_called(struct simba__sqlite_record *record,
-                       const struct simba__waiter *waiter,
-                       int64_t until_ms,
-                       bool is_gone)
-{
-    record->is_offered = true;
-    record->called = *waiter;
-    record->called_until_ms = until_ms;
-    record->row.is_offered = !is_gone;
-    record->row.offered = *waiter;
-    record->row.offered_until_ms = until_ms;
-    raise_last_place(&record->row, waiter);
-    return true;
-}
-
-/* `is_gone`: in the table, but not in the row, so that it will be dropped. */
-static bool put_waiter(struct simba__sqlite_record *record,
-                       const struct simba__waiter *waiter,
-                       bool is_gone)
-{
-    struct simba__mutex_record *row = &record->row;
-
-    if (!append(&record->line, &record->line_count, &record->line_room,
-                waiter)) {
-        return false;
-    }
-    if (is_gone) {
-        return true;
-    }
-    raise_last_place(row, waiter);
-    return append(&row->queue, &row->queue_count, &row->queue_room, waiter);
-}
-
-/* The times of another boot mean nothing to us — unless its process is alive
- * on this very kernel: there are containers that are given a boot id of their
- * own. Where files may be shared between machines a lock proves no kernel. */
-static bool is_stranger(const struct simba__sqlite *self,
-                        const struct simba__sqlite_peer *peer)
-{
-    return strcmp(peer->boot, self->clock.boot) != 0 &&
-           (self->settings.is_trusted ||
-            simba__sqlite_presence_look(&self->presence, peer->process) !=
-                SIMBA__SQLITE_ALIVE);
 }
 
 static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
@@ -229,9 +163,9 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
         .connection = add_peer(record),
         .lapses_ms = sqlite3_column_int64(row, 5),
     };
-    int64_t called_until_ms = sqlite3_column_int64(row, 6);
+    int64_t offered_until_ms = sqlite3_column_int64(row, 6);
     struct simba__sqlite_peer *peer;
-    bool is_gone;
+    bool is_gone, is_offer;
 
     if (waiter.connection == SIZE_MAX) {
         return false;
@@ -240,22 +174,41 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
     read_text(row, 2, waiter.id, sizeof waiter.id);
     read_text(row, 3, peer->boot, sizeof peer->boot);
     read_text(row, 4, peer->process, sizeof peer->process);
-    is_gone = is_stranger(self, peer);
+    is_gone = strcmp(peer->boot, self->boot) != 0;
     if (is_gone && self->settings.is_trusted) {
         return true; /* another machine's: it polls, and we leave it alone */
     }
-    if (called_until_ms != 0 && !record->is_offered) {
-        return put_called(record, &waiter, called_until_ms, is_gone);
+    /* The times of another boot mean nothing to us — unless its process is
+     * alive on this very kernel: there are containers that are given a boot id
+     * of their own. Who is gone is in the tables, but not in the record as it
+     * is to be, so that it will be dropped. */
+    is_gone = is_gone &&
+              simba__sqlite_life_of(self, peer->process) != SIMBA__SQLITE_ALIVE;
+    is_offer = offered_until_ms != 0 && !record->before.is_offered;
+    /* The last position given is not kept elsewhere: who comes when nobody
+     * waits gets one by the clock, which has gone on. */
+    if (waiter.position > record->after.last_position &&
+        (is_offer || !is_gone)) {
+        record->after.last_position = waiter.position;
     }
-    return put_waiter(record, &waiter, is_gone);
+    if (is_offer) {
+        record->before.is_offered = true;
+        record->before.offered = record->after.offered = waiter;
+        record->before.offered_until_ms = offered_until_ms;
+        record->after.offered_until_ms = offered_until_ms;
+        record->after.is_offered = !is_gone;
+        return true;
+    }
+    return append(&record->before, &waiter) &&
+           (is_gone || append(&record->after, &waiter));
 }
 
-static int load_line(struct simba__sqlite *self,
-                     const char *mutex,
-                     simba_error *error)
+static int load_queue(struct simba__sqlite *self,
+                      const char *mutex,
+                      simba_error *error)
 {
     sqlite3_stmt *row =
-        simba__sqlite_db_statement(&self->db, SIMBA__SQLITE_LOAD_LINE, error);
+        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE, error);
     int rc;
 
     if (row == NULL) {
@@ -269,104 +222,346 @@ static int load_line(struct simba__sqlite *self,
         }
     }
     sqlite3_reset(row);
-    return rc == SQLITE_DONE ? SIMBA_OK
-                             : simba__sqlite_db_fail(&self->db, rc, error);
-}
-
-/* --- the tombstone ------------------------------------------------------- */
-
-static bool put_tomb(struct simba__sqlite_record *record,
-                     struct simba__attempt attempt,
-                     int64_t until_ms)
-{
-    struct simba__mutex_record *row = &record->row;
-
-    record->tomb_until_ms = until_ms;
-    if (!simba__sqlite_grow((void **)&row->tombstones, 0, &row->tombstone_room,
-                            sizeof *row->tombstones)) {
-        return false;
-    }
-    row->tombstones[0] = (struct simba__tombstone){attempt, until_ms};
-    row->tombstone_count = 1;
-    return true;
-}
-
-static void write_big_endian(unsigned char *bytes, uint64_t value)
-{
-    for (int i = 7; i >= 0; i--, value >>= 8) {
-        bytes[i] = (unsigned char)value;
-    }
-}
-
-void simba__sqlite_bind_attempt(sqlite3_stmt *statement,
-                                int index,
-                                struct simba__attempt attempt,
-                                unsigned char *bytes)
-{
-    write_big_endian(bytes, attempt.high);
-    write_big_endian(bytes + 8, attempt.low);
-    sqlite3_bind_blob(statement, index, bytes, SIMBA__SQLITE_ATTEMPT,
-                      SQLITE_STATIC);
-}
-
-struct simba__attempt simba__sqlite_attempt(const simba_request *request)
-{
-    struct simba__attempt attempt = {request->attempt.high,
-                                     request->attempt.low};
-
-    return attempt;
+    return simba__sqlite_result(self, rc, error);
 }
 
 /* Of this attempt only: no other matters to it. */
-static int load_tomb(struct simba__sqlite *self,
-                     struct simba__attempt attempt,
-                     simba_error *error)
+static int load_tombstone(struct simba__sqlite *self,
+                          struct simba__attempt attempt,
+                          simba_error *error)
 {
-    sqlite3_stmt *row = simba__sqlite_db_statement(
-        &self->db, SIMBA__SQLITE_LOAD_TOMBSTONE, error);
+    struct simba__mutex_record *after = &self->record.after;
+    sqlite3_stmt *row =
+        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_TOMBSTONE, error);
     unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
     int rc;
 
     if (row == NULL) {
         return error->code;
     }
-    simba__sqlite_bind_attempt(row, 1, attempt, bytes);
-    sqlite3_bind_text(row, 2, self->clock.boot, -1, SQLITE_STATIC);
+    bind_attempt(row, 1, attempt, bytes);
+    sqlite3_bind_text(row, 2, self->boot, -1, SQLITE_STATIC);
     rc = sqlite3_step(row);
-    if (rc == SQLITE_ROW) {
-        rc = put_tomb(&self->record, attempt, sqlite3_column_int64(row, 0))
-                 ? SQLITE_DONE
-                 : SQLITE_NOMEM;
+    if (rc == SQLITE_ROW &&
+        !simba__array_reserve(&after->tombstones, &after->tombstone_room, 1,
+                              sizeof *after->tombstones)) {
+        rc = SQLITE_NOMEM;
+    } else if (rc == SQLITE_ROW) {
+        after->tombstones[0] =
+            (struct simba__tombstone){attempt, sqlite3_column_int64(row, 0)};
+        after->tombstone_count = 1;
+        rc = SQLITE_DONE;
     }
     sqlite3_reset(row);
-    return rc == SQLITE_DONE ? SIMBA_OK
-                             : simba__sqlite_db_fail(&self->db, rc, error);
+    return simba__sqlite_result(self, rc, error);
 }
 
-/* --- the whole ----------------------------------------------------------- */
-
 int simba__sqlite_record_load(struct simba__sqlite *self,
-                              const struct simba__sqlite_wish *wish,
+                              const simba_request *request,
+                              bool is_owner_only,
                               simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
+    struct simba__sqlite_peer *peer;
     int rc;
 
-    clear(record);
+    clear_mutex(&record->before);
+    clear_mutex(&record->after);
+    record->is_owner_only = is_owner_only;
+    record->is_handover = false;
+    record->version = record->lease_ms = 0;
+    record->peer_count = 0;
     if (add_peer(record) != SIMBA__SQLITE_SELF ||
         add_peer(record) != SIMBA__SQLITE_OWNER) {
-        return simba__sqlite_db_fail(&self->db, SQLITE_NOMEM, error);
+        return simba__sqlite_result(self, SQLITE_NOMEM, error);
     }
-    memcpy(record->peers[SIMBA__SQLITE_SELF].process, self->presence.process,
-           sizeof self->presence.process);
-    memcpy(record->peers[SIMBA__SQLITE_SELF].boot, self->clock.boot,
-           sizeof self->clock.boot);
-    rc = load_owner(self, wish->request->mutex, error);
-    if (rc != SIMBA_OK || wish->is_owner_only) {
-        return rc;
+    peer = &record->peers[SIMBA__SQLITE_SELF];
+    memcpy(peer->process, self->process, sizeof self->process);
+    memcpy(peer->boot, self->boot, sizeof self->boot);
+    rc = load_owner(self, request->mutex, error);
+    record->after.owner = record->before.owner;
+    record->after.attempt = record->before.attempt;
+    record->after.last_token = record->before.last_token;
+    record->after.tenure_token = record->before.tenure_token;
+    record->after.former_token = record->before.former_token;
+    if (rc == SIMBA_OK && !is_owner_only) {
+        rc = load_queue(self, request->mutex, error);
     }
-    rc = load_line(self, wish->request->mutex, error);
-    return rc == SIMBA_OK
-               ? load_tomb(self, simba__sqlite_attempt(wish->request), error)
-               : rc;
+    if (rc == SIMBA_OK && !is_owner_only) {
+        rc = load_tombstone(self, attempt_of(request), error);
+    }
+    return rc;
+}
+
+/* --- storing ------------------------------------------------------------- */
+
+struct writing {
+    struct simba__sqlite *self;
+    const simba_request *request;
+    simba_error *error;
+    bool is_changed;
+    int rc;
+};
+
+/* The statement with the mutex bound as its first parameter; NULL when an
+ * earlier one has failed. */
+static sqlite3_stmt *prepare(struct writing *w,
+                             enum simba__sqlite_statement which)
+{
+    sqlite3_stmt *statement;
+
+    if (w->rc != SIMBA_OK) {
+        return NULL;
+    }
+    statement = simba__sqlite_prepare(w->self, which, w->error);
+    if (statement == NULL) {
+        w->rc = w->error->code;
+    } else {
+        sqlite3_bind_text(statement, 1, w->request->mutex, -1, SQLITE_STATIC);
+    }
+    return statement;
+}
+
+static void execute(struct writing *w, sqlite3_stmt *statement)
+{
+    w->rc = simba__sqlite_execute(w->self, statement, w->error);
+    w->is_changed = true;
+}
+
+static void store_owner(struct writing *w)
+{
+    const struct simba__sqlite *self = w->self;
+    const struct simba__sqlite_record *record = &self->record;
+    const simba_owner *owner = &record->after.owner;
+    const simba_owner *before = &record->before.owner;
+    int64_t lease_ms = w->request->ttl_ms + w->request->transition_ms;
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
+    sqlite3_stmt *statement;
+
+    if (owner->token == before->token &&
+        owner->acquired_at_ms == before->acquired_at_ms &&
+        owner->ttl_at_ms == before->ttl_at_ms &&
+        owner->transition_at_ms == before->transition_at_ms &&
+        strcmp(owner->id, before->id) == 0) {
+        return;
+    }
+    statement = prepare(w, SIMBA__SQLITE_STORE_MUTEX);
+    if (statement != NULL) {
+        sqlite3_bind_int64(statement, 2, owner->acquired_at_ms);
+        sqlite3_bind_int64(statement, 3, owner->ttl_at_ms);
+        sqlite3_bind_int64(statement, 4, owner->transition_at_ms);
+        sqlite3_bind_text(statement, 5, owner->id, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 6,
+                           (int64_t)(owner->id[0] != '\0'
+                                         ? owner->token
+                                         : record->before.last_token));
+        execute(w, statement);
+    }
+    if (owner->id[0] == '\0' ||
+        (owner->token == before->token && record->lease_ms == lease_ms)) {
+        return;
+    }
+    /* Only ever our own: nobody else's tenure gets a new beginning or lease. */
+    statement = prepare(w, SIMBA__SQLITE_STORE_TENURE);
+    if (statement != NULL) {
+        sqlite3_bind_int64(statement, 2, (int64_t)owner->token);
+        bind_attempt(statement, 3, record->after.attempt, bytes);
+        sqlite3_bind_text(statement, 4, self->boot, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 5, self->process, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 6, lease_ms);
+        sqlite3_bind_int(statement, 7, self->settings.is_handover);
+        sqlite3_bind_int(statement, 8, owner->is_broken);
+        sqlite3_bind_int64(statement, 9, (int64_t)record->after.former_token);
+        execute(w, statement);
+    }
+}
+
+static void drop_waiter(struct writing *w, const struct simba__waiter *waiter)
+{
+    sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_DROP_WAITER);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
+
+    if (statement != NULL) {
+        sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
+        bind_attempt(statement, 3, waiter->attempt, bytes);
+        execute(w, statement);
+    }
+}
+
+static void store_waiter(struct writing *w,
+                         const struct simba__waiter *waiter,
+                         int64_t offered_until_ms)
+{
+    const struct simba__sqlite_peer *peer =
+        &w->self->record.peers[waiter->connection];
+    sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_WAITER);
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
+
+    if (statement != NULL) {
+        sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
+        bind_attempt(statement, 3, waiter->attempt, bytes);
+        sqlite3_bind_text(statement, 4, waiter->id, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 5, peer->boot, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, 6, peer->process, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 7, waiter->lapses_ms);
+        sqlite3_bind_int64(statement, 8, offered_until_ms);
+        execute(w, statement);
+    }
+}
+
+static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
+                                        struct simba__attempt attempt)
+{
+    for (size_t i = 0; i < mutex->queue_count; i++) {
+        if (simba__attempt_equal(mutex->queue[i].attempt, attempt)) {
+            return &mutex->queue[i];
+        }
+    }
+    return NULL;
+}
+
+/* One who may have come, gone or changed its position. */
+static void store_mover(struct writing *w, struct simba__attempt attempt)
+{
+    const struct simba__sqlite_record *record = &w->self->record;
+    const struct simba__waiter *before = find(&record->before, attempt);
+    const struct simba__waiter *after = find(&record->after, attempt);
+
+    if (before != NULL &&
+        (after == NULL || before->position != after->position)) {
+        drop_waiter(w, before);
+        before = NULL;
+    }
+    /* A longer waiter lease alone is no reason to write while more than half of
+     * the old one is left: the waiter will ask again before it ends. */
+    if (after != NULL &&
+        (before == NULL || strcmp(before->id, after->id) != 0 ||
+         strcmp(record->peers[before->connection].process,
+                record->peers[after->connection].process) != 0 ||
+         (before->lapses_ms != after->lapses_ms &&
+          before->lapses_ms - record->now_ms <= w->request->waiter_ms / 2))) {
+        store_waiter(w, after, 0);
+    }
+}
+
+/* Who may come, go and change its position: the one who asks, and the one to
+ * whom the mutex was offered and who did not come. */
+static bool is_mover(const struct writing *w, struct simba__attempt attempt)
+{
+    const struct simba__mutex_record *before = &w->self->record.before;
+
+    return simba__attempt_equal(attempt, attempt_of(w->request)) ||
+           (before->is_offered &&
+            simba__attempt_equal(attempt, before->offered.attempt));
+}
+
+/* The row of an offer goes first, and comes last: who has one was in the queue
+ * before, and who came too late may stand in the queue again. */
+static void store_queue(struct writing *w)
+{
+    const struct simba__mutex_record *before = &w->self->record.before;
+    const struct simba__mutex_record *after = &w->self->record.after;
+    struct simba__attempt me = attempt_of(w->request);
+    bool is_same_offer =
+        before->is_offered == after->is_offered &&
+        (!after->is_offered ||
+         (simba__attempt_equal(before->offered.attempt,
+                               after->offered.attempt) &&
+          before->offered_until_ms == after->offered_until_ms));
+    size_t j = 0;
+
+    if (before->is_offered && !is_same_offer) {
+        drop_waiter(w, &before->offered);
+    }
+    /* Who is no mover can only have gone: who is left is in the same order. */
+    for (size_t i = 0; i < before->queue_count; i++) {
+        if (is_mover(w, before->queue[i].attempt)) {
+            continue;
+        }
+        while (j < after->queue_count && is_mover(w, after->queue[j].attempt)) {
+            j++;
+        }
+        if (j < after->queue_count &&
+            simba__attempt_equal(after->queue[j].attempt,
+                                 before->queue[i].attempt)) {
+            j++;
+        } else {
+            drop_waiter(w, &before->queue[i]);
+        }
+    }
+    store_mover(w, me);
+    if (before->is_offered &&
+        !simba__attempt_equal(before->offered.attempt, me)) {
+        store_mover(w, before->offered.attempt);
+    }
+    if (after->is_offered && !is_same_offer) {
+        store_waiter(w, &after->offered, after->offered_until_ms);
+    }
+}
+
+/* Waiters of other machines on a trusted file system are not in the record;
+ * with each tenure what they left is swept out, and who lives joins again. */
+static void drop_strangers(struct writing *w)
+{
+    const struct simba__sqlite *self = w->self;
+    sqlite3_stmt *statement;
+
+    if (!self->settings.is_trusted ||
+        self->record.after.owner.token <= self->record.before.owner.token ||
+        self->record.after.owner.id[0] == '\0') {
+        return;
+    }
+    statement = prepare(w, SIMBA__SQLITE_DROP_STRANGERS);
+    if (statement != NULL) {
+        sqlite3_bind_text(statement, 2, self->boot, -1, SQLITE_STATIC);
+        execute(w, statement);
+    }
+}
+
+static void store_tombstone(struct writing *w)
+{
+    const struct simba__sqlite *self = w->self;
+    const struct simba__mutex_record *after = &self->record.after;
+    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
+    sqlite3_stmt *statement;
+    uint64_t wall_us;
+
+    if (w->request->tombstone_ms == 0 || after->tombstone_count == 0) {
+        return;
+    }
+    wall_us = simba__sqlite_wall_us();
+    statement = prepare(w, SIMBA__SQLITE_DROP_TOMBSTONES);
+    if (statement != NULL) {
+        sqlite3_bind_text(statement, 1, self->boot, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 2, self->record.now_ms);
+        sqlite3_bind_int64(statement, 3,
+                           wall_us > STALE_US ? (int64_t)(wall_us - STALE_US)
+                                              : 0);
+        execute(w, statement);
+    }
+    statement = prepare(w, SIMBA__SQLITE_STORE_TOMBSTONE);
+    if (statement != NULL) {
+        bind_attempt(statement, 1, after->tombstones[0].attempt, bytes);
+        sqlite3_bind_text(statement, 2, self->boot, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 3, after->tombstones[0].until_ms);
+        sqlite3_bind_int64(statement, 4, (int64_t)wall_us);
+        execute(w, statement);
+    }
+}
+
+int simba__sqlite_record_store(struct simba__sqlite *self,
+                               const simba_request *request,
+                               bool *is_changed,
+                               simba_error *error)
+{
+    struct writing w = {self, request, error, false, SIMBA_OK};
+
+    store_owner(&w);
+    if (!self->record.is_owner_only) {
+        store_queue(&w);
+        drop_strangers(&w);
+        store_tombstone(&w);
+    }
+    *is_changed = w.is_changed;
+    return w.rc;
 }

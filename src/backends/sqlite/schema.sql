@@ -1,6 +1,21 @@
 -- The tables of a simba database. simba_mutex is the table that the SQL
 -- servers share with other implementations; the rest is ours.
 
+-- name: reserve_table
+-- One row: the tokens that can be given out without a flush (token_reserve.c).
+-- New ones are above "floor". One above "reserved" is given out only with
+-- "reserved" raised to it. On disk "reserved" is "flushed" or more.
+CREATE TABLE simba_reserve (
+    one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+    boot TEXT NOT NULL,
+    floor INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
+    flushed INTEGER NOT NULL
+);
+INSERT INTO simba_reserve (one, boot, floor, reserved, flushed)
+VALUES (1, '', 0, 0, 0);
+
+-- name: tables
 -- One row for each mutex ever used: it keeps the last token. Times are
 -- milliseconds of the boot clock. A free row has times 0 and owner ''.
 CREATE TABLE simba_mutex (
@@ -12,6 +27,9 @@ CREATE TABLE simba_mutex (
     version INTEGER NOT NULL,
     fencing_token INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+
+-- "asked", "slots" and "rank" are reserved. Files of this version that are
+-- older have them not; every statement names its columns, so both are served.
 
 -- What else is known of the tenure with this token. With another token than
 -- simba_mutex has, it is the one before. "former" is the token of the tenure
@@ -25,10 +43,12 @@ CREATE TABLE simba_tenure (
     lease INTEGER NOT NULL,
     handover INTEGER NOT NULL,
     broken INTEGER NOT NULL,
-    former INTEGER NOT NULL DEFAULT 0
+    former INTEGER NOT NULL DEFAULT 0,
+    asked TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 
--- Who waits. called_until is 0 in line; a called one has left it.
+-- Who waits. called_until is 0 in the queue; one to whom the mutex is offered
+-- has left it.
 CREATE TABLE simba_line (
     mutex TEXT COLLATE BINARY NOT NULL,
     place INTEGER NOT NULL,
@@ -38,6 +58,8 @@ CREATE TABLE simba_line (
     process TEXT NOT NULL,
     lapses_at INTEGER NOT NULL,
     called_until INTEGER NOT NULL,
+    slots INTEGER NOT NULL DEFAULT 0,
+    rank INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (mutex, place, attempt)
 ) WITHOUT ROWID;
 

@@ -1,9 +1,6 @@
-/* The SQLite store's table of functions: opening, closing, and the way of an
- * operation to the worker. */
+/* The SQLite store's table of functions: opening, closing, and the way of a
+ * request to the worker. */
 #include "backends/sqlite/sqlite.h"
-
-#include "backends/sqlite/file.h"
-#include "backends/sqlite/instance.h"
 
 #include <stdlib.h>
 
@@ -21,62 +18,54 @@ static void close_store(simba_backend *base)
     if (self->worker != NULL) {
         simba_worker_close(self->worker);
     }
-    simba__sqlite_eyes_fini(&self->eyes);
-    simba__sqlite_watch_fini(&self->watch);
-    simba__sqlite_presence_close(&self->presence);
-    simba__sqlite_db_close(&self->db);
+    simba__sqlite_observers_fini(self);
+    simba__sqlite_watch_fini(self);
+    simba__sqlite_life_close(self);
+    simba__sqlite_disconnect(self);
     simba__sqlite_record_fini(&self->record);
     free(self->sightings);
     simba__sqlite_settings_fini(&self->settings);
     free(self);
 }
 
-/* A database that others keep locked is opened by the first operation: that has
- * its time, can be called off, and names who is in the way. */
-static int open_database(struct simba__sqlite *self, simba_error *error)
-{
-    int64_t deadline_ms = simba_loop_now_ms() + OPEN_PATIENCE_MS;
-    int rc =
-        simba__sqlite_db_open(&self->db, &self->settings, deadline_ms, error);
-
-    if (rc == SIMBA_EUNAVAIL && simba__sqlite_db_is_busy(error->native)) {
-        *error = (simba_error){0, 0, ""};
-        rc = SIMBA_OK;
-    }
-    return rc;
-}
-
 static int build(struct simba__sqlite *self,
                  const simba_backend_config *config,
                  simba_error *error)
 {
-    int rc = simba__sqlite_settings_init(&self->settings, config->rest, error);
+    struct simba__sqlite_settings *settings = &self->settings;
+    int rc = simba__sqlite_settings_init(settings, config->rest, error);
 
     if (rc == SIMBA_OK && config->look &&
-        simba__sqlite_file_is_missing(&self->settings)) {
-        rc = SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_ENOTINIT, 0,
+        simba__sqlite_file_is_missing(settings)) {
+        rc = SIMBA__SQLITE_FAIL(settings, error, SIMBA_ENOTINIT, 0,
                                 "is not there yet");
     }
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_file_prepare(&self->settings, error);
+        rc = simba__sqlite_file_prepare(settings, error);
     }
-    if (rc == SIMBA_OK && simba__sqlite_is_inherited(&self->settings)) {
-        rc = SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EFORKED, 0,
+    if (rc == SIMBA_OK && simba__sqlite_file_is_inherited(settings)) {
+        rc = SIMBA__SQLITE_FAIL(settings, error, SIMBA_EFORKED, 0,
                                 "was open in the parent process: open it after "
                                 "fork only, or exec first");
     }
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_clock_init(&self->clock, &self->settings, error);
+        rc = simba__sqlite_clock_init(self, error);
     }
     if (rc == SIMBA_OK) {
-        rc = open_database(self, error);
+        rc = simba__sqlite_connect(self, simba_loop_now_ms() + OPEN_PATIENCE_MS,
+                                   error);
+        /* A database that others keep locked is opened by the first request:
+         * that has its time, can be called off, and names who is in the way. */
+        if (rc == SIMBA_EUNAVAIL && simba__sqlite_is_busy(error->native)) {
+            *error = (simba_error){0, 0, ""};
+            rc = SIMBA_OK;
+        }
     }
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_presence_open(&self->presence, &self->settings,
-                                         error);
+        rc = simba__sqlite_life_open(self, error);
     }
     if (rc == SIMBA_OK) {
-        self->is_burial_due = self->presence.process[0] % SWEEP_ONE_IN == 0;
+        self->has_dead = self->process[0] % SWEEP_ONE_IN == 0;
         rc = simba_worker_open(self->base.loop, simba__sqlite_serve, self,
                                &self->worker);
     }
@@ -100,9 +89,9 @@ static int open_store(const simba_backend_config *config,
     self->base.loop = config->loop;
     self->log = config->log;
     self->log_user = config->log_user;
-    simba__sqlite_presence_init(&self->presence);
-    simba__sqlite_watch_init(&self->watch, &self->presence, config->loop);
-    simba__sqlite_eyes_init(&self->eyes, &self->presence, &self->watch);
+    self->dir_fd = self->life_fd = -1;
+    simba__sqlite_watch_init(self);
+    simba__sqlite_observers_init(self);
     rc = build(self, config, error);
     if (rc != SIMBA_OK) {
         close_store(&self->base);
@@ -121,8 +110,8 @@ static void subscription(simba_backend *base,
                          const char *mutex,
                          enum simba_subscription subscription)
 {
-    simba__sqlite_eyes_want(&((struct simba__sqlite *)base)->eyes, mutex,
-                            subscription == SIMBA_SUBSCRIBE_OBSERVE);
+    simba__sqlite_observe((struct simba__sqlite *)base, mutex,
+                          subscription == SIMBA_SUBSCRIBE_OBSERVE);
 }
 
 static bool drive(simba_backend *base, int64_t until_ms)
@@ -132,24 +121,22 @@ static bool drive(simba_backend *base, int64_t until_ms)
 
 static void detach(simba_backend *base)
 {
-    struct simba__sqlite *self = (struct simba__sqlite *)base;
-
-    simba__sqlite_watch_detach(&self->watch);
-    simba__sqlite_eyes_detach(&self->eyes);
+    simba__sqlite_watch_detach((struct simba__sqlite *)base);
+    simba__sqlite_observers_detach((struct simba__sqlite *)base);
 }
 
 static void forked(simba_backend *base)
 {
     struct simba__sqlite *self = (struct simba__sqlite *)base;
 
-    simba__sqlite_forked(&self->settings, &self->inherited);
-    simba__sqlite_watch_forked(&self->watch);
-    simba__sqlite_presence_forked(&self->presence);
+    simba__sqlite_file_forked(&self->settings, &self->inherited);
+    simba__sqlite_watch_forked(self);
+    simba__sqlite_life_forked(self);
 }
 
 static int life_fd(simba_backend *base)
 {
-    return ((struct simba__sqlite *)base)->presence.life_fd;
+    return ((struct simba__sqlite *)base)->life_fd;
 }
 
 const simba_backend_ops simba__sqlite_ops = {

@@ -1,6 +1,6 @@
 /* Between processes: crashes, and what the dead leave behind. */
 #define _GNU_SOURCE
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/sqlite.h"
 #include "other_process.h"
 
 /* How long a crash may take to be acted upon, kill to grant; and what must do
@@ -79,8 +79,8 @@ static void end_life(const struct handle *handle)
 {
     struct simba__sqlite *store = (struct simba__sqlite *)handle->backend;
 
-    simba__sqlite_watch_forked(&store->watch);
-    simba__sqlite_presence_forked(&store->presence);
+    simba__sqlite_watch_forked(store);
+    simba__sqlite_life_forked(store);
 }
 
 /* The child of an owner shares its file: as long as it lives, so does the

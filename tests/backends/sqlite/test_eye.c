@@ -1,7 +1,7 @@
 /* Those who only watch: rung by every change of owner, at no cost when there
  * are none; and what a read tells of the tenure before. */
 #define _GNU_SOURCE
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/sqlite.h"
 #include "driver.h"
 
 #include <errno.h>
@@ -167,8 +167,8 @@ static void test_sqlite_eye__of_the_dead_is_taken_away(void **state)
     must_open(&second, "");
     observe(&eve);
     store = (struct simba__sqlite *)second.backend;
-    simba__sqlite_watch_forked(&store->watch); /* what the kernel does */
-    simba__sqlite_presence_forked(&store->presence);
+    simba__sqlite_watch_forked(store); /* what the kernel does */
+    simba__sqlite_life_forked(store);
     assert_int_equal(count_files("eyes"), 1);
     ask(&alice);
     assert_int_equal(count_files("eyes"), 0);

@@ -1,6 +1,6 @@
 /* Between processes: who is told, by what, and when. */
 #define _GNU_SOURCE
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/sqlite.h"
 #include "other_process.h"
 
 #include <sys/inotify.h>

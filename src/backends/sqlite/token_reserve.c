@@ -18,9 +18,7 @@
  * Containers may have boot ids of their own. Then each raises the floor over
  * the other's reserve and has to flush: slow, and right. As the reserve follows
  * the wall clock and not the floor, they do not drive each other on. */
-#include "backends/sqlite/reserve.h"
-
-#include "backends/sqlite/instance.h"
+#include "backends/sqlite/sqlite.h"
 
 #include <string.h>
 
@@ -33,22 +31,11 @@ static uint64_t greater(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static void read_row(struct simba__sqlite *self, sqlite3_stmt *row)
-{
-    struct simba__sqlite_reserve *reserve = &self->reserve;
-    const char *boot = (const char *)sqlite3_column_text(row, 0);
-
-    reserve->floor = (uint64_t)sqlite3_column_int64(row, 1);
-    reserve->reserved = (uint64_t)sqlite3_column_int64(row, 2);
-    reserve->flushed = (uint64_t)sqlite3_column_int64(row, 3);
-    reserve->is_ours = boot != NULL && strcmp(boot, self->clock.boot) == 0;
-}
-
 int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
 {
     struct simba__sqlite_reserve *reserve = &self->reserve;
-    sqlite3_stmt *row = simba__sqlite_db_statement(
-        &self->db, SIMBA__SQLITE_LOAD_RESERVE, error);
+    sqlite3_stmt *row =
+        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_RESERVE, error);
     int rc;
 
     if (row == NULL) {
@@ -58,7 +45,12 @@ int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
     reserve->is_ours = false;
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW) {
-        read_row(self, row);
+        const char *boot = (const char *)sqlite3_column_text(row, 0);
+
+        reserve->floor = (uint64_t)sqlite3_column_int64(row, 1);
+        reserve->reserved = (uint64_t)sqlite3_column_int64(row, 2);
+        reserve->flushed = (uint64_t)sqlite3_column_int64(row, 3);
+        reserve->is_ours = boot != NULL && strcmp(boot, self->boot) == 0;
         rc = SQLITE_DONE;
     }
     sqlite3_reset(row);
@@ -69,46 +61,15 @@ int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
     if (!reserve->is_ours) {
         reserve->floor = greater(reserve->floor, reserve->reserved);
     }
-    return rc == SQLITE_DONE ? SIMBA_OK
-                             : simba__sqlite_db_fail(&self->db, rc, error);
-}
-
-static int store(struct simba__sqlite *self, simba_error *error)
-{
-    const struct simba__sqlite_reserve *reserve = &self->reserve;
-    sqlite3_stmt *statement = simba__sqlite_db_statement(
-        &self->db, SIMBA__SQLITE_STORE_RESERVE, error);
-
-    if (statement == NULL) {
-        return error->code;
-    }
-    sqlite3_bind_text(statement, 1, self->clock.boot, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 2, (int64_t)reserve->floor);
-    sqlite3_bind_int64(statement, 3, (int64_t)reserve->reserved);
-    sqlite3_bind_int64(statement, 4, (int64_t)reserve->flushed);
-    return simba__sqlite_db_execute(&self->db, statement, error);
+    return simba__sqlite_result(self, rc, error);
 }
 
 static bool is_flush_due(const struct simba__sqlite *self, uint64_t token)
 {
     const struct simba__sqlite_reserve *reserve = &self->reserve;
 
-    return simba__sqlite_db_is_flushed_by_us(&self->db) &&
+    return self->db.log_fd >= 0 &&
            token > greater(reserve->flushed, reserve->seen_flushed);
-}
-
-/* A deleted row begins again at the clock. While that is behind the floor, the
- * floor must go on with every token it has chosen (S4). */
-static bool raise_floor(struct simba__sqlite_reserve *reserve,
-                        uint64_t token,
-                        uint64_t wall_us)
-{
-    bool is_due = token > wall_us && token == reserve->floor + 1;
-
-    if (is_due) {
-        reserve->floor = token;
-    }
-    return is_due;
 }
 
 int simba__sqlite_reserve_cover(struct simba__sqlite *self,
@@ -117,33 +78,49 @@ int simba__sqlite_reserve_cover(struct simba__sqlite *self,
                                 simba_error *error)
 {
     struct simba__sqlite_reserve *reserve = &self->reserve;
-    uint64_t wall_us = simba__sqlite_clock_wall_us();
-    bool is_raised = raise_floor(reserve, token, wall_us);
+    uint64_t wall_us = simba__sqlite_wall_us();
+    bool is_raised = false;
+    sqlite3_stmt *statement;
 
+    /* A deleted row begins again at the clock. While that is behind the floor,
+     * the floor must go on with every token it has chosen (S4). */
+    if (token > wall_us && token == reserve->floor + 1) {
+        reserve->floor = token;
+        is_raised = true;
+    }
     if (is_flush_due(self, token) &&
         (!reserve->is_ours || token > reserve->reserved)) {
         reserve->reserved =
             greater(greater(reserve->reserved, token), wall_us + SPAN_US);
         is_raised = true;
     }
-    *is_changed |= is_raised;
-    return is_raised ? store(self, error) : SIMBA_OK;
+    if (!is_raised) {
+        return SIMBA_OK;
+    }
+    *is_changed = true;
+    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_RESERVE, error);
+    if (statement != NULL) {
+        sqlite3_bind_text(statement, 1, self->boot, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, 2, (int64_t)reserve->floor);
+        sqlite3_bind_int64(statement, 3, (int64_t)reserve->reserved);
+        sqlite3_bind_int64(statement, 4, (int64_t)reserve->flushed);
+    }
+    return simba__sqlite_execute(self, statement, error);
 }
 
-int simba__sqlite_reserve_keep(struct simba__sqlite *self,
-                               uint64_t token,
-                               simba_error *error)
+int simba__sqlite_reserve_flush(struct simba__sqlite *self,
+                                uint64_t token,
+                                simba_error *error)
 {
-    struct simba__sqlite_reserve *reserve = &self->reserve;
     int rc;
 
     if (!is_flush_due(self, token)) {
         return SIMBA_OK;
     }
-    rc = simba__sqlite_db_keep(&self->db, error);
+    rc = simba__sqlite_wal_flush(self, error);
     if (rc == SIMBA_OK) {
-        reserve->seen_flushed = reserve->reserved;
-        reserve->is_untold = true;
+        self->reserve.seen_flushed = self->reserve.reserved;
+        self->reserve.is_untold = true;
     }
     return rc;
 }
@@ -155,16 +132,9 @@ int simba__sqlite_reserve_tell(struct simba__sqlite *self, simba_error *error)
     if (!self->reserve.is_untold) {
         return SIMBA_OK;
     }
-    statement = simba__sqlite_db_statement(&self->db,
-                                           SIMBA__SQLITE_TELL_RESERVE, error);
-    if (statement == NULL) {
-        return error->code;
+    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_FLUSHED, error);
+    if (statement != NULL) {
+        sqlite3_bind_int64(statement, 1, (int64_t)self->reserve.seen_flushed);
     }
-    sqlite3_bind_int64(statement, 1, (int64_t)self->reserve.seen_flushed);
-    return simba__sqlite_db_execute(&self->db, statement, error);
-}
-
-void simba__sqlite_reserve_told(struct simba__sqlite *self)
-{
-    self->reserve.is_untold = false;
+    return simba__sqlite_execute(self, statement, error);
 }

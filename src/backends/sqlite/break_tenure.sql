@@ -1,1 +1,0 @@
-UPDATE simba_tenure SET broken = 1 WHERE mutex = ?1 AND token = ?2

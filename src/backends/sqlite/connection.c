@@ -1,0 +1,547 @@
+/* The connection to the database: statements, transactions, the schema, and who
+ * is in the way. */
+#define _GNU_SOURCE
+#include "backends/sqlite/schema.h"
+#include "backends/sqlite/sqlite.h"
+#include "backends/sqlite/statements.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+/* SQLite's own busy handler backs off to steps of 100 ms. These naps keep the
+ * wait of the unlucky near the length of one transaction; they grow only when
+ * so many want to write that their trying alone would fill the machine. */
+enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450, NAP_SPAN_MOST_US = 8000 };
+enum { TRIES_PER_SPAN = 8 };
+
+/* Our own writers are through in a moment: who keeps the database locked for
+ * longer, while nobody else gets on, is not waited for but named. */
+enum { STUCK_MS = 1000 };
+
+/* --- failures ------------------------------------------------------------ */
+
+int simba__sqlite_result(const struct simba__sqlite *self,
+                         int rc,
+                         simba_error *error)
+{
+    static const struct {
+        int rc;
+        int code;
+        const char *words;
+    } known[] = {
+        {SQLITE_BUSY, SIMBA_EUNAVAIL, "busy: others are writing"},
+        {SQLITE_LOCKED, SIMBA_EUNAVAIL, "busy: others are writing"},
+        {SQLITE_PROTOCOL, SIMBA_EUNAVAIL, "busy: others are opening it"},
+        {SQLITE_FULL, SIMBA_EUNAVAIL, "disk full"},
+        {SQLITE_NOTADB, SIMBA_EMISCONFIG, "is not an SQLite database"},
+        {SQLITE_CORRUPT, SIMBA_EMISCONFIG, "the database is corrupt"},
+        {SQLITE_FORMAT, SIMBA_EMISCONFIG, "the database is corrupt"},
+        {SQLITE_READONLY, SIMBA_EDENIED, "may be read but not written"},
+        {SQLITE_PERM, SIMBA_EDENIED, "may not be opened"},
+        {SQLITE_AUTH, SIMBA_EDENIED, "may not be opened"},
+        {SQLITE_NOMEM, SIMBA_ENOMEM, "out of memory"},
+    };
+    int why;
+
+    if (rc == SQLITE_OK || rc == SQLITE_DONE) {
+        return SIMBA_OK;
+    }
+    if (rc == SQLITE_CONSTRAINT_NOTNULL) {
+        rc = SQLITE_NOMEM; /* what we bind is NULL only for want of memory */
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].rc == (rc & 0xff)) {
+            return SIMBA__SQLITE_FAIL(&self->settings, error, known[i].code, rc,
+                                      "%s", known[i].words);
+        }
+    }
+    if ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN) {
+        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, rc,
+                                  "%s", sqlite3_errmsg(self->db.handle));
+    }
+    why = sqlite3_system_errno(self->db.handle);
+    if (why == 0) {
+        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
+                                  "%s", sqlite3_errstr(rc));
+    }
+    /* A file that vanished under us is not a matter of configuration. */
+    return SIMBA__SQLITE_FAIL(
+        &self->settings, error,
+        why == ENOENT ? SIMBA_EUNAVAIL : simba__sqlite_errno_code(why), rc,
+        "%s: %s", sqlite3_errstr(rc), simba__sqlite_errno_words(why));
+}
+
+bool simba__sqlite_is_busy(int rc)
+{
+    rc &= 0xff;
+    return rc == SQLITE_BUSY || rc == SQLITE_LOCKED || rc == SQLITE_PROTOCOL;
+}
+
+bool simba__sqlite_nap(int64_t deadline_ms, unsigned tries)
+{
+    unsigned doublings = tries / TRIES_PER_SPAN;
+    long span = doublings > 4 ? NAP_SPAN_MOST_US : NAP_SPAN_US << doublings;
+    struct timespec nap = {0, 0};
+
+    if (simba_loop_now_ms() >= deadline_ms) {
+        return false;
+    }
+    /* Who woke up together must not come back together; the nanoseconds of a
+     * clock are random enough for that. */
+    clock_gettime(CLOCK_MONOTONIC, &nap);
+    nap.tv_sec = 0;
+    nap.tv_nsec = (NAP_LEAST_US + nap.tv_nsec / 64 % span) * 1000L;
+    nanosleep(&nap, NULL);
+    return true;
+}
+
+/* Who has a part of this file locked for writing, by /proc/locks; 0: not to be
+ * seen. To ask the kernel by fcntl() would take a descriptor of our own, and
+ * closing that would let go of SQLite's locks. */
+static int find_lock_holder(const char *database, const char *suffix)
+{
+    char path[4096], line[256], kind[16], mode[16];
+    unsigned long inode;
+    unsigned device[2];
+    struct stat file;
+    FILE *locks;
+    int pid, holder = 0;
+
+    snprintf(path, sizeof path, "%s%s", database, suffix);
+    locks = stat(path, &file) == 0 ? fopen("/proc/locks", "re") : NULL;
+    while (locks != NULL && holder == 0 &&
+           fgets(line, sizeof line, locks) != NULL) {
+        /* NOLINTNEXTLINE(cert-err34-c): the kernel writes numbers that fit */
+        if (sscanf(line, "%*d: %15s %*s %15s %d %x:%x:%lu", kind, mode, &pid,
+                   &device[0], &device[1], &inode) == 6 &&
+            strcmp(kind, "POSIX") == 0 && strcmp(mode, "WRITE") == 0 &&
+            pid > 0 && pid != getpid() && inode == file.st_ino &&
+            device[0] == major(file.st_dev) &&
+            device[1] == minor(file.st_dev)) {
+            holder = pid;
+        }
+    }
+    if (locks != NULL) {
+        fclose(locks);
+    }
+    return holder;
+}
+
+/* Others were in the way for long: says who. */
+static int fail_locked(const struct simba__sqlite *self,
+                       int rc,
+                       simba_error *error)
+{
+    char path[64], name[32] = "a program";
+    int pid = find_lock_holder(self->settings.path, "-shm");
+    FILE *file;
+
+    pid = pid != 0 ? pid : find_lock_holder(self->settings.path, "");
+    if (pid == 0) {
+        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
+                                  "kept locked by another program");
+    }
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    file = fopen(path, "re");
+    if (file != NULL && fgets(name, sizeof name, file) != NULL) {
+        name[strcspn(name, "\n")] = '\0';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
+                              "kept locked by %s, process %d", name, pid);
+}
+
+/* --- statements ---------------------------------------------------------- */
+
+sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
+                                    enum simba__sqlite_statement which,
+                                    simba_error *error)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        SIMBA__SQLITE_STATEMENTS(X)
+#undef X
+    };
+    sqlite3_stmt **statement = &self->db.statements[which];
+
+    if (*statement == NULL) {
+        int rc = sqlite3_prepare_v3(self->db.handle, texts[which], -1,
+                                    SQLITE_PREPARE_PERSISTENT, statement, NULL);
+
+        (void)simba__sqlite_result(self, rc, error);
+    }
+    return *statement;
+}
+
+int simba__sqlite_execute(struct simba__sqlite *self,
+                          sqlite3_stmt *statement,
+                          simba_error *error)
+{
+    int rc;
+
+    if (statement == NULL) {
+        return error->code;
+    }
+    rc = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    return simba__sqlite_result(self, rc, error);
+}
+
+/* --- transactions -------------------------------------------------------- */
+
+/* Repeats a statement for as long as others keep it from running, in their
+ * turns; returns SQLite's code. The data version changes when others have
+ * committed, as of our last try. Where nobody else gets on either, somebody has
+ * locked the database and does not let go. */
+static int step_when_free(struct simba__sqlite *self,
+                          sqlite3_stmt *statement,
+                          int64_t deadline_ms)
+{
+    sqlite3 *handle = self->db.handle;
+    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    unsigned before = 0, now = 0, tries = 0;
+    int rc;
+
+    sqlite3_file_control(handle, "main", SQLITE_FCNTL_DATA_VERSION, &before);
+    do {
+        rc = sqlite3_step(statement);
+        sqlite3_reset(statement);
+        sqlite3_file_control(handle, "main", SQLITE_FCNTL_DATA_VERSION, &now);
+        if (now != before) {
+            before = now;
+            stuck_ms = simba_loop_now_ms() + STUCK_MS;
+        }
+    } while (simba__sqlite_is_busy(rc) &&
+             simba__sqlite_nap(stuck_ms < deadline_ms ? stuck_ms : deadline_ms,
+                               tries++));
+    return rc;
+}
+
+int simba__sqlite_begin(struct simba__sqlite *self,
+                        enum simba__sqlite_statement which,
+                        int64_t deadline_ms,
+                        simba_error *error)
+{
+    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    sqlite3_stmt *statement;
+    int rc;
+
+    simba__sqlite_rollback(self); /* only if something went wrong */
+    statement = simba__sqlite_prepare(self, which, error);
+    if (statement == NULL) {
+        return error->code;
+    }
+    rc = step_when_free(self, statement, deadline_ms);
+    if (simba__sqlite_is_busy(rc) && simba_loop_now_ms() >= stuck_ms) {
+        return fail_locked(self, rc, error);
+    }
+    return simba__sqlite_result(self, rc, error);
+}
+
+/* Busy, and full before the last page was written, are sure to have no effect
+ * once rolled back. After any other failure the pages may be in the log, and
+ * the next process that recovers it may take them for committed. */
+int simba__sqlite_commit(struct simba__sqlite *self,
+                         int64_t deadline_ms,
+                         simba_error *error)
+{
+    sqlite3_stmt *statement =
+        simba__sqlite_prepare(self, SIMBA__SQLITE_COMMIT, error);
+    int rc, code;
+
+    if (statement == NULL) {
+        simba__sqlite_rollback(self);
+        return error->code;
+    }
+    rc = step_when_free(self, statement, deadline_ms);
+    if (rc == SQLITE_DONE) {
+        return SIMBA_OK;
+    }
+    code = simba__sqlite_result(self, rc, error);
+    simba__sqlite_rollback(self);
+    if (!simba__sqlite_is_busy(rc) && (rc & 0xff) != SQLITE_FULL) {
+        code = error->code = SIMBA_EUNKNOWN;
+    }
+    return code;
+}
+
+void simba__sqlite_rollback(struct simba__sqlite *self)
+{
+    simba_error ignored;
+    sqlite3_stmt *statement;
+
+    if (sqlite3_get_autocommit(self->db.handle)) {
+        return;
+    }
+    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_ROLLBACK, &ignored);
+    if (statement != NULL) {
+        sqlite3_step(statement);
+        sqlite3_reset(statement);
+    }
+}
+
+/* --- the schema ---------------------------------------------------------- */
+
+/* As schema.sql says. */
+enum { APPLICATION = 0x536D6261, VERSION = 3 };
+
+/* Small pages, for every commit writes two or three of them. The size can be
+ * chosen in an empty file only.
+ *
+ * The write-ahead log needs memory shared by all who use the file. Between
+ * machines there is none, so where the file system is only trusted, the slower
+ * rollback journal is used, which needs working locks and nothing else. */
+#define SCHEMA         SIMBA__SQL_RESERVE_TABLE SIMBA__SQL_TABLES
+#define LOCAL_JOURNAL  "PRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n"
+#define SHARED_JOURNAL "PRAGMA page_size=1024;\nPRAGMA journal_mode=DELETE;\n"
+
+/* What processes of the versions before write is right for us, too: they flush
+ * each of their tokens. After a reboot they do not open the file any more. */
+#define TO_SECOND                                                              \
+    "ALTER TABLE simba_tenure ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
+#define TO_THIRD SIMBA__SQL_RESERVE_TABLE "PRAGMA user_version = 3"
+
+enum found {
+    FOUND_OURS,
+    FOUND_FIRST, /* an older version */
+    FOUND_SECOND,
+    FOUND_EMPTY,
+    FOUND_BUSY,
+    FOUND_BAD /* `error` says what is wrong */
+};
+
+struct facts {
+    int values[3]; /* application id, version, number of tables and indexes */
+    int count;
+};
+
+static int take_fact(void *argument, int count, char **values, char **names)
+{
+    struct facts *facts = argument;
+
+    (void)names;
+    if (count == 1 && facts->count < 3) {
+        facts->values[facts->count++] =
+            values[0] == NULL ? 0 : (int)strtol(values[0], NULL, 10);
+    }
+    return 0;
+}
+
+static enum found run(struct simba__sqlite *self,
+                      const char *text,
+                      struct facts *facts,
+                      simba_error *error)
+{
+    int rc;
+
+    if (facts != NULL) {
+        *facts = (struct facts){{0, 0, 0}, 0};
+    }
+    rc = sqlite3_exec(self->db.handle, text, facts == NULL ? NULL : take_fact,
+                      facts, NULL);
+    if (simba__sqlite_result(self, rc, error) == SIMBA_OK) {
+        return FOUND_OURS;
+    }
+    return simba__sqlite_is_busy(rc) ? FOUND_BUSY : FOUND_BAD;
+}
+
+/* What is in the file. Plain pragmas: the same in one SELECT takes thrice as
+ * long, and every start of a program pays it. When they do not say that all is
+ * well, look again, at one state of the file: somebody may be making it at this
+ * moment. */
+static enum found look(struct simba__sqlite *self, simba_error *error)
+{
+    struct facts facts;
+    enum found found =
+        run(self, "PRAGMA application_id; PRAGMA user_version", &facts, error);
+
+    if (found == FOUND_OURS && facts.values[0] != APPLICATION) {
+        found = run(self,
+                    "SAVEPOINT look; PRAGMA application_id;"
+                    "PRAGMA user_version; SELECT count(*) FROM sqlite_schema;"
+                    "RELEASE look",
+                    &facts, error);
+    }
+    if (found != FOUND_OURS) {
+        simba__sqlite_rollback(self);
+        return found;
+    }
+    if (facts.values[0] == 0 && facts.values[1] == 0 && facts.values[2] == 0) {
+        return FOUND_EMPTY;
+    }
+    if (facts.values[0] != APPLICATION) {
+        SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, 0,
+                           "is the database of another program");
+        return FOUND_BAD;
+    }
+    if (facts.values[1] > VERSION) {
+        SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, 0,
+                           "made by a newer simba (schema %d, known is %d): "
+                           "update this one, or name another file",
+                           facts.values[1], VERSION);
+        return FOUND_BAD;
+    }
+    if (facts.values[1] == VERSION) {
+        return FOUND_OURS;
+    }
+    return facts.values[1] == 2 ? FOUND_SECOND : FOUND_FIRST;
+}
+
+/* Two processes may come to such a file together: who gets the lock second
+ * finds that all is done, or has to look again. */
+static enum found change(struct simba__sqlite *self,
+                         enum found from,
+                         const char *text,
+                         simba_error *error)
+{
+    enum found found = run(self, "BEGIN IMMEDIATE", NULL, error);
+
+    if (found != FOUND_OURS) {
+        return found;
+    }
+    found = look(self, error);
+    if (found == from) {
+        found = run(self, text, NULL, error);
+    } else if (found != FOUND_OURS && found != FOUND_BAD) {
+        found = FOUND_BUSY;
+        (void)simba__sqlite_result(self, SQLITE_BUSY, error);
+    }
+    if (found == FOUND_OURS) {
+        found = run(self, "COMMIT", NULL, error);
+    }
+    simba__sqlite_rollback(self);
+    return found;
+}
+
+static int ensure_schema(struct simba__sqlite *self,
+                         int64_t deadline_ms,
+                         simba_error *error)
+{
+    int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
+    const char *journal = LOCAL_JOURNAL;
+    enum found found;
+    unsigned tries = 0;
+    bool is_local;
+
+    do {
+        found = look(self, error);
+        if (found == FOUND_EMPTY ||
+            (found == FOUND_OURS && self->settings.is_trusted)) {
+            enum found before = found;
+
+            simba__sqlite_file_system(self->settings.path, &is_local);
+            journal = is_local ? LOCAL_JOURNAL : SHARED_JOURNAL;
+            found = run(self, journal, NULL, error);
+            if (found == FOUND_OURS && before == FOUND_EMPTY) {
+                found = change(self, FOUND_EMPTY, SCHEMA, error);
+            }
+        } else if (found == FOUND_FIRST) {
+            found = change(self, FOUND_FIRST, TO_SECOND TO_THIRD, error);
+        } else if (found == FOUND_SECOND) {
+            found = change(self, FOUND_SECOND, TO_THIRD, error);
+        }
+    } while (found == FOUND_BUSY &&
+             simba__sqlite_nap(stuck_ms < deadline_ms ? stuck_ms : deadline_ms,
+                               tries++));
+    if (found == FOUND_BUSY && simba_loop_now_ms() >= stuck_ms) {
+        return fail_locked(self, error->native, error);
+    }
+    return found == FOUND_OURS ? SIMBA_OK : error->code;
+}
+
+/* Older files are brought up to date by whoever opens them. */
+char *simba__sqlite_schema_text(const simba_backend_config *config,
+                                bool upgrade,
+                                simba_error *error)
+{
+    char *text = strdup(upgrade ? "" : LOCAL_JOURNAL SCHEMA);
+
+    (void)config;
+    if (text == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return text;
+}
+
+/* --- the connection ------------------------------------------------------ */
+
+static int note_log_pages(void *db, sqlite3 *handle, const char *name, int n)
+{
+    (void)handle;
+    (void)name;
+    ((struct simba__sqlite_db *)db)->log_pages = n;
+    return SQLITE_OK;
+}
+
+int simba__sqlite_connect(struct simba__sqlite *self,
+                          int64_t deadline_ms,
+                          simba_error *error)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+                SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW;
+    struct simba__sqlite_db *db = &self->db;
+    int rc;
+
+    assert(db->handle == NULL);
+    *db = (struct simba__sqlite_db){.log_fd = -1,
+                                    .cut_pages = SIMBA__SQLITE_LOG_PAGES_MOST};
+    rc = sqlite3_open_v2(self->settings.path, &db->handle, flags, NULL);
+    if (db->handle == NULL) {
+        return SIMBA_ENOMEM;
+    }
+    rc = simba__sqlite_result(self, rc, error);
+    if (rc == SIMBA_OK) {
+        rc = ensure_schema(self, deadline_ms, error);
+    }
+    if (rc == SIMBA_OK && sqlite3_db_readonly(db->handle, "main") != 0) {
+        rc = simba__sqlite_result(self, SQLITE_READONLY, error);
+    }
+    if (rc == SIMBA_OK) {
+        sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+                          NULL);
+        sqlite3_wal_hook(db->handle, note_log_pages, db);
+        rc = simba__sqlite_wal_open(self, error);
+    }
+    if (rc != SIMBA_OK) {
+        simba__sqlite_disconnect(self);
+    }
+    return rc;
+}
+
+void simba__sqlite_disconnect(struct simba__sqlite *self)
+{
+    struct simba__sqlite_db *db = &self->db;
+
+    if (db->handle == NULL) {
+        return;
+    }
+    if (db->log_fd >= 0) {
+        close(db->log_fd);
+    }
+    db->log_fd = -1;
+    for (size_t i = 0; i < SIMBA__SQLITE_STATEMENT_COUNT; i++) {
+        sqlite3_finalize(db->statements[i]);
+        db->statements[i] = NULL;
+    }
+    sqlite3_close(db->handle);
+    db->handle = NULL;
+}
+
+bool simba__sqlite_is_moved(const struct simba__sqlite *self)
+{
+    int is_moved = 0;
+
+    return self->db.handle == NULL ||
+           (sqlite3_file_control(self->db.handle, "main",
+                                 SQLITE_FCNTL_HAS_MOVED,
+                                 &is_moved) == SQLITE_OK &&
+            is_moved != 0);
+}

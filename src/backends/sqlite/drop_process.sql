@@ -1,1 +1,0 @@
-DELETE FROM simba_line WHERE process = ?1

@@ -1,1 +1,0 @@
-DELETE FROM simba_line WHERE mutex = ?1 AND boot <> ?2

@@ -1,1 +1,0 @@
-DELETE FROM simba_line WHERE mutex = ?1 AND place = ?2 AND attempt = ?3

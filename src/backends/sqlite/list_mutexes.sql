@@ -1,3 +1,0 @@
-SELECT mutex FROM simba_mutex WHERE owner_id <> ''
-UNION
-SELECT mutex FROM simba_line

@@ -1,0 +1,491 @@
+/* Who is dead.
+ *
+ * Beside the database lies a directory, "<database>-simba.d". In it each store
+ * handle keeps a file under a random name, open for writing and locked. The
+ * lock goes when the last copy of the open file goes, however the process ends:
+ * the kernel tells dead from alive.
+ *
+ *     locked              alive
+ *     there, not locked   dead: it is locked before it has its name
+ *     not there           not known: somebody may have cleaned up. Who removes
+ *                         the file of a dead one takes its rows along. */
+#define _GNU_SOURCE
+#include "backends/sqlite/sqlite.h"
+
+#include "util/array.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* A new file may be taken for a dead one's before it is locked. */
+enum { TRIES = 16 };
+
+/* In a mode: whatever group and others may do. */
+enum { ALL_OTHERS = 077 };
+
+/* How many dead processes are removed at a time, and how long that may wait for
+ * others who write. */
+enum { DEAD_MOST = 32, REMOVAL_PATIENCE_MS = 5 };
+
+/* To make a file and to delete it again is dear, and every lock on a shell's
+ * command line would: so one is left for the next. Whoever has it is another
+ * process, under another name. */
+#define SPARE ".spare"
+
+/* --- our own file -------------------------------------------------------- */
+
+static bool try_lock(int fd)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* Is this open file still the one of that name in the directory? */
+static bool is_linked(const struct simba__sqlite *self,
+                      int fd,
+                      const char *name)
+{
+    struct stat open_one, named;
+
+    return fstat(fd, &open_one) == 0 &&
+           fstatat(self->dir_fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/* Root at a user's database: the user's processes must be able to look. A
+ * database that several users share: so must theirs. */
+void simba__sqlite_share(const struct simba__sqlite *self, int fd)
+{
+    struct stat directory, made;
+    int ignored = 0;
+
+    if (fstat(self->dir_fd, &directory) != 0 || fstat(fd, &made) != 0) {
+        return;
+    }
+    if (geteuid() == 0 && directory.st_uid != 0) {
+        ignored = fchown(fd, directory.st_uid, directory.st_gid);
+    }
+    if ((directory.st_mode & ALL_OTHERS) != 0) {
+        ignored |= fchmod(fd, S_ISDIR(made.st_mode) ? directory.st_mode & 07777
+                                                    : directory.st_mode & 0666);
+    }
+    (void)ignored;
+}
+
+/* The file of one who is gone, under our name. It is locked before it has that
+ * name; -1 when there is none, or the other's child still has it open. */
+static int take_spare(const struct simba__sqlite *self)
+{
+    int fd = openat(self->dir_fd, SPARE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd >= 0 && (!try_lock(fd) || !is_linked(self, fd, SPARE) ||
+                    renameat2(self->dir_fd, SPARE, self->dir_fd, self->process,
+                              RENAME_NOREPLACE) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Nobody knows the name before the file is locked, but somebody who cleans up
+ * may find the file in between: then take another. */
+static int make_life(struct simba__sqlite *self)
+{
+    bool is_new = self->process[0] == '\0';
+    unsigned char bytes[SIMBA__SQLITE_PROCESS / 2];
+
+    for (int i = 0; i < TRIES; i++) {
+        int fd = -1;
+
+        if (is_new) {
+            if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+                return -1;
+            }
+            for (size_t j = 0; j < sizeof bytes; j++) {
+                snprintf(self->process + 2 * j, 3, "%02x", bytes[j]);
+            }
+        }
+        if (is_new && i == 0) {
+            fd = take_spare(self);
+        }
+        if (fd < 0) {
+            fd = openat(self->dir_fd, self->process,
+                        O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                        0600);
+        }
+        if (fd < 0) {
+            return -1;
+        }
+        simba__sqlite_share(self, fd);
+        if (try_lock(fd) && is_linked(self, fd, self->process)) {
+            return fd;
+        }
+        close(fd);
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+/* For those who may use the database: what they can read there they can search
+ * here, and what is made here belongs to the same group. */
+static int make_directory(const char *path, const struct stat *file)
+{
+    mode_t mode = file->st_mode & 0666;
+    int fd, ignored;
+
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (mode & ALL_OTHERS) != 0) {
+        ignored = fchown(fd, (uid_t)-1, file->st_gid);
+        ignored |= fchmod(fd, mode | (mode & 0444) >> 2 | S_ISGID);
+        (void)ignored; /* whoever can't get in will say so */
+    }
+    return fd;
+}
+
+static int open_directory(const char *database)
+{
+    struct stat file, directory;
+    char *path = NULL;
+    int fd;
+
+    if (stat(database, &file) != 0) {
+        return -1;
+    }
+    if (asprintf(&path, "%s-simba.d", database) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+        fd = make_directory(path, &file);
+    }
+    free(path);
+    /* Somebody else's directory would let him play dead or alive for us; unless
+     * he may write to the database, where he can do worse. */
+    if (fd >= 0 &&
+        (fstat(fd, &directory) != 0 ||
+         (directory.st_uid != file.st_uid && directory.st_uid != geteuid() &&
+          directory.st_uid != 0 && (file.st_mode & S_IWOTH) == 0 &&
+          ((file.st_mode & S_IWGRP) == 0 ||
+           directory.st_gid != file.st_gid)))) {
+        close(fd);
+        fd = -1;
+        errno = EPERM;
+    }
+    return fd;
+}
+
+/* A new descriptor takes the number of the old one: it was handed out. */
+static bool put_in_place(int *place, int fd)
+{
+    bool is_done = fd >= 0;
+
+    if (is_done && *place < 0) {
+        *place = fd;
+    } else if (is_done) {
+        is_done = dup3(fd, *place, O_CLOEXEC) >= 0;
+        close(fd);
+    }
+    return is_done;
+}
+
+int simba__sqlite_life_open(struct simba__sqlite *self, simba_error *error)
+{
+    int why;
+
+    if (put_in_place(&self->dir_fd, open_directory(self->settings.path)) &&
+        (is_linked(self, self->life_fd, self->process) ||
+         put_in_place(&self->life_fd, make_life(self)))) {
+        return SIMBA_OK;
+    }
+    why = errno;
+    return SIMBA__SQLITE_FAIL(&self->settings, error,
+                              simba__sqlite_errno_code(why), why,
+                              "its directory, the same with -simba.d: %s",
+                              simba__sqlite_errno_words(why));
+}
+
+/* The name goes before the lock: a file without a lock is a dead one's. */
+void simba__sqlite_life_close(struct simba__sqlite *self)
+{
+    char wake[SIMBA__SQLITE_WAKE_NAME];
+
+    if (self->life_fd >= 0) {
+        simba__sqlite_wake_name(self->process, wake);
+        unlinkat(self->dir_fd, wake, 0);
+        if (renameat2(self->dir_fd, self->process, self->dir_fd, SPARE,
+                      RENAME_NOREPLACE) != 0) {
+            unlinkat(self->dir_fd, self->process, 0);
+        }
+    }
+    simba__sqlite_life_forked(self);
+}
+
+void simba__sqlite_life_forked(struct simba__sqlite *self)
+{
+    if (self->life_fd >= 0) {
+        close(self->life_fd);
+    }
+    if (self->dir_fd >= 0) {
+        close(self->dir_fd);
+    }
+    self->life_fd = self->dir_fd = -1;
+}
+
+/* --- the others ---------------------------------------------------------- */
+
+bool simba__sqlite_is_process(const char *name)
+{
+    return strlen(name) == SIMBA__SQLITE_PROCESS &&
+           strspn(name, "0123456789abcdef") == SIMBA__SQLITE_PROCESS;
+}
+
+/* Opened for reading only: closing a file that was open for writing is what
+ * the waiters listen for. */
+enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
+                                              const char *process)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd, rc;
+
+    if (strcmp(process, self->process) == 0) {
+        return SIMBA__SQLITE_ALIVE;
+    }
+    if (!simba__sqlite_is_process(process)) {
+        return SIMBA__SQLITE_UNSURE;
+    }
+    fd = openat(self->dir_fd, process, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return SIMBA__SQLITE_UNSURE;
+    }
+    rc = fcntl(fd, F_OFD_GETLK, &lock);
+    close(fd);
+    if (rc != 0) {
+        return SIMBA__SQLITE_UNSURE;
+    }
+    return lock.l_type == F_UNLCK ? SIMBA__SQLITE_DEAD : SIMBA__SQLITE_ALIVE;
+}
+
+/* --- what the dead have left --------------------------------------------- */
+
+struct dead {
+    char process[SIMBA__SQLITE_PROCESS + 1];
+    int fd; /* locked by us, so that nobody else takes it away */
+};
+
+/* Finds dead ones, DEAD_MOST at most, and locks their files. Only while the
+ * database is locked. */
+static size_t find_dead(const struct simba__sqlite *self, struct dead *dead)
+{
+    int fd = openat(self->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    size_t n = 0;
+
+    if (directory == NULL) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return 0;
+    }
+    /* A directory stream of our own: no other thread reads it. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    while (n < DEAD_MOST && (entry = readdir(directory)) != NULL) {
+        if (!simba__sqlite_is_process(entry->d_name) ||
+            simba__sqlite_life_of(self, entry->d_name) != SIMBA__SQLITE_DEAD) {
+            continue;
+        }
+        fd = openat(self->dir_fd, entry->d_name,
+                    O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        /* It must still be the file of that name once it is locked: another may
+         * have been here before us. */
+        if (fd >= 0 && try_lock(fd) && is_linked(self, fd, entry->d_name)) {
+            memcpy(dead[n].process, entry->d_name, SIMBA__SQLITE_PROCESS + 1);
+            dead[n++].fd = fd;
+        } else if (fd >= 0) {
+            close(fd);
+        }
+    }
+    closedir(directory);
+    return n;
+}
+
+static int free_rows(struct simba__sqlite *self, const char *process)
+{
+    static const enum simba__sqlite_statement steps[] = {
+        SIMBA__SQLITE_FREE_PROCESS, SIMBA__SQLITE_DROP_PROCESS};
+    simba_error error;
+    int rc = SIMBA_OK;
+
+    for (size_t i = 0; i < 2 && rc == SIMBA_OK; i++) {
+        sqlite3_stmt *statement = simba__sqlite_prepare(self, steps[i], &error);
+
+        if (statement != NULL) {
+            sqlite3_bind_text(statement, 1, process, -1, SQLITE_STATIC);
+        }
+        rc = simba__sqlite_execute(self, statement, &error);
+    }
+    return rc;
+}
+
+/* First their rows, so that a missing file never stands for a dead owner, then
+ * their files; of these the wake-up file first, for while the other is there
+ * somebody will come back for it. All of it can wait, and what fails is left to
+ * the next. */
+void simba__sqlite_remove_dead(struct simba__sqlite *self)
+{
+    struct dead dead[DEAD_MOST];
+    char wake[SIMBA__SQLITE_WAKE_NAME];
+    simba_error error;
+    size_t n;
+    int rc;
+
+    self->has_dead = false;
+    if (self->settings.is_trusted) {
+        return; /* the locks of another machine may not be visible here */
+    }
+    rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN,
+                             simba_loop_now_ms() + REMOVAL_PATIENCE_MS, &error);
+    if (rc != SIMBA_OK) {
+        self->has_dead = true;
+        return;
+    }
+    n = find_dead(self, dead);
+    for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
+        rc = free_rows(self, dead[i].process);
+    }
+    if (rc == SIMBA_OK && n > 0) {
+        rc = simba__sqlite_commit(
+            self, simba_loop_now_ms() + REMOVAL_PATIENCE_MS, &error);
+    }
+    simba__sqlite_rollback(self);
+    for (size_t i = 0; i < n; i++) {
+        if (rc == SIMBA_OK) {
+            simba__sqlite_wake_name(dead[i].process, wake);
+            unlinkat(self->dir_fd, wake, 0);
+            unlinkat(self->dir_fd, dead[i].process, 0);
+        }
+        close(dead[i].fd);
+    }
+}
+
+/* --- dead owners, and other boots ---------------------------------------- */
+
+static void vacate(struct simba__mutex_record *mutex)
+{
+    memset(&mutex->owner, 0, sizeof mutex->owner);
+    memset(&mutex->attempt, 0, sizeof mutex->attempt);
+}
+
+static struct simba__sqlite_sighting *find_sighting(struct simba__sqlite *self,
+                                                    const char *mutex)
+{
+    for (size_t i = 0; i < self->sighting_count; i++) {
+        if (strcmp(self->sightings[i].mutex, mutex) == 0) {
+            return &self->sightings[i];
+        }
+    }
+    return NULL;
+}
+
+static void forget_sighting(struct simba__sqlite *self, const char *mutex)
+{
+    struct simba__sqlite_sighting *sighting = find_sighting(self, mutex);
+
+    if (sighting != NULL) {
+        *sighting = self->sightings[--self->sighting_count];
+    }
+}
+
+/* Another machine's tenure (fs=trust). We do not know the clock by which it
+ * counts. But a tenure that we have seen unchanged for its whole lease, and two
+ * clocks' worth of drift, is over. Until then it is held, by our clock, for the
+ * rest of that time. */
+static int wait_and_see(struct simba__sqlite *self, const char *mutex)
+{
+    struct simba__sqlite_record *record = &self->record;
+    struct simba__sqlite_sighting *sighting = find_sighting(self, mutex);
+    int64_t until_ms;
+
+    if (sighting == NULL) {
+        if (!simba__array_reserve(&self->sightings, &self->sighting_room,
+                                  self->sighting_count + 1,
+                                  sizeof *self->sightings)) {
+            return SIMBA_ENOMEM;
+        }
+        sighting = &self->sightings[self->sighting_count++];
+        sighting->version = record->version - 1; /* not seen yet */
+        memcpy(sighting->mutex, mutex, strlen(mutex) + 1);
+    }
+    if (sighting->token != record->before.last_token ||
+        sighting->version != record->version) {
+        sighting->token = record->before.last_token;
+        sighting->version = record->version;
+        sighting->since_ms = record->now_ms;
+    }
+    until_ms = sighting->since_ms + record->lease_ms +
+               record->lease_ms * 21 / 1000 + 10;
+    if (record->now_ms > until_ms) {
+        forget_sighting(self, mutex);
+        vacate(&record->after);
+        return SIMBA_OK;
+    }
+    /* In both, so that nothing seems to have changed. */
+    record->before.owner.acquired_at_ms = sighting->since_ms;
+    record->before.owner.ttl_at_ms = until_ms;
+    record->before.owner.transition_at_ms = until_ms;
+    record->after.owner = record->before.owner;
+    return SIMBA_OK;
+}
+
+int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
+{
+    struct simba__sqlite_record *record = &self->record;
+    const struct simba__sqlite_peer *owner =
+        &record->peers[SIMBA__SQLITE_OWNER];
+    struct simba__mutex_record *after = &record->after;
+    enum simba__sqlite_life life;
+    bool is_other_boot;
+
+    /* To whom it was offered, and who died, will not come. */
+    if (after->is_offered &&
+        simba__sqlite_life_of(
+            self, record->peers[after->offered.connection].process) ==
+            SIMBA__SQLITE_DEAD) {
+        after->is_offered = false;
+        self->has_dead = true;
+    }
+    if (after->owner.id[0] == '\0') {
+        return SIMBA_OK;
+    }
+    is_other_boot =
+        owner->boot[0] != '\0' && strcmp(owner->boot, self->boot) != 0;
+    if (is_other_boot && self->settings.is_trusted) {
+        return wait_and_see(self, mutex);
+    }
+    forget_sighting(self, mutex);
+    if (!is_other_boot && !simba__mutex_is_held(after, record->now_ms)) {
+        return SIMBA_OK;
+    }
+    life = simba__sqlite_life_of(self, owner->process);
+    if (is_other_boot && life != SIMBA__SQLITE_ALIVE) {
+        vacate(after); /* a reboot frees every mutex */
+    }
+    if (life == SIMBA__SQLITE_DEAD) {
+        self->has_dead = true;
+        if (record->is_handover) {
+            vacate(after);
+        }
+    }
+    return SIMBA_OK;
+}

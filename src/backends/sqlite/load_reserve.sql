@@ -1,1 +1,0 @@
-SELECT boot, floor, reserved, flushed FROM simba_reserve

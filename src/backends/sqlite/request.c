@@ -1,0 +1,383 @@
+/* One request: one transaction. Runs on the store's worker.
+ *
+ * The clock is read when the write lock is held, so that the order of times is
+ * the order of commits; then the mutex is read, corrected by who is dead,
+ * served by the model, and written back. Others are notified after the
+ * commit. */
+#define _GNU_SOURCE
+#include "backends/memory/row_tell.h"
+#include "backends/sqlite/sqlite.h"
+
+#include <time.h>
+
+/* How long a request that is driven waits for other writers. */
+enum { DRIVEN_PATIENCE_MS = 2 };
+
+/* --- the clocks ---------------------------------------------------------- */
+
+int64_t simba__sqlite_now_ms(const struct simba__sqlite *self)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec -
+            self->clock_offset_ns) /
+           1000000;
+}
+
+uint64_t simba__sqlite_wall_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec < 0
+               ? 0
+               : (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* --- whom a request wakes, and whom it watches --------------------------- */
+
+static bool is_connected(void *argument, uint64_t connection)
+{
+    struct simba__sqlite *self = argument;
+    bool is_dead =
+        simba__sqlite_life_of(self, self->record.peers[connection].process) ==
+        SIMBA__SQLITE_DEAD;
+
+    self->has_dead |= is_dead;
+    return !is_dead;
+}
+
+static void wake_later(void *argument, const struct simba__waiter *waiter)
+{
+    struct simba__sqlite_record *record =
+        &((struct simba__sqlite *)argument)->record;
+
+    if (record->wake_count < sizeof record->wakes / sizeof record->wakes[0]) {
+        record->wakes[record->wake_count++] = (size_t)waiter->connection;
+    }
+}
+
+struct simba__mutex_host simba__sqlite_host(struct simba__sqlite *self)
+{
+    return (struct simba__mutex_host){self, is_connected, wake_later};
+}
+
+static bool is_live(struct simba__sqlite *self,
+                    const struct simba__waiter *waiter)
+{
+    return waiter->lapses_ms >= self->record.now_ms &&
+           is_connected(self, waiter->connection);
+}
+
+static void wake_behind(struct simba__sqlite *self, uint64_t position)
+{
+    const struct simba__mutex_record *after = &self->record.after;
+
+    for (size_t i = 0; i < after->queue_count; i++) {
+        if (after->queue[i].position >= position &&
+            is_live(self, &after->queue[i])) {
+            wake_later(self, &after->queue[i]);
+            return;
+        }
+    }
+}
+
+/* Some changes nobody in the queue hears of, and yet who is before whom is
+ * another: somebody took the mutex without an offer, because its owner is dead
+ * or late; or somebody left the queue. Who is then the first behind that
+ * position asks again, and so comes to watch the right one. */
+static void wake_successor(struct simba__sqlite *self,
+                           const simba_request *request,
+                           bool is_mine)
+{
+    const struct simba__mutex_record *before = &self->record.before;
+    struct simba__attempt me = {request->attempt.high, request->attempt.low};
+    bool was_offered =
+        before->is_offered && simba__attempt_equal(before->offered.attempt, me);
+
+    if (is_mine && !was_offered &&
+        self->record.after.owner.token != before->owner.token) {
+        wake_behind(self, 0);
+    }
+    if (request->kind != SIMBA_RELEASE && request->kind != SIMBA_LEAVE) {
+        return;
+    }
+    for (size_t i = 0; i < before->queue_count; i++) {
+        if (simba__attempt_equal(before->queue[i].attempt, me)) {
+            wake_behind(self, before->queue[i].position);
+        }
+    }
+}
+
+/* Who is refused watches the one before it in the queue: the death of an owner
+ * then wakes one waiter and not all of them, and who was before us and became
+ * the owner is watched already. The first watches the owner, unless its death
+ * is not to be used, or the one with an offer, who will be the owner. */
+static const char *find_obstacle(struct simba__sqlite *self, uint64_t position)
+{
+    const struct simba__sqlite_record *record = &self->record;
+    const struct simba__mutex_record *after = &record->after;
+
+    for (size_t i = after->queue_count; i > 0; i--) {
+        if (after->queue[i - 1].position < position &&
+            is_live(self, &after->queue[i - 1])) {
+            return record->peers[after->queue[i - 1].connection].process;
+        }
+    }
+    if (simba__mutex_is_held(after, record->now_ms)) {
+        return record->is_handover ? record->peers[SIMBA__SQLITE_OWNER].process
+                                   : "";
+    }
+    return after->is_offered ? record->peers[after->offered.connection].process
+                             : "";
+}
+
+/* --- a change ------------------------------------------------------------ */
+
+/* Within the transaction: everything up to the commit. */
+static int decide(struct simba__sqlite *self,
+                  const simba_request *request,
+                  struct simba__reply *reply,
+                  bool *is_changed,
+                  simba_error *error)
+{
+    struct simba__sqlite_record *record = &self->record;
+    struct simba__request asked = simba__row_asked(request);
+    struct simba__mutex_host host = simba__sqlite_host(self);
+    struct simba__mutex_call call = {.request = &asked,
+                                     .id = request->id,
+                                     .ttl_ms = request->ttl_ms,
+                                     .transition_ms = request->transition_ms,
+                                     .connection = SIMBA__SQLITE_SELF};
+    int rc;
+
+    record->now_ms = call.now_ms = simba__sqlite_now_ms(self);
+    record->wake_count = 0;
+    rc = simba__sqlite_record_load(self, request, request->kind == SIMBA_RENEW,
+                                   error);
+    /* S4: tokens grow also over a lost file. The boot clock begins anew with
+     * every boot, so the wall clock must carry them; it is compared with other
+     * tokens only, never with a lease, and when it steps back the counter goes
+     * on. They grow over a loss of power, too: see token_reserve.c. */
+    if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE) {
+        uint64_t wall_us = simba__sqlite_wall_us();
+
+        rc = simba__sqlite_reserve_load(self, error);
+        if (record->after.last_token + 1 < wall_us) {
+            record->after.last_token = wall_us - 1;
+        }
+        if (record->after.last_token < self->reserve.floor) {
+            record->after.last_token = self->reserve.floor;
+        }
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (simba__sqlite_correct(self, request->mutex) != SIMBA_OK ||
+        !simba__mutex_serve(&record->after, &host, &call, reply)) {
+        return simba__sqlite_result(self, SQLITE_NOMEM, error);
+    }
+    if (request->kind == SIMBA_BREAK) {
+        rc = simba__sqlite_break(self, request, &reply->mine, error);
+        if (rc != SIMBA_OK) {
+            return rc;
+        }
+    }
+    wake_successor(self, request, reply->mine);
+    if (request->kind == SIMBA_ACQUIRE && reply->is_queued) {
+        if (!simba__sqlite_watch_wait(self, request,
+                                      find_obstacle(self, reply->position),
+                                      reply->is_head) &&
+            !self->is_deaf) {
+            self->is_deaf = true;
+            self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
+                      "no wake-ups: inotify cannot be had; waiters poll");
+        }
+    } else if (request->kind != SIMBA_RENEW && self->watch.count > 0) {
+        simba__sqlite_watch_forget(self, request);
+    }
+    rc = simba__sqlite_record_store(self, request, is_changed, error);
+    if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE && reply->mine) {
+        rc = simba__sqlite_reserve_cover(self, reply->token, is_changed, error);
+    }
+    *is_changed |= request->kind == SIMBA_BREAK && reply->mine;
+    return rc == SIMBA_OK && *is_changed
+               ? simba__sqlite_reserve_tell(self, error)
+               : rc;
+}
+
+/* A caller that lends its thread is not kept waiting for other writers: what
+ * they are in the way of is put off for the worker. */
+static int64_t patience(const simba_request *request)
+{
+    int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
+
+    return request->is_driven && soon_ms < request->deadline_ms
+               ? soon_ms
+               : request->deadline_ms;
+}
+
+static int put_off(const simba_request *request,
+                   int rc,
+                   const simba_error *error)
+{
+    return request->is_driven && rc == SIMBA_EUNAVAIL &&
+                   simba__sqlite_is_busy(error->native)
+               ? SIMBA_EBUSY
+               : rc;
+}
+
+static int serve_change(struct simba__sqlite *self,
+                        simba_request *request,
+                        simba_error *error)
+{
+    const struct simba__sqlite_record *record = &self->record;
+    struct simba__reply reply = {0};
+    bool is_changed = false, is_broken;
+    int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN, patience(request),
+                                 error);
+
+    if (rc != SIMBA_OK) {
+        return put_off(request, rc, error);
+    }
+    rc = decide(self, request, &reply, &is_changed, error);
+    if (rc == SIMBA_OK && is_changed) {
+        rc = simba__sqlite_commit(self, request->deadline_ms, error);
+        self->reserve.is_untold &= rc != SIMBA_OK;
+    } else {
+        simba__sqlite_rollback(self);
+    }
+    /* What must outlast a loss of power: see wal.c. A token also when an
+     * acquire finds its tenure there already: an earlier one was not sure of
+     * it. */
+    is_broken = request->kind == SIMBA_BREAK && reply.mine;
+    if (rc == SIMBA_OK && is_broken) {
+        rc = simba__sqlite_wal_flush(self, error);
+    } else if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE && reply.mine) {
+        rc = simba__sqlite_reserve_flush(self, reply.token, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    for (size_t i = 0; i < record->wake_count; i++) {
+        simba__sqlite_notify(self, record->peers[record->wakes[i]].process,
+                             request->mutex);
+    }
+    simba__row_answer(&record->after, &reply, record->now_ms, request);
+    if (is_broken) {
+        simba__sqlite_log_break(self, request);
+    }
+    if (record->after.owner.token != record->before.owner.token) {
+        simba__sqlite_observers_notify(self, request);
+    }
+    return SIMBA_OK;
+}
+
+static int serve_read(struct simba__sqlite *self,
+                      simba_request *request,
+                      simba_error *error)
+{
+    struct simba__sqlite_record *record = &self->record;
+    struct simba__mutex_host host = simba__sqlite_host(self);
+    struct simba__reply reply = {0};
+    int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
+                                 request->deadline_ms, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    record->now_ms = simba__sqlite_now_ms(self);
+    rc = simba__sqlite_record_load(self, request, !request->want_queue, error);
+    simba__sqlite_rollback(self);
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_correct(self, request->mutex);
+    }
+    if (rc == SIMBA_OK) {
+        simba__row_answer(&record->after, &reply, record->now_ms, request);
+        (void)simba__row_tell_line(&record->after, &host, record->now_ms,
+                                   request);
+    }
+    return rc;
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+/* Somebody deleted or replaced the file, or our directory. On the old one we
+ * could go on alone, beside others who own the same mutexes on the new one. Or
+ * the file could not be opened before, because it was kept locked. */
+static int follow_file(struct simba__sqlite *self,
+                       const simba_request *request,
+                       simba_error *error)
+{
+    bool was_open = self->db.handle != NULL;
+    bool is_moved = simba__sqlite_is_moved(self);
+    struct stat life;
+    int rc = SIMBA_OK;
+
+    if (!is_moved && (fstat(self->life_fd, &life) != 0 || life.st_nlink > 0)) {
+        return SIMBA_OK;
+    }
+    if (was_open) {
+        self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
+                  is_moved
+                      ? "the database was deleted or replaced: opening it anew"
+                      : "the directory beside the database was cleaned up");
+    }
+    if (is_moved) {
+        simba__sqlite_disconnect(self);
+        self->reserve = (struct simba__sqlite_reserve){0};
+        rc = simba__sqlite_file_prepare(&self->settings, error);
+        if (rc == SIMBA_OK) {
+            rc = simba__sqlite_connect(self, patience(request), error);
+            rc = put_off(request, rc, error);
+        }
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_life_open(self, error);
+        simba__sqlite_watch_renew(self);
+        simba__sqlite_observers_renew(self);
+    }
+    return rc;
+}
+
+int simba__sqlite_serve(void *argument,
+                        simba_request *request,
+                        simba_error *error)
+{
+    struct simba__sqlite *self = argument;
+    bool is_urgent = request->kind == SIMBA_ACQUIRE;
+    int rc = follow_file(self, request, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (atomic_load(&self->observers.is_unsettled) || self->observers.is_deaf) {
+        simba__sqlite_observers_settle(self);
+    }
+    switch (request->kind) {
+    case SIMBA_READ:
+        return serve_read(self, request, error);
+    case SIMBA_LIST:
+        return simba__sqlite_list(self, request, error);
+    case SIMBA_DOCTOR:
+        return simba__sqlite_doctor(self, request);
+    case SIMBA_INIT: /* a file is made, and brought up to date, when opened */
+        simba_request_add_finding(request, SIMBA_FINDING_OK, "schema",
+                                  "the tables of %s are there",
+                                  self->settings.path);
+        return SIMBA_OK;
+    default:
+        break;
+    }
+    rc = serve_change(self, request, error);
+    /* Not while somebody waits for the answer to an acquire, if it can wait. */
+    if (self->has_dead && !is_urgent) {
+        simba__sqlite_remove_dead(self);
+    }
+    if (self->db.log_pages >=
+        (is_urgent ? SIMBA__SQLITE_LOG_PAGES_MOST : SIMBA__SQLITE_LOG_PAGES)) {
+        simba__sqlite_wal_shorten(self);
+    }
+    return rc;
+}

@@ -1,0 +1,149 @@
+/* The write-ahead log: what outlasts a loss of power, and when the log is
+ * copied back into the database.
+ *
+ * A reboot frees every mutex, so nobody misses a release, a renewal or a
+ * position in the queue that went with the power: what they had changed is void
+ * anyway. Two things must stay: a token that was given out, or another could
+ * get the same once the wall clock is behind (S4), and the audit of a break.
+ *
+ * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
+ * ourselves before an answer that must last; for tokens that is once a minute,
+ * see token_reserve.c. A flush takes along all that was written to the log
+ * before it, by whomever. If somebody has copied the log back and begun it anew
+ * in the meantime, he has flushed the log, then the database: NORMAL leaves
+ * that out no more than FULL does, for else a loss of power could corrupt the
+ * file.
+ *
+ * SQLite's own FULL would flush at every commit, while all other writers wait,
+ * and with the first one the directory, too. That of a new log is flushed in
+ * NORMAL as well, with the head of the log, before the first page is in it.
+ *
+ * Where there is no log SQLite flushes each commit. There FULL is not enough:
+ * it leaves the end of the rollback journal's name to the file system, and a
+ * journal that comes back undoes the commit. EXTRA flushes the directory.
+ *
+ * Copying the log back flushes the log, then the database, and who writes next
+ * flushes the head of the new log: three times the disk. SQLite would do it in
+ * whichever commit makes the log too long, before the waiters are notified. We
+ * do all of it after the answer to a release or a renewal was found and the
+ * waiters were notified, so that no mutex that changes hands waits for it. */
+#define _GNU_SOURCE
+#include "backends/sqlite/sqlite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* How long we wait for others who write, to keep them out. */
+enum { CUT_PATIENCE_MS = 20 };
+
+/* How it flushes is said aloud, because builds of SQLite differ in that. */
+int simba__sqlite_wal_open(struct simba__sqlite *self, simba_error *error)
+{
+    bool is_full = self->settings.is_full;
+    char *path = NULL;
+    int rc;
+
+    /* The log is not a file that SQLite locks: to close another descriptor of
+     * such a file would let go of its locks. */
+    if (is_full && asprintf(&path, "%s-wal", self->settings.path) >= 0) {
+        self->db.log_fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        free(path);
+    }
+    rc = sqlite3_exec(self->db.handle,
+                      is_full && self->db.log_fd < 0
+                          ? "PRAGMA synchronous=EXTRA"
+                          : "PRAGMA synchronous=NORMAL",
+                      NULL, NULL, NULL);
+    return simba__sqlite_result(self, rc, error);
+}
+
+/* --- copying back -------------------------------------------------------- */
+
+enum outcome { COPIED, LEFT_OVER, OTHERS_DO };
+
+static enum outcome copy_back(struct simba__sqlite_db *db, int mode)
+{
+    int pages = -1, copied = -1;
+    int rc =
+        sqlite3_wal_checkpoint_v2(db->handle, "main", mode, &pages, &copied);
+
+    if (pages < 0) {
+        return OTHERS_DO;
+    }
+    return rc == SQLITE_OK && copied == pages ? COPIED : LEFT_OVER;
+}
+
+static int await_others(void *until_ms, int tries)
+{
+    return simba__sqlite_nap(*(int64_t *)until_ms, (unsigned)tries);
+}
+
+/* Where many write without a pause there is always more in the log than was
+ * copied, so that it never begins anew: keep them out meanwhile. Who reads for
+ * long defeats that; then we do not try again soon. */
+static enum outcome cut(struct simba__sqlite_db *db, int pages)
+{
+    int64_t until_ms = simba_loop_now_ms() + CUT_PATIENCE_MS;
+    enum outcome outcome;
+
+    sqlite3_busy_handler(db->handle, await_others, &until_ms);
+    outcome = copy_back(db, SQLITE_CHECKPOINT_TRUNCATE);
+    sqlite3_busy_handler(db->handle, NULL, NULL);
+    if (outcome != OTHERS_DO) {
+        db->cut_pages =
+            outcome == COPIED ? SIMBA__SQLITE_LOG_PAGES_MOST : 2 * pages;
+    }
+    return outcome;
+}
+
+/* What fails is left to the next. */
+void simba__sqlite_wal_shorten(struct simba__sqlite *self)
+{
+    struct simba__sqlite_db *db = &self->db;
+    int pages = db->log_pages;
+    enum outcome outcome;
+    simba_error ignored;
+
+    db->log_pages = 0;
+    outcome = pages < db->cut_pages ? copy_back(db, SQLITE_CHECKPOINT_PASSIVE)
+                                    : cut(db, pages);
+    if (outcome == COPIED) {
+        /* The first commit after the log was copied back begins it anew, unless
+         * somebody is reading it. */
+        sqlite3_stmt *statement =
+            simba__sqlite_prepare(self, SIMBA__SQLITE_BEGIN_LOG, &ignored);
+
+        (void)simba__sqlite_execute(self, statement, &ignored);
+    }
+}
+
+/* --- flushing ------------------------------------------------------------ */
+
+/* Once a flush has failed, the kernel may count as written what it could not
+ * write, and a later flush says nothing of it. So the log is copied back then:
+ * that writes all of it once more, elsewhere. Then it must be gone, for what is
+ * on disk of it is less. */
+int simba__sqlite_wal_flush(struct simba__sqlite *self, simba_error *error)
+{
+    struct simba__sqlite_db *db = &self->db;
+
+    if (db->log_fd < 0) {
+        return SIMBA_OK;
+    }
+    errno = EIO; /* when SQLite keeps its reason to itself */
+    if (db->is_log_doubtful) {
+        db->is_log_doubtful = cut(db, SIMBA__SQLITE_LOG_PAGES_MOST) != COPIED ||
+                              fsync(db->log_fd) != 0;
+    } else {
+        db->is_log_doubtful = fdatasync(db->log_fd) != 0;
+    }
+    if (!db->is_log_doubtful) {
+        return SIMBA_OK;
+    }
+    return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNKNOWN, errno,
+                              "its log cannot be flushed: %s",
+                              simba__sqlite_errno_words(errno));
+}
