@@ -89,37 +89,23 @@ simba_add_layer(simba_shims
 )
 
 simba_add_layer(simba_api
-  ${simba_src}/api/bench.c
   ${simba_src}/api/admin.c
-  ${simba_src}/api/schema.c
+  ${simba_src}/api/ask.c
   ${simba_src}/api/conf.c
   ${simba_src}/api/conf_file.c
-  ${simba_src}/api/config.c
-  ${simba_src}/api/course.c
+  ${simba_src}/api/contender.c
   ${simba_src}/api/duration.c
-  ${simba_src}/api/enlist.c
   ${simba_src}/api/error.c
-  ${simba_src}/api/given.c
   ${simba_src}/api/guard.c
-  ${simba_src}/api/guard_file.c
-  ${simba_src}/api/id.c
   ${simba_src}/api/ini.c
   ${simba_src}/api/locker.c
-  ${simba_src}/api/locker_open.c
-  ${simba_src}/api/log.c
   ${simba_src}/api/metrics.c
   ${simba_src}/api/modules.c
   ${simba_src}/api/multi_locker.c
-  ${simba_src}/api/multi_locker_open.c
   ${simba_src}/api/probe.c
-  ${simba_src}/api/prometheus.c
-  ${simba_src}/api/registry.c
   ${simba_src}/api/retrieval.c
   ${simba_src}/api/scheduler.c
-  ${simba_src}/api/scheduler_open.c
-  ${simba_src}/api/scheduler_work.c
   ${simba_src}/api/service.c
-  ${simba_src}/api/stat.c
   ${simba_src}/api/settings.c
   ${simba_src}/api/store.c
   ${simba_src}/api/url.c

@@ -1,8 +1,22 @@
-/* Guards that are text: SQL, a Redis script, marks. */
+/* Guards: what a resource needs so that it refuses the writes of a stale owner.
+ * Those that are text (SQL, a Redis script, marks), and a file that keeps a
+ * mark. */
+#define _GNU_SOURCE
 #include <simba/guard.h>
+#include <simba/sys/backend.h>
 
+#include "util/hash.h"
+
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static const char *const sql[][3] = {
     [SIMBA_GUARD_POSTGRES] =
@@ -91,5 +105,260 @@ int simba_guard_judge(const char *mark,
                                "seen %" PRIu64,
                                token, seen);
     }
+    return SIMBA_OK;
+}
+
+/* --- the file that keeps a mark ------------------------------------------ */
+
+/* Two slots, written in turn, each with a checksum. A write that power loss
+ * cuts in half leaves the other slot as it was, and that is the mark from
+ * before a write that never happened. */
+
+/* Slots are far apart, so that no sector holds both. */
+enum { SLOTS = 2, SLOT_APART = 4096, SLOT_SIZE = 64 };
+
+struct simba_guard_file {
+    int fd;
+    char *path;
+    bool is_inside;
+};
+
+struct mark {
+    uint64_t token; /* 0: none */
+    int slot;       /* where it is kept */
+};
+
+static int fail_file(const simba_guard_file *guard, simba_error *error)
+{
+    int cause = errno;
+
+    return simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s", guard->path,
+                           strerror(cause));
+}
+
+/* --- slots --------------------------------------------------------------- */
+
+static uint32_t checksum(uint64_t token)
+{
+    unsigned char bytes[8]; /* the lowest first, on every machine */
+
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(token >> (8 * i));
+    }
+    return simba__fnv32(bytes, sizeof bytes);
+}
+
+static void write_text(char *text, uint64_t token)
+{
+    memset(text, ' ', SLOT_SIZE);
+    (void)snprintf(text, SLOT_SIZE, "simba-guard 1 %020" PRIu64 " %08" PRIx32,
+                   token, checksum(token));
+    text[strlen(text)] = ' ';
+    text[SLOT_SIZE - 1] = '\n';
+}
+
+/* 0 for what is no whole slot. */
+static uint64_t read_text(const char *text)
+{
+    char wanted[SLOT_SIZE];
+    uint64_t token = 0;
+
+    for (int i = 14; i < 34; i++) {
+        token = token * 10 + (uint64_t)(unsigned char)text[i] - '0';
+    }
+    write_text(wanted, token);
+    return memcmp(text, wanted, SLOT_SIZE) == 0 ? token : 0;
+}
+
+static int read_mark(const simba_guard_file *guard,
+                     struct mark *mark,
+                     simba_error *error)
+{
+    bool is_empty = true;
+
+    *mark = (struct mark){0, 1};
+    for (int i = 0; i < SLOTS; i++) {
+        char text[SLOT_SIZE] = {0};
+        ssize_t size =
+            pread(guard->fd, text, sizeof text, (off_t)i * SLOT_APART);
+        uint64_t token = size == SLOT_SIZE ? read_text(text) : 0;
+
+        if (size < 0) {
+            return fail_file(guard, error);
+        }
+        /* What lies between the slots reads as zeros. */
+        is_empty = is_empty && text[0] == '\0';
+        if (token > mark->token) {
+            *mark = (struct mark){token, i};
+        }
+    }
+    if (mark->token == 0 && !is_empty) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "%s: not a guard file, or a damaged one",
+                               guard->path);
+    }
+    return SIMBA_OK;
+}
+
+/* On disk before anything is written under it, or a power loss would take the
+ * mark back and leave what was written. */
+static int write_mark(const simba_guard_file *guard,
+                      int slot,
+                      uint64_t token,
+                      simba_error *error)
+{
+    char text[SLOT_SIZE];
+
+    write_text(text, token);
+    if (pwrite(guard->fd, text, sizeof text, (off_t)slot * SLOT_APART) !=
+            (ssize_t)sizeof text ||
+        fdatasync(guard->fd) != 0) {
+        return fail_file(guard, error);
+    }
+    return SIMBA_OK;
+}
+
+/* The first mark is lost with its file, unless the directory knows of it. */
+static int keep_name(const simba_guard_file *guard, simba_error *error)
+{
+    char *path = strdup(guard->path);
+    int fd, rc;
+
+    if (path == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    fd = open(dirname(path), O_RDONLY | O_CLOEXEC);
+    rc = fd < 0 || fsync(fd) != 0 ? fail_file(guard, error) : SIMBA_OK;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return rc;
+}
+
+/* --- entering ------------------------------------------------------------ */
+
+/* Of the open file, not of the process: threads exclude each other as well, and
+ * closing another descriptor of the file does not let go. */
+static bool lock_file(const simba_guard_file *guard, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+    return fcntl(guard->fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static int wait_for_lock(const simba_guard_file *guard,
+                         int64_t timeout_ms,
+                         simba_error *error)
+{
+    int64_t until_ms = simba_loop_now_ms() + timeout_ms;
+    struct timespec nap = {0, 200000};
+
+    while (!lock_file(guard, F_WRLCK)) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
+            return fail_file(guard, error);
+        }
+        if (timeout_ms >= 0 && simba_loop_now_ms() >= until_ms) {
+            return simba_error_set(
+                error, timeout_ms == 0 ? SIMBA_EBUSY : SIMBA_ETIMEDOUT, 0,
+                "%s: somebody else is inside", guard->path);
+        }
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < 20000000) {
+            nap.tv_nsec *= 2;
+        }
+    }
+    return SIMBA_OK;
+}
+
+static int pass(const simba_guard_file *guard,
+                uint64_t token,
+                simba_error *error)
+{
+    struct mark mark;
+    int rc = read_mark(guard, &mark, error);
+
+    if (rc == SIMBA_OK && mark.token > token) {
+        return simba_error_set(error, SIMBA_ELOST, 0,
+                               "token %" PRIu64 " is stale: %s has seen "
+                               "%" PRIu64,
+                               token, guard->path, mark.token);
+    }
+    if (rc == SIMBA_OK && mark.token < token) {
+        rc = write_mark(guard, 1 - mark.slot, token, error);
+        if (rc == SIMBA_OK && mark.token == 0) {
+            rc = keep_name(guard, error);
+        }
+    }
+    return rc;
+}
+
+int simba_guard_file_enter(simba_guard_file *guard,
+                           uint64_t token,
+                           int64_t timeout_ms,
+                           simba_error *error)
+{
+    int rc;
+
+    if (guard->is_inside || token == 0) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               guard->is_inside
+                                   ? "this guard is entered already"
+                                   : "0 is no token");
+    }
+    rc = wait_for_lock(guard, timeout_ms, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    rc = pass(guard, token, error);
+    guard->is_inside = rc == SIMBA_OK;
+    if (rc != SIMBA_OK) {
+        (void)lock_file(guard, F_UNLCK);
+    }
+    return rc;
+}
+
+void simba_guard_file_leave(simba_guard_file *guard)
+{
+    if (guard->is_inside) {
+        guard->is_inside = false;
+        (void)lock_file(guard, F_UNLCK);
+    }
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+void simba_guard_file_close(simba_guard_file *guard)
+{
+    if (guard != NULL) {
+        if (guard->fd >= 0) {
+            (void)close(guard->fd);
+        }
+        free(guard->path);
+        free(guard);
+    }
+}
+
+int simba_guard_file_open(const char *path,
+                          simba_guard_file **out,
+                          simba_error *error)
+{
+    simba_guard_file *guard = calloc(1, sizeof *guard);
+    struct mark mark;
+    int rc;
+
+    *out = NULL;
+    if (guard == NULL || (guard->path = strdup(path)) == NULL) {
+        free(guard);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    guard->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    rc = guard->fd < 0 ? fail_file(guard, error)
+                       : read_mark(guard, &mark, error);
+    if (rc != SIMBA_OK) {
+        simba_guard_file_close(guard);
+        return rc;
+    }
+    *out = guard;
     return SIMBA_OK;
 }

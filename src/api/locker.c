@@ -1,12 +1,12 @@
-/* Lockers: a contention that one thread waits for. Nothing of the way to it
+/* Lockers: a contender that one thread waits for. Nothing of the way to it
  * passes through a notifier; only on_lost runs there. */
 #define _GNU_SOURCE
 #include "api/locker.h"
 
-#include "api/enlist.h"
+#include "util/container.h"
 
-#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <time.h>
 
 /* How long a caller whose time is up still waits for the store to hear that it
@@ -20,43 +20,43 @@ enum { LEAVE_PATIENCE_MS = 1000, SILENCE_MS = 500 };
 
 static void run_lost(struct simba__task *task)
 {
-    simba_locker *l =
-        (simba_locker *)((char *)task - offsetof(simba_locker, lost_task));
+    simba_locker *l = container_of(task, simba_locker, lost_task);
 
     if (l->on_lost != NULL) {
         l->on_lost(l->user, &l->why);
     }
-    simba__contention_returned(&l->base);
+    simba__contention_returned(&l->base.contention);
 }
 
 static void stop(simba_locker *l)
 {
     if (l->is_started && !l->is_stopping) {
         l->is_stopping = true;
-        simba__contention_stop(&l->base);
+        simba__contention_stop(&l->base.contention);
     }
 }
 
 /* The machine is in the midst of telling the loss: stop it right after. */
 static void stop_soon(struct simba__letter *letter)
 {
-    stop((simba_locker *)((char *)letter - offsetof(simba_locker, stopping)));
+    stop(container_of(letter, simba_locker, stopping));
 }
 
-static void lose(simba_locker *l, const struct simba__update *update)
+static void lose(simba_locker *l, enum simba__cause cause)
 {
     static const char *const causes[] = {
         "it was released", "no renewal was answered in time",
         "the store ended it: by force, or its lease ran out there",
         "it was held for max_hold_ms", "no progress was made"};
+    simba_store *store = l->base.store;
 
-    simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", l->base.mutex,
-                    causes[update->cause]);
+    simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s",
+                    l->base.contention.mutex, causes[cause]);
     l->is_held = false;
     l->is_lost = true;
     /* A locker does not contend anew by itself. */
-    simba__loop_send(l->store->loop, &l->stopping);
-    simba__strand_push(&l->store->pool, &l->strand, &l->lost_task);
+    simba__loop_send(store->loop, &l->stopping);
+    simba__strand_push(&store->pool, &l->strand, &l->lost_task);
 }
 
 /* Whoever waits for this locker, asleep or driving. */
@@ -64,48 +64,27 @@ static void wake_waiter(simba_locker *l)
 {
     l->wakes++;
     pthread_cond_broadcast(&l->changed);
-    simba__loop_nudge(l->store->loop);
-}
-
-/* What the caller learns anyway is for debugging; a loss is not, where nobody
- * is called. */
-static void log_tenure(const simba_locker *l,
-                       const struct simba__update *update)
-{
-    bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
-    bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
-    bool is_news = is_loss && l->on_lost == NULL;
-    struct simba__log_entry entry = simba__about(
-        &l->base, is_news ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, "locker");
-
-    entry.token = update->token;
-    entry.cause = is_end ? simba__cause_name(update->cause) : NULL;
-    simba__store_tell(l->store, &entry, "%s, token %" PRIu64,
-                      is_loss  ? "lost"
-                      : is_end ? "released"
-                               : "acquired",
-                      update->token);
+    simba__loop_nudge(l->base.store->loop);
 }
 
 static void warn(const simba_locker *l, const char *what)
 {
-    struct simba__log_entry entry =
-        simba__about(&l->base, SIMBA_LOG_WARN, "locker");
-
-    simba__store_tell(l->store, &entry, "%s", what);
+    simba__contender_log(&l->base,
+                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+                         "%s", what);
 }
 
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
     simba_locker *l = (simba_locker *)c;
+    bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
+    bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
 
-    if (update->tell & SIMBA__TELL_RELEASED) {
-        if (update->cause == SIMBA__CAUSE_STOP) {
-            simba__contention_returned(c); /* the user let go: all is done */
-        } else {
-            lose(l, update);
-        }
+    if (is_loss) {
+        lose(l, update->cause);
+    } else if (is_end) {
+        simba__contention_returned(c); /* the user let go: all is done */
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         l->is_granted = l->is_held = true;
@@ -120,8 +99,21 @@ static void told(struct simba__contention *c,
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
     wake_waiter(l);
-    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
-        log_tenure(l, update);
+    if (is_end || (update->tell & SIMBA__TELL_ACQUIRED)) {
+        /* What the caller learns anyway is for debugging; a loss is not, where
+         * nobody is called. */
+        simba__contender_log(
+            &l->base,
+            (struct simba__log_entry){
+                .level = is_loss && l->on_lost == NULL ? SIMBA_LOG_WARN
+                                                       : SIMBA_LOG_DEBUG,
+                .token = update->token,
+                .cause = is_end ? simba__cause_name(update->cause) : NULL},
+            "%s, token %" PRIu64,
+            is_loss  ? "lost"
+            : is_end ? "released"
+                     : "acquired",
+            update->token);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) { /* S6 */
         warn(l, "what used it has not ended in time: another may own it");
@@ -131,22 +123,16 @@ static void told(struct simba__contention *c,
     }
 }
 
-/* Who waits, or holds, hears of an outage once: nothing else would tell why
- * nothing happens. */
-static bool is_outage(const simba_locker *l, int status)
-{
-    return l->failure == SIMBA_OK && (l->is_patient || l->is_held) &&
-           (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
-}
-
 static void answered(struct simba__contention *c,
                      const simba_request *request,
                      int status,
                      const simba_error *error)
 {
     simba_locker *l = (simba_locker *)c;
-    enum simba_log_level level =
-        is_outage(l, status) ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
+    /* Who waits, or holds, hears of an outage once: nothing else would tell why
+     * nothing happens. */
+    bool is_outage = l->failure == SIMBA_OK && (l->is_patient || l->is_held) &&
+                     (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
 
     l->failure = status;
     if (status != SIMBA_OK) {
@@ -160,22 +146,10 @@ static void answered(struct simba__contention *c,
     }
     wake_waiter(l);
     if (status != SIMBA_OK) {
-        struct simba__log_entry entry = simba__about(c, level, "locker");
-
-        entry.status = status;
-        simba__store_tell(l->store, &entry, "%s", l->error.message);
+        simba__contender_log_failure(
+            &l->base, is_outage ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, status,
+            error);
     }
-}
-
-void simba__locker_init(simba_locker *l)
-{
-    static const struct simba__contention_hooks hooks = {.told = told,
-                                                         .answered = answered};
-
-    l->base.hooks = &hooks;
-    l->lost_task.run = run_lost;
-    l->stopping.run = stop_soon;
-    atomic_init(&l->granted_ms, INT64_MIN);
 }
 
 /* --- waiting ------------------------------------------------------------- */
@@ -211,8 +185,8 @@ static int64_t in_boot_ms(const struct timespec *until)
 
 static void begin_driving(simba_locker *l)
 {
-    if (l->store->backend->ops->drive != NULL) {
-        simba__loop_drive(l->store->loop);
+    if (l->base.store->backend->ops->drive != NULL) {
+        simba__loop_drive(l->base.store->loop);
     }
 }
 
@@ -220,25 +194,25 @@ static void begin_driving(simba_locker *l)
  * none for us. */
 static bool drive(simba_locker *l, int64_t until_ms)
 {
-    simba_backend *backend = l->store->backend;
+    simba_backend *backend = l->base.store->backend;
     bool goes_on;
 
     /* What leaving has settled may have been the change. */
-    goes_on = !simba__loop_step_out(l->store->loop) && until_ms != 0;
+    goes_on = !simba__loop_step_out(l->base.store->loop) && until_ms != 0;
     goes_on = goes_on || backend->ops->drive(backend, until_ms);
-    simba_loop_enter(l->store->loop);
+    simba_loop_enter(l->base.store->loop);
     /* What another thread has settled for us meanwhile is a step as well. */
-    return simba__loop_calm(l->store->loop) || goes_on;
+    return simba__loop_calm(l->base.store->loop) || goes_on;
 }
 
 /* The letters that are run on leaving may bring operations of others, and
  * nobody would come for these. */
 static void end_driving(simba_locker *l)
 {
-    if (simba__loop_is_driver(l->store->loop)) {
-        simba__loop_part(l->store->loop);
+    if (simba__loop_is_driver(l->base.store->loop)) {
+        simba__loop_part(l->base.store->loop);
         drive(l, 0);
-        simba__loop_undrive(l->store->loop);
+        simba__loop_undrive(l->base.store->loop);
     }
 }
 
@@ -250,22 +224,14 @@ static bool wait_change(simba_locker *l, const struct timespec *until)
     uint64_t wakes = l->wakes;
 
     begin_driving(l);
-    if (!simba__loop_is_driver(l->store->loop)) {
-        return simba__loop_wait(l->store->loop, &l->changed, until);
+    if (!simba__loop_is_driver(l->base.store->loop)) {
+        return simba__loop_wait(l->base.store->loop, &l->changed, until);
     }
     /* What came about while there was nothing to drive wakes nobody. */
     if (!drive(l, in_boot_ms(until)) && l->wakes == wakes) {
-        simba__loop_lead(l->store->loop, in_boot_ms(until));
+        simba__loop_lead(l->base.store->loop, in_boot_ms(until));
     }
     return until == NULL || in_boot_ms(until) > simba_loop_now_ms();
-}
-
-/* Waiting longer will not help. */
-static bool is_final(int status)
-{
-    return status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG ||
-           status == SIMBA_ENOTINIT || status == SIMBA_EINVAL ||
-           status == SIMBA_ENOMEM;
 }
 
 static int fail(simba_locker *l, int code, simba_error *error)
@@ -274,7 +240,7 @@ static int fail(simba_locker *l, int code, simba_error *error)
         *error = l->error;
         return code;
     }
-    return simba_error_set(error, code, 0, "%s: %s", l->base.mutex,
+    return simba_error_set(error, code, 0, "%s: %s", l->base.contention.mutex,
                            simba_strerror(code));
 }
 
@@ -285,40 +251,32 @@ static int reason_to_give_up(const simba_locker *l, bool tries_once)
         (l->veto != NULL && atomic_load(l->veto))) {
         return SIMBA_ECANCELED; /* perhaps by a release on another thread */
     }
-    if (is_final(l->failure)) {
-        return l->failure;
+    switch (l->failure) {
+    case SIMBA_EDENIED:
+    case SIMBA_EMISCONFIG:
+    case SIMBA_ENOTINIT:
+    case SIMBA_EINVAL:
+    case SIMBA_ENOMEM:
+        return l->failure; /* waiting longer will not help */
+    default:
+        break;
     }
     if (tries_once && l->is_refused) {
         return SIMBA_EBUSY;
     }
-    if (tries_once && l->failure != SIMBA_OK) {
-        return l->failure;
-    }
-    return SIMBA_OK;
+    return tries_once ? l->failure : SIMBA_OK;
 }
 
-static bool has_heard(const simba_locker *l)
-{
-    return l->is_refused || l->failure != SIMBA_OK;
-}
-
-/* One that failed us will not listen to our leaving either. */
-static bool is_answering(const simba_locker *l)
-{
-    return l->is_refused && l->failure == SIMBA_OK;
-}
-
-/* The time is up. A store that was silent for as long as
- * this is not there. */
+/* The time is up. A store that was silent for as long as this is not there. */
 static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
 {
-    if (!has_heard(l) && timeout_ms >= SILENCE_MS) {
-        return SIMBA_EUNAVAIL;
+    if (l->is_refused) {
+        return SIMBA_ETIMEDOUT;
     }
-    if (!l->is_refused && l->failure != SIMBA_OK) {
-        return l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
+    if (l->failure == SIMBA_OK) {
+        return timeout_ms >= SILENCE_MS ? SIMBA_EUNAVAIL : SIMBA_ETIMEDOUT;
     }
-    return SIMBA_ETIMEDOUT;
+    return l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
 }
 
 static int wait_until_held(simba_locker *l,
@@ -352,18 +310,6 @@ static bool wait_until_stopped(simba_locker *l, const struct timespec *until)
     return true;
 }
 
-/* The machine is at rest. */
-static void begin(simba_locker *l, bool join)
-{
-    l->is_started = true;
-    l->is_granted = l->is_held = l->is_lost = false;
-    l->is_refused = l->is_unreleased = false;
-    l->is_patient = join;
-    l->failure = SIMBA_OK;
-    begin_driving(l);
-    simba__contention_start(&l->base, join);
-}
-
 static int acquire(simba_locker *l,
                    int64_t timeout_ms,
                    uint64_t *token,
@@ -379,7 +325,13 @@ static int acquire(simba_locker *l,
     if (!wait_until_stopped(l, limit)) {
         return fail(l, SIMBA_ETIMEDOUT, error);
     }
-    begin(l, timeout_ms != 0);
+    l->is_started = true;
+    l->is_granted = l->is_held = l->is_lost = false;
+    l->is_refused = l->is_unreleased = false;
+    l->is_patient = timeout_ms != 0;
+    l->failure = SIMBA_OK;
+    begin_driving(l);
+    simba__contention_start(&l->base.contention, l->is_patient);
     rc = wait_until_held(l, limit, timeout_ms);
     if (rc == SIMBA_OK) {
         if (token != NULL) {
@@ -388,7 +340,9 @@ static int acquire(simba_locker *l,
         return SIMBA_OK;
     }
     fail(l, rc, error);
-    grace = in_ms(is_answering(l) ? LEAVE_PATIENCE_MS : 0);
+    /* One that failed us will not listen to our leaving either. */
+    grace =
+        in_ms(l->is_refused && l->failure == SIMBA_OK ? LEAVE_PATIENCE_MS : 0);
     stop(l);
     wait_until_stopped(l, &grace);
     return rc;
@@ -399,16 +353,17 @@ int simba_locker_acquire(simba_locker *l,
                          uint64_t *token,
                          simba_error *error)
 {
-    int rc = simba__store_check(l->store, error);
+    int rc = simba__store_check(l->base.store, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
-    simba__pool_block(&l->store->pool);
-    simba_loop_enter(l->store->loop);
+    simba__pool_block(&l->base.store->pool);
+    simba_loop_enter(l->base.store->loop);
     if (l->is_acquiring || l->is_held || simba__strand_is_mine(&l->strand)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
-                             "%s: the locker is in use already", l->base.mutex);
+                             "%s: the locker is in use already",
+                             l->base.contention.mutex);
     } else {
         l->is_acquiring = true;
         l->is_cancelled = false;
@@ -416,30 +371,14 @@ int simba_locker_acquire(simba_locker *l,
         end_driving(l);
         l->is_acquiring = false;
     }
-    simba_loop_leave(l->store->loop);
-    simba__pool_unblock(&l->store->pool);
+    simba_loop_leave(l->base.store->loop);
+    simba__pool_unblock(&l->base.store->pool);
     return rc;
-}
-
-static int outcome_of_release(simba_locker *l, simba_error *error)
-{
-    if (l->is_lost) {
-        l->is_lost = false;
-        return simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
-    }
-    if (l->is_unreleased) {
-        l->is_unreleased = false;
-        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
-                               "%s: the store did not answer the release; the "
-                               "lease lapses by itself",
-                               l->base.mutex);
-    }
-    return SIMBA_OK;
 }
 
 int simba_locker_release(simba_locker *l, simba_error *error)
 {
-    int rc = simba__store_check(l->store, error);
+    int rc = simba__store_check(l->base.store, error);
 
     if (rc != SIMBA_OK) {
         return rc;
@@ -447,30 +386,169 @@ int simba_locker_release(simba_locker *l, simba_error *error)
     if (simba__strand_is_mine(&l->strand)) {
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "%s: release was called from its own callback",
-                               l->base.mutex);
+                               l->base.contention.mutex);
     }
-    simba__pool_block(&l->store->pool);
-    simba_loop_enter(l->store->loop);
+    simba__pool_block(&l->base.store->pool);
+    simba_loop_enter(l->base.store->loop);
     begin_driving(l);
     stop(l);
     wait_until_stopped(l, NULL);
     end_driving(l);
-    rc = outcome_of_release(l, error);
-    simba_loop_leave(l->store->loop);
-    simba__strand_wait(&l->store->pool, &l->strand);
-    simba__pool_unblock(&l->store->pool);
+    if (l->is_lost) {
+        l->is_lost = false;
+        rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", l->why.message);
+    } else if (l->is_unreleased) {
+        l->is_unreleased = false;
+        rc = simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                             "%s: the store did not answer the release; the "
+                             "lease lapses by itself",
+                             l->base.contention.mutex);
+    }
+    simba_loop_leave(l->base.store->loop);
+    simba__strand_wait(&l->base.store->pool, &l->strand);
+    simba__pool_unblock(&l->base.store->pool);
     return rc;
 }
 
 void simba_locker_cancel(simba_locker *l)
 {
-    if (simba__is_forked(l->store->mark)) {
+    if (simba__is_forked(l->base.store->mark)) {
         return;
     }
-    simba_loop_enter(l->store->loop);
+    simba_loop_enter(l->base.store->loop);
     if (l->is_acquiring) {
         l->is_cancelled = true;
         wake_waiter(l);
     }
-    simba_loop_leave(l->store->loop);
+    simba_loop_leave(l->base.store->loop);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void free_locker(simba_locker *l)
+{
+    pthread_cond_destroy(&l->changed);
+    free(l);
+}
+
+int simba_locker_open(simba_store *store,
+                      const simba_locker_options *given,
+                      simba_locker **out,
+                      simba_error *error)
+{
+    static const struct simba__contention_hooks hooks = {.told = told,
+                                                         .answered = answered};
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    pthread_condattr_t attributes;
+    simba_locker *l;
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_LOCKER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    l->base.what = "locker";
+    l->base.own = "callback";
+    l->base.contention.hooks = &hooks;
+    l->on_lost = options.on_lost;
+    l->user = options.user;
+    l->lost_task.run = run_lost;
+    l->stopping.run = stop_soon;
+    atomic_init(&l->granted_ms, INT64_MIN);
+    simba__strand_init(&l->strand);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    contender.mutex = options.mutex;
+    contender.id = options.id;
+    contender.times = options.times;
+    rc = simba__contender_open(&l->base, store, &contender, error);
+    if (rc != SIMBA_OK) {
+        free_locker(l);
+        return rc;
+    }
+    *out = l;
+    return SIMBA_OK;
+}
+
+void simba_locker_close(simba_locker *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    if (!simba__contender_may_close(&l->base,
+                                    simba__strand_is_mine(&l->strand))) {
+        free(l);
+        return;
+    }
+    if (simba_locker_release(l, NULL) == SIMBA_EUNKNOWN) {
+        warn(l, "closed, but the store did not answer");
+    }
+    simba__contender_close(&l->base);
+    free_locker(l);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+void simba_locker_progress(simba_locker *l)
+{
+    simba__contention_progress(&l->base.contention);
+}
+
+bool simba_locker_is_owner(const simba_locker *l)
+{
+    return simba__contention_is_owner(&l->base.contention);
+}
+
+uint64_t simba_locker_token(const simba_locker *l)
+{
+    return simba__contention_token(&l->base.contention);
+}
+
+void simba_locker_deadlines(const simba_locker *l,
+                            int64_t *use_until_ms,
+                            int64_t *hard_until_ms)
+{
+    bool is_ours = !simba__is_forked(l->base.store->mark);
+
+    if (use_until_ms != NULL) {
+        *use_until_ms =
+            is_ours ? atomic_load(&l->base.contention.owner_until_ms) : 0;
+    }
+    if (hard_until_ms != NULL) {
+        *hard_until_ms =
+            is_ours ? atomic_load(&l->base.contention.hard_until_ms) : 0;
+    }
+}
+
+/* A millisecond for the rounding of both clocks: nobody is to be early. */
+bool simba_locker_clock(const simba_locker *l,
+                        int64_t *ahead_ms,
+                        int64_t *granted_ms)
+{
+    int64_t known_ms = atomic_load(&l->base.contention.store_ahead_ms);
+    int64_t begun_ms = atomic_load(&l->granted_ms);
+
+    if (simba__is_forked(l->base.store->mark) || known_ms == INT64_MIN ||
+        begun_ms == INT64_MIN) {
+        return false;
+    }
+    if (ahead_ms != NULL) {
+        *ahead_ms = known_ms - 1;
+    }
+    if (granted_ms != NULL) {
+        *granted_ms = begun_ms;
+    }
+    return true;
 }

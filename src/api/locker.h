@@ -1,15 +1,13 @@
-/* What the two files of the locker share. */
+/* A locker, as the locker of several mutexes sees it. */
 #ifndef SIMBA_API_LOCKER_H
 #define SIMBA_API_LOCKER_H
 
 #include <simba/locker.h>
 
-#include "api/store.h"
-#include "runtime/contention.h"
+#include "api/contender.h"
 
 struct simba_locker {
-    struct simba__contention base; /* first: hooks get this */
-    simba_store *store;
+    struct simba__contender base; /* first: hooks get this */
     struct simba__strand strand;
     struct simba__task lost_task;
     void (*on_lost)(void *user, const simba_error *why);
@@ -37,8 +35,5 @@ struct simba_locker {
 
     _Atomic int64_t granted_ms; /* store's time; INT64_MIN: not told */
 };
-
-/** Put its hooks and task in place. */
-void simba__locker_init(simba_locker *locker);
 
 #endif

@@ -1,9 +1,31 @@
-/* Snapshots of what was counted. */
+/* Snapshots of what was counted, and how Prometheus reads them: version 0.0.4
+ * of its text format. */
 #define _GNU_SOURCE
-#include "api/metrics.h"
+#include <simba/metrics.h>
+#include <simba/owner.h>
 
+#include "api/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct mutex_metrics {
+    simba_counts counts;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+struct simba_metrics {
+    char *store_name; /* its URL without secrets */
+    simba_store_counts store;
+    size_t count;
+    struct mutex_metrics *mutexes; /* sorted by name */
+};
 
 void simba_metrics_free(simba_metrics *metrics)
 {
@@ -20,7 +42,7 @@ static void copy_mutex(simba_metrics *metrics,
                        const char *name,
                        const simba_counts *counts)
 {
-    struct simba__mutex_metrics *to = &metrics->mutexes[metrics->count++];
+    struct mutex_metrics *to = &metrics->mutexes[metrics->count++];
 
     memcpy(to->mutex, name, strlen(name) + 1);
     to->counts = *counts;
@@ -58,8 +80,8 @@ static bool copy_all(simba_metrics *metrics, struct simba__tallies *tallies)
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct simba__mutex_metrics *)a)->mutex,
-                  ((const struct simba__mutex_metrics *)b)->mutex);
+    return strcmp(((const struct mutex_metrics *)a)->mutex,
+                  ((const struct mutex_metrics *)b)->mutex);
 }
 
 int simba_metrics_read(simba_store *store,
@@ -124,4 +146,258 @@ const simba_counts *simba_metrics_of(const simba_metrics *metrics,
         }
     }
     return &nothing;
+}
+
+/* --- what Prometheus is told --------------------------------------------- */
+
+struct counter {
+    const char *name, *label, *help; /* label: further ones, or "" */
+    size_t offset;                   /* in simba_counts */
+};
+
+#define COUNT(member) offsetof(simba_counts, member)
+
+/* Those of one name stand together. */
+static const struct counter counters[] = {
+    {"acquires", "", "Tenures that began.", COUNT(acquires)},
+    {"hand_overs", "", "Tenures that began after somebody else's.",
+     COUNT(hand_overs)},
+    {"abandoned_waits", "", "Waits that ended without the mutex.",
+     COUNT(abandoned)},
+    {"releases", "", "Tenures that ended because we wanted.", COUNT(releases)},
+    {"losses", ",cause=\"expired\"", "Tenures that ended against our will.",
+     COUNT(lost_expired)},
+    {"losses", ",cause=\"gone\"", NULL, COUNT(lost_gone)},
+    {"losses", ",cause=\"max_hold\"", NULL, COUNT(lost_max_hold)},
+    {"losses", ",cause=\"stalled\"", NULL, COUNT(lost_stalled)},
+    {"renewals", "", "Renewals that were granted.", COUNT(renewals)},
+    {"renewal_failures", "", "Renewals that failed or were not answered.",
+     COUNT(renewal_failures)},
+    {"callback_overruns", "", "Times on_released took longer than its budget.",
+     COUNT(overruns)},
+    {"unanswered_releases", "", "Releases that the store never answered.",
+     COUNT(unreleased)},
+    {"clock_jumps", "", "Steps of the store's clock.", COUNT(clock_jumps)},
+};
+
+static const struct counter histograms[] = {
+    {"wait", "", "From the first request to the grant.", COUNT(wait)},
+    {"hold", "", "From the grant to the end of the tenure.", COUNT(hold)},
+    {"renewal_margin", "",
+     "What was left of the ownership when a renewal was granted.",
+     COUNT(renewal_margin)},
+};
+
+static const struct {
+    const char *name, *type, *help;
+    size_t offset; /* in simba_store_counts */
+} of_store[] = {
+    {"reconnects_total", "counter", "Connections that were made anew.",
+     offsetof(simba_store_counts, reconnects)},
+    {"operations_total", "counter", "Operations the store was asked for.",
+     offsetof(simba_store_counts, operations)},
+    {"callback_waits_total", "counter",
+     "Times callbacks waited although all notifier threads were busy.",
+     offsetof(simba_store_counts, callback_waits)},
+    {"contenders", "gauge", "Contenders that are open.",
+     offsetof(simba_store_counts, contenders)},
+    {"owned_mutexes", "gauge", "Mutexes that are owned.",
+     offsetof(simba_store_counts, owned)},
+};
+
+/* --- printing ------------------------------------------------------------ */
+
+static void print_escaped(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\n') {
+            (void)fputs("\\n", out);
+            continue;
+        }
+        if (*text == '"' || *text == '\\') {
+            (void)fputc('\\', out);
+        }
+        (void)fputc(*text, out);
+    }
+}
+
+static void print_labels(FILE *out, const simba_metrics *metrics, size_t index)
+{
+    (void)fputs("{store=\"", out);
+    print_escaped(out, metrics->store_name);
+    (void)fputs("\",mutex=\"", out);
+    print_escaped(out, metrics->mutexes[index].mutex);
+    (void)fputc('"', out);
+}
+
+static const void *member(const simba_metrics *metrics,
+                          size_t index,
+                          size_t offset)
+{
+    return (const char *)&metrics->mutexes[index].counts + offset;
+}
+
+static void print_counter(FILE *out,
+                          const simba_metrics *metrics,
+                          const struct counter *counter)
+{
+    if (counter->help != NULL) {
+        (void)fprintf(out,
+                      "# HELP simba_%s_total %s\n"
+                      "# TYPE simba_%s_total counter\n",
+                      counter->name, counter->help, counter->name);
+    }
+    for (size_t i = 0; i < metrics->count; i++) {
+        const uint64_t *value = member(metrics, i, counter->offset);
+
+        (void)fprintf(out, "simba_%s_total", counter->name);
+        print_labels(out, metrics, i);
+        (void)fprintf(out, "%s} %" PRIu64 "\n", counter->label, *value);
+    }
+}
+
+/* Not by %f: its decimal point is the locale's. */
+static void print_seconds(FILE *out, uint64_t us)
+{
+    (void)fprintf(out, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+}
+
+static void print_buckets(FILE *out,
+                          const simba_metrics *metrics,
+                          size_t index,
+                          const struct counter *which)
+{
+    const simba_histogram *h = member(metrics, index, which->offset);
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < SIMBA_HISTOGRAM_BUCKETS; i++) {
+        sum += h->buckets[i];
+        (void)fprintf(out, "simba_%s_seconds_bucket", which->name);
+        print_labels(out, metrics, index);
+        (void)fputs(",le=\"", out);
+        if (i == SIMBA_HISTOGRAM_BUCKETS - 1) {
+            (void)fputs("+Inf", out);
+        } else {
+            print_seconds(out, simba_histogram_bound_us(i));
+        }
+        (void)fprintf(out, "\"} %" PRIu64 "\n", sum);
+    }
+}
+
+static void print_histogram(FILE *out,
+                            const simba_metrics *metrics,
+                            const struct counter *which)
+{
+    (void)fprintf(out,
+                  "# HELP simba_%s_seconds %s\n"
+                  "# TYPE simba_%s_seconds histogram\n",
+                  which->name, which->help, which->name);
+    for (size_t i = 0; i < metrics->count; i++) {
+        const simba_histogram *h = member(metrics, i, which->offset);
+
+        print_buckets(out, metrics, i, which);
+        (void)fprintf(out, "simba_%s_seconds_sum", which->name);
+        print_labels(out, metrics, i);
+        (void)fputs("} ", out);
+        print_seconds(out, h->sum_us);
+        (void)fprintf(out, "\nsimba_%s_seconds_count", which->name);
+        print_labels(out, metrics, i);
+        (void)fprintf(out, "} %" PRIu64 "\n", h->count);
+    }
+}
+
+static void print_store(FILE *out, const simba_metrics *metrics)
+{
+    for (size_t i = 0; i < sizeof of_store / sizeof of_store[0]; i++) {
+        const char *counts = (const char *)&metrics->store;
+        const uint64_t *value = (const void *)(counts + of_store[i].offset);
+
+        (void)fprintf(out,
+                      "# HELP simba_%s %s\n# TYPE simba_%s %s\n"
+                      "simba_%s{store=\"",
+                      of_store[i].name, of_store[i].help, of_store[i].name,
+                      of_store[i].type, of_store[i].name);
+        print_escaped(out, metrics->store_name);
+        (void)fprintf(out, "\"} %" PRIu64 "\n", *value);
+    }
+}
+
+int simba_metrics_print(const simba_metrics *metrics, FILE *out)
+{
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        print_counter(out, metrics, &counters[i]);
+    }
+    for (size_t i = 0; i < sizeof histograms / sizeof histograms[0]; i++) {
+        print_histogram(out, metrics, &histograms[i]);
+    }
+    print_store(out, metrics);
+    return fflush(out) == 0 && ferror(out) == 0 ? SIMBA_OK : SIMBA_EDENIED;
+}
+
+/* --- saving -------------------------------------------------------------- */
+
+static int fail_file(const char *path, simba_error *error)
+{
+    int cause = errno;
+
+    return simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s", path,
+                           strerror(cause));
+}
+
+/* Beside the file, as a rename does not leave its file system. The collector
+ * takes only what ends in .prom, so this is not read by mistake. */
+static FILE *open_beside(const char *path, char **temporary)
+{
+    FILE *out;
+    int fd;
+
+    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
+        *temporary = NULL;
+        errno = ENOMEM;
+        return NULL;
+    }
+    fd = mkostemp(*temporary, O_CLOEXEC);
+    if (fd < 0) {
+        free(*temporary);
+        *temporary = NULL;
+        return NULL;
+    }
+    (void)fchmod(fd, 0644); /* the collector is another user */
+    out = fdopen(fd, "w");
+    if (out == NULL) {
+        (void)close(fd);
+    }
+    return out;
+}
+
+static int save(const simba_metrics *metrics,
+                const char *path,
+                simba_error *error)
+{
+    char *temporary = NULL;
+    FILE *out = open_beside(path, &temporary);
+    int rc = out == NULL ? fail_file(path, error)
+                         : simba_metrics_print(metrics, out);
+
+    if (out != NULL &&
+        (fclose(out) != 0 || rc != SIMBA_OK || rename(temporary, path) != 0)) {
+        rc = fail_file(path, error);
+    }
+    if (temporary != NULL && rc != SIMBA_OK) {
+        (void)unlink(temporary);
+    }
+    free(temporary);
+    return rc;
+}
+
+int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
+{
+    simba_metrics *metrics;
+    int rc = simba_metrics_read(store, &metrics, error);
+
+    if (rc == SIMBA_OK) {
+        rc = save(metrics, path, error);
+        simba_metrics_free(metrics);
+    }
+    return rc;
 }

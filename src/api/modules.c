@@ -1,8 +1,14 @@
-/* Modules: backends that are loaded when one of their schemes is first opened,
- * so that a program gets no client library it never uses. */
+/* Which backend speaks for a URL. The embedded ones are linked in; the others
+ * are modules, loaded when one of their schemes is first opened, so that a
+ * program gets no client library it never uses. */
 #define _GNU_SOURCE
 #include "api/store.h"
 
+#include "backends/memory/memory.h"
+#include "backends/sqlite/sqlite.h"
+#include "shims/shims.h"
+
+#include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -11,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_ROOM = 4096, SCHEME_MOST = 32 };
 
 /* A module may speak several schemes; any other is asked of its namesake. */
 static const char *module_of(const char *scheme)
@@ -112,12 +118,6 @@ static bool try_beside(struct search *search)
 
 /* --- loading ------------------------------------------------------------- */
 
-static bool is_complete(const simba_backend_ops *ops)
-{
-    return ops->abi == SIMBA_BACKEND_ABI && ops->open != NULL &&
-           ops->submit != NULL && ops->close != NULL;
-}
-
 /* Those that we make but that may not be installed, and those we never heard
  * of. */
 static int not_found(const char *scheme, const char *name, simba_error *error)
@@ -142,33 +142,105 @@ static int not_found(const char *scheme, const char *name, simba_error *error)
         scheme);
 }
 
-int simba__module_load(const char *scheme,
-                       struct simba__found *found,
+static int load_module(const char *scheme,
+                       const simba_backend_ops **out,
                        simba_error *error)
 {
     struct search search = {.name = module_of(scheme)};
+    const simba_backend_ops *ops;
 
     if (!try_path(&search, secure_getenv("SIMBA_MODULE_PATH")) &&
         !try_beside(&search)) {
         (void)try_path(&search, SIMBA_MODULE_DIR);
     }
-    found->module = search.module;
-    if (found->module == NULL && search.why[0] != '\0') {
+    if (search.module == NULL && search.why[0] != '\0') {
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
                                "the store of \"%s:\" cannot be loaded: %s",
                                scheme, search.why);
     }
-    if (found->module == NULL) {
+    if (search.module == NULL) {
         return not_found(scheme, search.name, error);
     }
-    found->ops = dlsym(found->module, SIMBA_MODULE_SYMBOL);
-    if (found->ops == NULL || !is_complete(found->ops)) {
-        dlclose(found->module);
-        found->module = NULL;
+    ops = dlsym(search.module, SIMBA_MODULE_SYMBOL);
+    if (ops == NULL || ops->abi != SIMBA_BACKEND_ABI || ops->open == NULL ||
+        ops->submit == NULL || ops->close == NULL) {
+        dlclose(search.module);
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
                                "simba-%s.so was made for another version of "
                                "simba",
                                search.name);
     }
+    *out = ops;
     return SIMBA_OK;
+}
+
+/* --- by URL -------------------------------------------------------------- */
+
+static int take_scheme(const char *url,
+                       char *scheme,
+                       const char **rest,
+                       simba_error *error)
+{
+    const char *colon = strchr(url, ':');
+    size_t length = colon == NULL ? 0 : (size_t)(colon - url);
+
+    if (length == 0 || length >= SCHEME_MOST) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "not a store URL: it should begin as in "
+                               "sqlite:path or redis://host");
+    }
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)url[i];
+        if (!isalnum(c) && c != '+' && c != '-') {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "not a store URL: bad scheme");
+        }
+        scheme[i] = (char)tolower(c);
+    }
+    scheme[length] = '\0';
+    *rest = colon + 1;
+    return SIMBA_OK;
+}
+
+int simba__backend_find(const char *url,
+                        const simba_backend_ops **ops,
+                        const char **rest,
+                        simba_error *error)
+{
+    static const simba_backend_ops *const embedded[] = {
+        &simba__memory_ops, &simba__sqlite_ops, &simba__fault_ops,
+        &simba__trace_ops, &simba__stat_ops};
+    char scheme[SCHEME_MOST];
+    int rc = take_scheme(url, scheme, rest, error);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    for (size_t i = 0; i < sizeof embedded / sizeof embedded[0]; i++) {
+        if (strcmp(embedded[i]->scheme, scheme) == 0) {
+            *ops = embedded[i];
+            return SIMBA_OK;
+        }
+    }
+    return load_module(scheme, ops, error);
+}
+
+char *simba__backend_schema(const char *url, bool upgrade, simba_error *error)
+{
+    simba_backend_config config = {
+        .url = url, .log = simba__log_nothing, .find = simba__backend_find};
+    const simba_backend_ops *ops;
+    char *text;
+
+    if (simba__backend_find(url, &ops, &config.rest, error) != SIMBA_OK) {
+        return NULL;
+    }
+    if (ops->schema != NULL) {
+        text = ops->schema(&config, upgrade, error);
+    } else if ((text = strdup("")) == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    /* cppcheck takes the text for a part of what it was made from. */
+    // cppcheck-suppress returnDanglingLifetime
+    return text;
 }

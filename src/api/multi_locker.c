@@ -1,9 +1,44 @@
 /* Several mutexes at once: lockers in a canonical order, and what one of them
  * means for the others. */
 #define _GNU_SOURCE
-#include "api/multi_locker.h"
+#include <simba/multi_locker.h>
 
+#include "api/locker.h"
+
+#include <stdlib.h>
 #include <string.h>
+
+struct member {
+    simba_multi_locker *multi;
+    simba_locker *locker;
+    const char *mutex; /* the locker's */
+    size_t index;      /* where the user gave it */
+    uint64_t token;    /* of the newest acquire */
+};
+
+enum loss { LOSS_UNTOLD, LOSS_IN_TELLING, LOSS_TOLD };
+
+struct simba_multi_locker {
+    simba_store *store;
+    void (*on_lost)(void *user, const char *mutex, const simba_error *why);
+    void *user;
+
+    /* Given to the lockers: an acquire that sees it set gives up. */
+    _Atomic bool veto;
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    struct member *acquiring; /* the one that is being waited for */
+    bool is_acquiring;        /* a thread is inside acquire */
+    bool is_cancelled;
+    bool is_lost; /* one of those acquired is not ours any more */
+    bool is_held; /* all are, since when a loss is told */
+    enum loss telling;
+    simba_error why;
+
+    size_t count;
+    struct member members[]; /* in the order of their bytes */
+};
 
 /* --- loss and cancellation ----------------------------------------------- */
 
@@ -11,7 +46,7 @@
  * veto is for the one who is only about to wait. */
 static void stop_acquiring(simba_multi_locker *m)
 {
-    struct simba__member *acquiring = m->acquiring;
+    struct member *acquiring = m->acquiring;
 
     atomic_store(&m->veto, true);
     if (acquiring != NULL) {
@@ -22,27 +57,27 @@ static void stop_acquiring(simba_multi_locker *m)
 /* With the lock held. The store gets a mutex back when this returns, so a
  * second loss waits for the callback of the first as well (S6). */
 static void tell(simba_multi_locker *m,
-                 const struct simba__member *member,
+                 const struct member *member,
                  const simba_error *why)
 {
-    if (m->telling == SIMBA__LOSS_UNTOLD) {
-        m->telling = SIMBA__LOSS_IN_TELLING;
+    if (m->telling == LOSS_UNTOLD) {
+        m->telling = LOSS_IN_TELLING;
         pthread_mutex_unlock(&m->lock); /* S9: never under a lock of ours */
         if (m->on_lost != NULL) {
             m->on_lost(m->user, member->mutex, why);
         }
         pthread_mutex_lock(&m->lock);
-        m->telling = SIMBA__LOSS_TOLD;
+        m->telling = LOSS_TOLD;
         pthread_cond_broadcast(&m->changed);
     }
-    while (m->telling == SIMBA__LOSS_IN_TELLING) {
+    while (m->telling == LOSS_IN_TELLING) {
         pthread_cond_wait(&m->changed, &m->lock);
     }
 }
 
-void simba__member_lost(void *user, const simba_error *why)
+static void member_lost(void *user, const simba_error *why)
 {
-    struct simba__member *member = user;
+    struct member *member = user;
     simba_multi_locker *m = member->multi;
 
     pthread_mutex_lock(&m->lock);
@@ -103,7 +138,7 @@ static int64_t time_left(int64_t timeout_ms, int64_t until_ms)
 }
 
 /* Who is being waited for, so that others can end the wait. */
-static void set_acquiring(simba_multi_locker *m, struct simba__member *member)
+static void set_acquiring(simba_multi_locker *m, struct member *member)
 {
     pthread_mutex_lock(&m->lock);
     m->acquiring = member;
@@ -120,7 +155,7 @@ static int acquire_members(simba_multi_locker *m,
     int rc = SIMBA_OK;
 
     for (*held = 0; *held < m->count && rc == SIMBA_OK;) {
-        struct simba__member *member = &m->members[*held];
+        struct member *member = &m->members[*held];
 
         set_acquiring(m, member);
         rc = simba_locker_acquire(member->locker,
@@ -159,7 +194,7 @@ static bool begin(simba_multi_locker *m)
     if (is_free) {
         m->is_acquiring = true;
         m->is_cancelled = m->is_lost = false;
-        m->telling = SIMBA__LOSS_UNTOLD;
+        m->telling = LOSS_UNTOLD;
         atomic_store(&m->veto, false);
     }
     pthread_mutex_unlock(&m->lock);
@@ -224,6 +259,131 @@ int simba_multi_locker_release(simba_multi_locker *m, simba_error *error)
     m->is_held = false;
     pthread_mutex_unlock(&m->lock);
     return rc;
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+void simba_multi_locker_close(simba_multi_locker *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    while (m->count > 0) {
+        simba_locker_close(m->members[--m->count].locker);
+    }
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+    free(m);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(((const struct member *)a)->mutex,
+                  ((const struct member *)b)->mutex);
+}
+
+/* Puts the names into the members, in order; they are still the user's. */
+static int take_names(struct member *members,
+                      const simba_multi_locker_options *options,
+                      simba_error *error)
+{
+    for (size_t i = 0; i < options->count; i++) {
+        if (options->mutexes[i] == NULL) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "a mutex needs a name");
+        }
+        members[i].mutex = options->mutexes[i];
+        members[i].index = i;
+    }
+    qsort(members, options->count, sizeof *members, by_bytes);
+    for (size_t i = 1; i < options->count; i++) {
+        if (strcmp(members[i - 1].mutex, members[i].mutex) == 0) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "'%s' is given twice", members[i].mutex);
+        }
+    }
+    return SIMBA_OK;
+}
+
+static int open_members(simba_multi_locker *m,
+                        const simba_multi_locker_options *options,
+                        simba_error *error)
+{
+    simba_locker_options one = SIMBA_LOCKER_OPTIONS_INIT;
+    char id[SIMBA_ID_MAX + 1];
+    int rc = SIMBA_OK;
+
+    simba_id_host(id);
+    one.id = options->id != NULL ? options->id : id;
+    one.times = options->times;
+    one.on_lost = member_lost;
+    for (; m->count < options->count && rc == SIMBA_OK;) {
+        struct member *member = &m->members[m->count];
+
+        member->multi = m;
+        one.mutex = member->mutex;
+        one.user = member;
+        rc = simba_locker_open(m->store, &one, &member->locker, error);
+        if (rc == SIMBA_OK) {
+            member->mutex = member->locker->base.contention.mutex;
+            member->locker->veto = &m->veto;
+            m->count++;
+        }
+    }
+    return rc;
+}
+
+static simba_multi_locker *make(simba_store *store, size_t count)
+{
+    simba_multi_locker *m =
+        count > SIZE_MAX / 2 / sizeof *m->members
+            ? NULL
+            : calloc(1, sizeof *m + count * sizeof *m->members);
+
+    if (m != NULL) {
+        m->store = store;
+        pthread_mutex_init(&m->lock, NULL);
+        pthread_cond_init(&m->changed, NULL);
+    }
+    return m;
+}
+
+int simba_multi_locker_open(simba_store *store,
+                            const simba_multi_locker_options *given,
+                            simba_multi_locker **out,
+                            simba_error *error)
+{
+    simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
+    simba_multi_locker *m;
+    int rc = simba__store_check(store, error);
+
+    *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (options.mutexes == NULL || options.count == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "at least one mutex must be named");
+    }
+    m = make(store, options.count);
+    if (m == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    m->on_lost = options.on_lost;
+    m->user = options.user;
+    rc = take_names(m->members, &options, error);
+    rc = rc == SIMBA_OK ? open_members(m, &options, error) : rc;
+    if (rc != SIMBA_OK) {
+        simba_multi_locker_close(m);
+        return rc;
+    }
+    *out = m;
+    return SIMBA_OK;
 }
 
 /* --- questions ----------------------------------------------------------- */

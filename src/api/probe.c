@@ -1,102 +1,38 @@
-/* Single operations on a backend, for its authors and the contract's tests. */
+/* For authors of backends, tests and benchmarks: single requests on a backend,
+ * what the shim `stat` has counted, and the store behind names and shims. */
 #define _GNU_SOURCE
+#include <simba/sys/bench.h>
 #include <simba/sys/probe.h>
+#include <simba/sys/stat.h>
 
-#include "api/config.h"
-#include "api/store.h"
-#include "runtime/box.h"
+#include "api/ask.h"
+#include "api/contender.h"
+#include "api/settings.h"
+#include "shims/shim.h"
+#include "shims/stat.h"
 
-#include <time.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* How long an operation may take. */
+/* How long a request may take. */
 enum { PROBE_MS = 10000 };
 
-struct probe {
-    struct simba__caller caller;
-    simba_request *request;
-    simba_error *error;
-    pthread_cond_t changed;
-    int status;
-    bool is_done;
-};
-
-static void on_done(struct simba__caller *caller,
-                    const struct simba__box *box,
-                    int status,
-                    const simba_error *error)
+int simba_probe(simba_store *store, simba_request *request, simba_error *error)
 {
-    struct probe *p = (struct probe *)caller;
-
-    p->request->reply = box->request.reply;
-    p->status = status;
-    p->is_done = true;
-    if (p->error != NULL && error != NULL) {
-        *p->error = *error;
-    }
-    pthread_cond_signal(&p->changed);
-}
-
-/* Inside the loop. The condition variable counts on CLOCK_MONOTONIC; good
- * enough for a wait. */
-static void wait_for(simba_store *store, struct probe *p)
-{
-    int64_t left =
-        p->request->deadline_ms + SIMBA_PROBE_GRACE_MS - simba_loop_now_ms();
-    struct timespec until;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(left / 1000 + 1);
-    while (!p->is_done && simba__loop_wait(store->loop, &p->changed, &until)) {
-    }
-    if (!p->is_done) {
-        simba__caller_leave(&p->caller);
-        p->status = simba_error_set(p->error, SIMBA_EUNKNOWN, 0,
-                                    "the backend did not complete an "
-                                    "operation in time");
-    }
-}
-
-static void send_and_wait(simba_store *store,
-                          struct simba__box *box,
-                          struct probe *p)
-{
-    pthread_condattr_t steady;
-
-    pthread_condattr_init(&steady);
-    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->changed, &steady);
-    pthread_condattr_destroy(&steady);
-    simba_loop_enter(store->loop);
-    simba__box_send(box, &p->caller, store->backend);
-    wait_for(store, p);
-    simba_loop_leave(store->loop);
-    pthread_cond_destroy(&p->changed);
-}
-
-static int check(const simba_store *store,
-                 const simba_request *request,
-                 simba_error *error)
-{
+    struct simba__answer answer;
+    struct simba__box *box;
     char id[SIMBA_ID_MAX + 1];
     int rc = simba__store_check(store, error);
 
     if (rc == SIMBA_OK && request->id == NULL) {
-        rc =
-            simba_error_set(error, SIMBA_EINVAL, 0, "an operation needs an id");
+        rc = simba_error_set(error, SIMBA_EINVAL, 0, "a request needs an id");
     }
     if (rc == SIMBA_OK) {
         rc = simba__config_mutex(request->mutex, error);
     }
-    return rc == SIMBA_OK ? simba__config_id(request->id, id, error) : rc;
-}
-
-int simba_probe(simba_store *store, simba_request *request, simba_error *error)
-{
-    struct probe p = {
-        .caller.done = on_done, .request = request, .error = error};
-    struct simba__box *box;
-    int rc = check(store, request, error);
-
+    if (rc == SIMBA_OK) {
+        rc = simba__config_id(request->id, id, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -110,8 +46,18 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     box->request = *request;
     box->request.mutex = box->mutex;
     box->request.id = box->id;
-    send_and_wait(store, box, &p);
-    return p.status;
+    simba__ask(store, box, SIMBA_PROBE_GRACE_MS, &answer);
+    simba_report_close(answer.report);
+    if (!answer.is_answered) {
+        return simba_error_set(error, SIMBA_EUNKNOWN, 0,
+                               "the backend did not complete a request in "
+                               "time");
+    }
+    request->reply = answer.reply;
+    if (error != NULL && answer.error.code != SIMBA_OK) {
+        *error = answer.error;
+    }
+    return answer.status;
 }
 
 const simba_backend_ops *simba_probe_ops(const simba_store *store)
@@ -131,4 +77,66 @@ void simba_probe_subscription(simba_store *store,
         ops->subscription(store->backend, mutex, subscription);
         simba_loop_leave(store->loop);
     }
+}
+
+int simba_stat_read(simba_store *store,
+                    const char *kind,
+                    simba_stat *stat,
+                    simba_error *error)
+{
+    int rc = simba__store_check(store, error);
+    simba_backend *shim;
+
+    memset(stat, 0, sizeof *stat);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    shim = simba__stat_find(store->backend);
+    if (shim == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "this store is not opened as stat::URL");
+    }
+    simba_loop_enter(store->loop);
+    if (!simba__stat_figures(shim, kind, stat)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "no kind of request is called '%.32s'", kind);
+    }
+    simba_loop_leave(store->loop);
+    return rc;
+}
+
+int simba_bench_bare_url(const char *store,
+                         char **out,
+                         const char **backend,
+                         simba_error *error)
+{
+    struct simba__settings settings;
+    const simba_backend_ops *ops;
+    const char *url, *rest;
+    int rc =
+        simba__settings_find(&settings, store, SIMBA_CONFIG_WHEN_ASKED, error);
+
+    *out = NULL;
+    if (rc == SIMBA_OK) {
+        url = settings.url;
+        rc = simba__backend_find(url, &ops, &rest, error);
+    }
+    while (rc == SIMBA_OK && simba__shim_is_one(ops)) {
+        char *options;
+
+        rc = simba__shim_split(rest, &options, &url, error);
+        if (rc == SIMBA_OK) {
+            free(options);
+            rc = simba__backend_find(url, &ops, &rest, error);
+        }
+    }
+    if (rc == SIMBA_OK) {
+        *backend = ops->scheme;
+        *out = strdup(url);
+        rc = *out != NULL
+                 ? SIMBA_OK
+                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    simba__settings_free(&settings);
+    return rc;
 }

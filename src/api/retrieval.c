@@ -3,11 +3,10 @@
 #define _GNU_SOURCE
 #include <simba/retrieval.h>
 
-#include "api/config.h"
-#include "api/given.h"
-#include "api/store.h"
+#include "api/contender.h"
 #include "core/observe.h"
 #include "runtime/box.h"
+#include "util/container.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,9 +46,6 @@ struct note {
     simba_state state;
 };
 
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
-
 /* --- inside the loop ----------------------------------------------------- */
 
 static void run_note(struct simba__task *task)
@@ -61,36 +57,26 @@ static void run_note(struct simba__task *task)
     free(note);
 }
 
-static struct note *make_note(simba_retrieval *r)
-{
-    struct note *note = NULL;
-
-    if (atomic_load(&r->notes) < NOTES_MOST) {
-        note = calloc(1, sizeof *note);
-    }
-    if (note != NULL) {
-        atomic_fetch_add(&r->notes, 1);
-        note->task.run = run_note;
-        note->retrieval = r;
-    }
-    return note;
-}
-
 /* What there is no room for is told with the next step, which the next poll
  * makes at the latest; what came in between is then a gap. */
 static void tell_change(simba_retrieval *r,
                         const struct simba__observe_update *update)
 {
-    struct note *note;
+    struct note *note = NULL;
 
     if (update->changed) {
         r->has_gap = r->has_gap || update->has_gap || r->is_behind;
         r->is_behind = true;
     }
-    note = r->is_behind ? make_note(r) : NULL;
+    if (r->is_behind && atomic_load(&r->notes) < NOTES_MOST) {
+        note = calloc(1, sizeof *note);
+    }
     if (note == NULL) {
         return;
     }
+    atomic_fetch_add(&r->notes, 1);
+    note->task.run = run_note;
+    note->retrieval = r;
     note->state.before = r->told;
     note->state.after = r->machine.seen;
     note->state.has_gap = r->has_gap;
@@ -137,7 +123,7 @@ static void done(struct simba__caller *caller,
                  int status,
                  const simba_error *error)
 {
-    simba_retrieval *r = container(caller, simba_retrieval, caller);
+    simba_retrieval *r = container_of(caller, simba_retrieval, caller);
     struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
                                          .seq = box->seq,
                                          .owner = &box->request.reply.owner,
@@ -160,13 +146,13 @@ static void done(struct simba__caller *caller,
 
 static void on_timer(simba_timer *timer)
 {
-    feed(container(timer, simba_retrieval, timer),
+    feed(container_of(timer, simba_retrieval, timer),
          (struct simba__observe_event){.type = SIMBA__OBSERVE_TIMER});
 }
 
 static void on_wake(struct simba__subscriber *subscriber)
 {
-    feed(container(subscriber, simba_retrieval, subscriber),
+    feed(container_of(subscriber, simba_retrieval, subscriber),
          (struct simba__observe_event){.type = SIMBA__OBSERVE_WAKE});
 }
 
@@ -180,11 +166,11 @@ static void on_observed(struct simba__subscriber *subscriber,
     if (owner == NULL) {
         event.type = SIMBA__OBSERVE_WAKE;
     }
-    feed(container(subscriber, simba_retrieval, subscriber), event);
+    feed(container_of(subscriber, simba_retrieval, subscriber), event);
 }
 
-/* It stands in no line. */
-static uint64_t no_place(const struct simba__subscriber *subscriber)
+/* It does not wait in the queue. */
+static uint64_t no_position(const struct simba__subscriber *subscriber)
 {
     (void)subscriber;
     return 0;
@@ -192,54 +178,10 @@ static uint64_t no_place(const struct simba__subscriber *subscriber)
 
 /* --- life ---------------------------------------------------------------- */
 
-static bool enlist(simba_retrieval *r)
-{
-    bool is_fine;
-
-    simba_loop_enter(r->store->loop);
-    is_fine = simba__subscriber_add(r->store->loop, &r->subscriber);
-    simba_loop_leave(r->store->loop);
-    return is_fine;
-}
-
-static void delist(simba_retrieval *r)
-{
-    simba_loop_enter(r->store->loop);
-    simba_timer_clear(r->store->loop, &r->timer);
-    simba__subscriber_remove(r->store->loop, &r->subscriber);
-    simba__caller_leave(&r->caller);
-    simba_loop_leave(r->store->loop);
-}
-
 static void free_retrieval(simba_retrieval *r)
 {
     free(r->mutex);
     free(r);
-}
-
-static simba_retrieval *make_retrieval(simba_store *store,
-                                       const simba_retriever *retriever)
-{
-    simba_retrieval *r = calloc(1, sizeof *r);
-
-    if (r == NULL || (r->mutex = strdup(retriever->mutex)) == NULL) {
-        free(r);
-        return NULL;
-    }
-    r->store = store;
-    r->on_changed = retriever->on_changed;
-    r->user = retriever->user;
-    r->caller.done = done;
-    r->timer.fire = on_timer;
-    r->subscriber.mutex = r->mutex;
-    r->subscriber.wake = on_wake;
-    r->subscriber.observed = on_observed;
-    r->subscriber.position = no_place;
-    simba__strand_init(&r->strand);
-    simba__observe_init(
-        &r->machine, retriever->poll_ms,
-        (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
-    return r;
 }
 
 static int check(simba_retriever *retriever, simba_error *error)
@@ -270,6 +212,7 @@ int simba_retrieval_open(simba_store *store,
 {
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *r;
+    bool is_added;
     int rc = simba__store_check(store, error);
 
     *out = NULL;
@@ -278,18 +221,35 @@ int simba_retrieval_open(simba_store *store,
             &(struct simba__given){given, "SIMBA_RETRIEVER_INIT"}, &retriever,
             sizeof retriever, error);
     }
+    if (rc == SIMBA_OK) {
+        rc = check(&retriever, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = check(&retriever, error);
-    if (rc != SIMBA_OK) {
-        return rc;
+    r = calloc(1, sizeof *r);
+    if (r == NULL || (r->mutex = strdup(retriever.mutex)) == NULL) {
+        free(r);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    r = make_retrieval(store, &retriever);
-    if (r == NULL || !enlist(r)) {
-        if (r != NULL) {
-            free_retrieval(r);
-        }
+    r->store = store;
+    r->on_changed = retriever.on_changed;
+    r->user = retriever.user;
+    r->caller.done = done;
+    r->timer.fire = on_timer;
+    r->subscriber.mutex = r->mutex;
+    r->subscriber.wake = on_wake;
+    r->subscriber.observed = on_observed;
+    r->subscriber.position = no_position;
+    simba__strand_init(&r->strand);
+    simba__observe_init(
+        &r->machine, retriever.poll_ms,
+        (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
+    simba_loop_enter(store->loop);
+    is_added = simba__subscriber_add(store->loop, &r->subscriber);
+    simba_loop_leave(store->loop);
+    if (!is_added) {
+        free_retrieval(r);
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     atomic_fetch_add(&store->handles, 1);
@@ -368,7 +328,11 @@ void simba_retrieval_close(simba_retrieval *r)
         abort();
     }
     if (simba_retrieval_stop(r, NULL) == SIMBA_OK) {
-        delist(r);
+        simba_loop_enter(r->store->loop);
+        simba_timer_clear(r->store->loop, &r->timer);
+        simba__subscriber_remove(r->store->loop, &r->subscriber);
+        simba__caller_leave(&r->caller);
+        simba_loop_leave(r->store->loop);
     }
     atomic_fetch_sub(&r->store->handles, 1);
     free_retrieval(r);

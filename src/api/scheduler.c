@@ -1,60 +1,194 @@
-/* Schedulers inside the loop: the contention says when we lead, the schedule
- * machine when the work is due. The work itself is in scheduler_work.c. */
+/* Schedulers: the contention says when we lead, the schedule machine when the
+ * work is due, and a thread of our own does it. The thread is made for the
+ * first run of a tenure and ends with the tenure, so that who does not lead has
+ * none. */
 #define _GNU_SOURCE
-#include "api/scheduler.h"
+#include <simba/scheduler.h>
 
-#include "api/enlist.h"
+#include "api/contender.h"
+#include "core/schedule.h"
+#include "runtime/thread.h"
+#include "util/container.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* When the system gave no thread for the work, try again after this. */
 enum { STARVED_MS = 1000 };
 
-static void log_trouble(const simba_scheduler *s,
-                        enum simba_log_level level,
-                        const char *what)
-{
-    struct simba__log_entry entry = simba__about(&s->base, level, "scheduler");
+struct simba_scheduler {
+    struct simba__contender base; /* first: hooks get this */
+    simba_work_fn work;
+    void *user;
+    struct simba__schedule_config config;
+    struct simba__lifecycle lifecycle;
+    int64_t progress_ms; /* asked of the work while it runs; 0: nothing is */
 
-    simba__store_tell(s->store, &entry, "%s", what);
+    _Atomic bool is_told; /* S6: the run must end; cleared by a new tenure */
+
+    /* Inside the loop only. */
+    struct simba__schedule machine;
+    simba_timer timer;
+    bool is_leading;     /* between acquired and released */
+    bool is_release_due; /* on_released is back when the work is done */
+    bool has_run;        /* the thread shall begin `run` */
+    simba_run run;
+    int64_t granted_ms; /* store's time of the grant; INT64_MIN: not told */
+    simba_scheduler_counts counts;
+
+    /* The thread, from the first run of a tenure to its end. */
+    pthread_t thread;
+    bool has_thread;
+    bool is_thread_over; /* it has ended, and is to be joined */
+    pthread_t ended;
+
+    int stop_fd; /* for the life of the handle */
+    struct simba__fork_entry fork_entry;
+};
+
+static _Thread_local const simba_scheduler *working;
+
+static void log_warning(const simba_scheduler *s, const char *what)
+{
+    simba__contender_log(&s->base,
+                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+                         "%s", what);
 }
 
-/* --- the schedule -------------------------------------------------------- */
+static void feed(simba_scheduler *s, struct simba__schedule_event event);
+
+/* --- the thread ---------------------------------------------------------- */
+
+/* Joins the thread that has ended, if any. Not inside the loop: what the user
+ * hung on the end of the thread may want to enter it. */
+static void join_ended(simba_scheduler *s)
+{
+    pthread_t ended;
+    bool is_over;
+
+    simba_loop_enter(s->base.store->loop);
+    is_over = s->is_thread_over;
+    ended = s->ended;
+    s->is_thread_over = false;
+    simba_loop_leave(s->base.store->loop);
+    if (is_over) {
+        pthread_join(ended, NULL);
+    }
+}
+
+/* Inside the loop; leaves it while the work runs. */
+static void do_run(simba_scheduler *s)
+{
+    struct simba__contention *contention = &s->base.contention;
+    simba_error error = {0};
+    simba_run run;
+    int rc;
+
+    s->has_run = false;
+    s->run.number++;
+    s->run.stop_fd = s->stop_fd;
+    s->run.scheduler = s;
+    run = s->run;
+    s->run.skipped = 0;
+    s->counts.runs++;
+    simba__contention_ask_progress(contention, s->progress_ms);
+    simba_loop_leave(s->base.store->loop);
+    working = s;
+    rc = s->work(s->user, &run, &error);
+    working = NULL;
+    if (rc != SIMBA_OK) {
+        simba__contender_log(
+            &s->base,
+            (struct simba__log_entry){
+                .level = SIMBA_LOG_WARN, .token = run.token, .status = rc},
+            "run %" PRIu64 " failed: %s (%d)", run.number,
+            error.message[0] != '\0' ? error.message : simba_strerror(rc), rc);
+    }
+    simba_loop_enter(s->base.store->loop);
+    simba__contention_ask_progress(contention, 0);
+    s->counts.failures += rc == SIMBA_OK ? 0 : 1;
+    feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
+    if (s->is_release_due) {
+        s->is_release_due = false;
+        simba__contention_returned(contention);
+    }
+}
+
+/* At rest when neither the machine nor a thread is left. Inside the loop. */
+static void settle(simba_scheduler *s)
+{
+    if (!s->lifecycle.is_contending && !s->has_thread) {
+        simba__lifecycle_rest(&s->lifecycle);
+    }
+}
+
+static void *run_thread(void *argument)
+{
+    simba_scheduler *s = argument;
+
+    simba__thread_name("simba-schedule");
+    join_ended(s);
+    simba_loop_enter(s->base.store->loop);
+    while (s->is_leading) {
+        /* S3: the timer that began this run may have been seen before the loss.
+         * A process that slept hears of it next, and then the thread ends. */
+        if (s->has_run &&
+            simba__contention_token(&s->base.contention) == s->run.token) {
+            do_run(s);
+        } else {
+            simba__loop_wait(s->base.store->loop, &s->lifecycle.changed, NULL);
+        }
+    }
+    s->has_thread = false;
+    s->is_thread_over = true;
+    s->ended = s->thread;
+    settle(s);
+    simba_loop_leave(s->base.store->loop);
+    return NULL;
+}
+
+/* Makes a thread for the run that is due, or wakes the one that waits. False:
+ * the system gives none now. Inside the loop. */
+static bool wake_thread(simba_scheduler *s)
+{
+    if (s->has_thread) {
+        pthread_cond_broadcast(&s->lifecycle.changed);
+        return true;
+    }
+    s->has_thread = simba__thread_start(&s->thread, run_thread, s);
+    return s->has_thread;
+}
+
+bool simba_run_is_stopped(const simba_run *run)
+{
+    const simba_scheduler *s = run->scheduler;
+
+    return atomic_load(&s->is_told) ||
+           simba__contention_token(&s->base.contention) != run->token;
+}
+
+void simba_run_progress(const simba_run *run)
+{
+    simba__contention_progress(&run->scheduler->base.contention);
+}
+
+/* --- the schedule, inside the loop --------------------------------------- */
 
 static void set_timer(simba_scheduler *s)
 {
     bool is_starved = s->has_run && !s->has_thread;
 
-    simba_timer_set(s->store->loop, &s->timer,
+    simba_timer_set(s->base.store->loop, &s->timer,
                     is_starved ? simba_loop_now_ms() + STARVED_MS
                                : simba__schedule_wake_at(&s->machine));
 }
 
-/* A beat of the very millisecond of the grant, or before, may have been run by
- * the leader before us: offsets are taken low, so that nobody is early. */
-static bool is_anothers(const simba_scheduler *s,
-                        const struct simba__schedule_update *update)
-{
-    return s->config.kind == SIMBA__SCHEDULE_FIXED_RATE &&
-           update->beat_ms <= s->granted_ms;
-}
-
-static void begin_run(simba_scheduler *s,
-                      const struct simba__schedule_update *update)
-{
-    s->has_run = true;
-    s->run.token = update->token;
-    s->run.beat_ms = update->beat_ms;
-    if (!simba__scheduler_wake(s)) {
-        log_trouble(s, SIMBA_LOG_ERROR,
-                    "the system gives no thread for the work; it is tried "
-                    "again");
-    }
-}
-
-void simba__scheduler_feed(simba_scheduler *s,
-                           struct simba__schedule_event event)
+/* Feeds the machine and does what it says. */
+static void feed(simba_scheduler *s, struct simba__schedule_event event)
 {
     struct simba__schedule_update update;
 
@@ -62,123 +196,103 @@ void simba__scheduler_feed(simba_scheduler *s,
     simba__schedule_step(&s->machine, &event, &update);
     s->counts.skipped += update.skipped;
     s->run.skipped += update.skipped;
-    if ((update.flags & SIMBA__SCHEDULE_RUN) && is_anothers(s, &update)) {
+    /* A beat of the very millisecond of the grant, or before, may have been run
+     * by the leader before us: offsets are taken low, so that nobody is
+     * early. */
+    if ((update.flags & SIMBA__SCHEDULE_RUN) &&
+        s->config.kind == SIMBA__SCHEDULE_FIXED_RATE &&
+        update.beat_ms <= s->granted_ms) {
         event = (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE,
                                                .now_ms = event.now_ms};
         simba__schedule_step(&s->machine, &event, &update);
     }
     if (update.flags & SIMBA__SCHEDULE_RUN) {
-        begin_run(s, &update);
+        s->has_run = true;
+        s->run.token = update.token;
+        s->run.beat_ms = update.beat_ms;
+        if (!wake_thread(s)) {
+            simba__contender_log(
+                &s->base, (struct simba__log_entry){.level = SIMBA_LOG_ERROR},
+                "the system gives no thread for the work; it is tried again");
+        }
     }
     set_timer(s);
 }
 
 static void on_timer(simba_timer *timer)
 {
-    simba_scheduler *s =
-        (simba_scheduler *)((char *)timer - offsetof(simba_scheduler, timer));
+    simba_scheduler *s = container_of(timer, simba_scheduler, timer);
 
     if (s->has_run && !s->has_thread) {
-        simba__scheduler_wake(s);
+        wake_thread(s);
         set_timer(s);
         return;
     }
-    simba__scheduler_feed(
-        s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_TIMER});
+    feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_TIMER});
 }
 
-/* --- what the contention tells ------------------------------------------- */
+/* --- what the contention tells, inside the loop -------------------------- */
 
 /* The store's time less ours: what it is at least, and a millisecond for the
  * rounding of both. A beat is then late by a round trip, but never early. */
-static int64_t offset_of(const simba_scheduler *s)
+static int64_t offset_ms(const simba_scheduler *s)
 {
-    return s->base.core.clock_low_ms - 1;
+    return s->base.contention.core.clock_low_ms - 1;
 }
 
 static void begin_tenure(simba_scheduler *s, uint64_t token)
 {
-    bool is_clock_known = s->base.core.is_clock_known;
+    const struct simba__contend *core = &s->base.contention.core;
+    bool is_clock_known = core->is_clock_known;
+    eventfd_t none;
 
     s->is_leading = true;
     s->counts.tenures++;
-    s->granted_ms = INT64_MIN;
-    if (is_clock_known) {
-        s->granted_ms = s->base.core.now_ms + s->base.core.clock_low_ms;
-    }
-    simba__scheduler_untell(s);
-    simba__scheduler_feed(
-        s, (struct simba__schedule_event){
-               .type = SIMBA__SCHEDULE_ACQUIRED,
-               .token = token,
-               .aligned = is_clock_known,
-               .store_offset_ms = is_clock_known ? offset_of(s) : 0});
+    s->granted_ms =
+        is_clock_known ? core->now_ms + core->clock_low_ms : INT64_MIN;
+    (void)eventfd_read(s->stop_fd, &none);
+    atomic_store(&s->is_told, false);
+    feed(s, (struct simba__schedule_event){
+                .type = SIMBA__SCHEDULE_ACQUIRED,
+                .token = token,
+                .aligned = is_clock_known,
+                .store_offset_ms = is_clock_known ? offset_ms(s) : 0});
 }
 
 /* S6: the release is back when no work runs, at once or by its DONE. */
 static void end_tenure(simba_scheduler *s)
 {
     s->is_leading = false;
-    simba__scheduler_feed(
-        s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_RELEASED});
+    feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_RELEASED});
     if (s->has_run) { /* due, but not begun */
         s->has_run = false;
-        simba__scheduler_feed(
-            s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
+        feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
     }
-    simba__scheduler_tell(s);
+    atomic_store(&s->is_told, true);
+    eventfd_write(s->stop_fd, 1);
+    pthread_cond_broadcast(&s->lifecycle.changed);
     if (simba__schedule_is_working(&s->machine)) {
         s->is_release_due = true;
     } else {
-        simba__contention_returned(&s->base);
+        simba__contention_returned(&s->base.contention);
     }
-}
-
-void simba__scheduler_settle(simba_scheduler *s)
-{
-    if (!s->course.is_contending && !s->has_thread) {
-        simba__course_rest(&s->course);
-    }
-}
-
-static void log_tenure(const simba_scheduler *s,
-                       const struct simba__update *update)
-{
-    struct simba__log_entry entry =
-        simba__about(&s->base, SIMBA_LOG_INFO, "scheduler");
-
-    entry.token = update->token;
-    if (update->tell & SIMBA__TELL_ACQUIRED) {
-        simba__store_tell(s->store, &entry, "leads, token %" PRIu64,
-                          update->token);
-    } else {
-        entry.cause = simba__cause_name(update->cause);
-        simba__store_tell(s->store, &entry,
-                          "leads no more, token %" PRIu64 ": %s", update->token,
-                          entry.cause);
-    }
-}
-
-static void tell_overrun(simba_scheduler *s)
-{
-    struct simba__log_entry entry =
-        simba__about(&s->base, SIMBA_LOG_WARN, "scheduler");
-
-    s->counts.overruns++;
-    entry.token = s->run.token;
-    simba__store_tell(s->store, &entry,
-                      "run %" PRIu64 " was told to end and has overrun its "
-                      "budget: the next leader may begin",
-                      s->run.number);
 }
 
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
     simba_scheduler *s = (simba_scheduler *)c;
+    struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,
+                                     .token = update->token};
 
-    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
-        log_tenure(s, update);
+    if (update->tell & SIMBA__TELL_ACQUIRED) {
+        simba__contender_log(&s->base, entry, "leads, token %" PRIu64,
+                             update->token);
+    } else if (update->tell & SIMBA__TELL_RELEASED) {
+        entry.cause = simba__cause_name(update->cause);
+        simba__contender_log(&s->base, entry,
+                             "leads no more, token %" PRIu64 ": %s",
+                             update->token, entry.cause);
     }
     if (update->tell & SIMBA__TELL_RELEASED) {
         end_tenure(s);
@@ -187,14 +301,20 @@ static void told(struct simba__contention *c,
         begin_tenure(s, update->token);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
-        tell_overrun(s);
+        s->counts.overruns++;
+        simba__contender_log(&s->base,
+                             (struct simba__log_entry){.level = SIMBA_LOG_WARN,
+                                                       .token = s->run.token},
+                             "run %" PRIu64 " was told to end and has overrun "
+                             "its budget: the next leader may begin",
+                             s->run.number);
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        log_trouble(s, SIMBA_LOG_WARN, "the store's clock made a step");
+        log_warning(s, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
-        simba__course_end(&s->course, update);
-        simba__scheduler_settle(s);
+        simba__lifecycle_end(&s->lifecycle, update);
+        settle(s);
     }
 }
 
@@ -207,27 +327,197 @@ static void answered(struct simba__contention *c,
 
     (void)request;
     if (status != SIMBA_OK) {
-        struct simba__log_entry entry =
-            simba__about(c, SIMBA_LOG_WARN, "scheduler");
-
-        entry.status = status;
-        simba__store_tell(s->store, &entry, "%s",
-                          error != NULL && error->message[0] != '\0'
-                              ? error->message
-                              : simba_strerror(status));
+        simba__contender_log_failure(&s->base, SIMBA_LOG_WARN, status, error);
     } else if (s->is_leading && c->core.is_clock_known) {
-        simba__scheduler_feed(
-            s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_OFFSET,
-                                              .store_offset_ms = offset_of(s)});
+        feed(s,
+             (struct simba__schedule_event){.type = SIMBA__SCHEDULE_OFFSET,
+                                            .store_offset_ms = offset_ms(s)});
     }
 }
 
-void simba__scheduler_init(simba_scheduler *s)
+/* --- life ---------------------------------------------------------------- */
+
+static void close_in_child(void *self)
+{
+    close(((simba_scheduler *)self)->stop_fd);
+}
+
+static int open_stop_fd(simba_scheduler *s, simba_error *error)
+{
+    simba__fork_hold_off();
+    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->stop_fd >= 0) {
+        s->fork_entry.forked = close_in_child;
+        s->fork_entry.self = s;
+        simba__fork_add(&s->fork_entry);
+    }
+    simba__fork_let_go();
+    return s->stop_fd >= 0
+               ? SIMBA_OK
+               : simba_error_set(error, SIMBA_EINTERNAL, errno,
+                                 "the system gives no descriptor: %s",
+                                 strerror(errno));
+}
+
+static void free_scheduler(simba_scheduler *s)
+{
+    simba__fork_hold_off();
+    simba__fork_remove(&s->fork_entry);
+    close(s->stop_fd);
+    simba__fork_let_go();
+    simba__lifecycle_fini(&s->lifecycle);
+    free(s);
+}
+
+static int check_schedule(const simba_scheduler_options *options,
+                          struct simba__schedule_config *config,
+                          simba_error *error)
+{
+    enum simba__schedule_problem problem;
+
+    if (options->work == NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "a scheduler needs work to do");
+    }
+    *config = (struct simba__schedule_config){
+        .kind = (enum simba__schedule_kind)options->schedule,
+        .period_ms = options->period_ms,
+        .initial_delay_ms = options->initial_delay_ms};
+    problem = simba__schedule_config_check(config);
+    if (problem != SIMBA__SCHEDULE_FINE) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "%s: period %" PRId64 " ms, initial delay "
+                               "%" PRId64 " ms",
+                               simba__schedule_problem_text(problem),
+                               config->period_ms, config->initial_delay_ms);
+    }
+    return SIMBA_OK;
+}
+
+int simba_scheduler_open(simba_store *store,
+                         const simba_scheduler_options *given,
+                         simba_scheduler **out,
+                         simba_error *error)
 {
     static const struct simba__contention_hooks hooks = {.told = told,
                                                          .answered = answered};
+    simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
+    simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct simba__schedule_config config;
+    simba_scheduler *s;
+    int rc = simba__store_check(store, error);
 
-    s->base.hooks = &hooks;
+    *out = NULL;
+    if (rc == SIMBA_OK) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_SCHEDULER_OPTIONS_INIT"},
+            &options, sizeof options, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = check_schedule(&options, &config, error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = open_stop_fd(s, error);
+    if (rc != SIMBA_OK) {
+        free(s);
+        return rc;
+    }
+    s->base.what = "scheduler";
+    s->base.own = "work";
+    s->base.contention.hooks = &hooks;
+    s->work = options.work;
+    s->user = options.user;
+    s->config = config;
+    s->progress_ms = options.times.progress_ms;
     s->timer.fire = on_timer;
     simba__schedule_init(&s->machine, &s->config);
+    simba__lifecycle_init(&s->lifecycle, &s->base);
+    contender.mutex = options.mutex;
+    contender.id = options.id;
+    contender.times = options.times;
+    rc = simba__contender_open(&s->base, store, &contender, error);
+    if (rc != SIMBA_OK) {
+        free_scheduler(s);
+        return rc;
+    }
+    simba_loop_enter(store->loop);
+    simba__contention_ask_progress(&s->base.contention, 0); /* no work runs */
+    simba_loop_leave(store->loop);
+    *out = s;
+    return SIMBA_OK;
+}
+
+int simba_scheduler_start(simba_scheduler *s, simba_error *error)
+{
+    return simba__lifecycle_start(&s->lifecycle, error);
+}
+
+int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
+{
+    int rc = simba__lifecycle_stop(&s->lifecycle, working == s, error);
+
+    if (rc == SIMBA_OK || rc == SIMBA_EUNKNOWN) {
+        join_ended(s);
+    }
+    return rc;
+}
+
+void simba_scheduler_close(simba_scheduler *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    if (!simba__contender_may_close(&s->base, working == s)) {
+        free(s);
+        return;
+    }
+    if (simba_scheduler_stop(s, NULL) == SIMBA_EUNKNOWN) {
+        log_warning(s, "closed, but the store did not answer");
+    }
+    simba_loop_enter(s->base.store->loop);
+    simba_timer_clear(s->base.store->loop, &s->timer);
+    simba_loop_leave(s->base.store->loop);
+    simba__contender_close(&s->base);
+    free_scheduler(s);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+bool simba_scheduler_is_owner(const simba_scheduler *s)
+{
+    return simba__contention_is_owner(&s->base.contention);
+}
+
+uint64_t simba_scheduler_token(const simba_scheduler *s)
+{
+    return simba__contention_token(&s->base.contention);
+}
+
+enum simba_service_status simba_scheduler_status(const simba_scheduler *s)
+{
+    return simba__lifecycle_status(&s->lifecycle);
+}
+
+int simba_scheduler_count(simba_scheduler *s, simba_scheduler_counts *counts)
+{
+    uint32_t size = counts->size;
+    int rc = simba__store_check(s->base.store, NULL);
+
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    if (size < sizeof size) {
+        return SIMBA_EINVAL;
+    }
+    simba_loop_enter(s->base.store->loop);
+    memcpy(counts, &s->counts, size < sizeof *counts ? size : sizeof *counts);
+    simba_loop_leave(s->base.store->loop);
+    counts->size = size;
+    return SIMBA_OK;
 }

@@ -1,16 +1,11 @@
-/* Services: a contention whose callbacks run on notifier threads. */
+/* Services: a contender whose callbacks run on notifier threads. */
 #define _GNU_SOURCE
 #include <simba/service.h>
 
-#include "api/course.h"
-#include "api/enlist.h"
-#include "api/given.h"
+#include "api/contender.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* So many changes wait for an on_changed that takes its time. */
 enum { CHANGES_MOST = 1000 };
@@ -24,12 +19,11 @@ struct note {
 };
 
 struct simba_service {
-    struct simba__contention base; /* first: hooks get this */
-    simba_store *store;
+    struct simba__contender base; /* first: hooks get this */
     struct simba__strand strand;
     simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
-    struct simba__course course;
+    struct simba__lifecycle lifecycle;
 
     /* Changed inside the loop only. */
     simba_owner seen;    /* what the user was told last */
@@ -41,31 +35,29 @@ struct simba_service {
     struct note acquired, released;
 };
 
-static void call_back(const struct note *note)
+/* --- callbacks ----------------------------------------------------------- */
+
+static void run_acquired(struct simba__task *task)
 {
+    struct note *note = (struct note *)task;
+
     if (note->call != NULL) {
         note->call(note->service->user, &note->state);
     }
 }
 
-static void run_acquired(struct simba__task *task)
-{
-    call_back((struct note *)task);
-}
-
 static void run_released(struct simba__task *task)
 {
-    struct note *note = (struct note *)task;
-
-    call_back(note);
-    simba__contention_returned(&note->service->base);
+    run_acquired(task);
+    simba__contention_returned(
+        &((struct note *)task)->service->base.contention);
 }
 
 static void run_changed(struct simba__task *task)
 {
     struct note *note = (struct note *)task;
 
-    call_back(note);
+    run_acquired(task);
     atomic_fetch_sub(&note->service->changes, 1);
     free(note);
 }
@@ -81,82 +73,50 @@ static void push_note(simba_service *s,
     note->state.before = s->seen;
     note->state.after = *after;
     s->seen = *after;
-    simba__strand_push(&s->store->pool, &s->strand, &note->task);
+    simba__strand_push(&s->base.store->pool, &s->strand, &note->task);
 }
 
-static void push_change(simba_service *s, const simba_owner *after)
+/* --- hooks, inside the loop ---------------------------------------------- */
+
+static void warn(const simba_service *s, const char *what)
 {
-    struct note *note = NULL;
-
-    if (atomic_load(&s->changes) < CHANGES_MOST) {
-        note = calloc(1, sizeof *note);
-    }
-    if (note == NULL) {
-        return; /* the next change is told from what the user knows */
-    }
-    atomic_fetch_add(&s->changes, 1);
-    note->task.run = run_changed;
-    push_note(s, note, s->on_changed, after);
-}
-
-static const char *cause_text(enum simba__cause cause)
-{
-    static const char *const texts[] = {
-        "stopped", "no renewal was answered in time", "the store says so",
-        "max_hold_ms was reached", "no progress was made"};
-
-    return texts[cause];
-}
-
-static void log_tenure(const simba_service *s,
-                       const struct simba__update *update)
-{
-    struct simba__log_entry entry =
-        simba__about(&s->base, SIMBA_LOG_INFO, "service");
-
-    entry.token = update->token;
-    if (update->tell & SIMBA__TELL_RELEASED) {
-        entry.cause = simba__cause_name(update->cause);
-        simba__store_tell(s->store, &entry, "released, token %" PRIu64 ": %s",
-                          update->token, cause_text(update->cause));
-    } else {
-        simba__store_tell(s->store, &entry, "acquired, token %" PRIu64,
-                          update->token);
-    }
-}
-
-static void log_trouble(const simba_service *s, const char *what)
-{
-    struct simba__log_entry entry =
-        simba__about(&s->base, SIMBA_LOG_WARN, "service");
-
-    simba__store_tell(s->store, &entry, "%s", what);
+    simba__contender_log(&s->base,
+                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+                         "%s", what);
 }
 
 static void told(struct simba__contention *c,
                  const struct simba__update *update)
 {
+    static const char *const causes[] = {
+        "stopped", "no renewal was answered in time", "the store says so",
+        "max_hold_ms was reached", "no progress was made"};
     simba_service *s = (simba_service *)c;
+    struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,
+                                     .token = update->token};
     simba_owner none = simba_owner_none();
 
-    if (update->tell & (SIMBA__TELL_RELEASED | SIMBA__TELL_ACQUIRED)) {
-        log_tenure(s, update);
-    }
     if (update->tell & SIMBA__TELL_RELEASED) {
+        entry.cause = simba__cause_name(update->cause);
+        simba__contender_log(&s->base, entry, "released, token %" PRIu64 ": %s",
+                             update->token, causes[update->cause]);
         push_note(s, &s->released, s->on_released, &none);
+    } else if (update->tell & SIMBA__TELL_ACQUIRED) {
+        simba__contender_log(&s->base, entry, "acquired, token %" PRIu64,
+                             update->token);
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         push_note(s, &s->acquired, s->on_acquired, &c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
-        log_trouble(s, "on_released took longer than its budget");
+        warn(s, "on_released took longer than its budget");
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        log_trouble(s, "the store's clock made a step");
+        warn(s, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
-        simba__course_end(&s->course, update);
-        simba__course_rest(&s->course);
+        simba__lifecycle_end(&s->lifecycle, update);
+        simba__lifecycle_rest(&s->lifecycle);
     }
 }
 
@@ -167,55 +127,30 @@ static void answered(struct simba__contention *c,
 {
     simba_service *s = (simba_service *)c;
     simba_state state = {.before = s->seen, .after = c->owner};
+    struct note *note;
 
     if (status != SIMBA_OK) {
-        struct simba__log_entry entry =
-            simba__about(c, SIMBA_LOG_WARN, "service");
-
-        entry.status = status;
-        simba__store_tell(s->store, &entry, "%s",
-                          error != NULL && error->message[0] != '\0'
-                              ? error->message
-                              : simba_strerror(status));
+        simba__contender_log_failure(&s->base, SIMBA_LOG_WARN, status, error);
         return;
     }
-    /* A change between others; our own are told as acquired and released. */
+    /* A change between others; our own are told as acquired and released. What
+     * there is no room for is told with the next change. */
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine &&
-        s->on_changed != NULL && simba_state_is_changed(&state)) {
-        push_change(s, &c->owner);
+        s->on_changed != NULL && simba_state_is_changed(&state) &&
+        atomic_load(&s->changes) < CHANGES_MOST &&
+        (note = calloc(1, sizeof *note)) != NULL) {
+        atomic_fetch_add(&s->changes, 1);
+        note->task.run = run_changed;
+        push_note(s, note, s->on_changed, &c->owner);
     }
 }
-
-static const struct simba__contention_hooks hooks = {.told = told,
-                                                     .answered = answered};
 
 /* --- life ---------------------------------------------------------------- */
 
 static void free_service(simba_service *s)
 {
-    simba__course_fini(&s->course);
+    simba__lifecycle_fini(&s->lifecycle);
     free(s);
-}
-
-static simba_service *make_service(simba_store *store,
-                                   const simba_contender *contender)
-{
-    simba_service *s = calloc(1, sizeof *s);
-
-    if (s == NULL) {
-        return NULL;
-    }
-    s->store = store;
-    s->base.hooks = &hooks;
-    s->on_acquired = contender->on_acquired;
-    s->on_released = contender->on_released;
-    s->on_changed = contender->on_changed;
-    s->user = contender->user;
-    s->acquired.task.run = run_acquired;
-    s->released.task.run = run_released;
-    simba__strand_init(&s->strand);
-    simba__course_init(&s->course, &s->base);
-    return s;
 }
 
 int simba_service_open(simba_store *store,
@@ -223,6 +158,8 @@ int simba_service_open(simba_store *store,
                        simba_service **out,
                        simba_error *error)
 {
+    static const struct simba__contention_hooks hooks = {.told = told,
+                                                         .answered = answered};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *s;
     int rc = simba__store_check(store, error);
@@ -236,11 +173,22 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    s = make_service(store, &contender);
+    s = calloc(1, sizeof *s);
     if (s == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    rc = simba__enlist(store, &s->base, &contender, error);
+    s->base.what = "service";
+    s->base.own = "callback";
+    s->base.contention.hooks = &hooks;
+    s->on_acquired = contender.on_acquired;
+    s->on_released = contender.on_released;
+    s->on_changed = contender.on_changed;
+    s->user = contender.user;
+    s->acquired.task.run = run_acquired;
+    s->released.task.run = run_released;
+    simba__strand_init(&s->strand);
+    simba__lifecycle_init(&s->lifecycle, &s->base);
+    rc = simba__contender_open(&s->base, store, &contender, error);
     if (rc != SIMBA_OK) {
         free_service(s);
         return rc;
@@ -251,29 +199,20 @@ int simba_service_open(simba_store *store,
 
 int simba_service_start(simba_service *s, simba_error *error)
 {
-    int rc = simba__store_check(s->store, error);
-
-    return rc == SIMBA_OK
-               ? simba__course_start(&s->course, "the service", error)
-               : rc;
+    return simba__lifecycle_start(&s->lifecycle, error);
 }
 
 int simba_service_stop(simba_service *s, simba_error *error)
 {
-    int rc = simba__store_check(s->store, error);
+    struct simba__pool *pool = &s->base.store->pool;
+    int rc = simba__lifecycle_stop(&s->lifecycle,
+                                   simba__strand_is_mine(&s->strand), error);
 
-    if (rc != SIMBA_OK) {
-        return rc;
+    if (rc == SIMBA_OK || rc == SIMBA_EUNKNOWN) {
+        simba__pool_block(pool);
+        simba__strand_wait(pool, &s->strand);
+        simba__pool_unblock(pool);
     }
-    if (simba__strand_is_mine(&s->strand)) {
-        return simba_error_set(error, SIMBA_EMISUSE, 0,
-                               "%s: stop was called from its own callback",
-                               s->base.mutex);
-    }
-    simba__pool_block(&s->store->pool);
-    rc = simba__course_stop(&s->course, error);
-    simba__strand_wait(&s->store->pool, &s->strand);
-    simba__pool_unblock(&s->store->pool);
     return rc;
 }
 
@@ -282,19 +221,15 @@ void simba_service_close(simba_service *s)
     if (s == NULL) {
         return;
     }
-    if (simba__is_forked(s->store->mark)) {
-        free(s->base.mutex);
+    if (!simba__contender_may_close(&s->base,
+                                    simba__strand_is_mine(&s->strand))) {
         free(s);
         return;
     }
-    if (simba__strand_is_mine(&s->strand)) {
-        fputs("simba: a service was closed by its own callback\n", stderr);
-        abort();
-    }
     if (simba_service_stop(s, NULL) == SIMBA_EUNKNOWN) {
-        log_trouble(s, "closed, but the store did not answer");
+        warn(s, "closed, but the store did not answer");
     }
-    simba__delist(s->store, &s->base);
+    simba__contender_close(&s->base);
     free_service(s);
 }
 
@@ -302,20 +237,20 @@ void simba_service_close(simba_service *s)
 
 bool simba_service_is_owner(const simba_service *s)
 {
-    return simba__contention_is_owner(&s->base);
+    return simba__contention_is_owner(&s->base.contention);
 }
 
 uint64_t simba_service_token(const simba_service *s)
 {
-    return simba__contention_token(&s->base);
+    return simba__contention_token(&s->base.contention);
 }
 
 enum simba_service_status simba_service_status(const simba_service *s)
 {
-    return simba__course_status(&s->course);
+    return simba__lifecycle_status(&s->lifecycle);
 }
 
 void simba_service_progress(simba_service *s)
 {
-    simba__contention_progress(&s->base);
+    simba__contention_progress(&s->base.contention);
 }

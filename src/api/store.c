@@ -1,12 +1,11 @@
 #define _GNU_SOURCE
 #include "api/store.h"
 
-#include "api/config.h"
-#include "api/given.h"
+#include "api/contender.h"
 #include "api/settings.h"
 #include "runtime/fork.h"
 
-#include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,119 @@ int simba__store_check(const simba_store *store, simba_error *error)
                                "open a store of your own after fork");
     }
     return SIMBA_OK;
+}
+
+/* --- the log ------------------------------------------------------------- */
+
+enum { FIELDS_MOST = 5 };
+
+void simba__log_nothing(void *user,
+                        enum simba_log_level level,
+                        const char *component,
+                        const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)component;
+    (void)message;
+}
+
+const char *simba_log_level_name(enum simba_log_level level)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    int index = (int)level;
+
+    return index >= 0 && index <= (int)SIMBA_LOG_DEBUG ? names[index] : "warn";
+}
+
+static void add(simba_log_event *event, const char *key, const char *value)
+{
+    /* The array is the caller's, and has room for all. */
+    simba_log_field *fields = (simba_log_field *)event->fields;
+
+    if (value != NULL) {
+        fields[event->field_count++] = (simba_log_field){key, value};
+    }
+}
+
+static void write_event(const simba_store *store,
+                        const struct simba__log_entry *entry,
+                        const char *message)
+{
+    simba_log_field fields[FIELDS_MOST];
+    simba_log_event event = {.size = sizeof event,
+                             .level = entry->level,
+                             .component = entry->component,
+                             .message = message,
+                             .fields = fields};
+    char token[24];
+
+    (void)snprintf(token, sizeof token, "%" PRIu64, entry->token);
+    add(&event, "mutex", entry->mutex);
+    add(&event, "id", entry->id);
+    add(&event, "token", entry->token == 0 ? NULL : token);
+    add(&event, "cause", entry->cause);
+    add(&event, "status",
+        entry->status == SIMBA_OK ? NULL : simba_status_name(entry->status));
+    store->log_event(store->log_user, &event);
+}
+
+static void write_entry(const simba_store *store,
+                        const struct simba__log_entry *entry,
+                        const char *message)
+{
+    if (entry->level > store->log_level) {
+        return;
+    }
+    if (store->log_event != NULL) {
+        write_event(store, entry, message);
+    } else {
+        store->log(store->log_user, entry->level, entry->component, message);
+    }
+}
+
+void simba__store_vlog(const simba_store *store,
+                       const struct simba__log_entry *entry,
+                       const char *format,
+                       va_list args)
+{
+    char message[640];
+    int length = 0;
+
+    if (entry->level > store->log_level) {
+        return;
+    }
+    if (entry->mutex != NULL) {
+        length = snprintf(message, sizeof message, "%s: ", entry->mutex);
+    }
+    (void)vsnprintf(message + length, sizeof message - (size_t)length, format,
+                    args);
+    write_entry(store, entry, message);
+}
+
+void simba__store_log(const simba_store *store,
+                      enum simba_log_level level,
+                      const char *component,
+                      const char *format,
+                      ...)
+{
+    struct simba__log_entry entry = {.level = level, .component = component};
+    va_list args;
+
+    va_start(args, format);
+    simba__store_vlog(store, &entry, format, args);
+    va_end(args);
+}
+
+/* For backends, as a simba_log_fn; `user` is the store. */
+static void log_plain(void *user,
+                      enum simba_log_level level,
+                      const char *component,
+                      const char *message)
+{
+    struct simba__log_entry entry = {.level = level, .component = component};
+
+    write_entry(user, &entry, message);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -58,36 +170,6 @@ static int check_options(const simba_store_options *options, simba_error *error)
     return SIMBA_OK;
 }
 
-static int find_options(const simba_store_options *given,
-                        simba_store_options *options,
-                        simba_error *error)
-{
-    int rc;
-
-    *options = (simba_store_options)SIMBA_STORE_OPTIONS_INIT;
-    if (given == NULL) {
-        return SIMBA_OK;
-    }
-    rc = simba__given_take(
-        &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT"}, options,
-        sizeof *options, error);
-    return rc == SIMBA_OK ? check_options(options, error) : rc;
-}
-
-static void take_options(simba_store *store,
-                         const simba_store_options *options,
-                         const struct simba__settings *settings)
-{
-    store->log = options->log != NULL ? options->log : simba__log_nothing;
-    store->log_event = options->log_event;
-    store->log_user = options->log_user;
-    store->log_level = options->log_level == SIMBA_LOG_DEFAULT
-                           ? settings->log_level
-                           : options->log_level;
-    store->ttl_ms = settings->ttl_ms;
-    store->transition_ms = settings->transition_ms;
-}
-
 static void close_in_child(void *self)
 {
     simba_store *store = self;
@@ -115,64 +197,30 @@ static void pass_subscription(void *self,
     backend->ops->subscription(backend, mutex, subscription);
 }
 
-static void listen_for_subscription(simba_store *store)
-{
-    if (store->backend->ops->subscription != NULL) {
-        simba_loop_enter(store->loop);
-        store->loop->on_subscription = pass_subscription;
-        store->loop->on_subscription_self = store->backend;
-        simba_loop_leave(store->loop);
-    }
-}
-
-static int open_backend(simba_store *store,
-                        const char *url,
-                        const simba_store_options *options,
-                        simba_error *error)
-{
-    struct simba__found found;
-    simba_backend_config config = {.url = url,
-                                   .loop = store->loop,
-                                   .log = simba__store_log_plain,
-                                   .log_user = store,
-                                   .look = options->look};
-    int rc = simba__registry_find(url, &found, error);
-
-    if (rc == SIMBA_OK) {
-        config.rest = found.rest;
-        store->module = found.module;
-        rc = found.ops->open(&config, &store->backend, error);
-    }
-    return rc;
-}
-
-static bool make_pool(simba_store *store, const simba_store_options *options)
-{
-    int most = options->notifier_most;
-
-    if (!simba__pool_init(&store->pool, store->loop,
-                          most == 0 ? NOTIFIERS_MOST : most)) {
-        return false;
-    }
-    store->pool.log = simba__store_log_plain;
-    store->pool.log_user = store;
-    store->pool.executor = options->executor;
-    store->pool.executor_user = options->executor_user;
-    return true;
-}
-
 static int open_store(simba_store *store,
                       const char *url,
                       const simba_store_options *options,
                       simba_error *error)
 {
+    simba_backend_config config = {.url = url,
+                                   .log = log_plain,
+                                   .log_user = store,
+                                   .look = options->look,
+                                   .find = simba__backend_find};
+    const simba_backend_ops *ops;
+    int most =
+        options->notifier_most == 0 ? NOTIFIERS_MOST : options->notifier_most;
     int rc = simba__loop_open(&store->loop, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
-    rc = open_backend(store, url, options, error);
-    if (rc == SIMBA_OK && !make_pool(store, options)) {
+    config.loop = store->loop;
+    rc = simba__backend_find(url, &ops, &config.rest, error);
+    if (rc == SIMBA_OK) {
+        rc = ops->open(&config, &store->backend, error);
+    }
+    if (rc == SIMBA_OK && !simba__pool_init(&store->pool, store->loop, most)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (rc != SIMBA_OK) {
@@ -183,8 +231,17 @@ static int open_store(simba_store *store,
         simba__loop_close(store->loop);
         return rc;
     }
-    listen_for_subscription(store);
+    store->pool.log = log_plain;
+    store->pool.log_user = store;
+    store->pool.executor = options->executor;
+    store->pool.executor_user = options->executor_user;
+    simba_loop_enter(store->loop);
+    if (store->backend->ops->subscription != NULL) {
+        store->loop->on_subscription = pass_subscription;
+        store->loop->on_subscription_self = store->backend;
+    }
     store->loop->tallies.front = store->backend;
+    simba_loop_leave(store->loop);
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;
     simba__fork_add(&store->fork_entry);
@@ -199,35 +256,31 @@ static void free_store(simba_store *store)
     }
 }
 
-static simba_store *make_store(const char *url, simba_error *error)
-{
-    simba_store *store = calloc(1, sizeof *store);
-
-    if (store != NULL) {
-        store->mark = simba__fork_guard();
-        store->name = strdup(url);
-    }
-    if (store == NULL || store->mark == NULL || store->name == NULL) {
-        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-        free_store(store);
-        return NULL;
-    }
-    simba_url_hide_secrets(store->name);
-    return store;
-}
-
 static int open_as_set(const struct simba__settings *settings,
                        const simba_store_options *options,
                        simba_store **out,
                        simba_error *error)
 {
-    simba_store *store = make_store(settings->url, error);
+    simba_store *store = calloc(1, sizeof *store);
     int rc;
 
-    if (store == NULL) {
-        return SIMBA_ENOMEM;
+    if (store != NULL) {
+        store->mark = simba__fork_guard();
+        store->name = strdup(settings->url);
     }
-    take_options(store, options, settings);
+    if (store == NULL || store->mark == NULL || store->name == NULL) {
+        free_store(store);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    simba_url_hide_secrets(store->name);
+    store->log = options->log != NULL ? options->log : simba__log_nothing;
+    store->log_event = options->log_event;
+    store->log_user = options->log_user;
+    store->log_level = options->log_level == SIMBA_LOG_DEFAULT
+                           ? settings->log_level
+                           : options->log_level;
+    store->ttl_ms = settings->ttl_ms;
+    store->transition_ms = settings->transition_ms;
     simba__fork_hold_off();
     rc = open_store(store, settings->url, options, error);
     simba__fork_let_go();
@@ -244,11 +297,19 @@ int simba_store_open(const char *url,
                      simba_store **out,
                      simba_error *error)
 {
-    simba_store_options options;
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     struct simba__settings settings;
-    int rc = find_options(given, &options, error);
+    int rc = SIMBA_OK;
 
     *out = NULL;
+    if (given != NULL) {
+        rc = simba__given_take(
+            &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT"}, &options,
+            sizeof options, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = check_options(&options, error);
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -284,7 +345,6 @@ void simba_store_close(simba_store *store)
     simba__tallies_free(&store->loop->tallies);
     simba__loop_close(store->loop);
     simba__fork_let_go();
-    /* A module stays loaded: its client library may have threads of its own. */
     free_store(store);
 }
 
@@ -302,4 +362,9 @@ void simba_store_lease(const simba_store *store,
     *ttl_ms = store->ttl_ms > 0 ? store->ttl_ms : SIMBA__DEFAULT_TTL_MS;
     *transition_ms = store->transition_ms >= 0 ? store->transition_ms
                                                : SIMBA__DEFAULT_TRANSITION_MS;
+}
+
+uint32_t simba_store_capabilities(const simba_store *store)
+{
+    return store->backend->ops->capabilities;
 }

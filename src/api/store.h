@@ -6,6 +6,7 @@
 
 #include "runtime/notify.h"
 
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -14,7 +15,6 @@ struct simba_store {
     simba_backend *backend;
     simba__fork_mark mark;
     struct simba__pool pool;
-    void *module;                 /* of dlopen(), or NULL */
     char *name;                   /* its URL without secrets */
     simba_log_fn log;             /* never NULL */
     simba_log_event_fn log_event; /* or NULL */
@@ -25,7 +25,10 @@ struct simba_store {
     struct simba__fork_entry fork_entry;
 };
 
-/* --- log.c --------------------------------------------------------------- */
+/** Refuse use in a forked child. */
+int simba__store_check(const simba_store *store, simba_error *error);
+
+/* --- the log ------------------------------------------------------------- */
 
 /* A line of the log, and what it is about. */
 struct simba__log_entry {
@@ -40,10 +43,10 @@ struct simba__log_entry {
 
 /** Write a line to the store's log, if its level is wanted; the name of the
  * mutex comes first. Any thread. */
-void simba__store_tell(const simba_store *store,
+void simba__store_vlog(const simba_store *store,
                        const struct simba__log_entry *entry,
                        const char *format,
-                       ...) __attribute__((format(printf, 3, 4)));
+                       va_list args) __attribute__((format(printf, 3, 0)));
 
 /** The same for a line that is about nothing in particular. */
 void simba__store_log(const simba_store *store,
@@ -52,44 +55,25 @@ void simba__store_log(const simba_store *store,
                       const char *format,
                       ...) __attribute__((format(printf, 4, 5)));
 
-/** The same as a simba_log_fn, for backends; `user` is the store. */
-void simba__store_log_plain(void *user,
-                            enum simba_log_level level,
-                            const char *component,
-                            const char *message);
-
 /** A hook that does nothing. */
 void simba__log_nothing(void *user,
                         enum simba_log_level level,
                         const char *component,
                         const char *message);
 
-/* --- store.c ------------------------------------------------------------- */
+/* --- modules.c ----------------------------------------------------------- */
 
-/** Refuse use in a forked child. */
-int simba__store_check(const simba_store *store, simba_error *error);
-
-/* --- registry.c ---------------------------------------------------------- */
-
-/* The backend of a URL. */
-struct simba__found {
-    const simba_backend_ops *ops;
-    const char *rest; /* what follows "scheme:" */
-    void *module;     /* of dlopen(), or NULL */
-};
-
-/** Find the backend of a URL, loading its module if need be. */
-int simba__registry_find(const char *url,
-                         struct simba__found *found,
-                         simba_error *error);
+/** Find the backend of a URL, loading its module if need be. The module stays
+ * loaded: its client library may have threads of its own.
+ *
+ * @param[out] rest  what follows "scheme:" */
+int simba__backend_find(const char *url,
+                        const simba_backend_ops **ops,
+                        const char **rest,
+                        simba_error *error);
 
 /** What the backend of a URL tells of its schema; "" when nothing. To be freed;
- * NULL: it failed. schema.c. */
-char *simba__schema_of(const char *url, bool upgrade, simba_error *error);
-
-/** Load the module that speaks for a scheme; modules.c. */
-int simba__module_load(const char *scheme,
-                       struct simba__found *found,
-                       simba_error *error);
+ * NULL: it failed. */
+char *simba__backend_schema(const char *url, bool upgrade, simba_error *error);
 
 #endif

@@ -1,7 +1,6 @@
 #define _GNU_SOURCE
 #include "shims/shim.h"
 
-#include "api/store.h"
 #include "runtime/report.h"
 #include "shims/shims.h"
 #include "util/text.h"
@@ -50,12 +49,28 @@ char *simba__shim_schema(const simba_backend_config *config,
                          bool upgrade,
                          simba_error *error)
 {
+    simba_backend_config inner = *config;
+    const simba_backend_ops *ops = NULL;
     const char *inner_url = "";
-    char *options;
+    char *options, *text;
     int rc = simba__shim_split(config->rest, &options, &inner_url, error);
 
     free(options);
-    return rc == SIMBA_OK ? simba__schema_of(inner_url, upgrade, error) : NULL;
+    if (rc == SIMBA_OK) {
+        inner.url = inner_url;
+        rc = config->find(inner_url, &ops, &inner.rest, error);
+    }
+    if (rc != SIMBA_OK) {
+        return NULL;
+    }
+    if (ops->schema != NULL) {
+        return ops->schema(&inner, upgrade, error);
+    }
+    text = strdup("");
+    if (text == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return text;
 }
 
 bool simba__shim_is_one(const simba_backend_ops *ops)
@@ -136,16 +151,15 @@ int simba__shim_open(struct simba__shim *shim,
                      const simba_backend_config *config,
                      simba_error *error)
 {
-    struct simba__found found = {0};
     simba_backend_config inner = *config;
+    const simba_backend_ops *ops;
     const char *colon = strchr(config->rest, ':');
     int rc;
 
     inner.url = colon + 1; /* simba__shim_split() has seen it */
-    rc = simba__registry_find(inner.url, &found, error);
+    rc = config->find(inner.url, &ops, &inner.rest, error);
     if (rc == SIMBA_OK) {
-        inner.rest = found.rest;
-        rc = found.ops->open(&inner, &shim->inner, error);
+        rc = ops->open(&inner, &shim->inner, error);
     }
     if (rc != SIMBA_OK) {
         return rc;

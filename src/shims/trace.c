@@ -3,7 +3,6 @@
  * each by one call, so several processes may share a file; docs/testing.md
  * lists the members, and `simba verify` reads them. */
 #define _GNU_SOURCE
-#include "api/store.h"
 #include "shims/line.h"
 #include "shims/shim.h"
 #include "shims/shims.h"
@@ -293,8 +292,8 @@ static int open_trace(const simba_backend_config *config,
                       simba_error *error)
 {
     struct trace *trace = calloc(1, sizeof *trace);
-    struct simba__found found;
-    const char *inner_url;
+    const simba_backend_ops *ops;
+    const char *inner_url, *rest;
     char *path = NULL;
     int rc;
 
@@ -307,7 +306,7 @@ static int open_trace(const simba_backend_config *config,
     trace->log_user = config->log_user;
     rc = simba__shim_split(config->rest, &path, &inner_url, error);
     if (rc == SIMBA_OK) { /* who forgot the path shall not get a file */
-        rc = simba__registry_find(inner_url, &found, error);
+        rc = config->find(inner_url, &ops, &rest, error);
     }
     if (rc == SIMBA_OK) {
         rc = open_file(trace, path, error);

@@ -176,6 +176,12 @@ typedef struct simba_backend_config {
     simba_log_fn log; /**< never NULL */
     void *log_user;
     bool look; /**< open: make nothing; what is not there is SIMBA_ENOTINIT */
+    /** For those whose URL has another in it, such as a shim: find the backend
+     * of that one, and what follows its "scheme:". */
+    int (*find)(const char *url,
+                const simba_backend_ops **ops,
+                const char **rest,
+                simba_error *error);
 } simba_backend_config;
 
 /** The head of every backend instance. */

@@ -1,0 +1,137 @@
+/* What services, lockers and schedulers have in common: a contention on the
+ * loop of their store, made from what the user gave, with lines in its log. */
+#ifndef SIMBA_API_CONTENDER_H
+#define SIMBA_API_CONTENDER_H
+
+#include <simba/contender.h>
+#include <simba/service.h>
+
+#include "api/store.h"
+#include "runtime/contention.h"
+
+/* What a contender gets that sets no times, where nothing is configured. */
+enum { SIMBA__DEFAULT_TTL_MS = 10000, SIMBA__DEFAULT_TRANSITION_MS = 6000 };
+
+/* --- what users give ----------------------------------------------------- */
+
+/* A struct of the user's that begins with its size, by which those of an older
+ * header are known. */
+struct simba__given {
+    const void *from; /* may be NULL */
+    const char *init; /* the name of the macro that sets it up */
+};
+
+/**
+ * Take it over to `to`, which has `size` bytes and its defaults in place: they
+ * stay where the caller's header ends. Returns SIMBA_OK, or SIMBA_EINVAL when
+ * it was not set up.
+ */
+int simba__given_take(const struct simba__given *given,
+                      void *to,
+                      size_t size,
+                      simba_error *error);
+
+/**
+ * Check names and times together and fill in the defaults.
+ *
+ * @param least_lease_ms  what the store can keep
+ * @param[out] config     for the machine
+ */
+int simba__config_make(const simba_contender *contender,
+                       int64_t least_lease_ms,
+                       struct simba__contend_config *config,
+                       simba_error *error);
+
+/** Check the name of a mutex (S14). */
+int simba__config_mutex(const char *mutex, simba_error *error);
+
+/** Copy the id given, or make one. */
+int simba__config_id(const char *given, char *id, simba_error *error);
+
+/* --- a contender --------------------------------------------------------- */
+
+struct simba__contender {
+    struct simba__contention contention; /* first: hooks get this */
+    simba_store *store;
+    const char *what; /* "service": the log's component, and for messages */
+    const char *own;  /* what of the user's it runs: "callback", "work" */
+};
+
+/**
+ * Check what the user gave, and put the contention on the loop. `what` and the
+ * hooks must be in place. On failure nothing is left to be closed.
+ */
+int simba__contender_open(struct simba__contender *c,
+                          simba_store *store,
+                          const simba_contender *given,
+                          simba_error *error);
+
+/** Take it off the loop; the machine must rest. */
+void simba__contender_close(struct simba__contender *c);
+
+/**
+ * What every close begins with. False in a forked child: all but the memory is
+ * the parent's, so the caller frees that and touches nothing else.
+ *
+ * @param is_own  it is called from its own callback, which aborts
+ */
+bool simba__contender_may_close(struct simba__contender *c, bool is_own);
+
+/** Write a line to the store's log; who it is about is filled in here. */
+void simba__contender_log(const struct simba__contender *c,
+                          struct simba__log_entry entry,
+                          const char *format,
+                          ...) __attribute__((format(printf, 3, 4)));
+
+/** The same for a request that failed. */
+void simba__contender_log_failure(const struct simba__contender *c,
+                                  enum simba_log_level level,
+                                  int status,
+                                  const simba_error *error);
+
+/** Why a tenure ended, as a word: "stopped", "expired", "gone", "max_hold",
+ * "stalled". */
+const char *simba__cause_name(enum simba__cause cause);
+
+/* --- from start to stop, as often as the user likes ---------------------- */
+
+/* The same for services and schedulers. */
+struct simba__lifecycle {
+    struct simba__contender *contender;
+    _Atomic int wish; /* what the user wants; changed inside the loop */
+
+    /* Inside the loop only. */
+    pthread_cond_t changed; /* something of what follows, or of whose lifecycle
+                               it is, did */
+    bool is_contending;     /* from START until STOPPED */
+    bool is_unreleased;     /* the store did not answer the last release */
+    uint64_t rests;         /* counted: it may be started again before a
+                               stopper looks */
+};
+
+void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
+                           struct simba__contender *contender);
+void simba__lifecycle_fini(struct simba__lifecycle *lifecycle);
+
+/** Contend. SIMBA_EMISUSE when that was asked for already. Outside the loop. */
+int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
+                           simba_error *error);
+
+/** Ask for the stop, once, and wait until it rests. SIMBA_EUNKNOWN when the
+ * store did not answer the release, SIMBA_EMISUSE when it `is_own` callback
+ * that asks. Outside the loop. */
+int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
+                          bool is_own,
+                          simba_error *error);
+
+/** The machine has told that it is stopped. Inside the loop. */
+void simba__lifecycle_end(struct simba__lifecycle *lifecycle,
+                          const struct simba__update *update);
+
+/** Nothing of it is under way any more. Inside the loop. */
+void simba__lifecycle_rest(struct simba__lifecycle *lifecycle);
+
+enum simba_service_status simba__lifecycle_status(
+    const struct simba__lifecycle *lifecycle);
+
+#endif
