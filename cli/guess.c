@@ -1,71 +1,7 @@
-/* How far a word is from a name; see guess.h. */
 #include "guess.h"
 
 #include <stddef.h>
 #include <string.h>
-
-enum {
-    LONGEST = 18, /* no name is longer */
-    LONG = 5      /* a name in which two things may be wrong */
-};
-
-/* How many steps lie between the first letters of both: at[i][j] from i letters
- * of the word to j of the name. */
-struct steps {
-    size_t at[LONGEST + 1][LONGEST + 1];
-};
-
-static size_t least(size_t one, size_t other)
-{
-    return one < other ? one : other;
-}
-
-static size_t step(const struct steps *steps,
-                   const char *word,
-                   const char *name,
-                   const size_t at[2])
-{
-    size_t i = at[0], j = at[1];
-    size_t found = steps->at[i - 1][j - 1] + (word[i - 1] != name[j - 1]);
-
-    found = least(found, steps->at[i - 1][j] + 1);
-    found = least(found, steps->at[i][j - 1] + 1);
-    if (i > 1 && j > 1 && word[i - 1] == name[j - 2] &&
-        word[i - 2] == name[j - 1]) {
-        found = least(found, steps->at[i - 2][j - 2] + 1);
-    }
-    return found;
-}
-
-static size_t distance(const char *word, const char *name)
-{
-    size_t rows = strlen(word), columns = strlen(name);
-    struct steps steps = {.at = {{0}}};
-
-    for (size_t i = 0; i <= rows; i++) {
-        steps.at[i][0] = i;
-    }
-    for (size_t j = 1; j <= columns; j++) {
-        steps.at[0][j] = j;
-        for (size_t i = 1; i <= rows; i++) {
-            const size_t at[2] = {i, j};
-
-            steps.at[i][j] = step(&steps, word, name, at);
-        }
-    }
-    return steps.at[rows][columns];
-}
-
-bool simba__guess_is_near(const char *word, const char *name)
-{
-    size_t length = strlen(word);
-
-    if (length < 2 || length > LONGEST || strlen(name) > LONGEST) {
-        return false;
-    }
-    return strncmp(word, name, length) == 0 ||
-           distance(word, name) <= (strlen(name) < LONG ? 1 : 2);
-}
 
 /* What other programs that lock, elect or watch call it. */
 const char *simba__guess_of_others(const char *word)

@@ -2,12 +2,7 @@
 #ifndef SIMBA_CLI_GUESS_H
 #define SIMBA_CLI_GUESS_H
 
-#include <stdbool.h>
-
-/** Is the word the beginning of the name, or as good as the name: but for one
- * letter missing, added or replaced, or two that changed places? Of a long name
- * for two such things. */
-bool simba__guess_is_near(const char *word, const char *name);
+#include "util/guess.h"
 
 /** The command that does what other programs call so; NULL: none. */
 const char *simba__guess_of_others(const char *word);

@@ -20,13 +20,25 @@ function(simba_add_layer name)
   endif()
 endfunction()
 
-# What has no policy: every layer uses it, and modules and programs, for which
-# its names are not exported, take the objects along (simba_util).
+# What has no policy. Its names are not exported: modules take its objects along,
+# programs link simba_util_archive.
 simba_add_layer(simba_util
   ${simba_src}/util/file.c
+  ${simba_src}/util/guess.c
   ${simba_src}/util/hash.c
   ${simba_src}/util/json.c
   ${simba_src}/util/text.c
+)
+add_library(simba_util_archive STATIC $<TARGET_OBJECTS:simba_util>)
+set_target_properties(simba_util_archive PROPERTIES LINKER_LANGUAGE C)
+target_include_directories(simba_util_archive INTERFACE ${simba_src})
+
+# What the stores share; modules take it along, too.
+simba_add_layer(simba_kit
+  ${simba_src}/kit/lookup.c
+  ${simba_src}/kit/parameters.c
+  ${simba_src}/kit/secret.c
+  ${simba_src}/kit/url.c
 )
 
 simba_add_layer(simba_core
@@ -114,8 +126,8 @@ simba_add_layer(simba_api
 target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
-set(simba_layers simba_util simba_core simba_mutex_record simba_memory simba_sqlite
-                 simba_shims simba_runtime simba_api)
+set(simba_layers simba_util simba_kit simba_core simba_mutex_record
+                 simba_memory simba_sqlite simba_shims simba_runtime simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
   list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)
@@ -132,8 +144,11 @@ set_target_properties(simba_static PROPERTIES OUTPUT_NAME simba)
 find_library(SIMBA_SQLITE3_ARCHIVE libsqlite3.a)
 add_library(simba_embedded INTERFACE)
 if(SIMBA_SQLITE3_ARCHIVE)
-  add_library(simba_whole STATIC ${simba_objects})
+  set(simba_whole_objects ${simba_objects})
+  list(REMOVE_ITEM simba_whole_objects $<TARGET_OBJECTS:simba_util>)
+  add_library(simba_whole STATIC ${simba_whole_objects})
   set_target_properties(simba_whole PROPERTIES LINKER_LANGUAGE C)
+  target_link_libraries(simba_whole PUBLIC simba_util_archive)
   # All of it, and offered to modules: they look for it in the program.
   target_link_libraries(simba_embedded INTERFACE
     -Wl,--whole-archive simba_whole -Wl,--no-whole-archive
@@ -143,8 +158,7 @@ if(SIMBA_SQLITE3_ARCHIVE)
   target_include_directories(simba_embedded INTERFACE
                              ${PROJECT_SOURCE_DIR}/include)
 else()
-  target_link_libraries(simba_embedded INTERFACE
-    simba $<TARGET_OBJECTS:simba_util>)
+  target_link_libraries(simba_embedded INTERFACE simba simba_util_archive)
 endif()
 
 foreach(library IN ITEMS simba simba_static)

@@ -4,6 +4,7 @@
 #include "api/ini.h"
 #include "api/settings.h"
 #include "core/lease.h"
+#include "kit/secret.h"
 
 #include <simba/duration.h>
 

@@ -30,9 +30,6 @@ bool simba__log_level_of(const char *name, enum simba_log_level *level);
 
 /* --- url.c --------------------------------------------------------------- */
 
-/** Is there a password in it, before the @ or in the query? */
-bool simba__url_has_secret(const char *url);
-
 /* What goes before the @ of a URL. */
 struct simba__credentials {
     const char *user;     /* NULL: as in the URL */

@@ -16,7 +16,7 @@ static int read_all(struct simba__file *file, int fd, size_t most)
         return errno;
     }
     if (!S_ISREG(file->status.st_mode)) {
-        return ENOTSUP;
+        return S_ISDIR(file->status.st_mode) ? EISDIR : ENOTSUP;
     }
     /* It may grow meanwhile; one byte more than the most tells that. */
     file->bytes = calloc(1, most + 2);

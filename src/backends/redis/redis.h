@@ -2,9 +2,9 @@
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
-#include "backends/lookup/lookup.h"
 #include "backends/redis/settings.h"
 #include "backends/redis/text.h"
+#include "kit/lookup.h"
 
 #include <simba/sys/backend.h>
 

@@ -7,7 +7,6 @@ set(simba_redis_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources
-  ${simba_redis_dir}/../lookup/lookup.c
   ${simba_redis_dir}/admin.c
   ${simba_redis_dir}/caller_io.c
   ${simba_redis_dir}/cluster.c
@@ -63,7 +62,7 @@ if(hiredis_FOUND AND openssl_FOUND)
   # What it needs of the library itself is found in the program that loads it.
   add_library(simba_module_redis MODULE
     $<TARGET_OBJECTS:simba_redis> $<TARGET_OBJECTS:simba_core>
-    $<TARGET_OBJECTS:simba_util>)
+    $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
   set_target_properties(simba_module_redis PROPERTIES
     PREFIX "" OUTPUT_NAME simba-redis LINKER_LANGUAGE C)
   target_link_libraries(simba_module_redis PRIVATE

@@ -13,8 +13,8 @@
 #ifndef SIMBA_SQL_ENGINE_H
 #define SIMBA_SQL_ENGINE_H
 
-#include "backends/lookup/lookup.h"
 #include "backends/sql/record.h"
+#include "kit/lookup.h"
 
 #include <simba/sys/backend.h>
 

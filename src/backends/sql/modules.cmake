@@ -5,7 +5,6 @@ include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
 set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
-  ${simba_sql_dir}/../lookup/lookup.c
   ${simba_sql_dir}/admin.c
   ${simba_sql_dir}/beat.c
   ${simba_sql_dir}/bind.c
@@ -34,7 +33,7 @@ function(simba_add_sql_store name library)
   target_link_libraries(simba_${name} PRIVATE PkgConfig::${library})
   add_library(simba_module_${name} MODULE
     $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_mutex_record>
-    $<TARGET_OBJECTS:simba_core> $<TARGET_OBJECTS:simba_util>)
+    $<TARGET_OBJECTS:simba_core> $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
   set_target_properties(simba_module_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)
   target_link_libraries(simba_module_${name} PRIVATE

@@ -34,7 +34,7 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
 
   add_library(simba_module_zookeeper MODULE
               $<TARGET_OBJECTS:simba_zookeeper> $<TARGET_OBJECTS:simba_core>
-    $<TARGET_OBJECTS:simba_util>)
+    $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
   set_target_properties(simba_module_zookeeper PROPERTIES
     PREFIX "" OUTPUT_NAME simba-zookeeper LINKER_LANGUAGE C)
   target_link_libraries(simba_module_zookeeper PRIVATE simba_zookeeper_client

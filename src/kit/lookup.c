@@ -1,7 +1,7 @@
 /* Host names to addresses; see lookup.h. A name server may take its time, so a
  * thread of its own asks it. */
 #define _GNU_SOURCE
-#include "backends/lookup/lookup.h"
+#include "kit/lookup.h"
 
 #include <netdb.h>
 #include <pthread.h>

@@ -1,0 +1,38 @@
+/* Secrets: in files, and in URLs that people get to see. */
+#ifndef SIMBA_KIT_SECRET_H
+#define SIMBA_KIT_SECRET_H
+
+#include "util/file.h"
+
+#include <simba/error.h>
+
+#include <stdbool.h>
+
+/**
+ * Read a regular file of at most 64 KiB that nobody but its owner and its group
+ * can write.
+ *
+ * @return SIMBA_OK; SIMBA_EMISCONFIG, SIMBA_EDENIED or SIMBA_ENOMEM, with a
+ *         message that begins with the path and nothing to free
+ */
+int simba__guarded_file_read(struct simba__file *file,
+                             const char *path,
+                             simba_error *error);
+
+/**
+ * The password in a file: its first line. The file is guarded as above, others
+ * cannot read it either, and it belongs to us or to root, or we are root.
+ *
+ * @param[out] secret  for simba__secret_free()
+ */
+int simba__secret_read(const char *path, char **secret, simba_error *error);
+
+/** Cut out of a URL, which need not be a good one, everything that may be a
+ * secret: what stands before the @, and the values of parameters. The room that
+ * gets free is wiped. */
+void simba__url_hide(char *url);
+
+/** Is there a password in it, before the @ or in a parameter? */
+bool simba__url_has_secret(const char *url);
+
+#endif

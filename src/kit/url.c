@@ -1,0 +1,279 @@
+#define _GNU_SOURCE
+#include "kit/url.h"
+
+#include "kit/secret.h"
+#include "util/array.h"
+#include "util/text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fail_memory(const struct simba__url_form *form, simba_error *error)
+{
+    return simba_error_set(error, SIMBA_ENOMEM, 0, "%s: out of memory",
+                           form->store);
+}
+
+int simba__url_refuse(const struct simba__url_form *form,
+                      const char *why,
+                      simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EINVAL, 0,
+                           "%s: %s; a URL looks like %s", form->store, why,
+                           form->example);
+}
+
+/* --- hosts --------------------------------------------------------------- */
+
+/* host, host:port, [v6], [v6]:port; says what is wrong, or NULL. */
+static const char *read_host(struct simba__url_host *host, char *text)
+{
+    char *colon;
+    uint64_t port = 0;
+
+    if (text[0] == '[') {
+        colon = strchr(++text, ']');
+        if (colon == NULL) {
+            return "an address in [] has no end";
+        }
+        *colon++ = '\0';
+        if (*colon != ':' && *colon != '\0') {
+            return "what follows an address in [] is no port";
+        }
+    } else {
+        colon = strchrnul(text, ':');
+    }
+    if (*colon == ':') {
+        *colon++ = '\0';
+        if (!simba__text_number(colon, UINT16_MAX, &port) || port == 0) {
+            return "a port is a number from 1 to 65535";
+        }
+    }
+    *host = (struct simba__url_host){text, (int)port};
+    if (!simba__text_unescape(text)) {
+        return "a host has a broken %-escape";
+    }
+    return *text == '\0' ? "a host has no name" : NULL;
+}
+
+static int read_hosts(struct simba__url *url,
+                      const struct simba__url_form *form,
+                      char *hosts,
+                      simba_error *error)
+{
+    size_t room = 0;
+    char *one;
+
+    while ((one = strsep(&hosts, ",")) != NULL) {
+        const char *problem;
+
+        if (*one == '\0') {
+            continue;
+        }
+        if (!simba__array_reserve(&url->hosts, &room, url->host_count + 1,
+                                  sizeof *url->hosts)) {
+            return fail_memory(form, error);
+        }
+        problem = read_host(&url->hosts[url->host_count], one);
+        if (problem != NULL) {
+            return simba__url_refuse(form, problem, error);
+        }
+        url->host_count++;
+    }
+    return SIMBA_OK;
+}
+
+/* --- who ----------------------------------------------------------------- */
+
+/* A part of the environment, unless our rights are not our caller's. */
+static int from_environment(const struct simba__url_form *form,
+                            const char *what,
+                            char **own,
+                            const char **value)
+{
+    char name[64];
+    const char *given;
+
+    (void)snprintf(name, sizeof name, "SIMBA_%s_%s", form->store, what);
+    for (char *c = name; *c != '\0'; c++) {
+        *c = (char)toupper((unsigned char)*c);
+    }
+    given = secure_getenv(name);
+    if (*value != NULL || given == NULL || given[0] == '\0') {
+        return SIMBA_OK;
+    }
+    *value = *own = strdup(given);
+    return *own == NULL ? SIMBA_ENOMEM : SIMBA_OK;
+}
+
+static int find_credentials(struct simba__url *url,
+                            const struct simba__url_form *form,
+                            simba_error *error)
+{
+    simba_error why;
+    int rc;
+
+    if (url->password_file != NULL) {
+        if (url->password != NULL) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "%s: password_file: there is a password "
+                                   "already",
+                                   form->store);
+        }
+        rc = simba__secret_read(url->password_file, &url->own_password, &why);
+        if (rc != SIMBA_OK) {
+            return simba_error_set(error, rc, why.native,
+                                   "%s: password_file: %s", form->store,
+                                   why.message);
+        }
+        url->password = url->own_password;
+    }
+    rc = from_environment(form, "USER", &url->own_user, &url->user);
+    if (rc == SIMBA_OK) {
+        rc = from_environment(form, "PASSWORD", &url->own_password,
+                              &url->password);
+    }
+    return rc == SIMBA_OK ? rc : fail_memory(form, error);
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+static int read_authority(struct simba__url *url,
+                          const struct simba__url_form *form,
+                          char *authority,
+                          simba_error *error)
+{
+    char *hosts = strrchr(authority, '@');
+    char *password;
+
+    if (hosts == NULL) {
+        return read_hosts(url, form, authority, error);
+    }
+    *hosts++ = '\0';
+    password = strchr(authority, ':');
+    if (password != NULL) {
+        *password++ = '\0';
+        url->password = password;
+    }
+    if (!simba__text_unescape(authority) ||
+        (password != NULL && !simba__text_unescape(password))) {
+        return simba__url_refuse(form, "user or password has a broken %-escape",
+                                 error);
+    }
+    url->user = authority[0] == '\0' ? NULL : authority;
+    return read_hosts(url, form, hosts, error);
+}
+
+/* Cuts the text into its pieces. */
+static int read_pieces(struct simba__url *url,
+                       const struct simba__url_form *form,
+                       simba_error *error)
+{
+    char *rest = strchr(url->text, ':');
+    char *query, *authority = NULL;
+    int rc = SIMBA_OK;
+
+    if (rest == NULL) {
+        return simba__url_refuse(form, "there is no scheme", error);
+    }
+    *rest++ = '\0';
+    url->scheme = url->text;
+    query = strchr(rest, '?');
+    if (query != NULL) {
+        *query++ = '\0';
+    }
+    if (strncmp(rest, "//", 2) == 0) {
+        size_t length = strcspn(rest + 2, "/");
+
+        /* To the left, so that there is room for its end. */
+        authority = memmove(rest, rest + 2, length);
+        rest += 2 + length;
+        authority[length] = '\0';
+        url->authority = authority;
+    }
+    url->path = rest;
+    if (form->is_networked) {
+        if (authority == NULL) {
+            return simba__url_refuse(form, "not a URL", error);
+        }
+        if (strchr(url->path, '@') != NULL) {
+            return SIMBA_EINVAL;
+        }
+        rc = read_authority(url, form, authority, error);
+    }
+    if (rc == SIMBA_OK && query != NULL) {
+        rc = simba__parameters_read(form, query, url, error);
+    }
+    return rc == SIMBA_OK && form->is_networked
+               ? find_credentials(url, form, error)
+               : rc;
+}
+
+/* An @ behind the hosts: the end of a password may look like anything then. */
+static bool is_cut_in_user(const char *text)
+{
+    const char *start = strstr(text, "://");
+
+    return start != NULL &&
+           strchr(start + 3 + strcspn(start + 3, "/?"), '@') != NULL;
+}
+
+int simba__url_read(struct simba__url *url,
+                    const struct simba__url_form *form,
+                    const char *text,
+                    simba_error *error)
+{
+    int rc;
+
+    *url = (struct simba__url){.size = strlen(text)};
+    url->text = strdup(text);
+    if (url->text == NULL) {
+        return fail_memory(form, error);
+    }
+    rc = read_pieces(url, form, error);
+    if (rc == SIMBA_EINVAL && form->is_networked && is_cut_in_user(text)) {
+        rc = simba_error_set(error, rc, 0,
+                             "%s: the URL is not understood; in users and "
+                             "passwords write / as %%2F, ? as %%3F and @ as "
+                             "%%40",
+                             form->store);
+    }
+    return rc;
+}
+
+void simba__url_fini(struct simba__url *url)
+{
+    if (url->text != NULL) {
+        explicit_bzero(url->text, url->size);
+        free(url->text);
+    }
+    free(url->hosts);
+    free(url->own_user);
+    simba__secret_free(url->own_password);
+    *url = (struct simba__url){0};
+}
+
+int simba__url_take(char *text, const char *name, char **value)
+{
+    size_t length = strlen(name);
+    char *from = strchr(text, '?');
+
+    *value = NULL;
+    while (from != NULL) {
+        char *end = strchrnul(++from, '&');
+
+        if (strncmp(from, name, length) == 0 && from[length] == '=') {
+            *value =
+                strndup(from + length + 1, (size_t)(end - from) - length - 1);
+            if (*value == NULL) {
+                return SIMBA_ENOMEM;
+            }
+            memmove(from, end + (*end == '&'), strlen(end) + (*end != '&'));
+            return simba__text_unescape(*value) ? SIMBA_OK : SIMBA_EINVAL;
+        }
+        from = *end == '\0' ? NULL : end;
+    }
+    return SIMBA_OK;
+}

@@ -1,0 +1,239 @@
+#define _GNU_SOURCE
+#include "kit/url.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct settings {
+    struct simba__url url;
+    int db;
+};
+
+static const struct simba__parameter parameters[] = {
+    {"db", SIMBA__PARAMETER_INT, offsetof(struct settings, db), NULL, 99, "x"},
+    {0}};
+
+static const struct simba__url_form form = {.store = "toy",
+                                            .example = "toy://host/path",
+                                            .parameters = parameters,
+                                            .is_networked = true};
+
+static const struct simba__url_form local = {.store = "toy",
+                                             .example = "toy:path",
+                                             .parameters = parameters};
+
+static struct settings s;
+static simba_error error;
+
+static void reads(const char *url)
+{
+    simba__url_fini(&s.url);
+    if (simba__url_read(&s.url, &form, url, &error) != SIMBA_OK) {
+        fail_msg("%s: %s", url, error.message);
+    }
+}
+
+static void refused(const char *url, const char *words)
+{
+    simba__url_fini(&s.url);
+    if (simba__url_read(&s.url, &form, url, &error) != SIMBA_EINVAL ||
+        strstr(error.message, words) == NULL ||
+        strstr(error.message, "hunter2") != NULL) {
+        fail_msg("%s: %s", url, error.message);
+    }
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    simba__url_fini(&s.url);
+    unsetenv("SIMBA_TOY_USER");
+    unsetenv("SIMBA_TOY_PASSWORD");
+    return 0;
+}
+
+static void test_url__is_cut_into_its_pieces(void **state)
+{
+    (void)state;
+    reads("toy+tls://a%40b:c%3Ad@h%2Dh:1,[::1]:65535,[::2],,i/p%2Fq/r?db=7");
+    assert_string_equal(s.url.scheme, "toy+tls");
+    assert_string_equal(s.url.user, "a@b");
+    assert_string_equal(s.url.password, "c:d");
+    assert_int_equal(s.url.host_count, 4);
+    assert_string_equal(s.url.hosts[0].name, "h-h");
+    assert_int_equal(s.url.hosts[0].port, 1);
+    assert_string_equal(s.url.hosts[1].name, "::1");
+    assert_int_equal(s.url.hosts[1].port, 65535);
+    assert_string_equal(s.url.hosts[2].name, "::2");
+    assert_int_equal(s.url.hosts[2].port, 0);
+    assert_string_equal(s.url.hosts[3].name, "i");
+    assert_string_equal(s.url.path, "/p%2Fq/r");
+    assert_int_equal(s.db, 7);
+}
+
+static void test_url__may_leave_out_nearly_all(void **state)
+{
+    (void)state;
+    reads("toy://");
+    assert_null(s.url.user);
+    assert_null(s.url.password);
+    assert_int_equal(s.url.host_count, 0);
+    assert_string_equal(s.url.path, "");
+    reads("toy://u@?db=1");
+    assert_string_equal(s.url.user, "u");
+    assert_null(s.url.password);
+    reads("toy://:pw@h/");
+    assert_null(s.url.user);
+    assert_string_equal(s.url.password, "pw");
+    assert_string_equal(s.url.path, "/");
+    reads("toy://h?user=u&password=a@b");
+    assert_string_equal(s.url.user, "u");
+    assert_string_equal(s.url.password, "a@b");
+}
+
+static void test_url__of_a_local_store_has_a_path_only(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__url_read(&s.url, &local, "toy:a@b/c?db=3", &error),
+                     SIMBA_OK);
+    assert_null(s.url.authority);
+    assert_string_equal(s.url.path, "a@b/c");
+    assert_int_equal(s.db, 3);
+    simba__url_fini(&s.url);
+    assert_int_equal(simba__url_read(&s.url, &local, "toy://here/c", &error),
+                     SIMBA_OK);
+    assert_string_equal(s.url.authority, "here");
+    assert_string_equal(s.url.path, "/c");
+    simba__url_fini(&s.url);
+    assert_int_equal(simba__url_read(&s.url, &local, "toy:a?user=x", &error),
+                     SIMBA_EINVAL);
+}
+
+static void test_url__is_refused_in_words_that_help(void **state)
+{
+    (void)state;
+    refused("toy", "no scheme");
+    refused("toy:h", "looks like toy://host/path");
+    refused("toy://h:0", "port");
+    refused("toy://h:65536", "port");
+    refused("toy://h:", "port");
+    refused("toy://:1", "no name");
+    refused("toy://[::1", "no end");
+    refused("toy://[::1]x", "no port");
+    refused("toy://h%zz", "escape");
+    refused("toy://u:hunter2%zz@h", "escape");
+    refused("toy://h?db=x", "db must be");
+    refused("toy://h?bd=1", "is db meant");
+    refused("toy://h?passwd=hunter2", "is password meant");
+}
+
+static void test_url__shows_nothing_of_a_password_that_is_cut(void **state)
+{
+    (void)state;
+    refused("toy://u:hunter2?x@h", "%3F");
+    refused("toy://u:1?hunter2@h", "%3F");
+    refused("toy://u:1/hunter2@h", "%2F");
+    refused("toy://u:1?db=hunter2@h", "%3F");
+    refused("toy://u:hunter2/x@h", "%2F");
+    reads("toy://u:a@hunter2@h"); /* what cannot be misread is taken */
+    assert_string_equal(s.url.password, "a@hunter2");
+}
+
+static void test_url__leaves_the_environment_what_it_does_not_say(void **state)
+{
+    (void)state;
+    setenv("SIMBA_TOY_USER", "ann", 1);
+    setenv("SIMBA_TOY_PASSWORD", "hunter2", 1);
+    reads("toy://h");
+    setenv("SIMBA_TOY_PASSWORD", "changed", 1);
+    assert_string_equal(s.url.user, "ann");
+    assert_string_equal(s.url.password, "hunter2");
+    reads("toy://bob:pw@h");
+    assert_string_equal(s.url.user, "bob");
+    assert_string_equal(s.url.password, "pw");
+    reads("toy://bob@h");
+    assert_string_equal(s.url.password, "changed");
+    setenv("SIMBA_TOY_PASSWORD", "", 1);
+    reads("toy://bob@h");
+    assert_null(s.url.password);
+}
+
+static void test_url__may_name_a_file_for_the_password(void **state)
+{
+    char path[] = "/tmp/simba-url-XXXXXX", url[128];
+    int fd = mkostemp(path, 0);
+
+    (void)state;
+    assert_int_equal(write(fd, "hunter2\n", 8), 8);
+    snprintf(url, sizeof url, "toy://u@h?password_file=%s", path);
+    setenv("SIMBA_TOY_PASSWORD", "environment", 1);
+    reads(url);
+    assert_string_equal(s.url.password, "hunter2");
+    snprintf(url, sizeof url, "toy://u:pw@h?password_file=%s", path);
+    refused(url, "password already");
+    assert_int_equal(fchmod(fd, 0644), 0);
+    snprintf(url, sizeof url, "toy://u@h?password_file=%s", path);
+    simba__url_fini(&s.url);
+    assert_int_equal(simba__url_read(&s.url, &form, url, &error),
+                     SIMBA_EMISCONFIG);
+    assert_non_null(strstr(error.message, "toy: password_file: /tmp/"));
+    close(fd);
+    unlink(path);
+}
+
+static void takes(const char *url, const char *value, const char *rest)
+{
+    char room[64];
+    char *taken;
+
+    snprintf(room, sizeof room, "%s", url);
+    assert_int_equal(simba__url_take(room, "it", &taken), SIMBA_OK);
+    if (value == NULL) {
+        assert_null(taken);
+    } else {
+        assert_string_equal(taken, value);
+    }
+    assert_string_equal(room, rest);
+    free(taken);
+}
+
+static void test_url__gives_one_parameter_away(void **state)
+{
+    char broken[] = "a://b?it=%4";
+    char *taken;
+
+    (void)state;
+    takes("a://b?it=x", "x", "a://b?");
+    takes("a://b?c=d&it=%41&e=f", "A", "a://b?c=d&e=f");
+    takes("a://b?c=d&it=", "", "a://b?c=d&");
+    takes("a://b?it=x&c=d", "x", "a://b?c=d");
+    takes("a://b?item=x&it", NULL, "a://b?item=x&it");
+    takes("a://it=b", NULL, "a://it=b");
+    assert_int_equal(simba__url_take(broken, "it", &taken), SIMBA_EINVAL);
+    free(taken);
+}
+
+#define URL_TEST(test) cmocka_unit_test_teardown(test, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        URL_TEST(test_url__is_cut_into_its_pieces),
+        URL_TEST(test_url__may_leave_out_nearly_all),
+        URL_TEST(test_url__of_a_local_store_has_a_path_only),
+        URL_TEST(test_url__is_refused_in_words_that_help),
+        URL_TEST(test_url__shows_nothing_of_a_password_that_is_cut),
+        URL_TEST(test_url__leaves_the_environment_what_it_does_not_say),
+        URL_TEST(test_url__may_name_a_file_for_the_password),
+        URL_TEST(test_url__gives_one_parameter_away),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
