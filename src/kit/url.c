@@ -171,15 +171,10 @@ static int read_pieces(struct simba__url *url,
                        const struct simba__url_form *form,
                        simba_error *error)
 {
-    char *rest = strchr(url->text, ':');
+    char *rest = url->text;
     char *query, *authority = NULL;
     int rc = SIMBA_OK;
 
-    if (rest == NULL) {
-        return simba__url_refuse(form, "there is no scheme", error);
-    }
-    *rest++ = '\0';
-    url->scheme = url->text;
     query = strchr(rest, '?');
     if (query != NULL) {
         *query++ = '\0';
@@ -212,28 +207,26 @@ static int read_pieces(struct simba__url *url,
 }
 
 /* An @ behind the hosts: the end of a password may look like anything then. */
-static bool is_cut_in_user(const char *text)
+static bool is_cut_in_user(const char *rest)
 {
-    const char *start = strstr(text, "://");
-
-    return start != NULL &&
-           strchr(start + 3 + strcspn(start + 3, "/?"), '@') != NULL;
+    return strncmp(rest, "//", 2) == 0 &&
+           strchr(rest + 2 + strcspn(rest + 2, "/?"), '@') != NULL;
 }
 
 int simba__url_read(struct simba__url *url,
                     const struct simba__url_form *form,
-                    const char *text,
+                    const char *rest,
                     simba_error *error)
 {
     int rc;
 
-    *url = (struct simba__url){.size = strlen(text)};
-    url->text = strdup(text);
+    *url = (struct simba__url){.size = strlen(rest)};
+    url->text = strdup(rest);
     if (url->text == NULL) {
         return fail_memory(form, error);
     }
     rc = read_pieces(url, form, error);
-    if (rc == SIMBA_EINVAL && form->is_networked && is_cut_in_user(text)) {
+    if (rc == SIMBA_EINVAL && form->is_networked && is_cut_in_user(rest)) {
         rc = simba_error_set(error, rc, 0,
                              "%s: the URL is not understood; in users and "
                              "passwords write / as %%2F, ? as %%3F and @ as "

@@ -20,7 +20,6 @@ struct simba__url_host {
 
 /* Texts are without escapes, but for the path. */
 struct simba__url {
-    const char *scheme;
     const char *authority;         /* between // and /; NULL: there is no // */
     const char *user, *password;   /* NULL: none */
     const char *password_file;     /* where the password came from, or NULL */
@@ -28,7 +27,7 @@ struct simba__url {
     size_t host_count;
     char *path; /* "" or from its slash on */
 
-    char *text; /* a copy of the URL, cut into pieces */
+    char *text; /* a copy of it, cut into pieces */
     size_t size;
     char *own_user, *own_password; /* not from the URL */
 };
@@ -42,13 +41,13 @@ struct simba__url {
  * @param url   the beginning of the settings, which have their defaults already
  *              and get what the parameters say. Give it to simba__url_fini(),
  *              also after a failure
- * @param text  the whole URL
+ * @param rest  what follows "scheme:"
  * @return SIMBA_OK, SIMBA_EINVAL, SIMBA_ENOMEM; for a password file
  *         SIMBA_EMISCONFIG or SIMBA_EDENIED
  */
 int simba__url_read(struct simba__url *url,
                     const struct simba__url_form *form,
-                    const char *text,
+                    const char *rest,
                     simba_error *error);
 
 /** Wipe and free what it holds. */

@@ -9,7 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- messages ------------------------------------------------------------ */
+#define OFFSET(member) offsetof(struct simba__sqlite_settings, member)
+
+static const struct simba__parameter parameters[] = {
+    {"fs", SIMBA__PARAMETER_FLAG, OFFSET(is_trusted), "check trust", 0,
+     "trust: any file system will do, even a shared one"},
+    {"crash_handover", SIMBA__PARAMETER_FLAG, OFFSET(is_handover),
+     SIMBA__OFF_ON, 0, "whether the death of a process frees what it owned"},
+    {"synchronous", SIMBA__PARAMETER_FLAG, OFFSET(is_full), "normal full", 0,
+     "normal: a power loss may take the last changes back"},
+    {0}};
+
+static const struct simba__url_form form = {.store = "sqlite",
+                                            .example = "sqlite:path",
+                                            .parameters = parameters};
 
 /* A message is one line, so control characters of a path must not get into it;
  * of a long path the end tells more than the beginning. */
@@ -45,175 +58,46 @@ int simba__sqlite_fail(const struct simba__sqlite_settings *settings,
                            "sqlite %s: %s", settings->shown, words);
 }
 
-/* --- parameters ---------------------------------------------------------- */
-
-struct choice {
-    const char *name;
-    const char *value;
-    void (*choose)(struct simba__sqlite_settings *settings);
-};
-
-static void choose_trust(struct simba__sqlite_settings *settings)
+int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,
+                                const char *rest,
+                                simba_error *error)
 {
-    settings->is_trusted = true;
-}
+    const struct simba__url *url = &settings->url;
+    const char *problem = NULL;
+    int rc;
 
-static void choose_no_handover(struct simba__sqlite_settings *settings)
-{
-    settings->is_handover = false;
-}
-
-static void choose_handover(struct simba__sqlite_settings *settings)
-{
-    settings->is_handover = true;
-}
-
-static void choose_full(struct simba__sqlite_settings *settings)
-{
-    settings->is_full = true;
-}
-
-static void choose_normal(struct simba__sqlite_settings *settings)
-{
-    settings->is_full = false;
-}
-
-static const struct choice choices[] = {
-    {"fs", "trust", choose_trust},
-    {"crash_handover", "off", choose_no_handover},
-    {"crash_handover", "on", choose_handover},
-    {"synchronous", "full", choose_full},
-    {"synchronous", "normal", choose_normal},
-};
-
-static int refuse(simba_error *error, const char *name, const char *value)
-{
-    bool is_known = false;
-
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        is_known |= strcmp(choices[i].name, name) == 0;
+    *settings =
+        (struct simba__sqlite_settings){.is_handover = true, .is_full = true};
+    rc = simba__url_read(&settings->url, &form, rest, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
-    if (!is_known) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: unknown parameter \"%s\" in the URL",
-                               name);
+    if (url->authority != NULL && ((url->authority[0] != '\0' &&
+                                    strcmp(url->authority, "localhost") != 0) ||
+                                   url->path[0] != '/')) {
+        problem = "the URL names a host; write sqlite:path or "
+                  "sqlite:///absolute/path";
+    } else if (!simba__text_unescape(url->path)) {
+        problem = "broken %-escape in the URL";
+    } else if (url->path[0] == '\0') {
+        problem = "the URL names no file";
+    } else if (url->path[strlen(url->path) - 1] == '/') {
+        problem = "the URL names a directory, no file";
     }
-    return simba_error_set(error, SIMBA_EINVAL, 0,
-                           "sqlite: parameter %s cannot be \"%s\"", name,
-                           value);
-}
-
-static int read_parameter(struct simba__sqlite_settings *settings,
-                          char *parameter,
-                          simba_error *error)
-{
-    char *value = strchr(parameter, '=');
-    char none[] = "";
-
-    if (value != NULL) {
-        *value++ = '\0';
-    } else {
-        value = none;
+    if (problem != NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0, "sqlite: %s", problem);
     }
-    if (!simba__text_unescape(parameter) || !simba__text_unescape(value)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: broken %%-escape in the URL");
-    }
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        if (strcmp(choices[i].name, parameter) == 0 &&
-            strcmp(choices[i].value, value) == 0) {
-            choices[i].choose(settings);
-            return SIMBA_OK;
-        }
-    }
-    return refuse(error, parameter, value);
-}
-
-static int read_query(struct simba__sqlite_settings *settings,
-                      char *query,
-                      simba_error *error)
-{
-    char *rest = NULL;
-
-    for (char *one = strtok_r(query, "&", &rest); one != NULL;
-         one = strtok_r(NULL, "&", &rest)) {
-        int rc = read_parameter(settings, one, error);
-
-        if (rc != SIMBA_OK) {
-            return rc;
-        }
-    }
-    return SIMBA_OK;
-}
-
-/* --- the whole ----------------------------------------------------------- */
-
-/* "//host/path" has an authority, which may only be this machine. */
-static const char *skip_authority(const char *rest)
-{
-    static const char here[] = "localhost";
-
-    if (strncmp(rest, "//", 2) != 0) {
-        return rest;
-    }
-    rest += 2;
-    if (strncmp(rest, here, sizeof here - 1) == 0) {
-        rest += sizeof here - 1;
-    }
-    return *rest == '/' ? rest : NULL;
-}
-
-static int read_path(struct simba__sqlite_settings *settings,
-                     simba_error *error)
-{
-    if (!simba__text_unescape(settings->path)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: broken %%-escape in the URL");
-    }
-    if (settings->path[0] == '\0') {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: the URL names no file");
-    }
-    if (settings->path[strlen(settings->path) - 1] == '/') {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: the URL names a directory, no file");
+    settings->path = strdup(url->path);
+    if (settings->path == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "sqlite: no memory");
     }
     show_path(settings);
     return SIMBA_OK;
 }
 
-int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,
-                                const char *rest,
-                                simba_error *error)
-{
-    const char *from = skip_authority(rest);
-    char *query;
-    int rc;
-
-    *settings =
-        (struct simba__sqlite_settings){.is_handover = true, .is_full = true};
-    if (from == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "sqlite: the URL names a host; write "
-                               "sqlite:path or sqlite:///absolute/path");
-    }
-    settings->path = strdup(from);
-    if (settings->path == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "sqlite: no memory");
-    }
-    query = strchr(settings->path, '?');
-    if (query != NULL) {
-        *query++ = '\0';
-        rc = read_query(settings, query, error);
-        if (rc != SIMBA_OK) {
-            return rc;
-        }
-    }
-    return read_path(settings, error);
-}
-
 void simba__sqlite_settings_fini(struct simba__sqlite_settings *settings)
 {
+    simba__url_fini(&settings->url);
     free(settings->path);
     settings->path = NULL;
 }

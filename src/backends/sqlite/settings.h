@@ -2,14 +2,13 @@
 #ifndef SIMBA_SQLITE_SETTINGS_H
 #define SIMBA_SQLITE_SETTINGS_H
 
-#include <simba/error.h>
-
-#include <stdbool.h>
+#include "kit/url.h"
 
 /* How much of a path fits into a message beside the words. */
 enum { SIMBA__SQLITE_SHOWN = 160 };
 
 struct simba__sqlite_settings {
+    struct simba__url url;
     char *path;                          /* as given, then canonical */
     char shown[SIMBA__SQLITE_SHOWN + 1]; /* the path, for messages */
     bool is_trusted;  /* fs=trust: any file system will do, even a shared one */

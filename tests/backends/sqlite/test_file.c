@@ -74,8 +74,8 @@ static void test_sqlite_file__bad_urls_are_refused(void **state)
     expect_bad_url("x%00y", "escape");
     expect_bad_url("x?a%zz=1", "escape");
     expect_bad_url("x?colour=red", "\"colour\"");
-    expect_bad_url("x?fs=nfs", "fs cannot be \"nfs\"");
-    expect_bad_url("x?fs", "fs cannot be \"\"");
+    expect_bad_url("x?fs=nfs", "fs must be check or trust");
+    expect_bad_url("x?fs", "fs has no value");
     expect_bad_url("x?synchronous=off&fs=trust", "synchronous");
     expect_bad_url("x?crash_handover=maybe", "crash_handover");
 }
