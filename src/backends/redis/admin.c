@@ -1,224 +1,118 @@
-/* What admins ask; see admin.h. */
-#define _GNU_SOURCE
+/* Requests that go to every server of a store: list, and the doctor's. A list
+ * is a SCAN for names, then one look at each. */
 #include "backends/redis/redis.h"
 
 #include "core/name.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 enum { LOOK_AGAIN_MS = 10 };
 
-/* One command of an errand. */
+/* --- surveys ------------------------------------------------------------- */
+
+/* One command of a survey. */
 struct question {
-    struct simba__redis_ask ask;
-    struct simba__redis_errand *errand;
-    struct simba__redis_node *node;
-    void (*answered)(struct simba__redis_errand *,
-                     struct simba__redis_node *,
-                     const redisReply *reply);
+    struct simba__redis_pending pending;
+    struct simba__redis_survey *survey;
+    simba__redis_survey_fn *replied;
 };
 
-static void complete(struct simba__redis_errand *errand)
+static void complete(struct simba__redis_survey *survey)
 {
-    simba_request *request = errand->request;
+    simba_request *request = survey->request;
 
-    errand->request = NULL;
-    simba_timer_clear(errand->store->base.loop, &errand->deadline);
-    simba_timer_clear(errand->store->base.loop, &errand->begin);
+    survey->request = NULL;
+    simba_timer_clear(survey->store->base.loop, &survey->deadline);
+    simba_timer_clear(survey->store->base.loop, &survey->begin);
     if (request != NULL) {
-        simba_request_done(request, errand->why.code,
-                           errand->why.code == SIMBA_OK ? NULL : &errand->why);
+        simba_request_done(request, survey->why.code,
+                           survey->why.code == SIMBA_OK ? NULL : &survey->why);
     }
 }
 
-static void finish_if_done(struct simba__redis_errand *errand)
+/* Completes it, if no reply is awaited any more. */
+static void finish_if_done(struct simba__redis_survey *survey)
 {
-    struct simba__redis *store = errand->store;
-    struct simba__redis_errand **at = &store->errands;
+    struct simba__redis_survey **at = &survey->store->surveys;
+    struct simba__hash_link *link;
 
-    if (errand->open > 0) {
+    if (survey->open > 0) {
         return;
     }
-    complete(errand);
-    while (*at != errand) {
+    complete(survey);
+    while (*at != survey) {
         at = &(*at)->next;
     }
-    *at = errand->next;
-    assert(store->errands != errand);
-    simba__redis_list_fini(errand);
-    free(errand);
+    *at = survey->next;
+    while ((link = simba__hash_next(&survey->found, NULL)) != NULL) {
+        simba__hash_remove(&survey->found, link);
+        free(link);
+    }
+    simba__hash_fini(&survey->found);
+    free(survey);
 }
 
-static void on_answer(struct simba__redis_ask *ask,
-                      const redisReply *reply,
-                      const simba_error *why)
+static void on_reply(struct simba__redis_connection *conn,
+                     struct simba__redis_pending *pending,
+                     const redisReply *reply)
 {
-    struct question *question = container(ask, struct question, ask);
-    struct simba__redis_errand *errand = question->errand;
+    struct question *question = container_of(pending, struct question, pending);
+    struct simba__redis_survey *survey = question->survey;
 
     if (reply == NULL) {
-        errand->why = *why;
-    } else if (errand->request != NULL) {
-        question->answered(errand, question->node, reply);
+        survey->why = conn->why;
+    } else if (survey->request != NULL) {
+        question->replied(survey, conn->server, reply);
     }
     free(question);
-    errand->open--;
-    finish_if_done(errand);
+    survey->open--;
+    finish_if_done(survey);
 }
 
-void simba__redis_errand_ask(struct simba__redis_errand *errand,
-                             struct simba__redis_node *node,
-                             void (*answered)(struct simba__redis_errand *,
-                                              struct simba__redis_node *,
-                                              const redisReply *reply),
-                             const char *const *words)
+void simba__redis_survey_send(struct simba__redis_survey *survey,
+                              struct simba__redis_server *server,
+                              simba__redis_survey_fn *replied,
+                              const char *const *words)
 {
-    struct simba__redis_conn *conn = &node->command.conn;
+    struct simba__redis_connection *conn = &server->command;
     struct question *question;
 
     if (conn->state != SIMBA__REDIS_READY) {
-        errand->why = conn->why;
+        survey->why = conn->why;
         return;
     }
     question = calloc(1, sizeof *question);
     if (question != NULL) {
-        question->ask.answered = on_answer;
-        question->errand = errand;
-        question->node = node;
-        question->answered = answered;
+        question->pending.replied = on_reply;
+        question->survey = survey;
+        question->replied = replied;
     }
     if (question == NULL ||
-        !simba__redis_conn_say(conn, &question->ask, words)) {
+        !simba__redis_send_words(conn, &question->pending, words)) {
         free(question);
-        simba_error_set(&errand->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+        simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
-    simba__redis_drive_share(conn);
-    errand->open++;
+    simba__redis_set_driven(conn, false);
+    survey->open++;
 }
 
-static void on_deadline(simba_timer *timer)
+/* --- list ---------------------------------------------------------------- */
+
+static void fail(struct simba__redis_survey *survey,
+                 const struct simba__redis_server *server,
+                 const redisReply *reply)
 {
-    struct simba__redis_errand *errand =
-        container(timer, struct simba__redis_errand, deadline);
-
-    if (errand->why.code == SIMBA_OK) {
-        simba_error_set(&errand->why, SIMBA_EUNAVAIL, 0,
-                        "redis %s: no answer in time",
-                        errand->store->env.settings.shown);
-    }
-    if (errand->open == 0) {
-        finish_if_done(errand);
-    } else {
-        complete(errand);
-    }
-}
-
-/* A list without one of the servers would be none. */
-static bool is_all_there(struct simba__redis_errand *errand)
-{
-    for (struct simba__redis_node *n = errand->store->nodes; n != NULL;
-         n = n->next) {
-        if (n->command.conn.state != SIMBA__REDIS_READY) {
-            errand->why = n->command.conn.why;
-            return false;
-        }
-    }
-    errand->why.code = SIMBA_OK;
-    return true;
-}
-
-static void begin(struct simba__redis_errand *errand)
-{
-    struct simba__redis *store = errand->store;
-
-    if (!is_all_there(errand)) {
-        simba_timer_set(store->base.loop, &errand->begin,
-                        simba_loop_now_ms() + LOOK_AGAIN_MS);
-        return;
-    }
-    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
-        if (errand->request->kind == SIMBA_LIST) {
-            simba__redis_list(errand, n);
-        } else {
-            simba__redis_doctor(errand, n);
-        }
-    }
-    finish_if_done(errand);
-}
-
-static void on_begin(simba_timer *timer)
-{
-    struct simba__redis_errand *errand =
-        container(timer, struct simba__redis_errand, begin);
-    struct simba__redis_env *env = &errand->store->env;
-
-    simba__redis_turn_begin(env);
-    begin(errand);
-    simba__redis_turn_end(env);
-}
-
-void simba__redis_admin_start(struct simba__redis *store,
-                              simba_request *request)
-{
-    struct simba__redis_errand *errand = calloc(1, sizeof *errand);
-
-    if (errand == NULL) {
-        simba_request_done(request, SIMBA_ENOMEM, NULL);
-        return;
-    }
-    errand->store = store;
-    errand->request = request;
-    errand->next = store->errands;
-    store->errands = errand;
-    errand->deadline.fire = on_deadline;
-    errand->begin.fire = on_begin;
-    simba_timer_set(store->base.loop, &errand->deadline, request->deadline_ms);
-    begin(errand);
-}
-
-void simba__redis_admin_end(struct simba__redis *store)
-{
-    struct simba__redis_errand *next;
-
-    /* The connections are closed: whoever awaited an answer has got none. */
-    for (struct simba__redis_errand *e = store->errands; e != NULL; e = next) {
-        next = e->next;
-        e->open = 0;
-        finish_if_done(e);
-    }
-}
-/* Which mutexes are there: SCAN for names, then one look at each. */
-
-static void scan(struct simba__redis_errand *errand,
-                 struct simba__redis_node *node,
-                 const char *cursor);
-
-struct found {
-    struct simba__redis_link link;
-    char mutex[];
-};
-
-static void fail_admin(struct simba__redis_errand *errand,
-                       const struct simba__redis_node *node,
-                       const redisReply *reply)
-{
-    simba__redis_explain(&errand->why, node->command.conn.shown,
+    simba__redis_explain(&survey->why, server->command.shown,
                          reply->str == NULL ? "what is this?" : reply->str);
 }
 
-/* --- one look ------------------------------------------------------------ */
-
-/* GET lease, GET tenure, PTTL lease, GET token, ZCARD line and TIME would be
- * six; the script is one, and sees one instant. It answers without the name,
- * which comes back as a key. */
-static void on_look(struct simba__redis_errand *errand,
-                    struct simba__redis_node *node,
+static void on_look(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
                     const redisReply *reply)
 {
-    struct simba__redis_answer answer;
+    struct simba__redis_script_reply read;
     const char *mutex;
     long long waiting;
 
@@ -227,142 +121,212 @@ static void on_look(struct simba__redis_errand *errand,
         return; /* somebody else's key */
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 11 ||
-        !simba__redis_answer_read(&answer, reply, 0)) {
-        fail_admin(errand, node, reply);
+        !simba__redis_script_reply_read(&read, reply, 0)) {
+        fail(survey, server, reply);
         return;
     }
-    errand->request->reply.store_ms = answer.now_us / 1000;
+    survey->request->reply.store_ms = read.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
-    if (mutex != NULL && (answer.owner.id[0] != '\0' || waiting > 0)) {
-        simba_request_add_mutex(errand->request, mutex, &answer.owner,
+    if (mutex != NULL && (read.owner.id[0] != '\0' || waiting > 0)) {
+        simba_request_add_mutex(survey->request, mutex, &read.owner,
                                 (int)waiting);
     }
 }
 
-static void look(struct simba__redis_errand *errand,
-                 struct simba__redis_node *node,
+/* GET lease, GET tenure, PTTL lease, GET token, ZCARD queue and TIME would be
+ * six; the script is one, and sees one instant. It replies with the name that
+ * we send along. */
+static void look(struct simba__redis_survey *survey,
+                 struct simba__redis_server *server,
                  const char *mutex)
 {
-    const struct simba__redis_script *script =
-        &simba__redis_scripts()[SIMBA__REDIS_READ];
     static const simba_attempt nobody;
     struct simba__redis_keys keys;
-    const char *words[3 + SIMBA__REDIS_KEYS + 3];
-    int count = 0;
+    const char *words[3 + SIMBA__REDIS_KEYS + 3] = {
+        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
+    int count = 3;
 
     simba__redis_keys_init(&keys, mutex, &nobody);
-    words[count++] = "EVAL";
-    words[count++] = script->text;
-    words[count++] = "9";
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         words[count++] = keys.text[i];
     }
     words[count++] = "2";
     words[count++] = mutex;
     words[count] = NULL;
-    simba__redis_errand_ask(errand, node, on_look, words);
+    simba__redis_survey_send(survey, server, on_look, words);
 }
 
-/* --- names --------------------------------------------------------------- */
-
-/* The mutex of a lease key or a line key; false for all others. */
-static bool read_name(char *key, const char **mutex)
+/* The mutex of a lease key or a queue key, cut out of it; NULL for all others.
+ */
+static const char *cut_name(char *key)
 {
     static const char *const endings[] = {"}", "}:contender"};
     size_t length = strlen(key);
 
-    if (strncmp(key, "simba:{", 7) != 0) {
-        return false;
-    }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && strncmp(key, "simba:{", 7) == 0; i++) {
         size_t ending = strlen(endings[i]);
 
         if (length > 7 + ending &&
             strcmp(key + length - ending, endings[i]) == 0) {
             key[length - ending] = '\0';
-            *mutex = key + 7;
-            return simba__name_check_mutex(*mutex, strlen(*mutex)) ==
-                   SIMBA__NAME_FINE;
+            return simba__name_check_mutex(key + 7, length - ending - 7) ==
+                           SIMBA__NAME_FINE
+                       ? key + 7
+                       : NULL;
         }
     }
-    return false;
+    return NULL;
 }
 
-static void add_name(struct simba__redis_errand *errand,
-                     struct simba__redis_node *node,
+static void add_name(struct simba__redis_survey *survey,
+                     struct simba__redis_server *server,
                      const char *mutex)
 {
-    size_t length = strlen(mutex);
-    struct found *found;
+    struct found {
+        struct simba__hash_link link;
+        char mutex[];
+    } * found;
+    size_t size = strlen(mutex) + 1;
 
-    if (simba__redis_hash_find(&errand->found, mutex, length) != NULL) {
+    if (simba__hash_find(&survey->found, mutex) != NULL) {
         return; /* SCAN may tell a key twice */
     }
-    found = calloc(1, sizeof *found + length + 1);
+    found = calloc(1, sizeof *found + size);
     if (found != NULL) {
-        memcpy(found->mutex, mutex, length + 1);
-        found->link.name = found->mutex;
-        if (simba__redis_hash_add(&errand->found, &found->link)) {
-            look(errand, node, mutex);
+        memcpy(found->mutex, mutex, size);
+        if (simba__hash_add(&survey->found, &found->link, found->mutex)) {
+            look(survey, server, mutex);
             return;
         }
         free(found);
     }
-    simba_error_set(&errand->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+    simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
 }
 
-static void on_scan(struct simba__redis_errand *errand,
-                    struct simba__redis_node *node,
+static void on_scan(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
+                    const redisReply *reply);
+
+static void scan(struct simba__redis_survey *survey,
+                 struct simba__redis_server *server,
+                 const char *cursor)
+{
+    simba__redis_survey_send(survey, server, on_scan,
+                             (const char *[]){"SCAN", cursor, "MATCH",
+                                              "simba:{*", "COUNT", "1000",
+                                              NULL});
+}
+
+static void on_scan(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
                     const redisReply *reply)
 {
     const redisReply *keys;
-    const char *cursor;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[0]->str == NULL ||
         reply->element[1]->type != REDIS_REPLY_ARRAY) {
-        fail_admin(errand, node, reply);
+        fail(survey, server, reply);
         return;
     }
     keys = reply->element[1];
     for (size_t i = 0; i < keys->elements; i++) {
-        const char *mutex;
+        char *key = keys->element[i]->str;
+        const char *mutex = key == NULL ? NULL : cut_name(key);
 
-        if (keys->element[i]->str != NULL &&
-            read_name(keys->element[i]->str, &mutex)) {
-            add_name(errand, node, mutex);
+        if (mutex != NULL) {
+            add_name(survey, server, mutex);
         }
     }
-    cursor = reply->element[0]->str;
-    if (strcmp(cursor, "0") != 0) {
-        scan(errand, node, cursor);
+    if (strcmp(reply->element[0]->str, "0") != 0) {
+        scan(survey, server, reply->element[0]->str);
     }
 }
 
-static void scan(struct simba__redis_errand *errand,
-                 struct simba__redis_node *node,
-                 const char *cursor)
-{
-    simba__redis_errand_ask(errand, node, on_scan,
-                            (const char *[]){"SCAN", cursor, "MATCH",
-                                             "simba:{*", "COUNT", "1000",
-                                             NULL});
-}
+/* --- begin and end ------------------------------------------------------- */
 
-void simba__redis_list(struct simba__redis_errand *errand,
-                       struct simba__redis_node *node)
+static void begin(struct simba__redis_survey *survey)
 {
-    scan(errand, node, "0");
-}
+    struct simba__redis *store = survey->store;
 
-void simba__redis_list_fini(struct simba__redis_errand *errand)
-{
-    struct simba__redis_link *link;
-
-    while ((link = simba__redis_hash_next(&errand->found, NULL)) != NULL) {
-        simba__redis_hash_remove(&errand->found, link);
-        free(link);
+    /* A list without one of the servers would be none. */
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        if (s->command.state != SIMBA__REDIS_READY) {
+            survey->why = s->command.why;
+            simba_timer_set(store->base.loop, &survey->begin,
+                            simba_loop_now_ms() + LOOK_AGAIN_MS);
+            return;
+        }
     }
-    simba__redis_hash_fini(&errand->found);
+    survey->why.code = SIMBA_OK;
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        if (survey->request->kind == SIMBA_LIST) {
+            scan(survey, s, "0");
+        } else {
+            simba__redis_doctor(survey, s);
+        }
+    }
+    finish_if_done(survey);
+}
+
+static void on_begin(simba_timer *timer)
+{
+    struct simba__redis_survey *survey =
+        container_of(timer, struct simba__redis_survey, begin);
+    struct simba__redis *store = survey->store;
+
+    simba__redis_cork(store);
+    begin(survey);
+    simba__redis_uncork(store);
+}
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__redis_survey *survey =
+        container_of(timer, struct simba__redis_survey, deadline);
+
+    if (survey->why.code == SIMBA_OK) {
+        simba_error_set(&survey->why, SIMBA_EUNAVAIL, 0,
+                        "redis %s: no answer in time",
+                        survey->store->settings.shown);
+    }
+    if (survey->open == 0) {
+        finish_if_done(survey);
+    } else {
+        complete(survey);
+    }
+}
+
+void simba__redis_survey_start(struct simba__redis *store,
+                               simba_request *request)
+{
+    struct simba__redis_survey *survey = calloc(1, sizeof *survey);
+
+    if (survey == NULL) {
+        simba_request_done(request, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    survey->store = store;
+    survey->request = request;
+    survey->next = store->surveys;
+    store->surveys = survey;
+    survey->deadline.fire = on_deadline;
+    survey->begin.fire = on_begin;
+    simba_timer_set(store->base.loop, &survey->deadline, request->deadline_ms);
+    begin(survey);
+}
+
+void simba__redis_surveys_end(struct simba__redis *store)
+{
+    struct simba__redis_survey *next;
+
+    /* The connections are closed: whoever awaited a reply has got none. */
+    for (struct simba__redis_survey *s = store->surveys; s != NULL; s = next) {
+        next = s->next;
+        s->open = 0;
+        finish_if_done(s);
+    }
 }

@@ -1,171 +1,73 @@
-/* Cluster; see cluster.h.
+/* Which server of a cluster keeps which slot.
  *
  * The map of slots is asked for when the first server is there, and again
  * whenever something contradicts it, from any server that is there. */
-#define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 16384, LOOK_AGAIN_MS = 100 };
+enum { REFRESH_MS = 100 };
 
 struct simba__redis_cluster {
     struct simba__redis *store;
-    struct simba__redis_node *slots[SLOTS];
-    simba_timer look; /* at the map again */
-    simba_timer tidy; /* servers that keep nothing any more */
-    struct simba__redis_ask ask;
-    struct simba__redis_node *asked; /* NULL: nobody */
+    struct simba__redis_server *slots[SIMBA__REDIS_SLOTS];
+    simba_timer refresh; /* the map */
+    simba_timer tidy;    /* servers that keep nothing any more */
+    struct simba__redis_pending pending;
+    struct simba__redis_server *asked; /* for the map; NULL: nobody */
     bool is_known;
 };
 
-static void on_map(struct simba__redis_ask *ask,
-                   const redisReply *reply,
-                   const simba_error *why);
-
-struct simba__redis_node *simba__redis_cluster_node(struct simba__redis *store,
-                                                    const char *mutex)
+struct simba__redis_server *simba__redis_cluster_find(
+    const struct simba__redis_cluster *cluster,
+    const char *mutex)
 {
-    return store->cluster->slots[simba__redis_slot_of(mutex)];
+    return cluster->slots[simba__redis_slot_of(mutex)];
 }
 
-/* --- the map ------------------------------------------------------------- */
+void simba__redis_cluster_refresh(struct simba__redis_cluster *c)
+{
+    if (!c->refresh.is_set) {
+        simba_timer_set(c->store->base.loop, &c->refresh,
+                        simba_loop_now_ms() + REFRESH_MS);
+    }
+}
 
-static struct simba__redis_node *node_at(
+/* The server at this address, added if it is new; NULL: no memory. */
+static struct simba__redis_server *server_at(
     struct simba__redis *store,
     const struct simba__redis_address *address)
 {
-    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
-        if (n->address.port == address->port &&
-            strcmp(n->address.host, address->host) == 0) {
-            return n;
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        if (s->address.port == address->port &&
+            strcmp(s->address.host, address->host) == 0) {
+            return s;
         }
     }
-    return simba__redis_node_add(store, address);
-}
-
-static void look_later(struct simba__redis_cluster *c)
-{
-    if (!c->look.is_set) {
-        simba_timer_set(c->store->base.loop, &c->look,
-                        simba_loop_now_ms() + LOOK_AGAIN_MS);
-    }
-}
-
-static void ask_map(struct simba__redis_cluster *c,
-                    struct simba__redis_node *node)
-{
-    const char *words[] = {"CLUSTER", "SLOTS", NULL};
-
-    if (c->asked == NULL) {
-        c->ask.answered = on_map;
-        if (simba__redis_conn_say(&node->command.conn, &c->ask, words)) {
-            simba__redis_drive_share(&node->command.conn);
-            c->asked = node;
-        } else {
-            look_later(c);
-        }
-    }
-}
-
-/* None of those we know is there: they may all have been replaced, and only the
- * URL still tells where the cluster is. */
-static void try_seeds(struct simba__redis_cluster *c)
-{
-    const struct simba__redis_settings *s = &c->store->env.settings;
-
-    for (int i = 0; i < s->address_count; i++) {
-        (void)node_at(c->store, &s->addresses[i]);
-    }
-}
-
-static void on_look(simba_timer *timer)
-{
-    struct simba__redis_cluster *c =
-        container(timer, struct simba__redis_cluster, look);
-    struct simba__redis_node *node = c->store->nodes;
-    struct simba__redis_env *env = &c->store->env;
-
-    simba__redis_turn_begin(env);
-    while (node != NULL && node->command.conn.state != SIMBA__REDIS_READY) {
-        node = node->next;
-    }
-    if (node != NULL) {
-        ask_map(c, node);
-    } else {
-        try_seeds(c);
-    }
-    simba__redis_turn_end(env);
-}
-
-/* Listens for a mutex where it is kept now. */
-static void move_ears(struct simba__redis_cluster *c)
-{
-    const struct simba__redis_hash *topics = &c->store->ears.topics;
-
-    for (struct simba__redis_link *l = simba__redis_hash_next(topics, NULL);
-         l != NULL; l = simba__redis_hash_next(topics, l)) {
-        struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
-        struct simba__redis_node *node =
-            simba__redis_cluster_node(c->store, topic->mutex);
-
-        if (node != topic->node) {
-            simba__redis_ears_move(c->store, topic, node);
-        }
-    }
+    return simba__redis_server_add(store, address);
 }
 
 static bool keeps_something(const struct simba__redis_cluster *c,
-                            const struct simba__redis_node *node)
+                            const struct simba__redis_server *server)
 {
-    for (int i = 0; i < SLOTS; i++) {
-        if (c->slots[i] == node) {
+    for (int i = 0; i < SIMBA__REDIS_SLOTS; i++) {
+        if (c->slots[i] == server) {
             return true;
         }
     }
     return false;
 }
 
-/* Not from within one of their callbacks. */
-static void on_tidy(simba_timer *timer)
-{
-    struct simba__redis_cluster *c =
-        container(timer, struct simba__redis_cluster, tidy);
-    struct simba__redis_node *next;
-
-    simba__redis_turn_begin(&c->store->env);
-    for (struct simba__redis_node *n = c->store->nodes; n != NULL; n = next) {
-        next = n->next;
-        if (n->queue.first != NULL) {
-            simba__redis_queue_send(&n->queue); /* perhaps another's by now */
-        }
-        if (n->waiter_queue.first != NULL) {
-            simba__redis_queue_send(&n->waiter_queue);
-        }
-    }
-    for (struct simba__redis_node *n = c->store->nodes; n != NULL; n = next) {
-        next = n->next;
-        if (n != c->asked && n->command.conn.asks == 0 &&
-            n->waiter.conn.asks == 0 && !keeps_something(c, n)) {
-            simba__redis_node_remove(n);
-        }
-    }
-    simba__redis_turn_end(&c->store->env);
-}
-
-static void tidy_soon(struct simba__redis_cluster *c)
-{
-    simba_timer_set(c->store->base.loop, &c->tidy, simba_loop_now_ms());
-}
+/* --- the map ------------------------------------------------------------- */
 
 /* from, to, [host, port, …], replicas …; an unknown host is who was asked. */
 static bool take_range(struct simba__redis_cluster *c, const redisReply *range)
 {
     const redisReply *master;
     struct simba__redis_address address;
-    struct simba__redis_node *node;
+    struct simba__redis_server *server;
     const char *host;
 
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 ||
@@ -182,27 +84,28 @@ static bool take_range(struct simba__redis_cluster *c, const redisReply *range)
                                   (int)master->element[1]->integer)) {
         return false;
     }
-    node = node_at(c->store, &address);
+    server = server_at(c->store, &address);
     for (long long slot = range->element[0]->integer;
-         node != NULL && slot >= 0 && slot < SLOTS &&
+         server != NULL && slot >= 0 && slot < SIMBA__REDIS_SLOTS &&
          slot <= range->element[1]->integer;
          slot++) {
-        c->slots[slot] = node;
+        c->slots[slot] = server;
     }
-    return node != NULL;
+    return server != NULL;
 }
 
-static void on_map(struct simba__redis_ask *ask,
-                   const redisReply *reply,
-                   const simba_error *why)
+static void on_map(struct simba__redis_connection *conn,
+                   struct simba__redis_pending *pending,
+                   const redisReply *reply)
 {
     struct simba__redis_cluster *c =
-        container(ask, struct simba__redis_cluster, ask);
-    simba_error error;
+        container_of(pending, struct simba__redis_cluster, pending);
+    const simba_error *why = reply == NULL ? &conn->why : NULL;
     bool is_good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    simba_error error;
 
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        simba__redis_explain(&error, c->asked->command.conn.shown, reply->str);
+        simba__redis_explain(&error, conn->shown, reply->str);
         why = &error;
     }
     if (is_good) {
@@ -216,113 +119,163 @@ static void on_map(struct simba__redis_ask *ask,
         simba__redis_opened(c->store, why);
     }
     if (!is_good || reply->elements == 0) {
-        look_later(c);
+        simba__redis_cluster_refresh(c);
         return;
     }
     c->is_known = true;
-    move_ears(c);
-    tidy_soon(c);
+    simba__redis_subscriptions_move(c->store);
+    /* Servers are not removed from within a callback of theirs. */
+    simba_timer_set(c->store->base.loop, &c->tidy, simba_loop_now_ms());
     simba__redis_opened(c->store, NULL);
+}
+
+static void ask_map(struct simba__redis_cluster *c,
+                    struct simba__redis_server *server)
+{
+    if (c->asked != NULL) {
+        return;
+    }
+    c->pending.replied = on_map;
+    if (simba__redis_send_words(&server->command, &c->pending,
+                                (const char *[]){"CLUSTER", "SLOTS", NULL})) {
+        simba__redis_set_driven(&server->command, false);
+        c->asked = server;
+    } else {
+        simba__redis_cluster_refresh(c);
+    }
+}
+
+static void on_refresh(simba_timer *timer)
+{
+    struct simba__redis_cluster *c =
+        container_of(timer, struct simba__redis_cluster, refresh);
+    struct simba__redis *store = c->store;
+    const struct simba__redis_settings *s = &store->settings;
+    struct simba__redis_server *server = store->servers;
+
+    simba__redis_cork(store);
+    while (server != NULL && server->command.state != SIMBA__REDIS_READY) {
+        server = server->next;
+    }
+    if (server != NULL) {
+        ask_map(c, server);
+    } else {
+        /* They may all have been replaced: only the URL still tells where the
+         * cluster is. */
+        for (int i = 0; i < s->address_count; i++) {
+            (void)server_at(store, &s->addresses[i]);
+        }
+    }
+    simba__redis_uncork(store);
+}
+
+static void on_tidy(simba_timer *timer)
+{
+    struct simba__redis_cluster *c =
+        container_of(timer, struct simba__redis_cluster, tidy);
+    struct simba__redis *store = c->store;
+    struct simba__redis_server *next;
+
+    simba__redis_cork(store);
+    for (struct simba__redis_server *s = store->servers; s != NULL; s = next) {
+        next = s->next;
+        /* What waits for it is perhaps another's by now. */
+        simba__redis_backlog_send(&s->backlog);
+        simba__redis_backlog_send(&s->replication_backlog);
+    }
+    for (struct simba__redis_server *s = store->servers; s != NULL; s = next) {
+        next = s->next;
+        if (s != c->asked && s->command.pending_count == 0 &&
+            s->replication.pending_count == 0 && !keeps_something(c, s)) {
+            simba__redis_server_remove(s);
+        }
+    }
+    simba__redis_uncork(store);
 }
 
 /* --- what happens -------------------------------------------------------- */
 
-void simba__redis_cluster_ready(struct simba__redis_node *node)
+void simba__redis_cluster_ready(struct simba__redis_server *server)
 {
-    struct simba__redis_cluster *c = node->store->cluster;
+    struct simba__redis_cluster *c = server->store->cluster;
 
-    if (!node->command.greeting.facts.is_cluster) {
-        simba__redis_conn_fail(&node->command.conn, SIMBA_EMISCONFIG, 0,
-                               "is not a cluster: write redis://");
-        return;
-    }
-    if (!c->is_known || !keeps_something(c, node)) {
-        ask_map(c, node);
+    if (!server->command.facts.is_cluster) {
+        simba__redis_disconnect(&server->command, SIMBA_EMISCONFIG, 0,
+                                "is not a cluster: write redis://");
+    } else if (!c->is_known || !keeps_something(c, server)) {
+        ask_map(c, server);
     }
 }
 
-static bool is_any_hopeful(const struct simba__redis *store)
+void simba__redis_cluster_down(struct simba__redis_server *server)
 {
-    for (const struct simba__redis_node *n = store->nodes; n != NULL;
-         n = n->next) {
-        if (n->command.conn.state != SIMBA__REDIS_DOWN) {
-            return true;
-        }
+    struct simba__redis *store = server->store;
+    bool is_any_hopeful = false;
+
+    simba__redis_cluster_refresh(store->cluster);
+    for (const struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        is_any_hopeful =
+            is_any_hopeful || s->command.state != SIMBA__REDIS_DOWN;
     }
-    return false;
-}
-
-void simba__redis_cluster_down(struct simba__redis_node *node,
-                               const simba_error *why)
-{
-    struct simba__redis_cluster *c = node->store->cluster;
-
-    look_later(c);
-    if (!c->is_known && !is_any_hopeful(node->store)) {
-        simba__redis_opened(node->store, why);
-    }
-}
-
-void simba__redis_cluster_doubt(struct simba__redis *store)
-{
-    if (store->cluster != NULL) {
-        look_later(store->cluster);
+    if (!store->cluster->is_known && !is_any_hopeful) {
+        simba__redis_opened(store, &server->command.why);
     }
 }
 
 /* "MOVED 3999 host:port", "ASK 3999 host:port" */
-static bool read_redirection(const struct simba__redis_call *call,
-                             const char *text,
+static bool read_redirection(const char *text,
+                             const char *replied_host,
                              unsigned *slot,
                              struct simba__redis_address *address)
 {
-    const char *position = strrchr(text, ' ');
-    const char *colon = position == NULL ? NULL : strrchr(position, ':');
+    const char *from = strrchr(text, ' ');
+    const char *colon = from == NULL ? NULL : strrchr(from, ':');
     char host[SIMBA__REDIS_HOST_MAX + 1];
 
-    if (colon == NULL || (size_t)(colon - position) > sizeof host) {
+    if (colon == NULL || (size_t)(colon - from) > sizeof host) {
         return false;
     }
     *slot = (unsigned)strtoul(strchr(text, ' '), NULL, 10);
-    position++;
-    memcpy(host, position, (size_t)(colon - position));
-    host[colon - position] = '\0';
-    return *slot < SLOTS &&
-           simba__redis_put_address(
-               address, host[0] == '\0' ? call->node->address.host : host,
-               simba__redis_number(colon + 1, 65535));
+    from++;
+    memcpy(host, from, (size_t)(colon - from));
+    host[colon - from] = '\0';
+    return *slot < SIMBA__REDIS_SLOTS &&
+           simba__redis_put_address(address,
+                                    host[0] == '\0' ? replied_host : host,
+                                    simba__redis_number(colon + 1, 65535));
 }
 
-void simba__redis_cluster_redirect(struct simba__redis_call *call,
+void simba__redis_cluster_redirect(struct simba__redis_request *r,
                                    const char *text)
 {
-    struct simba__redis *store = call->store;
+    struct simba__redis *store = r->store;
     struct simba__redis_address address;
-    struct simba__redis_node *node = NULL;
+    struct simba__redis_server *server = NULL;
     unsigned slot = 0;
 
     if (store->cluster != NULL &&
-        read_redirection(call, text, &slot, &address)) {
-        node = node_at(store, &address);
+        read_redirection(text, r->server->address.host, &slot, &address)) {
+        server = server_at(store, &address);
     }
-    if (node == NULL) {
-        simba__redis_call_fail(call, SIMBA_EMISCONFIG,
-                               "sends us elsewhere: is it a cluster? write "
-                               "redis+cluster://");
+    if (server == NULL) {
+        simba__redis_request_fail(r, SIMBA_EMISCONFIG,
+                                  "sends us elsewhere: is it a cluster? write "
+                                  "redis+cluster://");
         return;
     }
     if (text[0] == 'M') {
-        store->cluster->slots[slot] = node;
-        move_ears(store->cluster);
-        look_later(store->cluster);
+        store->cluster->slots[slot] = server;
+        simba__redis_subscriptions_move(store);
+        simba__redis_cluster_refresh(store->cluster);
     } else {
-        call->is_asking = true;
-        call->node = node;
+        r->is_asking = true;
+        r->server = server;
     }
-    simba__redis_call_route(call);
+    simba__redis_request_route(r);
 }
 
-/* --- life ---------------------------------------------------------------- */
+/* --- open and close ------------------------------------------------------ */
 
 struct simba__redis_cluster *simba__redis_cluster_make(
     struct simba__redis *store)
@@ -331,7 +284,7 @@ struct simba__redis_cluster *simba__redis_cluster_make(
 
     if (c != NULL) {
         c->store = store;
-        c->look.fire = on_look;
+        c->refresh.fire = on_refresh;
         c->tidy.fire = on_tidy;
     }
     return c;
@@ -339,6 +292,6 @@ struct simba__redis_cluster *simba__redis_cluster_make(
 
 void simba__redis_cluster_stop(struct simba__redis_cluster *cluster)
 {
-    simba_timer_clear(cluster->store->base.loop, &cluster->look);
+    simba_timer_clear(cluster->store->base.loop, &cluster->refresh);
     simba_timer_clear(cluster->store->base.loop, &cluster->tidy);
 }

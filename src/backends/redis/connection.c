@@ -1,6 +1,9 @@
-/* One connection to a Redis server; see conn.h. */
+/* One connection to a Redis server: resolved, connected, secured, made again
+ * when it breaks; what is sent and read over it, and who gets the replies. */
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
+
+#include "util/array.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,15 +18,161 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-enum { COME_UP_MS = 3000, PAUSE_FIRST_MS = 10, PAUSE_MOST_MS = 200 };
 
-static void start(struct simba__redis_conn *conn);
+enum {
+    COME_UP_MS = 3000,
+    PAUSE_FIRST_MS = 10,
+    PAUSE_MOST_MS = 200,
+    SILENCE_MS = 2000, /* no reply for so long: reconnect */
+    LOST_MS = 5000,    /* a server that vanished is noticed within this time */
+    CHUNK = 16384,
+    WORDS_MOST = 16,
+};
+
+static void start(struct simba__redis_connection *conn);
+
+/* --- corks --------------------------------------------------------------- */
+
+/* A flush that was posted to the loop; outlives the store if it must. */
+struct simba__redis_later {
+    struct simba__redis *store; /* NULL: too late */
+};
+
+static void mark_unsent(struct simba__redis_connection *conn)
+{
+    if (!conn->is_unsent) {
+        conn->is_unsent = true;
+        conn->next_unsent = conn->store->unsent;
+        conn->store->unsent = conn;
+    }
+}
+
+static void unmark_unsent(struct simba__redis_connection *conn)
+{
+    struct simba__redis_connection **at = &conn->store->unsent;
+
+    if (conn->is_unsent) {
+        while (*at != conn) {
+            at = &(*at)->next_unsent;
+        }
+        *at = conn->next_unsent;
+        conn->next_unsent = NULL;
+        conn->is_unsent = false;
+    }
+}
+
+/* Lets the loop wait for what this connection waits for. A caller that drives
+ * reads alone. */
+static void update_events(struct simba__redis_connection *conn)
+{
+    bool has_output = conn->plain.length > 0 || conn->wire.length > 0;
+    uint32_t events = (conn->is_driven ? 0 : (uint32_t)EPOLLIN) |
+                      (has_output ? (uint32_t)EPOLLOUT : 0);
+
+    if (conn->io.fd >= 0 && (!conn->io.is_set || conn->io.events != events)) {
+        simba_io_set(conn->store->base.loop, &conn->io, events);
+    }
+}
+
+static void flush(struct simba__redis_connection *conn)
+{
+    bool is_secure = conn->tls != NULL;
+    struct simba__redis_buffer *buffer = is_secure ? &conn->wire : &conn->plain;
+
+    if (conn->state < SIMBA__REDIS_SECURING) {
+        return;
+    }
+    if (is_secure && conn->state != SIMBA__REDIS_SECURING &&
+        !simba__redis_tls_write(conn->tls, &conn->plain, &conn->wire)) {
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "TLS failed");
+        return;
+    }
+    while (buffer->sent < buffer->length) {
+        ssize_t count =
+            send(conn->io.fd, buffer->bytes + buffer->sent,
+                 buffer->length - buffer->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (count >= 0) {
+            buffer->sent += (size_t)count;
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            simba__redis_disconnect(conn, SIMBA_EUNAVAIL, errno, "%s",
+                                    strerror(errno));
+            return;
+        }
+    }
+    if (buffer->sent == buffer->length) {
+        buffer->sent = 0;
+        buffer->length = 0;
+    }
+    update_events(conn);
+}
+
+void simba__redis_cork(struct simba__redis *store)
+{
+    store->cork_depth++;
+}
+
+void simba__redis_uncork(struct simba__redis *store)
+{
+    struct simba__redis_connection *conn;
+
+    assert(store->cork_depth > 0);
+    /* Flushing may fail, and what follows may send to other servers. */
+    while (store->cork_depth == 1 && (conn = store->unsent) != NULL) {
+        unmark_unsent(conn);
+        flush(conn);
+    }
+    store->cork_depth--;
+}
+
+static void run_later(void *argument)
+{
+    struct simba__redis_later *later = argument;
+
+    if (later->store != NULL) {
+        later->store->later = NULL;
+        simba__redis_cork(later->store);
+        simba__redis_uncork(later->store);
+    }
+    free(later);
+}
+
+void simba__redis_uncork_later(struct simba__redis *store)
+{
+    const struct simba__redis_connection *conn = store->unsent;
+    /* The command just sent is one of those that are pending. */
+    bool is_busy = store->cork_depth == 1 && conn != NULL &&
+                   conn->next_unsent == NULL && conn->pending_count > 1;
+
+    if (is_busy && store->later == NULL &&
+        (store->later = malloc(sizeof *store->later)) != NULL) {
+        store->later->store = store;
+        simba_loop_post(store->base.loop, run_later, store->later);
+    }
+    if (is_busy && store->later != NULL) {
+        store->cork_depth--;
+    } else {
+        simba__redis_uncork(store);
+    }
+}
+
+void simba__redis_cork_stop(struct simba__redis *store)
+{
+    if (store->later != NULL) {
+        store->later->store = NULL;
+        store->later = NULL;
+    }
+}
 
 /* --- coming down --------------------------------------------------------- */
 
-static void drop_socket(struct simba__redis_conn *conn)
+static void drop_socket(struct simba__redis_connection *conn)
 {
-    simba_timer_clear(conn->env->loop, &conn->timer);
+    simba_loop *loop = conn->store->base.loop;
+
+    simba_timer_clear(loop, &conn->timer);
     simba__lookup_cancel(conn->lookup);
     conn->lookup = NULL;
     if (conn->found != NULL) {
@@ -31,7 +180,7 @@ static void drop_socket(struct simba__redis_conn *conn)
         conn->found = conn->trying = NULL;
     }
     if (conn->io.fd >= 0) {
-        simba_io_clear(conn->env->loop, &conn->io);
+        simba_io_clear(loop, &conn->io);
         close(conn->io.fd);
         conn->io.fd = -1;
     }
@@ -39,191 +188,174 @@ static void drop_socket(struct simba__redis_conn *conn)
     conn->tls = NULL;
     redisReaderFree(conn->reader);
     conn->reader = NULL;
-    simba__redis_turn_remove(conn);
-    simba__redis_buffer_clear(&conn->plain);
-    simba__redis_buffer_clear(&conn->wire);
+    unmark_unsent(conn);
+    conn->plain.sent = conn->plain.length = 0;
+    conn->wire.sent = conn->wire.length = 0;
     conn->state = SIMBA__REDIS_DOWN;
-    conn->is_solo = false;
+    conn->is_driven = false;
     conn->is_answered = false;
-    conn->breaks++;
+    conn->generation++;
 }
 
-/* Those who wait may ask again from within, but then of another life. */
-static void answer_nobody(struct simba__redis_conn *conn,
-                          const simba_error *why)
+/* Those who wait may send again from within; that is not failed here. */
+static void fail_pending(struct simba__redis_connection *conn)
 {
-    struct simba__redis_ask *ask = conn->first;
+    struct simba__redis_pending *pending = conn->first;
 
     conn->first = NULL;
     conn->last = &conn->first;
-    conn->asks = 0;
-    while (ask != NULL) {
-        struct simba__redis_ask *next = ask->next;
+    conn->pending_count = 0;
+    while (pending != NULL) {
+        struct simba__redis_pending *next = pending->next;
 
-        ask->answered(ask, NULL, why);
-        ask = next;
+        pending->replied(conn, pending, NULL);
+        pending = next;
     }
 }
 
-static void on_timer(simba_timer *timer)
+void simba__redis_disconnect(struct simba__redis_connection *conn,
+                             int code,
+                             int native,
+                             const char *format,
+                             ...)
 {
-    struct simba__redis_conn *conn =
-        container(timer, struct simba__redis_conn, timer);
-
-    simba__redis_turn_begin(conn->env);
-    if (conn->state == SIMBA__REDIS_DOWN) {
-        start(conn);
-    } else {
-        simba__redis_conn_fail(
-            conn, SIMBA_EUNAVAIL, ETIMEDOUT, "no answer within %d ms%s",
-            COME_UP_MS,
-            conn->state == SIMBA__REDIS_SECURING ? ": does it speak TLS?" : "");
-    }
-    simba__redis_turn_end(conn->env);
-}
-
-static void try_later(struct simba__redis_conn *conn)
-{
-    int64_t pause = conn->pause_ms;
-
-    conn->pause_ms = pause * 2 < PAUSE_MOST_MS ? pause * 2 : PAUSE_MOST_MS;
-    simba_timer_set(conn->env->loop, &conn->timer, simba_loop_now_ms() + pause);
-}
-
-void simba__redis_conn_fail(struct simba__redis_conn *conn,
-                            int code,
-                            int native,
-                            const char *format,
-                            ...)
-{
-    simba_error why;
+    int64_t pause_ms = conn->pause_ms;
     char words[160];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    simba_error_set(&why, code, native, "redis %s: %s", conn->shown, words);
-    simba__redis_turn_begin(conn->env);
+    simba__redis_cork(conn->store);
     drop_socket(conn);
-    conn->why = why;
+    simba_error_set(&conn->why, code, native, "redis %s: %s", conn->shown,
+                    words);
     if (conn->is_wanted) {
-        try_later(conn);
+        conn->pause_ms =
+            pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
+        simba_timer_set(conn->store->base.loop, &conn->timer,
+                        simba_loop_now_ms() + pause_ms);
     }
-    answer_nobody(conn, &why);
+    fail_pending(conn);
     if (conn->is_wanted) {
-        conn->hooks->down(conn, &why);
+        conn->hooks->down(conn);
     }
-    simba__redis_turn_end(conn->env);
+    simba__redis_uncork(conn->store);
 }
 
-void simba__redis_conn_close(struct simba__redis_conn *conn)
+void simba__redis_connection_close(struct simba__redis_connection *conn)
 {
-    simba_error why;
-
-    if (conn->env == NULL) {
-        return; /* never made */
-    }
-    simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis %s: closed", conn->shown);
     conn->is_wanted = false;
     conn->was_up = false;
     drop_socket(conn);
-    answer_nobody(conn, &why);
-    simba__redis_buffer_fini(&conn->plain);
-    simba__redis_buffer_fini(&conn->wire);
+    simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "redis %s: closed",
+                    conn->shown);
+    fail_pending(conn);
+    free(conn->plain.bytes);
+    free(conn->wire.bytes);
+    conn->plain = conn->wire = (struct simba__redis_buffer){0};
 }
 
 /* --- coming up ----------------------------------------------------------- */
 
-static void greet(struct simba__redis_conn *conn)
+static void begin_handshake(struct simba__redis_connection *conn)
 {
-    conn->state = SIMBA__REDIS_GREETING;
+    conn->state = SIMBA__REDIS_HANDSHAKE;
     conn->reader = redisReaderCreate();
     if (conn->reader == NULL) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         return;
     }
-    simba__redis_conn_watch(conn);
-    conn->hooks->greet(conn);
+    update_events(conn);
+    simba__redis_handshake(conn);
 }
 
-/* A server may take a connection only to say that it has too many; what it
- * answers is up. */
-static void came_up(struct simba__redis_conn *conn)
-{
-    conn->pause_ms = PAUSE_FIRST_MS;
-    if (conn->was_up) {
-        simba_count_reconnect(conn->env->loop);
-    }
-    conn->was_up = true;
-}
-
-void simba__redis_conn_greeted(struct simba__redis_conn *conn)
-{
-    unsigned breaks = conn->breaks;
-
-    assert(conn->state == SIMBA__REDIS_GREETING);
-    simba_timer_clear(conn->env->loop, &conn->timer);
-    conn->state = SIMBA__REDIS_READY;
-    conn->hooks->ready(conn);
-    if (conn->is_answered && conn->breaks == breaks) {
-        came_up(conn);
-    }
-}
-
-void simba__redis_conn_answered(struct simba__redis_conn *conn)
-{
-    conn->is_answered = true;
-    if (conn->state == SIMBA__REDIS_READY) {
-        came_up(conn);
-    }
-}
-
-void simba__redis_conn_shake(struct simba__redis_conn *conn)
+static void continue_tls(struct simba__redis_connection *conn)
 {
     simba_error why;
-    int rc = simba__redis_tls_shake(conn->tls, &conn->wire, &why);
+    int rc = simba__redis_tls_handshake(conn->tls, &conn->wire, &why);
 
     if (rc < 0) {
-        simba__redis_conn_fail(conn, why.code, why.native, "%s", why.message);
+        simba__redis_disconnect(conn, why.code, why.native, "%s", why.message);
     } else if (rc == 1) {
-        greet(conn);
+        begin_handshake(conn);
     } else {
-        simba__redis_turn_add(conn);
-        simba__redis_conn_watch(conn);
+        mark_unsent(conn);
+        update_events(conn);
     }
 }
 
-static void connected(struct simba__redis_conn *conn)
+/* A socket that is connected or about to be. Returns 0 or errno. */
+static int open_socket(struct simba__redis_connection *conn,
+                       int family,
+                       const struct sockaddr *where,
+                       socklen_t size)
 {
-    if (conn->env->tls == NULL) {
-        greet(conn);
-        return;
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, LOST_MS / 1000},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 2},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, LOST_MS},
+    };
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int problem = fd < 0 ? errno : 0;
+
+    for (size_t i = 0;
+         fd >= 0 && family != AF_UNIX && i < sizeof options / sizeof options[0];
+         i++) {
+        /* Where the system has no such option, it goes without. */
+        (void)setsockopt(fd, options[i].level, options[i].name,
+                         &options[i].value, sizeof options[i].value);
     }
-    conn->state = SIMBA__REDIS_SECURING;
-    conn->tls = simba__redis_tls_open(conn->env->tls, conn->address.host);
-    if (conn->tls == NULL) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
-    } else {
-        simba__redis_conn_shake(conn);
+    if (fd >= 0 && connect(fd, where, size) < 0 && errno != EINPROGRESS) {
+        problem = errno;
+        close(fd);
+        fd = -1;
     }
+    conn->io.fd = fd;
+    return problem;
 }
 
-static void dial(struct simba__redis_conn *conn)
+/* Starts to connect to the next address, or to the socket's path. */
+static void try_next_address(struct simba__redis_connection *conn)
 {
-    int problem = simba__redis_dial_next(conn);
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    size_t length = strlen(conn->address.host);
+    int problem = ECONNREFUSED;
 
-    if (problem == 0 && !simba_io_set(conn->env->loop, &conn->io, EPOLLOUT)) {
+    assert(conn->io.fd < 0);
+    if (conn->address.port != 0) {
+        while (problem != 0 && conn->trying != NULL) {
+            const struct addrinfo *to = conn->trying;
+
+            conn->trying = to->ai_next;
+            problem =
+                open_socket(conn, to->ai_family, to->ai_addr, to->ai_addrlen);
+        }
+    } else if (length >= sizeof path.sun_path) {
+        problem = ENAMETOOLONG;
+    } else {
+        memcpy(path.sun_path, conn->address.host, length + 1);
+        problem = open_socket(conn, AF_UNIX, (const struct sockaddr *)&path,
+                              sizeof path);
+    }
+    if (problem == 0 &&
+        !simba_io_set(conn->store->base.loop, &conn->io, EPOLLOUT)) {
         problem = errno;
     }
     if (problem != 0) {
-        simba__redis_conn_fail(
+        simba__redis_disconnect(
             conn, problem == EACCES ? SIMBA_EDENIED : SIMBA_EUNAVAIL, problem,
             "%s", strerror(problem));
     }
 }
 
-static void check_connected(struct simba__redis_conn *conn)
+/* The system has connected us, or has failed to. */
+static void check_connected(struct simba__redis_connection *conn)
 {
     int problem = 0;
     socklen_t size = sizeof problem;
@@ -231,430 +363,264 @@ static void check_connected(struct simba__redis_conn *conn)
     if (getsockopt(conn->io.fd, SOL_SOCKET, SO_ERROR, &problem, &size) < 0) {
         problem = errno;
     }
-    if (problem == 0) {
-        connected(conn);
-    } else if (conn->trying != NULL) { /* another address of the same name */
-        simba_io_clear(conn->env->loop, &conn->io);
+    if (problem != 0 && conn->trying != NULL) {
+        simba_io_clear(conn->store->base.loop, &conn->io);
         close(conn->io.fd);
         conn->io.fd = -1;
-        dial(conn);
+        try_next_address(conn);
+    } else if (problem != 0) {
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, problem, "%s",
+                                strerror(problem));
+    } else if (conn->store->tls == NULL) {
+        begin_handshake(conn);
     } else {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, problem, "%s",
-                               strerror(problem));
+        conn->state = SIMBA__REDIS_SECURING;
+        conn->tls = simba__redis_tls_open(conn->store->tls, conn->address.host);
+        if (conn->tls == NULL) {
+            simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
+        } else {
+            continue_tls(conn);
+        }
     }
 }
 
 static void on_found(void *self, struct addrinfo *list, const char *why)
 {
-    struct simba__redis_conn *conn = self;
+    struct simba__redis_connection *conn = self;
 
-    simba__redis_turn_begin(conn->env);
+    simba__redis_cork(conn->store);
     conn->lookup = NULL;
     conn->found = conn->trying = list;
     if (list == NULL) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0, "%s", why);
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "%s", why);
     } else {
         conn->state = SIMBA__REDIS_CONNECTING;
-        dial(conn);
+        try_next_address(conn);
     }
-    simba__redis_turn_end(conn->env);
+    simba__redis_uncork(conn->store);
 }
 
-void simba__redis_conn_dial(struct simba__redis_conn *conn,
-                            const struct simba__redis_address *address)
+void simba__redis_connect(struct simba__redis_connection *conn,
+                          const struct simba__redis_address *address)
 {
     struct simba__asker asker = {on_found, conn};
+    simba_loop *loop = conn->store->base.loop;
+    simba__lookup *lookup;
 
     if (address != &conn->address) {
         conn->address = *address;
     }
     simba__redis_show_address(&conn->address, conn->shown, sizeof conn->shown);
-    simba_timer_set(conn->env->loop, &conn->timer,
-                    simba_loop_now_ms() + COME_UP_MS);
+    simba_timer_set(loop, &conn->timer, simba_loop_now_ms() + COME_UP_MS);
     if (conn->address.port == 0) {
         conn->state = SIMBA__REDIS_CONNECTING;
-        dial(conn);
-    } else {
-        unsigned breaks = conn->breaks;
-        simba__lookup *lookup;
-
-        conn->state = SIMBA__REDIS_LOOKING;
-        lookup = simba__lookup_start(conn->env->loop, conn->address.host,
-                                     conn->address.port, asker);
-        if (lookup != NULL) {
-            assert(conn->breaks == breaks);
-            conn->lookup = lookup;
-        }
-        (void)breaks;
+        try_next_address(conn);
+        return;
+    }
+    conn->state = SIMBA__REDIS_RESOLVING;
+    lookup = simba__lookup_start(loop, conn->address.host, conn->address.port,
+                                 asker);
+    if (lookup != NULL) { /* else it was found from within */
+        conn->lookup = lookup;
     }
 }
 
-static void start(struct simba__redis_conn *conn)
+static void start(struct simba__redis_connection *conn)
 {
     if (conn->hooks->aim != NULL) {
-        conn->state = SIMBA__REDIS_LOOKING;
-        simba_timer_set(conn->env->loop, &conn->timer,
+        conn->state = SIMBA__REDIS_RESOLVING;
+        simba_timer_set(conn->store->base.loop, &conn->timer,
                         simba_loop_now_ms() + COME_UP_MS);
         conn->hooks->aim(conn);
     } else {
-        simba__redis_conn_dial(conn, &conn->address);
+        simba__redis_connect(conn, &conn->address);
     }
 }
 
-/* --- life ---------------------------------------------------------------- */
-
-static void on_ready(simba_io *io, uint32_t events)
+/* A server may accept a connection only to say that it has too many; what it
+ * answers is up. */
+static void note_up(struct simba__redis_connection *conn)
 {
-    struct simba__redis_conn *conn =
-        container(io, struct simba__redis_conn, io);
-
-    simba__redis_turn_begin(conn->env);
-    if (conn->state == SIMBA__REDIS_CONNECTING) {
-        check_connected(conn);
-    } else {
-        unsigned breaks = conn->breaks;
-
-        if ((events & (uint32_t)EPOLLOUT) != 0) {
-            simba__redis_conn_flush(conn);
-        }
-        if ((events & ~(uint32_t)EPOLLOUT) != 0 && conn->breaks == breaks) {
-            simba__redis_conn_read(conn);
-        }
+    conn->pause_ms = PAUSE_FIRST_MS;
+    if (conn->was_up) {
+        simba_count_reconnect(conn->store->base.loop);
     }
-    simba__redis_turn_end(conn->env);
+    conn->was_up = true;
 }
 
-void simba__redis_conn_init(struct simba__redis_conn *conn,
-                            struct simba__redis_env *env,
-                            const struct simba__redis_conn_hooks *hooks,
-                            void *owner)
+void simba__redis_connection_ready(struct simba__redis_connection *conn)
 {
-    *conn = (struct simba__redis_conn){.hooks = hooks,
-                                       .env = env,
-                                       .owner = owner,
-                                       .io = {.ready = on_ready, .fd = -1},
-                                       .timer = {.fire = on_timer},
-                                       .pause_ms = PAUSE_FIRST_MS};
-    conn->last = &conn->first;
-    simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "redis: not connected yet");
-}
+    unsigned generation = conn->generation;
 
-void simba__redis_conn_open(struct simba__redis_conn *conn,
-                            const struct simba__redis_address *address)
-{
-    assert(!conn->is_wanted);
-    conn->is_wanted = true;
-    if (address != NULL) {
-        conn->address = *address;
-    }
-    simba__redis_show_address(&conn->address, conn->shown, sizeof conn->shown);
-    start(conn);
-}
-
-/* What is to be heard is heard by the loop, unless a caller listens alone. */
-void simba__redis_conn_watch(struct simba__redis_conn *conn)
-{
-    bool is_waiting = simba__redis_buffer_left(&conn->plain) > 0 ||
-                      simba__redis_buffer_left(&conn->wire) > 0;
-    uint32_t events = (conn->is_solo ? 0 : (uint32_t)EPOLLIN) |
-                      (is_waiting ? (uint32_t)EPOLLOUT : 0);
-
-    if (conn->io.fd >= 0 && (!conn->io.is_set || conn->io.events != events)) {
-        simba_io_set(conn->env->loop, &conn->io, events);
+    assert(conn->state == SIMBA__REDIS_HANDSHAKE);
+    simba_timer_clear(conn->store->base.loop, &conn->timer);
+    conn->state = SIMBA__REDIS_READY;
+    conn->hooks->ready(conn);
+    if (conn->is_answered && conn->generation == generation) {
+        note_up(conn);
     }
 }
-/* Sockets: made, tuned, connected, one address after the other. */
 
-/* A peer that vanished without a word is noticed within this time. */
-enum { SILENCE_MS = 5000, KEEP_IDLE_S = 5, KEEP_EVERY_S = 2, KEEP_COUNT = 3 };
+/* --- sending ------------------------------------------------------------- */
 
-static void set_option(int fd, int level, int name, int value)
+bool simba__redis_buffer_add(struct simba__redis_buffer *buffer,
+                             const char *bytes,
+                             size_t count)
 {
-    /* Where the system has no such option, it goes without. */
-    (void)setsockopt(fd, level, name, &value, sizeof value);
-}
-
-static void tune(int fd)
-{
-    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_EVERY_S);
-    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
-    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, SILENCE_MS);
-}
-
-/* A socket that is connected or about to be; -1 and errno. */
-static int connect_to(int family, const struct sockaddr *where, socklen_t size)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int problem;
-
-    if (fd < 0) {
-        return -1;
-    }
-    if (family != AF_UNIX) {
-        tune(fd);
-    }
-    if (connect(fd, where, size) == 0 || errno == EINPROGRESS) {
-        return fd;
-    }
-    problem = errno;
-    close(fd);
-    errno = problem;
-    return -1;
-}
-
-static int dial_path(struct simba__redis_conn *conn)
-{
-    struct sockaddr_un where = {.sun_family = AF_UNIX};
-    size_t length = strlen(conn->address.host);
-
-    if (length >= sizeof where.sun_path) {
-        return ENAMETOOLONG;
-    }
-    memcpy(where.sun_path, conn->address.host, length + 1);
-    conn->io.fd =
-        connect_to(AF_UNIX, (const struct sockaddr *)&where, sizeof where);
-    return conn->io.fd < 0 ? errno : 0;
-}
-
-int simba__redis_dial_next(struct simba__redis_conn *conn)
-{
-    int problem = ECONNREFUSED;
-
-    if (conn->address.port == 0) {
-        return dial_path(conn);
-    }
-    while (conn->trying != NULL) {
-        const struct addrinfo *to = conn->trying;
-
-        conn->trying = to->ai_next;
-        conn->io.fd = connect_to(to->ai_family, to->ai_addr, to->ai_addrlen);
-        if (conn->io.fd >= 0) {
-            return 0;
-        }
-        problem = errno;
-    }
-    return problem;
-}
-/* What is said and heard over a connection. */
-
-enum { CHUNK = 16384, WORDS_MOST = 16, MUTE_MS = 2000 };
-
-/* --- saying -------------------------------------------------------------- */
-
-bool simba__redis_conn_send(struct simba__redis_conn *conn,
-                            const struct simba__redis_words *words,
-                            struct simba__redis_ask *ask)
-{
-    char *command = NULL;
-    int length = redisFormatCommandArgv(&command, words->count, words->text,
-                                        words->length);
-    bool is_added;
-
-    assert(conn->state >= SIMBA__REDIS_GREETING);
-    if (length < 0) {
+    if (!simba__array_reserve(&buffer->bytes, &buffer->room,
+                              buffer->length + count, 1)) {
         return false;
     }
-    is_added = simba__redis_buffer_add(&conn->plain, command, (size_t)length);
-    free(command);
+    memcpy(buffer->bytes + buffer->length, bytes, count);
+    buffer->length += count;
+    return true;
+}
+
+bool simba__redis_send(struct simba__redis_connection *conn,
+                       const struct simba__redis_command *command,
+                       struct simba__redis_pending *pending)
+{
+    char *text = NULL;
+    int length = redisFormatCommandArgv(&text, command->count, command->word,
+                                        command->length);
+    bool is_added = length >= 0 &&
+                    simba__redis_buffer_add(&conn->plain, text, (size_t)length);
+
+    assert(conn->state >= SIMBA__REDIS_HANDSHAKE);
+    free(text);
     if (!is_added) {
         return false;
     }
-    if (ask != NULL) {
-        ask->next = NULL;
-        *conn->last = ask;
-        conn->last = &ask->next;
-        if (conn->asks++ == 0) {
+    if (pending != NULL) {
+        pending->next = NULL;
+        *conn->last = pending;
+        conn->last = &pending->next;
+        if (conn->pending_count++ == 0) {
             conn->silent_since_ms = simba_loop_now_ms();
         }
     }
-    simba__redis_turn_add(conn);
+    mark_unsent(conn);
     return true;
 }
 
-bool simba__redis_conn_say(struct simba__redis_conn *conn,
-                           struct simba__redis_ask *ask,
-                           const char *const *words)
+bool simba__redis_send_words(struct simba__redis_connection *conn,
+                             struct simba__redis_pending *pending,
+                             const char *const *words)
 {
-    const char *text[WORDS_MOST];
+    const char *word[WORDS_MOST];
     size_t length[WORDS_MOST];
-    struct simba__redis_words all = {0, text, length};
+    struct simba__redis_command command = {0, word, length};
 
-    while (words[all.count] != NULL) {
-        assert(all.count < WORDS_MOST);
-        text[all.count] = words[all.count];
-        length[all.count] = strlen(words[all.count]);
-        all.count++;
+    while (words[command.count] != NULL) {
+        assert(command.count < WORDS_MOST);
+        word[command.count] = words[command.count];
+        length[command.count] = strlen(words[command.count]);
+        command.count++;
     }
-    return simba__redis_conn_send(conn, &all, ask);
+    return simba__redis_send(conn, &command, pending);
 }
 
-/* False: the connection broke. */
-static bool write_out(struct simba__redis_conn *conn,
-                      struct simba__redis_buffer *buffer)
+/* --- reading ------------------------------------------------------------- */
+
+static void deliver(struct simba__redis_connection *conn,
+                    const redisReply *reply)
 {
-    while (simba__redis_buffer_left(buffer) > 0) {
-        ssize_t count =
-            send(conn->io.fd, buffer->data + buffer->from,
-                 simba__redis_buffer_left(buffer), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (count >= 0) {
-            simba__redis_buffer_take(buffer, (size_t)count);
-        } else if (errno == EAGAIN) {
-            return true;
-        } else if (errno != EINTR) {
-            simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, errno, "%s",
-                                   strerror(errno));
-            return false;
-        }
-    }
-    return true;
-}
-
-void simba__redis_conn_flush(struct simba__redis_conn *conn)
-{
-    bool is_secure = conn->tls != NULL;
-
-    if (conn->state < SIMBA__REDIS_SECURING) {
-        return;
-    }
-    if (is_secure && conn->state != SIMBA__REDIS_SECURING &&
-        !simba__redis_tls_write(conn->tls, &conn->plain, &conn->wire)) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0, "TLS failed");
-        return;
-    }
-    if (write_out(conn, is_secure ? &conn->wire : &conn->plain)) {
-        simba__redis_conn_watch(conn);
-    }
-}
-
-/* --- hearing ------------------------------------------------------------- */
-
-static void note_solo(struct simba__redis_conn *conn, bool is_driven)
-{
-    if (!is_driven || conn->asks > 0) {
-        conn->solo_streak = 0;
-    } else if (conn->solo_streak < SIMBA__REDIS_SOLO_AFTER) {
-        conn->solo_streak++;
-    }
-}
-
-static void hear(struct simba__redis_conn *conn, const redisReply *reply)
-{
-    struct simba__redis_ask *ask = conn->first;
+    struct simba__redis_pending *pending = conn->first;
 
     if (!conn->is_answered && reply->type != REDIS_REPLY_ERROR) {
-        simba__redis_conn_answered(conn);
+        conn->is_answered = true;
+        if (conn->state == SIMBA__REDIS_READY) {
+            note_up(conn);
+        }
     }
-    if (conn->state == SIMBA__REDIS_READY && conn->hooks->heard != NULL) {
-        conn->hooks->heard(conn, reply);
+    if (conn->state == SIMBA__REDIS_READY && conn->hooks->message != NULL) {
+        conn->hooks->message(conn, reply);
         return;
     }
-    if (ask == NULL) {
-        simba__redis_conn_fail(
+    if (pending == NULL) {
+        simba__redis_disconnect(
             conn, SIMBA_EMISCONFIG, 0,
             "answers what was not asked (%.60s): is it a Redis server?",
             reply->str == NULL ? "" : reply->str);
         return;
     }
-    conn->first = ask->next;
+    conn->first = pending->next;
     if (conn->first == NULL) {
         conn->last = &conn->first;
     }
-    conn->asks--;
-    note_solo(conn, ask->is_driven);
-    ask->answered(ask, reply, NULL);
+    conn->pending_count--;
+    if (!pending->is_driven || conn->pending_count > 0) {
+        conn->lone_replies = 0;
+    } else if (conn->lone_replies < SIMBA__REDIS_LONE_ENOUGH) {
+        conn->lone_replies++;
+    }
+    pending->replied(conn, pending, reply);
 }
 
 /* False: the connection broke meanwhile. */
-static bool hear_all(struct simba__redis_conn *conn)
+static bool receive_plain(struct simba__redis_connection *conn,
+                          const char *bytes,
+                          size_t count)
 {
-    unsigned breaks = conn->breaks;
+    unsigned generation = conn->generation;
 
-    for (;;) {
+    if (redisReaderFeed(conn->reader, bytes, count) != REDIS_OK) {
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    while (conn->generation == generation) {
         void *reply = NULL;
 
         if (redisReaderGetReply(conn->reader, &reply) != REDIS_OK) {
-            simba__redis_conn_fail(conn, SIMBA_EMISCONFIG, 0,
-                                   "this is not a Redis server (%s)",
-                                   conn->reader->errstr);
-            return false;
-        }
-        if (reply == NULL) {
+            simba__redis_disconnect(conn, SIMBA_EMISCONFIG, 0,
+                                    "this is not a Redis server (%s)",
+                                    conn->reader->errstr);
+        } else if (reply == NULL) {
             return true;
-        }
-        hear(conn, reply);
-        freeReplyObject(reply);
-        if (conn->breaks != breaks) {
-            return false;
+        } else {
+            deliver(conn, reply);
+            freeReplyObject(reply);
         }
     }
-}
-
-static bool take_plain(struct simba__redis_conn *conn,
-                       const char *bytes,
-                       size_t count)
-{
-    if (redisReaderFeed(conn->reader, bytes, count) != REDIS_OK) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
-        return false;
-    }
-    return hear_all(conn);
-}
-
-static bool take_secure(struct simba__redis_conn *conn)
-{
-    char bytes[CHUNK];
-    simba_error why;
-    int count;
-
-    while ((count = simba__redis_tls_read(conn->tls, bytes, CHUNK, &why)) > 0) {
-        if (!take_plain(conn, bytes, (size_t)count)) {
-            return false;
-        }
-    }
-    if (count < 0) {
-        simba__redis_conn_fail(conn, why.code, why.native, "%s", why.message);
-        return false;
-    }
-    return true;
+    return false;
 }
 
 /* False: the connection broke meanwhile. */
-static bool take(struct simba__redis_conn *conn,
-                 const char *bytes,
-                 size_t count)
+static bool receive(struct simba__redis_connection *conn,
+                    const char *bytes,
+                    size_t count)
 {
-    unsigned breaks = conn->breaks;
+    unsigned generation = conn->generation;
+    char plain[CHUNK];
+    simba_error why;
+    int length;
 
     if (conn->tls == NULL) {
-        return take_plain(conn, bytes, count);
+        return receive_plain(conn, bytes, count);
     }
     if (!simba__redis_tls_feed(conn->tls, bytes, count)) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         return false;
     }
     if (conn->state == SIMBA__REDIS_SECURING) {
-        simba__redis_conn_shake(conn);
+        continue_tls(conn);
     }
-    return conn->breaks == breaks &&
-           (conn->state == SIMBA__REDIS_SECURING || take_secure(conn));
+    if (conn->generation != generation ||
+        conn->state == SIMBA__REDIS_SECURING) {
+        return conn->generation == generation;
+    }
+    while ((length = simba__redis_tls_read(conn->tls, plain, CHUNK, &why)) >
+           0) {
+        if (!receive_plain(conn, plain, (size_t)length)) {
+            return false;
+        }
+    }
+    if (length < 0) {
+        simba__redis_disconnect(conn, why.code, why.native, "%s", why.message);
+    }
+    return length == 0;
 }
 
-/* Who hangs up on our first words may have expected others. */
-static void hung_up(struct simba__redis_conn *conn,
-                    int native,
-                    const char *words)
-{
-    bool is_odd = conn->state == SIMBA__REDIS_GREETING && conn->tls == NULL;
-
-    simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, native, "%s%s", words,
-                           is_odd ? ": does it want TLS?" : "");
-}
-
-void simba__redis_conn_read(struct simba__redis_conn *conn)
+void simba__redis_read(struct simba__redis_connection *conn)
 {
     char bytes[CHUNK];
     ssize_t count;
@@ -663,186 +629,107 @@ void simba__redis_conn_read(struct simba__redis_conn *conn)
         count = recv(conn->io.fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (count > 0) {
             conn->silent_since_ms = simba_loop_now_ms();
-            if (!take(conn, bytes, (size_t)count)) {
+            if (!receive(conn, bytes, (size_t)count)) {
                 return;
             }
         }
     } while (count == CHUNK || (count < 0 && errno == EINTR));
-    if (count == 0) {
-        hung_up(conn, 0, "the server closed the connection");
-    } else if (count < 0 && errno != EAGAIN) {
-        hung_up(conn, errno, strerror(errno));
+    if (count == 0 || (count < 0 && errno != EAGAIN)) {
+        /* Who hangs up on our first words may have expected others. */
+        bool is_odd =
+            conn->state == SIMBA__REDIS_HANDSHAKE && conn->tls == NULL;
+
+        simba__redis_disconnect(
+            conn, SIMBA_EUNAVAIL, count == 0 ? 0 : errno, "%s%s",
+            count == 0 ? "the server closed the connection" : strerror(errno),
+            is_odd ? ": does it want TLS?" : "");
     }
 }
 
-void simba__redis_conn_suspect(struct simba__redis_conn *conn)
+void simba__redis_check_silence(struct simba__redis_connection *conn)
 {
     int64_t silent_ms = simba_loop_now_ms() - conn->silent_since_ms;
 
-    if (conn->asks > 0 && conn->state == SIMBA__REDIS_READY &&
-        silent_ms >= MUTE_MS) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0, "silent for %d ms",
-                               (int)silent_ms);
-    }
-}
-/* A turn; see turn.h. */
-
-/* A flush that was posted to the loop; outlives the store if it must. */
-struct simba__redis_post {
-    struct simba__redis_env *env; /* NULL: too late */
-};
-
-static void flush_all(struct simba__redis_env *env)
-{
-    struct simba__redis_conn *conn;
-
-    while ((conn = env->unsent) != NULL) {
-        simba__redis_turn_remove(conn);
-        simba__redis_conn_flush(conn);
+    if (conn->pending_count > 0 && conn->state == SIMBA__REDIS_READY &&
+        silent_ms >= SILENCE_MS) {
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "silent for %d ms",
+                                (int)silent_ms);
     }
 }
 
-void simba__redis_turn_begin(struct simba__redis_env *env)
+void simba__redis_set_driven(struct simba__redis_connection *conn,
+                             bool is_driven)
 {
-    env->turn_depth++;
-}
-
-void simba__redis_turn_end(struct simba__redis_env *env)
-{
-    assert(env->turn_depth > 0);
-    if (env->turn_depth == 1) {
-        flush_all(env); /* failures in here may write to others */
+    is_driven = is_driven && conn->state == SIMBA__REDIS_READY;
+    if (conn->is_driven != is_driven) {
+        conn->is_driven = is_driven;
+        update_events(conn);
     }
-    env->turn_depth--;
 }
 
-static void run_post(void *argument)
+/* --- events -------------------------------------------------------------- */
+
+static void on_ready(simba_io *io, uint32_t events)
 {
-    struct simba__redis_post *post = argument;
+    struct simba__redis_connection *conn =
+        container_of(io, struct simba__redis_connection, io);
+    unsigned generation = conn->generation;
 
-    if (post->env != NULL) {
-        post->env->post = NULL;
-        simba__redis_turn_begin(post->env);
-        simba__redis_turn_end(post->env);
-    }
-    free(post);
-}
-
-static bool is_busy(const struct simba__redis_env *env)
-{
-    const struct simba__redis_conn *conn = env->unsent;
-
-    /* The command just written is one of them. */
-    return conn != NULL && conn->next_unsent == NULL && conn->asks > 1;
-}
-
-void simba__redis_turn_end_later(struct simba__redis_env *env)
-{
-    if (env->turn_depth == 1 && is_busy(env)) {
-        if (env->post == NULL &&
-            (env->post = malloc(sizeof *env->post)) != NULL) {
-            env->post->env = env;
-            simba_loop_post(env->loop, run_post, env->post);
+    simba__redis_cork(conn->store);
+    if (conn->state == SIMBA__REDIS_CONNECTING) {
+        check_connected(conn);
+    } else {
+        if ((events & (uint32_t)EPOLLOUT) != 0) {
+            flush(conn);
         }
-        if (env->post != NULL) {
-            env->turn_depth--;
-            return;
+        if ((events & ~(uint32_t)EPOLLOUT) != 0 &&
+            conn->generation == generation) {
+            simba__redis_read(conn);
         }
     }
-    simba__redis_turn_end(env);
+    simba__redis_uncork(conn->store);
 }
 
-void simba__redis_turn_add(struct simba__redis_conn *conn)
+static void on_timer(simba_timer *timer)
 {
-    struct simba__redis_env *env = conn->env;
+    struct simba__redis_connection *conn =
+        container_of(timer, struct simba__redis_connection, timer);
 
-    if (!conn->is_listed) {
-        conn->is_listed = true;
-        conn->next_unsent = env->unsent;
-        env->unsent = conn;
+    simba__redis_cork(conn->store);
+    if (conn->state == SIMBA__REDIS_DOWN) {
+        start(conn);
+    } else {
+        simba__redis_disconnect(
+            conn, SIMBA_EUNAVAIL, ETIMEDOUT, "no answer within %d ms%s",
+            COME_UP_MS,
+            conn->state == SIMBA__REDIS_SECURING ? ": does it speak TLS?" : "");
     }
+    simba__redis_uncork(conn->store);
 }
 
-void simba__redis_turn_remove(struct simba__redis_conn *conn)
+void simba__redis_connection_init(struct simba__redis_connection *conn,
+                                  struct simba__redis *store,
+                                  const struct simba__redis_hooks *hooks,
+                                  struct simba__redis_server *server)
 {
-    struct simba__redis_conn **at = &conn->env->unsent;
+    *conn = (struct simba__redis_connection){
+        .hooks = hooks,
+        .store = store,
+        .server = server,
+        .io = {.ready = on_ready, .fd = -1},
+        .timer = {.fire = on_timer},
+        .pause_ms = PAUSE_FIRST_MS,
+    };
+    conn->last = &conn->first;
+    simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "redis: not connected yet");
+}
 
-    if (conn->is_listed) {
-        while (*at != conn) {
-            at = &(*at)->next_unsent;
-        }
-        *at = conn->next_unsent;
-        conn->next_unsent = NULL;
-        conn->is_listed = false;
+void simba__redis_connection_open(struct simba__redis_connection *conn)
+{
+    if (!conn->is_wanted) {
+        conn->is_wanted = true;
+        simba__redis_show_address(&conn->address, conn->shown,
+                                  sizeof conn->shown);
+        start(conn);
     }
-}
-
-void simba__redis_turn_stop(struct simba__redis_env *env)
-{
-    if (env->post != NULL) {
-        env->post->env = NULL;
-        env->post = NULL;
-    }
-}
-/* Bytes on their way out; see buffer.h. */
-
-enum { ROOM_LEAST = 4096 };
-
-char *simba__redis_buffer_grow(struct simba__redis_buffer *buffer, size_t more)
-{
-    size_t room = buffer->room < ROOM_LEAST ? ROOM_LEAST : buffer->room;
-    char *grown;
-
-    while (room - buffer->length < more) {
-        room *= 2;
-    }
-    if (room != buffer->room) {
-        grown = realloc(buffer->data, room);
-        if (grown == NULL) {
-            return NULL;
-        }
-        buffer->data = grown;
-        buffer->room = room;
-    }
-    return buffer->data + buffer->length;
-}
-
-bool simba__redis_buffer_add(struct simba__redis_buffer *buffer,
-                             const char *bytes,
-                             size_t count)
-{
-    char *end = simba__redis_buffer_grow(buffer, count);
-
-    if (end == NULL) {
-        return false;
-    }
-    memcpy(end, bytes, count);
-    buffer->length += count;
-    return true;
-}
-
-void simba__redis_buffer_take(struct simba__redis_buffer *buffer, size_t count)
-{
-    assert(count <= simba__redis_buffer_left(buffer));
-    buffer->from += count;
-    if (buffer->from == buffer->length) {
-        simba__redis_buffer_clear(buffer);
-    }
-}
-
-size_t simba__redis_buffer_left(const struct simba__redis_buffer *buffer)
-{
-    return buffer->length - buffer->from;
-}
-
-void simba__redis_buffer_clear(struct simba__redis_buffer *buffer)
-{
-    buffer->from = 0;
-    buffer->length = 0;
-}
-
-void simba__redis_buffer_fini(struct simba__redis_buffer *buffer)
-{
-    free(buffer->data);
-    *buffer = (struct simba__redis_buffer){NULL, 0, 0, 0};
 }

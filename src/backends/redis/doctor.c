@@ -5,19 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-static const char *shown(const struct simba__redis_node *node)
-{
-    return node->command.conn.shown;
-}
-
-/* --- INFO ---------------------------------------------------------------- */
-
-static void judge_version(struct simba__redis_errand *errand,
-                          const struct simba__redis_node *node,
-                          const char *info)
+static void report_version(simba_request *request,
+                           const char *shown,
+                           const char *info)
 {
     char version[32], kind[32];
 
@@ -26,90 +18,84 @@ static void judge_version(struct simba__redis_errand *errand,
     if (version[0] == '\0') {
         simba__redis_info_field(info, "redis_version", version, sizeof version);
     }
-    simba_request_add_finding(
-        errand->request,
-        strverscmp(version, "6.2") < 0 ? SIMBA_FINDING_SERIOUS
-                                       : SIMBA_FINDING_OK,
-        "version", "%s: %s %s; 6.2 or newer is needed", shown(node),
-        kind[0] == '\0' ? "redis" : kind, version);
+    simba_request_add_finding(request,
+                              strverscmp(version, "6.2") < 0
+                                  ? SIMBA_FINDING_SERIOUS
+                                  : SIMBA_FINDING_OK,
+                              "version", "%s: %s %s; 6.2 or newer is needed",
+                              shown, kind[0] == '\0' ? "redis" : kind, version);
 }
 
-static void judge_persistence(struct simba__redis_errand *errand,
-                              const struct simba__redis_node *node,
-                              const char *info)
+static void report_persistence(simba_request *request,
+                               const char *shown,
+                               const char *info,
+                               bool has_grace)
 {
-    const char *grace = errand->store->env.settings.has_grace
-                            ? "; after a restart this store waits one lease"
-                            : "; and restart_grace is off";
-
     if (!simba__redis_info_is(info, "aof_enabled", "1")) {
         simba_request_add_finding(
-            errand->request,
-            errand->store->env.settings.has_grace ? SIMBA_FINDING_WEAK
-                                                  : SIMBA_FINDING_SERIOUS,
+            request, has_grace ? SIMBA_FINDING_WEAK : SIMBA_FINDING_SERIOUS,
             "persistence",
-            "%s: no append-only file, a restart forgets owners%s", shown(node),
-            grace);
+            "%s: no append-only file, a restart forgets owners%s", shown,
+            has_grace ? "; after a restart this store waits one lease"
+                      : "; and restart_grace is off");
     }
     if (simba__redis_info_is(info, "aof_last_write_status", "err") ||
         simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_WEAK, "disk",
-                                  "%s: its last write to disk failed",
-                                  shown(node));
+        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "disk",
+                                  "%s: its last write to disk failed", shown);
     }
 }
 
-static void judge_replicas(struct simba__redis_errand *errand,
-                           const struct simba__redis_node *node,
-                           const char *info)
+static void report_replicas(simba_request *request,
+                            const char *shown,
+                            const char *info,
+                            int wanted)
 {
-    int wanted = errand->store->env.settings.replicas;
     char count[16];
     int there;
 
     simba__redis_info_field(info, "connected_slaves", count, sizeof count);
     there = simba__redis_number(count, INT32_MAX);
     if (wanted > there) {
-        simba_request_add_finding(
-            errand->request, SIMBA_FINDING_SERIOUS, "replicas",
-            "%s: replicas=%d but %d are connected: nothing "
-            "can be acquired",
-            shown(node), wanted, there);
+        simba_request_add_finding(request, SIMBA_FINDING_SERIOUS, "replicas",
+                                  "%s: replicas=%d but %d are connected: "
+                                  "nothing can be acquired",
+                                  shown, wanted, there);
     } else if (there > 0 && wanted == 0) {
-        simba_request_add_finding(
-            errand->request, SIMBA_FINDING_WEAK, "replicas",
-            "%s: %d replicas; a failover may forget the last "
-            "owners, unless replicas=n is given",
-            shown(node), there);
+        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "replicas",
+                                  "%s: %d replicas; a failover may forget the "
+                                  "last owners, unless replicas=n is given",
+                                  shown, there);
     } else if (wanted > 0) {
         simba_request_add_finding(
-            errand->request, SIMBA_FINDING_OK, "replicas",
-            "%s: an acquire is on %d of %d replicas before "
-            "it counts",
-            shown(node), wanted, there);
+            request, SIMBA_FINDING_OK, "replicas",
+            "%s: an acquire is on %d of %d replicas before it counts", shown,
+            wanted, there);
     } else {
-        simba_request_add_finding(
-            errand->request, SIMBA_FINDING_NOTE, "replicas",
-            "%s: none; when it is down nobody acquires", shown(node));
+        simba_request_add_finding(request, SIMBA_FINDING_NOTE, "replicas",
+                                  "%s: none; when it is down nobody acquires",
+                                  shown);
     }
 }
 
-static void on_info(struct simba__redis_errand *errand,
-                    struct simba__redis_node *node,
+static void on_info(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
                     const redisReply *reply)
 {
+    const struct simba__redis_settings *settings = &survey->store->settings;
+    simba_request *request = survey->request;
+    const char *shown = server->command.shown;
+
     if (reply->type != REDIS_REPLY_STRING) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_WEAK, "acl",
+        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "acl",
                                   "%s: INFO is not allowed: nothing is known",
-                                  shown(node));
+                                  shown);
         return;
     }
-    judge_version(errand, node, reply->str);
-    judge_persistence(errand, node, reply->str);
-    judge_replicas(errand, node, reply->str);
+    report_version(request, shown, reply->str);
+    report_persistence(request, shown, reply->str, settings->has_grace);
+    report_replicas(request, shown, reply->str, settings->replicas);
 }
-
-/* --- CONFIG -------------------------------------------------------------- */
 
 /* The value of a CONFIG GET; NULL: not allowed, or no such setting. */
 static const char *config_value(const redisReply *reply)
@@ -119,156 +105,143 @@ static const char *config_value(const redisReply *reply)
                : NULL;
 }
 
-static void on_policy(struct simba__redis_errand *errand,
-                      struct simba__redis_node *node,
+static void on_policy(struct simba__redis_survey *survey,
+                      struct simba__redis_server *server,
                       const redisReply *reply)
 {
     const char *policy = config_value(reply);
+    const char *shown = server->command.shown;
 
     if (policy == NULL) {
         simba_request_add_finding(
-            errand->request, SIMBA_FINDING_NOTE, "eviction",
-            "%s: CONFIG GET is not allowed: see to it that "
-            "maxmemory-policy is noeviction",
-            shown(node));
+            survey->request, SIMBA_FINDING_NOTE, "eviction",
+            "%s: CONFIG GET is not allowed: see to it that maxmemory-policy is "
+            "noeviction",
+            shown);
     } else if (strcmp(policy, "noeviction") != 0) {
         simba_request_add_finding(
-            errand->request, SIMBA_FINDING_SERIOUS, "eviction",
-            "%s: maxmemory-policy %s may throw away who owns "
-            "a mutex; noeviction does not",
-            shown(node), policy);
+            survey->request, SIMBA_FINDING_SERIOUS, "eviction",
+            "%s: maxmemory-policy %s may throw away who owns a mutex; "
+            "noeviction does not",
+            shown, policy);
     } else {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_OK, "eviction",
-                                  "%s: nothing is evicted", shown(node));
+        simba_request_add_finding(survey->request, SIMBA_FINDING_OK, "eviction",
+                                  "%s: nothing is evicted", shown);
     }
 }
 
-static void on_fsync(struct simba__redis_errand *errand,
-                     struct simba__redis_node *node,
+static void on_fsync(struct simba__redis_survey *survey,
+                     struct simba__redis_server *server,
                      const redisReply *reply)
 {
     const char *when = config_value(reply);
 
-    if (!node->command.greeting.facts.keeps_data || when == NULL) {
-        return; /* told already, or not to be known */
+    if (!server->command.facts.keeps_data || when == NULL) {
+        return; /* reported already, or not to be known */
     }
     if (strcmp(when, "always") == 0) {
         simba_request_add_finding(
-            errand->request, SIMBA_FINDING_OK, "persistence",
-            "%s: every write is on disk before it is answered", shown(node));
+            survey->request, SIMBA_FINDING_OK, "persistence",
+            "%s: every write is on disk before it is answered",
+            server->command.shown);
     } else {
         simba_request_add_finding(
-            errand->request, SIMBA_FINDING_WEAK, "persistence",
-            "%s: appendfsync %s: a crash of its machine may "
-            "forget the last owners; always does not",
-            shown(node), when);
+            survey->request, SIMBA_FINDING_WEAK, "persistence",
+            "%s: appendfsync %s: a crash of its machine may forget the last "
+            "owners; always does not",
+            server->command.shown, when);
     }
 }
 
-/* --- the rest ------------------------------------------------------------ */
-
-static void on_time(struct simba__redis_errand *errand,
-                    struct simba__redis_node *node,
+static void on_time(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
                     const redisReply *reply)
 {
     struct timespec here;
-    int64_t there_ms, apart_ms;
+    int64_t here_ms, there_ms;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
         return;
     }
     clock_gettime(CLOCK_REALTIME, &here);
+    here_ms = (int64_t)here.tv_sec * 1000 + here.tv_nsec / 1000000;
     there_ms = strtoll(reply->element[0]->str, NULL, 10) * 1000 +
                strtoll(reply->element[1]->str, NULL, 10) / 1000;
-    apart_ms =
-        there_ms - ((int64_t)here.tv_sec * 1000 + here.tv_nsec / 1000000);
-    simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "clock",
+    simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "clock",
                               "%s: a wall clock, %" PRId64
                               " ms from ours; a step forward beyond the margin "
                               "ends leases too early",
-                              shown(node), apart_ms);
+                              server->command.shown, there_ms - here_ms);
 }
 
 /* Which commands of the scripts were refused, and why the first of them. */
-static void on_tried(struct simba__redis_errand *errand,
-                     struct simba__redis_node *node,
+static void on_tried(struct simba__redis_survey *survey,
+                     struct simba__redis_server *server,
                      const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_SERIOUS, "acl",
-                                  "%s: %.120s", shown(node), reply->str);
+        simba_request_add_finding(survey->request, SIMBA_FINDING_SERIOUS, "acl",
+                                  "%s: %.120s", server->command.shown,
+                                  reply->str);
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                reply->element[0]->len > 0) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_SERIOUS, "acl",
-                                  "%s: refuses %.80s (%.80s)", shown(node),
-                                  reply->element[0]->str,
+        simba_request_add_finding(survey->request, SIMBA_FINDING_SERIOUS, "acl",
+                                  "%s: refuses %.80s (%.80s)",
+                                  server->command.shown, reply->element[0]->str,
                                   reply->element[1]->str);
     }
 }
 
-/* As contenders do, on a key that none of them has. */
-static void try_commands(struct simba__redis_errand *errand,
-                         struct simba__redis_node *node)
-{
-    static const char mutex[] = "doctor";
-    const char *words[] = {"EVAL",
-                           simba__redis_scripts()[SIMBA__REDIS_DOCTOR].text,
-                           "1", "simba:{doctor}:doctor", NULL};
-
-    if (simba__redis_node_of(errand->store, mutex) == node) {
-        simba__redis_errand_ask(errand, node, on_tried, words);
-    }
-}
-
-static void on_user(struct simba__redis_errand *errand,
-                    struct simba__redis_node *node,
+static void on_user(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
                     const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STRING) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "acl",
-                                  "%s: we are its user \"%.64s\"", shown(node),
-                                  reply->str);
+        simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "acl",
+                                  "%s: we are its user \"%.64s\"",
+                                  server->command.shown, reply->str);
     }
 }
 
-static void judge_wire(struct simba__redis_errand *errand,
-                       const struct simba__redis_node *node)
+void simba__redis_doctor(struct simba__redis_survey *survey,
+                         struct simba__redis_server *server)
 {
-    bool is_here = node->command.conn.address.port == 0 ||
-                   strncmp(node->command.conn.address.host, "127.", 4) == 0 ||
-                   strcmp(node->command.conn.address.host, "::1") == 0;
+    const struct simba__redis_settings *settings = &survey->store->settings;
+    const struct simba__redis_address *address = &server->command.address;
+    const struct {
+        simba__redis_survey_fn *replied;
+        const char *words[5];
+    } questions[] = {
+        {on_info, {"INFO"}},
+        {on_policy, {"CONFIG", "GET", "maxmemory-policy"}},
+        {on_fsync, {"CONFIG", "GET", "appendfsync"}},
+        {on_time, {"TIME"}},
+        /* What contenders do, on a key that none of them has. */
+        {on_tried,
+         {"EVAL", simba__redis_scripts()[SIMBA__REDIS_DOCTOR].text, "1",
+          "simba:{doctor}:doctor"}},
+        {on_user, {"ACL", "WHOAMI"}},
+    };
 
-    if (node->store->env.settings.is_tls) {
-        simba_request_add_finding(errand->request,
-                                  node->store->env.settings.is_verified
-                                      ? SIMBA_FINDING_OK
-                                      : SIMBA_FINDING_WEAK,
-                                  "wire", "%s: TLS%s", shown(node),
-                                  node->store->env.settings.is_verified
-                                      ? ", its certificate verified"
-                                      : ", but anybody could be the server");
-    } else if (!is_here) {
-        simba_request_add_finding(errand->request, SIMBA_FINDING_NOTE, "wire",
+    if (settings->is_tls) {
+        simba_request_add_finding(
+            survey->request,
+            settings->is_verified ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
+            "wire", "%s: TLS%s", server->command.shown,
+            settings->is_verified ? ", its certificate verified"
+                                  : ", but anybody could be the server");
+    } else if (address->port != 0 && strncmp(address->host, "127.", 4) != 0 &&
+               strcmp(address->host, "::1") != 0) {
+        simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "wire",
                                   "%s: plain text; rediss:// is not",
-                                  shown(node));
+                                  server->command.shown);
     }
-}
-
-void simba__redis_doctor(struct simba__redis_errand *errand,
-                         struct simba__redis_node *node)
-{
-    static const char *const info[] = {"INFO", NULL};
-    static const char *const policy[] = {"CONFIG", "GET", "maxmemory-policy",
-                                         NULL};
-    static const char *const fsync[] = {"CONFIG", "GET", "appendfsync", NULL};
-    static const char *const time[] = {"TIME", NULL};
-    static const char *const user[] = {"ACL", "WHOAMI", NULL};
-
-    judge_wire(errand, node);
-    simba__redis_errand_ask(errand, node, on_info, info);
-    simba__redis_errand_ask(errand, node, on_policy, policy);
-    simba__redis_errand_ask(errand, node, on_fsync, fsync);
-    simba__redis_errand_ask(errand, node, on_time, time);
-    try_commands(errand, node);
-    simba__redis_errand_ask(errand, node, on_user, user);
+    for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
+        /* In a cluster one server keeps that key. */
+        if (questions[i].replied != on_tried ||
+            simba__redis_server_of(survey->store, "doctor") == server) {
+            simba__redis_survey_send(survey, server, questions[i].replied,
+                                     questions[i].words);
+        }
+    }
 }

@@ -1,226 +1,15 @@
-/* The first words over a connection; see greet.h. */
-#define _GNU_SOURCE
+/* The first commands over a connection: who we are, which database we want, and
+ * what the server says of itself. They are sent together. */
 #include "backends/redis/redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The steps, in their order. */
+enum { AUTH, SELECT, SERVER, PERSISTENCE, REPLICATION };
+
 enum { NEW_MS = 5000 };
-
-/* --- facts --------------------------------------------------------------- */
-
-/* How long the server is up at least. It tells whole seconds, and the clock by
- * which they were counted. */
-static int64_t least_uptime_ms(const char *info)
-{
-    char seconds[24], micros[24];
-    int64_t least;
-
-    simba__redis_info_field(info, "uptime_in_seconds", seconds, sizeof seconds);
-    simba__redis_info_field(info, "server_time_usec", micros, sizeof micros);
-    least = (strtoll(seconds, NULL, 10) - 1) * 1000 +
-            strtoll(micros, NULL, 10) / 1000 % 1000;
-    return least > 0 ? least : 0;
-}
-
-static void learn_server(struct simba__redis_facts *facts, const char *info)
-{
-    simba__redis_info_field(info, "redis_version", facts->version,
-                            sizeof facts->version);
-    /* Valkey has another word for it. */
-    facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster") ||
-                        simba__redis_info_is(info, "server_mode", "cluster");
-    facts->learned_ms = simba_loop_now_ms();
-    facts->up_since_ms = facts->learned_ms - least_uptime_ms(info);
-    facts->is_new = least_uptime_ms(info) < NEW_MS;
-}
-
-/* An append-only file lacks at most the last two seconds. */
-static void learn_persistence(struct simba__redis_facts *facts,
-                              const char *info)
-{
-    facts->is_loading = simba__redis_info_is(info, "loading", "1") ||
-                        simba__redis_info_is(info, "async_loading", "1");
-    facts->keeps_data = simba__redis_info_is(info, "aof_enabled", "1");
-}
-
-/* --- the exchange -------------------------------------------------------- */
-
-/* False: the connection was given up. */
-static bool accept_reply(struct simba__redis_conn *conn,
-                         const redisReply *reply,
-                         const char *doing)
-{
-    struct simba__redis_trouble trouble;
-
-    if (reply == NULL) {
-        return false; /* it broke, and all is seen to */
-    }
-    if (reply->type != REDIS_REPLY_ERROR) {
-        return true;
-    }
-    trouble = simba__redis_understand(reply->str);
-    simba__redis_conn_fail(
-        conn, trouble.code == SIMBA_EUNKNOWN ? SIMBA_EMISCONFIG : trouble.code,
-        0, "%s: %s (%.80s)", doing, trouble.words, reply->str);
-    return false;
-}
-
-static void finish_handshake(struct simba__redis_greeting *g,
-                             struct simba__redis_ask *ask)
-{
-    if (g->final == ask) {
-        simba__redis_conn_greeted(g->conn);
-    }
-}
-
-static void on_auth(struct simba__redis_ask *ask,
-                    const redisReply *reply,
-                    const simba_error *why)
-{
-    struct simba__redis_greeting *g =
-        container(ask, struct simba__redis_greeting, auth);
-
-    (void)why;
-    if (accept_reply(g->conn, reply, "AUTH")) {
-        finish_handshake(g, ask);
-    }
-}
-
-static void on_select(struct simba__redis_ask *ask,
-                      const redisReply *reply,
-                      const simba_error *why)
-{
-    struct simba__redis_greeting *g =
-        container(ask, struct simba__redis_greeting, select);
-
-    (void)why;
-    if (accept_reply(g->conn, reply, "SELECT")) {
-        finish_handshake(g, ask);
-    }
-}
-
-/* False: the connection was given up. */
-static bool accept_info(struct simba__redis_conn *conn, const redisReply *reply)
-{
-    if (!accept_reply(conn, reply, "INFO")) {
-        return false;
-    }
-    if (reply->type != REDIS_REPLY_STRING) {
-        simba__redis_conn_fail(conn, SIMBA_EMISCONFIG, 0,
-                               "this is not a Redis server");
-        return false;
-    }
-    return true;
-}
-
-static void on_server(struct simba__redis_ask *ask,
-                      const redisReply *reply,
-                      const simba_error *why)
-{
-    struct simba__redis_greeting *g =
-        container(ask, struct simba__redis_greeting, server);
-
-    (void)why;
-    if (accept_info(g->conn, reply)) {
-        learn_server(&g->facts, reply->str);
-        if (g->facts.version[0] == '\0') {
-            simba__redis_conn_fail(g->conn, SIMBA_EMISCONFIG, 0,
-                                   "this is not a Redis server");
-        }
-    }
-}
-
-static void on_persistence(struct simba__redis_ask *ask,
-                           const redisReply *reply,
-                           const simba_error *why)
-{
-    struct simba__redis_greeting *g =
-        container(ask, struct simba__redis_greeting, persistence);
-
-    (void)why;
-    if (accept_info(g->conn, reply)) {
-        learn_persistence(&g->facts, reply->str);
-        if (g->facts.is_loading) {
-            simba__redis_conn_fail(g->conn, SIMBA_EUNAVAIL, 0,
-                                   "still loading its data");
-        }
-    }
-}
-
-static void on_replication(struct simba__redis_ask *ask,
-                           const redisReply *reply,
-                           const simba_error *why)
-{
-    struct simba__redis_greeting *g =
-        container(ask, struct simba__redis_greeting, replication);
-
-    (void)why;
-    if (accept_info(g->conn, reply)) {
-        g->facts.is_master = !simba__redis_info_is(reply->str, "role", "slave");
-        finish_handshake(g, ask);
-    }
-}
-
-static bool ask_facts(struct simba__redis_greeting *g)
-{
-    g->server.answered = on_server;
-    g->persistence.answered = on_persistence;
-    g->replication.answered = on_replication;
-    g->final = &g->replication;
-    return simba__redis_conn_say(g->conn, &g->server,
-                                 (const char *[]){"INFO", "server", NULL}) &&
-           simba__redis_conn_say(
-               g->conn, &g->persistence,
-               (const char *[]){"INFO", "persistence", NULL}) &&
-           simba__redis_conn_say(g->conn, &g->replication,
-                                 (const char *[]){"INFO", "replication", NULL});
-}
-
-static bool choose_database(struct simba__redis_greeting *g)
-{
-    char database[16];
-
-    snprintf(database, sizeof database, "%d", g->database);
-    g->select.answered = on_select;
-    g->final = &g->select;
-    return simba__redis_conn_say(g->conn, &g->select,
-                                 (const char *[]){"SELECT", database, NULL});
-}
-
-static bool authenticate(struct simba__redis_greeting *g)
-{
-    const char *with_user[] = {"AUTH", g->user, g->password, NULL};
-    const char *without[] = {"AUTH", g->password, NULL};
-
-    g->auth.answered = on_auth;
-    g->final = &g->auth;
-    return simba__redis_conn_say(g->conn, &g->auth,
-                                 g->user == NULL ? without : with_user);
-}
-
-void simba__redis_greet(struct simba__redis_greeting *g)
-{
-    bool is_said = true;
-
-    g->final = NULL;
-    g->facts = (struct simba__redis_facts){.is_master = true};
-    if (g->password != NULL) {
-        is_said = authenticate(g);
-    }
-    if (is_said && g->database != 0) {
-        is_said = choose_database(g);
-    }
-    if (is_said && g->is_curious) {
-        is_said = ask_facts(g);
-    }
-    if (!is_said) {
-        simba__redis_conn_fail(g->conn, SIMBA_ENOMEM, 0, "out of memory");
-    } else if (g->final == NULL) {
-        simba__redis_conn_greeted(g->conn);
-    }
-}
-/* Reading what INFO tells; see info.h. */
 
 void simba__redis_info_field(const char *info,
                              const char *name,
@@ -253,4 +42,117 @@ bool simba__redis_info_is(const char *info,
 
     simba__redis_info_field(info, name, value, sizeof value);
     return strcmp(value, wanted) == 0;
+}
+
+/* False: this is no INFO of Redis. */
+static bool learn_server(struct simba__redis_facts *facts, const char *info)
+{
+    char version[24], seconds[24], micros[24];
+    int64_t up_ms;
+
+    simba__redis_info_field(info, "redis_version", version, sizeof version);
+    simba__redis_info_field(info, "uptime_in_seconds", seconds, sizeof seconds);
+    simba__redis_info_field(info, "server_time_usec", micros, sizeof micros);
+    /* How long it is up at least. It tells whole seconds, and the clock by
+     * which they were counted. */
+    up_ms = (strtoll(seconds, NULL, 10) - 1) * 1000 +
+            strtoll(micros, NULL, 10) / 1000 % 1000;
+    up_ms = up_ms > 0 ? up_ms : 0;
+    /* Valkey has another word for it. */
+    facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster") ||
+                        simba__redis_info_is(info, "server_mode", "cluster");
+    facts->learned_ms = simba_loop_now_ms();
+    facts->up_since_ms = facts->learned_ms - up_ms;
+    facts->is_new = up_ms < NEW_MS;
+    return version[0] != '\0';
+}
+
+static void on_reply(struct simba__redis_connection *conn,
+                     struct simba__redis_pending *pending,
+                     const redisReply *reply)
+{
+    static const char *const names[SIMBA__REDIS_HANDSHAKE_STEPS] = {
+        "AUTH", "SELECT", "INFO", "INFO", "INFO"};
+    long step = pending - conn->handshake;
+    bool is_redis = true;
+
+    if (reply == NULL) {
+        return; /* it broke, and reconnects */
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        struct simba__redis_failure failure =
+            simba__redis_understand(reply->str);
+
+        simba__redis_disconnect(
+            conn,
+            failure.code == SIMBA_EUNKNOWN ? SIMBA_EMISCONFIG : failure.code, 0,
+            "%s: %s (%.80s)", names[step], failure.words, reply->str);
+        return;
+    }
+    if (step >= SERVER && reply->type != REDIS_REPLY_STRING) {
+        is_redis = false;
+    } else if (step == SERVER) {
+        is_redis = learn_server(&conn->facts, reply->str);
+    } else if (step == PERSISTENCE) {
+        /* An append-only file lacks at most the last two seconds. */
+        conn->facts.keeps_data =
+            simba__redis_info_is(reply->str, "aof_enabled", "1");
+        conn->facts.is_loading =
+            simba__redis_info_is(reply->str, "loading", "1") ||
+            simba__redis_info_is(reply->str, "async_loading", "1");
+    } else if (step == REPLICATION) {
+        conn->facts.is_master =
+            !simba__redis_info_is(reply->str, "role", "slave");
+    }
+    if (!is_redis) {
+        simba__redis_disconnect(conn, SIMBA_EMISCONFIG, 0,
+                                "this is not a Redis server");
+    } else if (conn->facts.is_loading) {
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0,
+                                "still loading its data");
+    } else if (pending == conn->last_step) {
+        simba__redis_connection_ready(conn);
+    }
+}
+
+static bool send_step(struct simba__redis_connection *conn,
+                      int step,
+                      const char *const *words)
+{
+    conn->last_step = &conn->handshake[step];
+    conn->last_step->replied = on_reply;
+    return simba__redis_send_words(conn, conn->last_step, words);
+}
+
+void simba__redis_handshake(struct simba__redis_connection *conn)
+{
+    const char *with_user[] = {"AUTH", conn->user, conn->password, NULL};
+    const char *without[] = {"AUTH", conn->password, NULL};
+    char database[16];
+    bool is_sent = true;
+
+    conn->last_step = NULL;
+    conn->facts = (struct simba__redis_facts){.is_master = true};
+    if (conn->password != NULL) {
+        is_sent =
+            send_step(conn, AUTH, conn->user == NULL ? without : with_user);
+    }
+    if (is_sent && conn->database != 0) {
+        snprintf(database, sizeof database, "%d", conn->database);
+        is_sent =
+            send_step(conn, SELECT, (const char *[]){"SELECT", database, NULL});
+    }
+    if (is_sent && conn->wants_facts) {
+        is_sent =
+            send_step(conn, SERVER, (const char *[]){"INFO", "server", NULL}) &&
+            send_step(conn, PERSISTENCE,
+                      (const char *[]){"INFO", "persistence", NULL}) &&
+            send_step(conn, REPLICATION,
+                      (const char *[]){"INFO", "replication", NULL});
+    }
+    if (!is_sent) {
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
+    } else if (conn->last_step == NULL) {
+        simba__redis_connection_ready(conn);
+    }
 }

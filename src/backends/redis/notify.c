@@ -1,141 +1,155 @@
-/* What we listen for; see ears.h. */
-#define _GNU_SOURCE
+/* Wake-ups: the personal channels of our waiters and, where it must be, the
+ * broadcast channel of a mutex are subscribed here, and what is published there
+ * becomes simba_wake(). */
 #include "backends/redis/redis.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* How long a channel is kept that nobody needs. */
-enum { LINGER_MS = 5000 };
 
-static int put_channel(char *channel, const char *mutex, const char *id)
+enum {
+    LINGER_MS = 5000, /* how long a channel is kept that nobody needs */
+    BATCH = 500,      /* channels in one SUBSCRIBE */
+};
+
+/* All of them, in no order: the first after NULL; NULL: no more. */
+static struct simba__redis_channel *next_channel(
+    const struct simba__redis *store,
+    const struct simba__redis_channel *channel)
 {
-    return snprintf(channel, SIMBA__REDIS_CHANNEL_MAX, "simba:{%s}%s%s", mutex,
-                    id == NULL ? "" : ":", id == NULL ? "" : id);
+    return (struct simba__redis_channel *)simba__hash_next(
+        &store->channels, channel == NULL ? NULL : &channel->link);
 }
 
-static struct simba__redis_topic *topic_of(struct simba__redis *store,
-                                           const char *mutex)
+static struct simba__redis_subscription *next_subscription(
+    const struct simba__redis *store,
+    const struct simba__redis_subscription *subscription)
 {
-    size_t length = strlen(mutex);
-    struct simba__redis_topic *topic =
-        (struct simba__redis_topic *)simba__redis_hash_find(&store->ears.topics,
-                                                            mutex, length);
-
-    if (topic != NULL) {
-        return topic;
-    }
-    topic = calloc(1, sizeof *topic + length + 1);
-    if (topic == NULL) {
-        return NULL;
-    }
-    memcpy(topic->mutex, mutex, length + 1);
-    topic->link.name = topic->mutex;
-    topic->node = simba__redis_node_of(store, mutex);
-    if (!simba__redis_hash_add(&store->ears.topics, &topic->link)) {
-        free(topic);
-        return NULL;
-    }
-    return topic;
+    return (struct simba__redis_subscription *)simba__hash_next(
+        &store->subscriptions,
+        subscription == NULL ? NULL : &subscription->link);
 }
 
-static struct simba__redis_ear *add_ear(struct simba__redis *store,
-                                        struct simba__redis_topic *topic,
-                                        const char *channel)
+/* --- one channel --------------------------------------------------------- */
+
+static void subscribe(struct simba__redis_channel *channel)
 {
-    size_t length = strlen(channel);
-    struct simba__redis_ear *ear = calloc(1, sizeof *ear + length + 1);
+    struct simba__redis_server *server = channel->subscription->server;
 
-    if (ear == NULL) {
-        return NULL;
+    if (server == NULL) {
+        return;
     }
-    memcpy(ear->channel, channel, length + 1);
-    ear->link.name = ear->channel;
-    if (!simba__redis_hash_add(&store->ears.channels, &ear->link)) {
-        free(ear);
-        return NULL;
-    }
-    ear->topic = topic;
-    ear->sibling = topic->ears;
-    topic->ears = ear;
-    return ear;
-}
-
-struct simba__redis_ear *simba__redis_ear_find(struct simba__redis *store,
-                                               const char *mutex,
-                                               const char *id)
-{
-    char channel[SIMBA__REDIS_CHANNEL_MAX];
-    int length = put_channel(channel, mutex, id);
-
-    return (struct simba__redis_ear *)simba__redis_hash_find(
-        &store->ears.channels, channel, (size_t)length);
-}
-
-struct simba__redis_ear *simba__redis_ear_open(struct simba__redis *store,
-                                               const char *mutex,
-                                               const char *id)
-{
-    struct simba__redis_ear *ear = simba__redis_ear_find(store, mutex, id);
-    struct simba__redis_topic *topic;
-    char channel[SIMBA__REDIS_CHANNEL_MAX];
-
-    if (ear != NULL) {
-        if (!ear->is_sent) { /* it was refused once: perhaps not any more */
-            simba__redis_ear_listen(ear);
-        }
-        return ear;
-    }
-    topic = topic_of(store, mutex);
-    if (topic == NULL) {
-        return NULL;
-    }
-    put_channel(channel, mutex, id);
-    ear = add_ear(store, topic, channel);
-    if (ear != NULL) {
-        ear->is_broadcast = id == NULL;
-        simba__redis_ear_listen(ear);
-    }
-    return ear;
-}
-
-static void close_ear(struct simba__redis *store, struct simba__redis_ear *ear)
-{
-    struct simba__redis_topic *topic = ear->topic;
-    struct simba__redis_ear **at = &topic->ears;
-
-    while (*at != ear) {
-        at = &(*at)->sibling;
-    }
-    *at = ear->sibling;
-    simba__redis_hash_remove(&store->ears.channels, &ear->link);
-    simba__redis_ear_ignore(ear);
-    free(ear);
-}
-
-static void drop_topic_if_idle(struct simba__redis *store,
-                               struct simba__redis_topic *topic)
-{
-    if (topic->ears == NULL && topic->subscription == SIMBA_SUBSCRIBE_NONE) {
-        simba__redis_hash_remove(&store->ears.topics, &topic->link);
-        free(topic);
-    }
-}
-
-static void close_topic(struct simba__redis *store,
-                        struct simba__redis_topic *topic)
-{
-    struct simba__redis_ear *next;
-
-    for (struct simba__redis_ear *ear = topic->ears; ear != NULL; ear = next) {
-        next = ear->sibling;
-        if (ear->waiting == NULL) {
-            close_ear(store, ear);
+    simba__redis_connection_open(&server->subscriber);
+    if (server->subscriber.state == SIMBA__REDIS_READY && !channel->is_sent) {
+        channel->is_sent = true;
+        if (!simba__redis_send_words(
+                &server->subscriber, NULL,
+                (const char *[]){"SUBSCRIBE", channel->name, NULL})) {
+            simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
+                                    "out of memory");
         }
     }
-    drop_topic_if_idle(store, topic);
 }
+
+static void unsubscribe(struct simba__redis_channel *channel)
+{
+    struct simba__redis_server *server = channel->subscription->server;
+
+    if (server != NULL && channel->is_sent &&
+        server->subscriber.state == SIMBA__REDIS_READY &&
+        !simba__redis_send_words(
+            &server->subscriber, NULL,
+            (const char *[]){"UNSUBSCRIBE", channel->name, NULL})) {
+        simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
+                                "out of memory");
+    }
+    channel->is_sent = false;
+    channel->is_open = false;
+}
+
+static size_t put_name(char *name, const char *mutex, const char *id)
+{
+    return (size_t)snprintf(name, SIMBA__REDIS_CHANNEL_MAX, "simba:{%s}%s%s",
+                            mutex, id == NULL ? "" : ":", id == NULL ? "" : id);
+}
+
+struct simba__redis_channel *simba__redis_channel_find(
+    struct simba__redis *store,
+    const char *mutex,
+    const char *id)
+{
+    char name[SIMBA__REDIS_CHANNEL_MAX];
+    size_t length = put_name(name, mutex, id);
+
+    return (struct simba__redis_channel *)simba__hash_find_bytes(
+        &store->channels, name, length);
+}
+
+/* What is subscribed of a mutex; NULL: no memory. */
+static struct simba__redis_subscription *subscription_of(
+    struct simba__redis *store,
+    const char *mutex)
+{
+    size_t size = strlen(mutex) + 1;
+    struct simba__redis_subscription *subscription =
+        (struct simba__redis_subscription *)simba__hash_find(
+            &store->subscriptions, mutex);
+
+    if (subscription != NULL) {
+        return subscription;
+    }
+    subscription = calloc(1, sizeof *subscription + size);
+    if (subscription == NULL) {
+        return NULL;
+    }
+    memcpy(subscription->mutex, mutex, size);
+    subscription->server = simba__redis_server_of(store, mutex);
+    if (!simba__hash_add(&store->subscriptions, &subscription->link,
+                         subscription->mutex)) {
+        free(subscription);
+        return NULL;
+    }
+    return subscription;
+}
+
+struct simba__redis_channel *simba__redis_channel_open(
+    struct simba__redis *store,
+    const char *mutex,
+    const char *id)
+{
+    struct simba__redis_channel *channel =
+        simba__redis_channel_find(store, mutex, id);
+    struct simba__redis_subscription *subscription;
+    char name[SIMBA__REDIS_CHANNEL_MAX];
+    size_t size;
+
+    if (channel != NULL) {
+        subscribe(channel); /* it was refused once: perhaps not any more */
+        return channel;
+    }
+    subscription = subscription_of(store, mutex);
+    if (subscription == NULL) {
+        return NULL;
+    }
+    size = put_name(name, mutex, id) + 1;
+    channel = calloc(1, sizeof *channel + size);
+    if (channel == NULL) {
+        return NULL;
+    }
+    memcpy(channel->name, name, size);
+    if (!simba__hash_add(&store->channels, &channel->link, channel->name)) {
+        free(channel);
+        return NULL;
+    }
+    channel->is_broadcast = id == NULL;
+    channel->subscription = subscription;
+    channel->sibling = subscription->channels;
+    subscription->channels = channel;
+    subscribe(channel);
+    return channel;
+}
+
+/* --- one mutex ----------------------------------------------------------- */
 
 static void sweep_later(struct simba__redis *store)
 {
@@ -145,408 +159,317 @@ static void sweep_later(struct simba__redis *store)
     }
 }
 
-void simba__redis_ears_sweep(simba_timer *timer)
+/* Closes its channels but those that a request waits for, and forgets it if
+ * there are none. */
+static void close_subscription(struct simba__redis *store,
+                               struct simba__redis_subscription *subscription)
+{
+    struct simba__redis_channel **at = &subscription->channels;
+
+    while (*at != NULL) {
+        struct simba__redis_channel *channel = *at;
+
+        if (channel->requests != NULL) {
+            at = &channel->sibling;
+            continue;
+        }
+        *at = channel->sibling;
+        simba__hash_remove(&store->channels, &channel->link);
+        unsubscribe(channel);
+        free(channel);
+    }
+    if (subscription->channels == NULL) {
+        simba__hash_remove(&store->subscriptions, &subscription->link);
+        free(subscription);
+    }
+}
+
+void simba__redis_sweep(simba_timer *timer)
 {
     struct simba__redis *store =
-        (struct simba__redis *)((char *)timer -
-                                offsetof(struct simba__redis, sweep));
-    const struct simba__redis_hash *topics = &store->ears.topics;
+        container_of(timer, struct simba__redis, sweep);
     int64_t now_ms = simba_loop_now_ms();
-    struct simba__redis_link *next;
+    struct simba__redis_subscription *next;
 
-    simba__redis_turn_begin(&store->env);
-    for (struct simba__redis_link *l = simba__redis_hash_next(topics, NULL);
-         l != NULL; l = next) {
-        struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
-
-        next = simba__redis_hash_next(topics, l);
-        if (topic->subscription == SIMBA_SUBSCRIBE_NONE) {
+    simba__redis_cork(store);
+    for (struct simba__redis_subscription *s = next_subscription(store, NULL);
+         s != NULL; s = next) {
+        next = next_subscription(store, s);
+        if (s->wanted == SIMBA_SUBSCRIBE_NONE) {
             sweep_later(store);
-            if (topic->keep_until_ms <= now_ms) {
-                close_topic(store, topic);
+            if (s->keep_until_ms <= now_ms) {
+                close_subscription(store, s);
             }
         }
     }
-    simba__redis_turn_end(&store->env);
+    simba__redis_uncork(store);
 }
 
-void simba__redis_ears_keep(struct simba__redis *store,
-                            const char *mutex,
-                            int64_t keep_ms)
+void simba__redis_subscription_keep(struct simba__redis *store,
+                                    const char *mutex,
+                                    int64_t keep_ms)
 {
-    struct simba__redis_topic *topic = topic_of(store, mutex);
+    struct simba__redis_subscription *subscription =
+        subscription_of(store, mutex);
     int64_t until_ms = simba_loop_now_ms() + keep_ms;
 
-    if (topic != NULL) {
-        if (topic->keep_until_ms < until_ms) {
-            topic->keep_until_ms = until_ms;
+    if (subscription != NULL) {
+        if (subscription->keep_until_ms < until_ms) {
+            subscription->keep_until_ms = until_ms;
         }
         sweep_later(store);
     }
 }
 
-void simba__redis_ears_subscription(struct simba__redis *store,
-                                    const char *mutex,
-                                    enum simba_subscription subscription)
+void simba__redis_subscribe(simba_backend *self,
+                            const char *mutex,
+                            enum simba_subscription wanted)
 {
-    struct simba__redis_topic *topic = topic_of(store, mutex);
+    struct simba__redis *store = (struct simba__redis *)self;
+    struct simba__redis_subscription *subscription =
+        subscription_of(store, mutex);
 
-    if (topic == NULL) {
+    if (subscription == NULL) {
         return; /* the backstop will do */
     }
-    simba__redis_turn_begin(&store->env);
-    topic->subscription = subscription;
-    if (subscription == SIMBA_SUBSCRIBE_OBSERVE) {
-        (void)simba__redis_ear_open(store, mutex, NULL);
-    } else if (subscription == SIMBA_SUBSCRIBE_NONE) {
-        topic->keep_until_ms = simba_loop_now_ms() + LINGER_MS;
+    simba__redis_cork(store);
+    subscription->wanted = wanted;
+    if (wanted == SIMBA_SUBSCRIBE_OBSERVE) {
+        (void)simba__redis_channel_open(store, mutex, NULL);
+    } else if (wanted == SIMBA_SUBSCRIBE_NONE) {
+        subscription->keep_until_ms = simba_loop_now_ms() + LINGER_MS;
         sweep_later(store);
     }
-    simba__redis_turn_end_later(&store->env);
+    simba__redis_uncork_later(store);
 }
 
-void simba__redis_ears_fini(struct simba__redis *store)
+void simba__redis_subscriptions_move(struct simba__redis *store)
 {
-    struct simba__redis_link *link;
+    struct simba__redis_subscription *s = NULL;
 
-    while ((link = simba__redis_hash_next(&store->ears.channels, NULL)) !=
-           NULL) {
-        simba__redis_hash_remove(&store->ears.channels, link);
-        free(link);
-    }
-    while ((link = simba__redis_hash_next(&store->ears.topics, NULL)) != NULL) {
-        simba__redis_hash_remove(&store->ears.topics, link);
-        free(link);
-    }
-    simba__redis_hash_fini(&store->ears.channels);
-    simba__redis_hash_fini(&store->ears.topics);
-}
-/* Listening: what is said to the subscriber connection of a node, and what is
- * heard on it; see ears.h. */
+    while ((s = next_subscription(store, s)) != NULL) {
+        struct simba__redis_server *server =
+            simba__redis_server_of(store, s->mutex);
 
-/* Channels in one SUBSCRIBE. */
-enum { BATCH = 500 };
-
-struct batch {
-    const char *words[BATCH + 1];
-    size_t lengths[BATCH + 1];
-    int count;
-};
-
-static void begin_batch(struct batch *batch, const char *command)
-{
-    batch->words[0] = command;
-    batch->lengths[0] = strlen(command);
-    batch->count = 1;
-}
-
-static void send_batch(struct simba__redis_node *node, struct batch *batch)
-{
-    struct simba__redis_conn *conn = &node->subscriber.conn;
-    struct simba__redis_words words = {batch->count, batch->words,
-                                       batch->lengths};
-
-    if (batch->count > 1 && conn->state == SIMBA__REDIS_READY &&
-        !simba__redis_conn_send(conn, &words, NULL)) {
-        simba__redis_conn_fail(conn, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    batch->count = 1;
-}
-
-static void add_channel(struct simba__redis_node *node,
-                        struct batch *batch,
-                        const struct simba__redis_ear *ear)
-{
-    if (batch->count > BATCH) {
-        send_batch(node, batch);
-    }
-    batch->words[batch->count] = ear->channel;
-    batch->lengths[batch->count++] = ear->link.length;
-}
-
-static void subscribe(struct simba__redis_node *node,
-                      struct batch *batch,
-                      struct simba__redis_ear *ear)
-{
-    if (!ear->is_sent) {
-        ear->is_sent = true;
-        node->unheard++;
-        add_channel(node, batch, ear);
+        if (server == s->server) {
+            continue;
+        }
+        for (struct simba__redis_channel *c = s->channels; c != NULL;
+             c = c->sibling) {
+            unsubscribe(c);
+        }
+        s->server = server;
+        for (struct simba__redis_channel *c = s->channels; c != NULL;
+             c = c->sibling) {
+            subscribe(c);
+        }
     }
 }
 
-static void say_one(struct simba__redis_node *node,
-                    const char *command,
-                    struct simba__redis_ear *ear)
+/* --- lapsed offers ------------------------------------------------------- */
+
+/* Who asks and finds that one to whom the mutex was offered did not come has
+ * offered it to the next. If that one is stopped as well, nobody is notified
+ * when its time is over: a queue of stopped waiters would be passed at the pace
+ * of backstops. So whoever found one missing is woken then, until the mutex has
+ * an owner. Where all who are offered it come, this costs nothing. */
+
+static void watch_retry(struct simba__redis *store, int64_t at_ms)
 {
-    struct batch batch;
-
-    begin_batch(&batch, command);
-    if (command[0] == 'S') {
-        subscribe(node, &batch, ear);
-    } else {
-        add_channel(node, &batch, ear);
-    }
-    send_batch(node, &batch);
-}
-
-void simba__redis_ear_listen(struct simba__redis_ear *ear)
-{
-    struct simba__redis_node *node = ear->topic->node;
-
-    if (node == NULL) {
-        return;
-    }
-    simba__redis_peer_need(&node->subscriber);
-    if (node->subscriber.conn.state == SIMBA__REDIS_READY) {
-        say_one(node, "SUBSCRIBE", ear);
+    if (!store->retry.is_set || at_ms < store->retry.at_ms) {
+        simba_timer_set(store->base.loop, &store->retry, at_ms);
     }
 }
 
-void simba__redis_ear_ignore(struct simba__redis_ear *ear)
+void simba__redis_retry_later(struct simba__redis *store,
+                              const char *mutex,
+                              int64_t wait_ms)
 {
-    struct simba__redis_node *node = ear->topic->node;
+    struct simba__redis_subscription *subscription =
+        (struct simba__redis_subscription *)simba__hash_find(
+            &store->subscriptions, mutex);
 
-    if (node != NULL && ear->is_sent) {
-        node->unheard -= ear->is_open ? 0 : 1;
-        say_one(node, "UNSUBSCRIBE", ear);
+    if (subscription != NULL) {
+        subscription->retry_ms = simba_loop_now_ms() + wait_ms;
+        watch_retry(store, subscription->retry_ms);
     }
-    ear->is_sent = false;
-    ear->is_open = false;
+}
+
+void simba__redis_retry(simba_timer *timer)
+{
+    struct simba__redis *store =
+        container_of(timer, struct simba__redis, retry);
+    int64_t now_ms = simba_loop_now_ms();
+    struct simba__redis_subscription *s = NULL;
+
+    simba__redis_cork(store);
+    while ((s = next_subscription(store, s)) != NULL) {
+        if (s->retry_ms != 0 && s->retry_ms <= now_ms) {
+            s->retry_ms = 0;
+            simba_wake(store->base.loop, s->mutex);
+        } else if (s->retry_ms != 0) {
+            watch_retry(store, s->retry_ms);
+        }
+    }
+    simba__redis_uncork(store);
 }
 
 /* --- the subscriber connection ------------------------------------------- */
 
-/* Calls back for every ear of this node. */
-static void each_ear(struct simba__redis_node *node,
-                     void (*run)(struct simba__redis_node *node,
-                                 struct simba__redis_ear *ear,
-                                 void *argument),
-                     void *argument)
+/* False: the connection was given up. */
+static bool send_batch(struct simba__redis_connection *conn,
+                       struct simba__redis_command *command)
 {
-    const struct simba__redis_hash *channels = &node->store->ears.channels;
-    struct simba__redis_link *next;
+    if (command->count > 1 && !simba__redis_send(conn, command, NULL)) {
+        simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
+        return false;
+    }
+    command->count = 1;
+    return true;
+}
 
-    for (struct simba__redis_link *l = simba__redis_hash_next(channels, NULL);
-         l != NULL; l = next) {
-        struct simba__redis_ear *ear = (struct simba__redis_ear *)l;
+void simba__redis_subscriber_ready(struct simba__redis_connection *conn)
+{
+    const char *word[BATCH + 1] = {"SUBSCRIBE"};
+    size_t length[BATCH + 1] = {sizeof "SUBSCRIBE" - 1};
+    struct simba__redis_command command = {1, word, length};
+    struct simba__redis_channel *channel = NULL;
 
-        next = simba__redis_hash_next(channels, l);
-        if (ear->topic->node == node) {
-            run(node, ear, argument);
+    while ((channel = next_channel(conn->store, channel)) != NULL) {
+        if (channel->subscription->server != conn->server || channel->is_sent) {
+            continue;
+        }
+        if (command.count > BATCH && !send_batch(conn, &command)) {
+            return;
+        }
+        channel->is_sent = true;
+        word[command.count] = channel->name;
+        length[command.count++] = channel->link.length;
+    }
+    (void)send_batch(conn, &command);
+}
+
+/* The server knows none of its channels any more. */
+static void forget_channels(const struct simba__redis_server *server)
+{
+    struct simba__redis_channel *channel = NULL;
+
+    while ((channel = next_channel(server->store, channel)) != NULL) {
+        if (channel->subscription->server == server) {
+            channel->is_sent = false;
+            channel->is_open = false;
         }
     }
 }
 
-static void subscribe_one(struct simba__redis_node *node,
-                          struct simba__redis_ear *ear,
-                          void *argument)
+void simba__redis_subscriber_down(struct simba__redis_connection *conn)
 {
-    subscribe(node, argument, ear);
+    simba__redis_log(conn->store, SIMBA_LOG_WARN, "%s (subscriber)",
+                     conn->why.message);
+    forget_channels(conn->server);
 }
 
-void simba__redis_ears_up(struct simba__redis_node *node)
-{
-    struct batch batch;
-
-    begin_batch(&batch, "SUBSCRIBE");
-    each_ear(node, subscribe_one, &batch);
-    send_batch(node, &batch);
-}
-
-static void deafen(struct simba__redis_node *node,
-                   struct simba__redis_ear *ear,
-                   void *argument)
-{
-    (void)node;
-    (void)argument;
-    ear->is_sent = false;
-    ear->is_open = false;
-}
-
-void simba__redis_ears_down(struct simba__redis_node *node)
-{
-    node->unheard = 0;
-    each_ear(node, deafen, NULL);
-}
-
-static void release_waiting(struct simba__redis_ear *ear,
+static void resume_requests(struct simba__redis_channel *channel,
                             const simba_error *why)
 {
-    struct simba__redis_call *call = ear->waiting;
+    struct simba__redis_request *r = channel->requests;
 
-    ear->waiting = NULL;
-    while (call != NULL) {
-        struct simba__redis_call *next = call->other;
+    channel->requests = NULL;
+    while (r != NULL) {
+        struct simba__redis_request *next = r->next_waiting;
 
-        call->other = NULL;
-        simba__redis_call_heard(call, why);
-        call = next;
+        r->next_waiting = NULL;
+        simba__redis_request_subscribed(r, why);
+        r = next;
     }
 }
 
-static void give_up(struct simba__redis_node *node,
-                    struct simba__redis_ear *ear,
-                    void *argument)
+/* The server refuses a subscription; it does not say to which channel. */
+static void on_refused(struct simba__redis_connection *conn, const char *text)
 {
-    (void)node;
-    if (ear->is_sent && !ear->is_open) {
-        ear->is_sent = false;
-        release_waiting(ear, argument);
-    }
-}
-
-/* The server will not have us listen; it does not say to which channel. */
-static void refused(struct simba__redis_node *node, const char *text)
-{
+    struct simba__redis_channel *next;
     simba_error why;
 
-    simba__redis_explain(&why, node->subscriber.conn.shown, text);
-    simba__redis_log(&node->store->env, SIMBA_LOG_ERROR, "%s", why.message);
-    node->unheard = 0;
-    each_ear(node, give_up, &why);
-}
-
-static void channel_opened(struct simba__redis_node *node,
-                           struct simba__redis_ear *ear)
-{
-    if (ear->is_sent && !ear->is_open) {
-        ear->is_open = true;
-        node->unheard--;
-        if (ear->waiting != NULL) {
-            release_waiting(ear, NULL);
-        } else { /* what was said before we listened was lost on us */
-            simba_wake(node->store->base.loop, ear->topic->mutex);
+    simba__redis_explain(&why, conn->shown, text);
+    simba__redis_log(conn->store, SIMBA_LOG_ERROR, "%s", why.message);
+    for (struct simba__redis_channel *c = next_channel(conn->store, NULL);
+         c != NULL; c = next) {
+        next = next_channel(conn->store, c);
+        if (c->subscription->server == conn->server && c->is_sent &&
+            !c->is_open) {
+            c->is_sent = false;
+            resume_requests(c, &why);
         }
     }
 }
 
-/* "acquired" is news for those who watch; a waiter only wants its turn. */
-static void told(struct simba__redis *store,
-                 const struct simba__redis_ear *ear,
-                 const char *text)
+/* ["subscribe", channel, count], ["message", channel, text] and others. */
+void simba__redis_subscriber_message(struct simba__redis_connection *conn,
+                                     const redisReply *message)
 {
-    if (!ear->is_broadcast || strncmp(text, "released@@", 10) == 0 ||
-        ear->topic->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
-        simba_wake(store->base.loop, ear->topic->mutex);
-    }
-}
-
-void simba__redis_ears_hear(struct simba__redis_node *node,
-                            const redisReply *message)
-{
-    const char *kind;
-    struct simba__redis_ear *ear;
+    simba_loop *loop = conn->store->base.loop;
+    struct simba__redis_channel *channel;
+    redisReply **part = message->element;
 
     if (message->type == REDIS_REPLY_ERROR) {
-        refused(node, message->str);
+        on_refused(conn, message->str);
         return;
     }
     if (message->type != REDIS_REPLY_ARRAY || message->elements < 3 ||
-        message->element[0]->str == NULL || message->element[1]->str == NULL) {
+        part[0]->str == NULL || part[1]->str == NULL) {
         return;
     }
-    kind = message->element[0]->str;
-    ear = (struct simba__redis_ear *)simba__redis_hash_find(
-        &node->store->ears.channels, message->element[1]->str,
-        (size_t)message->element[1]->len);
-    if (ear == NULL || ear->topic->node != node) {
+    channel = (struct simba__redis_channel *)simba__hash_find_bytes(
+        &conn->store->channels, part[1]->str, part[1]->len);
+    if (channel == NULL || channel->subscription->server != conn->server) {
         return;
     }
-    if (strcmp(kind, "subscribe") == 0) {
-        channel_opened(node, ear);
-    } else if (strcmp(kind, "message") == 0 &&
-               message->element[2]->str != NULL) {
-        told(node->store, ear, message->element[2]->str);
-    }
-}
-
-void simba__redis_ears_move(struct simba__redis *store,
-                            struct simba__redis_topic *topic,
-                            struct simba__redis_node *node)
-{
-    (void)store;
-    for (struct simba__redis_ear *e = topic->ears; e != NULL; e = e->sibling) {
-        simba__redis_ear_ignore(e);
-    }
-    topic->node = node;
-    for (struct simba__redis_ear *e = topic->ears; e != NULL; e = e->sibling) {
-        simba__redis_ear_listen(e);
-    }
-}
-
-void simba__redis_ears_forget(struct simba__redis_node *node)
-{
-    const struct simba__redis_hash *topics = &node->store->ears.topics;
-
-    simba__redis_ears_down(node);
-    for (struct simba__redis_link *l = simba__redis_hash_next(topics, NULL);
-         l != NULL; l = simba__redis_hash_next(topics, l)) {
-        struct simba__redis_topic *topic = (struct simba__redis_topic *)l;
-
-        if (topic->node == node) {
-            topic->node = NULL;
+    if (strcmp(part[0]->str, "subscribe") == 0) {
+        if (channel->is_sent && !channel->is_open) {
+            channel->is_open = true;
+            if (channel->requests != NULL) {
+                resume_requests(channel, NULL);
+            } else { /* what was published before did not reach us */
+                simba_wake(loop, channel->subscription->mutex);
+            }
+        }
+    } else if (strcmp(part[0]->str, "message") == 0 && part[2]->str != NULL) {
+        /* "acquired" is news for observers; a waiter awaits its offer. */
+        if (!channel->is_broadcast ||
+            strncmp(part[2]->str, "released@@", 10) == 0 ||
+            channel->subscription->wanted == SIMBA_SUBSCRIBE_OBSERVE) {
+            simba_wake(loop, channel->subscription->mutex);
         }
     }
 }
-/* Asking again when a reservation is over.
- *
- * Who asks and finds that one who had been called did not come has called the
- * next. If that one is stopped as well, nobody is told when its time is over: a
- * line of stopped waiters would be passed at the pace of backstops. So whoever
- * found one missing is woken then, until the mutex has an owner. Where all who
- * are called come, this costs nothing. */
 
-static struct simba__redis_topic *first_topic(struct simba__redis *store)
+/* --- the end ------------------------------------------------------------- */
+
+void simba__redis_subscriptions_forget(struct simba__redis_server *server)
 {
-    return (struct simba__redis_topic *)simba__redis_hash_next(
-        &store->ears.topics, NULL);
-}
+    struct simba__redis_subscription *s = NULL;
 
-static struct simba__redis_topic *next_topic(struct simba__redis *store,
-                                             struct simba__redis_topic *topic)
-{
-    return (struct simba__redis_topic *)simba__redis_hash_next(
-        &store->ears.topics, &topic->link);
-}
-
-static void watch(struct simba__redis *store, int64_t at_ms)
-{
-    if (!store->again.is_set || at_ms < store->again.at_ms) {
-        simba_timer_set(store->base.loop, &store->again, at_ms);
-    }
-}
-
-void simba__redis_again_later(struct simba__redis *store,
-                              const char *mutex,
-                              int64_t wait_ms)
-{
-    struct simba__redis_topic *topic =
-        (struct simba__redis_topic *)simba__redis_hash_find(
-            &store->ears.topics, mutex, strlen(mutex));
-
-    if (topic != NULL) {
-        topic->again_ms = simba_loop_now_ms() + wait_ms;
-        watch(store, topic->again_ms);
-    }
-}
-
-void simba__redis_again(simba_timer *timer)
-{
-    struct simba__redis *store =
-        (struct simba__redis *)((char *)timer -
-                                offsetof(struct simba__redis, again));
-    int64_t now_ms = simba_loop_now_ms();
-
-    simba__redis_turn_begin(&store->env);
-    for (struct simba__redis_topic *t = first_topic(store); t != NULL;
-         t = next_topic(store, t)) {
-        if (t->again_ms != 0 && t->again_ms <= now_ms) {
-            t->again_ms = 0;
-            simba_wake(store->base.loop, t->mutex);
-        } else if (t->again_ms != 0) {
-            watch(store, t->again_ms);
+    forget_channels(server);
+    while ((s = next_subscription(server->store, s)) != NULL) {
+        if (s->server == server) {
+            s->server = NULL;
         }
     }
-    simba__redis_turn_end(&store->env);
+}
+
+static void free_all(struct simba__hash *table)
+{
+    struct simba__hash_link *link;
+
+    while ((link = simba__hash_next(table, NULL)) != NULL) {
+        simba__hash_remove(table, link);
+        free(link);
+    }
+    simba__hash_fini(table);
+}
+
+void simba__redis_subscriptions_fini(struct simba__redis *store)
+{
+    free_all(&store->channels);
+    free_all(&store->subscriptions);
 }

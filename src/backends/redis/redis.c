@@ -4,7 +4,8 @@
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
-#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,46 +13,138 @@
 /* A server that still loads its data is waited for so long. */
 enum { OPEN_S = 10 };
 
+void simba__redis_log(const struct simba__redis *store,
+                      enum simba_log_level level,
+                      const char *format,
+                      ...)
+{
+    char message[320];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    store->log(store->log_user, level, "redis", message);
+}
+
+struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
+                                                   const char *mutex)
+{
+    return store->cluster != NULL
+               ? simba__redis_cluster_find(store->cluster, mutex)
+               : store->servers;
+}
+
+/* --- closing ------------------------------------------------------------- */
+
+static void detach(simba_backend *self)
+{
+    struct simba__redis *store = (struct simba__redis *)self;
+    simba_loop *loop = self->loop;
+
+    simba__redis_cork(store);
+    if (store->sentinel != NULL) {
+        simba__redis_connection_close(
+            simba__redis_sentinel_connection(store->sentinel));
+    }
+    while (store->servers != NULL) {
+        simba__redis_server_remove(store->servers);
+    }
+    if (store->cluster != NULL) {
+        simba__redis_cluster_stop(store->cluster);
+    }
+    simba__redis_requests_end(store);
+    simba__redis_surveys_end(store);
+    simba_timer_clear(loop, &store->deadline);
+    simba_timer_clear(loop, &store->sweep);
+    simba_timer_clear(loop, &store->retry);
+    simba_timer_clear(loop, &store->grace);
+    simba__redis_uncork(store);
+    simba__redis_cork_stop(store);
+}
+
+static void close_store(simba_backend *self)
+{
+    struct simba__redis *store = (struct simba__redis *)self;
+
+    simba__redis_subscriptions_fini(store);
+    simba__redis_tls_context_close(store->tls);
+    simba__redis_settings_fini(&store->settings);
+    free(store->sentinel);
+    free(store->cluster);
+    pthread_mutex_destroy(&store->lock);
+    pthread_cond_destroy(&store->opened);
+    free(store);
+}
+
+static void close_in_child(struct simba__redis_connection *conn)
+{
+    if (conn->io.fd >= 0) {
+        close(conn->io.fd);
+        conn->io.fd = -1;
+    }
+}
+
+static void forked(simba_backend *self)
+{
+    const struct simba__redis *store = (struct simba__redis *)self;
+
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        close_in_child(&s->command);
+        close_in_child(&s->subscriber);
+        close_in_child(&s->replication);
+    }
+    if (store->sentinel != NULL) {
+        close_in_child(simba__redis_sentinel_connection(store->sentinel));
+    }
+}
+
 /* --- opening ------------------------------------------------------------- */
 
 static void on_grace_over(simba_timer *timer)
 {
     struct simba__redis *store =
-        (struct simba__redis *)((char *)timer -
-                                offsetof(struct simba__redis, grace));
+        container_of(timer, struct simba__redis, grace);
 
-    simba__redis_turn_begin(&store->env);
+    simba__redis_cork(store);
     simba_wake(store->base.loop, NULL);
-    simba__redis_turn_end(&store->env);
+    simba__redis_uncork(store);
 }
 
-static bool make_shape(struct simba__redis *store)
+void simba__redis_opened(struct simba__redis *store, const simba_error *why)
 {
-    switch (store->env.settings.shape) {
-    case SIMBA__REDIS_SENTINEL:
-        store->sentinel = simba__redis_sentinel_make(store);
-        return store->sentinel != NULL;
-    case SIMBA__REDIS_CLUSTER:
-        store->cluster = simba__redis_cluster_make(store);
-        return store->cluster != NULL;
-    default:
-        return true;
+    pthread_mutex_lock(&store->lock);
+    if (!store->is_opened) {
+        store->is_opened = true;
+        if (why != NULL) {
+            store->why = *why;
+        }
+        pthread_cond_signal(&store->opened);
     }
+    pthread_mutex_unlock(&store->lock);
 }
 
 /* A cluster is found by any of its servers; sentinels tell the one there is. */
-static bool start_nodes(struct simba__redis *store)
+static bool start_servers(struct simba__redis *store)
 {
-    const struct simba__redis_settings *s = &store->env.settings;
-    int count = store->cluster != NULL ? s->address_count : 1;
+    const struct simba__redis_settings *s = &store->settings;
+    int count = s->shape == SIMBA__REDIS_CLUSTER ? s->address_count : 1;
     bool is_started = true;
 
-    simba_loop_enter(store->base.loop);
-    simba__redis_turn_begin(&store->env);
-    for (int i = 0; i < count && is_started; i++) {
-        is_started = simba__redis_node_add(store, &s->addresses[i]) != NULL;
+    if (s->shape == SIMBA__REDIS_SENTINEL) {
+        store->sentinel = simba__redis_sentinel_make(store);
+        is_started = store->sentinel != NULL;
+    } else if (s->shape == SIMBA__REDIS_CLUSTER) {
+        store->cluster = simba__redis_cluster_make(store);
+        is_started = store->cluster != NULL;
     }
-    simba__redis_turn_end(&store->env);
+    simba_loop_enter(store->base.loop);
+    simba__redis_cork(store);
+    for (int i = 0; i < count && is_started; i++) {
+        is_started = simba__redis_server_add(store, &s->addresses[i]) != NULL;
+    }
+    simba__redis_uncork(store);
     simba_loop_leave(store->base.loop);
     return is_started;
 }
@@ -59,7 +152,7 @@ static bool start_nodes(struct simba__redis *store)
 static int await_opened(struct simba__redis *store, simba_error *error)
 {
     struct timespec until;
-    int rc = SIMBA_OK;
+    int rc = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += OPEN_S;
@@ -70,8 +163,7 @@ static int await_opened(struct simba__redis *store, simba_error *error)
     if (!store->is_opened) {
         store->is_opened = true;
         simba_error_set(&store->why, SIMBA_EUNAVAIL, 0,
-                        "redis %s: not ready in time",
-                        store->env.settings.shown);
+                        "redis %s: not ready in time", store->settings.shown);
     }
     if (store->why.code != SIMBA_OK && error != NULL) {
         *error = store->why;
@@ -81,78 +173,12 @@ static int await_opened(struct simba__redis *store, simba_error *error)
     return rc;
 }
 
-static void detach(simba_backend *self)
-{
-    struct simba__redis *store = (struct simba__redis *)self;
-
-    simba__redis_turn_begin(&store->env);
-    if (store->sentinel != NULL) {
-        simba__redis_sentinel_stop(store->sentinel);
-    }
-    while (store->nodes != NULL) {
-        simba__redis_node_remove(store->nodes);
-    }
-    if (store->cluster != NULL) {
-        simba__redis_cluster_stop(store->cluster);
-    }
-    simba__redis_calls_end(store);
-    simba__redis_admin_end(store);
-    simba_timer_clear(store->base.loop, &store->deadline);
-    simba_timer_clear(store->base.loop, &store->sweep);
-    simba_timer_clear(store->base.loop, &store->again);
-    simba_timer_clear(store->base.loop, &store->grace);
-    simba__redis_turn_end(&store->env);
-    simba__redis_turn_stop(&store->env);
-}
-
-static void close_store(simba_backend *self)
-{
-    struct simba__redis *store = (struct simba__redis *)self;
-
-    simba__redis_ears_fini(store);
-    simba__redis_tls_context_close(store->env.tls);
-    simba__redis_settings_fini(&store->env.settings);
-    free(store->sentinel);
-    free(store->cluster);
-    pthread_mutex_destroy(&store->lock);
-    pthread_cond_destroy(&store->opened);
-    free(store);
-}
-
-/* Waiting for the opening must not hang on somebody setting the clock. */
-static void init_opened(struct simba__redis *store)
-{
-    pthread_condattr_t attributes;
-
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->opened, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
-static int open_connected(struct simba__redis *store, simba_error *error)
-{
-    int rc;
-
-    if (!make_shape(store) || !start_nodes(store)) {
-        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
-    } else {
-        rc = await_opened(store, error);
-    }
-    if (rc != SIMBA_OK) {
-        simba_loop_enter(store->base.loop);
-        detach(&store->base);
-        simba_loop_leave(store->base.loop);
-    }
-    return rc;
-}
-
 static int open_store(const simba_backend_config *config,
                       simba_backend **out,
                       simba_error *error)
 {
     struct simba__redis *store = calloc(1, sizeof *store);
+    pthread_condattr_t attributes;
     int rc;
 
     *out = NULL;
@@ -161,21 +187,32 @@ static int open_store(const simba_backend_config *config,
     }
     store->base.ops = &simba_module;
     store->base.loop = config->loop;
-    store->env.loop = config->loop;
-    store->env.log = config->log;
-    store->env.log_user = config->log_user;
-    store->deadline.fire = simba__redis_calls_overdue;
-    store->sweep.fire = simba__redis_ears_sweep;
-    store->again.fire = simba__redis_again;
+    store->log = config->log;
+    store->log_user = config->log_user;
+    store->deadline.fire = simba__redis_requests_overdue;
+    store->sweep.fire = simba__redis_sweep;
+    store->retry.fire = simba__redis_retry;
     store->grace.fire = on_grace_over;
-    init_opened(store);
-    rc = simba__redis_settings_init(&store->env.settings, config->url, error);
+    /* Waiting for the opening must not hang on somebody setting the clock. */
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&store->lock, NULL);
+    pthread_cond_init(&store->opened, &attributes);
+    pthread_condattr_destroy(&attributes);
+    rc = simba__redis_settings_init(&store->settings, config->url, error);
     if (rc == SIMBA_OK) {
-        rc = simba__redis_tls_context_open(&store->env.settings,
-                                           &store->env.tls, error);
+        rc =
+            simba__redis_tls_context_open(&store->settings, &store->tls, error);
     }
     if (rc == SIMBA_OK) {
-        rc = open_connected(store, error);
+        rc = start_servers(store) ? await_opened(store, error)
+                                  : simba_error_set(error, SIMBA_ENOMEM, 0,
+                                                    "redis: out of memory");
+        if (rc != SIMBA_OK) {
+            simba_loop_enter(config->loop);
+            detach(&store->base);
+            simba_loop_leave(config->loop);
+        }
     }
     if (rc != SIMBA_OK) {
         close_store(&store->base);
@@ -192,46 +229,16 @@ static void submit(simba_backend *self, simba_request *request)
     struct simba__redis *store = (struct simba__redis *)self;
     bool is_driven = request->is_driven;
 
-    simba__redis_turn_begin(&store->env);
+    simba__redis_cork(store);
     if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
-        simba__redis_admin_start(store, request);
+        simba__redis_survey_start(store, request);
     } else {
-        simba__redis_call_start(store, request);
+        simba__redis_request_start(store, request);
     }
     if (is_driven) {
-        simba__redis_turn_end(&store->env);
+        simba__redis_uncork(store);
     } else {
-        simba__redis_turn_end_later(&store->env);
-    }
-}
-
-static void subscription(simba_backend *self,
-                         const char *mutex,
-                         enum simba_subscription subscription)
-{
-    simba__redis_ears_subscription((struct simba__redis *)self, mutex,
-                                   subscription);
-}
-
-static void close_in_child(struct simba__redis_conn *conn)
-{
-    if (conn->io.fd >= 0) {
-        close(conn->io.fd);
-        conn->io.fd = -1;
-    }
-}
-
-static void forked(simba_backend *self)
-{
-    const struct simba__redis *store = (struct simba__redis *)self;
-
-    for (struct simba__redis_node *n = store->nodes; n != NULL; n = n->next) {
-        close_in_child(&n->command.conn);
-        close_in_child(&n->subscriber.conn);
-        close_in_child(&n->waiter.conn);
-    }
-    if (store->sentinel != NULL) {
-        close_in_child(simba__redis_sentinel_conn(store->sentinel));
+        simba__redis_uncork_later(store);
     }
 }
 
@@ -246,6 +253,6 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
-    .subscription = subscription,
+    .subscription = simba__redis_subscribe,
     .drive = simba__redis_drive,
 };

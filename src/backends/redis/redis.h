@@ -1,92 +1,41 @@
-/* What the files of the Redis store share. */
+/* What the files of the Redis store share. All functions run inside the loop
+ * unless they say otherwise. */
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
 #include "backends/redis/settings.h"
 #include "backends/redis/text.h"
 #include "kit/lookup.h"
+#include "util/container.h"
+#include "util/hash.h"
 
 #include <simba/sys/backend.h>
 
 #include <hiredis/hiredis.h>
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
+struct simba__redis;
+struct simba__redis_connection;
+struct simba__redis_request;
+struct simba__redis_server;
 
-/* Bytes on their way out. */
+/* --- tls.c: bytes of the wire go in and come out, sockets are not its business
+ */
 
+/* Bytes to be sent. */
 struct simba__redis_buffer {
-    char *data;
-    size_t from; /* what is before it has been taken */
+    char *bytes;
+    size_t sent; /* of the first bytes, so many are done with */
     size_t length;
     size_t room;
 };
 
-/** Room for so many more bytes behind the last; NULL: no memory. */
-char *simba__redis_buffer_grow(struct simba__redis_buffer *buffer, size_t more);
-
-/** False: no memory, and nothing was added. */
-bool simba__redis_buffer_add(struct simba__redis_buffer *buffer,
-                             const char *bytes,
-                             size_t count);
-
-/** So many of the first bytes are done with. */
-void simba__redis_buffer_take(struct simba__redis_buffer *buffer, size_t count);
-
-/** How many bytes are left. */
-size_t simba__redis_buffer_left(const struct simba__redis_buffer *buffer);
-
-void simba__redis_buffer_clear(struct simba__redis_buffer *buffer);
-void simba__redis_buffer_fini(struct simba__redis_buffer *buffer);
-
-/* A table of things by name; the links live in the things. */
-
-struct simba__redis_link {
-    struct simba__redis_link *next;
-    uint32_t hash;
-    uint32_t length;
-    const char *name; /* lives as long as the link is in the table */
-};
-
-struct simba__redis_hash {
-    struct simba__redis_link **buckets;
-    size_t room; /* a power of two, or 0 */
-    size_t count;
-};
-
-struct simba__redis_link *simba__redis_hash_find(
-    const struct simba__redis_hash *table,
-    const char *name,
-    size_t length);
-
-/** The name must be new and set in the link. False: no memory. */
-bool simba__redis_hash_add(struct simba__redis_hash *table,
-                           struct simba__redis_link *link);
-
-void simba__redis_hash_remove(struct simba__redis_hash *table,
-                              struct simba__redis_link *link);
-
-/** The first that is found, or the next after one; NULL: no more. Nothing may
- * be added meanwhile; what was returned may be removed after its next is
- * known. */
-struct simba__redis_link *simba__redis_hash_next(
-    const struct simba__redis_hash *table,
-    const struct simba__redis_link *link);
-
-void simba__redis_hash_fini(struct simba__redis_hash *table);
-
-/* TLS as a filter: bytes of the wire go in and come out, sockets are not its
- * business. */
-
 typedef struct simba__redis_tls simba__redis_tls;
 typedef struct simba__redis_tls_context simba__redis_tls_context;
 
-/** The certificates of a store; NULL context when it does not use TLS. */
+/** The certificates of a store; NULL context when it does not use TLS. Any
+ * thread. */
 int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
                                   simba__redis_tls_context **context,
                                   simba_error *error);
@@ -97,12 +46,12 @@ simba__redis_tls *simba__redis_tls_open(simba__redis_tls_context *context,
                                         const char *host);
 void simba__redis_tls_close(simba__redis_tls *tls);
 
-/** Go on with the handshake, writing what it wants to say to `wire`.
+/** Continue the handshake, writing what is to be sent to `wire`.
  *
- * @return 1: done, 0: more must be heard, negative: a code with `error` */
-int simba__redis_tls_shake(simba__redis_tls *tls,
-                           struct simba__redis_buffer *wire,
-                           simba_error *error);
+ * @return 1: done, 0: more must be received, negative: a code with `error` */
+int simba__redis_tls_handshake(simba__redis_tls *tls,
+                               struct simba__redis_buffer *wire,
+                               simba_error *error);
 
 /** Take in bytes that came over the wire. False: no memory. */
 bool simba__redis_tls_feed(simba__redis_tls *tls,
@@ -120,175 +69,48 @@ bool simba__redis_tls_write(simba__redis_tls *tls,
                             struct simba__redis_buffer *plain,
                             struct simba__redis_buffer *wire);
 
-/* One connection to a Redis server: found, connected, secured, greeted, and
- * made again when it breaks.
+/* --- connection.c -------------------------------------------------------- */
+
+/* One connection to a Redis server, made again when it breaks:
  *
- *     DOWN -> LOOKING -> CONNECTING -> [SECURING] -> GREETING -> READY
- *      ^---------------------------------------------------------'
+ *     DOWN -> RESOLVING -> CONNECTING -> [SECURING] -> HANDSHAKE -> READY
+ *      ^------------------------------------------------------------'
  *          with a pause that grows from 10 to 200 ms
  *
- * Commands are answered in their order. All functions: inside the loop. */
-
-enum simba__redis_conn_state {
+ * Commands are replied to in their order. */
+enum simba__redis_connection_state {
     SIMBA__REDIS_DOWN,
-    SIMBA__REDIS_LOOKING,
+    SIMBA__REDIS_RESOLVING,
     SIMBA__REDIS_CONNECTING,
     SIMBA__REDIS_SECURING,
-    SIMBA__REDIS_GREETING,
+    SIMBA__REDIS_HANDSHAKE,
     SIMBA__REDIS_READY,
 };
 
-/* A caller reads for itself again when so many replies in a row came one by one
- * to callers that waited. */
-enum { SIMBA__REDIS_SOLO_AFTER = 64 };
-
-struct simba__redis_conn;
-
-/* Somebody who awaits a reply; lives in his own memory. */
-struct simba__redis_ask {
-    struct simba__redis_ask *next;
-    /** The reply, valid during the call; or NULL and why there is none. */
-    void (*answered)(struct simba__redis_ask *self,
-                     const redisReply *reply,
-                     const simba_error *why);
+/* A command whose reply is awaited; embedded in whoever awaits it. */
+struct simba__redis_pending {
+    struct simba__redis_pending *next;
+    /** The reply, valid during the call; NULL: there is none, see conn->why. */
+    void (*replied)(struct simba__redis_connection *conn,
+                    struct simba__redis_pending *self,
+                    const redisReply *reply);
     bool is_driven; /* its caller reads the reply itself, if it can */
 };
 
-struct simba__redis_conn_hooks {
-    /** Find out where to connect to, then call simba__redis_conn_dial() or
-     * simba__redis_conn_fail(). NULL: always to the same address. */
-    void (*aim)(struct simba__redis_conn *conn);
-    /** Connected: say what must be said first, then call
-     * simba__redis_conn_greeted(). */
-    void (*greet)(struct simba__redis_conn *conn);
-    void (*ready)(struct simba__redis_conn *conn);
-    /** It broke, or could not be made; it will be tried again by itself. */
-    void (*down)(struct simba__redis_conn *conn, const simba_error *why);
-    /** A message nobody asked for. NULL: replies only. */
-    void (*heard)(struct simba__redis_conn *conn, const redisReply *message);
+struct simba__redis_hooks {
+    /** Find out where to connect to, then call simba__redis_connect() or
+     * simba__redis_disconnect(). NULL: always to the same address. */
+    void (*aim)(struct simba__redis_connection *conn);
+    void (*ready)(struct simba__redis_connection *conn);
+    /** It broke, or could not be made (conn->why); it reconnects by itself. */
+    void (*down)(struct simba__redis_connection *conn);
+    /** A message that no command awaits. NULL: replies only. */
+    void (*message)(struct simba__redis_connection *conn,
+                    const redisReply *message);
 };
 
-/* What all connections of a store share. */
-struct simba__redis_env {
-    simba_loop *loop;
-    struct simba__redis_settings settings;
-    simba__redis_tls_context *tls;
-    simba_log_fn log;
-    void *log_user;
-
-    /* Output is sent at the end of a turn, so that many commands share a
-     * packet; see turn.h. */
-    int turn_depth;
-    struct simba__redis_conn *unsent;
-    struct simba__redis_post *post;
-};
-
-struct simba__redis_conn {
-    const struct simba__redis_conn_hooks *hooks;
-    struct simba__redis_env *env;
-    void *owner;
-    struct simba__redis_address address;
-    char shown[SIMBA__REDIS_SHOWN + 1];
-
-    enum simba__redis_conn_state state;
-    bool is_wanted; /* not closed: keep it up */
-    simba_io io;
-    simba_timer timer; /* for a connection to come up, or the next try */
-    simba__lookup *lookup;
-    struct addrinfo *found, *trying;
-    simba__redis_tls *tls;
-    redisReader *reader;
-    struct simba__redis_buffer plain, wire; /* wire: with TLS only */
-    struct simba__redis_ask *first, **last; /* replies awaited */
-    int asks;                               /* how many they are */
-    int64_t silent_since_ms;                /* while replies are awaited */
-    int64_t pause_ms;
-    bool is_answered; /* the server has said something else than errors */
-    bool was_up;      /* so the next time it is made anew */
-    unsigned breaks;  /* how often it broke: tells one life from the next */
-    simba_error why;  /* the last trouble */
-    bool is_listed;   /* among env->unsent */
-    struct simba__redis_conn *next_unsent;
-
-    /* Who reads: the loop, or a caller that waits for its own reply alone. */
-    bool is_solo;
-    int solo_streak;
-};
-
-void simba__redis_conn_init(struct simba__redis_conn *conn,
-                            struct simba__redis_env *env,
-                            const struct simba__redis_conn_hooks *hooks,
-                            void *owner);
-
-/** Bring it up and keep it up. */
-void simba__redis_conn_open(struct simba__redis_conn *conn,
-                            const struct simba__redis_address *address);
-
-/** End it; whoever awaits a reply gets none, and `down` is not called. */
-void simba__redis_conn_close(struct simba__redis_conn *conn);
-
-/** For `aim`: connect to this address. */
-void simba__redis_conn_dial(struct simba__redis_conn *conn,
-                            const struct simba__redis_address *address);
-
-/** For `greet`: the connection is fit for use. */
-void simba__redis_conn_greeted(struct simba__redis_conn *conn);
-
-/** Give this connection up, with this reason, and try again later. */
-void simba__redis_conn_fail(struct simba__redis_conn *conn,
-                            int code,
-                            int native,
-                            const char *format,
-                            ...) __attribute__((format(printf, 4, 5)));
-
-/** A command, in parts. */
-struct simba__redis_words {
-    int count;
-    const char **text;
-    const size_t *length;
-};
-
-/** Send a command. False: no memory, and nothing happened.
- *
- * @param ask  awaits the reply; NULL for a subscriber's commands */
-bool simba__redis_conn_send(struct simba__redis_conn *conn,
-                            const struct simba__redis_words *words,
-                            struct simba__redis_ask *ask);
-
-/** Send a command of plain words, NULL at the end. */
-bool simba__redis_conn_say(struct simba__redis_conn *conn,
-                           struct simba__redis_ask *ask,
-                           const char *const *words);
-
-/** The server has said its first word that is no error. */
-void simba__redis_conn_answered(struct simba__redis_conn *conn);
-
-/** It owes answers for long: perhaps another server has taken its place. */
-void simba__redis_conn_suspect(struct simba__redis_conn *conn);
-
-/** Read what has come, and answer those who wait for it. */
-void simba__redis_conn_read(struct simba__redis_conn *conn);
-
-/** Write what is to be written. */
-void simba__redis_conn_flush(struct simba__redis_conn *conn);
-
-/** Let the loop wait for what this connection waits for. */
-void simba__redis_conn_watch(struct simba__redis_conn *conn);
-
-/** Go on with the TLS handshake. */
-void simba__redis_conn_shake(struct simba__redis_conn *conn);
-
-/* dial.c */
-
-/** Start to connect to `trying`, or to the socket's path. Returns 0, or errno
- * when there is none left to try. */
-int simba__redis_dial_next(struct simba__redis_conn *conn);
-
-/* The first words over a connection: who we are, and who is there. */
-
-/* What a server tells of itself. */
+/* What a server says of itself. */
 struct simba__redis_facts {
-    char version[24];
     bool is_master;
     bool is_cluster;
     bool is_loading;
@@ -298,156 +120,198 @@ struct simba__redis_facts {
     int64_t learned_ms;  /* when all this was so */
 };
 
-struct simba__redis_greeting {
-    struct simba__redis_conn *conn;
-    const char *user, *password; /* NULL: none */
-    int database;                /* 0: needs no choosing */
-    bool is_curious;             /* learn the facts as well */
-    struct simba__redis_facts facts;
-
-    struct simba__redis_ask auth, select, server, persistence, replication;
-    struct simba__redis_ask *final;
+enum {
+    SIMBA__REDIS_HANDSHAKE_STEPS = 5,
+    /* A caller reads for itself again when so many replies in a row came one by
+     * one to callers that waited. */
+    SIMBA__REDIS_LONE_ENOUGH = 64,
 };
 
-/** Say hello; ends with simba__redis_conn_greeted() or _fail(). */
-void simba__redis_greet(struct simba__redis_greeting *greeting);
-
-/* What we listen for: the personal channels of our waiters, and where it must
- * be the broadcast channel of a mutex.
- *
- * Inside the loop, all of it. */
-
-struct simba__redis;
-struct simba__redis_node;
-struct simba__redis_call;
-
-/* One channel. */
-struct simba__redis_ear {
-    struct simba__redis_link link; /* by channel */
-    struct simba__redis_topic *topic;
-    struct simba__redis_ear *sibling;  /* of the same topic */
-    struct simba__redis_call *waiting; /* until it is open */
-    bool is_sent; /* the server was asked to subscribe it */
-    bool is_open; /* and has done so */
-    bool is_broadcast;
-    char channel[];
-};
-
-/* One mutex. */
-struct simba__redis_topic {
-    struct simba__redis_link link; /* by mutex */
-    struct simba__redis_ear *ears;
-    struct simba__redis_node *node; /* where they are subscribed */
-    enum simba_subscription subscription;
-    int64_t keep_until_ms; /* without interest; subscribing anew is dear */
-    int64_t again_ms;      /* wake-up it then, 0: no need (again.c) */
-    char mutex[];
-};
-
-struct simba__redis_ears {
-    struct simba__redis_hash channels, topics;
-};
-
-/** Open the personal channel of a waiter, or with id NULL the broadcast
- * channel. NULL: no memory, or the server is not known. */
-struct simba__redis_ear *simba__redis_ear_open(struct simba__redis *store,
-                                               const char *mutex,
-                                               const char *id);
-
-/** The same if it is there already; NULL: it is not. */
-struct simba__redis_ear *simba__redis_ear_find(struct simba__redis *store,
-                                               const char *mutex,
-                                               const char *id);
-
-/** A waiter joined the line: listen for so long at least. */
-void simba__redis_ears_keep(struct simba__redis *store,
-                            const char *mutex,
-                            int64_t keep_ms);
-
-/** Close what nobody needs any more. */
-void simba__redis_ears_sweep(simba_timer *timer);
-
-void simba__redis_ears_subscription(struct simba__redis *store,
-                                    const char *mutex,
-                                    enum simba_subscription subscription);
-
-void simba__redis_ears_fini(struct simba__redis *store);
-
-/* subscribe.c */
-
-/** Have the server subscribe the channel, or not any more. */
-void simba__redis_ear_listen(struct simba__redis_ear *ear);
-void simba__redis_ear_ignore(struct simba__redis_ear *ear);
-
-/** The subscriber connection of a node is up, down, or says something. */
-void simba__redis_ears_up(struct simba__redis_node *node);
-void simba__redis_ears_down(struct simba__redis_node *node);
-void simba__redis_ears_hear(struct simba__redis_node *node,
-                            const redisReply *message);
-
-/** The mutex is kept by another server from now on, or by none. */
-void simba__redis_ears_move(struct simba__redis *store,
-                            struct simba__redis_topic *topic,
-                            struct simba__redis_node *node);
-
-/** The node goes. */
-void simba__redis_ears_forget(struct simba__redis_node *node);
-
-/* again.c */
-
-/** Wake-up the waiters of a mutex after this time. */
-void simba__redis_again_later(struct simba__redis *store,
-                              const char *mutex,
-                              int64_t wait_ms);
-
-/** Some of these times have come. */
-void simba__redis_again(simba_timer *timer);
-
-/* An open Redis store: its servers, its ears, the operations under way. */
-
-struct simba__redis;
-struct simba__redis_call;
-
-/* A connection with what it says first. */
-struct simba__redis_peer {
-    struct simba__redis_conn conn;
-    struct simba__redis_greeting greeting;
-};
-
-/* Those who wait for a server to be there, in their order. */
-struct simba__redis_queue {
-    struct simba__redis_call *first, **last;
-};
-
-/* One server: a master that keeps mutexes. */
-struct simba__redis_node {
+struct simba__redis_connection {
+    const struct simba__redis_hooks *hooks;
     struct simba__redis *store;
-    struct simba__redis_node *next;
+    struct simba__redis_server *server; /* NULL: to a sentinel */
     struct simba__redis_address address;
-    struct simba__redis_peer command;
-    struct simba__redis_peer subscriber; /* opened when somebody waits */
-    struct simba__redis_peer waiter;     /* for replicas; opened likewise */
-    struct simba__redis_queue queue, waiter_queue;
-    bool was_ready;
-    size_t unheard; /* ears that wait for the server's word */
+    char shown[SIMBA__REDIS_SHOWN + 1]; /* the address, for messages */
+
+    /* The handshake: set before the connection is opened. */
+    const char *user, *password; /* NULL: none */
+    int database;                /* 0: needs no SELECT */
+    bool wants_facts;
+    struct simba__redis_facts facts;
+    struct simba__redis_pending handshake[SIMBA__REDIS_HANDSHAKE_STEPS];
+    struct simba__redis_pending *last_step;
+
+    enum simba__redis_connection_state state;
+    bool is_wanted; /* not closed: keep it up */
+    simba_io io;
+    simba_timer timer; /* for a connection to come up, or the next try */
+    simba__lookup *lookup;
+    struct addrinfo *found, *trying;
+    simba__redis_tls *tls;
+    redisReader *reader;
+    struct simba__redis_buffer plain, wire; /* wire: with TLS only */
+    struct simba__redis_pending *first, **last;
+    int pending_count;
+    int64_t silent_since_ms; /* while replies are awaited */
+    int64_t pause_ms;
+    bool is_answered;    /* the server has sent something else than errors */
+    bool was_up;         /* so the next time it is made anew */
+    unsigned generation; /* grows whenever it breaks */
+    simba_error why;     /* it broke last */
+    bool is_unsent;      /* among store->unsent */
+    struct simba__redis_connection *next_unsent;
+
+    /* Who reads: the loop, or a caller that awaits its own reply alone. */
+    bool is_driven;
+    int lone_replies; /* in a row, each to a caller that waited for it */
 };
 
+void simba__redis_connection_init(struct simba__redis_connection *conn,
+                                  struct simba__redis *store,
+                                  const struct simba__redis_hooks *hooks,
+                                  struct simba__redis_server *server);
+
+/** Bring it up and keep it up; no-op when it is opened already. */
+void simba__redis_connection_open(struct simba__redis_connection *conn);
+
+/** End it; whoever awaits a reply gets none, and `down` is not called. */
+void simba__redis_connection_close(struct simba__redis_connection *conn);
+
+/** For `aim`: connect to this address. */
+void simba__redis_connect(struct simba__redis_connection *conn,
+                          const struct simba__redis_address *address);
+
+/** Give this connection up, with this reason, and reconnect later. */
+void simba__redis_disconnect(struct simba__redis_connection *conn,
+                             int code,
+                             int native,
+                             const char *format,
+                             ...) __attribute__((format(printf, 4, 5)));
+
+/** The handshake is done: it is fit for use. */
+void simba__redis_connection_ready(struct simba__redis_connection *conn);
+
+/** A command, in parts. */
+struct simba__redis_command {
+    int count;
+    const char **word;
+    const size_t *length;
+};
+
+/** Send a command. False: no memory, and nothing happened.
+ *
+ * @param pending  awaits the reply; NULL for a subscriber's commands */
+bool simba__redis_send(struct simba__redis_connection *conn,
+                       const struct simba__redis_command *command,
+                       struct simba__redis_pending *pending);
+
+/** Send a command of plain words, NULL at the end. */
+bool simba__redis_send_words(struct simba__redis_connection *conn,
+                             struct simba__redis_pending *pending,
+                             const char *const *words);
+
+/** Disconnect if it has owed replies for long: perhaps another server has taken
+ * its place. */
+void simba__redis_check_silence(struct simba__redis_connection *conn);
+
+/** Read what has come, and give the replies to those who await them. */
+void simba__redis_read(struct simba__redis_connection *conn);
+
+/** Let a caller read this connection, or the loop again. */
+void simba__redis_set_driven(struct simba__redis_connection *conn,
+                             bool is_driven);
+
+/** Append to a buffer; false: no memory, and nothing was added. */
+bool simba__redis_buffer_add(struct simba__redis_buffer *buffer,
+                             const char *bytes,
+                             size_t count);
+
+/** Enclose whatever may send commands: those sent between cork and uncork
+ * share a packet. They nest. */
+void simba__redis_cork(struct simba__redis *store);
+void simba__redis_uncork(struct simba__redis *store);
+
+/** Like uncork, but if a reply is awaited anyway, wait for more commands of the
+ * same round of the loop. */
+void simba__redis_uncork_later(struct simba__redis *store);
+
+/** The loop is about to end: nothing is sent later any more. */
+void simba__redis_cork_stop(struct simba__redis *store);
+
+/* --- handshake.c --------------------------------------------------------- */
+
+/** Authenticate, choose the database, learn the facts, as far as wanted; ends
+ * with simba__redis_connection_ready() or simba__redis_disconnect(). */
+void simba__redis_handshake(struct simba__redis_connection *conn);
+
+/** The value of a line "name:value" of INFO; "" when there is none, cut when it
+ * does not fit. */
+void simba__redis_info_field(const char *info,
+                             const char *name,
+                             char *value,
+                             size_t room);
+bool simba__redis_info_is(const char *info,
+                          const char *name,
+                          const char *wanted);
+
+/* --- server.c ------------------------------------------------------------ */
+
+/* Requests that wait for a connection, in their order. */
+struct simba__redis_backlog {
+    struct simba__redis_request *first, **last;
+};
+
+/* A master that keeps mutexes. */
+struct simba__redis_server {
+    struct simba__redis *store;
+    struct simba__redis_server *next;
+    struct simba__redis_address address;
+    struct simba__redis_connection command;
+    struct simba__redis_connection subscriber;  /* opened when one waits */
+    struct simba__redis_connection replication; /* WAIT holds it up; likewise */
+    struct simba__redis_backlog backlog, replication_backlog;
+    bool was_ready;
+};
+
+/** Add a server; NULL: no memory. Its connection is begun at once. */
+struct simba__redis_server *simba__redis_server_add(
+    struct simba__redis *store,
+    const struct simba__redis_address *address);
+
+/** End its connections and forget it; requests that wait for it fail. */
+void simba__redis_server_remove(struct simba__redis_server *server);
+
+/* --- redis.c ------------------------------------------------------------- */
+
+/* An open store. */
 struct simba__redis {
     simba_backend base;
-    struct simba__redis_env env;
-    struct simba__redis_node *nodes;
-    struct simba__redis_ears ears;
+    struct simba__redis_settings settings;
+    simba__redis_tls_context *tls;
+    simba_log_fn log;
+    void *log_user;
+    struct simba__redis_server *servers;
     struct simba__redis_sentinel *sentinel; /* NULL: no such */
     struct simba__redis_cluster *cluster;   /* NULL: no such */
 
-    struct simba__redis_node *driven;    /* where a caller reads for itself */
-    struct simba__redis_node *polled;    /* and does so right now */
-    struct simba__redis_errand *errands; /* of admins */
-    struct simba__redis_call *calls;     /* all of them */
-    simba_timer deadline;                /* of the first of them */
-    simba_timer sweep;                   /* channels that nobody needs */
-    simba_timer again;                   /* a reservation is over */
-    simba_timer grace;                   /* ask again: a restart is long past */
+    /* Output waits for the end of a cork. */
+    int cork_depth;
+    struct simba__redis_connection *unsent;
+    struct simba__redis_later *later; /* posted to the loop */
+
+    struct simba__redis_server *driven; /* where a caller reads for itself */
+    struct simba__redis_server *polled; /* and does so right now */
+
+    struct simba__redis_request *requests;
+    simba_timer deadline; /* of the first of them */
+    simba_timer grace;    /* ask again: a restart is long past */
+    struct simba__redis_survey *surveys;
+
+    struct simba__hash subscriptions; /* by mutex */
+    struct simba__hash channels;      /* by name */
+    simba_timer sweep;                /* channels that nobody needs */
+    simba_timer retry;                /* an offer has lapsed */
 
     /* The opening thread waits here. */
     pthread_mutex_t lock;
@@ -456,56 +320,19 @@ struct simba__redis {
     simba_error why;
 };
 
-/* node.c */
-
-/** Add a server; NULL: no memory. Its connection is begun at once. */
-struct simba__redis_node *simba__redis_node_add(
-    struct simba__redis *store,
-    const struct simba__redis_address *address);
-
-/** End its connections and forget it; calls that wait for it fail. */
-void simba__redis_node_remove(struct simba__redis_node *node);
-
-/** See to it that the connection exists. */
-void simba__redis_peer_need(struct simba__redis_peer *peer);
-
 /** The server that keeps this mutex; NULL: not known now. */
-struct simba__redis_node *simba__redis_node_of(struct simba__redis *store,
-                                               const char *mutex);
+struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
+                                                   const char *mutex);
 
-/** The opening has come to its end; NULL: well. Inside the loop. */
+/** The opening has come to its end; NULL: well. */
 void simba__redis_opened(struct simba__redis *store, const simba_error *why);
 
-/** Until when no acquire with this lease may be sent, or 0. */
-int64_t simba__redis_node_grace(const struct simba__redis_node *node,
-                                int64_t lease_ms);
-
-void simba__redis_log(const struct simba__redis_env *env,
+void simba__redis_log(const struct simba__redis *store,
                       enum simba_log_level level,
                       const char *format,
                       ...) __attribute__((format(printf, 3, 4)));
 
-/* A turn: what happens in one go inside the loop. Commands written during a
- * turn are sent together at its end. */
-
-/** Enclose whatever may write commands. */
-void simba__redis_turn_begin(struct simba__redis_env *env);
-void simba__redis_turn_end(struct simba__redis_env *env);
-
-/** Like turn_end, but let the output wait for more of the same turn of the
- * loop, if a reply is awaited anyway. */
-void simba__redis_turn_end_later(struct simba__redis_env *env);
-
-/** The connection has output. */
-void simba__redis_turn_add(struct simba__redis_conn *conn);
-
-/** It has none any more, or is gone. */
-void simba__redis_turn_remove(struct simba__redis_conn *conn);
-
-/** The loop is about to end: nothing will be posted any more. */
-void simba__redis_turn_stop(struct simba__redis_env *env);
-
-/* The scripts, and the keys of a mutex. The Lua files say what they do. */
+/* --- scripts.c: any thread ----------------------------------------------- */
 
 enum simba__redis_script_name {
     SIMBA__REDIS_ACQUIRE,
@@ -518,12 +345,13 @@ enum simba__redis_script_name {
 };
 
 struct simba__redis_script {
-    const char *text;
+    const char *own; /* without the common part */
+    char text[8192];
     size_t length;
     char sha[41];
 };
 
-/** All of them, in the order of their names. Any thread. */
+/** All of them, in the order of their names. */
 const struct simba__redis_script *simba__redis_scripts(void);
 
 enum {
@@ -544,110 +372,116 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt);
 
-/** For a break, which undoes no attempt: the book of breaks in place of the
- * tombstone. */
-void simba__redis_keys_take_book(struct simba__redis_keys *keys);
+/** For a break, which leaves no tombstone: the record of breaks in its place.
+ */
+void simba__redis_keys_for_break(struct simba__redis_keys *keys);
 
 /** An attempt as the scripts know it. */
 void simba__redis_attempt_text(const simba_attempt *attempt,
                                char text[SIMBA__REDIS_ATTEMPT + 1]);
 
-/* One operation on its way through the store. */
+enum { SIMBA__REDIS_SLOTS = 16384 };
 
-enum simba__redis_call_state {
-    SIMBA__REDIS_QUEUED,    /* its server is not there */
-    SIMBA__REDIS_SENT,      /* no answer yet */
-    SIMBA__REDIS_LISTENING, /* refused; subscribes before it joins the line */
-    SIMBA__REDIS_PAUSED,    /* the server said: try again */
+/** The cluster's slot of a mutex. */
+unsigned simba__redis_slot_of(const char *mutex);
+
+/* --- request.c ----------------------------------------------------------- */
+
+/* A request on its way:
+ *
+ *     start -> route -> UNSENT (no connection) -> SENT -> finish
+ *                 ^                                |
+ *                 |- SUBSCRIBING: refused, must subscribe before it joins
+ *                 '- PAUSED: told to try again
+ */
+enum simba__redis_request_state {
+    SIMBA__REDIS_UNSENT,
+    SIMBA__REDIS_SENT,
+    SIMBA__REDIS_SUBSCRIBING,
+    SIMBA__REDIS_PAUSED,
 };
 
-struct simba__redis_call {
-    struct simba__redis_ask ask;
+struct simba__redis_request {
+    struct simba__redis_pending pending;
     struct simba__redis *store;
-    struct simba__redis_node *node;
-    struct simba__redis_call *next, *previous; /* of the store */
-    struct simba__redis_call *other;           /* of a queue, of an ear */
+    struct simba__redis_server *server;
+    struct simba__redis_request *next, *previous; /* of the store */
+    struct simba__redis_request *next_waiting; /* of a backlog, of a channel */
     simba_timer pause;
-    simba_request
-        *request; /* NULL: its deadline has passed, the answer has not come */
-    enum simba__redis_call_state state;
+    simba_request *request; /* NULL: its deadline passed before the reply */
+    enum simba__redis_request_state state;
     enum simba__redis_script_name script;
     bool is_joining;   /* acquire: with a position in the queue */
     uint64_t position; /* that it would have got when it first asked */
-    bool is_whole;     /* send the script's text, not its name */
-    bool is_asking;    /* to a node that only imports the slot */
-    int turns;         /* how often it was sent elsewhere, or again */
-    int had_replicas;  /* so many have it */
+    bool sends_text;   /* of the script, not its SHA */
+    bool is_asking;    /* a server that only imports the slot */
+    int tries;         /* how often it was sent elsewhere, or again */
+    int had_replicas;  /* so many have it; negative: WAIT was refused */
 };
 
-/** Start an operation of those that scripts carry out. */
-void simba__redis_call_start(struct simba__redis *store,
-                             simba_request *request);
+/** Start a request that a script carries out. */
+void simba__redis_request_start(struct simba__redis *store,
+                                simba_request *request);
 
-/** Send what has waited for this connection. */
-void simba__redis_queue_send(struct simba__redis_queue *queue);
+/** Send it to the server that keeps the mutex. */
+void simba__redis_request_route(struct simba__redis_request *r);
 
-/** Its ear is open now, or cannot be: then with why. */
-void simba__redis_call_heard(struct simba__redis_call *call,
-                             const simba_error *why);
-
-/** Fail all of a queue. */
-void simba__redis_queue_fail(struct simba__redis_queue *queue,
-                             const simba_error *why);
-
-/** Complete what is overdue. */
-void simba__redis_calls_overdue(simba_timer *timer);
-
-/** The node goes, and no call is sent to it or queued there any more: those who
- * pause or listen find another. */
-void simba__redis_calls_forget(struct simba__redis_node *node);
-
-/** End all of them: the loop is about to end. */
-void simba__redis_calls_end(struct simba__redis *store);
-
-/** Send it on its way, to the server that keeps the mutex. */
-void simba__redis_call_route(struct simba__redis_call *call);
-
-/** Complete its operation, if it is still there, and forget the call. */
-void simba__redis_call_finish(struct simba__redis_call *call,
-                              int status,
-                              const simba_error *error);
+/** Its channel is subscribed now, or cannot be: then with why. */
+void simba__redis_request_subscribed(struct simba__redis_request *r,
+                                     const simba_error *why);
 
 /** Complete it with these words of ours. */
-void simba__redis_call_fail(struct simba__redis_call *call,
-                            int code,
-                            const char *words);
+void simba__redis_request_fail(struct simba__redis_request *r,
+                               int code,
+                               const char *words);
 
-/* send.c */
+/** Send, or fail, all of a backlog. */
+void simba__redis_backlog_send(struct simba__redis_backlog *backlog);
+void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
+                               const simba_error *why);
 
-/** Does it take its connection for waiting for replicas? */
-bool simba__redis_call_waits(const struct simba__redis_call *call);
+/** Complete what is overdue. */
+void simba__redis_requests_overdue(simba_timer *timer);
 
-/** Send its script over this connection; false: no memory. */
-bool simba__redis_call_script(const struct simba__redis_call *call,
-                              struct simba__redis_conn *conn,
-                              struct simba__redis_ask *ask);
+/** The server goes, and no request is sent to it or waits in its backlogs:
+ * those that pause or subscribe find another. */
+void simba__redis_requests_forget(const struct simba__redis_server *server);
 
-/** Send it to its server, or queue it there. */
-void simba__redis_call_transmit(struct simba__redis_call *call);
+/** End all of them: the loop is about to end. */
+void simba__redis_requests_end(struct simba__redis *store);
 
-/** Route it once more, shortly. */
-void simba__redis_call_pause(struct simba__redis_call *call);
+/* --- reply.c ------------------------------------------------------------- */
 
-/* answer.c */
+/* What to do about an error reply, beyond failing. */
+enum simba__redis_remedy {
+    SIMBA__REDIS_NONE,
+    SIMBA__REDIS_SEND_SCRIPT, /* it does not know the script: send its text */
+    SIMBA__REDIS_MOVED,       /* ask another server, from now on */
+    SIMBA__REDIS_ASK,         /* ask another server, this once */
+    SIMBA__REDIS_AGAIN,       /* ask again shortly */
+    SIMBA__REDIS_RECONNECT,   /* this connection leads to the wrong server */
+};
 
-void simba__redis_call_answered(struct simba__redis_ask *ask,
-                                const redisReply *reply,
-                                const simba_error *why);
+struct simba__redis_failure {
+    enum simba__redis_remedy remedy;
+    int code;
+    const char *words; /* what it means; then Redis's own text follows */
+};
 
-/* reply.c */
+/** Understand an error reply. Any thread. */
+struct simba__redis_failure simba__redis_understand(const char *text);
 
-/** What a script answered, for all but release. */
-struct simba__redis_answer {
+/** Say it: "redis host:port: words (text)". Returns the code. Any thread. */
+int simba__redis_explain(simba_error *error,
+                         const char *shown,
+                         const char *text);
+
+/** What a script replied, for all but release. */
+struct simba__redis_script_reply {
     bool is_mine;
     bool has_tenure; /* the owner is one of ours */
     bool is_head;
-    bool has_missed; /* acquire: one that was called did not come */
+    bool has_missed; /* acquire: one that was offered it did not come */
     uint64_t position;
     int64_t wait_ms;
     int64_t now_us;
@@ -655,171 +489,181 @@ struct simba__redis_answer {
     uint64_t ended; /* read: as simba_reply has it */
 };
 
-/** False: no such answer. */
-bool simba__redis_answer_read(struct simba__redis_answer *answer,
-                              const redisReply *reply,
-                              int64_t transition_ms);
+/** False: no such reply. */
+bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
+                                    const redisReply *reply,
+                                    int64_t transition_ms);
 
-/** Put it into the operation's reply. */
-void simba__redis_answer_fill(const struct simba__redis_answer *answer,
-                              simba_request *request);
+/** Add the queue that a read answers with to the request's reply. */
+void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 
-/** The line that a read answers with. */
-void simba__redis_answer_line(const redisReply *reply, simba_request *request);
+/* --- notify.c ------------------------------------------------------------ */
 
-/* Waiting for replicas: what is not on so many servers is not ours. */
-
-/** The master has granted or renewed; complete the call when enough replicas
- * have it as well. Its operation's reply is filled already. */
-void simba__redis_replicas_await(struct simba__redis_call *call);
-
-/* What Redis says when it refuses, in our codes and words. */
-
-/* What to do about it, beyond failing. */
-enum simba__redis_remedy {
-    SIMBA__REDIS_NONE,
-    SIMBA__REDIS_SEND_SCRIPT, /* it does not know the script: send its text */
-    SIMBA__REDIS_MOVED,       /* ask another node, from now on */
-    SIMBA__REDIS_ASK,         /* ask another node, this once */
-    SIMBA__REDIS_AGAIN,       /* ask again shortly */
-    SIMBA__REDIS_REMAKE,      /* this connection leads to the wrong server */
+/* One channel: the personal one of a waiter, or a mutex's broadcast. */
+struct simba__redis_channel {
+    struct simba__hash_link link;
+    struct simba__redis_subscription *subscription;
+    struct simba__redis_channel *sibling;  /* of the same mutex */
+    struct simba__redis_request *requests; /* wait until it is open */
+    bool is_sent;                          /* SUBSCRIBE was */
+    bool is_open;                          /* the server has confirmed it */
+    bool is_broadcast;
+    char name[];
 };
 
-struct simba__redis_trouble {
-    enum simba__redis_remedy remedy;
-    int code;
-    const char *words; /* what it means; then Redis's own text follows */
+/* One mutex, and what this process wants to hear about it. */
+struct simba__redis_subscription {
+    struct simba__hash_link link;
+    struct simba__redis_channel *channels;
+    struct simba__redis_server *server; /* where they are subscribed */
+    enum simba_subscription wanted;
+    int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
+    int64_t retry_ms;      /* wake the waiters then; 0: no need */
+    char mutex[];
 };
 
-/** Understand an error reply. */
-struct simba__redis_trouble simba__redis_understand(const char *text);
+/** The personal channel of a waiter, or with id NULL the broadcast channel;
+ * NULL: there is none. */
+struct simba__redis_channel *simba__redis_channel_find(
+    struct simba__redis *store,
+    const char *mutex,
+    const char *id);
 
-/** Say it: "redis host:port: words (text)". Returns the code. */
-int simba__redis_explain(simba_error *error,
-                         const char *shown,
-                         const char *text);
+/** The same, subscribed if it is not; NULL: no memory. */
+struct simba__redis_channel *simba__redis_channel_open(
+    struct simba__redis *store,
+    const char *mutex,
+    const char *id);
 
-/* A caller that waits for its own reply alone reads it itself. */
+/** A waiter joined the queue: keep its channels for so long at least. */
+void simba__redis_subscription_keep(struct simba__redis *store,
+                                    const char *mutex,
+                                    int64_t keep_ms);
 
-/** An operation was sent to the commands of this node: who reads its answer?
- * The caller that waits for it, if nothing overlaps; else the loop. */
-void simba__redis_drive_choose(struct simba__redis_node *node, bool is_driven);
+/** Wake the waiters of a mutex after this time. */
+void simba__redis_retry_later(struct simba__redis *store,
+                              const char *mutex,
+                              int64_t wait_ms);
 
-/** Something else was sent over it: the loop reads. */
-void simba__redis_drive_share(struct simba__redis_conn *conn);
+/** The timers of the store: unsubscribe what nobody needs; wake who waits for a
+ * lapsed offer. */
+void simba__redis_sweep(simba_timer *timer);
+void simba__redis_retry(simba_timer *timer);
 
-/** The node goes. */
-void simba__redis_drive_forget(const struct simba__redis_node *node);
+/** See `subscription` in simba/sys/backend.h. */
+void simba__redis_subscribe(simba_backend *self,
+                            const char *mutex,
+                            enum simba_subscription wanted);
+
+/** The subscriber connection is up, is down, or has a message. */
+void simba__redis_subscriber_ready(struct simba__redis_connection *conn);
+void simba__redis_subscriber_down(struct simba__redis_connection *conn);
+void simba__redis_subscriber_message(struct simba__redis_connection *conn,
+                                     const redisReply *message);
+
+/** Subscribe every mutex at the server that keeps it now. */
+void simba__redis_subscriptions_move(struct simba__redis *store);
+
+/** The server goes. */
+void simba__redis_subscriptions_forget(struct simba__redis_server *server);
+
+/** Any thread, when the loop has ended. */
+void simba__redis_subscriptions_fini(struct simba__redis *store);
+
+/* --- caller_io.c --------------------------------------------------------- */
+
+/** A request was sent to this server: its caller reads the reply if nothing
+ * overlaps; else the loop does. */
+void simba__redis_choose_reader(struct simba__redis_server *server,
+                                bool is_driven);
+
+/** The server goes. */
+void simba__redis_caller_io_forget(const struct simba__redis_server *server);
 
 /** See `drive` in simba/sys/backend.h. */
 bool simba__redis_drive(simba_backend *self, int64_t until_ms);
 
-/* Sentinels: they know which server is the master now. */
+/* --- sentinel.c ---------------------------------------------------------- */
 
-struct simba__redis_sentinel;
-
-/** NULL: no memory. */
+/** NULL: no memory. Any thread. */
 struct simba__redis_sentinel *simba__redis_sentinel_make(
     struct simba__redis *store);
 
-/** Find the master and let this connection dial it. Inside the loop. */
+/** Find the master and let this connection connect to it. */
 void simba__redis_sentinel_aim(struct simba__redis_sentinel *sentinel,
-                               struct simba__redis_conn *conn);
+                               struct simba__redis_connection *conn);
 
-/** The master that was found is one. Inside the loop. */
+/** The master that was found is one. */
 void simba__redis_sentinel_was_right(struct simba__redis_sentinel *sentinel);
 
-/** All of them were asked, and none has led to a master. Inside the loop. */
+/** All of them were asked, and none has led to a master. */
 bool simba__redis_sentinel_is_hopeless(
     const struct simba__redis_sentinel *sentinel);
 
-/** The connection to the sentinel that is asked, for a forked child. */
-struct simba__redis_conn *simba__redis_sentinel_conn(
+/** The connection to the sentinel that is asked. */
+struct simba__redis_connection *simba__redis_sentinel_connection(
     struct simba__redis_sentinel *sentinel);
 
-/** Ask no more. Inside the loop. */
-void simba__redis_sentinel_stop(struct simba__redis_sentinel *sentinel);
+/* --- cluster.c: which server keeps which slot ---------------------------- */
 
-/* Cluster: which server keeps which slot, and what to do when that changes.
- * Inside the loop. For stores that are no cluster all of it does nothing. */
-
-struct simba__redis_cluster;
-
-/** NULL: no memory. The servers of the URL are asked at once. */
+/** NULL: no memory. The servers of the URL are asked at once. Any thread. */
 struct simba__redis_cluster *simba__redis_cluster_make(
     struct simba__redis *store);
 
 /** The server that keeps a mutex; NULL: not known now. */
-struct simba__redis_node *simba__redis_cluster_node(struct simba__redis *store,
-                                                    const char *mutex);
+struct simba__redis_server *simba__redis_cluster_find(
+    const struct simba__redis_cluster *cluster,
+    const char *mutex);
 
 /** A server is there, or is gone. */
-void simba__redis_cluster_ready(struct simba__redis_node *node);
-void simba__redis_cluster_down(struct simba__redis_node *node,
-                               const simba_error *why);
+void simba__redis_cluster_ready(struct simba__redis_server *server);
+void simba__redis_cluster_down(struct simba__redis_server *server);
 
-/** MOVED or ASK: send the call where the server says. */
-void simba__redis_cluster_redirect(struct simba__redis_call *call,
+/** MOVED or ASK: send the request where the server says. Also when the store is
+ * no cluster. */
+void simba__redis_cluster_redirect(struct simba__redis_request *r,
                                    const char *text);
 
-/** Something is odd: look again which server keeps what. */
-void simba__redis_cluster_doubt(struct simba__redis *store);
+/** Ask again soon which server keeps what. */
+void simba__redis_cluster_refresh(struct simba__redis_cluster *cluster);
 
 void simba__redis_cluster_stop(struct simba__redis_cluster *cluster);
 
-/** The slot of a mutex. */
-unsigned simba__redis_slot_of(const char *mutex);
+/* --- admin.c ------------------------------------------------------------- */
 
-/* What admins ask: which mutexes are there, and what can this store promise? */
-
-/* One such question, to every server of the store. */
-struct simba__redis_errand {
+/* A list or a doctor: a request that goes to every server of the store. */
+struct simba__redis_survey {
     struct simba__redis *store;
     simba_request *request; /* NULL: its deadline has passed */
     simba_timer deadline;
-    simba_timer begin;                /* when all servers are there */
-    struct simba__redis_errand *next; /* of the store */
-    struct simba__redis_hash found;   /* names of mutexes */
-    int open;                         /* answers awaited */
-    simba_error why;                  /* code 0: well so far */
+    simba_timer begin; /* when all servers are there */
+    struct simba__redis_survey *next;
+    struct simba__hash found; /* names of mutexes */
+    int open;                 /* replies awaited */
+    simba_error why;          /* code 0: well so far */
 };
 
 /** Start a list or a doctor. */
-void simba__redis_admin_start(struct simba__redis *store,
-                              simba_request *request);
+void simba__redis_survey_start(struct simba__redis *store,
+                               simba_request *request);
 
-/** End all errands: the loop is about to end. */
-void simba__redis_admin_end(struct simba__redis *store);
+/** End all of them: the loop is about to end. */
+void simba__redis_surveys_end(struct simba__redis *store);
 
-/** Send a command of plain words to a server. When it is answered, `answered`
- * is called, unless the errand's deadline has passed or there was no answer. */
-void simba__redis_errand_ask(struct simba__redis_errand *errand,
-                             struct simba__redis_node *node,
-                             void (*answered)(struct simba__redis_errand *,
-                                              struct simba__redis_node *,
-                                              const redisReply *reply),
-                             const char *const *words);
+typedef void simba__redis_survey_fn(struct simba__redis_survey *survey,
+                                    struct simba__redis_server *server,
+                                    const redisReply *reply);
 
-/* list.c */
-void simba__redis_list(struct simba__redis_errand *errand,
-                       struct simba__redis_node *node);
-void simba__redis_list_fini(struct simba__redis_errand *errand);
+/** Send a command of plain words to a server; `replied` is called unless the
+ * deadline has passed by then or there is no reply. */
+void simba__redis_survey_send(struct simba__redis_survey *survey,
+                              struct simba__redis_server *server,
+                              simba__redis_survey_fn *replied,
+                              const char *const *words);
 
-/* doctor.c */
-void simba__redis_doctor(struct simba__redis_errand *errand,
-                         struct simba__redis_node *node);
+/* --- doctor.c ------------------------------------------------------------ */
 
-/* Reading what INFO tells. */
-
-/** The value of a line "name:value"; "" when there is none, cut when it does
- * not fit. */
-void simba__redis_info_field(const char *info,
-                             const char *name,
-                             char *value,
-                             size_t room);
-
-bool simba__redis_info_is(const char *info,
-                          const char *name,
-                          const char *wanted);
+void simba__redis_doctor(struct simba__redis_survey *survey,
+                         struct simba__redis_server *server);
 
 #endif

@@ -1,11 +1,150 @@
-/* From what a script answers to what an operation answers. */
-#define _GNU_SOURCE
+/* What replies mean: error replies in our codes and words, and what the scripts
+ * reply in terms of simba_reply. */
 #include "backends/redis/redis.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-enum { ANSWER_WORDS = 9 };
+
+/* --- error replies ------------------------------------------------------- */
+
+struct meaning {
+    const char *mark;
+    int code;
+    const char *words;
+};
+
+/* By their first word. Only what was refused before it began: these codes say
+ * "no effect". */
+static const struct meaning meanings[] = {
+    {"NOSCRIPT", SIMBA_EUNAVAIL, "lost its script"},
+    {"MOVED", SIMBA_EUNAVAIL, "the slot has moved"},
+    {"ASK", SIMBA_EUNAVAIL, "the slot is moving"},
+    {"TRYAGAIN", SIMBA_EUNAVAIL, "the slot is moving"},
+    {"CLUSTERDOWN", SIMBA_EUNAVAIL, "the cluster is down"},
+    {"CROSSSLOT", SIMBA_EMISCONFIG, "keys are in different slots"},
+    {"LOADING", SIMBA_EUNAVAIL, "still loading its data"},
+    {"READONLY", SIMBA_EUNAVAIL, "is a replica and takes no writes"},
+    {"MASTERDOWN", SIMBA_EUNAVAIL, "a replica without its master"},
+    {"UNBLOCKED", SIMBA_EUNAVAIL, "changed its role"},
+    {"OOM", SIMBA_EUNAVAIL, "is out of memory (maxmemory)"},
+    {"BUSY", SIMBA_EUNAVAIL, "is busy with a script"},
+    {"MISCONF", SIMBA_EUNAVAIL, "cannot write to its disk"},
+    {"NOREPLICAS", SIMBA_EUNAVAIL, "has too few good replicas"},
+    {"NOPERM", SIMBA_EDENIED, "this user lacks a permission"},
+    {"NOAUTH", SIMBA_EDENIED, "wants a password"},
+    {"WRONGPASS", SIMBA_EDENIED, "wrong user or password"},
+    {"DENIED", SIMBA_EDENIED, "refuses this client"},
+    {"WRONGTYPE", SIMBA_EMISCONFIG, "a key of this mutex holds something else"},
+};
+
+/* Texts that have no word of their own in front. */
+static const struct meaning phrases[] = {
+    {"invalid password", SIMBA_EDENIED, "wrong password"},
+    {"without any password", SIMBA_EDENIED, "takes no password"},
+    {"user executing the script", SIMBA_EDENIED,
+     "this user lacks a permission"},
+    {"ACL failure in script", SIMBA_EDENIED, "this user lacks a permission"},
+    {"DB index", SIMBA_EMISCONFIG, "has no such database"},
+    {"invalid DB", SIMBA_EMISCONFIG, "has no such database"},
+    {"cluster support disabled", SIMBA_EMISCONFIG, "is not a cluster"},
+    {"max number of clients", SIMBA_EUNAVAIL, "has too many clients"},
+    {"unknown command", SIMBA_EMISCONFIG, "lacks a command (too old?)"},
+    {"Unknown Redis command", SIMBA_EMISCONFIG, "lacks a command (too old?)"},
+    {"Unknown command", SIMBA_EMISCONFIG, "lacks a command (too old?)"},
+    {"syntax error", SIMBA_EMISCONFIG, "too old: 6.2 is needed"},
+};
+
+static const struct {
+    const char *mark;
+    enum simba__redis_remedy remedy;
+} remedies[] = {
+    {"NOSCRIPT", SIMBA__REDIS_SEND_SCRIPT},
+    {"MOVED", SIMBA__REDIS_MOVED},
+    {"ASK", SIMBA__REDIS_ASK},
+    {"TRYAGAIN", SIMBA__REDIS_AGAIN},
+    {"CLUSTERDOWN", SIMBA__REDIS_AGAIN},
+    {"LOADING", SIMBA__REDIS_AGAIN},
+    {"BUSY", SIMBA__REDIS_AGAIN},
+    {"READONLY", SIMBA__REDIS_RECONNECT},
+    {"MASTERDOWN", SIMBA__REDIS_RECONNECT},
+    {"UNBLOCKED", SIMBA__REDIS_RECONNECT},
+};
+
+/* Redis 6 puts before what a script ran into that it was a script, and where:
+ * "ERR Error running script (call to f_..): @user_script:1: -OOM ...", and the
+ * line twice when it is the refusal of a command. */
+static const char *without_script(const char *text)
+{
+    static const char where[] = "@user_script:";
+    const char *found = strncmp(text, "ERR Error running script", 24) == 0
+                            ? strstr(text, where)
+                            : NULL;
+
+    while (found != NULL) {
+        const char *end = strstr(found + sizeof where - 1, ": ");
+
+        if (end == NULL) {
+            break;
+        }
+        text = end + 2;
+        found = strstr(text, where) == text ? text : NULL;
+    }
+    return text[0] == '-' ? text + 1 : text;
+}
+
+static bool begins_with(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+
+    return strncmp(text, word, length) == 0 &&
+           (text[length] == ' ' || text[length] == '\0');
+}
+
+struct simba__redis_failure simba__redis_understand(const char *text)
+{
+    /* What we do not know may be a script that failed halfway. */
+    struct simba__redis_failure failure = {SIMBA__REDIS_NONE, SIMBA_EUNKNOWN,
+                                           "failed"};
+    const struct meaning *meaning = NULL;
+
+    text = without_script(text);
+    for (size_t i = 0; i < sizeof remedies / sizeof remedies[0]; i++) {
+        if (begins_with(text, remedies[i].mark)) {
+            failure.remedy = remedies[i].remedy;
+        }
+    }
+    for (size_t i = 0;
+         meaning == NULL && i < sizeof meanings / sizeof meanings[0]; i++) {
+        if (begins_with(text, meanings[i].mark)) {
+            meaning = &meanings[i];
+        }
+    }
+    for (size_t i = 0;
+         meaning == NULL && i < sizeof phrases / sizeof phrases[0]; i++) {
+        if (strstr(text, phrases[i].mark) != NULL) {
+            meaning = &phrases[i];
+        }
+    }
+    if (meaning != NULL) {
+        failure.code = meaning->code;
+        failure.words = meaning->words;
+    }
+    return failure;
+}
+
+int simba__redis_explain(simba_error *error,
+                         const char *shown,
+                         const char *text)
+{
+    struct simba__redis_failure failure = simba__redis_understand(text);
+
+    return simba_error_set(error, failure.code, 0, "redis %s: %s (%.100s)",
+                           shown, failure.words, without_script(text));
+}
+
+/* --- replies of scripts -------------------------------------------------- */
+
+enum { REPLY_WORDS = 9 };
 
 static const char *word(const redisReply *reply, size_t i)
 {
@@ -26,10 +165,10 @@ static int64_t number(const redisReply *reply, size_t i)
  * the first blank being a "!" when it was broken. False: this owner has none.
  */
 static bool read_tenure(const char *tenure,
-                        struct simba__redis_answer *answer,
+                        struct simba__redis_script_reply *read,
                         int64_t *transition_ms)
 {
-    simba_owner *owner = &answer->owner;
+    simba_owner *owner = &read->owner;
     char *rest;
     uint64_t token, former = 0;
     int64_t acquired_ms, transition;
@@ -49,74 +188,51 @@ static bool read_tenure(const char *tenure,
     owner->token = token;
     owner->is_broken = tenure[SIMBA__REDIS_ATTEMPT] == '!';
     owner->acquired_at_ms = acquired_ms;
-    answer->ended = former;
+    read->ended = former;
     *transition_ms = transition;
     return true;
 }
 
-/* Of an owner that is not one of ours, we know no more than the key tells: then
- * the transition is taken to be like the asker's, as the JVM does. */
-static bool read_owner(struct simba__redis_answer *answer,
-                       const redisReply *reply,
-                       int64_t transition_ms)
+bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
+                                    const redisReply *reply,
+                                    int64_t transition_ms)
 {
-    simba_owner *owner = &answer->owner;
-    int64_t left_ms = number(reply, 4);
+    simba_owner *owner = &read->owner;
+    int64_t left_ms;
 
+    *read = (struct simba__redis_script_reply){.owner = simba_owner_none()};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < REPLY_WORDS) {
+        return false;
+    }
+    read->is_mine = number(reply, 0) != 0;
+    read->now_us = number(reply, 1);
+    left_ms = number(reply, 4);
+    read->position = (uint64_t)number(reply, 6);
+    read->is_head = number(reply, 7) != 0;
+    read->wait_ms = number(reply, 8);
+    read->has_missed =
+        reply->elements == REPLY_WORDS + 1 && number(reply, 9) != 0;
+    if (read->wait_ms < 0) { /* no end in sight */
+        read->wait_ms = INT32_MAX;
+    }
     if (!simba_owner_set_id(owner, word(reply, 2)) || owner->id[0] == '\0') {
         *owner = simba_owner_none();
-        answer->ended = strtoull(word(reply, 5), NULL, 10);
+        read->ended = strtoull(word(reply, 5), NULL, 10);
         return word(reply, 2)[0] == '\0';
     }
+    /* Of an owner that is not one of ours, we know no more than the key tells:
+     * then its transition is taken to be like the asker's, as the JVM does. */
     owner->token = strtoull(word(reply, 5), NULL, 10);
-    answer->ended = SIMBA_ENDED_UNKNOWN;
-    answer->has_tenure = read_tenure(word(reply, 3), answer, &transition_ms);
+    read->ended = SIMBA_ENDED_UNKNOWN;
+    read->has_tenure = read_tenure(word(reply, 3), read, &transition_ms);
     if (left_ms < 0) { /* a key without an end */
         owner->transition_at_ms = INT64_MAX;
         owner->ttl_at_ms = INT64_MAX;
     } else {
-        owner->transition_at_ms = answer->now_us / 1000 + left_ms;
+        owner->transition_at_ms = read->now_us / 1000 + left_ms;
         owner->ttl_at_ms = owner->transition_at_ms - transition_ms;
     }
     return true;
-}
-
-bool simba__redis_answer_read(struct simba__redis_answer *answer,
-                              const redisReply *reply,
-                              int64_t transition_ms)
-{
-    *answer = (struct simba__redis_answer){.owner = simba_owner_none()};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < ANSWER_WORDS) {
-        return false;
-    }
-    answer->is_mine = number(reply, 0) != 0;
-    answer->now_us = number(reply, 1);
-    answer->position = (uint64_t)number(reply, 6);
-    answer->is_head = number(reply, 7) != 0;
-    answer->wait_ms = number(reply, 8);
-    answer->has_missed =
-        reply->elements == ANSWER_WORDS + 1 && number(reply, 9) != 0;
-    if (answer->wait_ms < 0) { /* no end in sight */
-        answer->wait_ms = INT32_MAX;
-    }
-    return read_owner(answer, reply, transition_ms);
-}
-
-void simba__redis_answer_fill(const struct simba__redis_answer *answer,
-                              simba_request *request)
-{
-    request->reply.store_ms = answer->now_us / 1000;
-    request->reply.owner = answer->owner;
-    request->reply.ended = answer->ended;
-    request->reply.mine = answer->is_mine;
-    if (answer->is_mine) {
-        request->reply.token = answer->owner.token;
-    } else {
-        request->reply.is_queued = answer->position != 0;
-        request->reply.position = answer->position;
-        request->reply.is_head = answer->is_head;
-        request->reply.wait_ms = answer->wait_ms;
-    }
 }
 
 static void add_waiter(simba_request *request,
@@ -133,140 +249,17 @@ static void add_waiter(simba_request *request,
     }
 }
 
-void simba__redis_answer_line(const redisReply *reply, simba_request *request)
+void simba__redis_read_queue(const redisReply *reply, simba_request *request)
 {
-    size_t at = ANSWER_WORDS;
+    size_t at = REPLY_WORDS;
 
     if (reply->elements <= at) {
         return;
     }
-    if (word(reply, at)[0] != '\0') { /* has left the line, and was called */
+    if (word(reply, at)[0] != '\0') { /* it is offered to one out of queue */
         add_waiter(request, word(reply, at), 0);
     }
     for (at++; at + 1 < reply->elements; at += 2) {
         add_waiter(request, word(reply, at), (uint64_t)number(reply, at + 1));
     }
-}
-/* What Redis says when it refuses; see trouble.h. */
-
-struct entry {
-    const char *mark;
-    struct simba__redis_trouble trouble;
-};
-
-/* Only what was refused before it began: these codes say "no effect". */
-static const struct entry entries[] = {
-    {"NOSCRIPT", {SIMBA__REDIS_SEND_SCRIPT, SIMBA_EUNAVAIL, "lost its script"}},
-    {"MOVED", {SIMBA__REDIS_MOVED, SIMBA_EUNAVAIL, "the slot has moved"}},
-    {"ASK", {SIMBA__REDIS_ASK, SIMBA_EUNAVAIL, "the slot is moving"}},
-    {"TRYAGAIN", {SIMBA__REDIS_AGAIN, SIMBA_EUNAVAIL, "the slot is moving"}},
-    {"CLUSTERDOWN",
-     {SIMBA__REDIS_AGAIN, SIMBA_EUNAVAIL, "the cluster is down"}},
-    {"CROSSSLOT",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "keys are in different slots"}},
-    {"LOADING", {SIMBA__REDIS_AGAIN, SIMBA_EUNAVAIL, "still loading its data"}},
-    {"READONLY",
-     {SIMBA__REDIS_REMAKE, SIMBA_EUNAVAIL, "is a replica and takes no writes"}},
-    {"MASTERDOWN",
-     {SIMBA__REDIS_REMAKE, SIMBA_EUNAVAIL, "a replica without its master"}},
-    {"UNBLOCKED", {SIMBA__REDIS_REMAKE, SIMBA_EUNAVAIL, "changed its role"}},
-    {"OOM",
-     {SIMBA__REDIS_NONE, SIMBA_EUNAVAIL, "is out of memory (maxmemory)"}},
-    {"BUSY", {SIMBA__REDIS_AGAIN, SIMBA_EUNAVAIL, "is busy with a script"}},
-    {"MISCONF",
-     {SIMBA__REDIS_NONE, SIMBA_EUNAVAIL, "cannot write to its disk"}},
-    {"NOREPLICAS",
-     {SIMBA__REDIS_NONE, SIMBA_EUNAVAIL, "has too few good replicas"}},
-    {"NOPERM",
-     {SIMBA__REDIS_NONE, SIMBA_EDENIED, "this user lacks a permission"}},
-    {"NOAUTH", {SIMBA__REDIS_NONE, SIMBA_EDENIED, "wants a password"}},
-    {"WRONGPASS", {SIMBA__REDIS_NONE, SIMBA_EDENIED, "wrong user or password"}},
-    {"DENIED", {SIMBA__REDIS_NONE, SIMBA_EDENIED, "refuses this client"}},
-    {"WRONGTYPE",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG,
-      "a key of this mutex holds something else"}},
-};
-
-/* Texts that have no word of their own in front. */
-static const struct entry phrases[] = {
-    {"invalid password", {SIMBA__REDIS_NONE, SIMBA_EDENIED, "wrong password"}},
-    {"without any password",
-     {SIMBA__REDIS_NONE, SIMBA_EDENIED, "takes no password"}},
-    {"user executing the script",
-     {SIMBA__REDIS_NONE, SIMBA_EDENIED, "this user lacks a permission"}},
-    {"ACL failure in script",
-     {SIMBA__REDIS_NONE, SIMBA_EDENIED, "this user lacks a permission"}},
-    {"DB index", {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "has no such database"}},
-    {"invalid DB",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "has no such database"}},
-    {"cluster support disabled",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "is not a cluster"}},
-    {"max number of clients",
-     {SIMBA__REDIS_NONE, SIMBA_EUNAVAIL, "has too many clients"}},
-    {"unknown command",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
-    {"Unknown Redis command",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
-    {"Unknown command",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "lacks a command (too old?)"}},
-    {"syntax error",
-     {SIMBA__REDIS_NONE, SIMBA_EMISCONFIG, "too old: 6.2 is needed"}},
-};
-
-/* Redis 6 puts before what a script ran into that it was a script, and where:
- * "ERR Error running script (call to f_..): @user_script:1: -OOM ...", and the
- * place twice when it is the refusal of a command. */
-static const char *without_place(const char *text)
-{
-    static const char position[] = "@user_script:";
-    const char *found = strncmp(text, "ERR Error running script", 24) == 0
-                            ? strstr(text, position)
-                            : NULL;
-
-    while (found != NULL) {
-        const char *end = strstr(found + sizeof position - 1, ": ");
-
-        if (end == NULL) {
-            break;
-        }
-        text = end + 2;
-        found = strstr(text, position) == text ? text : NULL;
-    }
-    return text[0] == '-' ? text + 1 : text;
-}
-
-static bool is_marked(const char *text, const char *mark)
-{
-    size_t length = strlen(mark);
-
-    return strncmp(text, mark, length) == 0 &&
-           (text[length] == ' ' || text[length] == '\0');
-}
-
-struct simba__redis_trouble simba__redis_understand(const char *text)
-{
-    text = without_place(text);
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        if (is_marked(text, entries[i].mark)) {
-            return entries[i].trouble;
-        }
-    }
-    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
-        if (strstr(text, phrases[i].mark) != NULL) {
-            return phrases[i].trouble;
-        }
-    }
-    /* A script may have failed halfway. */
-    return (struct simba__redis_trouble){SIMBA__REDIS_NONE, SIMBA_EUNKNOWN,
-                                         "failed"};
-}
-
-int simba__redis_explain(simba_error *error,
-                         const char *shown,
-                         const char *text)
-{
-    struct simba__redis_trouble trouble = simba__redis_understand(text);
-
-    return simba_error_set(error, trouble.code, 0, "redis %s: %s (%.100s)",
-                           shown, trouble.words, without_place(text));
 }

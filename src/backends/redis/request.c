@@ -1,12 +1,9 @@
-/* One operation on its way through the store; see call.h.
+/* One request on its way through the store: routed to the server that keeps the
+ * mutex, sent as a call of a script, completed by its reply or at its deadline.
  *
- *     start -> route -> QUEUED (no server) -> SENT -> finish
- *                 ^                            |
- *                 |- LISTENING: refused, must subscribe before it joins
- *                 '- PAUSED: told to try again
- *
- * Here: how it begins, how it ends, and that it ends in time. */
-#define _GNU_SOURCE
+ * The first try neither subscribes nor joins the queue: most mutexes are free.
+ * Who is refused subscribes first and then joins, with the position it would
+ * have had when it first asked. */
 #include "backends/redis/redis.h"
 
 #include <assert.h>
@@ -14,151 +11,110 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* --- the books ----------------------------------------------------------- */
 
-static void unqueue_from(struct simba__redis_queue *queue,
-                         const struct simba__redis_call *call)
+enum {
+    TRIES_MOST = 16,
+    PAUSE_MS = 20,
+    ARGUMENTS_MOST = 6,
+    WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
+    /* A server that was killed may lack the last writes even of an append-only
+     * file: it postpones them while the disk is busy. Within this time whoever
+     * owns by one of them is back and has heard that it does not. */
+    SETTLE_MS = 400,
+};
+
+static void pause_request(struct simba__redis_request *r);
+static void on_reply(struct simba__redis_connection *conn,
+                     struct simba__redis_pending *pending,
+                     const redisReply *reply);
+
+/* --- the end ------------------------------------------------------------- */
+
+static void take_from_backlog(struct simba__redis_backlog *backlog,
+                              const struct simba__redis_request *r)
 {
-    struct simba__redis_call **at = &queue->first;
+    struct simba__redis_request **at = &backlog->first;
 
-    while (*at != NULL && *at != call) {
-        at = &(*at)->other;
+    while (*at != NULL && *at != r) {
+        at = &(*at)->next_waiting;
     }
     if (*at != NULL) {
-        *at = call->other;
+        *at = r->next_waiting;
         if (*at == NULL) {
-            queue->last = at;
+            backlog->last = at;
         }
     }
 }
 
-static void unlisten(const struct simba__redis_call *call)
+/* Takes it from those who wait for a channel, its own or the broadcast. */
+static void take_from_channels(const struct simba__redis_request *r)
 {
-    const char *ids[] = {call->request->id, NULL};
+    const char *ids[] = {r->request->id, NULL};
 
     for (int i = 0; i < 2; i++) {
-        struct simba__redis_ear *ear =
-            simba__redis_ear_find(call->store, call->request->mutex, ids[i]);
-        struct simba__redis_call **at = ear == NULL ? NULL : &ear->waiting;
+        struct simba__redis_channel *channel =
+            simba__redis_channel_find(r->store, r->request->mutex, ids[i]);
+        struct simba__redis_request **at =
+            channel == NULL ? NULL : &channel->requests;
 
         while (at != NULL && *at != NULL) {
-            if (*at == call) {
-                *at = call->other;
+            if (*at == r) {
+                *at = r->next_waiting;
             } else {
-                at = &(*at)->other;
+                at = &(*at)->next_waiting;
             }
         }
     }
 }
 
-static void forget(struct simba__redis_call *call)
+/* Completes the request, if somebody still waits for it, and frees ours. */
+static void finish(struct simba__redis_request *r,
+                   int status,
+                   const simba_error *error)
 {
-    struct simba__redis *store = call->store;
+    struct simba__redis *store = r->store;
+    simba_request *request = r->request;
 
-    if (call->state == SIMBA__REDIS_QUEUED && call->node != NULL) {
-        unqueue_from(&call->node->queue, call);
-        unqueue_from(&call->node->waiter_queue, call);
+    if (request != NULL && r->state == SIMBA__REDIS_SUBSCRIBING) {
+        take_from_channels(r);
     }
-    simba_timer_clear(store->base.loop, &call->pause);
-    if (call->next != NULL) {
-        call->next->previous = call->previous;
+    if (r->state == SIMBA__REDIS_UNSENT && r->server != NULL) {
+        take_from_backlog(&r->server->backlog, r);
+        take_from_backlog(&r->server->replication_backlog, r);
     }
-    if (call->previous != NULL) {
-        call->previous->next = call->next;
+    simba_timer_clear(store->base.loop, &r->pause);
+    if (r->next != NULL) {
+        r->next->previous = r->previous;
+    }
+    if (r->previous != NULL) {
+        r->previous->next = r->next;
     } else {
-        store->calls = call->next;
+        store->requests = r->next;
     }
-    assert(store->calls != call);
-    free(call);
-}
-
-void simba__redis_call_finish(struct simba__redis_call *call,
-                              int status,
-                              const simba_error *error)
-{
-    simba_request *request = call->request;
-
-    if (request != NULL && call->state == SIMBA__REDIS_LISTENING) {
-        unlisten(call);
-    }
-    if (request != NULL && status == SIMBA_EUNKNOWN &&
-        request->kind == SIMBA_READ) {
-        status = SIMBA_EUNAVAIL; /* it had no effect, whatever became of it */
-    }
-    forget(call);
+    assert(store->requests != r);
+    free(r);
     if (request != NULL) {
+        if (status == SIMBA_EUNKNOWN && request->kind == SIMBA_READ) {
+            status = SIMBA_EUNAVAIL; /* it had no effect, whatever happened */
+        }
         simba_request_done(request, status, error);
     }
 }
 
-void simba__redis_call_fail(struct simba__redis_call *call,
-                            int code,
-                            const char *words)
+void simba__redis_request_fail(struct simba__redis_request *r,
+                               int code,
+                               const char *words)
 {
     simba_error error;
 
     simba_error_set(&error, code, 0, "redis %s: %s",
-                    call->node == NULL ? call->store->env.settings.shown
-                                       : call->node->command.conn.shown,
+                    r->server == NULL ? r->store->settings.shown
+                                      : r->server->command.shown,
                     words);
-    simba__redis_call_finish(call, code, &error);
+    finish(r, code, &error);
 }
 
 /* --- deadlines ----------------------------------------------------------- */
-
-/* The connection that has kept it waiting; NULL: none. */
-static const struct simba__redis_conn *missing(
-    const struct simba__redis_call *call)
-{
-    const struct simba__redis_node *node = call->node;
-    const struct simba__redis_conn *conn;
-
-    if (node == NULL || call->state == SIMBA__REDIS_PAUSED) {
-        return NULL;
-    }
-    conn = &node->command.conn;
-    if (conn->state == SIMBA__REDIS_READY) {
-        conn = call->state == SIMBA__REDIS_LISTENING ? &node->subscriber.conn
-                                                     : &node->waiter.conn;
-    }
-    return conn->state == SIMBA__REDIS_READY ? NULL : conn;
-}
-
-/* Its time is up before it was sent. */
-static void expire_unsent(struct simba__redis_call *call)
-{
-    const struct simba__redis_conn *conn = missing(call);
-
-    if (conn != NULL && conn->why.code != SIMBA_OK) {
-        simba_error error = conn->why;
-
-        simba__redis_call_finish(call, error.code, &error);
-    } else {
-        simba__redis_call_fail(call, SIMBA_EUNAVAIL, "not ready in time");
-    }
-}
-
-/* Nobody waits for it any more. What was sent stays in the books until its
- * answer comes, for answers come in order. */
-static void expire(struct simba__redis_call *call)
-{
-    simba_request *request = call->request;
-    struct simba__redis_node *node = call->node;
-    simba_error error;
-
-    if (call->state != SIMBA__REDIS_SENT) {
-        expire_unsent(call);
-        return;
-    }
-    call->request = NULL;
-    simba_error_set(&error, SIMBA_EUNKNOWN, 0, "redis %s: no answer in time",
-                    call->node->command.conn.shown);
-    simba_request_done(
-        request, request->kind == SIMBA_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
-        &error);
-    simba__redis_conn_suspect(&node->command.conn);
-    simba__redis_conn_suspect(&node->waiter.conn);
-}
 
 static void watch_deadline(struct simba__redis *store, int64_t at_ms)
 {
@@ -167,118 +123,82 @@ static void watch_deadline(struct simba__redis *store, int64_t at_ms)
     }
 }
 
-/* Completing one may start others and end others: begin anew each time. */
-static struct simba__redis_call *find_overdue(const struct simba__redis *store,
-                                              int64_t now_ms,
-                                              int64_t *next_ms)
+/* Its time is up before it was sent: says which connection has kept it waiting,
+ * if one did. */
+static void expire_unsent(struct simba__redis_request *r)
 {
-    *next_ms = INT64_MAX;
-    for (struct simba__redis_call *c = store->calls; c != NULL; c = c->next) {
-        /* One that was forgotten is in the books no more.
-         * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        if (c->request != NULL && c->request->deadline_ms <= now_ms) {
-            return c;
-        }
-        if (c->request != NULL && c->request->deadline_ms < *next_ms) {
-            *next_ms = c->request->deadline_ms;
+    const struct simba__redis_connection *conn = NULL;
+
+    if (r->server != NULL && r->state != SIMBA__REDIS_PAUSED) {
+        conn = &r->server->command;
+        if (conn->state == SIMBA__REDIS_READY) {
+            conn = r->state == SIMBA__REDIS_SUBSCRIBING
+                       ? &r->server->subscriber
+                       : &r->server->replication;
         }
     }
-    return NULL;
+    if (conn != NULL && conn->state != SIMBA__REDIS_READY &&
+        conn->why.code != SIMBA_OK) {
+        simba_error error = conn->why;
+
+        finish(r, error.code, &error);
+    } else {
+        simba__redis_request_fail(r, SIMBA_EUNAVAIL, "not ready in time");
+    }
 }
 
-void simba__redis_calls_overdue(simba_timer *timer)
+/* What was sent stays among the requests until its reply comes, for replies
+ * come in order. */
+static void expire_sent(struct simba__redis_request *r)
+{
+    simba_request *request = r->request;
+    struct simba__redis_server *server = r->server;
+    simba_error error;
+
+    r->request = NULL;
+    simba_error_set(&error, SIMBA_EUNKNOWN, 0, "redis %s: no answer in time",
+                    server->command.shown);
+    simba_request_done(
+        request, request->kind == SIMBA_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
+        &error);
+    simba__redis_check_silence(&server->command);
+    simba__redis_check_silence(&server->replication);
+}
+
+void simba__redis_requests_overdue(simba_timer *timer)
 {
     struct simba__redis *store =
-        container(timer, struct simba__redis, deadline);
+        container_of(timer, struct simba__redis, deadline);
     int64_t now_ms = simba_loop_now_ms();
-    struct simba__redis_call *call;
-    int64_t next_ms;
+    int64_t next_ms = INT64_MAX;
+    struct simba__redis_request *r = store->requests;
 
-    simba__redis_turn_begin(&store->env);
-    while ((call = find_overdue(store, now_ms, &next_ms)) != NULL) {
-        expire(call);
+    simba__redis_cork(store);
+    while (r != NULL) {
+        /* One that was completed is not among them any more.
+         * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        int64_t at_ms =
+            r->request == NULL ? INT64_MAX : r->request->deadline_ms;
+
+        if (at_ms > now_ms) {
+            next_ms = at_ms < next_ms ? at_ms : next_ms;
+            r = r->next;
+            continue;
+        }
+        if (r->state == SIMBA__REDIS_SENT) {
+            expire_sent(r);
+        } else {
+            expire_unsent(r);
+        }
+        /* That may have started others and ended others: begin anew. */
+        next_ms = INT64_MAX;
+        r = store->requests;
     }
     if (next_ms != INT64_MAX) {
         watch_deadline(store, next_ms);
     }
-    simba__redis_turn_end(&store->env);
+    simba__redis_uncork(store);
 }
-
-/* --- starting ------------------------------------------------------------ */
-
-static enum simba__redis_script_name script_of(enum simba_request_kind kind)
-{
-    switch (kind) {
-    case SIMBA_ACQUIRE:
-        return SIMBA__REDIS_ACQUIRE;
-    case SIMBA_RENEW:
-        return SIMBA__REDIS_RENEW;
-    case SIMBA_READ:
-        return SIMBA__REDIS_READ;
-    case SIMBA_BREAK:
-        return SIMBA__REDIS_BREAK;
-    default:
-        return SIMBA__REDIS_RELEASE;
-    }
-}
-
-static bool is_heard(struct simba__redis *store, const simba_request *request)
-{
-    const struct simba__redis_ear *ear =
-        simba__redis_ear_find(store, request->mutex, request->id);
-
-    return ear != NULL && ear->is_open;
-}
-
-void simba__redis_call_start(struct simba__redis *store, simba_request *request)
-{
-    struct simba__redis_call *call = calloc(1, sizeof *call);
-
-    if (call == NULL) {
-        simba_request_done(request, SIMBA_ENOMEM, NULL);
-        return;
-    }
-    call->store = store;
-    call->request = request;
-    call->script = script_of(request->kind);
-    call->state = SIMBA__REDIS_PAUSED;
-    call->is_joining = request->kind == SIMBA_ACQUIRE && request->join &&
-                       store->ears.channels.count > 0 &&
-                       is_heard(store, request);
-    call->next = store->calls;
-    if (call->next != NULL) {
-        call->next->previous = call;
-    }
-    store->calls = call;
-    watch_deadline(store, request->deadline_ms);
-    simba__redis_call_route(call);
-}
-
-void simba__redis_calls_forget(struct simba__redis_node *node)
-{
-    for (struct simba__redis_call *c = node->store->calls; c != NULL;
-         c = c->next) {
-        if (c->node == node) {
-            c->node = NULL;
-        }
-    }
-}
-
-void simba__redis_calls_end(struct simba__redis *store)
-{
-    struct simba__redis_call *next;
-    simba_error why;
-
-    simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis: the store is closed");
-    for (struct simba__redis_call *c = store->calls; c != NULL; c = next) {
-        next = c->next;
-        c->node = NULL;
-        simba__redis_call_finish(c, SIMBA_EUNAVAIL, &why);
-    }
-}
-/* How an operation is sent: to whom, when, in which words. */
-
-enum { TURNS_MOST = 16, PAUSE_MS = 20, ARGUMENTS_MOST = 6 };
 
 /* --- sending ------------------------------------------------------------- */
 
@@ -305,19 +225,19 @@ static void add_identity(struct arguments *a, const simba_request *request)
 }
 
 static void put_arguments(struct arguments *a,
-                          const struct simba__redis_call *call)
+                          const struct simba__redis_request *r)
 {
-    const simba_request *request = call->request;
+    const simba_request *request = r->request;
 
     a->count = 0;
-    switch (call->script) {
+    switch (r->script) {
     case SIMBA__REDIS_ACQUIRE:
         add_identity(a, request);
         add_number(a, request->ttl_ms + request->transition_ms);
         add_number(a, request->transition_ms);
-        add_number(a, call->is_joining ? request->waiter_ms : 0);
+        add_number(a, r->is_joining ? request->waiter_ms : 0);
         add_number(a, (int64_t)(request->position != 0 ? request->position
-                                                       : call->position));
+                                                       : r->position));
         break;
     case SIMBA__REDIS_RENEW:
         add_identity(a, request);
@@ -338,434 +258,474 @@ static void put_arguments(struct arguments *a,
     }
 }
 
-bool simba__redis_call_script(const struct simba__redis_call *call,
-                              struct simba__redis_conn *conn,
-                              struct simba__redis_ask *ask)
+/* False: no memory. */
+static bool send_script(struct simba__redis_request *r,
+                        struct simba__redis_connection *conn)
 {
     const struct simba__redis_script *script =
-        &simba__redis_scripts()[call->script];
+        &simba__redis_scripts()[r->script];
     const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
     size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    struct simba__redis_words words = {3, word, length};
+    struct simba__redis_command command = {3, word, length};
     struct simba__redis_keys keys;
     struct arguments arguments;
 
-    simba__redis_keys_init(&keys, call->request->mutex,
-                           &call->request->attempt);
-    if (call->script == SIMBA__REDIS_BREAK) {
-        simba__redis_keys_take_book(&keys);
+    simba__redis_keys_init(&keys, r->request->mutex, &r->request->attempt);
+    if (r->script == SIMBA__REDIS_BREAK) {
+        simba__redis_keys_for_break(&keys);
     }
-    put_arguments(&arguments, call);
-    word[0] = call->is_whole ? "EVAL" : "EVALSHA";
-    word[1] = call->is_whole ? script->text : script->sha;
+    put_arguments(&arguments, r);
+    word[0] = r->sends_text ? "EVAL" : "EVALSHA";
+    word[1] = r->sends_text ? script->text : script->sha;
     word[2] = "9";
     length[0] = strlen(word[0]);
-    length[1] = call->is_whole ? script->length : 40;
+    length[1] = r->sends_text ? script->length : sizeof script->sha - 1;
     length[2] = 1;
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
-        word[words.count] = keys.text[i];
-        length[words.count++] = keys.length[i];
+        word[command.count] = keys.text[i];
+        length[command.count++] = keys.length[i];
     }
     for (int i = 0; i < arguments.count; i++) {
-        word[words.count] = arguments.word[i];
-        length[words.count++] = strlen(arguments.word[i]);
+        word[command.count] = arguments.word[i];
+        length[command.count++] = strlen(arguments.word[i]);
     }
-    return simba__redis_conn_send(conn, &words, ask);
+    return simba__redis_send(conn, &command, &r->pending);
 }
 
-static void ignore_asking(struct simba__redis_ask *ask,
-                          const redisReply *reply,
-                          const simba_error *why)
+static void on_asking(struct simba__redis_connection *conn,
+                      struct simba__redis_pending *pending,
+                      const redisReply *reply)
 {
+    (void)conn;
     (void)reply;
-    (void)why;
-    free(ask);
+    free(pending);
 }
 
-/* A node that only imports a slot serves who says ASKING before. */
-static bool say_asking(struct simba__redis_conn *conn)
+/* A server that only imports a slot serves who says ASKING before. */
+static bool send_asking(struct simba__redis_connection *conn)
 {
-    struct simba__redis_ask *ask = calloc(1, sizeof *ask);
+    struct simba__redis_pending *pending = calloc(1, sizeof *pending);
 
-    if (ask == NULL) {
+    if (pending == NULL) {
         return false;
     }
-    ask->answered = ignore_asking;
-    if (!simba__redis_conn_say(conn, ask, (const char *[]){"ASKING", NULL})) {
-        free(ask);
+    pending->replied = on_asking;
+    if (!simba__redis_send_words(conn, pending,
+                                 (const char *[]){"ASKING", NULL})) {
+        free(pending);
         return false;
     }
     return true;
 }
 
-static void send_call(struct simba__redis_call *call,
-                      struct simba__redis_conn *conn)
+/* Does it count only when replicas have it? */
+static bool needs_replicas(const struct simba__redis_request *r)
 {
-    call->state = SIMBA__REDIS_SENT;
-    call->ask.answered = simba__redis_call_answered;
-    call->ask.is_driven = call->request->is_driven;
-    if ((call->is_asking && !say_asking(conn)) ||
-        !simba__redis_call_script(call, conn, &call->ask)) {
-        call->state = SIMBA__REDIS_PAUSED;
-        simba__redis_call_fail(call, SIMBA_ENOMEM, "out of memory");
+    return r->store->settings.replicas > 0 &&
+           (r->script == SIMBA__REDIS_ACQUIRE ||
+            r->script == SIMBA__REDIS_RENEW);
+}
+
+/* Until when no acquire may be sent, or 0. After a restart that may have lost
+ * data, leases may still run that the server does not know of: without an
+ * append-only file those of owners too who are not back yet. */
+static int64_t grace_until_ms(const struct simba__redis_request *r)
+{
+    const struct simba__redis_facts *facts = &r->server->command.facts;
+
+    if (!r->store->settings.has_grace || r->script != SIMBA__REDIS_ACQUIRE ||
+        r->server->command.state != SIMBA__REDIS_READY ||
+        (facts->keeps_data && !facts->is_new)) {
+        return 0;
+    }
+    return facts->keeps_data ? facts->learned_ms + SETTLE_MS
+                             : facts->up_since_ms + r->request->ttl_ms +
+                                   r->request->transition_ms;
+}
+
+void simba__redis_request_route(struct simba__redis_request *r)
+{
+    struct simba__redis *store = r->store;
+    bool needs_wait = needs_replicas(r);
+    struct simba__redis_backlog *backlog;
+    struct simba__redis_connection *conn;
+    int64_t grace_ms;
+
+    if (r->tries++ >= TRIES_MOST) {
+        r->state = SIMBA__REDIS_PAUSED;
+        simba__redis_request_fail(r, SIMBA_EUNAVAIL,
+                                  "is sent from one server to the next");
         return;
     }
-    if (conn == &call->node->command.conn) {
-        simba__redis_drive_choose(call->node, call->ask.is_driven);
+    if (!r->is_asking) {
+        r->server = simba__redis_server_of(store, r->request->mutex);
     }
-}
-
-static void enqueue(struct simba__redis_queue *queue,
-                    struct simba__redis_call *call)
-{
-    call->state = SIMBA__REDIS_QUEUED;
-    call->other = NULL;
-    *queue->last = call;
-    queue->last = &call->other;
-}
-
-bool simba__redis_call_waits(const struct simba__redis_call *call)
-{
-    return call->store->env.settings.replicas > 0 &&
-           (call->script == SIMBA__REDIS_ACQUIRE ||
-            call->script == SIMBA__REDIS_RENEW);
-}
-
-void simba__redis_call_transmit(struct simba__redis_call *call)
-{
-    struct simba__redis_node *node = call->node;
-    bool is_waiter = simba__redis_call_waits(call);
-    struct simba__redis_peer *peer = is_waiter ? &node->waiter : &node->command;
-
-    simba__redis_peer_need(peer);
-    if (peer->conn.state == SIMBA__REDIS_READY &&
-        node->command.conn.state == SIMBA__REDIS_READY) {
-        send_call(call, &peer->conn);
-    } else {
-        enqueue(is_waiter ? &node->waiter_queue : &node->queue, call);
-    }
-}
-
-/* After a restart that may have lost data, leases may still run that the server
- * does not know of. */
-static bool is_too_early(struct simba__redis_call *call)
-{
-    int64_t lease_ms = call->request->ttl_ms + call->request->transition_ms;
-    int64_t at_ms = simba__redis_node_grace(call->node, lease_ms);
-    struct simba__redis *store = call->store;
-
-    if (call->script != SIMBA__REDIS_ACQUIRE || at_ms <= simba_loop_now_ms() ||
-        call->node->command.conn.state != SIMBA__REDIS_READY) {
-        return false;
-    }
-    if (!store->grace.is_set || at_ms < store->grace.at_ms) {
-        simba_timer_set(store->base.loop, &store->grace, at_ms);
-    }
-    simba__redis_call_fail(
-        call, SIMBA_EUNAVAIL,
-        "was just restarted and may have lost its data; waiting");
-    return true;
-}
-
-void simba__redis_call_route(struct simba__redis_call *call)
-{
-    struct simba__redis *store = call->store;
-
-    if (call->turns++ >= TURNS_MOST) {
-        call->state = SIMBA__REDIS_PAUSED;
-        simba__redis_call_fail(call, SIMBA_EUNAVAIL,
-                               "is sent from one server to the next");
+    if (r->server == NULL) {
+        pause_request(r);
         return;
     }
-    if (!call->is_asking) {
-        call->node = simba__redis_node_of(store, call->request->mutex);
+    grace_ms = grace_until_ms(r);
+    if (grace_ms != 0 && grace_ms > simba_loop_now_ms()) {
+        if (!store->grace.is_set || grace_ms < store->grace.at_ms) {
+            simba_timer_set(store->base.loop, &store->grace, grace_ms);
+        }
+        simba__redis_request_fail(
+            r, SIMBA_EUNAVAIL,
+            "was just restarted and may have lost its data; waiting");
+        return;
     }
-    if (call->node == NULL) {
-        simba__redis_call_pause(call);
-    } else if (!is_too_early(call)) {
-        simba__redis_call_transmit(call);
+    conn = needs_wait ? &r->server->replication : &r->server->command;
+    simba__redis_connection_open(conn);
+    if (conn->state != SIMBA__REDIS_READY ||
+        r->server->command.state != SIMBA__REDIS_READY) {
+        backlog =
+            needs_wait ? &r->server->replication_backlog : &r->server->backlog;
+        r->state = SIMBA__REDIS_UNSENT;
+        r->next_waiting = NULL;
+        *backlog->last = r;
+        backlog->last = &r->next_waiting;
+        return;
     }
-}
-
-void simba__redis_queue_send(struct simba__redis_queue *queue)
-{
-    struct simba__redis_call *call = queue->first;
-
-    queue->first = NULL;
-    queue->last = &queue->first;
-    while (call != NULL) {
-        struct simba__redis_call *next = call->other;
-
-        call->other = NULL;
-        call->state = SIMBA__REDIS_PAUSED;
-        call->turns = 0;
-        simba__redis_call_route(call);
-        call = next;
-    }
-}
-
-void simba__redis_queue_fail(struct simba__redis_queue *queue,
-                             const simba_error *why)
-{
-    while (queue->first != NULL) {
-        simba__redis_call_finish(queue->first, why->code, why);
+    r->state = SIMBA__REDIS_SENT;
+    r->pending.replied = on_reply;
+    r->pending.is_driven = r->request->is_driven;
+    if ((r->is_asking && !send_asking(conn)) || !send_script(r, conn)) {
+        r->state = SIMBA__REDIS_PAUSED;
+        simba__redis_request_fail(r, SIMBA_ENOMEM, "out of memory");
+    } else if (!needs_wait) {
+        simba__redis_choose_reader(r->server, r->pending.is_driven);
     }
 }
-
-/* --- once more ----------------------------------------------------------- */
 
 static void on_pause_over(simba_timer *timer)
 {
-    struct simba__redis_call *call =
-        container(timer, struct simba__redis_call, pause);
-    struct simba__redis_env *env = &call->store->env;
+    struct simba__redis_request *r =
+        container_of(timer, struct simba__redis_request, pause);
+    struct simba__redis *store = r->store;
 
-    simba__redis_turn_begin(env);
-    call->turns = 0; /* its deadline ends it */
-    simba__redis_call_route(call);
-    simba__redis_turn_end(env);
+    simba__redis_cork(store);
+    r->tries = 0; /* its deadline ends it */
+    simba__redis_request_route(r);
+    simba__redis_uncork(store);
 }
 
-void simba__redis_call_pause(struct simba__redis_call *call)
+/* Routes it once more, shortly. */
+static void pause_request(struct simba__redis_request *r)
 {
-    call->state = SIMBA__REDIS_PAUSED;
-    call->pause.fire = on_pause_over;
-    simba_timer_set(call->store->base.loop, &call->pause,
+    r->state = SIMBA__REDIS_PAUSED;
+    r->pause.fire = on_pause_over;
+    simba_timer_set(r->store->base.loop, &r->pause,
                     simba_loop_now_ms() + PAUSE_MS);
 }
-/* What is done about the answer to an operation. */
 
-/* --- refusals ------------------------------------------------------------ */
-
-static void refused_by_server(struct simba__redis_call *call, const char *text)
+void simba__redis_backlog_send(struct simba__redis_backlog *backlog)
 {
-    struct simba__redis_trouble trouble = simba__redis_understand(text);
-    struct simba__redis_node *node = call->node;
+    struct simba__redis_request *r = backlog->first;
+
+    backlog->first = NULL;
+    backlog->last = &backlog->first;
+    while (r != NULL) {
+        struct simba__redis_request *next = r->next_waiting;
+
+        r->next_waiting = NULL;
+        r->state = SIMBA__REDIS_PAUSED;
+        r->tries = 0;
+        simba__redis_request_route(r);
+        r = next;
+    }
+}
+
+void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
+                               const simba_error *why)
+{
+    while (backlog->first != NULL) {
+        finish(backlog->first, why->code, why);
+    }
+}
+
+/* --- replicas ------------------------------------------------------------ */
+
+/* An acquire that too few replicas have is taken back before it is answered; a
+ * renewal remains unknown and is tried again by who wants it.
+ *
+ * What is taken back leaves no tombstone: the acquire was replied to, so it is
+ * not under way any more, and the same attempt asks again when replicas are
+ * back. */
+static void fail_for_replicas(struct simba__redis_request *r, int code)
+{
     simba_error error;
 
-    simba__redis_explain(&error, node->command.conn.shown, text);
-    call->is_asking = false;
-    switch (trouble.remedy) {
-    case SIMBA__REDIS_SEND_SCRIPT:
-        call->is_whole = true;
-        simba__redis_call_route(call);
-        return;
-    case SIMBA__REDIS_MOVED:
-    case SIMBA__REDIS_ASK:
-        simba__redis_cluster_redirect(call, text);
-        return;
-    case SIMBA__REDIS_AGAIN:
-        simba__redis_cluster_doubt(call->store);
-        simba__redis_call_pause(call);
-        return;
-    case SIMBA__REDIS_REMAKE:
-        simba__redis_call_finish(call, trouble.code, &error);
-        simba__redis_conn_fail(&node->command.conn, trouble.code, 0, "%s",
-                               trouble.words);
-        return;
-    default:
-        simba__redis_call_finish(call, trouble.code, &error);
-    }
-}
-
-/* --- answers ------------------------------------------------------------- */
-
-/* Wait for this channel first. False: it is open already, or cannot be. */
-static bool await_ear(struct simba__redis_call *call, const char *id)
-{
-    struct simba__redis_ear *ear =
-        simba__redis_ear_open(call->store, call->request->mutex, id);
-
-    if (ear == NULL || ear->is_open) {
-        return false;
-    }
-    call->state = SIMBA__REDIS_LISTENING;
-    call->other = ear->waiting;
-    ear->waiting = call;
-    return true;
-}
-
-void simba__redis_call_heard(struct simba__redis_call *call,
-                             const simba_error *why)
-{
-    call->state = SIMBA__REDIS_PAUSED;
-    if (why != NULL) {
-        simba__redis_call_finish(call, why->code, why);
+    if (r->had_replicas == WAIT_REFUSED) {
+        simba__redis_request_fail(r,
+                                  code == SIMBA_EUNAVAIL ? SIMBA_EDENIED : code,
+                                  "refuses WAIT: does its user lack +wait?");
         return;
     }
-    call->is_joining = true;
-    simba__redis_call_route(call);
+    simba_error_set(&error, code, 0, "redis %s: only %d of %d replicas have it",
+                    r->server->command.shown, r->had_replicas,
+                    r->store->settings.replicas);
+    finish(r, code, &error);
 }
 
-/* Who waits must be heard and must hear: first subscribe, then join the line.
- * The release of an owner that is not one of ours is only broadcast. */
-static bool must_listen(struct simba__redis_call *call,
-                        const struct simba__redis_answer *answer)
+static void on_taken_back(struct simba__redis_connection *conn,
+                          struct simba__redis_pending *pending,
+                          const redisReply *reply)
 {
-    bool is_foreign = answer->owner.id[0] != '\0' && !answer->has_tenure;
+    bool is_back = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
 
-    return call->request->join && (await_ear(call, call->request->id) ||
-                                   (is_foreign && await_ear(call, NULL)));
+    (void)conn;
+    fail_for_replicas(
+        container_of(pending, struct simba__redis_request, pending),
+        is_back ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN);
 }
 
-static void answered_acquire(struct simba__redis_call *call,
-                             const struct simba__redis_answer *answer)
+static void on_waited(struct simba__redis_connection *conn,
+                      struct simba__redis_pending *pending,
+                      const redisReply *reply)
 {
-    if (answer->is_mine || !call->request->join) {
-        simba__redis_call_finish(call, SIMBA_OK, NULL);
-    } else if (!must_listen(call, answer)) {
-        if (call->is_joining) {
-            simba__redis_ears_keep(call->store, call->request->mutex,
-                                   call->request->waiter_ms);
-            if (answer->has_missed) {
-                simba__redis_again_later(call->store, call->request->mutex,
-                                         answer->wait_ms + 1);
-            }
-            simba__redis_call_finish(call, SIMBA_OK, NULL);
-        } else { /* somebody else of ours has opened it meanwhile */
-            simba__redis_call_heard(call, NULL);
+    struct simba__redis_request *r =
+        container_of(pending, struct simba__redis_request, pending);
+
+    if (reply == NULL) {
+        finish(r, SIMBA_EUNKNOWN, &conn->why);
+        return;
+    }
+    r->had_replicas =
+        reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : WAIT_REFUSED;
+    if (r->request == NULL || r->had_replicas >= r->store->settings.replicas) {
+        finish(r, SIMBA_OK, NULL);
+    } else if (r->script != SIMBA__REDIS_ACQUIRE) {
+        fail_for_replicas(r, SIMBA_EUNKNOWN);
+    } else {
+        r->request->reply = (simba_reply){.owner = simba_owner_none()};
+        r->script = SIMBA__REDIS_RELEASE;
+        r->sends_text = true; /* no second round for want of a script */
+        r->pending.replied = on_taken_back;
+        if (!send_script(r, conn)) {
+            fail_for_replicas(r, SIMBA_EUNKNOWN);
         }
     }
 }
 
-static void understood(struct simba__redis_call *call, const redisReply *reply)
+/* The master has granted or renewed it, and the reply is filled already. */
+static void await_replicas(struct simba__redis_request *r,
+                           struct simba__redis_connection *conn)
 {
-    struct simba__redis_answer answer;
-    simba_request *request = call->request;
-
-    if (call->script == SIMBA__REDIS_RELEASE) {
-        simba__redis_call_finish(call, SIMBA_OK, NULL);
-        return;
-    }
-    if (!simba__redis_answer_read(&answer, reply, request->transition_ms)) {
-        simba__redis_call_fail(call, SIMBA_EMISCONFIG,
-                               "the lease key is not of our making");
-        return;
-    }
-    if (!call->is_joining) {
-        call->position = answer.position;
-        answer.position = 0;
-    }
-    simba__redis_answer_fill(&answer, request);
-    if (call->script == SIMBA__REDIS_READ) {
-        simba__redis_answer_line(reply, request);
-    }
-    if (answer.is_mine && simba__redis_call_waits(call)) {
-        simba__redis_replicas_await(call);
-    } else if (call->script == SIMBA__REDIS_ACQUIRE) {
-        answered_acquire(call, &answer);
-    } else {
-        simba__redis_call_finish(call, SIMBA_OK, NULL);
-    }
-}
-
-void simba__redis_call_answered(struct simba__redis_ask *ask,
-                                const redisReply *reply,
-                                const simba_error *why)
-{
-    struct simba__redis_call *call =
-        container(ask, struct simba__redis_call, ask);
-
-    if (call->request == NULL) {
-        simba__redis_call_finish(call, SIMBA_OK, NULL); /* too late */
-    } else if (reply == NULL) {
-        simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);
-    } else if (reply->type == REDIS_REPLY_ERROR) {
-        refused_by_server(call, reply->str);
-    } else {
-        understood(call, reply);
-    }
-}
-/* Waiting for replicas; see replicas.h.
- *
- * WAIT holds its connection up, so these have one of their own. An acquire that
- * too few replicas have is taken back before it is answered; a renewal remains
- * unknown and is tried again by who wants it.
- *
- * What is taken back leaves no tombstone: the acquire was answered, so it is
- * not under way any more, and the same attempt asks again when replicas are
- * back. */
-
-enum { LEAST_WAIT_MS = 1 };
-
-/* That WAIT itself is refused. */
-enum { REFUSED = -1 };
-
-static void too_few(struct simba__redis_call *call, int code)
-{
-    simba_error error;
-
-    if (call->had_replicas == REFUSED) {
-        simba__redis_call_fail(call,
-                               code == SIMBA_EUNAVAIL ? SIMBA_EDENIED : code,
-                               "refuses WAIT: does its user lack +wait?");
-        return;
-    }
-    simba_error_set(&error, code, 0, "redis %s: only %d of %d replicas have it",
-                    call->node->command.conn.shown, call->had_replicas,
-                    call->store->env.settings.replicas);
-    simba__redis_call_finish(call, code, &error);
-}
-
-static void on_undone(struct simba__redis_ask *ask,
-                      const redisReply *reply,
-                      const simba_error *why)
-{
-    struct simba__redis_call *call =
-        container(ask, struct simba__redis_call, ask);
-    bool is_undone = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-
-    (void)why;
-    too_few(call, is_undone ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN);
-}
-
-static void undo(struct simba__redis_call *call)
-{
-    call->request->reply = (simba_reply){.owner = simba_owner_none()};
-    call->script = SIMBA__REDIS_RELEASE;
-    call->is_whole = true; /* no second round for want of a script */
-    call->ask.answered = on_undone;
-    if (!simba__redis_call_script(call, &call->node->waiter.conn, &call->ask)) {
-        too_few(call, SIMBA_EUNKNOWN);
-    }
-}
-
-static void on_waited(struct simba__redis_ask *ask,
-                      const redisReply *reply,
-                      const simba_error *why)
-{
-    struct simba__redis_call *call =
-        container(ask, struct simba__redis_call, ask);
-
-    if (reply == NULL) {
-        simba__redis_call_finish(call, SIMBA_EUNKNOWN, why);
-        return;
-    }
-    call->had_replicas =
-        reply->type == REDIS_REPLY_INTEGER ? (int)reply->integer : REFUSED;
-    if (call->request == NULL ||
-        call->had_replicas >= call->store->env.settings.replicas) {
-        simba__redis_call_finish(call, SIMBA_OK, NULL);
-    } else if (call->script == SIMBA__REDIS_ACQUIRE) {
-        undo(call);
-    } else {
-        too_few(call, SIMBA_EUNKNOWN);
-    }
-}
-
-void simba__redis_replicas_await(struct simba__redis_call *call)
-{
-    /* A quarter of the time is kept for undoing it. */
-    int64_t left_ms =
-        (call->request->deadline_ms - simba_loop_now_ms()) * 3 / 4;
+    /* A quarter of the time is kept for taking it back. */
+    int64_t left_ms = (r->request->deadline_ms - simba_loop_now_ms()) * 3 / 4;
     char count[16], most[24];
 
-    snprintf(count, sizeof count, "%d", call->store->env.settings.replicas);
-    snprintf(most, sizeof most, "%lld",
-             (long long)(left_ms > LEAST_WAIT_MS ? left_ms : LEAST_WAIT_MS));
-    call->ask.answered = on_waited;
-    if (!simba__redis_conn_say(&call->node->waiter.conn, &call->ask,
-                               (const char *[]){"WAIT", count, most, NULL})) {
-        simba__redis_call_finish(call, SIMBA_EUNKNOWN, NULL);
+    snprintf(count, sizeof count, "%d", r->store->settings.replicas);
+    snprintf(most, sizeof most, "%" PRId64, left_ms > 1 ? left_ms : 1);
+    r->pending.replied = on_waited;
+    if (!simba__redis_send_words(conn, &r->pending,
+                                 (const char *[]){"WAIT", count, most, NULL})) {
+        finish(r, SIMBA_EUNKNOWN, NULL);
+    }
+}
+
+/* --- replies ------------------------------------------------------------- */
+
+static void on_error_reply(struct simba__redis_request *r, const char *text)
+{
+    struct simba__redis_failure failure = simba__redis_understand(text);
+    struct simba__redis_connection *command = &r->server->command;
+    simba_error error;
+
+    r->is_asking = false;
+    switch (failure.remedy) {
+    case SIMBA__REDIS_SEND_SCRIPT:
+        r->sends_text = true;
+        simba__redis_request_route(r);
+        return;
+    case SIMBA__REDIS_MOVED:
+    case SIMBA__REDIS_ASK:
+        simba__redis_cluster_redirect(r, text);
+        return;
+    case SIMBA__REDIS_AGAIN:
+        if (r->store->cluster != NULL) {
+            simba__redis_cluster_refresh(r->store->cluster);
+        }
+        pause_request(r);
+        return;
+    default:
+        simba__redis_explain(&error, command->shown, text);
+        finish(r, failure.code, &error);
+        if (failure.remedy == SIMBA__REDIS_RECONNECT) {
+            simba__redis_disconnect(command, failure.code, 0, "%s",
+                                    failure.words);
+        }
+    }
+}
+
+void simba__redis_request_subscribed(struct simba__redis_request *r,
+                                     const simba_error *why)
+{
+    r->state = SIMBA__REDIS_PAUSED;
+    if (why != NULL) {
+        finish(r, why->code, why);
+        return;
+    }
+    r->is_joining = true;
+    simba__redis_request_route(r);
+}
+
+/* Waits for this channel first. False: it is open already, or cannot be. */
+static bool await_channel(struct simba__redis_request *r, const char *id)
+{
+    struct simba__redis_channel *channel =
+        simba__redis_channel_open(r->store, r->request->mutex, id);
+
+    if (channel == NULL || channel->is_open) {
+        return false;
+    }
+    r->state = SIMBA__REDIS_SUBSCRIBING;
+    r->next_waiting = channel->requests;
+    channel->requests = r;
+    return true;
+}
+
+static void on_refused(struct simba__redis_request *r,
+                       const struct simba__redis_script_reply *read)
+{
+    const char *mutex = r->request->mutex;
+    bool is_foreign = read->owner.id[0] != '\0' && !read->has_tenure;
+
+    /* Who waits must be reached: it subscribes first, then joins the queue. The
+     * release of an owner that is not one of ours is only broadcast. */
+    if (await_channel(r, r->request->id) ||
+        (is_foreign && await_channel(r, NULL))) {
+        return;
+    }
+    if (!r->is_joining) { /* another of this process has opened it meanwhile */
+        simba__redis_request_subscribed(r, NULL);
+        return;
+    }
+    simba__redis_subscription_keep(r->store, mutex, r->request->waiter_ms);
+    if (read->has_missed) {
+        simba__redis_retry_later(r->store, mutex, read->wait_ms + 1);
+    }
+    finish(r, SIMBA_OK, NULL);
+}
+
+static void on_reply(struct simba__redis_connection *conn,
+                     struct simba__redis_pending *pending,
+                     const redisReply *reply)
+{
+    struct simba__redis_request *r =
+        container_of(pending, struct simba__redis_request, pending);
+    simba_request *request = r->request;
+    struct simba__redis_script_reply read;
+
+    if (request == NULL) {
+        finish(r, SIMBA_OK, NULL); /* too late */
+        return;
+    }
+    if (reply == NULL) {
+        finish(r, SIMBA_EUNKNOWN, &conn->why);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        on_error_reply(r, reply->str);
+        return;
+    }
+    if (r->script == SIMBA__REDIS_RELEASE) {
+        finish(r, SIMBA_OK, NULL);
+        return;
+    }
+    if (!simba__redis_script_reply_read(&read, reply, request->transition_ms)) {
+        simba__redis_request_fail(r, SIMBA_EMISCONFIG,
+                                  "the lease key is not of our making");
+        return;
+    }
+    if (!r->is_joining) {
+        r->position = read.position;
+        read.position = 0;
+    }
+    request->reply.store_ms = read.now_us / 1000;
+    request->reply.owner = read.owner;
+    request->reply.ended = read.ended;
+    request->reply.mine = read.is_mine;
+    if (read.is_mine) {
+        request->reply.token = read.owner.token;
+    } else {
+        request->reply.is_queued = read.position != 0;
+        request->reply.position = read.position;
+        request->reply.is_head = read.is_head;
+        request->reply.wait_ms = read.wait_ms;
+    }
+    if (r->script == SIMBA__REDIS_READ) {
+        simba__redis_read_queue(reply, request);
+    }
+    if (read.is_mine && needs_replicas(r)) {
+        await_replicas(r, conn);
+    } else if (r->script == SIMBA__REDIS_ACQUIRE && !read.is_mine &&
+               request->join) {
+        on_refused(r, &read);
+    } else {
+        finish(r, SIMBA_OK, NULL);
+    }
+}
+
+/* --- the beginning ------------------------------------------------------- */
+
+void simba__redis_request_start(struct simba__redis *store,
+                                simba_request *request)
+{
+    static const enum simba__redis_script_name scripts[] = {
+        [SIMBA_ACQUIRE] = SIMBA__REDIS_ACQUIRE,
+        [SIMBA_RENEW] = SIMBA__REDIS_RENEW,
+        [SIMBA_RELEASE] = SIMBA__REDIS_RELEASE,
+        [SIMBA_LEAVE] = SIMBA__REDIS_RELEASE,
+        [SIMBA_READ] = SIMBA__REDIS_READ,
+        [SIMBA_BREAK] = SIMBA__REDIS_BREAK,
+    };
+    struct simba__redis_request *r = calloc(1, sizeof *r);
+
+    if (r == NULL) {
+        simba_request_done(request, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    r->store = store;
+    r->request = request;
+    r->script = scripts[request->kind];
+    r->state = SIMBA__REDIS_PAUSED;
+    if (request->kind == SIMBA_ACQUIRE && request->join &&
+        store->channels.count > 0) {
+        const struct simba__redis_channel *channel =
+            simba__redis_channel_find(store, request->mutex, request->id);
+
+        r->is_joining = channel != NULL && channel->is_open;
+    }
+    r->next = store->requests;
+    if (r->next != NULL) {
+        r->next->previous = r;
+    }
+    store->requests = r;
+    watch_deadline(store, request->deadline_ms);
+    simba__redis_request_route(r);
+}
+
+void simba__redis_requests_forget(const struct simba__redis_server *server)
+{
+    for (struct simba__redis_request *r = server->store->requests; r != NULL;
+         r = r->next) {
+        if (r->server == server) {
+            r->server = NULL;
+        }
+    }
+}
+
+void simba__redis_requests_end(struct simba__redis *store)
+{
+    struct simba__redis_request *next;
+    simba_error why;
+
+    simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis: the store is closed");
+    for (struct simba__redis_request *r = store->requests; r != NULL;
+         r = next) {
+        next = r->next;
+        r->server = NULL;
+        finish(r, SIMBA_EUNAVAIL, &why);
     }
 }

@@ -1,41 +1,41 @@
-/* The scripts, and the keys of a mutex; see script.h. */
-#define _GNU_SOURCE
+/* The scripts, the keys of a mutex, and the cluster's slot they are in.
+ * scripts.lua says what the scripts do. */
 #include "backends/redis/redis.h"
 
-#include "backends/redis/lua.h" /* made from the .lua files */
+#include "backends/redis/scripts_lua.h" /* made from scripts.lua */
 
 #include <openssl/evp.h>
 
+#include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#define SCRIPT(name)                                                           \
-    {                                                                          \
-        .text = simba__redis_lua_##name,                                       \
-        .length = sizeof simba__redis_lua_##name - 1                           \
-    }
 
 static struct simba__redis_script scripts[SIMBA__REDIS_SCRIPTS] = {
-    [SIMBA__REDIS_ACQUIRE] = SCRIPT(acquire),
-    [SIMBA__REDIS_RENEW] = SCRIPT(renew),
-    [SIMBA__REDIS_RELEASE] = SCRIPT(release),
-    [SIMBA__REDIS_READ] = SCRIPT(read),
-    [SIMBA__REDIS_BREAK] = SCRIPT(break),
-    [SIMBA__REDIS_DOCTOR] = SCRIPT(doctor),
+    [SIMBA__REDIS_ACQUIRE] = {.own = SIMBA__REDIS_LUA_ACQUIRE},
+    [SIMBA__REDIS_RENEW] = {.own = SIMBA__REDIS_LUA_RENEW},
+    [SIMBA__REDIS_RELEASE] = {.own = SIMBA__REDIS_LUA_RELEASE},
+    [SIMBA__REDIS_READ] = {.own = SIMBA__REDIS_LUA_READ},
+    [SIMBA__REDIS_BREAK] = {.own = SIMBA__REDIS_LUA_BREAK},
+    [SIMBA__REDIS_DOCTOR] = {.own = SIMBA__REDIS_LUA_DOCTOR},
 };
 
 /* Redis knows a script by the SHA-1 of its text. */
-static void name_scripts(void)
+static void make_scripts(void)
 {
     for (int i = 0; i < SIMBA__REDIS_SCRIPTS; i++) {
+        struct simba__redis_script *script = &scripts[i];
         unsigned char digest[EVP_MAX_MD_SIZE];
         unsigned int length = 0;
 
-        EVP_Digest(scripts[i].text, scripts[i].length, digest, &length,
-                   EVP_sha1(), NULL);
+        script->length =
+            (size_t)snprintf(script->text, sizeof script->text, "%s%s",
+                             SIMBA__REDIS_LUA_COMMON, script->own);
+        assert(script->length < sizeof script->text);
+        EVP_Digest(script->text, script->length, digest, &length, EVP_sha1(),
+                   NULL);
         for (unsigned int j = 0; j < length && j < 20; j++) {
-            snprintf(scripts[i].sha + (size_t)j * 2, 3, "%02x", digest[j]);
+            snprintf(script->sha + (size_t)j * 2, 3, "%02x", digest[j]);
         }
     }
 }
@@ -44,7 +44,7 @@ const struct simba__redis_script *simba__redis_scripts(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, name_scripts);
+    pthread_once(&once, make_scripts);
     return scripts;
 }
 
@@ -56,7 +56,7 @@ void simba__redis_attempt_text(const simba_attempt *attempt,
 }
 
 /* Which of the keys ends with an attempt. */
-enum { TOMB = 3 };
+enum { TOMBSTONE = 3 };
 
 void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
@@ -76,25 +76,23 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
         memcpy(keys->text[i] + base_length, endings[i], length + 1);
         keys->length[i] = base_length + length;
     }
-    simba__redis_attempt_text(attempt, keys->text[TOMB] + keys->length[TOMB]);
-    keys->length[TOMB] += SIMBA__REDIS_ATTEMPT;
+    simba__redis_attempt_text(attempt,
+                              keys->text[TOMBSTONE] + keys->length[TOMBSTONE]);
+    keys->length[TOMBSTONE] += SIMBA__REDIS_ATTEMPT;
 }
 
-void simba__redis_keys_take_book(struct simba__redis_keys *keys)
+void simba__redis_keys_for_break(struct simba__redis_keys *keys)
 {
     static const char ending[] = ":broken";
 
-    memcpy(keys->text[TOMB], keys->text[0], keys->length[0]);
-    memcpy(keys->text[TOMB] + keys->length[0], ending, sizeof ending);
-    keys->length[TOMB] = keys->length[0] + sizeof ending - 1;
+    memcpy(keys->text[TOMBSTONE], keys->text[0], keys->length[0]);
+    memcpy(keys->text[TOMBSTONE] + keys->length[0], ending, sizeof ending);
+    keys->length[TOMBSTONE] = keys->length[0] + sizeof ending - 1;
 }
-/* The slot of a mutex: CRC-16 (XMODEM) of the hash tag, as the cluster
- * specification has it. */
 
-enum { SLOTS = 16384, POLYNOMIAL = 0x1021 };
-
-/* The keys begin with "simba:{mutex}"; the tag ends at the first "}", which a
- * mutex may contain but not begin with. */
+/* CRC-16 (XMODEM) of the hash tag, as the cluster specification has it. The
+ * keys begin with "simba:{mutex}"; the tag ends at the first "}", which a mutex
+ * may contain but not begin with. */
 unsigned simba__redis_slot_of(const char *mutex)
 {
     size_t length = strcspn(mutex, "}");
@@ -103,9 +101,9 @@ unsigned simba__redis_slot_of(const char *mutex)
     for (size_t i = 0; i < length; i++) {
         crc ^= (unsigned)(unsigned char)mutex[i] << 8;
         for (int bit = 0; bit < 8; bit++) {
-            crc = (crc & 0x8000U) != 0 ? crc << 1 ^ POLYNOMIAL : crc << 1;
+            crc = (crc & 0x8000U) != 0 ? crc << 1 ^ 0x1021U : crc << 1;
         }
         crc &= 0xffffU;
     }
-    return crc % SLOTS;
+    return crc % SIMBA__REDIS_SLOTS;
 }

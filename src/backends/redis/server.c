@@ -1,295 +1,170 @@
-/* One server and its connections; see instance.h. */
-#define _GNU_SOURCE
+/* One server and its three connections: for commands, for subscriptions, and,
+ * as WAIT holds a connection up, for waiting for replicas. */
 #include "backends/redis/redis.h"
 
-#include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-void simba__redis_log(const struct simba__redis_env *env,
-                      enum simba_log_level level,
-                      const char *format,
-                      ...)
-{
-    char message[320];
-    va_list arguments;
 
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    env->log(env->log_user, level, "redis", message);
-}
-
-void simba__redis_opened(struct simba__redis *store, const simba_error *why)
+static void aim(struct simba__redis_connection *conn)
 {
-    pthread_mutex_lock(&store->lock);
-    if (!store->is_opened) {
-        store->is_opened = true;
-        if (why != NULL) {
-            store->why = *why;
-        }
-        pthread_cond_signal(&store->opened);
+    if (conn->store->sentinel != NULL) {
+        simba__redis_sentinel_aim(conn->store->sentinel, conn);
+    } else {
+        simba__redis_connect(conn, &conn->server->address);
     }
-    pthread_mutex_unlock(&store->lock);
-}
-
-static struct simba__redis_node *node_of(const struct simba__redis_conn *conn)
-{
-    return conn->owner;
-}
-
-/* --- the command connection ---------------------------------------------- */
-
-static void greet_command(struct simba__redis_conn *conn)
-{
-    simba__redis_greet(&node_of(conn)->command.greeting);
 }
 
 /* The other connections go where the commands go: a master that was replaced
  * while it hung may still have them. */
-static void follow(const struct simba__redis_node *node,
-                   struct simba__redis_conn *conn)
+static void follow(struct simba__redis_connection *conn)
 {
-    const struct simba__redis_address *now = &node->command.conn.address;
+    const struct simba__redis_address *now = &conn->server->command.address;
 
-    if (conn->is_wanted && conn->state > SIMBA__REDIS_LOOKING &&
+    if (conn->is_wanted && conn->state > SIMBA__REDIS_RESOLVING &&
         (conn->address.port != now->port ||
          strcmp(conn->address.host, now->host) != 0)) {
-        simba__redis_conn_fail(conn, SIMBA_EUNAVAIL, 0,
-                               "is not the master any more");
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0,
+                                "is not the master any more");
     }
 }
 
-static void command_ready(struct simba__redis_conn *conn)
+static void command_ready(struct simba__redis_connection *conn)
 {
-    struct simba__redis_node *node = node_of(conn);
-    struct simba__redis *store = node->store;
-    const struct simba__redis_facts *facts = &node->command.greeting.facts;
+    struct simba__redis_server *server = conn->server;
+    struct simba__redis *store = conn->store;
 
-    if (!facts->is_master && store->cluster == NULL) {
-        simba__redis_conn_fail(
+    if (!conn->facts.is_master && store->cluster == NULL) {
+        simba__redis_disconnect(
             conn, store->sentinel != NULL ? SIMBA_EUNAVAIL : SIMBA_EMISCONFIG,
             0, "is a replica and takes no writes");
         return;
     }
-    if (facts->is_cluster && store->cluster == NULL) {
-        simba__redis_conn_fail(conn, SIMBA_EMISCONFIG, 0,
-                               "is a cluster: write redis+cluster://");
+    if (conn->facts.is_cluster && store->cluster == NULL) {
+        simba__redis_disconnect(conn, SIMBA_EMISCONFIG, 0,
+                                "is a cluster: write redis+cluster://");
         return;
     }
     /* Until something overlaps, a lone caller may read for itself. */
-    conn->solo_streak = INT32_MAX;
+    conn->lone_replies = INT32_MAX;
     if (store->sentinel != NULL) {
         simba__redis_sentinel_was_right(store->sentinel);
     }
     if (store->cluster != NULL) {
-        simba__redis_cluster_ready(node);
+        simba__redis_cluster_ready(server);
     } else {
         simba__redis_opened(store, NULL);
     }
-    follow(node, &node->subscriber.conn);
-    follow(node, &node->waiter.conn);
-    simba__redis_queue_send(&node->queue);
-    simba__redis_queue_send(&node->waiter_queue);
-    if (node->was_ready) {
-        simba__redis_log(&store->env, SIMBA_LOG_INFO, "redis %s: back again",
+    follow(&server->subscriber);
+    follow(&server->replication);
+    simba__redis_backlog_send(&server->backlog);
+    simba__redis_backlog_send(&server->replication_backlog);
+    if (server->was_ready) {
+        simba__redis_log(store, SIMBA_LOG_INFO, "redis %s: back again",
                          conn->shown);
         simba_wake(store->base.loop, NULL); /* much may have happened */
     }
-    node->was_ready = true;
+    server->was_ready = true;
 }
 
-static void command_down(struct simba__redis_conn *conn, const simba_error *why)
+static void command_down(struct simba__redis_connection *conn)
 {
-    struct simba__redis_node *node = node_of(conn);
-    struct simba__redis *store = node->store;
-    bool is_loading = node->command.greeting.facts.is_loading;
+    struct simba__redis *store = conn->store;
 
-    simba__redis_log(&store->env, SIMBA_LOG_WARN, "%s", why->message);
+    simba__redis_log(store, SIMBA_LOG_WARN, "%s", conn->why.message);
     if (store->cluster != NULL) {
-        simba__redis_cluster_down(node, why);
-    } else if (!is_loading && /* that ends by itself */
+        simba__redis_cluster_down(conn->server);
+    } else if (!conn->facts.is_loading && /* that ends by itself */
                (store->sentinel == NULL ||
                 simba__redis_sentinel_is_hopeless(store->sentinel))) {
-        simba__redis_opened(store, why);
+        simba__redis_opened(store, &conn->why);
     }
 }
 
-static void aim(struct simba__redis_conn *conn)
+static void replication_ready(struct simba__redis_connection *conn)
 {
-    struct simba__redis *store = node_of(conn)->store;
-
-    if (store->sentinel != NULL) {
-        simba__redis_sentinel_aim(store->sentinel, conn);
-    } else {
-        simba__redis_conn_dial(conn, &node_of(conn)->address);
-    }
+    simba__redis_backlog_send(&conn->server->replication_backlog);
 }
 
-static const struct simba__redis_conn_hooks command_hooks = {
+static void replication_down(struct simba__redis_connection *conn)
+{
+    simba__redis_log(conn->store, SIMBA_LOG_WARN, "%s (replicas)",
+                     conn->why.message);
+}
+
+static const struct simba__redis_hooks command_hooks = {
     .aim = aim,
-    .greet = greet_command,
     .ready = command_ready,
     .down = command_down,
 };
 
-/* --- the subscriber connection ------------------------------------------- */
-
-static void greet_subscriber(struct simba__redis_conn *conn)
-{
-    simba__redis_greet(&node_of(conn)->subscriber.greeting);
-}
-
-static void subscriber_ready(struct simba__redis_conn *conn)
-{
-    simba__redis_ears_up(node_of(conn));
-}
-
-static void subscriber_down(struct simba__redis_conn *conn,
-                            const simba_error *why)
-{
-    simba__redis_log(conn->env, SIMBA_LOG_WARN, "%s (subscriber)",
-                     why->message);
-    simba__redis_ears_down(node_of(conn));
-}
-
-static void subscriber_heard(struct simba__redis_conn *conn,
-                             const redisReply *message)
-{
-    simba__redis_ears_hear(node_of(conn), message);
-}
-
-static const struct simba__redis_conn_hooks subscriber_hooks = {
+static const struct simba__redis_hooks subscriber_hooks = {
     .aim = aim,
-    .greet = greet_subscriber,
-    .ready = subscriber_ready,
-    .down = subscriber_down,
-    .heard = subscriber_heard,
+    .ready = simba__redis_subscriber_ready,
+    .down = simba__redis_subscriber_down,
+    .message = simba__redis_subscriber_message,
 };
 
-/* --- the connection that waits for replicas ------------------------------ */
-
-static void greet_waiter(struct simba__redis_conn *conn)
-{
-    simba__redis_greet(&node_of(conn)->waiter.greeting);
-}
-
-static void waiter_ready(struct simba__redis_conn *conn)
-{
-    simba__redis_queue_send(&node_of(conn)->waiter_queue);
-}
-
-static void waiter_down(struct simba__redis_conn *conn, const simba_error *why)
-{
-    simba__redis_log(conn->env, SIMBA_LOG_WARN, "%s (replicas)", why->message);
-}
-
-static const struct simba__redis_conn_hooks waiter_hooks = {
+static const struct simba__redis_hooks replication_hooks = {
     .aim = aim,
-    .greet = greet_waiter,
-    .ready = waiter_ready,
-    .down = waiter_down,
+    .ready = replication_ready,
+    .down = replication_down,
 };
 
-/* --- nodes --------------------------------------------------------------- */
-
-static void init_peer(struct simba__redis_node *node,
-                      struct simba__redis_peer *peer,
-                      const struct simba__redis_conn_hooks *hooks)
+static void init_connection(struct simba__redis_server *server,
+                            struct simba__redis_connection *conn,
+                            const struct simba__redis_hooks *hooks)
 {
-    const struct simba__redis_settings *s = &node->store->env.settings;
+    const struct simba__redis_settings *s = &server->store->settings;
 
-    simba__redis_conn_init(&peer->conn, &node->store->env, hooks, node);
-    peer->conn.address = node->address;
-    peer->greeting.conn = &peer->conn;
-    peer->greeting.user = s->user;
-    peer->greeting.password = s->password;
-    peer->greeting.database =
+    simba__redis_connection_init(conn, server->store, hooks, server);
+    conn->address = server->address;
+    conn->user = s->user;
+    conn->password = s->password;
+    conn->database =
         hooks == &subscriber_hooks ? 0 : s->database; /* channels have none */
-    peer->greeting.is_curious = hooks == &command_hooks;
+    conn->wants_facts = hooks == &command_hooks;
 }
 
-static void init_queue(struct simba__redis_queue *queue)
-{
-    queue->first = NULL;
-    queue->last = &queue->first;
-}
-
-struct simba__redis_node *simba__redis_node_add(
+struct simba__redis_server *simba__redis_server_add(
     struct simba__redis *store,
     const struct simba__redis_address *address)
 {
-    struct simba__redis_node *node = calloc(1, sizeof *node);
+    struct simba__redis_server *server = calloc(1, sizeof *server);
 
-    if (node == NULL) {
+    if (server == NULL) {
         return NULL;
     }
-    node->store = store;
-    node->address = *address;
-    init_queue(&node->queue);
-    init_queue(&node->waiter_queue);
-    init_peer(node, &node->command, &command_hooks);
-    init_peer(node, &node->subscriber, &subscriber_hooks);
-    init_peer(node, &node->waiter, &waiter_hooks);
-    node->next = store->nodes;
-    store->nodes = node;
-    simba__redis_conn_open(&node->command.conn, NULL);
-    return node;
+    server->store = store;
+    server->address = *address;
+    server->backlog.last = &server->backlog.first;
+    server->replication_backlog.last = &server->replication_backlog.first;
+    init_connection(server, &server->command, &command_hooks);
+    init_connection(server, &server->subscriber, &subscriber_hooks);
+    init_connection(server, &server->replication, &replication_hooks);
+    server->next = store->servers;
+    store->servers = server;
+    simba__redis_connection_open(&server->command);
+    return server;
 }
 
-void simba__redis_peer_need(struct simba__redis_peer *peer)
+void simba__redis_server_remove(struct simba__redis_server *server)
 {
-    if (!peer->conn.is_wanted) {
-        simba__redis_conn_open(&peer->conn, NULL);
-    }
-}
-
-void simba__redis_node_remove(struct simba__redis_node *node)
-{
-    struct simba__redis_node **at = &node->store->nodes;
+    struct simba__redis_server **at = &server->store->servers;
     simba_error why;
 
     simba_error_set(&why, SIMBA_EUNAVAIL, 0, "redis %s: keeps it no more",
-                    node->command.conn.shown);
-    while (*at != node) {
+                    server->command.shown);
+    while (*at != server) {
         at = &(*at)->next;
     }
-    *at = node->next;
-    simba__redis_conn_close(&node->command.conn);
-    simba__redis_conn_close(&node->subscriber.conn);
-    simba__redis_conn_close(&node->waiter.conn);
-    simba__redis_queue_fail(&node->queue, &why);
-    simba__redis_queue_fail(&node->waiter_queue, &why);
-    simba__redis_calls_forget(node);
-    simba__redis_ears_forget(node);
-    simba__redis_drive_forget(node);
-    free(node);
-}
-
-struct simba__redis_node *simba__redis_node_of(struct simba__redis *store,
-                                               const char *mutex)
-{
-    return store->cluster != NULL ? simba__redis_cluster_node(store, mutex)
-                                  : store->nodes;
-}
-
-/* A server that was killed may lack the last writes even of an append-only
- * file: it postpones them while the disk is busy. Whoever owns by one of them
- * is back by now and has heard that it does not, before anybody is granted. A
- * server without such a file may lack all owners, those too who are not back.
- */
-enum { SETTLE_MS = 400 };
-
-int64_t simba__redis_node_grace(const struct simba__redis_node *node,
-                                int64_t lease_ms)
-{
-    const struct simba__redis_facts *facts = &node->command.greeting.facts;
-
-    if (!node->store->env.settings.has_grace ||
-        (facts->keeps_data && !facts->is_new)) {
-        return 0;
-    }
-    return facts->keeps_data ? facts->learned_ms + SETTLE_MS
-                             : facts->up_since_ms + lease_ms;
+    *at = server->next;
+    simba__redis_connection_close(&server->command);
+    simba__redis_connection_close(&server->subscriber);
+    simba__redis_connection_close(&server->replication);
+    simba__redis_backlog_fail(&server->backlog, &why);
+    simba__redis_backlog_fail(&server->replication_backlog, &why);
+    simba__redis_requests_forget(server);
+    simba__redis_subscriptions_forget(server);
+    simba__redis_caller_io_forget(server);
+    free(server);
 }

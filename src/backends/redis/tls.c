@@ -1,6 +1,5 @@
-/* TLS as a filter; see tls.h. OpenSSL sees memory only: it would write to a
+/* TLS as a filter of bytes. OpenSSL sees memory only: it would write to a
  * socket without MSG_NOSIGNAL, and a library must not raise SIGPIPE. */
-#define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
 #include <openssl/err.h>
@@ -185,9 +184,9 @@ static int explain(const simba__redis_tls *tls, simba_error *error)
                            last_words());
 }
 
-int simba__redis_tls_shake(simba__redis_tls *tls,
-                           struct simba__redis_buffer *wire,
-                           simba_error *error)
+int simba__redis_tls_handshake(simba__redis_tls *tls,
+                               struct simba__redis_buffer *wire,
+                               simba_error *error)
 {
     int rc, why;
 
@@ -240,15 +239,13 @@ bool simba__redis_tls_write(simba__redis_tls *tls,
                             struct simba__redis_buffer *plain,
                             struct simba__redis_buffer *wire)
 {
-    size_t left = simba__redis_buffer_left(plain);
-
     ERR_clear_error();
-    if (left > 0) {
-        if (SSL_write(tls->ssl, plain->data + plain->from, (int)left) !=
-            (int)left) {
+    if (plain->length > 0) {
+        if (SSL_write(tls->ssl, plain->bytes, (int)plain->length) !=
+            (int)plain->length) {
             return false;
         }
-        simba__redis_buffer_take(plain, left);
+        plain->length = 0;
     }
     return drain(tls, wire);
 }

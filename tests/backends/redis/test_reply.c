@@ -52,10 +52,10 @@ static const struct {
     /* a replica */
     {"READONLY You can't write against a read only replica. script: on "
      "@user_script:1.",
-     SIMBA_EUNAVAIL, SIMBA__REDIS_REMAKE, "replica"},
+     SIMBA_EUNAVAIL, SIMBA__REDIS_RECONNECT, "replica"},
     {IN_SCRIPT_6 "@user_script:1: @user_script: 1: -READONLY You can't write "
                  "against a read only replica.",
-     SIMBA_EUNAVAIL, SIMBA__REDIS_REMAKE, "replica"},
+     SIMBA_EUNAVAIL, SIMBA__REDIS_RECONNECT, "replica"},
     /* no permission */
     {"NOPERM User poor has no permissions to run the 'info' command",
      SIMBA_EDENIED, SIMBA__REDIS_NONE, "permission"},
@@ -97,19 +97,19 @@ static const struct {
     {"", SIMBA_EUNKNOWN, SIMBA__REDIS_NONE, "failed"},
 };
 
-static void test_redis_trouble__is_understood(void **state)
+static void test_redis_reply__errors_are_understood(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
-        struct simba__redis_trouble trouble =
+        struct simba__redis_failure failure =
             simba__redis_understand(said[i].text);
         simba_error error;
         int code = simba__redis_explain(&error, "host:1", said[i].text);
 
-        if (trouble.code != said[i].code || code != said[i].code ||
-            trouble.remedy != said[i].remedy ||
+        if (failure.code != said[i].code || code != said[i].code ||
+            failure.remedy != said[i].remedy ||
             strstr(error.message, said[i].shown) == NULL) {
-            fail_msg("%s: %d %d %s", said[i].text, code, (int)trouble.remedy,
+            fail_msg("%s: %d %d %s", said[i].text, code, (int)failure.remedy,
                      error.message);
         }
     }
@@ -118,7 +118,7 @@ static void test_redis_trouble__is_understood(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_trouble__is_understood),
+        cmocka_unit_test(test_redis_reply__errors_are_understood),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,449 @@
+-- The scripts that keep a mutex. Each section is sent behind the common one.
+--
+-- KEYS are those of one mutex, as README.md lists them; `doctor` has one of its
+-- own. A reply begins with: mine, clock us, owner, tenure, lease left ms, token,
+-- position us, is head, ms to wait for.
+
+-- name: common
+-- The names of the keys, and the queue of waiters.
+--
+-- A member of the queue that is also in WAITERS is a C waiter; any other is a
+-- JVM contender, which is woken but is offered nothing.
+local LEASE, TENURE, NEXT, TOMBSTONE = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local TOKEN, FENCE, QUEUE = KEYS[5], KEYS[6], KEYS[7]
+local WAITERS, ATTEMPTS = KEYS[8], KEYS[9]
+local OFFER_MS = 300
+
+-- The field of ATTEMPTS that names who was offered the mutex last: no id is
+-- empty.
+local OFFERED = ''
+
+local function clock_us()
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
+end
+
+local function channel_of(id)
+    return LEASE .. ':' .. id
+end
+
+local function forget(id)
+    redis.call('ZREM', QUEUE, id)
+    redis.call('ZREM', WAITERS, id)
+    redis.call('HDEL', ATTEMPTS, id)
+end
+
+-- Reads the queue from its head until `want` live C waiters are found. Live is
+-- who has a subscriber and an unlapsed waiter lease; `me` has just asked, so it
+-- is alive. Returns the live, then those who only seem dead, then the JVM
+-- contenders that stand before all of the live.
+local function find_live(now_ms, want, me)
+    local live, silent, foreign, lapsed = {}, {}, {}, {}
+    local from, step = 0, 4
+    while #live < want do
+        local ids = redis.call('ZRANGE', QUEUE, from, from + step - 1)
+        if #ids == 0 then
+            break
+        end
+        local ends = redis.call('ZMSCORE', WAITERS, unpack(ids))
+        local channels = {}
+        for i, id in ipairs(ids) do
+            channels[i] = channel_of(id)
+        end
+        local counts = redis.call('PUBSUB', 'NUMSUB', unpack(channels))
+        for i, id in ipairs(ids) do
+            if not ends[i] then
+                if #live == 0 then
+                    foreign[#foreign + 1] = id
+                end
+            elseif tonumber(ends[i]) < now_ms then
+                lapsed[#lapsed + 1] = id
+            elseif id == me or counts[2 * i] > 0 then
+                live[#live + 1] = id
+            else
+                silent[#silent + 1] = id
+            end
+        end
+        from = from + #ids
+        step = 100
+    end
+    for _, id in ipairs(lapsed) do
+        forget(id)
+    end
+    return live, silent, foreign
+end
+
+-- The two that were notified may both be stopped, which no connection shows. If
+-- neither has asked lately, the one that asked last is notified as well: it
+-- asks, and asks again when the offer has lapsed.
+local LATELY_MS = 100
+
+local function notify_freshest(first, second, message)
+    local freshest = redis.call('ZRANGE', WAITERS, -1, -1, 'WITHSCORES')
+    local ends = redis.call('ZMSCORE', WAITERS, first, second)
+    local last_heard = math.max(ends[1], ends[2])
+    if freshest[2] - last_heard > LATELY_MS then
+        redis.call('PUBLISH', channel_of(freshest[1]), message)
+    end
+end
+
+-- The free mutex is offered to the first live waiter, which has 300 ms to come;
+-- the second is notified as well. Without a live one everybody is notified,
+-- those too who may just be reconnecting.
+local function offer_next(now_ms, by)
+    local live, silent, foreign = find_live(now_ms, 2)
+    local message = 'released@@' .. by
+    for _, id in ipairs(foreign) do
+        redis.call('ZREM', QUEUE, id)
+        redis.call('PUBLISH', channel_of(id), message)
+    end
+    if live[1] then
+        redis.call('ZREM', QUEUE, live[1])
+        redis.call('SET', NEXT, live[1], 'PX', OFFER_MS)
+        redis.call('HSET', ATTEMPTS, OFFERED, live[1])
+    else
+        redis.call('PUBLISH', LEASE, message)
+        live = silent
+    end
+    for i = 1, 2 do
+        if live[i] then
+            redis.call('PUBLISH', channel_of(live[i]), message)
+        end
+    end
+    if live[2] then
+        notify_freshest(live[1], live[2], message)
+    end
+end
+
+-- A position behind everybody: positions follow the clock, but never back. What
+-- is beyond all clocks is not ours and is not followed.
+local function last_position_us(now_us)
+    local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
+    local last_us = math.floor((tonumber(last[2]) or 0) * 1000000 + 0.5)
+    if last_us >= now_us and last_us < 9e15 then
+        return last_us + 1
+    end
+    return now_us
+end
+
+-- In seconds with the microseconds as a fraction, as JVM scores are seconds.
+local function put_in_queue(id, position_us)
+    redis.call('ZADD', QUEUE, string.format('%.6f', position_us / 1000000), id)
+end
+
+-- Who was offered the mutex and did not come has lost its position: back to the
+-- end. Returns whether there was one.
+local function requeue_missing(now_us, offered)
+    local missing = not offered and redis.call('HGET', ATTEMPTS, OFFERED)
+    if missing then
+        local lapses = redis.call('ZSCORE', WAITERS, missing)
+        redis.call('HDEL', ATTEMPTS, OFFERED)
+        if lapses and tonumber(lapses) * 1000 >= now_us then
+            put_in_queue(missing, last_position_us(now_us))
+        end
+    end
+    return missing
+end
+
+-- Is this tenure the owner's, and not left over from one that was deleted?
+local function is_tenure_of(tenure, owner)
+    return owner and tenure and
+        string.sub(tenure, -#owner - 1) == ' ' .. owner
+end
+
+-- name: acquire
+-- Take the mutex if it is free and nobody alive stands before this contender.
+--
+-- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
+-- queue), position in us or 0.
+-- The reply's position is the one it would have got if it did not join; when
+-- refused it ends with whether one that was offered the mutex did not come.
+local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOMBSTONE)
+local owner, tenure, offered = found[1], found[2], found[3]
+local now_us = clock_us()
+local now_ms = math.floor(now_us / 1000)
+local is_awaited = redis.call('EXISTS', WAITERS) == 1
+local is_queued, has_missed = false, false
+
+local function join()
+    local position_us = is_queued and redis.call('ZSCORE', QUEUE, id)
+    local waiter_ms = tonumber(ARGV[5])
+    if position_us then
+        position_us = math.floor(position_us * 1000000 + 0.5)
+    else
+        position_us = tonumber(ARGV[6])
+        if position_us == 0 then
+            position_us = last_position_us(now_us)
+        end
+        put_in_queue(id, position_us)
+        redis.call('HSET', ATTEMPTS, id, attempt)
+    end
+    redis.call('ZADD', WAITERS, now_ms + waiter_ms, id)
+    if redis.call('PTTL', WAITERS) < waiter_ms then
+        redis.call('PEXPIRE', QUEUE, waiter_ms)
+        redis.call('PEXPIRE', WAITERS, waiter_ms)
+        redis.call('PEXPIRE', ATTEMPTS, waiter_ms)
+    end
+    return position_us, find_live(now_ms, 1, id)[1] == id and 1 or 0
+end
+
+local function refuse(wait_ms)
+    local position_us, is_head
+    if ARGV[5] ~= '0' then
+        position_us, is_head = join()
+    else -- first come is who first asked, whenever it joins
+        position_us, is_head = last_position_us(now_us), 0
+    end
+    return {0, now_us, owner or '', tenure or '', wait_ms,
+        owner and redis.call('GET', TOKEN) or '', position_us, is_head, wait_ms,
+        has_missed and 1 or 0}
+end
+
+-- The clock carries the token over lost data, the counter over a clock that
+-- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
+-- tenure before comes second, or ''.
+local function next_token()
+    local token = string.format('%.0f', now_us)
+    local last = redis.call('SET', FENCE, token, 'GET')
+    if last and (tonumber(last) or 0) >= now_us then
+        redis.call('SET', FENCE, last)
+        redis.call('INCR', FENCE)
+        token = redis.call('GET', FENCE)
+    end
+    return token, string.match(last or '', '^%d+$') or ''
+end
+
+local function grant()
+    local token, former
+    redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
+    token, former = next_token()
+    if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
+        return redis.error_reply('WRONGTYPE the lease key is not a string')
+    end
+    tenure = attempt .. ' ' .. token .. '<' .. former ..
+        string.format(' %.0f ', now_ms) .. ARGV[4] .. ' ' .. id
+    redis.call('SET', TOKEN, token, 'PX', lease_ms)
+    redis.call('SET', TENURE, tenure, 'PX', lease_ms)
+    if is_queued then
+        forget(id)
+    end
+    if offered then
+        redis.call('DEL', NEXT)
+        redis.call('HDEL', ATTEMPTS, OFFERED)
+    end
+    return {1, now_us, id, tenure, tonumber(lease_ms), token, 0, 0, 0}
+end
+
+if found[4] then -- undone before it came
+    return {0, now_us, owner or '', tenure or '', 0, '', 0, 0, 0}
+end
+if owner == id and tenure and
+    string.sub(tenure, 1, 33) == attempt .. ' ' and
+    is_tenure_of(tenure, owner) then
+    redis.call('PEXPIRE', LEASE, lease_ms)
+    redis.call('PEXPIRE', TOKEN, lease_ms)
+    redis.call('PEXPIRE', TENURE, lease_ms)
+    return {1, now_us, id, tenure, tonumber(lease_ms),
+        string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
+end
+if is_awaited then
+    local known = redis.call('HGET', ATTEMPTS, id)
+    is_queued = known == attempt
+    if known and not is_queued then -- a former life of the same id
+        forget(id)
+        if offered == id then
+            redis.call('DEL', NEXT)
+            redis.call('HDEL', ATTEMPTS, OFFERED)
+            offered = false
+        end
+    end
+    has_missed = requeue_missing(now_us, offered)
+end
+if owner then
+    if offered == id then -- passed by one who knows no queue
+        redis.call('DEL', NEXT)
+        redis.call('HDEL', ATTEMPTS, OFFERED)
+    end
+    return refuse(redis.call('PTTL', LEASE))
+end
+if offered and offered ~= id then
+    return refuse(redis.call('PTTL', NEXT))
+end
+if is_awaited and not offered then
+    local first = find_live(now_ms, 1, is_queued and id or nil)[1]
+    if first and first ~= id then
+        offer_next(now_ms, id)
+        return refuse(OFFER_MS)
+    end
+end
+return grant()
+
+-- name: renew
+-- Extend this very tenure; never create, never steal.
+--
+-- ARGV: id, attempt, lease ms.
+local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local found = redis.call('MGET', LEASE, TENURE)
+local owner, tenure = found[1], found[2]
+local now_us = clock_us()
+
+if owner ~= id or not is_tenure_of(tenure, owner) or
+    string.sub(tenure, 1, 33) ~= attempt .. ' ' then
+    return {0, now_us, owner or '', tenure or '',
+        owner and redis.call('PTTL', LEASE) or 0,
+        owner and redis.call('GET', TOKEN) or '', 0, 0, 0}
+end
+redis.call('PEXPIRE', LEASE, lease_ms)
+redis.call('PEXPIRE', TOKEN, lease_ms)
+redis.call('PEXPIRE', TENURE, lease_ms)
+return {1, now_us, id, tenure, tonumber(lease_ms),
+    string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
+
+-- name: release
+-- End this very attempt: its tenure, its position in the queue, its offer; then
+-- offer the mutex to the next.
+--
+-- ARGV: id, attempt, tombstone ms or 0. Replies whether a tenure was ended.
+local id, attempt = ARGV[1], ARGV[2]
+local found = redis.call('MGET', LEASE, TENURE, NEXT)
+local owner, tenure, offered = found[1], found[2], found[3]
+local is_mine = owner == id and is_tenure_of(tenure, owner) and
+    string.sub(tenure, 1, 32) == attempt
+local was_offered = false
+
+if ARGV[3] ~= '0' then
+    redis.call('SET', TOMBSTONE, '1', 'PX', ARGV[3])
+end
+if is_mine then
+    redis.call('DEL', LEASE, TOKEN, TENURE)
+end
+if redis.call('EXISTS', QUEUE, WAITERS) == 0 then
+    if is_mine then -- the way it mostly goes: nobody waits
+        redis.call('PUBLISH', LEASE, 'released@@' .. id)
+    end
+    return {is_mine and 1 or 0}
+end
+if redis.call('HGET', ATTEMPTS, id) == attempt then
+    forget(id)
+    if offered == id then
+        was_offered = true
+        offered = false
+        redis.call('DEL', NEXT)
+        redis.call('HDEL', ATTEMPTS, OFFERED)
+    end
+end
+if not offered and (is_mine or was_offered and not owner) then
+    local now_us = clock_us()
+    requeue_missing(now_us, offered)
+    offer_next(math.floor(now_us / 1000), id)
+end
+return {is_mine and 1 or 0}
+
+-- name: read
+-- Who owns it, and who waits? Changes nothing.
+--
+-- ARGV: 1 to tell the queue as well, 2 to count it; then a word to reply with.
+-- The token is the last one if the mutex is free. The reply ends with the id that
+-- it is offered to or '', then id and position us of each in the queue; or,
+-- counted, with how many they are and that word.
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN, FENCE)
+local owner, tenure = found[1], found[2]
+local reply = {0, clock_us(), owner or '', tenure or '',
+    owner and redis.call('PTTL', LEASE) or 0,
+    (owner and found[4] or not owner and found[5]) or '', 0, 0, 0}
+
+if not owner and redis.call('EXISTS', LEASE) == 1 then
+    return redis.error_reply('WRONGTYPE the lease key is not a string')
+end
+if ARGV[1] == '2' then
+    reply[10] = redis.call('ZCARD', QUEUE) + (found[3] and 1 or 0)
+    reply[11] = ARGV[2]
+elseif ARGV[1] == '1' then
+    local queue = redis.call('ZRANGE', QUEUE, 0, -1, 'WITHSCORES')
+    reply[10] = found[3] or ''
+    for i = 1, #queue, 2 do
+        reply[#reply + 1] = queue[i]
+        reply[#reply + 1] = math.floor(queue[i + 1] * 1000000 + 0.5)
+    end
+end
+return reply
+
+-- name: break
+-- End the tenure with this token, whoever has it: it can be renewed no more,
+-- and is free at the end of its lease, or at once.
+--
+-- ARGV: token, 1 for at once, why. Mine: it was there.
+-- KEYS[4] is the record of breaks here, a hash: time in us -> which tenure was
+-- ended and why, as JSON. No break without an entry, so that comes first.
+local BREAKS = TOMBSTONE
+local found = redis.call('MGET', LEASE, TENURE, NEXT, TOKEN)
+local owner, tenure, offered = found[1], found[2], found[3]
+local now_us = clock_us()
+local reply = {0, now_us, owner or '', tenure or '',
+    owner and redis.call('PTTL', LEASE) or 0, owner and found[4] or '', 0, 0, 0}
+
+if not owner or (found[4] or '0') ~= ARGV[1] then
+    return reply
+end
+redis.call('HSET', BREAKS, string.format('%.0f', now_us), string.format(
+    '{"token":%s,"id":%s,"now":%s,"reason":%s}', ARGV[1], cjson.encode(owner),
+    tostring(ARGV[2] == '1'), cjson.encode(ARGV[3])))
+reply[1] = 1
+if ARGV[2] == '1' then
+    redis.call('DEL', LEASE, TOKEN, TENURE)
+    if not offered then
+        requeue_missing(now_us, offered)
+        offer_next(math.floor(now_us / 1000), owner)
+    end
+elseif is_tenure_of(tenure, owner) then
+    redis.call('SET', TENURE, string.sub(tenure, 1, 32) .. '!' ..
+        string.sub(tenure, 34), 'KEEPTTL')
+else -- a JVM contender renews by its id alone; no id ends in @
+    redis.call('SET', LEASE, 'broken@', 'XX', 'KEEPTTL')
+end
+return reply
+
+-- name: doctor
+-- May we do what contenders do? Tries every command of the other scripts on a
+-- key of its own, which no mutex has, and leaves nothing.
+--
+-- KEYS: that key. Replies the names of those that were refused, and what was
+-- said of the first.
+local KEY = KEYS[1]
+local refused, reason = {}, ''
+
+local function try(...)
+    local reply = redis.pcall(...)
+    if type(reply) == 'table' and reply.err then
+        if #refused == 0 then
+            reason = reply.err
+        end
+        refused[#refused + 1] = '+' .. string.lower((...))
+    end
+end
+
+try('DEL', KEY)
+try('SET', KEY, '1', 'PX', '1000')
+try('INCR', KEY)
+try('GET', KEY)
+try('MGET', KEY)
+try('EXISTS', KEY)
+try('PTTL', KEY)
+try('PEXPIRE', KEY, '1000')
+redis.pcall('DEL', KEY)
+try('HSET', KEY, 'a', '1')
+try('HGET', KEY, 'a')
+try('HDEL', KEY, 'a')
+redis.pcall('DEL', KEY)
+try('ZADD', KEY, '1', 'a')
+try('ZSCORE', KEY, 'a')
+try('ZMSCORE', KEY, 'a')
+try('ZRANGE', KEY, '0', '-1')
+try('ZCARD', KEY)
+try('ZREM', KEY, 'a')
+redis.pcall('DEL', KEY)
+try('TIME')
+try('PUBLISH', KEY, 'released@@doctor')
+try('PUBSUB', 'NUMSUB', KEY)
+return {table.concat(refused, ' '), reason}
