@@ -92,9 +92,6 @@ target_link_libraries(simba_sqlite PRIVATE PkgConfig::sqlite3)
 
 simba_add_layer(simba_shims
   ${simba_src}/shims/fault.c
-  ${simba_src}/shims/fault_hint.c
-  ${simba_src}/shims/fault_options.c
-  ${simba_src}/shims/line.c
   ${simba_src}/shims/shim.c
   ${simba_src}/shims/stat.c
   ${simba_src}/shims/trace.c

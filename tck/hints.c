@@ -155,7 +155,7 @@ static void all_lost_somebody_is_granted(struct tck *t)
     a->times = t->short_lease;
     EXPECT_GRANTED(a);
     for (int i = 0; i < 2; i++) {
-        w[i] = waiting_with_wakes(t, "hint_lose");
+        w[i] = waiting_with_wakes(t, "wake_lose");
     }
     tck_release(a);
     for (int i = 0; i < 2; i++) {
@@ -172,7 +172,7 @@ static void all_doubled_nobody_is_granted_twice(struct tck *t)
     struct tck_witness *w[3];
 
     for (int i = 0; i < 3; i++) {
-        w[i] = waiting_with_wakes(t, "hint_double");
+        w[i] = waiting_with_wakes(t, "wake_double");
     }
     tck_pass_around(w, 3, 3);
     for (int i = 0; i < 3; i++) {

@@ -6,7 +6,7 @@
 
 #include "backends/memory/memory.h"
 #include "backends/sqlite/sqlite.h"
-#include "shims/shims.h"
+#include "shims/shim.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

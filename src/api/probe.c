@@ -9,7 +9,6 @@
 #include "api/contender.h"
 #include "api/settings.h"
 #include "shims/shim.h"
-#include "shims/stat.h"
 
 #include <stdlib.h>
 #include <string.h>

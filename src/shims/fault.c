@@ -1,27 +1,73 @@
-/* The fault shim: `fault:seed=7,lose=5,…:INNER-URL`. It does to operations and
+/* The fault shim: `fault:seed=7,lose=5,…:INNER-URL`. It does to requests and
  * wake-ups what networks and servers do: loses, delays, reorders, doubles,
- * fails.
- *
- * Each operation is a delivery: a copy that goes to the inner store, and the
- * one that is answered for it. The two part when an answer is lost, or comes
- * after the deadline; the copy lives on and may yet take effect (S8). */
-#include "shims/fault.h"
-#include "shims/shims.h"
+ * fails. What it does to which is a function of its seed. */
+#define _GNU_SOURCE
+#include "core/rng.h"
+#include "shims/shim.h"
+#include "util/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct simba__delivery {
+enum { PERCENT = 100, LATE_DEFAULT_MS = 30, LATE_MOST_MS = 3600000 };
+
+/* Wake-ups have a stream of their own, or their number would change the fate of
+ * requests. */
+#define WAKE_STREAM UINT64_C(0x68696e7400000000)
+
+enum fault {
+    FAULT_NONE,
+    FAULT_FAIL,   /* refused, surely without effect */
+    FAULT_LOSE,   /* the request never arrives */
+    FAULT_MUTE,   /* it arrives, the reply does not */
+    FAULT_DELAY,  /* the request arrives later, others pass it */
+    FAULT_SLOW,   /* the reply comes later */
+    FAULT_DOUBLE, /* it is carried out twice */
+    FAULT_ECHO,   /* and the second time late */
+    FAULT_KINDS
+};
+
+struct options {
+    uint64_t seed;
+    /* Percent of requests. `lose` is half requests, half replies; `delay`
+     * likewise. */
+    unsigned lose, delay, twice, fail, echo;
+    unsigned wake_lose, wake_late, wake_double; /* percent of wake-ups */
+    int64_t late_ms;                            /* the longest delay */
+    uint64_t nth;                 /* only the n-th request, from 1; 0: off */
+    enum fault as;                /* what befalls the n-th */
+    enum simba_request_kind only; /* of this kind; 0: all of the contention */
+};
+
+/* What befalls one. */
+struct fate {
+    enum fault fault;
+    int64_t late_ms; /* for those that are late, from 1 */
+};
+
+struct fault_shim {
+    struct simba__shim shim;
+    struct options options;
+    struct pending *pending; /* requests not yet at their end */
+    struct late_wake *wakes; /* not yet passed on */
+    uint64_t request_count, wake_count;
+    uint64_t counts[FAULT_KINDS]; /* of requests */
+    uint64_t wake_faults;
+};
+
+/* A copy of a request that goes to the inner store, and the request that is
+ * answered for it. The two part when a reply is lost, or comes after the
+ * deadline; the copy lives on and may yet take effect (S8). */
+struct pending {
     struct simba__caller caller; /* of the copy */
     simba_timer timer;
-    struct simba__fault_shim *fault;
-    struct simba__delivery *next;
+    struct fault_shim *fault;
+    struct pending *next;
     simba_request *request;  /* to be answered; NULL: it was */
     struct simba__box *copy; /* to be sent; NULL: it was, or never will be */
-    enum simba__fault what;
-    int64_t late_ms;
+    struct fate fate;
     int64_t left_ms; /* from the submission to the deadline */
     int64_t send_ms; /* DELAY: when the copy goes off */
     bool is_filled;  /* SLOW: `request` has its reply, and waits */
@@ -29,116 +75,240 @@ struct simba__delivery {
     simba_error error;
 };
 
-static void on_timer(simba_timer *timer);
-static void on_done(struct simba__caller *caller,
-                    const struct simba__box *copy,
-                    int status,
-                    const simba_error *error);
+struct late_wake {
+    simba_timer timer;
+    struct fault_shim *fault;
+    struct late_wake *next;
+    bool is_any;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
 
-/* --- making and dropping ------------------------------------------------- */
+/* --- options ------------------------------------------------------------- */
 
-static struct simba__delivery *make_delivery(struct simba__fault_shim *fault,
-                                             simba_request *request)
+static bool read_option(struct options *options,
+                        const char *name,
+                        const char *value,
+                        bool *is_chosen)
 {
-    struct simba__delivery *d = calloc(1, sizeof *d);
+    static const char *const faults[FAULT_KINDS] = {
+        "none", "fail", "lose", "mute", "delay", "slow", "double", "echo"};
+    const struct {
+        const char *name;
+        unsigned *rate;
+    } rates[] = {{"lose", &options->lose},
+                 {"delay", &options->delay},
+                 {"double", &options->twice},
+                 {"fail", &options->fail},
+                 {"echo", &options->echo},
+                 {"wake_lose", &options->wake_lose},
+                 {"wake_late", &options->wake_late},
+                 {"wake_double", &options->wake_double}};
+    uint64_t number = 0;
 
-    if (d == NULL || (d->copy = simba__shim_copy(request)) == NULL) {
-        free(d);
-        return NULL;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        if (strcmp(rates[i].name, name) == 0) {
+            *is_chosen = simba__text_number(value, PERCENT, &number);
+            *rates[i].rate = (unsigned)number;
+            return *is_chosen;
+        }
     }
-    d->caller.done = on_done;
-    d->timer.fire = on_timer;
-    d->fault = fault;
-    d->request = request;
-    d->left_ms = request->deadline_ms - simba_loop_now_ms();
-    d->next = fault->deliveries;
-    fault->deliveries = d;
-    return d;
+    if (strcmp(name, "seed") == 0) {
+        return simba__text_number(value, UINT64_MAX, &options->seed);
+    }
+    if (strcmp(name, "nth") == 0) {
+        *is_chosen = simba__text_number(value, UINT64_MAX, &options->nth);
+        return *is_chosen;
+    }
+    if (strcmp(name, "late") == 0) {
+        bool is_fine = simba__text_number(value, LATE_MOST_MS, &number);
+
+        options->late_ms = number == 0 ? 1 : (int64_t)number;
+        return is_fine;
+    }
+    for (int i = 1; i < FAULT_KINDS && strcmp(name, "as") == 0; i++) {
+        if (strcmp(faults[i], value) == 0) {
+            options->as = (enum fault)i;
+            return true;
+        }
+    }
+    for (int i = SIMBA_ACQUIRE; i <= SIMBA_INIT && strcmp(name, "only") == 0;
+         i++) {
+        options->only = (enum simba_request_kind)i;
+        if (strcmp(simba__shim_request_name(options->only), value) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static void free_delivery(struct simba__delivery *d)
+/* Reads "seed=7,lose=5,…"; `text` is torn apart. */
+static int read_options(struct options *options, char *text, simba_error *error)
 {
-    simba_timer_clear(d->fault->shim.base.loop, &d->timer);
-    simba__box_free(d->copy);
-    free(d);
+    bool is_chosen = false;
+    char *rest = text;
+    char *word;
+
+    *options = (struct options){.late_ms = LATE_DEFAULT_MS, .as = FAULT_FAIL};
+    while ((word = strsep(&rest, ",")) != NULL) {
+        char *value = strchr(word, '=');
+
+        if (*word == '\0' && value == NULL) {
+            continue;
+        }
+        if (value != NULL) {
+            *value++ = '\0';
+        }
+        if (value == NULL || !read_option(options, word, value, &is_chosen)) {
+            return simba_error_set(
+                error, SIMBA_EINVAL, 0,
+                "fault: \"%.40s\" must be seed=N, lose, delay, double, fail, "
+                "echo, wake_lose, wake_late or wake_double=PERCENT, late=MS, "
+                "nth=N, as=FAULT or only=REQUEST",
+                word);
+        }
+    }
+    if (!is_chosen && options->nth == 0) {
+        options->lose = options->twice = options->fail = 5;
+        options->delay = options->wake_lose = 10;
+        options->wake_late = options->wake_double = 10;
+    }
+    if (options->lose + options->delay + options->twice + options->fail +
+                options->echo >
+            PERCENT ||
+        options->wake_lose + options->wake_late + options->wake_double >
+            PERCENT) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "fault: more than 100 percent altogether");
+    }
+    return SIMBA_OK;
 }
 
-static void drop_delivery(struct simba__delivery *d)
-{
-    struct simba__delivery **other = &d->fault->deliveries;
+/* --- drawing ------------------------------------------------------------- */
 
-    while (*other != d) {
+/* Which of the faults a roll of 0 to 99 hits, each having so many percent. */
+static enum fault hit(const enum fault *faults,
+                      const unsigned *percents,
+                      size_t count,
+                      unsigned roll)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (roll < percents[i]) {
+            return faults[i];
+        }
+        roll -= percents[i];
+    }
+    return FAULT_NONE;
+}
+
+/* The fate of the n-th request, from 1. */
+static struct fate draw_request(const struct options *options, uint64_t n)
+{
+    const unsigned percents[] = {options->lose, options->delay, options->twice,
+                                 options->fail, options->echo};
+    enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE, FAULT_FAIL,
+                           FAULT_ECHO};
+    struct simba__rng rng;
+    struct fate fate;
+    unsigned roll;
+
+    simba__rng_seed(&rng, options->seed * UINT64_C(0x9e3779b97f4a7c15) + n);
+    roll = (unsigned)simba__rng_below(&rng, PERCENT);
+    if (simba__rng_below(&rng, 2) != 0) { /* the reply, not the request */
+        faults[0] = FAULT_MUTE;
+        faults[1] = FAULT_SLOW;
+    }
+    fate.fault = n != 0 && n == options->nth ? options->as
+                                             : hit(faults, percents, 5, roll);
+    fate.late_ms =
+        1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
+    return fate;
+}
+
+/* The fate of the n-th wake-up: NONE, LOSE, DELAY or DOUBLE (and late). */
+static struct fate draw_wake(const struct options *options, uint64_t n)
+{
+    static const enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE};
+    const unsigned percents[] = {options->wake_lose, options->wake_late,
+                                 options->wake_double};
+    struct simba__rng rng;
+    struct fate fate;
+
+    simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
+                              WAKE_STREAM);
+    fate.fault =
+        hit(faults, percents, 3, (unsigned)simba__rng_below(&rng, PERCENT));
+    fate.late_ms =
+        1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
+    return fate;
+}
+
+/* --- requests, inside the loop ------------------------------------------- */
+
+static void free_pending(struct pending *p)
+{
+    simba_timer_clear(p->fault->shim.base.loop, &p->timer);
+    simba__box_free(p->copy);
+    free(p);
+}
+
+static void drop(struct pending *p)
+{
+    struct pending **other = &p->fault->pending;
+
+    while (*other != p) {
         other = &(*other)->next;
     }
-    *other = d->next;
-    free_delivery(d);
+    *other = p->next;
+    free_pending(p);
 }
 
-/* --- steps --------------------------------------------------------------- */
-
-static void wake_at(struct simba__delivery *d, int64_t at_ms)
+static void wake_at(struct pending *p, int64_t at_ms)
 {
-    simba_timer_set(d->fault->shim.base.loop, &d->timer, at_ms);
+    simba_timer_set(p->fault->shim.base.loop, &p->timer, at_ms);
 }
 
 /* The last word to who asked; the copy may still be under way. */
-static void answer(struct simba__delivery *d, int status, const char *words)
+static void fail(struct pending *p, int status, const char *words)
 {
-    simba_request *request = d->request;
+    simba_request *request = p->request;
     simba_error error;
 
     if (request != NULL) {
-        d->request = NULL;
+        p->request = NULL;
         simba_request_done(
             request, simba_error_set(&error, status, 0, "fault: %s", words),
             &error);
     }
 }
 
-static void send_copy(struct simba__delivery *d)
+static void send_copy(struct pending *p)
 {
-    struct simba__box *copy = d->copy;
+    struct simba__box *copy = p->copy;
 
-    d->copy = NULL;
+    p->copy = NULL;
     /* A store does not know for how long its client waits. */
-    copy->request.deadline_ms = simba_loop_now_ms() + d->left_ms;
-    simba__box_send(copy, &d->caller, d->fault->shim.inner);
+    copy->request.deadline_ms = simba_loop_now_ms() + p->left_ms;
+    simba__box_send(copy, &p->caller, p->fault->shim.inner);
 }
 
 /* The same once more, for nobody. */
-static void send_again(struct simba__delivery *d,
-                       const struct simba__box *first)
+static void send_again(struct pending *p, const struct simba__box *first)
 {
-    bool is_late = d->what == SIMBA__FAULT_ECHO;
+    bool is_late = p->fate.fault == FAULT_ECHO;
 
-    d->what = SIMBA__FAULT_NONE;
-    d->copy = simba__shim_copy(&first->request);
-    if (d->copy == NULL) {
-        drop_delivery(d);
+    p->fate.fault = FAULT_NONE;
+    p->copy = simba__shim_copy(&first->request);
+    if (p->copy == NULL) {
+        drop(p);
         return;
     }
-    d->copy->request.is_driven = false;
+    p->copy->request.is_driven = false;
     if (is_late) {
-        d->send_ms = simba_loop_now_ms() + d->late_ms;
-        wake_at(d, d->send_ms);
+        p->send_ms = simba_loop_now_ms() + p->fate.late_ms;
+        wake_at(p, p->send_ms);
     } else {
-        send_copy(d);
+        send_copy(p);
     }
-}
-
-/* SLOW: the answer is there, and is told later. */
-static void keep_answer(struct simba__delivery *d,
-                        const struct simba__box *copy,
-                        int status,
-                        const simba_error *error)
-{
-    simba__shim_fill(d->request, copy);
-    d->is_filled = true;
-    d->status = status;
-    if (error != NULL) {
-        d->error = *error;
-    }
-    wake_at(d, simba_loop_now_ms() + d->late_ms);
 }
 
 static void on_done(struct simba__caller *caller,
@@ -146,180 +316,213 @@ static void on_done(struct simba__caller *caller,
                     int status,
                     const simba_error *error)
 {
-    struct simba__delivery *d = (struct simba__delivery *)caller;
-    simba_request *request = d->request;
+    struct pending *p = (struct pending *)caller;
+    simba_request *request = p->request;
+    enum fault fault = p->fate.fault;
 
-    if (request != NULL && d->what == SIMBA__FAULT_SLOW) {
-        keep_answer(d, copy, status, error);
+    if (request != NULL && fault == FAULT_SLOW) {
+        simba__shim_fill(request, copy); /* it is there, and is told later */
+        p->is_filled = true;
+        p->status = status;
+        if (error != NULL) {
+            p->error = *error;
+        }
+        wake_at(p, simba_loop_now_ms() + p->fate.late_ms);
         return;
     }
-    if (d->what == SIMBA__FAULT_MUTE) {
-        answer(d, SIMBA_EUNKNOWN, "the answer was lost");
+    if (fault == FAULT_MUTE) {
+        fail(p, SIMBA_EUNKNOWN, "the answer was lost");
     } else if (request != NULL) {
-        d->request = NULL;
-        simba__shim_answer(request, copy, status, error);
+        p->request = NULL;
+        simba__shim_fill(request, copy);
+        simba_request_done(request, status, error);
     }
-    if (d->what == SIMBA__FAULT_DOUBLE || d->what == SIMBA__FAULT_ECHO) {
-        send_again(d, copy);
+    if (fault == FAULT_DOUBLE || fault == FAULT_ECHO) {
+        send_again(p, copy);
     } else {
-        drop_delivery(d);
+        drop(p);
     }
 }
 
-static void tell_kept(struct simba__delivery *d)
-{
-    simba_request *request = d->request;
-
-    d->request = NULL;
-    simba_request_done(request, d->status, &d->error);
-    drop_delivery(d);
-}
-
-/* Something is due: an answer that was kept, the end of patience, or a copy
- * that goes off late. */
+/* Something is due: a reply that was kept, the end of patience, or a copy that
+ * goes off late. */
 static void on_timer(simba_timer *timer)
 {
-    struct simba__delivery *d =
-        SIMBA__CONTAINER(timer, struct simba__delivery, timer);
+    struct pending *p = container_of(timer, struct pending, timer);
+    simba_request *request = p->request;
 
-    if (d->is_filled) {
-        tell_kept(d);
-        return;
+    if (p->is_filled) {
+        p->request = NULL;
+        simba_request_done(request, p->status, &p->error);
+        drop(p);
+    } else if (p->fate.fault == FAULT_LOSE) {
+        fail(p, SIMBA_EUNKNOWN, "the request was lost");
+        drop(p);
+    } else if (simba_loop_now_ms() < p->send_ms) {
+        fail(p, SIMBA_EUNKNOWN, "the request is late");
+        wake_at(p, p->send_ms);
+    } else {
+        send_copy(p);
     }
-    if (d->what == SIMBA__FAULT_LOSE) {
-        answer(d, SIMBA_EUNKNOWN, "the request was lost");
-        drop_delivery(d);
-        return;
-    }
-    if (simba_loop_now_ms() < d->send_ms) {
-        answer(d, SIMBA_EUNKNOWN, "the request is late");
-        wake_at(d, d->send_ms);
-        return;
-    }
-    send_copy(d);
-}
-
-/* --- submitting ---------------------------------------------------------- */
-
-static void delay(struct simba__delivery *d)
-{
-    int64_t now_ms = simba_loop_now_ms();
-
-    d->send_ms = now_ms + d->late_ms;
-    wake_at(d, d->late_ms < d->left_ms ? d->send_ms : now_ms + d->left_ms);
-}
-
-/* What goes off by a timer is not waited for on the caller's thread. */
-static void begin(struct simba__delivery *d)
-{
-    switch (d->what) {
-    case SIMBA__FAULT_FAIL:
-        answer(d, SIMBA_EUNAVAIL, "failed on purpose");
-        drop_delivery(d);
-        break;
-    case SIMBA__FAULT_LOSE:
-        wake_at(d, simba_loop_now_ms() + d->left_ms);
-        break;
-    case SIMBA__FAULT_DELAY:
-        d->copy->request.is_driven = false;
-        delay(d);
-        break;
-    default:
-        send_copy(d);
-        break;
-    }
-}
-
-/* Admins ask once and do not retry, so they are spared unless named. */
-static bool is_exposed(const struct simba__fault_shim *fault,
-                       const simba_request *request)
-{
-    return fault->options.only == request->kind ||
-           (fault->options.only == 0 && request->kind <= SIMBA_READ);
 }
 
 static void submit(simba_backend *self, simba_request *request)
 {
-    struct simba__fault_shim *fault = (struct simba__fault_shim *)self;
-    struct simba__delivery *d = make_delivery(fault, request);
-    struct simba__fate fate = {SIMBA__FAULT_NONE, 0};
+    struct fault_shim *fault = (struct fault_shim *)self;
+    struct pending *p = calloc(1, sizeof *p);
+    int64_t now_ms = simba_loop_now_ms();
 
-    if (d == NULL) {
+    if (p == NULL || (p->copy = simba__shim_copy(request)) == NULL) {
+        free(p);
         simba__shim_no_memory(request);
         return;
     }
-    if (is_exposed(fault, request)) {
-        fate = simba__fault_draw(&fault->options, ++fault->op_count);
+    p->caller.done = on_done;
+    p->timer.fire = on_timer;
+    p->fault = fault;
+    p->request = request;
+    p->left_ms = request->deadline_ms - now_ms;
+    p->next = fault->pending;
+    fault->pending = p;
+    /* Admins ask once and do not retry, so they are spared unless named. */
+    if (fault->options.only == request->kind ||
+        (fault->options.only == 0 && request->kind <= SIMBA_READ)) {
+        p->fate = draw_request(&fault->options, ++fault->request_count);
     }
-    fault->counts[fate.fault]++;
-    d->what = fate.fault;
-    d->late_ms = fate.late_ms;
-    begin(d);
+    fault->counts[p->fate.fault]++;
+    switch (p->fate.fault) {
+    case FAULT_FAIL:
+        fail(p, SIMBA_EUNAVAIL, "failed on purpose");
+        drop(p);
+        break;
+    case FAULT_LOSE:
+        wake_at(p, now_ms + p->left_ms);
+        break;
+    case FAULT_DELAY:
+        /* What goes off by a timer is not waited for on the caller's thread. */
+        p->copy->request.is_driven = false;
+        p->send_ms = now_ms + p->fate.late_ms;
+        wake_at(p, p->fate.late_ms < p->left_ms ? p->send_ms
+                                                : now_ms + p->left_ms);
+        break;
+    default:
+        send_copy(p);
+        break;
+    }
+}
+
+/* --- wake-ups, inside the loop ------------------------------------------- */
+
+static void pass_late(simba_timer *timer)
+{
+    struct late_wake *wake = container_of(timer, struct late_wake, timer);
+    struct simba__shim *shim = &wake->fault->shim;
+    struct late_wake **other = &wake->fault->wakes;
+
+    while (*other != wake) {
+        other = &(*other)->next;
+    }
+    *other = wake->next;
+    simba__wake_pass(shim->base.loop, &shim->filter,
+                     wake->is_any ? NULL : wake->mutex);
+    free(wake);
+}
+
+static void put_off(struct fault_shim *fault,
+                    const char *mutex,
+                    int64_t late_ms)
+{
+    struct late_wake *wake = calloc(1, sizeof *wake);
+
+    if (wake == NULL) {
+        return; /* a lost wake-up does no harm (S7) */
+    }
+    wake->fault = fault;
+    wake->timer.fire = pass_late;
+    wake->is_any = mutex == NULL;
+    if (mutex != NULL) {
+        memcpy(wake->mutex, mutex, strlen(mutex) + 1);
+    }
+    wake->next = fault->wakes;
+    fault->wakes = wake;
+    simba_timer_set(fault->shim.base.loop, &wake->timer,
+                    simba_loop_now_ms() + late_ms);
+}
+
+static void on_wake(struct simba__wake_filter *filter, const char *mutex)
+{
+    struct simba__shim *shim = container_of(filter, struct simba__shim, filter);
+    struct fault_shim *fault = (struct fault_shim *)shim;
+    struct fate fate = draw_wake(&fault->options, ++fault->wake_count);
+
+    fault->wake_faults += fate.fault != FAULT_NONE;
+    if (fate.fault == FAULT_DELAY || fate.fault == FAULT_DOUBLE) {
+        put_off(fault, mutex, fate.late_ms);
+    }
+    if (fate.fault == FAULT_NONE || fate.fault == FAULT_DOUBLE) {
+        simba__wake_pass(shim->base.loop, filter, mutex);
+    }
 }
 
 /* --- life ---------------------------------------------------------------- */
 
 static void detach(simba_backend *self)
 {
-    struct simba__fault_shim *fault = (struct simba__fault_shim *)self;
+    struct fault_shim *fault = (struct fault_shim *)self;
 
-    simba__fault_drop_wakes(fault);
-    for (struct simba__delivery *d = fault->deliveries; d != NULL;
-         d = d->next) {
-        simba_timer_clear(self->loop, &d->timer);
+    while (fault->wakes != NULL) {
+        struct late_wake *wake = fault->wakes;
+
+        fault->wakes = wake->next;
+        simba_timer_clear(self->loop, &wake->timer);
+        free(wake);
     }
-}
-
-static void tell_counts(const struct simba__fault_shim *fault)
-{
-    const uint64_t *n = fault->counts;
-    char line[320];
-
-    snprintf(line, sizeof line,
-             "of %" PRIu64 " operations %" PRIu64 " failed, %" PRIu64
-             " requests and %" PRIu64 " answers were lost, %" PRIu64
-             " and %" PRIu64 " late, %" PRIu64 " doubled; of %" PRIu64
-             " hints %" PRIu64 " were lost, late or doubled",
-             fault->op_count, n[SIMBA__FAULT_FAIL], n[SIMBA__FAULT_LOSE],
-             n[SIMBA__FAULT_MUTE], n[SIMBA__FAULT_DELAY], n[SIMBA__FAULT_SLOW],
-             n[SIMBA__FAULT_DOUBLE] + n[SIMBA__FAULT_ECHO], fault->wake_count,
-             fault->wake_faults);
-    fault->log(fault->log_user, SIMBA_LOG_INFO, "fault", line);
+    for (struct pending *p = fault->pending; p != NULL; p = p->next) {
+        simba_timer_clear(self->loop, &p->timer);
+    }
 }
 
 /* What the inner store still had is answered when it closes. */
 static void close_fault(simba_backend *self)
 {
-    struct simba__fault_shim *fault = (struct simba__fault_shim *)self;
+    struct fault_shim *fault = (struct fault_shim *)self;
+    const uint64_t *n = fault->counts;
+    char line[320];
 
     simba_loop_enter(self->loop);
-    for (struct simba__delivery *d = fault->deliveries; d != NULL;
-         d = d->next) {
-        d->what = SIMBA__FAULT_NONE; /* nothing is sent again */
+    for (struct pending *p = fault->pending; p != NULL; p = p->next) {
+        p->fate.fault = FAULT_NONE; /* nothing is sent again */
     }
     simba_loop_leave(self->loop);
     simba__shim_close(&fault->shim);
     simba_loop_enter(self->loop);
-    for (struct simba__delivery *d = fault->deliveries, *next; d != NULL;
-         d = next) {
-        next = d->next;
-        answer(d, SIMBA_ECANCELED, "the store was closed");
-        free_delivery(d);
+    for (struct pending *p = fault->pending, *next; p != NULL; p = next) {
+        next = p->next;
+        fail(p, SIMBA_ECANCELED, "the store was closed");
+        free_pending(p);
     }
     simba_loop_leave(self->loop);
-    tell_counts(fault);
+    snprintf(line, sizeof line,
+             "of %" PRIu64 " requests %" PRIu64 " failed, %" PRIu64
+             " and %" PRIu64 " replies were lost, %" PRIu64 " and %" PRIu64
+             " late, %" PRIu64 " doubled; of %" PRIu64 " wake-ups %" PRIu64
+             " were lost, late or doubled",
+             fault->request_count, n[FAULT_FAIL], n[FAULT_LOSE], n[FAULT_MUTE],
+             n[FAULT_DELAY], n[FAULT_SLOW], n[FAULT_DOUBLE] + n[FAULT_ECHO],
+             fault->wake_count, fault->wake_faults);
+    fault->shim.log(fault->shim.log_user, SIMBA_LOG_INFO, "fault", line);
     free(fault);
 }
 
 static const struct simba__shim_kind kind = {.ops = &simba__fault_ops,
-                                             .wake = simba__fault_wake,
+                                             .wake = on_wake,
                                              .detach = detach};
 
 static int open_fault(const simba_backend_config *config,
                       simba_backend **backend,
                       simba_error *error)
 {
-    struct simba__fault_shim *fault = calloc(1, sizeof *fault);
+    struct fault_shim *fault = calloc(1, sizeof *fault);
     const char *inner_url;
     char *options = NULL;
     int rc;
@@ -328,11 +531,9 @@ static int open_fault(const simba_backend_config *config,
     if (fault == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    fault->log = config->log;
-    fault->log_user = config->log_user;
     rc = simba__shim_split(config->rest, &options, &inner_url, error);
     if (rc == SIMBA_OK) {
-        rc = simba__fault_options_read(&fault->options, options, error);
+        rc = read_options(&fault->options, options, error);
     }
     if (rc == SIMBA_OK) {
         rc = simba__shim_open(&fault->shim, &kind, config, error);

@@ -2,7 +2,6 @@
 #include "shims/shim.h"
 
 #include "runtime/report.h"
-#include "shims/shims.h"
 #include "util/text.h"
 
 #include <stdlib.h>
@@ -129,30 +128,13 @@ static void pass_forked(simba_backend *self)
 
 /* --- life ---------------------------------------------------------------- */
 
-static void put_ours_in_place(struct simba__shim *shim)
-{
-    const simba_backend_ops *theirs = shim->inner->ops;
-    simba_backend_ops *ops = &shim->ops;
-
-    *ops = *theirs;
-    ops->scheme = shim->kind->ops->scheme;
-    ops->open = shim->kind->ops->open;
-    ops->submit = shim->kind->ops->submit;
-    ops->close = shim->kind->ops->close;
-    ops->detach = pass_detach;
-    ops->forked = pass_forked;
-    ops->life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
-    ops->subscription = theirs->subscription == NULL ? NULL : pass_subscription;
-    ops->drive = theirs->drive == NULL ? NULL : pass_drive;
-}
-
 int simba__shim_open(struct simba__shim *shim,
                      const struct simba__shim_kind *kind,
                      const simba_backend_config *config,
                      simba_error *error)
 {
     simba_backend_config inner = *config;
-    const simba_backend_ops *ops;
+    const simba_backend_ops *ops, *theirs;
     const char *colon = strchr(config->rest, ':');
     int rc;
 
@@ -165,7 +147,20 @@ int simba__shim_open(struct simba__shim *shim,
         return rc;
     }
     shim->kind = kind;
-    put_ours_in_place(shim);
+    shim->log = config->log;
+    shim->log_user = config->log_user;
+    theirs = shim->inner->ops;
+    shim->ops = *theirs;
+    shim->ops.scheme = kind->ops->scheme;
+    shim->ops.open = kind->ops->open;
+    shim->ops.submit = kind->ops->submit;
+    shim->ops.close = kind->ops->close;
+    shim->ops.detach = pass_detach;
+    shim->ops.forked = pass_forked;
+    shim->ops.life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
+    shim->ops.subscription =
+        theirs->subscription == NULL ? NULL : pass_subscription;
+    shim->ops.drive = theirs->drive == NULL ? NULL : pass_drive;
     shim->base.ops = &shim->ops;
     shim->base.loop = config->loop;
     shim->filter.wake = kind->wake;
@@ -187,12 +182,7 @@ void simba__shim_close(struct simba__shim *shim)
     shim->inner = NULL;
 }
 
-simba_backend *simba__shim_inner(simba_backend *backend)
-{
-    return backend->ops->detach == pass_detach ? inner_of(backend) : NULL;
-}
-
-/* --- operations ---------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
 struct simba__box *simba__shim_copy(const simba_request *request)
 {
@@ -228,15 +218,6 @@ void simba__shim_fill(simba_request *request, const struct simba__box *copy)
     ((struct simba__box *)request)->is_report_short |= copy->is_report_short;
 }
 
-void simba__shim_answer(simba_request *request,
-                        const struct simba__box *copy,
-                        int status,
-                        const simba_error *error)
-{
-    simba__shim_fill(request, copy);
-    simba_request_done(request, status, error);
-}
-
 void simba__shim_no_memory(simba_request *request)
 {
     simba_error error;
@@ -244,6 +225,43 @@ void simba__shim_no_memory(simba_request *request)
     simba_request_done(
         request, simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory"),
         &error);
+}
+
+static void on_done(struct simba__caller *caller,
+                    const struct simba__box *copy,
+                    int status,
+                    const simba_error *error)
+{
+    struct simba__passage *passage = (struct simba__passage *)caller;
+    simba_request *request = passage->request;
+
+    passage->shim->kind->answered(passage, &copy->request.reply, status);
+    free(passage);
+    simba__shim_fill(request, copy);
+    simba_request_done(request, status, error);
+}
+
+void simba__shim_pass(simba_backend *self, simba_request *request)
+{
+    struct simba__shim *shim = (struct simba__shim *)self;
+    struct simba__passage *passage = calloc(1, sizeof *passage);
+    struct simba__box *copy =
+        passage == NULL ? NULL : simba__shim_copy(request);
+
+    if (copy == NULL) {
+        free(passage);
+        simba__shim_no_memory(request);
+        return;
+    }
+    passage->caller.done = on_done;
+    passage->shim = shim;
+    passage->request = request;
+    passage->number = ++shim->passed;
+    passage->begun_us = simba__shim_now_us();
+    if (shim->kind->sent != NULL) {
+        shim->kind->sent(passage);
+    }
+    simba__box_send(copy, &passage->caller, shim->inner);
 }
 
 const char *simba__shim_request_name(enum simba_request_kind kind)
@@ -261,4 +279,15 @@ int64_t simba__shim_now_us(void)
 
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+simba_backend *simba__stat_find(simba_backend *backend)
+{
+    while (backend->ops->scheme != simba__stat_ops.scheme) {
+        if (backend->ops->detach != pass_detach) {
+            return NULL; /* no shim */
+        }
+        backend = inner_of(backend);
+    }
+    return backend;
 }

@@ -1,13 +1,20 @@
 /* A shim is a backend that wraps a backend: `SHIM:OPTIONS:INNER-URL`.
  *
- * What the runtime submits to a shim goes on as an operation of the shim's own,
- * so that the shim hears of its end; wake-ups come by through a filter of the
+ * What the runtime submits to a shim goes on as a request of the shim's own, so
+ * that the shim hears of its end; wake-ups come by through a filter of the
  * loop. What a kind of shim does not care about is passed on here. */
 #ifndef SIMBA_SHIMS_SHIM_H
 #define SIMBA_SHIMS_SHIM_H
 
+#include <simba/sys/stat.h>
+
 #include "runtime/box.h"
 #include "runtime/loop.h"
+#include "util/container.h"
+
+extern const simba_backend_ops simba__fault_ops;
+extern const simba_backend_ops simba__trace_ops;
+extern const simba_backend_ops simba__stat_ops;
 
 struct simba__shim_kind;
 
@@ -17,6 +24,18 @@ struct simba__shim {
     simba_backend *inner;
     const struct simba__shim_kind *kind;
     struct simba__wake_filter filter;
+    simba_log_fn log;
+    void *log_user;
+    uint64_t passed; /* requests that simba__shim_pass() has passed on */
+};
+
+/* A request that is passed on as it is. */
+struct simba__passage {
+    struct simba__caller caller;
+    struct simba__shim *shim;
+    simba_request *request;
+    uint64_t number; /* from 1 */
+    int64_t begun_us;
 };
 
 /** What a kind of shim does itself. */
@@ -26,6 +45,12 @@ struct simba__shim_kind {
     void (*wake)(struct simba__wake_filter *filter, const char *mutex);
     void (*detach)(simba_backend *self); /* before the inner one's; NULL */
     void (*forked)(simba_backend *self); /* likewise */
+    /** With simba__shim_pass(): a request goes to the inner store; NULL. */
+    void (*sent)(const struct simba__passage *passage);
+    /** With simba__shim_pass(): it was answered, and who asked hears next. */
+    void (*answered)(const struct simba__passage *passage,
+                     const simba_reply *reply,
+                     int status);
 };
 
 /**
@@ -54,31 +79,35 @@ int simba__shim_open(struct simba__shim *shim,
                      const simba_backend_config *config,
                      simba_error *error);
 
-/** Close the inner store. Its operations end by this. */
+/** Close the inner store. Its requests end by this. */
 void simba__shim_close(struct simba__shim *shim);
 
-/** The backend behind a shim; NULL for one that is no shim. */
-simba_backend *simba__shim_inner(simba_backend *backend);
+/** Pass a request on; as `submit` of simba_backend_ops. */
+void simba__shim_pass(simba_backend *self, simba_request *request);
 
-/** A copy of an operation, to be sent to the inner store; NULL: no memory. */
+/** A copy of a request, to be sent to the inner store; NULL: no memory. */
 struct simba__box *simba__shim_copy(const simba_request *request);
 
-/** Put into an operation what its copy was answered. */
+/** Put into a request what its copy was answered. */
 void simba__shim_fill(simba_request *request, const struct simba__box *copy);
 
-/** Answer an operation as its copy was answered. */
-void simba__shim_answer(simba_request *request,
-                        const struct simba__box *copy,
-                        int status,
-                        const simba_error *error);
-
-/** Fail an operation that could not be copied. */
+/** Fail a request that could not be copied. */
 void simba__shim_no_memory(simba_request *request);
 
-/** The short name of a kind of operation, static. */
+/** The short name of a kind of request, static. */
 const char *simba__shim_request_name(enum simba_request_kind kind);
 
 /** The boot clock in microseconds. */
 int64_t simba__shim_now_us(void);
+
+/* --- stat.c, for simba_stat_read() --------------------------------------- */
+
+/** The outermost stat shim at or behind this backend; NULL: there is none. */
+simba_backend *simba__stat_find(simba_backend *backend);
+
+/** Its figures of a kind; false: no such kind. Inside the loop. */
+bool simba__stat_figures(simba_backend *shim,
+                         const char *kind,
+                         simba_stat *stat);
 
 #endif

@@ -1,8 +1,5 @@
 /* The stat shim: `stat::INNER-URL` counts and times what goes by. */
-#include "shims/stat.h"
-
 #include "shims/shim.h"
-#include "shims/shims.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,15 +22,6 @@ struct figures {
 struct stat_shim {
     struct simba__shim shim;
     struct figures kinds[KINDS];
-    simba_log_fn log;
-    void *log_user;
-};
-
-struct passage {
-    struct simba__caller caller;
-    struct stat_shim *stat;
-    simba_request *request;
-    int64_t begun_us;
 };
 
 /* --- figures ------------------------------------------------------------- */
@@ -76,36 +64,10 @@ static int64_t percentile(const struct figures *figures, unsigned percent)
     return 0;
 }
 
-static void count_end(struct figures *figures,
-                      const simba_reply *reply,
-                      int status,
-                      int64_t us)
-{
-    simba_stat *stat = &figures->stat;
-    bool is_first = stat->answered + stat->unknown + stat->failed == 0;
-
-    stat->answered += status == SIMBA_OK;
-    stat->mine += status == SIMBA_OK && reply->mine;
-    stat->unknown += status == SIMBA_EUNKNOWN;
-    stat->failed += status != SIMBA_OK && status != SIMBA_EUNKNOWN;
-    stat->total_us += us;
-    stat->least_us = is_first || us < stat->least_us ? us : stat->least_us;
-    stat->most_us = us > stat->most_us ? us : stat->most_us;
-    figures->buckets[bucket_of(us)]++;
-}
-
 static const char *name_of(size_t kind)
 {
-    return kind == 0 ? "hint"
+    return kind == 0 ? "wake_up"
                      : simba__shim_request_name((enum simba_request_kind)kind);
-}
-
-simba_backend *simba__stat_find(simba_backend *backend)
-{
-    while (backend != NULL && backend->ops->scheme != simba__stat_ops.scheme) {
-        backend = simba__shim_inner(backend);
-    }
-    return backend;
 }
 
 bool simba__stat_figures(simba_backend *shim,
@@ -127,45 +89,40 @@ bool simba__stat_figures(simba_backend *shim,
 
 /* --- passing by ---------------------------------------------------------- */
 
-static void on_done(struct simba__caller *caller,
-                    const struct simba__box *copy,
-                    int status,
-                    const simba_error *error)
+static struct figures *figures_of(const struct simba__passage *passage)
 {
-    struct passage *passage = (struct passage *)caller;
-    simba_request *request = passage->request;
+    struct stat_shim *stat = (struct stat_shim *)passage->shim;
 
-    count_end(&passage->stat->kinds[request->kind], &copy->request.reply,
-              status, simba__shim_now_us() - passage->begun_us);
-    free(passage);
-    simba__shim_answer(request, copy, status, error);
+    return &stat->kinds[passage->request->kind];
 }
 
-static void submit(simba_backend *self, simba_request *request)
+static void count_sent(const struct simba__passage *passage)
 {
-    struct stat_shim *stat = (struct stat_shim *)self;
-    struct passage *passage = calloc(1, sizeof *passage);
-    struct simba__box *copy =
-        passage == NULL ? NULL : simba__shim_copy(request);
+    figures_of(passage)->stat.started++;
+}
 
-    stat->kinds[request->kind].stat.started++;
-    if (copy == NULL) {
-        free(passage);
-        simba__shim_no_memory(request);
-        return;
-    }
-    passage->caller.done = on_done;
-    passage->stat = stat;
-    passage->request = request;
-    passage->begun_us = simba__shim_now_us();
-    simba__box_send(copy, &passage->caller, stat->shim.inner);
+static void count_answered(const struct simba__passage *passage,
+                           const simba_reply *reply,
+                           int status)
+{
+    struct figures *figures = figures_of(passage);
+    simba_stat *stat = &figures->stat;
+    bool is_first = stat->answered + stat->unknown + stat->failed == 0;
+    int64_t us = simba__shim_now_us() - passage->begun_us;
+
+    stat->answered += status == SIMBA_OK;
+    stat->mine += status == SIMBA_OK && reply->mine;
+    stat->unknown += status == SIMBA_EUNKNOWN;
+    stat->failed += status != SIMBA_OK && status != SIMBA_EUNKNOWN;
+    stat->total_us += us;
+    stat->least_us = is_first || us < stat->least_us ? us : stat->least_us;
+    stat->most_us = us > stat->most_us ? us : stat->most_us;
+    figures->buckets[bucket_of(us)]++;
 }
 
 static void count_wake(struct simba__wake_filter *filter, const char *mutex)
 {
-    struct simba__shim *shim =
-        (struct simba__shim *)((char *)filter -
-                               offsetof(struct simba__shim, filter));
+    struct simba__shim *shim = container_of(filter, struct simba__shim, filter);
 
     ((struct stat_shim *)shim)->kinds[0].stat.started++;
     simba__wake_pass(shim->base.loop, filter, mutex);
@@ -189,7 +146,7 @@ static void tell(const struct stat_shim *stat, size_t kind)
              name_of(kind), s->started, s->answered, s->mine, s->unknown,
              s->failed, (long long)percentile(figures, 50),
              (long long)percentile(figures, 99), (long long)s->most_us);
-    stat->log(stat->log_user, SIMBA_LOG_INFO, "stat", line);
+    stat->shim.log(stat->shim.log_user, SIMBA_LOG_INFO, "stat", line);
 }
 
 static void close_stat(simba_backend *self)
@@ -204,7 +161,9 @@ static void close_stat(simba_backend *self)
 }
 
 static const struct simba__shim_kind kind = {.ops = &simba__stat_ops,
-                                             .wake = count_wake};
+                                             .wake = count_wake,
+                                             .sent = count_sent,
+                                             .answered = count_answered};
 
 static int open_stat(const simba_backend_config *config,
                      simba_backend **backend,
@@ -219,8 +178,6 @@ static int open_stat(const simba_backend_config *config,
     if (stat == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    stat->log = config->log;
-    stat->log_user = config->log_user;
     rc = simba__shim_split(config->rest, &options, &inner_url, error);
     if (rc == SIMBA_OK && options[0] != '\0') {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
@@ -242,7 +199,7 @@ const simba_backend_ops simba__stat_ops = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "stat",
     .open = open_stat,
-    .submit = submit,
+    .submit = simba__shim_pass,
     .close = close_stat,
     .schema = simba__shim_schema,
 };

@@ -131,7 +131,7 @@ idle_leaves_nothing_owned() {
         --store "trace:$scratch/idle.jsonl:$SIMBA_STORE" &&
         [ "$(grep -c '"trace":"answered".*"mine":true' "$scratch/idle.jsonl")" \
             -eq 5 ] &&
-        [ "$(grep -c '"trace":"answered".*"op":"release"' \
+        [ "$(grep -c '"trace":"answered".*"request":"release"' \
             "$scratch/idle.jsonl")" -ge 5 ]
 }
 

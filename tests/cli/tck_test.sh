@@ -115,7 +115,7 @@ interrupt() {
     "$simba" tck "$1" >"$dir/out" 2>"$dir/err" \
         --store "trace:$trace:fault:delay=100,late=300:sqlite:$dir/early.db" &
     pid=$!
-    until grep -qs '"op":"acquire".*"mine":true' "$trace" ||
+    until grep -qs '"request":"acquire".*"mine":true' "$trace" ||
         [ "$tries" -ge 600 ]; do
         tries=$((tries + 1))
         sleep 0.1
@@ -129,9 +129,9 @@ interrupt() {
 nothing_is_owned() {
     local attempt
 
-    for attempt in $(grep '"op":"acquire".*"mine":true' "$dir/trace.jsonl" |
+    for attempt in $(grep '"request":"acquire".*"mine":true' "$dir/trace.jsonl" |
         grep -o '"attempt":"[0-9a-f]*"' | sort -u); do
-        grep -q "\"op\":\"release\".*$attempt" "$dir/trace.jsonl" || return 1
+        grep -q "\"request\":\"release\".*$attempt" "$dir/trace.jsonl" || return 1
     done
 }
 

@@ -174,7 +174,7 @@ real_runs_are_clean() {
     run_many "trace:$scratch/trace.WHO:sqlite:$scratch/real.db"
     tells 0 verify "$scratch"/trace.? "$scratch"/events.? || return 1
     same granted 40 "$(grep -l . "$scratch"/trace.? | xargs cat |
-        grep -c '"op":"acquire".*"mine":true')" &&
+        grep -c '"request":"acquire".*"mine":true')" &&
         same told 80 "$(cat "$scratch"/events.? |
             grep -cE '^\{"event":"(acquired|released)"')" # and who waits long
 }

@@ -82,7 +82,7 @@ static void test_shims__fault_touches_only_what_it_should(void **state)
  */
 static void test_shims__fault_loses_and_doubles_wakes(void **state)
 {
-    static const char *const ways[] = {"hint_lose", "hint_double", "hint_late"};
+    static const char *const ways[] = {"wake_lose", "wake_double", "wake_late"};
 
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -100,7 +100,7 @@ static void test_shims__fault_loses_and_doubles_wakes(void **state)
                          SIMBA_OK);
         hand_over(store, a, b);
         if (i == 0) {
-            assert_int_equal(stat_of(store, "hint").started, 0);
+            assert_int_equal(stat_of(store, "wake_up").started, 0);
         }
         simba_locker_close(a);
         simba_locker_close(b);

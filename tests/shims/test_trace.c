@@ -35,7 +35,7 @@ static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
     assert_int_equal(count_of(text, "\"trace\":\"closed\""), 1);
     assert_int_equal(count_of(text, "\"mutex\":\"q\\\"\\\\é\""), 4);
     assert_int_equal(count_of(text, "\"id\":\"me \\\"\\\\é\""), 4);
-    assert_int_equal(count_of(text, "\"op\":\"acquire\""), 2);
+    assert_int_equal(count_of(text, "\"request\":\"acquire\""), 2);
     assert_int_equal(count_of(text, token), 1);
     assert_int_equal(count_of(text, "\"ttl_ms\":10000"), 2);
     free(text);
@@ -44,7 +44,7 @@ static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
 static void test_shims__trace_tells_wakes(void **state)
 {
     simba_store *store =
-        open_url("stat::trace:%s/hints:memory:hints", directory);
+        open_url("stat::trace:%s/wakes:memory:wakes", directory);
     const char *mutex = fresh_mutex();
     simba_locker *a = open_locker(store, mutex);
     simba_locker *b = open_locker(store, mutex);
@@ -52,14 +52,14 @@ static void test_shims__trace_tells_wakes(void **state)
 
     (void)state;
     hand_over(store, a, b);
-    await(stat_of(store, "hint").started >= 1);
+    await(stat_of(store, "wake_up").started >= 1);
     simba_locker_close(a);
     simba_locker_close(b);
     simba_store_close(store);
-    text = read_trace("hints");
-    assert_true(count_of(text, "\"trace\":\"hint\"") >= 1);
-    assert_true(count_of(text, "\"in_line\":true") >= 1);
-    assert_true(count_of(text, "\"place\":") >= 1);
+    text = read_trace("wakes");
+    assert_true(count_of(text, "\"trace\":\"wake_up\"") >= 1);
+    assert_true(count_of(text, "\"queued\":true") >= 1);
+    assert_true(count_of(text, "\"position\":") >= 1);
     free(text);
 }
 

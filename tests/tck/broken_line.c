@@ -165,7 +165,7 @@ static void cut(char *mutex)
 
 const struct fault broken_others[] = {
     {.name = "lost_wake_up", .no_wakes = true},
-    {.name = "hint_is_grant", .wake_grants = true},
+    {.name = "wake_is_grant", .wake_grants = true},
     {.name = "line_ignores_death", PLANT(DEAD_CALLED)},
     {.name = "line_ignores_silence", .before = places_for_ever},
     {.name = "line_reversed", PLANT(LINE_REVERSED)},

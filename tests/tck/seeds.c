@@ -55,7 +55,7 @@ static void make_url(const struct plan *plan, unsigned long seed, char *url)
 
     snprintf(url, URL_ROOM,
              "fault:seed=%lu,lose=%u,delay=%u,double=%u,fail=%u,echo=%u,"
-             "late=%u,hint_lose=%u,hint_late=%u,hint_double=10:%s%lu",
+             "late=%u,wake_lose=%u,wake_late=%u,wake_double=10:%s%lu",
              seed, lose, delay, twice, fail, echo, late, wake_lose, wake_late,
              plan->store, seed % STORES);
 }

@@ -25,10 +25,16 @@ static void take_text(struct members *m, const struct simba__flat_member *f)
     struct {
         const char *key;
         const char **to;
-    } texts[] = {
-        {"trace", &m->trace}, {"event", &m->event},   {"boot", &m->boot},
-        {"mutex", &m->mutex}, {"id", &m->id},         {"attempt", &m->attempt},
-        {"op", &m->request},  {"status", &m->status}, {"handle", &m->handle}};
+    } texts[] = {{"trace", &m->trace},
+                 {"event", &m->event},
+                 {"boot", &m->boot},
+                 {"mutex", &m->mutex},
+                 {"id", &m->id},
+                 {"attempt", &m->attempt},
+                 {"request", &m->request},
+                 {"op", &m->request},
+                 /* older logs */ {"status", &m->status},
+                 {"handle", &m->handle}};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (strcmp(texts[i].key, f->key) == 0) {
