@@ -1,177 +1,230 @@
+/* Requests without a latch. Read, list and break are inquiries: they wait for a
+ * connection, send in steps, and answer once; one whose connection is lost
+ * begins again on the next. Doctor and init block, on a worker's thread. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
 #include "core/name.h"
+#include "util/container.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One request of an errand. */
-struct call {
-    struct simba__zk_errand *errand;
-    int index;
-    void (*heard)(struct simba__zk_errand *errand,
-                  int index,
-                  const struct String_vector *list);
+/* The owner may go between two steps; this often is no accident. */
+enum { ROUNDS_MOST = 16 };
+
+/* Of the session of doctor and init: longer than any of their calls. */
+enum { BLOCKING_SESSION_MS = 16000 };
+
+/* One node that is looked at: a latch, or a mutex of a list. */
+struct item {
+    char *path;
+    int rc;
+    simba_owner owner; /* of a latch: who waits or owns there */
+    int latches;       /* of a mutex */
+    char *lowest;      /* of a mutex: path of its lowest latch */
 };
+
+struct simba__zk_inquiry {
+    struct simba__zk_inquiry *next; /* while parked */
+    struct simba__zk *self;
+    simba_request *request; /* NULL: answered; only replies are due */
+    uint64_t generation;
+    int64_t since_ms; /* when it came */
+    simba_timer deadline;
+    bool is_parked;
+    bool is_lost;   /* with its connection: it begins again */
+    bool is_unsent; /* something of this step could not be sent */
+    int replies_due;
+    int rounds;  /* how often it began again */
+    int deletes; /* break: sent, of which one may have been it */
+    void (*step)(struct simba__zk_inquiry *inquiry, int rc);
+    char *path;         /* of its mutex, or of all */
+    struct item *items; /* latches in the order of the queue, or mutexes */
+    int count;
+    bool is_numbered; /* the view tells of all mutexes made as well */
+    struct simba__zk_view view;
+};
+
+/* One request of an inquiry. */
+struct pending {
+    struct simba__zk_inquiry *inquiry;
+    int index; /* of the item; -1: the inquiry's own path */
+};
+
+static void start_read(struct simba__zk_inquiry *inquiry);
+static void start_list(struct simba__zk_inquiry *inquiry);
+static void start_break(struct simba__zk_inquiry *inquiry);
 
 /* --- life ---------------------------------------------------------------- */
 
-static void free_items(struct simba__zk_errand *errand)
+static void free_items(struct simba__zk_inquiry *inquiry)
 {
-    for (int i = 0; i < errand->count; i++) {
-        free(errand->items[i].path);
-        free(errand->items[i].lowest);
+    for (int i = 0; i < inquiry->count; i++) {
+        free(inquiry->items[i].path);
+        free(inquiry->items[i].lowest);
     }
-    free(errand->items);
-    errand->items = NULL;
-    errand->count = 0;
-}
-
-bool simba__zk_errand_items(struct simba__zk_errand *errand, int count)
-{
-    free_items(errand);
-    errand->items = calloc((size_t)count + 1, sizeof errand->items[0]);
-    errand->count = errand->items == NULL ? 0 : count;
-    return errand->items != NULL;
-}
-
-static void unpark(struct simba__zk_errand *errand)
-{
-    struct simba__zk_errand **at = &errand->self->parked;
-
-    if (!errand->is_parked) {
-        return;
-    }
-    while (*at != errand) {
-        at = &(*at)->next;
-    }
-    *at = errand->next;
-    errand->is_parked = false;
+    free(inquiry->items);
+    inquiry->items = NULL;
+    inquiry->count = 0;
 }
 
 /* Frees it when nobody comes back to it any more. */
-static void tidy(struct simba__zk_errand *errand)
+static void tidy(struct simba__zk_inquiry *inquiry)
 {
-    if (errand->request == NULL && errand->calls == 0) {
-        free_items(errand);
-        free(errand->path);
-        free(errand);
+    if (inquiry->request == NULL && inquiry->replies_due == 0) {
+        free_items(inquiry);
+        free(inquiry->path);
+        free(inquiry);
     }
 }
 
-static void finish(struct simba__zk_errand *errand,
+static void unpark(struct simba__zk_inquiry *inquiry)
+{
+    struct simba__zk_inquiry **at = &inquiry->self->parked;
+
+    if (inquiry->is_parked) {
+        while (*at != inquiry) {
+            at = &(*at)->next;
+        }
+        *at = inquiry->next;
+        inquiry->is_parked = false;
+    }
+}
+
+/* Answers; after that the inquiry is gone. */
+static void finish(struct simba__zk_inquiry *inquiry,
                    int status,
                    const simba_error *error)
 {
-    simba_request *request = errand->request;
-    bool is_done =
-        request->reply.mine; /* broken, and only not told who is next */
+    simba_request *request = inquiry->request;
 
-    errand->request = NULL;
-    unpark(errand);
-    simba_timer_clear(errand->self->base.loop, &errand->deadline);
-    tidy(errand);
-    simba_request_done(request, is_done ? SIMBA_OK : status,
-                       is_done ? NULL : error);
+    inquiry->request = NULL;
+    unpark(inquiry);
+    simba_timer_clear(inquiry->self->base.loop, &inquiry->deadline);
+    tidy(inquiry);
+    if (request->reply.mine) { /* broken, and only not told who is next */
+        status = SIMBA_OK;
+    }
+    simba_request_done(request, status, status == SIMBA_OK ? NULL : error);
 }
 
-void simba__zk_errand_done(struct simba__zk_errand *errand)
-{
-    finish(errand, SIMBA_OK, NULL);
-}
-
-void simba__zk_errand_fail(struct simba__zk_errand *errand, int rc)
+static void fail(struct simba__zk_inquiry *inquiry, int rc)
 {
     simba_error error;
-    int status = simba__zk_fail(errand->self, rc, &error);
+    int status = simba__zk_fail(inquiry->self, rc, &error);
 
     /* What only read has no outcome to be in doubt about. */
-    if (status == SIMBA_EUNKNOWN && errand->strikes == 0) {
+    if (status == SIMBA_EUNKNOWN && inquiry->deletes == 0) {
         status = error.code = SIMBA_EUNAVAIL;
     }
-    finish(errand, status, &error);
+    finish(inquiry, status, &error);
 }
 
-/* --- the queue ----------------------------------------------------------- */
-
-static void park(struct simba__zk_errand *errand)
+void simba__zk_admin_go(struct simba__zk *self)
 {
-    struct simba__zk_errand **at = &errand->self->parked;
+    while (self->is_connected && self->parked != NULL) {
+        struct simba__zk_inquiry *inquiry = self->parked;
+        const simba_request *request = inquiry->request;
+
+        unpark(inquiry);
+        inquiry->generation = self->generation;
+        if (request->kind == SIMBA_READ || request->reply.mine) {
+            start_read(inquiry);
+        } else if (request->kind == SIMBA_LIST) {
+            start_list(inquiry);
+        } else {
+            start_break(inquiry);
+        }
+    }
+}
+
+/* It starts on the next connection, as long as its deadline allows. */
+static void park(struct simba__zk_inquiry *inquiry)
+{
+    struct simba__zk *self = inquiry->self;
+    struct simba__zk_inquiry **at = &self->parked;
+    simba_error error;
 
     while (*at != NULL) {
         at = &(*at)->next;
     }
-    errand->next = NULL;
-    *at = errand;
-    errand->is_parked = true;
-}
-
-static void start(struct simba__zk_errand *errand)
-{
-    errand->generation = errand->self->generation;
-    if (errand->request->kind == SIMBA_READ || errand->request->reply.mine) {
-        simba__zk_read_start(errand);
-    } else if (errand->request->kind == SIMBA_LIST) {
-        simba__zk_list_start(errand);
-    } else {
-        simba__zk_break_start(errand);
+    inquiry->next = NULL;
+    *at = inquiry;
+    inquiry->is_parked = true;
+    if (simba__zk_session_want(self, inquiry->request, &error) == SIMBA_OK) {
+        simba__zk_admin_go(self);
     }
 }
 
-void simba__zk_errands_go(struct simba__zk *self)
-{
-    while (self->is_connected && self->parked != NULL) {
-        struct simba__zk_errand *errand = self->parked;
+/* --- replies ------------------------------------------------------------- */
 
-        unpark(errand);
-        start(errand);
-    }
+/* Enters the loop with a reply. */
+static struct simba__zk_inquiry *arrive(const void *data, int *index)
+{
+    struct pending *p = (struct pending *)data;
+    struct simba__zk_inquiry *inquiry = p->inquiry;
+
+    *index = p->index;
+    free(p);
+    simba_loop_enter(inquiry->self->base.loop);
+    inquiry->replies_due--;
+    return inquiry;
 }
 
-/* On the next connection, as long as its deadline allows. */
-static void go_when_connected(struct simba__zk_errand *errand)
+/* Leaves the loop; before that, with the last reply, the next step. */
+static void settle(struct simba__zk_inquiry *inquiry, int rc)
 {
-    struct simba__zk *self = errand->self;
-    simba_error error;
+    struct simba__zk *self = inquiry->self;
 
-    park(errand);
-    if (simba__zk_session_want(self, errand->request, &error) == SIMBA_OK) {
-        simba__zk_errands_go(self);
-    }
-}
-
-/* --- completions --------------------------------------------------------- */
-
-static struct simba__zk_errand *arrive(const void *data, struct call *call)
-{
-    *call = *(const struct call *)data;
-    free((void *)data);
-    simba_loop_enter(call->errand->self->base.loop);
-    call->errand->calls--;
-    return call->errand;
-}
-
-static void settle(struct simba__zk_errand *errand, int rc)
-{
-    struct simba__zk *self = errand->self;
-
-    if (errand->generation == self->generation) {
+    if (inquiry->generation == self->generation) {
         (void)simba__zk_session_lives(self, rc);
     }
-    errand->is_lost |=
-        simba__zk_is_lost(rc) || errand->generation != self->generation;
-    if (errand->request == NULL) {
-        tidy(errand);
+    inquiry->is_lost |=
+        simba__zk_is_lost(rc) || inquiry->generation != self->generation;
+    if (inquiry->request == NULL) {
+        tidy(inquiry);
     } else if (self->is_closing) {
-        simba__zk_errand_fail(errand, ZCLOSING);
-    } else if (errand->calls == 0 && errand->is_lost) {
-        errand->is_lost = false;
-        go_when_connected(errand);
-    } else if (errand->calls == 0) {
-        errand->step(errand, rc);
+        fail(inquiry, ZCLOSING);
+    } else if (inquiry->replies_due == 0 && inquiry->is_lost) {
+        inquiry->is_lost = false;
+        park(inquiry);
+    } else if (inquiry->replies_due == 0) {
+        inquiry->step(inquiry, rc);
     }
     simba_loop_leave(self->base.loop);
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+    const struct item *one = a, *other = b;
+
+    return strcmp(simba__zk_sequence(one->path),
+                  simba__zk_sequence(other->path));
+}
+
+/* Takes the children of the inquiry's path: mutexes, or the latches of one in
+ * the order of the queue. */
+static void take_items(struct simba__zk_inquiry *inquiry,
+                       const struct String_vector *list)
+{
+    bool is_list = inquiry->request->kind == SIMBA_LIST;
+    int count = 0;
+
+    free_items(inquiry);
+    inquiry->items = calloc((size_t)list->count + 1, sizeof(struct item));
+    for (int i = 0; inquiry->items != NULL && i < list->count; i++) {
+        if (is_list || simba__zk_sequence(list->data[i]) != NULL) {
+            inquiry->items[count].path =
+                simba__zk_join(inquiry->path, list->data[i]);
+            inquiry->items[count].rc = ZNONODE;
+            count += inquiry->items[count].path != NULL;
+        }
+    }
+    inquiry->count = count;
+    if (count > 0 && !is_list) {
+        qsort(inquiry->items, (size_t)count, sizeof(struct item), by_sequence);
+    }
 }
 
 static void on_children(int rc,
@@ -179,18 +232,24 @@ static void on_children(int rc,
                         const struct Stat *stat,
                         const void *data)
 {
-    struct call call;
-    struct simba__zk_errand *errand = arrive(data, &call);
+    int index;
+    struct simba__zk_inquiry *inquiry = arrive(data, &index);
+    struct simba__zk_standing where;
 
-    if (errand->request != NULL && rc == ZOK) {
-        if (call.index < 0) {
-            errand->look.life = stat->czxid;
-            errand->look.made =
-                simba__zk_ever(stat->cversion, stat->numChildren);
+    if (inquiry->request != NULL && rc == ZOK && index < 0) {
+        inquiry->view.czxid = stat->czxid;
+        inquiry->view.latches_made = simba__zk_children_made(stat);
+        take_items(inquiry, list);
+    } else if (inquiry->request != NULL && rc == ZOK) {
+        struct item *item = &inquiry->items[index];
+
+        simba__zk_stand(list->data, list->count, NULL, &where);
+        item->latches = where.latches;
+        if (where.lowest >= 0) {
+            item->lowest = simba__zk_join(item->path, list->data[where.lowest]);
         }
-        call.heard(errand, call.index, list);
     }
-    settle(errand, rc);
+    settle(inquiry, rc);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
@@ -200,520 +259,435 @@ static void on_data(int rc,
                     const struct Stat *stat,
                     const void *data)
 {
-    struct call call;
-    struct simba__zk_errand *errand = arrive(data, &call);
+    int index;
+    struct simba__zk_inquiry *inquiry = arrive(data, &index);
 
-    if (errand->request != NULL && call.index < errand->count) {
-        struct simba__zk_item *item = &errand->items[call.index];
+    if (inquiry->request != NULL && index < inquiry->count) {
+        struct item *item = &inquiry->items[index];
 
         item->rc = rc;
         if (rc == ZOK) {
             item->owner = simba__zk_owner_of(value, length, stat);
         }
     }
-    settle(errand, rc);
+    settle(inquiry, rc);
 }
 
 static void on_deleted(int rc, const void *data)
 {
-    struct call call;
+    int index;
 
-    settle(arrive(data, &call), rc);
+    settle(arrive(data, &index), rc);
 }
 
-/* There is nothing of ours yet, or what there was is gone: 0. */
-static void on_births(int rc, const struct Stat *stat, const void *data)
+/* Of /simba: there may be nothing of ours yet, or not any more. */
+static void on_base(int rc, const struct Stat *stat, const void *data)
 {
-    struct call call;
-    struct simba__zk_errand *errand = arrive(data, &call);
+    int index;
+    struct simba__zk_inquiry *inquiry = arrive(data, &index);
 
-    errand->look.births =
-        rc == ZOK ? simba__zk_ever(stat->cversion, stat->numChildren) : 0;
-    settle(errand, rc);
+    inquiry->view.mutexes_made = rc == ZOK ? simba__zk_children_made(stat) : 0;
+    settle(inquiry, rc);
 }
 
 static void on_synced(int rc, const char *value, const void *data)
 {
-    struct call call;
+    int index;
 
     (void)value;
-    settle(arrive(data, &call), rc);
+    settle(arrive(data, &index), rc);
 }
 
 /* --- sending ------------------------------------------------------------- */
 
-static struct call *depart(struct simba__zk_errand *errand, int index)
+static struct pending *prepare(struct simba__zk_inquiry *inquiry, int index)
 {
-    struct call *call = calloc(1, sizeof *call);
+    struct pending *p = malloc(sizeof *p);
 
-    if (call != NULL) {
-        call->errand = errand;
-        call->index = index;
+    if (p != NULL) {
+        *p = (struct pending){inquiry, index};
     }
-    return call;
+    return p;
 }
 
-static bool sent(struct simba__zk_errand *errand, struct call *call, int rc)
+static void sent(struct simba__zk_inquiry *inquiry, struct pending *p, int rc)
 {
-    if (rc != ZOK) {
-        free(call);
-        return false;
+    if (p == NULL || rc != ZOK) {
+        free(p);
+        inquiry->is_unsent = true;
+    } else {
+        inquiry->replies_due++;
     }
-    errand->calls++;
-    return true;
 }
 
-/* Our server may lag behind the leader. What is asked after a sync, in the same
- * session, is answered with all that was written before the sync. */
-static bool catch_up(struct simba__zk_errand *errand)
+/* What follows when all that was sent is answered. */
+static void await(struct simba__zk_inquiry *inquiry,
+                  void (*step)(struct simba__zk_inquiry *inquiry, int rc))
 {
-    struct call *call = depart(errand, 0);
-
-    return call != NULL &&
-           sent(errand, call,
-                zoo_async(errand->self->handle, "/", on_synced, call));
+    inquiry->step = step;
+    if (inquiry->is_unsent) {
+        fail(inquiry, ZCONNECTIONLOSS);
+    } else if (inquiry->replies_due == 0) {
+        step(inquiry, ZOK);
+    }
 }
 
-static bool count_births(struct simba__zk_errand *errand)
+static void send_children(struct simba__zk_inquiry *inquiry, int index)
 {
-    struct call *call = depart(errand, 0);
+    struct pending *p = prepare(inquiry, index);
+    const char *path = index < 0 ? inquiry->path : inquiry->items[index].path;
 
-    return call != NULL &&
-           sent(errand, call,
-                zoo_aexists(errand->self->handle, errand->self->settings.base,
-                            0, on_births, call));
+    sent(inquiry, p,
+         p == NULL ? ZSYSTEMERROR
+                   : zoo_aget_children2(inquiry->self->handle, path, 0,
+                                        on_children, p));
 }
 
-bool simba__zk_errand_children(struct simba__zk_errand *errand,
-                               int index,
-                               void (*heard)(struct simba__zk_errand *errand,
-                                             int index,
-                                             const struct String_vector *list))
+/* Of a latch, or of the lowest latch of a mutex. */
+static void send_data(struct simba__zk_inquiry *inquiry, int index)
 {
-    const char *path = index < 0 ? errand->path : errand->items[index].path;
-    struct call *call;
-
-    if (index < 0 && !catch_up(errand)) {
-        return false;
-    }
-    if (index < 0 && errand->is_numbered && !count_births(errand)) {
-        return false;
-    }
-    call = depart(errand, index);
-    if (call == NULL) {
-        return false;
-    }
-    call->heard = heard;
-    return sent(
-        errand, call,
-        zoo_aget_children2(errand->self->handle, path, 0, on_children, call));
-}
-
-bool simba__zk_errand_data(struct simba__zk_errand *errand, int index)
-{
-    struct call *call = depart(errand, index);
-    const struct simba__zk_item *item = &errand->items[index];
+    const struct item *item = &inquiry->items[index];
     const char *path = item->lowest == NULL ? item->path : item->lowest;
+    struct pending *p = prepare(inquiry, index);
 
-    return call != NULL &&
-           sent(errand, call,
-                zoo_aget(errand->self->handle, path, 0, on_data, call));
+    sent(inquiry, p,
+         p == NULL ? ZSYSTEMERROR
+                   : zoo_aget(inquiry->self->handle, path, 0, on_data, p));
 }
 
-bool simba__zk_errand_delete(struct simba__zk_errand *errand, const char *path)
+/* Begins with the children of the inquiry's path. Our server may lag behind the
+ * leader: what is asked after a sync, in the same session, is answered with all
+ * that was written before the sync. */
+static void start(struct simba__zk_inquiry *inquiry,
+                  void (*step)(struct simba__zk_inquiry *inquiry, int rc))
 {
-    struct call *call = depart(errand, 0);
+    const struct simba__zk *self = inquiry->self;
+    struct pending *p = prepare(inquiry, -1);
 
-    return call != NULL &&
-           sent(errand, call,
-                zoo_adelete(errand->self->handle, path, -1, on_deleted, call));
-}
-
-/* --- the way of an operation --------------------------------------------- */
-
-/* Sets the timer; false: its time is up. */
-static bool arm(struct simba__zk_errand *errand)
-{
-    int64_t until_ms =
-        simba__zk_waits_until(errand->self, errand->request, errand->since_ms);
-
-    simba_timer_set(errand->self->base.loop, &errand->deadline, until_ms);
-    return until_ms > simba_loop_now_ms();
-}
-
-static void on_deadline(simba_timer *timer)
-{
-    struct simba__zk_errand *errand =
-        (struct simba__zk_errand *)(void *)((char *)timer -
-                                            offsetof(struct simba__zk_errand,
-                                                     deadline));
-    simba_error error;
-    int status;
-
-    if (arm(errand)) {
-        return; /* connected meanwhile: there is more time */
+    inquiry->is_unsent = ++inquiry->rounds > ROUNDS_MOST;
+    inquiry->view = (struct simba__zk_view){0};
+    free_items(inquiry);
+    sent(inquiry, p,
+         p == NULL ? ZSYSTEMERROR : zoo_async(self->handle, "/", on_synced, p));
+    if (inquiry->is_numbered) {
+        p = prepare(inquiry, -1);
+        sent(inquiry, p,
+             p == NULL ? ZSYSTEMERROR
+                       : zoo_aexists(self->handle, self->settings.base, 0,
+                                     on_base, p));
     }
-    status = simba__zk_unanswered(errand->self, &error);
-    finish(errand, errand->strikes > 0 ? SIMBA_EUNKNOWN : status, &error);
+    send_children(inquiry, -1);
+    await(inquiry, step);
 }
 
-static char *path_for(struct simba__zk *self, const simba_request *request)
-{
-    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+/* --- read: who owns, and who waits --------------------------------------- */
 
-    if (request->kind == SIMBA_LIST) {
-        return strdup(self->settings.base);
-    }
-    simba__zk_escape(request->mutex, escaped);
-    return simba__zk_join(self->settings.base, escaped);
+static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
+{
+    struct simba__zk_mutex *mutex =
+        simba__zk_mutex_at(inquiry->self, inquiry->path, strlen(inquiry->path));
+
+    return mutex != NULL && mutex->is_observed ? mutex : NULL;
 }
 
-void simba__zk_errand(struct simba__zk *self, simba_request *request)
+static void read_data(struct simba__zk_inquiry *inquiry, int rc)
 {
-    struct simba__zk_errand *errand = calloc(1, sizeof *errand);
-    simba_error error;
+    simba_request *request = inquiry->request;
+    const struct item *items = inquiry->items;
 
-    if (errand != NULL) {
-        errand->path = path_for(self, request);
-    }
-    if (errand == NULL || errand->path == NULL) {
-        free(errand);
-        simba_error_set(&error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
-        simba_request_done(request, SIMBA_ENOMEM, &error);
+    if (items[0].rc == ZNONODE) {
+        start_read(inquiry); /* the owner went meanwhile */
         return;
     }
-    errand->self = self;
-    errand->request = request;
-    errand->deadline.fire = on_deadline;
-    errand->since_ms = simba_loop_now_ms();
-    (void)arm(errand);
-    go_when_connected(errand);
-}
-
-/* Who owns a mutex, and who waits. */
-
-/* The owner may go between two requests; this often is no accident. */
-enum { ROUNDS_MOST = 16 };
-
-static int by_sequence(const void *a, const void *b)
-{
-    const struct simba__zk_item *one = a, *other = b;
-
-    return strcmp(simba__zk_sequence(one->path),
-                  simba__zk_sequence(other->path));
-}
-
-/* Takes the latches of the errand's mutex, in the order of the line. */
-static void heard(struct simba__zk_errand *errand,
-                  int index,
-                  const struct String_vector *list)
-{
-    int count = 0;
-
-    (void)index;
-    if (!simba__zk_errand_items(errand, list->count)) {
+    if (items[0].rc != ZOK) {
+        fail(inquiry, rc == ZOK ? items[0].rc : rc);
         return;
     }
-    for (int i = 0; i < list->count; i++) {
-        if (simba__zk_sequence(list->data[i]) != NULL) {
-            errand->items[count].path =
-                simba__zk_join(errand->path, list->data[i]);
-            count += errand->items[count].path != NULL;
-        }
-    }
-    errand->count = count;
-    qsort(errand->items, (size_t)count, sizeof errand->items[0], by_sequence);
-}
+    request->reply.owner = items[0].owner;
+    for (int i = 1; request->want_queue && i < inquiry->count; i++) {
+        simba_waiter waiter = {.position = simba__zk_position(items[i].path),
+                               .joined_at_ms = items[i].owner.acquired_at_ms};
 
-bool simba__zk_errand_line(struct simba__zk_errand *errand)
-{
-    return ++errand->rounds <= ROUNDS_MOST &&
-           simba__zk_errand_children(errand, -1, heard);
-}
-
-/* Whose turn it is, for those who observe the mutex. */
-static void number(const struct simba__zk_errand *errand,
-                   struct simba__zk_room *room)
-{
-    simba_reply *reply = &errand->request->reply;
-    const struct simba__zk_item *items = errand->items;
-    struct simba__zk_turns *turns = &room->turns;
-
-    simba__zk_turns_look(turns, &errand->look);
-    reply->turn = reply->next_turn = simba__zk_turn_next(turns);
-    if (errand->count > 0) {
-        reply->turn = simba__zk_turn(turns, simba__zk_place(items[0].path));
-    }
-    if (errand->count > 1) {
-        reply->next_turn =
-            simba__zk_turn(turns, simba__zk_place(items[1].path));
-    }
-}
-
-static struct simba__zk_room *observed(const struct simba__zk_errand *errand)
-{
-    struct simba__zk_room *room = simba__zk_room_at(errand->self, errand->path);
-
-    return room != NULL && room->is_observed ? room : NULL;
-}
-
-static void answer_read(struct simba__zk_errand *errand)
-{
-    simba_request *request = errand->request;
-
-    request->reply.owner = errand->items[0].owner;
-    for (int i = 1; request->want_queue && i < errand->count; i++) {
-        const struct simba__zk_item *item = &errand->items[i];
-        simba_waiter waiter = {.position = simba__zk_place(item->path),
-                               .joined_at_ms = item->owner.acquired_at_ms};
-
-        if (item->rc == ZOK) {
-            memcpy(waiter.id, item->owner.id, sizeof waiter.id);
+        if (items[i].rc == ZOK) {
+            memcpy(waiter.id, items[i].owner.id, sizeof waiter.id);
             simba_request_add_waiter(request, &waiter);
         }
     }
-    simba__zk_errand_done(errand);
+    finish(inquiry, SIMBA_OK, NULL);
 }
 
-static void read_data(struct simba__zk_errand *errand, int rc)
+static void read_latches(struct simba__zk_inquiry *inquiry, int rc)
 {
-    if (errand->items[0].rc == ZOK) {
-        answer_read(errand);
-    } else if (errand->items[0].rc == ZNONODE) {
-        simba__zk_read_start(errand); /* the owner went meanwhile */
-    } else {
-        simba__zk_errand_fail(errand, rc == ZOK ? errand->items[0].rc : rc);
-    }
-}
+    struct simba__zk_mutex *mutex = observed(inquiry);
+    simba_reply *reply = &inquiry->request->reply;
+    int count = rc == ZOK ? inquiry->count : 0;
+    int wanted = inquiry->request->want_queue || count < 1 ? count : 1;
 
-static void read_children(struct simba__zk_errand *errand, int rc)
-{
-    int wanted = errand->request->want_queue ? errand->count : 1;
-    bool is_sent = true;
-
-    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && errand->items == NULL)) {
-        simba__zk_errand_fail(errand, rc == ZOK ? ZSYSTEMERROR : rc);
+    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && inquiry->items == NULL)) {
+        fail(inquiry, rc == ZOK ? ZSYSTEMERROR : rc);
         return;
     }
-    if (errand->is_numbered && observed(errand) != NULL) {
-        number(errand, observed(errand));
+    if (inquiry->is_numbered && mutex != NULL) {
+        struct simba__zk_serials *serials = &mutex->serials;
+
+        simba__zk_serials_read(serials, &inquiry->view);
+        reply->turn = reply->next_turn =
+            simba__zk_serial(serials, serials->seen.latches_made + 1);
+        if (count > 0) {
+            reply->turn = simba__zk_serial(
+                serials, simba__zk_position(inquiry->items[0].path));
+        }
+        if (count > 1) {
+            reply->next_turn = simba__zk_serial(
+                serials, simba__zk_position(inquiry->items[1].path));
+        }
     }
-    if (rc == ZNONODE || errand->count == 0) {
-        simba__zk_errand_done(errand); /* nobody owns it */
+    if (count == 0) {
+        finish(inquiry, SIMBA_OK, NULL); /* nobody owns it */
         return;
     }
-    errand->step = read_data;
-    for (int i = 0; is_sent && i < wanted; i++) {
-        is_sent = simba__zk_errand_data(errand, i);
+    for (int i = 0; i < wanted; i++) {
+        send_data(inquiry, i);
     }
-    if (!is_sent) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
+    await(inquiry, read_data);
 }
 
-void simba__zk_read_start(struct simba__zk_errand *errand)
+static void start_read(struct simba__zk_inquiry *inquiry)
 {
-    errand->step = read_children;
-    errand->is_numbered = observed(errand) != NULL;
-    errand->look = (struct simba__zk_look){0};
-    if (!simba__zk_errand_line(errand)) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
+    inquiry->is_numbered = observed(inquiry) != NULL;
+    start(inquiry, read_latches);
 }
 
-/* Which mutexes are there: the children of /simba, for each its latches, for
- * each the data of the lowest. */
+/* --- list: which mutexes there are --------------------------------------- */
 
-static void heard_mutexes(struct simba__zk_errand *errand,
-                          int index,
-                          const struct String_vector *list)
+/* A mutex that went meanwhile is not listed. */
+static void list_owners(struct simba__zk_inquiry *inquiry, int rc)
 {
-    (void)index;
-    if (!simba__zk_errand_items(errand, list->count)) {
-        return;
-    }
-    for (int i = 0; i < list->count; i++) {
-        errand->items[i].path = simba__zk_join(errand->path, list->data[i]);
-        errand->items[i].rc = ZNONODE;
-    }
-}
-
-static void heard_latches(struct simba__zk_errand *errand,
-                          int index,
-                          const struct String_vector *list)
-{
-    struct simba__zk_item *item = &errand->items[index];
-    struct simba__zk_standing where;
-
-    simba__zk_stand(list->data, list->count, NULL, &where);
-    item->latches = where.latches;
-    if (where.lowest >= 0) {
-        item->lowest = simba__zk_join(item->path, list->data[where.lowest]);
-    }
-}
-
-static void answer_list(struct simba__zk_errand *errand, int rc)
-{
-    size_t skip = strlen(errand->path) + 1;
+    size_t skip = strlen(inquiry->path) + 1;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 
-    (void)rc; /* a mutex that went meanwhile is not listed */
-    for (int i = 0; i < errand->count; i++) {
-        const struct simba__zk_item *item = &errand->items[i];
+    (void)rc;
+    for (int i = 0; i < inquiry->count; i++) {
+        const struct item *item = &inquiry->items[i];
 
         if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
             simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(errand->request, mutex, &item->owner,
+            simba_request_add_mutex(inquiry->request, mutex, &item->owner,
                                     item->latches - 1);
         }
     }
-    simba__zk_errand_done(errand);
+    finish(inquiry, SIMBA_OK, NULL);
 }
 
-static void ask_owners(struct simba__zk_errand *errand, int rc)
+static void list_latches(struct simba__zk_inquiry *inquiry, int rc)
 {
-    bool is_sent = true;
-
     (void)rc;
-    errand->step = answer_list;
-    for (int i = 0; is_sent && i < errand->count; i++) {
-        if (errand->items[i].lowest != NULL) {
-            is_sent = simba__zk_errand_data(errand, i);
+    for (int i = 0; i < inquiry->count; i++) {
+        if (inquiry->items[i].lowest != NULL) {
+            send_data(inquiry, i);
         }
     }
-    if (!is_sent) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    } else if (errand->calls == 0) {
-        simba__zk_errand_done(errand);
-    }
+    await(inquiry, list_owners);
 }
 
-static void ask_latches(struct simba__zk_errand *errand, int rc)
+static void list_mutexes(struct simba__zk_inquiry *inquiry, int rc)
 {
-    bool is_sent = true;
-
     if (rc != ZOK && rc != ZNONODE) {
-        simba__zk_errand_fail(errand, rc);
+        fail(inquiry, rc);
         return;
     }
-    errand->step = ask_owners;
-    for (int i = 0; is_sent && i < errand->count; i++) {
-        if (errand->items[i].path != NULL) {
-            is_sent = simba__zk_errand_children(errand, i, heard_latches);
-        }
+    for (int i = 0; i < inquiry->count; i++) {
+        send_children(inquiry, i);
     }
-    if (!is_sent) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    } else if (errand->calls == 0) {
-        simba__zk_errand_done(errand);
-    }
+    await(inquiry, list_latches);
 }
 
-void simba__zk_list_start(struct simba__zk_errand *errand)
+static void start_list(struct simba__zk_inquiry *inquiry)
 {
-    errand->step = ask_latches;
-    if (!simba__zk_errand_children(errand, -1, heard_mutexes)) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
+    start(inquiry, list_mutexes);
 }
 
-/* Ending a tenure by force: the node whose czxid is the token is deleted. */
+/* --- break: the node whose czxid is the token is deleted ----------------- */
 
-/* Audited where it is done. Who owns the mutex now is told as well. */
-static void broken(struct simba__zk_errand *errand)
+/* That tenure is over: by our doing, with `is_ours` or if a delete was sent on
+ * a connection that was lost before the reply came. Audited where it is done.
+ * Who owns the mutex now is told as well. */
+static void break_over(struct simba__zk_inquiry *inquiry, bool is_ours)
 {
-    simba_request *request = errand->request;
+    simba_request *request = inquiry->request;
     bool has_reason = request->reason != NULL && request->reason[0] != '\0';
 
-    request->reply.mine = true;
-    simba__zk_log(errand->self, SIMBA_LOG_WARN,
-                  "broke the tenure %llu of \"%s\": %s",
-                  (unsigned long long)request->token, request->mutex,
-                  has_reason ? request->reason : "no reason given");
-    simba__zk_read_start(errand);
+    if (is_ours || inquiry->deletes > 0) {
+        request->reply.mine = true;
+        simba__zk_log(inquiry->self, SIMBA_LOG_WARN,
+                      "broke the tenure %llu of \"%s\": %s",
+                      (unsigned long long)request->token, request->mutex,
+                      has_reason ? request->reason : "no reason given");
+    }
+    start_read(inquiry);
 }
 
-/* That tenure is over; by our doing, if we struck on a connection that was
- * lost before the answer came. */
-static void is_over(struct simba__zk_errand *errand)
+static void break_deleted(struct simba__zk_inquiry *inquiry, int rc)
 {
-    if (errand->strikes > 0) {
-        broken(errand);
+    inquiry->deletes--; /* its outcome is known */
+    if (rc == ZOK || rc == ZNONODE) {
+        break_over(inquiry, rc == ZOK);
     } else {
-        simba__zk_read_start(errand);
+        fail(inquiry, rc);
     }
 }
 
-static void struck(struct simba__zk_errand *errand, int rc)
+static void break_owner(struct simba__zk_inquiry *inquiry, int rc)
 {
-    if (rc == ZOK) {
-        broken(errand);
-    } else if (rc == ZNONODE) {
-        errand->strikes--; /* not by this one */
-        is_over(errand);
-    } else {
-        errand->strikes--;
-        simba__zk_errand_fail(errand, rc);
-    }
-}
+    struct pending *p;
 
-static void strike(struct simba__zk_errand *errand)
-{
-    errand->step = struck;
-    if (simba__zk_errand_delete(errand, errand->items[0].path)) {
-        errand->strikes++;
-    } else {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
-}
-
-static void heard_owner(struct simba__zk_errand *errand, int rc)
-{
     if (rc == ZNONODE) {
-        simba__zk_break_start(errand); /* it went meanwhile: who is next? */
-    } else if (rc != ZOK) {
-        simba__zk_errand_fail(errand, rc);
-    } else if (errand->items[0].owner.token == errand->request->token) {
-        strike(errand);
-    } else {
-        is_over(errand);
-    }
-}
-
-static void heard_line(struct simba__zk_errand *errand, int rc)
-{
-    if (rc != ZOK && rc != ZNONODE) {
-        simba__zk_errand_fail(errand, rc);
-    } else if (rc == ZNONODE || errand->count == 0) {
-        is_over(errand);
-    } else {
-        errand->step = heard_owner;
-        if (!simba__zk_errand_data(errand, 0)) {
-            simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-        }
-    }
-}
-
-void simba__zk_break_start(struct simba__zk_errand *errand)
-{
-    errand->step = heard_line;
-    if (!simba__zk_errand_line(errand)) {
-        simba__zk_errand_fail(errand, ZCONNECTIONLOSS);
-    }
-}
-
-/* A latch stands or is gone: there is no lease that could run out. */
-void simba__zk_break(struct simba__zk *self, simba_request *request)
-{
-    simba_error error;
-
-    if (request->now) {
-        simba__zk_errand(self, request);
+        start_break(inquiry); /* it went meanwhile: who is next? */
         return;
     }
-    simba_error_set(
-        &error, SIMBA_EINVAL, 0,
-        "zookeeper: a tenure cannot be left to the end of its lease "
-        "here; break it at once (now)");
-    simba_request_done(request, SIMBA_EINVAL, &error);
+    if (rc != ZOK) {
+        fail(inquiry, rc);
+        return;
+    }
+    if (inquiry->items[0].owner.token != inquiry->request->token) {
+        break_over(inquiry, false);
+        return;
+    }
+    p = prepare(inquiry, 0);
+    sent(inquiry, p,
+         p == NULL ? ZSYSTEMERROR
+                   : zoo_adelete(inquiry->self->handle, inquiry->items[0].path,
+                                 -1, on_deleted, p));
+    inquiry->deletes += !inquiry->is_unsent;
+    await(inquiry, break_deleted);
+}
+
+static void break_latches(struct simba__zk_inquiry *inquiry, int rc)
+{
+    if (rc != ZOK && rc != ZNONODE) {
+        fail(inquiry, rc);
+    } else if (rc == ZNONODE || inquiry->count == 0) {
+        break_over(inquiry, false);
+    } else {
+        send_data(inquiry, 0);
+        await(inquiry, break_owner);
+    }
+}
+
+static void start_break(struct simba__zk_inquiry *inquiry)
+{
+    start(inquiry, break_latches);
+}
+
+/* --- doctor and init ----------------------------------------------------- */
+
+/* On the worker's thread, with a session of its own. */
+static int serve(void *argument, simba_request *request, simba_error *error)
+{
+    struct simba__zk *self = argument;
+    struct simba__zk_client client;
+    int64_t until_ms;
+    int status;
+
+    simba_loop_enter(self->base.loop);
+    until_ms = simba__zk_waits_until(self, request, simba_loop_now_ms());
+    simba_loop_leave(self->base.loop);
+    if (!simba__zk_client_open(&client, &self->settings, BLOCKING_SESSION_MS,
+                               until_ms)) {
+        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                               "zookeeper %.120s: no server answers",
+                               self->settings.hosts);
+    }
+    status = request->kind == SIMBA_INIT
+                 ? simba__zk_init(self, &client, request, error)
+                 : simba__zk_examine(self, &client, request);
+    simba__zk_client_close(&client);
+    return status;
+}
+
+/* --- requests ------------------------------------------------------------ */
+
+static void on_deadline(simba_timer *timer)
+{
+    struct simba__zk_inquiry *inquiry =
+        container_of(timer, struct simba__zk_inquiry, deadline);
+    struct simba__zk *self = inquiry->self;
+    int64_t until_ms =
+        simba__zk_waits_until(self, inquiry->request, inquiry->since_ms);
+    simba_error error;
+    int status;
+
+    if (until_ms > simba_loop_now_ms()) { /* connected meanwhile: more time */
+        simba_timer_set(self->base.loop, &inquiry->deadline, until_ms);
+        return;
+    }
+    status = simba__zk_unanswered(self, &error);
+    finish(inquiry, inquiry->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
+}
+
+static struct simba__zk_inquiry *make_inquiry(struct simba__zk *self,
+                                              simba_request *request)
+{
+    struct simba__zk_inquiry *inquiry = calloc(1, sizeof *inquiry);
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+
+    if (inquiry == NULL) {
+        return NULL;
+    }
+    simba__zk_escape(request->mutex, escaped);
+    inquiry->path = request->kind == SIMBA_LIST
+                        ? strdup(self->settings.base)
+                        : simba__zk_join(self->settings.base, escaped);
+    if (inquiry->path == NULL) {
+        free(inquiry);
+        return NULL;
+    }
+    inquiry->self = self;
+    inquiry->request = request;
+    inquiry->since_ms = simba_loop_now_ms();
+    inquiry->deadline.fire = on_deadline;
+    simba_timer_set(self->base.loop, &inquiry->deadline,
+                    simba__zk_waits_until(self, request, inquiry->since_ms));
+    return inquiry;
+}
+
+void simba__zk_admin(struct simba__zk *self, simba_request *request)
+{
+    struct simba__zk_inquiry *inquiry;
+
+    /* A latch stands or is gone: there is no lease that could run out. */
+    if (request->kind == SIMBA_BREAK && !request->now) {
+        simba__zk_give_up(&request, SIMBA_EINVAL,
+                          "a tenure cannot be left to the end of its lease "
+                          "here; break it at once (now)");
+        return;
+    }
+    if (request->kind == SIMBA_DOCTOR || request->kind == SIMBA_INIT) {
+        if (self->worker == NULL &&
+            simba_worker_open(self->base.loop, serve, self, &self->worker) !=
+                SIMBA_OK) {
+            simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
+            return;
+        }
+        simba_worker_submit(self->worker, request);
+        return;
+    }
+    inquiry = make_inquiry(self, request);
+    if (inquiry == NULL) {
+        simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
+        return;
+    }
+    park(inquiry);
+}
+
+void simba__zk_admin_close(struct simba__zk *self)
+{
+    if (self->worker != NULL) {
+        simba_worker_close(self->worker);
+    }
+    simba_loop_enter(self->base.loop);
+    while (self->parked != NULL) {
+        fail(self->parked, ZCLOSING);
+    }
+    simba_loop_leave(self->base.loop);
 }

@@ -1,9 +1,13 @@
+/* The client library as we use it: making a handle, blocking calls on a thread
+ * of their own, and the system calls it makes. Outside the loop. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,192 +15,186 @@
 #include <time.h>
 #include <unistd.h>
 
-/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-void simba__zk_plain_watch(zhandle_t *handle,
-                           int type,
-                           int state,
-                           const char *path,
-                           void *context)
+/* --- handles ------------------------------------------------------------- */
+
+/* What the client library logs goes nowhere: it knows no levels of ours, and
+ * what matters is told by the session. It is told to be silent as well: it
+ * writes its messages into one buffer for all threads. */
+static void drop_message(const char *message)
 {
-    struct simba__zk_plain *plain = context;
+    (void)message;
+}
+
+zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
+                                 unsigned first_host,
+                                 int64_t timeout_ms,
+                                 watcher_fn watcher,
+                                 void *context)
+{
+    /* The client library multiplies this by two in an int. */
+    int timeout = timeout_ms < INT32_MAX / 2 ? (int)timeout_ms : INT32_MAX / 2;
+    char *hosts = simba__zk_hosts_from(settings->hosts, first_host);
+    sigset_t all, before;
+    zhandle_t *handle;
+    int cause;
+
+    if (hosts == NULL) {
+        return NULL;
+    }
+    zoo_set_debug_level((ZooLogLevel)0);
+    zoo_deterministic_conn_order(1);
+    /* Threads inherit the mask of the one that starts them. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    handle = zookeeper_init2(hosts, watcher, timeout, NULL, context,
+                             ZOO_NO_LOG_CLIENTENV, drop_message);
+    cause = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(hosts);
+    if (handle == NULL) {
+        errno = cause;
+        return NULL;
+    }
+    /* Else it looks up every host each time its thread wakes; names are still
+     * looked up when a connection is lost. */
+    zoo_set_servers_resolution_delay(handle, -1);
+    if (settings->auth != NULL) { /* a refusal becomes a state of the session */
+        zoo_add_auth(handle, "digest", settings->auth,
+                     (int)strlen(settings->auth), NULL, NULL);
+    }
+    return handle;
+}
+
+/* --- blocking calls ------------------------------------------------------ */
+
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
+void simba__zk_client_watch(zhandle_t *handle,
+                            int type,
+                            int state,
+                            const char *path,
+                            void *context)
+{
+    struct simba__zk_client *client = context;
 
     (void)handle;
     (void)path;
-    pthread_mutex_lock(&plain->lock);
+    pthread_mutex_lock(&client->lock);
     if (type == ZOO_SESSION_EVENT) {
-        plain->state = state;
+        client->state = state;
     } else {
-        plain->events++;
+        client->events++;
     }
-    pthread_cond_broadcast(&plain->changed);
-    pthread_mutex_unlock(&plain->lock);
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
 }
 
-/* Waits a while; false when the time is up. */
-static bool wait_a_while(struct simba__zk_plain *plain, int64_t until_ms)
+bool simba__zk_client_await(struct simba__zk_client *client,
+                            int events,
+                            int64_t until_ms)
 {
-    int64_t left = until_ms - simba_loop_now_ms();
-    struct timespec at;
+    bool is_done;
 
-    if (left <= 0) {
-        return false;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += left / 1000;
-    at.tv_nsec += left % 1000 * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&plain->changed, &plain->lock, &at);
-    return true;
-}
+    pthread_mutex_lock(&client->lock);
+    for (;;) {
+        int64_t left = until_ms - simba_loop_now_ms();
+        struct timespec at;
 
-static bool await_connection(struct simba__zk_plain *plain, int64_t until_ms)
-{
-    bool is_in_time = true, is_connected;
-
-    pthread_mutex_lock(&plain->lock);
-    while (plain->state != ZOO_CONNECTED_STATE && is_in_time) {
-        is_in_time = wait_a_while(plain, until_ms);
-    }
-    is_connected = plain->state == ZOO_CONNECTED_STATE;
-    pthread_mutex_unlock(&plain->lock);
-    return is_connected;
-}
-
-static void close_handle(struct simba__zk_plain *plain)
-{
-    if (plain->handle != NULL) {
-        zookeeper_close(plain->handle);
-    }
-    plain->handle = NULL;
-    plain->state = 0;
-}
-
-static bool make_handle(struct simba__zk_plain *plain,
-                        const struct simba__zk_settings *settings,
-                        unsigned first_host)
-{
-    char *hosts = simba__zk_hosts_from(settings->hosts, first_host);
-
-    if (hosts != NULL) {
-        plain->handle = simba__zk_handle_make(hosts, plain->timeout_ms,
-                                              simba__zk_plain_watch, plain);
-        free(hosts);
-    }
-    if (plain->handle != NULL && settings->auth != NULL) {
-        zoo_add_auth(plain->handle, "digest", settings->auth,
-                     (int)strlen(settings->auth), NULL, NULL);
-    }
-    return plain->handle != NULL;
-}
-
-/* As long as there is time, and each host for a while. */
-static bool connect_any(struct simba__zk_plain *plain,
-                        const struct simba__zk_settings *settings,
-                        int64_t until_ms)
-{
-    unsigned first = (unsigned)simba_loop_now_ms();
-
-    for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
-        int64_t soon_ms =
-            simba_loop_now_ms() +
-            simba__zk_hosts_wait(settings->hosts, tried, plain->timeout_ms);
-
-        if (!make_handle(plain, settings, first + tried)) {
-            return false;
+        is_done = events > 0 ? client->events >= events
+                             : client->state == ZOO_CONNECTED_STATE;
+        if (is_done || left <= 0) {
+            break;
         }
-        if (await_connection(plain, soon_ms < until_ms ? soon_ms : until_ms)) {
-            return true;
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        at.tv_sec += left / 1000;
+        at.tv_nsec += left % 1000 * 1000000;
+        if (at.tv_nsec >= 1000000000) {
+            at.tv_nsec -= 1000000000;
+            at.tv_sec++;
         }
-        close_handle(plain);
+        pthread_cond_timedwait(&client->changed, &client->lock, &at);
     }
-    return false;
-}
-
-bool simba__zk_plain_open(struct simba__zk_plain *plain,
-                          const struct simba__zk_settings *settings,
-                          int64_t timeout_ms,
-                          int64_t until_ms)
-{
-    pthread_condattr_t attributes;
-
-    memset(plain, 0, sizeof *plain);
-    plain->timeout_ms = timeout_ms;
-    pthread_mutex_init(&plain->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&plain->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    if (!connect_any(plain, settings, until_ms)) {
-        simba__zk_plain_close(plain);
-        return false;
-    }
-    return true;
-}
-
-void simba__zk_plain_close(struct simba__zk_plain *plain)
-{
-    close_handle(plain);
-    pthread_cond_destroy(&plain->changed);
-    pthread_mutex_destroy(&plain->lock);
-}
-
-bool simba__zk_plain_await(struct simba__zk_plain *plain,
-                           int events,
-                           int64_t until_ms)
-{
-    bool is_in_time = true, is_done;
-
-    pthread_mutex_lock(&plain->lock);
-    while (plain->events < events && is_in_time) {
-        is_in_time = wait_a_while(plain, until_ms);
-    }
-    is_done = plain->events >= events;
-    pthread_mutex_unlock(&plain->lock);
+    pthread_mutex_unlock(&client->lock);
     return is_done;
 }
 
-/* The client library's system calls: the linker gives it ours of these
- * functions instead of the system's (see sources.cmake). Its descriptors become
- * close-on-exec, and known, so that a forked child can close them; a write to a
- * closed connection raises no signal; and a numeric address is not looked up,
- * for the resolver has locks, and a process that forks while its thread holds
- * them leaves them locked in the child. */
+bool simba__zk_client_open(struct simba__zk_client *client,
+                           const struct simba__zk_settings *settings,
+                           int64_t timeout_ms,
+                           int64_t until_ms)
+{
+    unsigned first = (unsigned)simba_loop_now_ms();
+    pthread_condattr_t attributes;
 
-enum { FDS_MOST = 1024 };
+    *client = (struct simba__zk_client){.timeout_ms = timeout_ms};
+    pthread_mutex_init(&client->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&client->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    /* As long as there is time, and each server for a while. */
+    for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
+        int64_t soon_ms =
+            simba_loop_now_ms() +
+            simba__zk_hosts_wait(settings->hosts, tried, timeout_ms);
+
+        client->state = 0;
+        client->handle =
+            simba__zk_handle_open(settings, first + tried, timeout_ms,
+                                  simba__zk_client_watch, client);
+        if (client->handle == NULL) {
+            break;
+        }
+        if (simba__zk_client_await(client, 0,
+                                   soon_ms < until_ms ? soon_ms : until_ms)) {
+            return true;
+        }
+        zookeeper_close(client->handle);
+        client->handle = NULL;
+    }
+    simba__zk_client_close(client);
+    return false;
+}
+
+void simba__zk_client_close(struct simba__zk_client *client)
+{
+    if (client->handle != NULL) {
+        zookeeper_close(client->handle);
+    }
+    client->handle = NULL;
+    pthread_cond_destroy(&client->changed);
+    pthread_mutex_destroy(&client->lock);
+}
+
+/* --- system calls -------------------------------------------------------- */
+
+/* The linker gives the client library our own of these functions instead of the
+ * system's (see sources.cmake). Its descriptors become close-on-exec, and
+ * known, so that a forked child can close them; a write to a closed connection
+ * raises no signal; and a numeric address is not looked up, for the resolver
+ * has locks, and a process that forks while its thread holds them leaves them
+ * locked in the child. */
+enum { DESCRIPTORS_MOST = 1024 };
 
 /* Descriptors plus one, so that 0 is a free slot. No lock: a forked child must
  * be able to read it, whatever the parent's threads were doing. */
-static _Atomic int fds[FDS_MOST];
+static _Atomic int descriptors[DESCRIPTORS_MOST];
 
-static void remember_fd(int fd)
+/* Puts `to` where `from` is, if it is anywhere. */
+static void replace_descriptor(int from, int to)
 {
-    for (int i = 0; fd >= 0 && i < FDS_MOST; i++) {
-        int none = 0;
+    for (int i = 0; i < DESCRIPTORS_MOST; i++) {
+        int expected = from;
 
-        if (atomic_compare_exchange_strong(&fds[i], &none, fd + 1)) {
+        if (atomic_compare_exchange_strong(&descriptors[i], &expected, to)) {
             return;
         }
     }
 }
 
-static void forget_fd(int fd)
+void simba__zk_descriptors_close(void)
 {
-    for (int i = 0; i < FDS_MOST; i++) {
-        int known = fd + 1;
-
-        if (atomic_compare_exchange_strong(&fds[i], &known, 0)) {
-            return;
-        }
-    }
-}
-
-void simba__zk_fds_close(void)
-{
-    for (int i = 0; i < FDS_MOST; i++) {
-        int known = atomic_exchange(&fds[i], 0);
+    for (int i = 0; i < DESCRIPTORS_MOST; i++) {
+        int known = atomic_exchange(&descriptors[i], 0);
 
         if (known != 0) {
             close(known - 1);
@@ -211,7 +209,7 @@ int __real_close(int fd);
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 int __real_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *wakes,
+                       const struct addrinfo *hints,
                        struct addrinfo **found);
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_pipe(int ends[2]);
@@ -219,14 +217,16 @@ int __wrap_close(int fd);
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *wakes,
+                       const struct addrinfo *hints,
                        struct addrinfo **found);
 
 int __wrap_socket(int domain, int type, int protocol)
 {
     int fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
 
-    remember_fd(fd);
+    if (fd >= 0) {
+        replace_descriptor(0, fd + 1);
+    }
     return fd;
 }
 
@@ -235,15 +235,15 @@ int __wrap_pipe(int ends[2])
     int rc = pipe2(ends, O_CLOEXEC);
 
     if (rc == 0) {
-        remember_fd(ends[0]);
-        remember_fd(ends[1]);
+        replace_descriptor(0, ends[0] + 1);
+        replace_descriptor(0, ends[1] + 1);
     }
     return rc;
 }
 
 int __wrap_close(int fd)
 {
-    forget_fd(fd);
+    replace_descriptor(fd + 1, 0);
     return __real_close(fd);
 }
 
@@ -253,35 +253,28 @@ ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
 }
 
 /* The client library looks up an IPv6 address with the brackets of the URL. */
-static const char *without_brackets(const char *host,
-                                    char bare[INET6_ADDRSTRLEN])
-{
-    size_t length = host == NULL ? 0 : strlen(host);
-
-    if (length < 2 || length - 2 >= INET6_ADDRSTRLEN || host[0] != '[' ||
-        host[length - 1] != ']') {
-        return host;
-    }
-    memcpy(bare, host + 1, length - 2);
-    bare[length - 2] = '\0';
-    return bare;
-}
-
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
-                       const struct addrinfo *wakes,
+                       const struct addrinfo *hints,
                        struct addrinfo **found)
 {
+    size_t length = host == NULL ? 0 : strlen(host);
     struct addrinfo numeric = {0};
     char bare[INET6_ADDRSTRLEN];
-    int rc;
 
-    if (wakes != NULL) {
-        numeric = *wakes;
+    if (hints != NULL) {
+        numeric = *hints;
     }
-    host = without_brackets(host, bare);
+    if (length >= 2 && length - 2 < sizeof bare && host[0] == '[' &&
+        host[length - 1] == ']') {
+        memcpy(bare, host + 1, length - 2);
+        bare[length - 2] = '\0';
+        host = bare;
+    }
     numeric.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    rc = __real_getaddrinfo(host, port, &numeric, found);
-    return rc == 0 ? 0 : __real_getaddrinfo(host, port, wakes, found);
+    if (__real_getaddrinfo(host, port, &numeric, found) == 0) {
+        return 0;
+    }
+    return __real_getaddrinfo(host, port, hints, found);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

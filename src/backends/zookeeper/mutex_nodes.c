@@ -1,109 +1,90 @@
+/* The mutexes this process has latches in or observes, and their latches. */
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include "util/text.h"
+#include "util/container.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Mutexes, and the latches of this process in them. */
+/* --- mutexes ------------------------------------------------------------- */
 
-char *simba__zk_join(const char *path, const char *node)
+static struct simba__zk_mutex *of_link(struct simba__hash_link *link)
 {
-    char *joined = NULL;
-
-    return asprintf(&joined, "%s/%s", path, node) < 0 ? NULL : joined;
+    return link == NULL ? NULL
+                        : container_of(link, struct simba__zk_mutex, by_path);
 }
 
-/* --- rooms --------------------------------------------------------------- */
-
-static struct simba__zk_room **bucket_of(struct simba__zk *self,
-                                         const char *path)
+struct simba__zk_mutex *simba__zk_mutex_at(const struct simba__zk *self,
+                                           const char *path,
+                                           size_t length)
 {
-    return &self->rooms[simba__text_hash(path) % SIMBA__ZK_BUCKETS];
+    return of_link(simba__hash_find_bytes(&self->mutexes, path, length));
 }
 
-struct simba__zk_room *simba__zk_room_at(struct simba__zk *self,
-                                         const char *path)
+struct simba__zk_mutex *simba__zk_mutex_next(
+    const struct simba__zk *self,
+    const struct simba__zk_mutex *mutex)
 {
-    struct simba__zk_room *room = *bucket_of(self, path);
-
-    while (room != NULL && strcmp(room->path, path) != 0) {
-        room = room->next;
-    }
-    return room;
+    return of_link(simba__hash_next(&self->mutexes,
+                                    mutex == NULL ? NULL : &mutex->by_path));
 }
 
-static void free_room(struct simba__zk_room *room)
+/* The mutex with this name; NULL: there is none, or with `is_wanted` no memory
+ * to make it. */
+static struct simba__zk_mutex *find_mutex(struct simba__zk *self,
+                                          const char *name,
+                                          bool is_wanted)
 {
-    free(room->mutex);
-    free(room->path);
-    free(room);
-}
-
-static struct simba__zk_room *make_room(struct simba__zk *self,
-                                        const char *mutex,
-                                        char *path)
-{
-    struct simba__zk_room *room = calloc(1, sizeof *room);
-    struct simba__zk_room **bucket = bucket_of(self, path);
-
-    if (room == NULL) {
-        free(path);
-        return NULL;
-    }
-    room->path = path;
-    room->mutex = strdup(mutex);
-    if (room->mutex == NULL) {
-        free_room(room);
-        return NULL;
-    }
-    room->next = *bucket;
-    *bucket = room;
-    return room;
-}
-
-struct simba__zk_room *simba__zk_room(struct simba__zk *self, const char *mutex)
-{
+    size_t size = strlen(name) + 1;
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
-    struct simba__zk_room *room;
+    struct simba__zk_mutex *mutex;
     char *path;
 
-    simba__zk_escape(mutex, escaped);
+    simba__zk_escape(name, escaped);
     path = simba__zk_join(self->settings.base, escaped);
     if (path == NULL) {
         return NULL;
     }
-    room = simba__zk_room_at(self, path);
-    if (room == NULL) {
-        return make_room(self, mutex, path);
+    mutex = simba__zk_mutex_at(self, path, strlen(path));
+    if (mutex == NULL && is_wanted) {
+        mutex = calloc(1, sizeof *mutex + size);
+        if (mutex != NULL &&
+            simba__hash_add(&self->mutexes, &mutex->by_path, path)) {
+            memcpy(mutex->name, name, size);
+            mutex->path = path;
+            return mutex;
+        }
+        free(mutex);
+        mutex = NULL;
     }
     free(path);
-    return room;
+    return mutex;
 }
 
-void simba__zk_room_tidy(struct simba__zk *self, struct simba__zk_room *room)
+struct simba__zk_mutex *simba__zk_mutex_get(struct simba__zk *self,
+                                            const char *name)
 {
-    struct simba__zk_room **at = bucket_of(self, room->path);
+    return find_mutex(self, name, true);
+}
 
-    if (room->latches != NULL || room->is_observed || room->holds > 0) {
-        return;
+void simba__zk_mutex_tidy(struct simba__zk *self, struct simba__zk_mutex *mutex)
+{
+    if (mutex->latches == NULL && !mutex->is_observed && mutex->holds == 0) {
+        simba__hash_remove(&self->mutexes, &mutex->by_path);
+        free(mutex->path);
+        free(mutex);
     }
-    while (*at != room) {
-        at = &(*at)->next;
-    }
-    *at = room->next;
-    free_room(room);
 }
 
 /* --- latches ------------------------------------------------------------- */
 
-struct simba__zk_latch *simba__zk_latch_find(const struct simba__zk_room *room,
-                                             simba_attempt attempt)
+static struct simba__zk_latch *find_latch(const struct simba__zk_mutex *mutex,
+                                          simba_attempt attempt)
 {
-    struct simba__zk_latch *latch = room->latches;
+    struct simba__zk_latch *latch = mutex == NULL ? NULL : mutex->latches;
 
     while (latch != NULL && (latch->attempt.high != attempt.high ||
                              latch->attempt.low != attempt.low)) {
@@ -112,25 +93,36 @@ struct simba__zk_latch *simba__zk_latch_find(const struct simba__zk_room *room,
     return latch;
 }
 
-struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
-                                             struct simba__zk_room *room,
+struct simba__zk_latch *simba__zk_latch_find(struct simba__zk *self,
                                              const simba_request *request)
 {
-    struct simba__zk_latch *latch = calloc(1, sizeof *latch);
-    struct simba__zk_latch **last = &room->latches;
+    return find_latch(find_mutex(self, request->mutex, false),
+                      request->attempt);
+}
 
+struct simba__zk_latch *simba__zk_latch_get(struct simba__zk *self,
+                                            const simba_request *request)
+{
+    struct simba__zk_mutex *mutex = find_mutex(self, request->mutex, true);
+    struct simba__zk_latch *latch = find_latch(mutex, request->attempt);
+    struct simba__zk_latch **last;
+
+    if (mutex == NULL || latch != NULL) {
+        return latch;
+    }
+    latch = calloc(1, sizeof *latch);
     if (latch == NULL) {
+        simba__zk_mutex_tidy(self, mutex);
         return NULL;
     }
-    while (*last != NULL) { /* in the order they came, for S11 */
-        last = &(*last)->next;
-    }
     latch->self = self;
-    latch->room = room;
+    latch->mutex = mutex;
     latch->references = 1;
     latch->attempt = request->attempt;
     snprintf(latch->id, sizeof latch->id, "%s", request->id);
     simba__zk_prefix(request->attempt, latch->prefix);
+    for (last = &mutex->latches; *last != NULL; last = &(*last)->next) {
+    }
     *last = latch;
     self->latch_count++;
     return latch;
@@ -138,10 +130,11 @@ struct simba__zk_latch *simba__zk_latch_make(struct simba__zk *self,
 
 void simba__zk_latch_unref(struct simba__zk_latch *latch)
 {
+    assert(latch->references > 0);
     if (--latch->references > 0) {
         return;
     }
-    assert(latch->room == NULL);
+    assert(latch->mutex == NULL);
     free(latch->before);
     free(latch->lowest);
     free(latch);
@@ -150,85 +143,54 @@ void simba__zk_latch_unref(struct simba__zk_latch *latch)
 void simba__zk_latch_forget(struct simba__zk_latch *latch)
 {
     struct simba__zk *self = latch->self;
-    struct simba__zk_room *room = latch->room;
+    struct simba__zk_mutex *mutex = latch->mutex;
     struct simba__zk_latch **at;
 
-    if (room == NULL) {
+    if (mutex == NULL) {
         return;
     }
-    assert(latch->asking == NULL && latch->parting == NULL &&
-           latch->renewing == NULL);
-    for (at = &room->latches; *at != latch; at = &(*at)->next) {
+    assert(latch->acquire == NULL && latch->release == NULL &&
+           latch->renewal == NULL);
+    for (at = &mutex->latches; *at != latch; at = &(*at)->next) {
     }
     *at = latch->next;
-    if (room->looker == latch) {
-        room->looker = NULL;
+    if (mutex->looker == latch) {
+        mutex->looker = NULL;
     }
-    latch->room = NULL;
+    latch->mutex = NULL;
     self->latch_count--;
     simba_timer_clear(self->base.loop, &latch->deadline);
     simba_timer_clear(self->base.loop, &latch->watching);
-    simba__zk_room_tidy(self, room);
+    simba__zk_mutex_tidy(self, mutex);
     simba__zk_latch_unref(latch);
 }
 
-/* Visitors answer operations, and who hears the answer may come with the next
- * operation: so first all are taken hold of, then each is visited. Without
- * memory for that, the deadlines of the operations will do. */
-struct crowd {
-    struct simba__zk_latch **all;
-    int count;
-};
-
-static struct crowd crowd_of(const struct simba__zk *self)
-{
-    size_t most = (size_t)self->latch_count + 1;
-
-    return (struct crowd){calloc(most, sizeof(struct simba__zk_latch *)), 0};
-}
-
-static void gather(struct crowd *crowd, const struct simba__zk_room *room)
-{
-    struct simba__zk_latch *latch = room->latches;
-
-    for (; crowd->all != NULL && latch != NULL; latch = latch->next) {
-        latch->references++;
-        crowd->all[crowd->count++] = latch;
-    }
-}
-
-static void visit_all(struct crowd *crowd,
-                      void (*visit)(struct simba__zk_latch *latch))
-{
-    for (int i = 0; i < crowd->count; i++) {
-        if (crowd->all[i]->room != NULL) {
-            visit(crowd->all[i]);
-        }
-        simba__zk_latch_unref(crowd->all[i]);
-    }
-    free(crowd->all);
-}
-
+/* Visiting may answer requests, and who hears the reply may come with the next
+ * request: so first all latches are taken hold of, then each is visited.
+ * Without memory for that, the deadlines of the requests will do. */
 void simba__zk_latches_each(struct simba__zk *self,
+                            const struct simba__zk_mutex *mutex,
                             void (*visit)(struct simba__zk_latch *latch))
 {
-    struct crowd crowd = crowd_of(self);
+    struct simba__zk_latch **all =
+        calloc((size_t)self->latch_count + 1, sizeof(struct simba__zk_latch *));
+    const struct simba__zk_mutex *from =
+        mutex == NULL ? simba__zk_mutex_next(self, NULL) : mutex;
+    int count = 0;
 
-    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
-        for (struct simba__zk_room *r = self->rooms[i]; r != NULL;
-             r = r->next) {
-            gather(&crowd, r);
+    while (all != NULL && from != NULL) {
+        for (struct simba__zk_latch *l = from->latches; l != NULL;
+             l = l->next) {
+            l->references++;
+            all[count++] = l;
         }
+        from = mutex != NULL ? NULL : simba__zk_mutex_next(self, from);
     }
-    visit_all(&crowd, visit);
-}
-
-void simba__zk_room_each(struct simba__zk *self,
-                         const struct simba__zk_room *room,
-                         void (*visit)(struct simba__zk_latch *latch))
-{
-    struct crowd crowd = crowd_of(self);
-
-    gather(&crowd, room);
-    visit_all(&crowd, visit);
+    for (int i = 0; i < count; i++) {
+        if (all[i]->mutex != NULL) {
+            visit(all[i]);
+        }
+        simba__zk_latch_unref(all[i]);
+    }
+    free(all);
 }

@@ -1,3 +1,5 @@
+/* Names of nodes: mutexes as path elements, attempts as latch nodes, the order
+ * of latches, and the serial numbers that observers compare. Pure. */
 #include "backends/zookeeper/zookeeper.h"
 
 #include "util/text.h"
@@ -14,7 +16,7 @@ static bool is_escape(const char *at)
            simba__text_hex(at[2]) >= 0;
 }
 
-/* The code point at a place in valid UTF-8, and how many bytes it takes. */
+/* The code point at the start of valid UTF-8, and how many bytes it takes. */
 static uint32_t code_point(const char *text, size_t *length)
 {
     unsigned char first = (unsigned char)*text;
@@ -29,34 +31,26 @@ static uint32_t code_point(const char *text, size_t *length)
 }
 
 /* The server checks paths as UTF-16: what needs two units there is refused, and
- * so are private and special characters. */
-static bool is_refused(uint32_t code)
-{
-    return code == '/' || (code >= 0x7f && code <= 0x9f) ||
-           (code >= 0xd800 && code <= 0xf8ff) || code >= 0xfff0;
-}
-
-/* A percent sign is escaped only where it would be read as an escape. */
-static bool needs_escape(const char *at, uint32_t code, bool is_dots)
-{
-    return is_refused(code) || is_escape(at) || (is_dots && code == '.');
-}
-
+ * so are private and special characters. A percent sign is escaped only where
+ * it would be read as an escape. */
 void simba__zk_escape(const char *mutex, char escaped[SIMBA__ZK_ESCAPED_SIZE])
 {
     bool is_dots = strcmp(mutex, ".") == 0 || strcmp(mutex, "..") == 0;
     size_t length;
 
     for (; *mutex != '\0'; mutex += length) {
-        bool is_plain =
-            !needs_escape(mutex, code_point(mutex, &length), is_dots);
+        uint32_t code = code_point(mutex, &length);
+        bool is_refused = code == '/' || (code >= 0x7f && code <= 0x9f) ||
+                          (code >= 0xd800 && code <= 0xf8ff) ||
+                          code >= 0xfff0 || is_escape(mutex) ||
+                          (is_dots && code == '.');
 
         for (size_t i = 0; i < length; i++) {
-            if (is_plain) {
-                *escaped++ = mutex[i];
-            } else {
+            if (is_refused) {
                 snprintf(escaped, 4, "%%%02X", (unsigned char)mutex[i]);
                 escaped += 3;
+            } else {
+                *escaped++ = mutex[i];
             }
         }
     }
@@ -101,47 +95,33 @@ void simba__zk_prefix(simba_attempt attempt, char prefix[SIMBA__ZK_PREFIX_SIZE])
              (unsigned long long)(low & UINT64_C(0xffffffffffff)));
 }
 
-const char *simba__zk_sequence(const char *child)
+/* What follows the last "latch-", as Curator sorts. What stands before it is
+ * free: a later client says there how many may own (`_c_<uuid>-n3-latch-`), and
+ * stands in the same queue. */
+const char *simba__zk_sequence(const char *node)
 {
     static const char mark[] = "latch-";
     const char *found = NULL;
 
-    for (const char *at = strstr(child, mark); at != NULL;
+    for (const char *at = strstr(node, mark); at != NULL;
          at = strstr(at + 1, mark)) {
         found = at + sizeof mark - 1;
     }
     return found;
 }
 
-bool simba__zk_is_wrapped(const char *child)
+bool simba__zk_is_wrapped(const char *node)
 {
-    const char *sequence = simba__zk_sequence(child);
+    const char *sequence = simba__zk_sequence(node);
 
     return sequence != NULL && sequence[0] == '-';
 }
 
-uint64_t simba__zk_place(const char *child)
+uint64_t simba__zk_position(const char *node)
 {
-    const char *sequence = simba__zk_sequence(child);
+    const char *sequence = simba__zk_sequence(node);
 
     return sequence == NULL ? 1 : strtoull(sequence, NULL, 10) + 1;
-}
-
-static bool is_less(const char *sequence, const char *than)
-{
-    return than == NULL || strcmp(sequence, than) < 0;
-}
-
-static int find_own(char *const *children, int count, const char *own)
-{
-    size_t length = own == NULL ? 0 : strlen(own);
-
-    for (int i = 0; length > 0 && i < count; i++) {
-        if (strncmp(children[i], own, length) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }
 
 void simba__zk_stand(char *const *children,
@@ -152,9 +132,11 @@ void simba__zk_stand(char *const *children,
     const char *lowest = NULL, *before = NULL, *mine = NULL;
 
     *standing = (struct simba__zk_standing){-1, -1, -1, 0};
-    standing->own = find_own(children, count, own);
-    if (standing->own >= 0) {
-        mine = simba__zk_sequence(children[standing->own]);
+    for (int i = 0; own != NULL && mine == NULL && i < count; i++) {
+        if (strncmp(children[i], own, strlen(own)) == 0) {
+            standing->own = i;
+            mine = simba__zk_sequence(children[i]);
+        }
     }
     for (int i = 0; i < count; i++) {
         const char *sequence = simba__zk_sequence(children[i]);
@@ -163,7 +145,7 @@ void simba__zk_stand(char *const *children,
             continue; /* no latch: none of our business */
         }
         standing->latches++;
-        if (is_less(sequence, lowest)) {
+        if (lowest == NULL || strcmp(sequence, lowest) < 0) {
             lowest = sequence;
             standing->lowest = i;
         }
@@ -175,71 +157,59 @@ void simba__zk_stand(char *const *children,
     }
 }
 
-uint64_t simba__zk_ever(int32_t changes, int32_t present)
+/* --- serial numbers ------------------------------------------------------ */
+
+uint64_t simba__zk_children_made(const struct Stat *stat)
 {
-    return ((uint64_t)(uint32_t)changes + (uint64_t)(uint32_t)present) / 2;
+    return ((uint64_t)(uint32_t)stat->cversion +
+            (uint64_t)(uint32_t)stat->numChildren) /
+           2;
 }
 
-void simba__zk_turns_watch(struct simba__zk_turns *turns,
-                           const struct simba__zk_look *found)
+void simba__zk_serials_watched(struct simba__zk_serials *serials,
+                               const struct simba__zk_view *found)
 {
-    turns->found = *found;
-    turns->is_watched = true;
+    serials->found = *found;
+    serials->is_watched = true;
 }
 
-void simba__zk_turns_stir(struct simba__zk_turns *turns, bool is_gone)
+void simba__zk_serials_changed(struct simba__zk_serials *serials, bool is_gone)
 {
-    if (is_gone && turns->is_watched) {
-        turns->ended = turns->found;
+    if (is_gone && serials->is_watched) {
+        serials->ended = serials->found;
     }
-    turns->is_watched = turns->is_calm = false;
+    serials->is_watched = serials->is_calm = false;
 }
 
-static bool is_same_life(const struct simba__zk_turns *turns,
-                         const struct simba__zk_look *look)
+void simba__zk_serials_read(struct simba__zk_serials *serials,
+                            const struct simba__zk_view *view)
 {
-    if (look->life != turns->seen.life) {
-        return false;
-    }
-    return look->life != 0 || turns->is_calm ||
-           look->births == turns->seen.births;
-}
+    const struct simba__zk_view *seen = &serials->seen;
+    bool is_same = view->czxid == seen->czxid &&
+                   (view->czxid != 0 || serials->is_calm ||
+                    view->mutexes_made == seen->mutexes_made);
+    /* The node seen last is gone: is it certain that the one to be seen now, or
+     * none, came next? */
+    bool is_next =
+        seen->czxid != 0
+            ? serials->ended.czxid == seen->czxid
+            : view->czxid != 0 && view->mutexes_made - seen->mutexes_made <= 1;
 
-/* The life we saw last is over: is it certain that the one we see now, or none,
- * came next? */
-static bool is_next_life(const struct simba__zk_turns *turns,
-                         const struct simba__zk_look *look)
-{
-    if (turns->seen.life != 0) {
-        return turns->ended.life == turns->seen.life;
-    }
-    return look->life != 0 && look->births - turns->seen.births <= 1;
-}
-
-void simba__zk_turns_look(struct simba__zk_turns *turns,
-                          const struct simba__zk_look *look)
-{
-    const struct simba__zk_look *seen = &turns->seen;
-
-    if (turns->is_begun && !is_same_life(turns, look)) {
-        if (!is_next_life(turns, look)) {
-            turns->base += seen->made + 1;
-        } else if (seen->life != 0) {
-            turns->base += turns->ended.made;
+    if (serials->is_begun && !is_same) {
+        if (!is_next) {
+            serials->base += seen->latches_made + 1;
+        } else if (seen->czxid != 0) {
+            serials->base += serials->ended.latches_made;
         }
     }
-    turns->is_begun = true;
-    turns->seen = *look;
-    turns->is_calm =
-        look->life == 0 && turns->is_watched && turns->found.life == 0;
+    serials->is_begun = true;
+    serials->seen = *view;
+    serials->is_calm =
+        view->czxid == 0 && serials->is_watched && serials->found.czxid == 0;
 }
 
-uint64_t simba__zk_turn(const struct simba__zk_turns *turns, uint64_t position)
+uint64_t simba__zk_serial(const struct simba__zk_serials *serials,
+                          uint64_t position)
 {
-    return turns->base + position;
-}
-
-uint64_t simba__zk_turn_next(const struct simba__zk_turns *turns)
-{
-    return simba__zk_turn(turns, turns->seen.made + 1);
+    return serials->base + position;
 }

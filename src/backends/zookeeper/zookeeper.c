@@ -1,3 +1,6 @@
+/* The ZooKeeper store: open, close, the table of functions; and what all its
+ * files need: errors, ACLs, owners. */
+#define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
 #include "core/name.h"
@@ -8,8 +11,156 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The ZooKeeper store's table of functions: opening, closing, and the way of an
- * operation. */
+/* --- words --------------------------------------------------------------- */
+
+void simba__zk_log(const struct simba__zk *self,
+                   enum simba_log_level level,
+                   const char *format,
+                   ...)
+{
+    char message[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    self->log(self->log_user, level, "zookeeper", message);
+}
+
+bool simba__zk_is_lost(int rc)
+{
+    return rc == ZCONNECTIONLOSS || rc == ZOPERATIONTIMEOUT ||
+           rc == ZSESSIONEXPIRED || rc == ZSESSIONMOVED ||
+           rc == ZINVALIDSTATE || rc == ZCLOSING;
+}
+
+int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error)
+{
+    int status = simba__zk_is_lost(rc) ? SIMBA_EUNKNOWN : SIMBA_EMISCONFIG;
+
+    switch (rc) {
+    case ZNOAUTH:
+    case ZAUTHFAILED:
+    case ZSESSIONCLOSEDREQUIRESASLAUTH:
+        status = SIMBA_EDENIED;
+        break;
+    case ZBADARGUMENTS:
+        status = SIMBA_EINVAL;
+        break;
+    case ZTHROTTLEDOP:
+        status = SIMBA_EUNAVAIL;
+        break;
+    case ZSYSTEMERROR:
+        status = SIMBA_ENOMEM;
+        break;
+    case ZMARSHALLINGERROR:
+    case ZRUNTIMEINCONSISTENCY:
+    case ZDATAINCONSISTENCY:
+        status = SIMBA_EINTERNAL;
+        break;
+    default: /* NONODE again and again, bad ACLs, a read-only server */
+        break;
+    }
+    return simba_error_set(error, status, rc, "zookeeper %.120s: %s",
+                           self->settings.hosts, zerror(rc));
+}
+
+int simba__zk_unanswered(const struct simba__zk *self, simba_error *error)
+{
+    if (self->is_connected) {
+        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                               "zookeeper %.120s: no answer in time",
+                               self->settings.hosts);
+    }
+    return simba_error_set(error, self->failure.code, self->failure.native,
+                           "zookeeper %.120s: %s", self->settings.hosts,
+                           self->failure.message);
+}
+
+void simba__zk_finish(simba_request **slot,
+                      int status,
+                      const simba_error *error)
+{
+    simba_request *request = *slot;
+
+    *slot = NULL;
+    if (request != NULL) {
+        simba_request_done(request, status, error);
+    }
+}
+
+void simba__zk_give_up(simba_request **slot, int status, const char *why)
+{
+    simba_error error;
+
+    simba_error_set(&error, status, 0, "zookeeper: %s", why);
+    simba__zk_finish(slot, status, &error);
+}
+
+char *simba__zk_join(const char *path, const char *node)
+{
+    char *joined = NULL;
+
+    return asprintf(&joined, "%s/%s", path, node) < 0 ? NULL : joined;
+}
+
+/* --- who may do what, and who owns --------------------------------------- */
+
+const struct ACL_vector *simba__zk_acl(const struct simba__zk *self)
+{
+    static char auth[] = "auth", nobody[] = "", world[] = "world",
+                anyone[] = "anyone";
+    static struct ACL shared_list[] = {{0x1f, {auth, nobody}},
+                                       {0x01, {world, anyone}}};
+    static const struct ACL_vector shared = {2, shared_list};
+
+    switch (self->settings.acl) {
+    case SIMBA__ZK_ACL_CREATOR:
+        return &ZOO_CREATOR_ALL_ACL;
+    case SIMBA__ZK_ACL_SHARED:
+        return &shared;
+    case SIMBA__ZK_ACL_OPEN:
+        break;
+    }
+    return &ZOO_OPEN_ACL_UNSAFE;
+}
+
+static simba_owner owner_since(int64_t ctime_ms, int64_t czxid, const char *id)
+{
+    simba_owner owner = {.acquired_at_ms = ctime_ms,
+                         .ttl_at_ms = INT64_MAX,
+                         .transition_at_ms = INT64_MAX,
+                         .token = (uint64_t)czxid};
+
+    return simba_owner_set_id(&owner, id) ? owner : simba_owner_none();
+}
+
+simba_owner simba__zk_owner_self(const struct simba__zk_latch *latch)
+{
+    return owner_since(latch->ctime_ms, latch->czxid, latch->id);
+}
+
+/* Curator's latches need no id, and an admin writes what he likes: a latch has
+ * an owner all the same. */
+simba_owner simba__zk_owner_of(const char *data,
+                               int length,
+                               const struct Stat *stat)
+{
+    char id[SIMBA_ID_MAX + 1] = "(unnamed)";
+    size_t size = length > 0 ? (size_t)length : 0;
+
+    if (size > SIMBA_ID_MAX ||
+        (size > 0 && simba__name_check_id(data, size) != SIMBA__NAME_FINE)) {
+        return owner_since(stat->ctime, stat->czxid, "(unreadable)");
+    }
+    if (size > 0) {
+        memcpy(id, data, size);
+        id[size] = '\0';
+    }
+    return owner_since(stat->ctime, stat->czxid, id);
+}
+
+/* --- the table ----------------------------------------------------------- */
 
 static int open_store(const simba_backend_config *config,
                       simba_backend **backend,
@@ -50,68 +201,54 @@ static void submit(simba_backend *base, simba_request *request)
         break;
     case SIMBA_RELEASE:
     case SIMBA_LEAVE:
-        simba__zk_part(self, request);
+        simba__zk_release(self, request);
         break;
-    case SIMBA_READ:
-    case SIMBA_LIST:
-        simba__zk_errand(self, request);
-        break;
-    case SIMBA_BREAK:
-        simba__zk_break(self, request);
-        break;
-    case SIMBA_DOCTOR:
-    case SIMBA_INIT:
-        simba__zk_visit(self, request);
+    default:
+        simba__zk_admin(self, request);
         break;
     }
 }
 
-static void detach(simba_backend *base)
-{
-    simba__zk_session_detach((struct simba__zk *)base);
-}
-
-/* Operations that nobody waits for any more may still be open. */
+/* Requests that nobody waits for any more may still be open. */
 static void forget_latch(struct simba__zk_latch *latch)
 {
     static const char why[] = "the store is closed";
 
-    latch->calls = 0;
-    simba__zk_give_up(&latch->asking, SIMBA_EUNKNOWN, why);
-    simba__zk_give_up(&latch->renewing, SIMBA_EUNKNOWN, why);
-    simba__zk_give_up(&latch->parting, SIMBA_EUNKNOWN, why);
+    latch->replies_due = 0;
+    simba__zk_give_up(&latch->acquire, SIMBA_EUNKNOWN, why);
+    simba__zk_give_up(&latch->renewal, SIMBA_EUNKNOWN, why);
+    simba__zk_give_up(&latch->release, SIMBA_EUNKNOWN, why);
     simba__zk_latch_forget(latch);
 }
 
 /* Closing the session removes every latch of this store, whatever is known of
- * it here. The client library calls what completions are left, and they enter
- * the loop: it can still be entered. */
+ * it here. The client library calls back for what replies were due, and that
+ * enters the loop: it can still be entered. */
 static void close_store(simba_backend *base)
 {
     struct simba__zk *self = (struct simba__zk *)base;
-    struct simba__zk_tomb *tomb;
+    struct simba__zk_tombstone *tombstone;
+    struct simba__zk_latch *latch;
+    struct simba__zk_mutex *mutex;
 
-    simba__zk_opener_join(self);
-    simba__zk_visit_join(self);
-    if (self->handle != NULL) {
-        zookeeper_close(self->handle);
-    }
+    simba__zk_disconnect(self);
+    simba__zk_admin_close(self);
     simba_loop_enter(self->base.loop);
-    simba__zk_latches_each(self, forget_latch);
-    while (self->parked != NULL) {
-        simba__zk_errand_fail(self->parked, ZCLOSING);
+    simba__zk_latches_each(self, NULL, forget_latch);
+    while ((latch = self->renewals) != NULL) {
+        self->renewals = latch->next_renewal;
+        simba__zk_latch_unref(latch);
     }
-    for (int i = 0; i < SIMBA__ZK_BUCKETS; i++) {
-        while (self->rooms[i] != NULL) {
-            self->rooms[i]->is_observed = false;
-            simba__zk_room_tidy(self, self->rooms[i]);
-        }
+    while ((mutex = simba__zk_mutex_next(self, NULL)) != NULL) {
+        mutex->is_observed = false;
+        simba__zk_mutex_tidy(self, mutex);
     }
     simba_loop_leave(self->base.loop);
-    while ((tomb = self->tombs) != NULL) {
-        self->tombs = tomb->next;
-        free(tomb);
+    while ((tombstone = self->tombstones) != NULL) {
+        self->tombstones = tombstone->next;
+        free(tombstone);
     }
+    simba__hash_fini(&self->mutexes);
     simba__zk_settings_fini(&self->settings);
     free(self);
 }
@@ -119,7 +256,7 @@ static void close_store(simba_backend *base)
 static void forked(simba_backend *base)
 {
     (void)base; /* its threads are not here, and its locks may be held */
-    simba__zk_fds_close();
+    simba__zk_descriptors_close();
 }
 
 const simba_backend_ops simba_module = {
@@ -129,7 +266,7 @@ const simba_backend_ops simba_module = {
     .open = open_store,
     .submit = submit,
     .close = close_store,
-    .detach = detach,
+    .detach = simba__zk_detach,
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
@@ -137,133 +274,3 @@ const simba_backend_ops simba_module = {
     .subscription = simba__zk_subscription,
     .schema = simba__zk_schema,
 };
-
-/* What goes wrong, in words; and who may do what. */
-
-void simba__zk_log(const struct simba__zk *self,
-                   enum simba_log_level level,
-                   const char *format,
-                   ...)
-{
-    char message[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    self->log(self->log_user, level, "zookeeper", message);
-}
-
-bool simba__zk_is_lost(int rc)
-{
-    switch (rc) {
-    case ZCONNECTIONLOSS:
-    case ZOPERATIONTIMEOUT:
-    case ZSESSIONEXPIRED:
-    case ZSESSIONMOVED:
-    case ZINVALIDSTATE:
-    case ZCLOSING:
-        return true;
-    default:
-        return false;
-    }
-}
-
-static int status_of(int rc)
-{
-    if (simba__zk_is_lost(rc)) {
-        return SIMBA_EUNKNOWN;
-    }
-    switch (rc) {
-    case ZNOAUTH:
-    case ZAUTHFAILED:
-    case ZSESSIONCLOSEDREQUIRESASLAUTH:
-        return SIMBA_EDENIED;
-    case ZBADARGUMENTS:
-        return SIMBA_EINVAL;
-    case ZTHROTTLEDOP:
-        return SIMBA_EUNAVAIL;
-    case ZSYSTEMERROR:
-        return SIMBA_ENOMEM;
-    case ZMARSHALLINGERROR:
-    case ZRUNTIMEINCONSISTENCY:
-    case ZDATAINCONSISTENCY:
-        return SIMBA_EINTERNAL;
-    default: /* NONODE again and again, bad ACLs, a read-only server */
-        return SIMBA_EMISCONFIG;
-    }
-}
-
-int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error)
-{
-    return simba_error_set(error, status_of(rc), rc, "zookeeper %.120s: %s",
-                           self->settings.hosts, zerror(rc));
-}
-
-int simba__zk_unanswered(const struct simba__zk *self, simba_error *error)
-{
-    if (self->is_connected) {
-        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
-                               "zookeeper %.120s: no answer in time",
-                               self->settings.hosts);
-    }
-    return simba_error_set(error, self->trouble.code, self->trouble.native,
-                           "zookeeper %.120s: %s", self->settings.hosts,
-                           self->trouble.message);
-}
-
-const struct ACL_vector *simba__zk_acl(const struct simba__zk *self)
-{
-    static char auth[] = "auth", nobody[] = "", world[] = "world",
-                anyone[] = "anyone";
-    static struct ACL shared_list[] = {{0x1f, {auth, nobody}},
-                                       {0x01, {world, anyone}}};
-    static const struct ACL_vector shared = {2, shared_list};
-
-    switch (self->settings.acl) {
-    case SIMBA__ZK_ACL_CREATOR:
-        return &ZOO_CREATOR_ALL_ACL;
-    case SIMBA__ZK_ACL_SHARED:
-        return &shared;
-    case SIMBA__ZK_ACL_OPEN:
-        break;
-    }
-    return &ZOO_OPEN_ACL_UNSAFE;
-}
-
-/* Whose a latch is. */
-
-static simba_owner owner_since(int64_t ctime_ms, int64_t czxid, const char *id)
-{
-    simba_owner owner = {.acquired_at_ms = ctime_ms,
-                         .ttl_at_ms = INT64_MAX,
-                         .transition_at_ms = INT64_MAX,
-                         .token = (uint64_t)czxid};
-
-    return simba_owner_set_id(&owner, id) ? owner : simba_owner_none();
-}
-
-simba_owner simba__zk_owner_self(const struct simba__zk_latch *latch)
-{
-    return owner_since(latch->ctime_ms, latch->czxid, latch->id);
-}
-
-/* Curator's latches need no id, and an admin writes what he likes: a latch has
- * an owner all the same. */
-simba_owner simba__zk_owner_of(const char *data,
-                               int length,
-                               const struct Stat *stat)
-{
-    char id[SIMBA_ID_MAX + 1] = "(unnamed)";
-    size_t size = length > 0 ? (size_t)length : 0;
-
-    if (size > SIMBA_ID_MAX ||
-        (size > 0 && simba__name_check_id(data, size) != SIMBA__NAME_FINE)) {
-        return owner_since(stat->ctime, stat->czxid, "(unreadable)");
-    }
-    if (size > 0) {
-        memcpy(id, data, size);
-        id[size] = '\0';
-    }
-    return owner_since(stat->ctime, stat->czxid, id);
-}

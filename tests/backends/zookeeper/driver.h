@@ -25,7 +25,7 @@ static char mutex[64];
 #include "fixtures/contenders.h"
 
 static struct handle first, second;
-static struct simba__zk_plain admin;
+static struct simba__zk_client admin;
 static char room[128]; /* its node */
 
 /* --- what the runtime notes ---------------------------------------------- */
@@ -79,8 +79,8 @@ static inline int start_server(void **state)
 
     (void)state;
     servers_start(&servers, 1);
-    return simba__zk_plain_open(&admin, &settings, 30000,
-                                simba_loop_now_ms() + PATIENCE_MS)
+    return simba__zk_client_open(&admin, &settings, 30000,
+                                 simba_loop_now_ms() + PATIENCE_MS)
                ? 0
                : -1;
 }
@@ -89,7 +89,7 @@ static inline int stop_server(void **state)
 {
     (void)state;
     if (admin.handle != NULL) {
-        simba__zk_plain_close(&admin);
+        simba__zk_client_close(&admin);
     }
     servers_stop(&servers);
     return 0;

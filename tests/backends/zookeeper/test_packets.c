@@ -64,7 +64,7 @@ static bool is_watched(void)
     bool is_so;
 
     simba_loop_enter(first.loop);
-    is_so = simba__zk_room_at(self, room)->turns.is_watched;
+    is_so = simba__zk_mutex_at(self, room, strlen(room))->serials.is_watched;
     simba_loop_leave(first.loop);
     return is_so;
 }

@@ -1,5 +1,5 @@
 /* The parts of the ZooKeeper store that need no server: names, the order of
- * latches, the arithmetic of guards, the numbering of turns, the URL. */
+ * latches, how long a session is certain, serial numbers, the URL. */
 #include "backends/zookeeper/zookeeper.h"
 
 #include <setjmp.h>
@@ -83,83 +83,108 @@ static void test_names__order_is_by_what_follows_the_last_latch(void **state)
     assert_int_equal(where.lowest, 0);
 }
 
-/* --- guards -------------------------------------------------------------- */
+/* A later client says before "latch-" how many may own. */
+static void test_names__latch_with_slots_stands_in_the_same_queue(void **state)
+{
+    char *children[] = {"_c_01234567-89ab-4def-9122-334455667788-n3-"
+                        "latch-0000000002",
+                        "_c_a-latch-0000000003", "_c_b-n12-latch-0000000001"};
+    struct simba__zk_standing where;
+
+    (void)state;
+    simba__zk_stand(children, 3, "_c_a-latch-", &where);
+    assert_int_equal(where.own, 1);
+    assert_int_equal(where.before, 0);
+    assert_int_equal(where.lowest, 2);
+    assert_int_equal(where.latches, 3);
+    assert_int_equal(simba__zk_position(children[0]), 3);
+}
+
+/* --- certainty ----------------------------------------------------------- */
 
 enum { T = 16000, QUARTER = T / 4 };
 
-static struct simba__zk_guard guard;
+static struct simba__zk_certainty certainty;
 
-static void test_guard__new_session_is_certain_at_once(void **state)
+static void test_certainty__new_session_is_certain_at_once(void **state)
 {
     (void)state;
-    simba__zk_guard_init(&guard, T, 1000);
-    assert_int_equal(simba__zk_guard_lease(&guard, 1000), T);
-    assert_int_equal(simba__zk_guard_lease(&guard, 2000), T - 1000 - 21);
-    assert_int_equal(simba__zk_guard_lease(&guard, 1000 + T), 1);
+    simba__zk_certainty_init(&certainty, T, 1000);
+    assert_int_equal(simba__zk_certainty_lease(&certainty, 1000), T);
+    assert_int_equal(simba__zk_certainty_lease(&certainty, 2000),
+                     T - 1000 - 21);
+    assert_int_equal(simba__zk_certainty_lease(&certainty, 1000 + T), 1);
 }
 
-static void test_guard__one_alone_promises_nothing(void **state)
+static void test_certainty__one_alone_promises_nothing(void **state)
 {
     (void)state;
-    simba__zk_guard_init(&guard, T, 0);
-    simba__zk_guard_heard(&guard, 9000, 9010);
-    assert_int_equal(simba__zk_guard_lease(&guard, 9000), T - 9000 - 189);
+    simba__zk_certainty_init(&certainty, T, 0);
+    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9010);
+    assert_int_equal(simba__zk_certainty_lease(&certainty, 9000),
+                     T - 9000 - 189);
 }
 
-static void test_guard__two_count_from_the_first(void **state)
+static void test_certainty__two_count_from_the_first(void **state)
 {
     (void)state;
-    simba__zk_guard_init(&guard, T, 0);
-    simba__zk_guard_heard(&guard, 9000, 9010);
-    simba__zk_guard_heard(&guard, 9010 + QUARTER - 1, 9020 + QUARTER);
-    assert_int_equal(guard.since_ms, 0); /* not far enough apart */
-    simba__zk_guard_heard(&guard, 9010 + QUARTER, 9020 + QUARTER);
-    assert_int_equal(guard.since_ms, 9000);
+    simba__zk_certainty_init(&certainty, T, 0);
+    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9010);
+    simba__zk_certainty_answered(&certainty, ZOK, 9010 + QUARTER - 1,
+                                 9020 + QUARTER);
+    assert_int_equal(certainty.since_ms, 0); /* not far enough apart */
+    simba__zk_certainty_answered(&certainty, ZOK, 9010 + QUARTER,
+                                 9020 + QUARTER);
+    assert_int_equal(certainty.since_ms, 9000);
 }
 
-static void test_guard__slow_answer_is_counted_from_when_it_came(void **state)
+static void test_certainty__slow_answer_is_counted_from_when_it_came(
+    void **state)
 {
     (void)state;
-    simba__zk_guard_init(&guard, T, 0);
-    simba__zk_guard_heard(&guard, 9000, 9000 + QUARTER);
-    simba__zk_guard_heard(&guard, 9000 + QUARTER, 9001 + QUARTER);
-    assert_int_equal(guard.since_ms, 0);
+    simba__zk_certainty_init(&certainty, T, 0);
+    simba__zk_certainty_answered(&certainty, ZOK, 9000, 9000 + QUARTER);
+    simba__zk_certainty_answered(&certainty, ZOK, 9000 + QUARTER,
+                                 9001 + QUARTER);
+    assert_int_equal(certainty.since_ms, 0);
 }
 
-/* However often guards come, what is certain is what the best pair says, less
+/* However often writes come, what is certain is what the best pair says, less
  * the distance of two marks. */
-static void test_guard__many_are_as_good_as_few(void **state)
+static void test_certainty__many_are_as_good_as_few(void **state)
 {
     (void)state;
-    simba__zk_guard_init(&guard, T, 0);
+    simba__zk_certainty_init(&certainty, T, 0);
     for (int64_t at = 0; at < 100000; at += 7) {
-        simba__zk_guard_heard(&guard, at, at + 3);
+        simba__zk_certainty_answered(&certainty, ZOK, at, at + 3);
         if (at > QUARTER + 10) {
-            assert_true(guard.since_ms <= at - QUARTER - 3);
-            assert_true(guard.since_ms >= at - QUARTER - T / 16 - 20);
+            assert_true(certainty.since_ms <= at - QUARTER - 3);
+            assert_true(certainty.since_ms >= at - QUARTER - T / 16 - 20);
         }
     }
 }
 
-/* Guards every T/4 leave who becomes the lowest at any time with enough. */
-static void test_guard__every_quarter_leaves_three_eighths(void **state)
+/* Quorum writes every T/4 leave who becomes the lowest at any time with enough.
+ */
+static void test_certainty__every_quarter_leaves_three_eighths(void **state)
 {
     (void)state;
     for (int64_t late = 0; late < QUARTER; late += 50) {
         int64_t now;
 
-        simba__zk_guard_init(&guard, T, -10 * T);
+        simba__zk_certainty_init(&certainty, T, -10 * T);
         for (int i = 0; i <= 8; i++) {
-            simba__zk_guard_heard(&guard, i * QUARTER, i * QUARTER + 2);
+            simba__zk_certainty_answered(&certainty, ZOK, i * QUARTER,
+                                         i * QUARTER + 2);
         }
         now = 8 * QUARTER + late;
-        simba__zk_guard_heard(&guard, now, now + 2);
-        assert_true(simba__zk_guard_lease(&guard, now) >= T * 3 / 8);
+        simba__zk_certainty_answered(&certainty, ZOK, now, now + 2);
+        assert_true(simba__zk_certainty_lease(&certainty, now) >= T * 3 / 8);
     }
 }
 
 /* A follower says so by itself, however long it has been cut off. */
-static void test_guard__only_what_the_leader_answers_counts(void **state)
+static void test_certainty__only_what_the_leader_answers_counts(void **state)
 {
     static const int others[] = {
         ZTHROTTLEDOP,      ZNOTREADONLY,      ZCONNECTIONLOSS,
@@ -167,10 +192,10 @@ static void test_guard__only_what_the_leader_answers_counts(void **state)
         ZOPERATIONTIMEOUT, ZUNIMPLEMENTED,    ZRECONFIGINPROGRESS};
 
     (void)state;
-    assert_true(simba__zk_guard_counts(ZOK));
-    assert_true(simba__zk_guard_counts(ZNONODE));
+    assert_true(simba__zk_is_by_quorum(ZOK));
+    assert_true(simba__zk_is_by_quorum(ZNONODE));
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        assert_false(simba__zk_guard_counts(others[i]));
+        assert_false(simba__zk_is_by_quorum(others[i]));
     }
 }
 
@@ -184,115 +209,125 @@ static void test_names__counter_that_wrapped_is_seen(void **state)
     assert_false(simba__zk_is_wrapped("-2147483648"));
 }
 
-/* --- turns --------------------------------------------------------------- */
+/* --- serial numbers ------------------------------------------------------ */
 
-static struct simba__zk_turns turns;
+static struct simba__zk_serials serials;
 
-static void begin_turns(void)
+static void begin_serials(void)
 {
-    turns = (struct simba__zk_turns){0};
+    serials = (struct simba__zk_serials){0};
 }
 
-static void look_at(int64_t life, uint64_t made, uint64_t births)
+static void see(int64_t czxid, uint64_t made, uint64_t mutexes)
 {
-    simba__zk_turns_look(&turns, &(struct simba__zk_look){life, made, births});
+    simba__zk_serials_read(&serials,
+                           &(struct simba__zk_view){czxid, made, mutexes});
 }
 
-static void watch_is_set(int64_t life, uint64_t made)
+static void watch_is_set(int64_t czxid, uint64_t made)
 {
-    simba__zk_turns_watch(&turns, &(struct simba__zk_look){life, made, 0});
+    simba__zk_serials_watched(&serials,
+                              &(struct simba__zk_view){czxid, made, 0});
 }
 
 static void expect_next(uint64_t expected)
 {
-    assert_int_equal(simba__zk_turn_next(&turns), expected);
+    assert_int_equal(simba__zk_serial(&serials, serials.seen.latches_made + 1),
+                     expected);
 }
 
-static void test_turns__children_are_counted(void **state)
+static uint64_t children_made(int32_t changes, int32_t present)
+{
+    struct Stat stat = {.cversion = changes, .numChildren = present};
+
+    return simba__zk_children_made(&stat);
+}
+
+static void test_serials__children_are_counted(void **state)
 {
     (void)state;
-    assert_int_equal(simba__zk_ever(0, 0), 0);
-    assert_int_equal(simba__zk_ever(1, 1), 1); /* one came */
-    assert_int_equal(simba__zk_ever(2, 0), 1); /* and went */
-    assert_int_equal(simba__zk_ever(7, 3), 5); /* five came, two went */
-    begin_turns();
-    look_at(10, 5, 1);
-    assert_int_equal(simba__zk_turn(&turns, 5), 5);
+    assert_int_equal(children_made(0, 0), 0);
+    assert_int_equal(children_made(1, 1), 1); /* one came */
+    assert_int_equal(children_made(2, 0), 1); /* and went */
+    assert_int_equal(children_made(7, 3), 5); /* five came, two went */
+    begin_serials();
+    see(10, 5, 1);
+    assert_int_equal(simba__zk_serial(&serials, 5), 5);
     expect_next(6);
 }
 
-static void test_turns__go_on_in_the_next_life(void **state)
+static void test_serials__go_on_in_the_next_life(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(10, 2, 1);
+    begin_serials();
+    see(10, 2, 1);
     watch_is_set(10, 3); /* one more since we looked */
-    simba__zk_turns_stir(&turns, true);
-    look_at(0, 0, 1);
+    simba__zk_serials_changed(&serials, true);
+    see(0, 0, 1);
     expect_next(4);
     watch_is_set(0, 0);
-    simba__zk_turns_stir(&turns, false);
-    look_at(20, 1, 2); /* one has come */
-    assert_int_equal(simba__zk_turn(&turns, 1), 4);
+    simba__zk_serials_changed(&serials, false);
+    see(20, 1, 2); /* one has come */
+    assert_int_equal(simba__zk_serial(&serials, 1), 4);
     expect_next(5);
 }
 
-static void test_turns__go_on_if_a_life_was_not_missed(void **state)
+static void test_serials__go_on_if_a_life_was_not_missed(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(10, 2, 1);
+    begin_serials();
+    see(10, 2, 1);
     watch_is_set(10, 2);
-    simba__zk_turns_stir(&turns, true);
-    look_at(20, 1, 2); /* gone and made again between two looks */
-    assert_int_equal(simba__zk_turn(&turns, 1), 3);
+    simba__zk_serials_changed(&serials, true);
+    see(20, 1, 2); /* gone and made again between two looks */
+    assert_int_equal(simba__zk_serial(&serials, 1), 3);
 }
 
-static void test_turns__leave_one_out_after_an_unseen_end(void **state)
+static void test_serials__leave_one_out_after_an_unseen_end(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(10, 2, 1);
+    begin_serials();
+    see(10, 2, 1);
     watch_is_set(10, 2);
-    simba__zk_turns_stir(&turns, false); /* somebody came */
-    simba__zk_turns_stir(&turns, true);  /* gone before it was set anew */
-    look_at(0, 0, 1);
+    simba__zk_serials_changed(&serials, false); /* somebody came */
+    simba__zk_serials_changed(&serials, true); /* gone before it was set anew */
+    see(0, 0, 1);
     expect_next(4); /* not 3 */
 }
 
-static void test_turns__leave_one_out_after_a_lost_connection(void **state)
+static void test_serials__leave_one_out_after_a_lost_connection(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(10, 2, 1);
+    begin_serials();
+    see(10, 2, 1);
     watch_is_set(10, 2);
-    simba__zk_turns_stir(&turns, false);
-    look_at(0, 0, 1);
+    simba__zk_serials_changed(&serials, false);
+    see(0, 0, 1);
     expect_next(4);
 }
 
-static void test_turns__leave_one_out_where_a_life_may_be_missed(void **state)
+static void test_serials__leave_one_out_where_a_life_may_be_missed(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(0, 0, 5);
+    begin_serials();
+    see(0, 0, 5);
     watch_is_set(0, 0);
-    simba__zk_turns_stir(&turns, false);
-    look_at(20, 1, 7); /* this one twice, or another beside it */
-    assert_int_equal(simba__zk_turn(&turns, 1), 2);
+    simba__zk_serials_changed(&serials, false);
+    see(20, 1, 7); /* this one twice, or another beside it */
+    assert_int_equal(simba__zk_serial(&serials, 1), 2);
 }
 
-static void test_turns__others_do_not_count_while_there_is_none(void **state)
+static void test_serials__others_do_not_count_while_there_is_none(void **state)
 {
     (void)state;
-    begin_turns();
-    look_at(0, 0, 5);
+    begin_serials();
+    see(0, 0, 5);
     watch_is_set(0, 0);
-    look_at(0, 0, 5); /* the watch was there */
-    look_at(0, 0, 9);
+    see(0, 0, 5); /* the watch was there */
+    see(0, 0, 9);
     expect_next(1);
-    simba__zk_turns_stir(&turns, false); /* it may have come and gone */
-    look_at(0, 0, 10);
+    simba__zk_serials_changed(&serials, false); /* it may have come and gone */
+    see(0, 0, 10);
     expect_next(2);
 }
 
@@ -396,21 +431,24 @@ int main(void)
         cmocka_unit_test(test_names__no_two_mutexes_share_a_node),
         cmocka_unit_test(test_names__attempt_is_a_uuid_of_version_4),
         cmocka_unit_test(test_names__order_is_by_what_follows_the_last_latch),
+        cmocka_unit_test(test_names__latch_with_slots_stands_in_the_same_queue),
         cmocka_unit_test(test_names__counter_that_wrapped_is_seen),
-        cmocka_unit_test(test_guard__new_session_is_certain_at_once),
-        cmocka_unit_test(test_guard__one_alone_promises_nothing),
-        cmocka_unit_test(test_guard__two_count_from_the_first),
-        cmocka_unit_test(test_guard__slow_answer_is_counted_from_when_it_came),
-        cmocka_unit_test(test_guard__many_are_as_good_as_few),
-        cmocka_unit_test(test_guard__every_quarter_leaves_three_eighths),
-        cmocka_unit_test(test_guard__only_what_the_leader_answers_counts),
-        cmocka_unit_test(test_turns__children_are_counted),
-        cmocka_unit_test(test_turns__go_on_in_the_next_life),
-        cmocka_unit_test(test_turns__go_on_if_a_life_was_not_missed),
-        cmocka_unit_test(test_turns__leave_one_out_after_an_unseen_end),
-        cmocka_unit_test(test_turns__leave_one_out_after_a_lost_connection),
-        cmocka_unit_test(test_turns__leave_one_out_where_a_life_may_be_missed),
-        cmocka_unit_test(test_turns__others_do_not_count_while_there_is_none),
+        cmocka_unit_test(test_certainty__new_session_is_certain_at_once),
+        cmocka_unit_test(test_certainty__one_alone_promises_nothing),
+        cmocka_unit_test(test_certainty__two_count_from_the_first),
+        cmocka_unit_test(
+            test_certainty__slow_answer_is_counted_from_when_it_came),
+        cmocka_unit_test(test_certainty__many_are_as_good_as_few),
+        cmocka_unit_test(test_certainty__every_quarter_leaves_three_eighths),
+        cmocka_unit_test(test_certainty__only_what_the_leader_answers_counts),
+        cmocka_unit_test(test_serials__children_are_counted),
+        cmocka_unit_test(test_serials__go_on_in_the_next_life),
+        cmocka_unit_test(test_serials__go_on_if_a_life_was_not_missed),
+        cmocka_unit_test(test_serials__leave_one_out_after_an_unseen_end),
+        cmocka_unit_test(test_serials__leave_one_out_after_a_lost_connection),
+        cmocka_unit_test(
+            test_serials__leave_one_out_where_a_life_may_be_missed),
+        cmocka_unit_test(test_serials__others_do_not_count_while_there_is_none),
         cmocka_unit_test(test_hosts__each_comes_first_by_turns),
         cmocka_unit_test(test_hosts__are_waited_for_longer_and_longer),
         cmocka_unit_test(test_url__names_hosts_and_chroot),

@@ -12,7 +12,7 @@ enum { PATIENCE_MS = 10000, FLOOR_TIMEOUT_MS = 16000 };
 
 struct simba_floor {
     struct simba__zk_settings settings;
-    struct simba__zk_plain plain;
+    struct simba__zk_client plain;
     char *room;  /* a mutex of its own */
     char *latch; /* prefix of what a pair creates */
     char *bell;  /* the node whose end wakes who is armed */
@@ -64,7 +64,7 @@ static void close_floor(simba_floor *floor)
         return;
     }
     if (floor->plain.handle != NULL) {
-        simba__zk_plain_close(&floor->plain);
+        simba__zk_client_close(&floor->plain);
     }
     simba__zk_settings_fini(&floor->settings);
     free(floor->room);
@@ -90,7 +90,7 @@ static int open_floor(const char *url,
         rc = SIMBA_ENOMEM;
     }
     if (rc == SIMBA_OK &&
-        !simba__zk_plain_open(&floor->plain, &floor->settings, FLOOR_TIMEOUT_MS,
+        !simba__zk_client_open(&floor->plain, &floor->settings, FLOOR_TIMEOUT_MS,
                               simba_loop_now_ms() + PATIENCE_MS)) {
         rc = fail(floor, ZCONNECTIONLOSS, error);
     }
@@ -126,7 +126,7 @@ static int arm(simba_floor *floor)
     floor->events = floor->plain.events;
     pthread_mutex_unlock(&floor->plain.lock);
     if (rc == ZOK || rc == ZNODEEXISTS) {
-        rc = zoo_wexists(handle, floor->bell, simba__zk_plain_watch,
+        rc = zoo_wexists(handle, floor->bell, simba__zk_client_watch,
                          &floor->plain, &stat);
     }
     return rc;
@@ -137,7 +137,7 @@ static int await(simba_floor *floor)
     struct String_vector children = {0, NULL};
     int rc;
 
-    if (!simba__zk_plain_await(&floor->plain, floor->events + 1,
+    if (!simba__zk_client_await(&floor->plain, floor->events + 1,
                                simba_loop_now_ms() + PATIENCE_MS)) {
         return ZOPERATIONTIMEOUT;
     }
