@@ -123,7 +123,7 @@ static inline int role_hold(struct who *who)
 static inline int role_stand(struct who *who)
 {
     ask(who);
-    say(got.is_queued ? "in line" : "not in line");
+    say(got.is_queued ? "queued" : "not queued");
     nap_ms(20000);
     return 0;
 }
@@ -132,7 +132,7 @@ static inline int role_stand(struct who *who)
 static inline int role_wait(struct who *who)
 {
     ask(who);
-    say(got.is_queued ? "in line" : "not in line");
+    say(got.is_queued ? "queued" : "not queued");
     if (!contend(who)) {
         return 1;
     }

@@ -151,7 +151,7 @@ static void test_sqlite_admin__lists_owners_and_lines(void **state)
     assert_string_equal(told.waiters[0].id, "b");
     assert_string_equal(told.waiters[1].id, "c");
     release(&a);
-    ask_store(SIMBA_READ, true); /* b is called, and comes first */
+    ask_store(SIMBA_READ, true); /* it is offered to b, who comes first */
     assert_int_equal(told.waiter_count, 2);
     assert_true(told.waiters[0].is_offered);
     assert_string_equal(told.waiters[0].id, "b");

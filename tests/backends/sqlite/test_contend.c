@@ -161,7 +161,7 @@ static void test_sqlite_contend__first_use_by_all_at_once(void **state)
             char line[64] = "";
 
             assert_non_null(fgets(line, sizeof line, children[i].says));
-            lines += strcmp(line, "in line\n") == 0;
+            lines += strcmp(line, "queued\n") == 0;
         }
         for (int i = 0; i < CROWD; i++) {
             finish(&children[i], SIGKILL);

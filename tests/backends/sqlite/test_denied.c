@@ -231,14 +231,14 @@ static void play_root(int ready, int go)
            "root can open it");
     expect(try_run(&owner, asking(&owner)) == SIMBA_OK && got.mine, "granted");
     expect(try_run(&waiter, asking(&waiter)) == SIMBA_OK && got.is_queued,
-           "in line");
+           "queued");
     expect(write(ready, &byte, 1) == 1 && read(go, &byte, 1) >= 0, "told");
     handle_close(&second);
     handle_close(&first);
     _exit(0);
 }
 
-/* Lives are looked at, bells are rung. */
+/* Lives are looked at, others are notified. */
 static void use_what_root_made(void)
 {
     struct who nobody = person(&first, "nobody");
@@ -337,7 +337,7 @@ static void test_sqlite_denied__locked_before_it_was_opened(void **state)
 static _Atomic bool is_disk_broken;
 
 /* Stands before the C library's, also for SQLite. The flush of what was written
- * fails in test_sqlite_power.c. */
+ * fails in test_wal.c. */
 __attribute__((visibility("default"))) ssize_t pwrite64(int fd,
                                                         const void *bytes,
                                                         size_t length,

@@ -1,4 +1,4 @@
-/* The SQLite store against the row in memory. */
+/* The SQLite store against the model in memory. */
 #define _GNU_SOURCE
 #include "driver.h"
 

@@ -233,14 +233,14 @@ static void test_sqlite__everything_deleted_is_made_anew(void **state)
     assert_int_equal(simba__sqlite_ops.life_fd(first.backend), fd);
     ask(&bob);
     expect_in_line(true);
-    assert_int_equal(count_files(""), 3); /* two lives, one bell */
+    assert_int_equal(count_files(""), 3); /* two lives, one wake-up file */
     release(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
 }
 
-/* --- the line ------------------------------------------------------------ */
+/* --- the queue ----------------------------------------------------------- */
 
 static void test_sqlite__first_come_is_first_served(void **state)
 {

@@ -9,7 +9,7 @@
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
+static void test_sqlite_notify__owner_alone_sets_up_no_watch(void **state)
 {
     struct who alice = person(&first, "alice");
     char command[128];
@@ -25,7 +25,7 @@ static void test_sqlite_push__owner_alone_sets_up_no_watch(void **state)
     assert_int_equal(count_files(""), 1);
 }
 
-static void test_sqlite_push__wake_names_the_mutex(void **state)
+static void test_sqlite_notify__wake_names_the_mutex(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who zoe = person(&first, "zoe"), yan = person(&second, "yan");
@@ -46,7 +46,7 @@ static void test_sqlite_push__wake_names_the_mutex(void **state)
     assert_int_equal(handle_wakes(&second), 1);
 }
 
-static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
+static void test_sqlite_notify__many_rings_do_not_fill_the_disk(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     char command[192];
@@ -59,7 +59,7 @@ static void test_sqlite_push__many_rings_do_not_fill_the_disk(void **state)
         ask(&bob);
         release(&alice);
         if (!handle_woken(&second, MUTEX, 1000)) {
-            fail_msg("hint %d was lost", i);
+            fail_msg("wake-up %d was lost", i);
         }
         ask(&bob);
         expect_mine(&bob);
@@ -86,7 +86,7 @@ int inotify_init1(int flags)
     return (int)syscall(SYS_inotify_init1, flags);
 }
 
-static void test_sqlite_push__without_inotify_there_are_still_wakes(
+static void test_sqlite_notify__without_inotify_there_are_still_wakes(
     void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -111,7 +111,7 @@ static void test_sqlite_push__without_inotify_there_are_still_wakes(
 }
 
 /* The watch is set up with the next asking. */
-static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
+static void test_sqlite_notify__listens_as_soon_as_it_can(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
@@ -130,7 +130,7 @@ static void test_sqlite_push__listens_as_soon_as_it_can(void **state)
     assert_true(handle_woken(&second, MUTEX, RESERVATION));
 }
 
-static void test_sqlite_push__processes_are_served_in_order(void **state)
+static void test_sqlite_notify__processes_are_served_in_order(void **state)
 {
     struct who alice = person(&first, "alice");
     struct child waiters[6];
@@ -140,7 +140,7 @@ static void test_sqlite_push__processes_are_served_in_order(void **state)
     ask(&alice);
     for (int i = 0; i < 6; i++) {
         waiters[i] = start("wait", "", "waiter");
-        hear(&waiters[i], "in line");
+        hear(&waiters[i], "queued");
     }
     release(&alice);
     for (int i = 0; i < 6; i++) {
@@ -157,12 +157,12 @@ static void test_sqlite_push__processes_are_served_in_order(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_push__owner_alone_sets_up_no_watch),
-        SQLITE_TEST(test_sqlite_push__wake_names_the_mutex),
-        SQLITE_TEST(test_sqlite_push__many_rings_do_not_fill_the_disk),
-        SQLITE_TEST(test_sqlite_push__without_inotify_there_are_still_wakes),
-        SQLITE_TEST(test_sqlite_push__listens_as_soon_as_it_can),
-        SQLITE_TEST(test_sqlite_push__processes_are_served_in_order),
+        SQLITE_TEST(test_sqlite_notify__owner_alone_sets_up_no_watch),
+        SQLITE_TEST(test_sqlite_notify__wake_names_the_mutex),
+        SQLITE_TEST(test_sqlite_notify__many_rings_do_not_fill_the_disk),
+        SQLITE_TEST(test_sqlite_notify__without_inotify_there_are_still_wakes),
+        SQLITE_TEST(test_sqlite_notify__listens_as_soon_as_it_can),
+        SQLITE_TEST(test_sqlite_notify__processes_are_served_in_order),
     };
     int rc = play(argc, argv);
 

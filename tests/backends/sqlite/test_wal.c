@@ -42,7 +42,7 @@ static void live(const char *parameters, const char *before)
 }
 
 /* S4, whenever the power fails. */
-static void test_sqlite_power__no_token_comes_again(void **state)
+static void test_sqlite_wal__no_token_comes_again(void **state)
 {
     (void)state;
     live("", SET_AHEAD);
@@ -55,7 +55,7 @@ static void test_sqlite_power__no_token_comes_again(void **state)
 
 /* Also of those that were given out without a flush, with a clock that is
  * behind after the boot. */
-static void test_sqlite_power__no_reserved_token_comes_again(void **state)
+static void test_sqlite_wal__no_reserved_token_comes_again(void **state)
 {
     (void)state;
     live("", "");
@@ -67,7 +67,7 @@ static void test_sqlite_power__no_reserved_token_comes_again(void **state)
 }
 
 /* Without flushes tokens do come again: the disk above forgets what it must. */
-static void test_sqlite_power__disk_forgets(void **state)
+static void test_sqlite_wal__disk_forgets(void **state)
 {
     int repeated = 0;
 
@@ -80,7 +80,7 @@ static void test_sqlite_power__disk_forgets(void **state)
 }
 
 /* S8: what may not be on disk is not known, and asking again makes sure. */
-static void test_sqlite_power__failed_flush_is_unknown(void **state)
+static void test_sqlite_wal__failed_flush_is_unknown(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int last;
@@ -104,7 +104,7 @@ static void test_sqlite_power__failed_flush_is_unknown(void **state)
     assert_int_equal(count_repeated(last), 0);
 }
 
-static void test_sqlite_power__audit_stays(void **state)
+static void test_sqlite_wal__audit_stays(void **state)
 {
     struct who alice = person(&first, "alice");
 
@@ -120,7 +120,7 @@ static void test_sqlite_power__audit_stays(void **state)
 
 /* Without a log a commit is the end of the journal's name, and that is in the
  * directory. */
-static void test_sqlite_power__journal_does_not_come_back(void **state)
+static void test_sqlite_wal__journal_does_not_come_back(void **state)
 {
     struct who alice = person(&first, "alice");
 
@@ -137,12 +137,12 @@ static void test_sqlite_power__journal_does_not_come_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DISK_TEST(test_sqlite_power__no_token_comes_again),
-        DISK_TEST(test_sqlite_power__no_reserved_token_comes_again),
-        DISK_TEST(test_sqlite_power__disk_forgets),
-        DISK_TEST(test_sqlite_power__failed_flush_is_unknown),
-        DISK_TEST(test_sqlite_power__audit_stays),
-        DISK_TEST(test_sqlite_power__journal_does_not_come_back),
+        DISK_TEST(test_sqlite_wal__no_token_comes_again),
+        DISK_TEST(test_sqlite_wal__no_reserved_token_comes_again),
+        DISK_TEST(test_sqlite_wal__disk_forgets),
+        DISK_TEST(test_sqlite_wal__failed_flush_is_unknown),
+        DISK_TEST(test_sqlite_wal__audit_stays),
+        DISK_TEST(test_sqlite_wal__journal_does_not_come_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,8 @@
  * or, where it matters, than the reservation of 300 ms. */
 enum { HANDOVER_MS = 50, BUSY_MS = 8000, NO_RESERVATION_MS = 290 };
 
-static void test_sqlite_crash__killed_owner_is_succeeded_at_once(void **state)
+static void test_sqlite_liveness__killed_owner_is_succeeded_at_once(
+    void **state)
 {
     struct who bob = person(&first, "bob");
     int64_t worst_us = 0;
@@ -36,10 +37,10 @@ static void test_sqlite_crash__killed_owner_is_succeeded_at_once(void **state)
     print_message("kill -9 to grant: at most %lld us\n", (long long)worst_us);
     assert_true(late <= 10); /* more often than not it is fast */
     assert_true(worst_us < BUSY_MS * 1000);
-    assert_int_equal(count_files("[0-9a-f]"), 1); /* the dead are buried */
+    assert_int_equal(count_files("[0-9a-f]"), 1); /* the dead are removed */
 }
 
-static void test_sqlite_crash__newcomer_sees_that_the_owner_is_dead(
+static void test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead(
     void **state)
 {
     struct who bob = person(&first, "bob");
@@ -54,7 +55,7 @@ static void test_sqlite_crash__newcomer_sees_that_the_owner_is_dead(
     expect_mine(&bob);
 }
 
-static void test_sqlite_crash__handover_can_be_off(void **state)
+static void test_sqlite_liveness__handover_can_be_off(void **state)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
@@ -69,7 +70,7 @@ static void test_sqlite_crash__handover_can_be_off(void **state)
     ask(&bob);
     expect_in_line(true);
     assert_string_equal(got.owner.id, "alice");
-    leave(&bob); /* which buries the dead, but not their lease */
+    leave(&bob); /* which removes the dead, but not their lease */
     ask(&bob);
     expect_in_line(true);
 }
@@ -85,7 +86,7 @@ static void end_life(const struct handle *handle)
 
 /* The child of an owner shares its file: as long as it lives, so does the
  * tenure. */
-static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
+static void test_sqlite_liveness__shared_life_outlives_the_owner(void **state)
 {
     struct who alice = person(&second, "alice"), bob = person(&first, "bob");
     int copy;
@@ -107,7 +108,8 @@ static void test_sqlite_crash__shared_life_outlives_the_owner(void **state)
 
 /* Between the two the dying process may lose the processor; here it is told of
  * the closing, and much later, without another word, the lock goes. */
-static void test_sqlite_crash__lock_may_go_long_after_the_notice(void **state)
+static void test_sqlite_liveness__lock_may_go_long_after_the_notice(
+    void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
@@ -136,7 +138,7 @@ static void test_sqlite_crash__lock_may_go_long_after_the_notice(void **state)
     expect_mine(&bob);
 }
 
-static void test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death(
+static void test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death(
     void **state)
 {
     struct who bob = person(&first, "bob");
@@ -158,7 +160,7 @@ static void test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death(
     finish(&owner, SIGKILL);
 }
 
-static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
+static void test_sqlite_liveness__forked_child_has_no_descriptors(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int fd, status;
@@ -177,7 +179,7 @@ static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    /* The parent has lost neither its life nor its bell. */
+    /* The parent has lost neither its life nor its wake-up file. */
     bob = person(&second, "carol");
     ask(&bob);
     expect_in_line(false);
@@ -186,7 +188,7 @@ static void test_sqlite_crash__forked_child_has_no_descriptors(void **state)
 }
 
 /* Containers may have clocks of their own; the store has one. */
-static void test_sqlite_crash__time_namespaces_share_the_clock(void **state)
+static void test_sqlite_liveness__time_namespaces_share_the_clock(void **state)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
@@ -210,7 +212,7 @@ static void test_sqlite_crash__time_namespaces_share_the_clock(void **state)
 /* --- the dead in the queue
  * ---------------------------------------------------- */
 
-static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
+static void test_sqlite_liveness__dead_waiter_is_passed_over(void **state)
 {
     struct who alice = person(&first, "alice"),
                carol = person(&second, "carol");
@@ -221,7 +223,7 @@ static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
     must_open(&second, "");
     ask(&alice);
     waiter = start("stand", "", "bob");
-    hear(&waiter, "in line");
+    hear(&waiter, "queued");
     ask(&carol);
     expect_in_line(false);
     finish(&waiter, SIGKILL);
@@ -231,10 +233,10 @@ static void test_sqlite_crash__dead_waiter_is_passed_over(void **state)
     expect_mine(&carol);
     release(&carol);
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
-    assert_int_equal(count_files(""), 3); /* two handles and one bell */
+    assert_int_equal(count_files(""), 3); /* and one wake-up file */
 }
 
-static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
+static void test_sqlite_liveness__called_one_who_dies_is_not_waited_for(
     void **state)
 {
     struct who alice = person(&first, "alice"),
@@ -247,7 +249,7 @@ static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
     must_open(&second, "");
     ask(&alice);
     waiter = start("stand", "", "bob");
-    hear(&waiter, "in line");
+    hear(&waiter, "queued");
     ask(&carol);
     release(&alice); /* calls bob, who hears nothing */
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
@@ -262,7 +264,7 @@ static void test_sqlite_crash__called_one_who_dies_is_not_waited_for(
 
 /* The owner dies, and its successor, too: who stood behind both must have come
  * to watch the successor. */
-static void test_sqlite_crash__two_crashes_in_a_row(void **state)
+static void test_sqlite_liveness__two_crashes_in_a_row(void **state)
 {
     struct who bob = person(&second, "bob"), carol = person(&first, "carol");
     struct child owner;
@@ -287,7 +289,8 @@ static void test_sqlite_crash__two_crashes_in_a_row(void **state)
     assert_true(now_us() - from_us < BUSY_MS * 1000);
 }
 
-static void test_sqlite_crash__owners_death_wakes_the_first_only(void **state)
+static void test_sqlite_liveness__owners_death_wakes_the_first_only(
+    void **state)
 {
     struct who bob = person(&first, "bob"), carol = person(&second, "carol");
     struct child owner;
@@ -304,7 +307,7 @@ static void test_sqlite_crash__owners_death_wakes_the_first_only(void **state)
     assert_false(handle_woken(&second, MUTEX, 50));
 }
 
-static void test_sqlite_crash__owner_and_first_in_line_die_together(
+static void test_sqlite_liveness__owner_and_first_in_line_die_together(
     void **state)
 {
     struct who carol = person(&first, "carol");
@@ -316,7 +319,7 @@ static void test_sqlite_crash__owner_and_first_in_line_die_together(
     owner = start("hold", "", "alice");
     hear(&owner, "owner");
     waiter = start("stand", "", "bob");
-    hear(&waiter, "in line");
+    hear(&waiter, "queued");
     ask(&carol);
     expect_in_line(false);
     from_us = now_us();
@@ -328,7 +331,7 @@ static void test_sqlite_crash__owner_and_first_in_line_die_together(
     finish(&waiter, SIGKILL);
 }
 
-static void test_sqlite_crash__who_stood_behind_a_leaver_watches_on(
+static void test_sqlite_liveness__who_stood_behind_a_leaver_watches_on(
     void **state)
 {
     struct who bob = person(&second, "bob"), carol = person(&first, "carol");
@@ -353,7 +356,7 @@ static void test_sqlite_crash__who_stood_behind_a_leaver_watches_on(
     finish(&owner, SIGKILL);
 }
 
-static void test_sqlite_crash__litter_of_the_killed_is_swept_up(void **state)
+static void test_sqlite_liveness__litter_of_the_killed_is_swept_up(void **state)
 {
     struct who bob = person(&first, "bob");
     struct child killed[4];
@@ -362,7 +365,7 @@ static void test_sqlite_crash__litter_of_the_killed_is_swept_up(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         killed[i] = start(i == 0 ? "hold" : "stand", "", "alice");
-        hear(&killed[i], i == 0 ? "owner" : "in line");
+        hear(&killed[i], i == 0 ? "owner" : "queued");
     }
     for (int i = 0; i < 4; i++) {
         finish(&killed[i], SIGKILL);
@@ -381,7 +384,7 @@ static void test_sqlite_crash__litter_of_the_killed_is_swept_up(void **state)
 }
 
 /* On a file system that is only trusted a missing lock proves nothing. */
-static void test_sqlite_crash__trusted_files_are_left_alone(void **state)
+static void test_sqlite_liveness__trusted_files_are_left_alone(void **state)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
@@ -403,22 +406,24 @@ static void test_sqlite_crash__trusted_files_are_left_alone(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_crash__killed_owner_is_succeeded_at_once),
-        SQLITE_TEST(test_sqlite_crash__newcomer_sees_that_the_owner_is_dead),
-        SQLITE_TEST(test_sqlite_crash__handover_can_be_off),
-        SQLITE_TEST(test_sqlite_crash__shared_life_outlives_the_owner),
-        SQLITE_TEST(test_sqlite_crash__lock_may_go_long_after_the_notice),
-        SQLITE_TEST(test_sqlite_crash__file_deleted_by_a_cleaner_is_no_death),
-        SQLITE_TEST(test_sqlite_crash__forked_child_has_no_descriptors),
-        SQLITE_TEST(test_sqlite_crash__time_namespaces_share_the_clock),
-        SQLITE_TEST(test_sqlite_crash__dead_waiter_is_passed_over),
-        SQLITE_TEST(test_sqlite_crash__called_one_who_dies_is_not_waited_for),
-        SQLITE_TEST(test_sqlite_crash__two_crashes_in_a_row),
-        SQLITE_TEST(test_sqlite_crash__owners_death_wakes_the_first_only),
-        SQLITE_TEST(test_sqlite_crash__owner_and_first_in_line_die_together),
-        SQLITE_TEST(test_sqlite_crash__who_stood_behind_a_leaver_watches_on),
-        SQLITE_TEST(test_sqlite_crash__litter_of_the_killed_is_swept_up),
-        SQLITE_TEST(test_sqlite_crash__trusted_files_are_left_alone),
+        SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once),
+        SQLITE_TEST(test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead),
+        SQLITE_TEST(test_sqlite_liveness__handover_can_be_off),
+        SQLITE_TEST(test_sqlite_liveness__shared_life_outlives_the_owner),
+        SQLITE_TEST(test_sqlite_liveness__lock_may_go_long_after_the_notice),
+        SQLITE_TEST(
+            test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death),
+        SQLITE_TEST(test_sqlite_liveness__forked_child_has_no_descriptors),
+        SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock),
+        SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over),
+        SQLITE_TEST(
+            test_sqlite_liveness__called_one_who_dies_is_not_waited_for),
+        SQLITE_TEST(test_sqlite_liveness__two_crashes_in_a_row),
+        SQLITE_TEST(test_sqlite_liveness__owners_death_wakes_the_first_only),
+        SQLITE_TEST(test_sqlite_liveness__owner_and_first_in_line_die_together),
+        SQLITE_TEST(test_sqlite_liveness__who_stood_behind_a_leaver_watches_on),
+        SQLITE_TEST(test_sqlite_liveness__litter_of_the_killed_is_swept_up),
+        SQLITE_TEST(test_sqlite_liveness__trusted_files_are_left_alone),
     };
     int rc = play(argc, argv);
 

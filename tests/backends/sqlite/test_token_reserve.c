@@ -1,6 +1,6 @@
 /* Tokens without a flush on SQLite, and the log that is copied back when nobody
  * waits for it. What is left of them after a loss of power is told by
- * test_sqlite_power.c. */
+ * test_wal.c. */
 #define _GNU_SOURCE
 #include "forgetful_disk.h"
 
@@ -53,7 +53,7 @@ static int64_t log_length(void)
 
 /* --- flushes ------------------------------------------------------------- */
 
-static void test_sqlite_reserve__one_flush_a_minute(void **state)
+static void test_sqlite_token_reserve__one_flush_a_minute(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int before;
@@ -73,7 +73,7 @@ static void test_sqlite_reserve__one_flush_a_minute(void **state)
     assert_int_equal(flushes_of_tenure(&first), 0);
 }
 
-static void test_sqlite_reserve__is_shared(void **state)
+static void test_sqlite_token_reserve__is_shared(void **state)
 {
     (void)state;
     must_open(&first, "");
@@ -83,7 +83,7 @@ static void test_sqlite_reserve__is_shared(void **state)
 }
 
 /* What another has written is not on disk before he says so. */
-static void test_sqlite_reserve__unsure_one_is_not_used(void **state)
+static void test_sqlite_token_reserve__unsure_one_is_not_used(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     simba_request elsewhere = asking(&bob);
@@ -103,7 +103,7 @@ static void test_sqlite_reserve__unsure_one_is_not_used(void **state)
 }
 
 /* What was flushed was so in another file. */
-static void test_sqlite_reserve__new_file_has_a_new_one(void **state)
+static void test_sqlite_token_reserve__new_file_has_a_new_one(void **state)
 {
     char path[128];
 
@@ -122,7 +122,7 @@ static void test_sqlite_reserve__new_file_has_a_new_one(void **state)
 }
 
 /* A backup was written back, or somebody cleaned up. */
-static void test_sqlite_reserve__lost_one_is_made_again(void **state)
+static void test_sqlite_token_reserve__lost_one_is_made_again(void **state)
 {
     struct who alice = person(&first, "alice");
 
@@ -141,7 +141,8 @@ static void test_sqlite_reserve__lost_one_is_made_again(void **state)
                 wall_us());
 }
 
-static void test_sqlite_reserve__none_where_nothing_is_flushed(void **state)
+static void test_sqlite_token_reserve__none_where_nothing_is_flushed(
+    void **state)
 {
     (void)state;
     must_open(&first, "?synchronous=normal");
@@ -152,7 +153,7 @@ static void test_sqlite_reserve__none_where_nothing_is_flushed(void **state)
 /* --- boots --------------------------------------------------------------- */
 
 /* With a clock that is right, a boot leaves no trace in the tokens. */
-static void test_sqlite_reserve__clock_catches_up(void **state)
+static void test_sqlite_token_reserve__clock_catches_up(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -170,7 +171,8 @@ static void test_sqlite_reserve__clock_catches_up(void **state)
 }
 
 /* Also while tokens are ahead of the clock. */
-static void test_sqlite_reserve__deleted_row_is_not_begun_again(void **state)
+static void test_sqlite_token_reserve__deleted_row_is_not_begun_again(
+    void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -185,7 +187,7 @@ static void test_sqlite_reserve__deleted_row_is_not_begun_again(void **state)
     assert_true(bob.token > alice.token);
 }
 
-static void test_sqlite_reserve__clock_that_is_behind_counts(void **state)
+static void test_sqlite_token_reserve__clock_that_is_behind_counts(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     uint64_t before;
@@ -206,7 +208,8 @@ static void test_sqlite_reserve__clock_that_is_behind_counts(void **state)
 }
 
 /* Containers with boot ids of their own, in turns. */
-static void test_sqlite_reserve__boots_in_turn_stay_at_the_clock(void **state)
+static void test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock(
+    void **state)
 {
     struct who alice;
 
@@ -224,7 +227,7 @@ static void test_sqlite_reserve__boots_in_turn_stay_at_the_clock(void **state)
 /* --- the log ------------------------------------------------------------- */
 
 /* All that a log that is copied back needs of the disk, releases wait for. */
-static void test_sqlite_reserve__log_is_not_for_acquires(void **state)
+static void test_sqlite_token_reserve__log_is_not_for_acquires(void **state)
 {
     int before;
 
@@ -240,7 +243,7 @@ static void test_sqlite_reserve__log_is_not_for_acquires(void **state)
 }
 
 /* Owners who die, one after the other. */
-static void test_sqlite_reserve__log_of_acquires_ends(void **state)
+static void test_sqlite_token_reserve__log_of_acquires_ends(void **state)
 {
     (void)state;
     must_open(&first, "");
@@ -296,7 +299,7 @@ static void *never_pause(void *argument)
 }
 
 /* The disk is slow, and there is always somebody who writes. */
-static void test_sqlite_reserve__log_of_many_ends(void **state)
+static void test_sqlite_token_reserve__log_of_many_ends(void **state)
 {
     struct crowd crowd[] = {{.at = &first}, {.at = &second}, {.at = &third}};
 
@@ -321,7 +324,7 @@ static void test_sqlite_reserve__log_of_many_ends(void **state)
 
 /* --- older files --------------------------------------------------------- */
 
-static void test_sqlite_reserve__older_file_gets_one(void **state)
+static void test_sqlite_token_reserve__older_file_gets_one(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -340,7 +343,7 @@ static void test_sqlite_reserve__older_file_gets_one(void **state)
 }
 
 /* Who runs the text by hand does so statement by statement. */
-static void test_sqlite_reserve__version_is_told_last(void **state)
+static void test_sqlite_token_reserve__version_is_told_last(void **state)
 {
     simba_backend_config config = {.url = "", .rest = ""};
     char *text = simba__sqlite_ops.schema(&config, false, &why);
@@ -358,21 +361,21 @@ static void test_sqlite_reserve__version_is_told_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        DISK_TEST(test_sqlite_reserve__one_flush_a_minute),
-        DISK_TEST(test_sqlite_reserve__is_shared),
-        DISK_TEST(test_sqlite_reserve__unsure_one_is_not_used),
-        DISK_TEST(test_sqlite_reserve__new_file_has_a_new_one),
-        DISK_TEST(test_sqlite_reserve__lost_one_is_made_again),
-        DISK_TEST(test_sqlite_reserve__none_where_nothing_is_flushed),
-        DISK_TEST(test_sqlite_reserve__clock_catches_up),
-        DISK_TEST(test_sqlite_reserve__deleted_row_is_not_begun_again),
-        DISK_TEST(test_sqlite_reserve__clock_that_is_behind_counts),
-        DISK_TEST(test_sqlite_reserve__boots_in_turn_stay_at_the_clock),
-        DISK_TEST(test_sqlite_reserve__log_is_not_for_acquires),
-        DISK_TEST(test_sqlite_reserve__log_of_acquires_ends),
-        DISK_TEST(test_sqlite_reserve__log_of_many_ends),
-        DISK_TEST(test_sqlite_reserve__older_file_gets_one),
-        DISK_TEST(test_sqlite_reserve__version_is_told_last),
+        DISK_TEST(test_sqlite_token_reserve__one_flush_a_minute),
+        DISK_TEST(test_sqlite_token_reserve__is_shared),
+        DISK_TEST(test_sqlite_token_reserve__unsure_one_is_not_used),
+        DISK_TEST(test_sqlite_token_reserve__new_file_has_a_new_one),
+        DISK_TEST(test_sqlite_token_reserve__lost_one_is_made_again),
+        DISK_TEST(test_sqlite_token_reserve__none_where_nothing_is_flushed),
+        DISK_TEST(test_sqlite_token_reserve__clock_catches_up),
+        DISK_TEST(test_sqlite_token_reserve__deleted_row_is_not_begun_again),
+        DISK_TEST(test_sqlite_token_reserve__clock_that_is_behind_counts),
+        DISK_TEST(test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock),
+        DISK_TEST(test_sqlite_token_reserve__log_is_not_for_acquires),
+        DISK_TEST(test_sqlite_token_reserve__log_of_acquires_ends),
+        DISK_TEST(test_sqlite_token_reserve__log_of_many_ends),
+        DISK_TEST(test_sqlite_token_reserve__older_file_gets_one),
+        DISK_TEST(test_sqlite_token_reserve__version_is_told_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void reboot_over(struct who *alice)
         " transition_at = transition_at + 1000000000");
 }
 
-static void test_sqlite_boot__reboot_frees_every_mutex(void **state)
+static void test_sqlite_clock__reboot_frees_every_mutex(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
@@ -29,7 +29,7 @@ static void test_sqlite_boot__reboot_frees_every_mutex(void **state)
     assert_true(bob.token > alice.token);
 }
 
-static void test_sqlite_boot__reboot_empties_the_line(void **state)
+static void test_sqlite_clock__reboot_empties_the_line(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");
@@ -52,7 +52,7 @@ static void test_sqlite_boot__reboot_empties_the_line(void **state)
 
 /* Some containers have a boot id of their own: whose process is alive on this
  * kernel is not of another boot. */
-static void test_sqlite_boot__living_owner_is_of_this_boot(void **state)
+static void test_sqlite_clock__living_owner_is_of_this_boot(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
@@ -70,7 +70,7 @@ static void test_sqlite_boot__living_owner_is_of_this_boot(void **state)
     expect_mine(&bob);
 }
 
-static void test_sqlite_boot__shared_file_is_watched_for_a_lease(void **state)
+static void test_sqlite_clock__shared_file_is_watched_for_a_lease(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     int64_t wait_ms;
@@ -103,10 +103,10 @@ static void test_sqlite_boot__shared_file_is_watched_for_a_lease(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_boot__reboot_frees_every_mutex),
-        SQLITE_TEST(test_sqlite_boot__reboot_empties_the_line),
-        SQLITE_TEST(test_sqlite_boot__living_owner_is_of_this_boot),
-        SQLITE_TEST(test_sqlite_boot__shared_file_is_watched_for_a_lease),
+        SQLITE_TEST(test_sqlite_clock__reboot_frees_every_mutex),
+        SQLITE_TEST(test_sqlite_clock__reboot_empties_the_line),
+        SQLITE_TEST(test_sqlite_clock__living_owner_is_of_this_boot),
+        SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Those who only watch: rung by every change of owner, at no cost when there
+/* Observers: told of every change of owner, at no cost when there
  * are none; and what a read tells of the tenure before. */
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
@@ -27,7 +27,7 @@ static void observe(struct who *who)
     look(who);
 }
 
-static void test_sqlite_eye__every_change_of_owner_rings(void **state)
+static void test_sqlite_observers__every_change_of_owner_rings(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
 
@@ -50,10 +50,10 @@ static void test_sqlite_eye__every_change_of_owner_rings(void **state)
 }
 
 /* What is told is what a read would answer. */
-static void test_sqlite_eye__change_is_told_in_full(void **state)
+static void test_sqlite_observers__change_is_told_in_full(void **state)
 {
     struct who alice = person(&first, "a li ce"), eve = person(&second, "eve");
-    simba_owner rung;
+    simba_owner seen;
 
     (void)state;
     must_open(&first, "");
@@ -61,21 +61,21 @@ static void test_sqlite_eye__change_is_told_in_full(void **state)
     observe(&eve);
     ask(&alice);
     assert_true(handle_woken(&second, CHANGED, SOON_MS));
-    assert_int_equal(handle_observed(&second, &rung), 0);
+    assert_int_equal(handle_observed(&second, &seen), 0);
     look(&eve);
-    assert_string_equal(rung.id, "a li ce");
-    assert_int_equal(rung.token, got.owner.token);
-    assert_int_equal(rung.acquired_at_ms, got.owner.acquired_at_ms);
-    assert_int_equal(rung.ttl_at_ms, got.owner.ttl_at_ms);
-    assert_int_equal(rung.transition_at_ms, got.owner.transition_at_ms);
+    assert_string_equal(seen.id, "a li ce");
+    assert_int_equal(seen.token, got.owner.token);
+    assert_int_equal(seen.acquired_at_ms, got.owner.acquired_at_ms);
+    assert_int_equal(seen.ttl_at_ms, got.owner.ttl_at_ms);
+    assert_int_equal(seen.transition_at_ms, got.owner.transition_at_ms);
     release(&alice);
     assert_true(handle_woken(&second, CHANGED, SOON_MS));
-    assert_int_equal(handle_observed(&second, &rung), alice.token);
-    assert_string_equal(rung.id, "");
-    assert_int_equal(rung.token, 0);
+    assert_int_equal(handle_observed(&second, &seen), alice.token);
+    assert_string_equal(seen.id, "");
+    assert_int_equal(seen.token, 0);
 }
 
-static void write_to_bells(const char *text)
+static void write_to_wake_files(const char *text)
 {
     char command[256];
 
@@ -85,29 +85,29 @@ static void write_to_bells(const char *text)
     assert_int_equal(system(command), 0);
 }
 
-/* S7: whatever is written on a bell, it is a wake-up at most. */
-static void test_sqlite_eye__nonsense_on_the_bell_is_a_wake(void **state)
+/* S7: whatever is written to a wake-up file is a wake-up at most. */
+static void test_sqlite_observers__nonsense_is_a_wake_up(void **state)
 {
     struct who eve = person(&first, "eve");
-    simba_owner rung;
+    simba_owner seen;
 
     (void)state;
     must_open(&first, "");
     observe(&eve);
-    write_to_bells("\\tx\\t1\\t2\\n");
+    write_to_wake_files("\\tx\\t1\\t2\\n");
     assert_true(handle_woken(&first, "\tx", SOON_MS));
-    write_to_bells("\\ty\\n\\t\\t\\t\\n");
+    write_to_wake_files("\\ty\\n\\t\\t\\t\\n");
     assert_true(handle_woken(&first, "\ty", SOON_MS));
-    handle_observed(&first, &rung);
-    assert_int_equal(rung.token, 0);
-    write_to_bells("\\tz\\t1\\t2\\t3\\t4\\t5\\tbob\\n");
+    handle_observed(&first, &seen);
+    assert_int_equal(seen.token, 0);
+    write_to_wake_files("\\tz\\t1\\t2\\t3\\t4\\t5\\tbob\\n");
     assert_true(handle_woken(&first, "\tz", SOON_MS));
-    assert_int_equal(handle_observed(&first, &rung), 1);
-    assert_string_equal(rung.id, "bob");
-    assert_int_equal(rung.token, 2);
+    assert_int_equal(handle_observed(&first, &seen), 1);
+    assert_string_equal(seen.id, "bob");
+    assert_int_equal(seen.token, 2);
 }
 
-static void test_sqlite_eye__one_rings_oneself(void **state)
+static void test_sqlite_observers__one_rings_oneself(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&first, "eve");
 
@@ -118,7 +118,7 @@ static void test_sqlite_eye__one_rings_oneself(void **state)
     assert_true(handle_woken(&first, CHANGED, SOON_MS));
 }
 
-static void test_sqlite_eye__only_who_watches_is_rung(void **state)
+static void test_sqlite_observers__only_observers_are_told(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     struct who zoe = person(&third, "zoe");
@@ -138,7 +138,7 @@ static void test_sqlite_eye__only_who_watches_is_rung(void **state)
     assert_int_equal(handle_wakes(&first), 0);
 }
 
-static void test_sqlite_eye__closes_with_the_subscription(void **state)
+static void test_sqlite_observers__closes_with_the_subscription(void **state)
 {
     struct who eve = person(&first, "eve");
     int files;
@@ -157,7 +157,7 @@ static void test_sqlite_eye__closes_with_the_subscription(void **state)
     assert_int_equal(count_files(""), files - 1);
 }
 
-static void test_sqlite_eye__of_the_dead_is_taken_away(void **state)
+static void test_sqlite_observers__of_the_dead_is_taken_away(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     struct simba__sqlite *store;
@@ -174,7 +174,7 @@ static void test_sqlite_eye__of_the_dead_is_taken_away(void **state)
     assert_int_equal(count_files("eyes"), 0);
 }
 
-static void test_sqlite_eye__opens_again_after_a_clean_up(void **state)
+static void test_sqlite_observers__opens_again_after_a_clean_up(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     char command[192];
@@ -202,7 +202,7 @@ int inotify_init1(int flags)
     return (int)syscall(SYS_inotify_init1, flags);
 }
 
-static void test_sqlite_eye__without_inotify_one_looks_often(void **state)
+static void test_sqlite_observers__without_inotify_one_looks_often(void **state)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
 
@@ -216,7 +216,7 @@ static void test_sqlite_eye__without_inotify_one_looks_often(void **state)
         look(&eve);
     }
     is_inotify_used_up = false;
-    look(&eve);                                   /* and hangs up its bell */
+    look(&eve);                                   /* makes a wake-up file */
     while (handle_woken(&second, CHANGED, 500)) { /* no more of those */
     }
     ask(&alice);
@@ -225,7 +225,8 @@ static void test_sqlite_eye__without_inotify_one_looks_often(void **state)
 
 /* --- the tenure before --------------------------------------------------- */
 
-static void test_sqlite_eye__read_tells_which_tenure_ended_last(void **state)
+static void test_sqlite_observers__read_tells_which_tenure_ended_last(
+    void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who eve = person(&second, "eve");
@@ -251,7 +252,7 @@ static void test_sqlite_eye__read_tells_which_tenure_ended_last(void **state)
     assert_int_equal(got.ended, alice.token);
 }
 
-static void test_sqlite_eye__lapsed_tenure_has_ended(void **state)
+static void test_sqlite_observers__lapsed_tenure_has_ended(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -269,7 +270,7 @@ static void test_sqlite_eye__lapsed_tenure_has_ended(void **state)
     assert_int_equal(got.ended, alice.token);
 }
 
-static void test_sqlite_eye__schema_of_before_is_upgraded(void **state)
+static void test_sqlite_observers__schema_of_before_is_upgraded(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -295,18 +296,18 @@ static void test_sqlite_eye__schema_of_before_is_upgraded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_eye__every_change_of_owner_rings),
-        SQLITE_TEST(test_sqlite_eye__change_is_told_in_full),
-        SQLITE_TEST(test_sqlite_eye__nonsense_on_the_bell_is_a_wake),
-        SQLITE_TEST(test_sqlite_eye__one_rings_oneself),
-        SQLITE_TEST(test_sqlite_eye__only_who_watches_is_rung),
-        SQLITE_TEST(test_sqlite_eye__closes_with_the_subscription),
-        SQLITE_TEST(test_sqlite_eye__of_the_dead_is_taken_away),
-        SQLITE_TEST(test_sqlite_eye__opens_again_after_a_clean_up),
-        SQLITE_TEST(test_sqlite_eye__without_inotify_one_looks_often),
-        SQLITE_TEST(test_sqlite_eye__read_tells_which_tenure_ended_last),
-        SQLITE_TEST(test_sqlite_eye__lapsed_tenure_has_ended),
-        SQLITE_TEST(test_sqlite_eye__schema_of_before_is_upgraded),
+        SQLITE_TEST(test_sqlite_observers__every_change_of_owner_rings),
+        SQLITE_TEST(test_sqlite_observers__change_is_told_in_full),
+        SQLITE_TEST(test_sqlite_observers__nonsense_is_a_wake_up),
+        SQLITE_TEST(test_sqlite_observers__one_rings_oneself),
+        SQLITE_TEST(test_sqlite_observers__only_observers_are_told),
+        SQLITE_TEST(test_sqlite_observers__closes_with_the_subscription),
+        SQLITE_TEST(test_sqlite_observers__of_the_dead_is_taken_away),
+        SQLITE_TEST(test_sqlite_observers__opens_again_after_a_clean_up),
+        SQLITE_TEST(test_sqlite_observers__without_inotify_one_looks_often),
+        SQLITE_TEST(test_sqlite_observers__read_tells_which_tenure_ended_last),
+        SQLITE_TEST(test_sqlite_observers__lapsed_tenure_has_ended),
+        SQLITE_TEST(test_sqlite_observers__schema_of_before_is_upgraded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
