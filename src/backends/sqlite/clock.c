@@ -38,9 +38,10 @@ int simba__sqlite_clock_init(struct simba__sqlite *self, simba_error *error)
     n = readlink("/proc/self/ns/time", own, sizeof own);
     m = readlink("/proc/self/ns/time_for_children", next, sizeof next);
     if (n > 0 && m > 0 && (n != m || memcmp(own, next, (size_t)n) != 0)) {
-        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, 0,
-                                  "this process has unshared its time "
-                                  "namespace; open the store in a child");
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "sqlite %s: this process has unshared its time "
+                               "namespace; open the store in a child",
+                               self->settings.shown);
     }
     /* Processes of one machine may live in several time namespaces, each with
      * its own idea of the boot clock. What they have in common is the clock
@@ -56,10 +57,10 @@ int simba__sqlite_clock_init(struct simba__sqlite *self, simba_error *error)
     }
     if (slurp("/proc/sys/kernel/random/boot_id", text, sizeof text) <
         SIMBA__SQLITE_BOOT) {
-        return SIMBA__SQLITE_FAIL(&self->settings, error,
-                                  simba__sqlite_errno_code(errno), errno,
-                                  "cannot read the boot id from /proc: %s",
-                                  simba__sqlite_errno_words(errno));
+        return simba_error_set(
+            error, simba__sqlite_errno_code(errno), errno,
+            "sqlite %s: cannot read the boot id from /proc: %s",
+            self->settings.shown, simba__sqlite_errno_words(errno));
     }
     memcpy(self->boot, text, SIMBA__SQLITE_BOOT);
     self->boot[SIMBA__SQLITE_BOOT] = '\0';

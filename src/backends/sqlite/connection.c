@@ -57,24 +57,25 @@ int simba__sqlite_result(const struct simba__sqlite *self,
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].rc == (rc & 0xff)) {
-            return SIMBA__SQLITE_FAIL(&self->settings, error, known[i].code, rc,
-                                      "%s", known[i].words);
+            return simba_error_set(error, known[i].code, rc, "sqlite %s: %s",
+                                   self->settings.shown, known[i].words);
         }
     }
     if ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN) {
-        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, rc,
-                                  "%s", sqlite3_errmsg(self->db.handle));
+        return simba_error_set(error, SIMBA_EMISCONFIG, rc, "sqlite %s: %s",
+                               self->settings.shown,
+                               sqlite3_errmsg(self->db.handle));
     }
     why = sqlite3_system_errno(self->db.handle);
     if (why == 0) {
-        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
-                                  "%s", sqlite3_errstr(rc));
+        return simba_error_set(error, SIMBA_EUNAVAIL, rc, "sqlite %s: %s",
+                               self->settings.shown, sqlite3_errstr(rc));
     }
     /* A file that vanished under us is not a matter of configuration. */
-    return SIMBA__SQLITE_FAIL(
-        &self->settings, error,
-        why == ENOENT ? SIMBA_EUNAVAIL : simba__sqlite_errno_code(why), rc,
-        "%s: %s", sqlite3_errstr(rc), simba__sqlite_errno_words(why));
+    return simba_error_set(
+        error, why == ENOENT ? SIMBA_EUNAVAIL : simba__sqlite_errno_code(why),
+        rc, "sqlite %s: %s: %s", self->settings.shown, sqlite3_errstr(rc),
+        simba__sqlite_errno_words(why));
 }
 
 bool simba__sqlite_is_busy(int rc)
@@ -144,8 +145,9 @@ static int fail_locked(const struct simba__sqlite *self,
 
     pid = pid != 0 ? pid : find_lock_holder(self->settings.path, "");
     if (pid == 0) {
-        return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
-                                  "kept locked by another program");
+        return simba_error_set(error, SIMBA_EUNAVAIL, rc,
+                               "sqlite %s: kept locked by another program",
+                               self->settings.shown);
     }
     snprintf(path, sizeof path, "/proc/%d/comm", pid);
     file = fopen(path, "re");
@@ -155,8 +157,9 @@ static int fail_locked(const struct simba__sqlite *self,
     if (file != NULL) {
         fclose(file);
     }
-    return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNAVAIL, rc,
-                              "kept locked by %s, process %d", name, pid);
+    return simba_error_set(error, SIMBA_EUNAVAIL, rc,
+                           "sqlite %s: kept locked by %s, process %d",
+                           self->settings.shown, name, pid);
 }
 
 /* --- statements ---------------------------------------------------------- */
@@ -378,15 +381,17 @@ static enum found look(struct simba__sqlite *self, simba_error *error)
         return FOUND_EMPTY;
     }
     if (facts.values[0] != APPLICATION) {
-        SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, 0,
-                           "is the database of another program");
+        simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                        "sqlite %s: is the database of another program",
+                        self->settings.shown);
         return FOUND_BAD;
     }
     if (facts.values[1] > VERSION) {
-        SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EMISCONFIG, 0,
-                           "made by a newer simba (schema %d, known is %d): "
-                           "update this one, or name another file",
-                           facts.values[1], VERSION);
+        simba_error_set(
+            error, SIMBA_EMISCONFIG, 0,
+            "sqlite %s: made by a newer simba (schema %d, known is %d): "
+            "update this one, or name another file",
+            self->settings.shown, facts.values[1], VERSION);
         return FOUND_BAD;
     }
     if (facts.values[1] == VERSION) {

@@ -56,9 +56,9 @@ static int fail_by_errno(const struct simba__sqlite_settings *settings,
 {
     int why = errno;
 
-    return SIMBA__SQLITE_FAIL(settings, error, simba__sqlite_errno_code(why),
-                              why, "%s: %s", what,
-                              simba__sqlite_errno_words(why));
+    return simba_error_set(error, simba__sqlite_errno_code(why), why,
+                           "sqlite %s: %s: %s", settings->shown, what,
+                           simba__sqlite_errno_words(why));
 }
 
 /* --- file systems -------------------------------------------------------- */
@@ -134,11 +134,12 @@ static int check_filesystem(const struct simba__sqlite_settings *settings,
     if (found != NULL && found->is_good) {
         return SIMBA_OK;
     }
-    return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
-                              "file system %s (0x%lx) is not known to be safe; "
-                              "?fs=trust uses it all the same",
-                              found == NULL ? "of unknown type" : found->name,
-                              magic);
+    return simba_error_set(
+        error, SIMBA_EMISCONFIG, 0,
+        "sqlite %s: file system %s (0x%lx) is not known to be safe; "
+        "?fs=trust uses it all the same",
+        settings->shown, found == NULL ? "of unknown type" : found->name,
+        magic);
 }
 
 /* --- making it ----------------------------------------------------------- */
@@ -181,20 +182,22 @@ static int check_name(const struct simba__sqlite_settings *settings,
     struct statx more;
 
     if (!S_ISREG(about->st_mode)) {
-        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
-                                  "is not a file");
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "sqlite %s: is not a file", settings->shown);
     }
     if (about->st_nlink > 1) {
-        return SIMBA__SQLITE_FAIL(
-            settings, error, SIMBA_EMISCONFIG, 0,
-            "has %lu names (hard links); it may have one only",
-            (unsigned long)about->st_nlink);
+        return simba_error_set(
+            error, SIMBA_EMISCONFIG, 0,
+            "sqlite %s: has %lu names (hard links); it may have one only",
+            settings->shown, (unsigned long)about->st_nlink);
     }
     if (statx(AT_FDCWD, settings->path, 0, STATX_TYPE, &more) == 0 &&
         (more.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) {
-        return SIMBA__SQLITE_FAIL(settings, error, SIMBA_EMISCONFIG, 0,
-                                  "is mounted as a single file; mount its "
-                                  "directory instead");
+        return simba_error_set(
+            error, SIMBA_EMISCONFIG, 0,
+            "sqlite %s: is mounted as a single file; mount its "
+            "directory instead",
+            settings->shown);
     }
     return SIMBA_OK;
 }

@@ -209,10 +209,10 @@ int simba__sqlite_life_open(struct simba__sqlite *self, simba_error *error)
         return SIMBA_OK;
     }
     why = errno;
-    return SIMBA__SQLITE_FAIL(&self->settings, error,
-                              simba__sqlite_errno_code(why), why,
-                              "its directory, the same with -simba.d: %s",
-                              simba__sqlite_errno_words(why));
+    return simba_error_set(
+        error, simba__sqlite_errno_code(why), why,
+        "sqlite %s: its directory, the same with -simba.d: %s",
+        self->settings.shown, simba__sqlite_errno_words(why));
 }
 
 /* The name goes before the lock: a file without a lock is a dead one's. */

@@ -4,7 +4,6 @@
 
 #include "util/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,21 +40,6 @@ static void show_path(struct simba__sqlite_settings *settings)
             *c = '?';
         }
     }
-}
-
-int simba__sqlite_fail(const struct simba__sqlite_settings *settings,
-                       const struct simba__sqlite_failure *failure,
-                       const char *format,
-                       ...)
-{
-    char words[192];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
-    va_end(arguments);
-    return simba_error_set(failure->error, failure->code, failure->native,
-                           "sqlite %s: %s", settings->shown, words);
 }
 
 int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,

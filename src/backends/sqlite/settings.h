@@ -1,4 +1,4 @@
-/* What the URL of an SQLite store says, and how its failures are worded. */
+/* What the URL of an SQLite store says. */
 #ifndef SIMBA_SQLITE_SETTINGS_H
 #define SIMBA_SQLITE_SETTINGS_H
 
@@ -32,23 +32,5 @@ void simba__sqlite_settings_fini(struct simba__sqlite_settings *settings);
 /** Replace the path; takes it over. It came from malloc(). */
 void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,
                                       char *path);
-
-/** Say what failed; the message is one line that begins with the path. */
-#define SIMBA__SQLITE_FAIL(settings, error, code, native, ...)                 \
-    simba__sqlite_fail(settings,                                               \
-                       &(struct simba__sqlite_failure){error, code, native},   \
-                       __VA_ARGS__)
-
-struct simba__sqlite_failure {
-    simba_error *error; /* may be NULL */
-    int code;
-    int native;
-};
-
-/** Use the macro. Returns the code. */
-int simba__sqlite_fail(const struct simba__sqlite_settings *settings,
-                       const struct simba__sqlite_failure *failure,
-                       const char *format,
-                       ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -37,16 +37,18 @@ static int build(struct simba__sqlite *self,
 
     if (rc == SIMBA_OK && config->look &&
         simba__sqlite_file_is_missing(settings)) {
-        rc = SIMBA__SQLITE_FAIL(settings, error, SIMBA_ENOTINIT, 0,
-                                "is not there yet");
+        rc = simba_error_set(error, SIMBA_ENOTINIT, 0,
+                             "sqlite %s: is not there yet", settings->shown);
     }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_file_prepare(settings, error);
     }
     if (rc == SIMBA_OK && simba__sqlite_file_is_inherited(settings)) {
-        rc = SIMBA__SQLITE_FAIL(settings, error, SIMBA_EFORKED, 0,
-                                "was open in the parent process: open it after "
-                                "fork only, or exec first");
+        rc = simba_error_set(
+            error, SIMBA_EFORKED, 0,
+            "sqlite %s: was open in the parent process: open it after "
+            "fork only, or exec first",
+            settings->shown);
     }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_clock_init(self, error);

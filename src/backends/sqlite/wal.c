@@ -143,7 +143,8 @@ int simba__sqlite_wal_flush(struct simba__sqlite *self, simba_error *error)
     if (!db->is_log_doubtful) {
         return SIMBA_OK;
     }
-    return SIMBA__SQLITE_FAIL(&self->settings, error, SIMBA_EUNKNOWN, errno,
-                              "its log cannot be flushed: %s",
-                              simba__sqlite_errno_words(errno));
+    return simba_error_set(error, SIMBA_EUNKNOWN, errno,
+                           "sqlite %s: its log cannot be flushed: %s",
+                           self->settings.shown,
+                           simba__sqlite_errno_words(errno));
 }
