@@ -48,7 +48,7 @@ static void test_hash__fnv_is_the_same_everywhere(void **state)
 static void test_hash__finds_all_and_only_what_is_in_it(void **state)
 {
     struct simba__hash table = {0};
-    char name[16];
+    char name[24];
 
     (void)state;
     assert_null(simba__hash_find(&table, "thing 1"));
