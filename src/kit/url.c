@@ -87,11 +87,10 @@ static int read_hosts(struct simba__url *url,
 
 /* --- who ----------------------------------------------------------------- */
 
-/* A part of the environment, unless our rights are not our caller's. */
+/* A copy of SIMBA_<STORE>_<WHAT>, unless our rights are not our caller's. */
 static int from_environment(const struct simba__url_form *form,
                             const char *what,
-                            char **own,
-                            const char **value)
+                            char **own)
 {
     char name[64];
     const char *given;
@@ -101,41 +100,42 @@ static int from_environment(const struct simba__url_form *form,
         *c = (char)toupper((unsigned char)*c);
     }
     given = secure_getenv(name);
-    if (*value != NULL || given == NULL || given[0] == '\0') {
-        return SIMBA_OK;
-    }
-    *value = *own = strdup(given);
-    return *own == NULL ? SIMBA_ENOMEM : SIMBA_OK;
+    *own = given == NULL || given[0] == '\0' ? NULL : strdup(given);
+    return *own == NULL && given != NULL && given[0] != '\0' ? SIMBA_ENOMEM
+                                                             : SIMBA_OK;
 }
 
-static int find_credentials(struct simba__url *url,
-                            const struct simba__url_form *form,
-                            simba_error *error)
+int simba__url_credentials(struct simba__url *url,
+                           const struct simba__url_form *form,
+                           simba_error *error)
 {
     simba_error why;
-    int rc;
+    int rc = SIMBA_OK;
 
+    if (url->password_file != NULL && url->password != NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "%s: password_file: there is a password already",
+                               form->store);
+    }
     if (url->password_file != NULL) {
-        if (url->password != NULL) {
-            return simba_error_set(error, SIMBA_EINVAL, 0,
-                                   "%s: password_file: there is a password "
-                                   "already",
-                                   form->store);
-        }
         rc = simba__secret_read(url->password_file, &url->own_password, &why);
         if (rc != SIMBA_OK) {
             return simba_error_set(error, rc, why.native,
                                    "%s: password_file: %s", form->store,
                                    why.message);
         }
-        url->password = url->own_password;
+    } else if (url->password == NULL) {
+        rc = from_environment(form, "PASSWORD", &url->own_password);
     }
-    rc = from_environment(form, "USER", &url->own_user, &url->user);
-    if (rc == SIMBA_OK) {
-        rc = from_environment(form, "PASSWORD", &url->own_password,
-                              &url->password);
+    if (rc == SIMBA_OK && url->user == NULL) {
+        rc = from_environment(form, "USER", &url->own_user);
     }
-    return rc == SIMBA_OK ? rc : fail_memory(form, error);
+    if (rc != SIMBA_OK) {
+        return fail_memory(form, error);
+    }
+    url->password = url->password == NULL ? url->own_password : url->password;
+    url->user = url->user == NULL ? url->own_user : url->user;
+    return SIMBA_OK;
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -202,7 +202,7 @@ static int read_pieces(struct simba__url *url,
         rc = simba__parameters_read(form, query, url, error);
     }
     return rc == SIMBA_OK && form->is_networked
-               ? find_credentials(url, form, error)
+               ? simba__url_credentials(url, form, error)
                : rc;
 }
 

@@ -50,6 +50,12 @@ int simba__url_read(struct simba__url *url,
                     const char *rest,
                     simba_error *error);
 
+/** The part of simba__url_read() for a URL that somebody else has read: user,
+ * password and password_file are what it says, or NULL. */
+int simba__url_credentials(struct simba__url *url,
+                           const struct simba__url_form *form,
+                           simba_error *error);
+
 /** Wipe and free what it holds. */
 void simba__url_fini(struct simba__url *url);
 

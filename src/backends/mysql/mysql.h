@@ -3,6 +3,7 @@
 #define SIMBA_MYSQL_H
 
 #include "backends/sql/engine.h"
+#include "kit/url.h"
 
 #include <mysql.h>
 
@@ -11,7 +12,8 @@ extern SIMBA_API const simba_backend_ops simba_module;
 
 /* What the URL says; texts are empty when it says nothing. */
 struct simba__my_settings {
-    char *memory; /* where the texts lie */
+    struct simba__url url;
+    struct simba__tls_settings tls;
     const char *host, *user, *password, *database, *socket;
     const char *option_file, *tls_ca, *tls_cert, *tls_key;
     unsigned port;

@@ -3,6 +3,7 @@
 #define SIMBA_POSTGRES_H
 
 #include "backends/sql/engine.h"
+#include "kit/url.h"
 
 #include <libpq-fe.h>
 
@@ -11,6 +12,7 @@ extern SIMBA_API const simba_backend_ops simba_module;
 
 struct simba__pg {
     struct simba__sql sql;
+    struct simba__url url;     /* user and password that it does not name */
     PQconninfoOption *options; /* of the URL */
     bool is_pooled;            /* between us and the server is a pooler */
     const char *sslmode, *sslrootcert; /* where nothing is said, or NULL */

@@ -105,19 +105,50 @@ static void choose_server(struct simba__pg *pg)
 
 /* --- the whole ----------------------------------------------------------- */
 
-/* The library's own message may hold the URL, and with it a password. */
+static const struct simba__parameter parameters[] = {
+    {"sslmode, sslrootcert, …", SIMBA__PARAMETER_TEXT, 0, NULL, 0,
+     "what libpq knows, by its names"},
+    {0}};
+
+static const struct simba__url_form form = {
+    .store = "postgres",
+    .example = "postgres://user@host:5432/database",
+    .parameters = parameters,
+    .is_networked = true};
+
+/* The library reads the URL but for password_file, which it does not know. Its
+ * own message may hold the URL, and with it a password. */
 int simba__pg_settings_read(struct simba__pg *pg,
                             const char *url,
                             simba_error *error)
 {
-    char *message = NULL;
+    char *path = NULL, *message = NULL;
+    int rc;
 
-    pg->options = PQconninfoParse(url, &message);
-    PQfreemem(message);
-    if (pg->options == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "postgres: not a URL that libpq understands, "
-                               "as in postgres://user@host:5432/database");
+    pg->url = (struct simba__url){.text = strdup(url), .size = strlen(url)};
+    rc = pg->url.text == NULL
+             ? SIMBA_ENOMEM
+             : simba__url_take(pg->url.text, "password_file", &path);
+    if (rc == SIMBA_OK) {
+        pg->options = PQconninfoParse(pg->url.text, &message);
+        PQfreemem(message);
+        rc = pg->options == NULL ? SIMBA_EINVAL : SIMBA_OK;
+    }
+    if (rc == SIMBA_OK) {
+        pg->url.user = option(pg->options, "user");
+        pg->url.password = option(pg->options, "password");
+        pg->url.password_file = path;
+        rc = simba__url_credentials(&pg->url, &form, error);
+    } else if (rc == SIMBA_EINVAL) {
+        rc =
+            simba__url_refuse(&form, "not a URL that libpq understands", error);
+    } else {
+        rc = simba_error_set(error, rc, 0, "postgres: out of memory");
+    }
+    free(path);
+    if (rc != SIMBA_OK) {
+        simba__pg_settings_fini(pg);
+        return rc;
     }
     show_server(pg);
     choose_tls(pg);
@@ -129,6 +160,7 @@ void simba__pg_settings_fini(struct simba__pg *pg)
 {
     PQconninfoFree(pg->options);
     pg->options = NULL;
+    simba__url_fini(&pg->url);
 }
 
 static void add(struct simba__pg_parameters *all,
@@ -157,6 +189,8 @@ void simba__pg_settings_list(const struct simba__pg *pg,
     for (const PQconninfoOption *o = pg->options; o->keyword != NULL; o++) {
         add(all, o->keyword, o->val);
     }
+    add(all, "user", pg->url.own_user);
+    add(all, "password", pg->url.own_password);
     add(all, "fallback_application_name", "simba");
     add(all, "client_encoding", "UTF8");
 }

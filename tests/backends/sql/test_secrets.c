@@ -1,5 +1,5 @@
-/* Where a password may come from, besides the URL: the environment and the
- * files that the client libraries know. Each alone must do. */
+/* Where a password may come from, besides the URL: the environment, a password
+ * file, and the files that the client libraries know. Each alone must do. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -7,12 +7,14 @@
 
 #ifdef SERVER_IS_POSTGRES
 #define VARIABLE    "PGPASSWORD"
+#define OURS        "SIMBA_POSTGRES_PASSWORD"
 #define MORE        "&passfile=/dev/null"
 #define FILE_TEXT   "*:*:*:guarded:right\n"
 #define HOME_FILE   ".pgpass"
 #define FILE_OPTION "&passfile="
 #else
 #define VARIABLE    "MYSQL_PWD"
+#define OURS        "SIMBA_MYSQL_PASSWORD"
 #define MORE        "&option_file=/dev/null"
 #define FILE_TEXT   "[simba]\npassword=right\n"
 #define HOME_FILE   ".my.cnf"
@@ -46,12 +48,12 @@ static bool is_let_in(const char *user, const char *more)
     return strstr(why.message, "assword") == NULL;
 }
 
-static void write_file(mode_t mode)
+static void write_file(const char *text, mode_t mode)
 {
     FILE *to = fopen(file, "w");
 
     assert_non_null(to);
-    fputs(FILE_TEXT, to);
+    fputs(text, to);
     fclose(to);
     assert_int_equal(chmod(file, mode), 0);
 }
@@ -79,10 +81,45 @@ static void test_sql_secrets__from_the_environment(void **state)
     unsetenv(VARIABLE);
 }
 
+static void test_sql_secrets__from_our_variable(void **state)
+{
+    (void)state;
+    setenv(VARIABLE, "wrong", 1);
+    setenv(OURS, "right", 1);
+    assert_true(is_let_in("guarded", MORE));
+    assert_false(is_let_in("guarded:wrong", MORE));
+    unsetenv(OURS);
+    unsetenv(VARIABLE);
+}
+
+static void test_sql_secrets__from_a_password_file(void **state)
+{
+    struct handle handle;
+    char more[400];
+
+    (void)state;
+    snprintf(more, sizeof more, "%s&password_file=%s", MORE, file);
+    write_file("wrong\n", 0640);
+    assert_false(is_let_in("guarded", more));
+    write_file("right\nmore\n", 0640);
+    assert_true(is_let_in("guarded", more));
+    snprintf(url, sizeof url, "%s%s",
+             server_url("guarded:right", SERVER_DATABASE), more);
+    assert_int_equal(try_open(&handle, url), SIMBA_EINVAL);
+    assert_non_null(strstr(why.message, "password already"));
+    write_file("right\n", 0644);
+    snprintf(url, sizeof url, "%s%s", server_url("guarded", SERVER_DATABASE),
+             more);
+    assert_int_equal(try_open(&handle, url), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "others can read this password"));
+    assert_null(strstr(why.message, "right"));
+    assert_int_equal(unlink(file), 0);
+}
+
 static void test_sql_secrets__from_a_file_at_home(void **state)
 {
     (void)state;
-    write_file(0600);
+    write_file(FILE_TEXT, 0600);
     assert_true(is_let_in("guarded", ""));
     assert_int_equal(unlink(file), 0);
     assert_false(is_let_in("guarded", ""));
@@ -94,7 +131,7 @@ static void test_sql_secrets__from_a_file_that_is_named(void **state)
 
     (void)state;
     setenv("HOME", "/nonexistent", 1);
-    write_file(0600);
+    write_file(FILE_TEXT, 0600);
     snprintf(more, sizeof more, "%s%s", FILE_OPTION, file);
     assert_true(is_let_in("guarded", more));
     assert_int_equal(unlink(file), 0);
@@ -108,6 +145,8 @@ int main(void)
         SECRETS_TEST(test_sql_secrets__none_does_not_do),
         SECRETS_TEST(test_sql_secrets__from_the_url),
         SECRETS_TEST(test_sql_secrets__from_the_environment),
+        SECRETS_TEST(test_sql_secrets__from_our_variable),
+        SECRETS_TEST(test_sql_secrets__from_a_password_file),
         SECRETS_TEST(test_sql_secrets__from_a_file_at_home),
         SECRETS_TEST(test_sql_secrets__from_a_file_that_is_named),
     };
