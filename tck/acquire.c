@@ -1,12 +1,12 @@
 /* acquire: who gets a mutex, and what is answered. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 #include <string.h>
 
 static void free_mutex_is_granted(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT(t, a->reply.token != 0);
@@ -15,7 +15,7 @@ static void free_mutex_is_granted(struct tck *t)
 
 static void answer_names_the_new_owner(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT_TEXT(t, a->reply.owner.id, a->id);
@@ -24,22 +24,22 @@ static void answer_names_the_new_owner(struct tck *t)
 
 static void held_mutex_is_refused(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT(t, !tck_try(b)->mine);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     EXPECT_OWNS(a);
 }
 
 static void refusal_names_the_owner(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     EXPECT_TEXT(t, b->reply.owner.id, a->id);
     EXPECT_NUMBER(t, b->reply.owner.token, a->token);
 }
@@ -47,18 +47,18 @@ static void refusal_names_the_owner(struct tck *t)
 static void two_on_one_handle_exclude_each_other(struct tck *t)
 {
     simba_store *store = tck_store(t);
-    struct tck_person *a = tck_person(t, store);
-    struct tck_person *b = tck_person(t, store);
+    struct tck_contender *a = tck_contender(t, store);
+    struct tck_contender *b = tck_contender(t, store);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_release(a);
     EXPECT_GRANTED(b);
 }
 
 static void same_attempt_is_granted_again(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     uint64_t token;
 
     EXPECT_GRANTED(a);
@@ -72,7 +72,7 @@ static void same_attempt_is_granted_again(struct tck *t)
 /* Else who asks again could not tell from when its lease runs (S8). */
 static void asking_again_extends_the_lease(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t first;
 
     EXPECT_GRANTED(a);
@@ -92,22 +92,22 @@ static void lease_runs_from_asking_again(struct tck *t)
 
 static void other_attempt_of_one_id_is_refused(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_as(b, a->id);
     EXPECT_GRANTED(a);
     EXPECT(t, !tck_try(b)->mine);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_release(a);
     EXPECT_GRANTED(b);
 }
 
-static void trying_takes_no_place(struct tck *t)
+static void trying_takes_no_position(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT(t, !tck_try(b)->mine);
@@ -118,8 +118,8 @@ static void trying_takes_no_place(struct tck *t)
 
 static void mutexes_are_independent(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     char other[40];
 
     tck_fresh(other);
@@ -133,8 +133,8 @@ static void mutexes_are_independent(struct tck *t)
 
 static void reading_changes_nothing(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_FREE(b);
     EXPECT_GRANTED(a);
@@ -147,7 +147,7 @@ static void reading_changes_nothing(struct tck *t)
 
 static void owner_has_the_times_asked_for(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     const simba_owner *owner = &a->reply.owner;
 
     EXPECT_GRANTED(a);
@@ -160,7 +160,7 @@ static void owner_has_the_times_asked_for(struct tck *t)
 }
 
 /* What the store has, not what it answered to the one who asked. */
-static void expect_time_left(struct tck_person *p, int64_t left_ms)
+static void expect_time_left(struct tck_contender *p, int64_t left_ms)
 {
     const simba_owner *owner = &tck_read(p)->owner;
 
@@ -174,8 +174,8 @@ static void expect_time_left(struct tck_person *p, int64_t left_ms)
 static void long_lease_is_kept(struct tck *t)
 {
     static const int64_t lengths[] = {90000, 3600000, 86400000, 31622400000};
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         tck_begin_anew(a);
@@ -218,9 +218,9 @@ static const struct tck_case cases[] = {
     {"acquire.other_attempt_of_one_id_is_refused",
      "An id proves nothing: another attempt of the owner's id waits (S5).",
      other_attempt_of_one_id_is_refused, TCK_SAFETY},
-    {"acquire.trying_takes_no_place",
-     "Who asks without joining is refused without a place in line.",
-     trying_takes_no_place, 0},
+    {"acquire.trying_takes_no_position",
+     "Who asks without joining is refused without a position in the queue.",
+     trying_takes_no_position, 0},
     {"acquire.mutexes_are_independent",
      "Owning or releasing one mutex does nothing to another.",
      mutexes_are_independent, TCK_SAFETY},

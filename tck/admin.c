@@ -1,5 +1,5 @@
 /* list and break: what an admin sees and may end, where it is offered. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -46,8 +46,8 @@ static const simba_listed *find(struct tck *t, simba_store *store)
 
 static void list_shows_who_owns(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     const simba_listed *listed;
 
     EXPECT(t, find(t, b->store) == NULL);
@@ -56,7 +56,7 @@ static void list_shows_who_owns(struct tck *t)
     EXPECT(t, listed != NULL);
     EXPECT_TEXT(t, listed->owner.id, a->id);
     EXPECT_NUMBER(t, listed->owner.token, a->token);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     listed = find(t, a->store);
     EXPECT(t, listed != NULL && listed->waiting != 0);
 }
@@ -64,7 +64,7 @@ static void list_shows_who_owns(struct tck *t)
 enum { SEVERAL = 5 };
 
 /* Each of them has its owner, and as many who wait as its number says. */
-static void line_up_several(struct tck *t, struct tck_person **owners)
+static void line_up_several(struct tck *t, struct tck_contender **owners)
 {
     char name[sizeof(t->mutex) + 12]; /* a number */
 
@@ -74,15 +74,15 @@ static void line_up_several(struct tck *t, struct tck_person **owners)
         tck_at(owners[i], name);
         EXPECT_GRANTED(owners[i]);
         for (int waiter = 0; waiter < i % 3; waiter++) {
-            struct tck_person *p = tck_person(t, owners[0]->store);
+            struct tck_contender *p = tck_contender(t, owners[0]->store);
 
             tck_at(p, name);
-            EXPECT_IN_LINE(p);
+            EXPECT_QUEUED(p);
         }
     }
 }
 
-static void expect_listed(struct tck_person *owner,
+static void expect_listed(struct tck_contender *owner,
                           const simba_listed *listed,
                           int waiting)
 {
@@ -93,7 +93,7 @@ static void expect_listed(struct tck_person *owner,
 
 static void list_shows_all_of_them(struct tck *t)
 {
-    struct tck_person *owners[SEVERAL];
+    struct tck_contender *owners[SEVERAL];
     simba_report *report;
     char glob[48];
 
@@ -117,7 +117,7 @@ static void list_shows_all_of_them(struct tck *t)
 
 static void list_forgets_the_free(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     const simba_listed *listed;
 
     EXPECT_GRANTED(a);
@@ -128,7 +128,7 @@ static void list_forgets_the_free(struct tck *t)
 
 static void list_chooses_by_pattern(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     simba_report *report;
     char glob[64];
 
@@ -140,9 +140,9 @@ static void list_chooses_by_pattern(struct tck *t)
     EXPECT_TEXT(t, simba_report_mutex(report, 0)->mutex, t->mutex);
 }
 
-static void show_tells_the_line_in_order(struct tck *t)
+static void show_tells_the_queue_in_order(struct tck *t)
 {
-    struct tck_person *who[4];
+    struct tck_contender *who[4];
     simba_report *report;
 
     for (int i = 0; i < 4; i++) {
@@ -179,8 +179,8 @@ static int end_tenure(struct tck *t,
 
 static void break_now_frees_at_once(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token, true), SIMBA_OK);
@@ -192,8 +192,8 @@ static void break_now_frees_at_once(struct tck *t)
 
 static void break_ends_with_the_lease(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t sent = simba_loop_now_ms();
     bool is_mine;
     int rc;
@@ -213,8 +213,8 @@ static void break_ends_with_the_lease(struct tck *t)
 
 static void break_of_another_tenure_is_refused(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT_STATUS(t, end_tenure(t, b->store, a->token + 1, true), SIMBA_ELOST);
@@ -227,7 +227,7 @@ static void break_of_another_tenure_is_refused(struct tck *t)
 static void broken_service_hears_of_it(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     uint64_t token;
 
     w->contender.times.ttl_ms = t->short_lease.ttl_ms;
@@ -254,9 +254,9 @@ static const struct tck_case cases[] = {
      list_forgets_the_free, TCK_LIST},
     {"admin.list_chooses_by_pattern", "A list can be limited by a pattern.",
      list_chooses_by_pattern, TCK_LIST},
-    {"admin.show_tells_the_line_in_order",
-     "Those who wait are told in the order of the line.",
-     show_tells_the_line_in_order, TCK_LIST},
+    {"admin.show_tells_the_queue_in_order",
+     "Those who wait are told in the order of the queue.",
+     show_tells_the_queue_in_order, TCK_LIST},
     {"admin.break_now_frees_at_once",
      "A tenure broken at once is free, its token never comes again, and it "
      "cannot be renewed.",

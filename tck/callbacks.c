@@ -1,5 +1,5 @@
 /* callbacks: in turn, in order, never late (S6, S9). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -35,7 +35,7 @@ static void released_returns_before_the_next_is_inside(struct tck *t)
 {
     struct tck_witness *a = tck_witness(t);
     struct tck_witness *b = tck_witness(t);
-    struct tck_person *reader = tck_stranger(t);
+    struct tck_contender *reader = tck_stranger(t);
     struct timespec moment = {.tv_nsec = 2000000};
     struct tck_aside *stop;
 

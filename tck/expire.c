@@ -1,6 +1,6 @@
 /* expire: who is gone does not keep the mutex, and who is not keeps it. */
 #include "child.h"
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -8,8 +8,8 @@
 
 static void unrenewed_mutex_passes_on(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     a->times = b->times = t->short_lease;
     EXPECT_GRANTED(a);
@@ -19,8 +19,8 @@ static void unrenewed_mutex_passes_on(struct tck *t)
 
 static void not_before_its_time(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t sent = simba_loop_now_ms();
 
     a->times = b->times = t->short_lease;
@@ -32,8 +32,8 @@ static void not_before_its_time(struct tck *t)
 /* Neither a whole number of seconds nor of tenths. */
 static void lease_is_not_rounded(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t sent = simba_loop_now_ms();
 
     a->times = t->short_lease;
@@ -45,7 +45,7 @@ static void lease_is_not_rounded(struct tck *t)
 
 static void lapsed_mutex_has_no_owner(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     a->times = t->short_lease;
     EXPECT_GRANTED(a);
@@ -56,8 +56,8 @@ static void lapsed_mutex_has_no_owner(struct tck *t)
 /* Its end is known to those who wait: no longer than the lease. */
 static void refusal_tells_how_long_to_wait(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     a->times = b->times = t->short_lease;
     EXPECT_GRANTED(a);
@@ -67,11 +67,11 @@ static void refusal_tells_how_long_to_wait(struct tck *t)
                              b->reply.wait_ms <= tck_lease_ms(&a->times) + 1));
 }
 
-static void line_goes_before_newcomers(struct tck *t)
+static void queue_goes_before_newcomers(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *late = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *late = tck_stranger(t);
     int64_t since;
 
     a->times = b->times = late->times = t->short_lease;
@@ -84,21 +84,21 @@ static void line_goes_before_newcomers(struct tck *t)
     since = simba_loop_now_ms();
     tck_ask(late);
     tck_ask(b);
-    EXPECT_SWIFT(t, since, 280); /* then b would have lost its turn */
+    EXPECT_SWIFT(t, since, 280); /* then b would have lost its offer */
     EXPECT(t, !late->reply.mine);
     EXPECT(t, b->reply.mine);
 }
 
 static void lapsed_owner_waits_like_anybody(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     a->times = t->short_lease; /* and b has a long one */
     EXPECT_GRANTED(a);
     AWAIT(t, tck_ask(b)->mine);
     EXPECT(t, !tck_renew(a)->mine);
-    EXPECT_IN_LINE(a);
+    EXPECT_QUEUED(a);
     tck_release(b);
     EXPECT_GRANTED(a);
     EXPECT(t, a->token > b->token);
@@ -108,7 +108,7 @@ static void lapsed_owner_waits_like_anybody(struct tck *t)
  * for its owner has been told that the first is over. */
 static void lapsed_attempt_gets_a_new_token(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     uint64_t token;
 
     a->times = t->short_lease;
@@ -124,7 +124,7 @@ static void lapsed_attempt_gets_a_new_token(struct tck *t)
 static void service_keeps_its_mutex(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t lease = tck_lease_ms(&t->short_lease);
     int64_t until;
 
@@ -223,9 +223,9 @@ static const struct tck_case cases[] = {
      "A refusal says after which time asking again makes sense: at most the "
      "owner's lease.",
      refusal_tells_how_long_to_wait, 0},
-    {"expire.line_goes_before_newcomers",
-     "When a lease lapses the line is served, not who comes by (S11).",
-     line_goes_before_newcomers, TCK_TENURE_LEASE},
+    {"expire.queue_goes_before_newcomers",
+     "When a lease lapses the queue is served, not who comes by (S11).",
+     queue_goes_before_newcomers, TCK_TENURE_LEASE},
     {"expire.lapsed_owner_waits_like_anybody",
      "Who lost the mutex gets it back only as a new tenure.",
      lapsed_owner_waits_like_anybody, TCK_TENURE_LEASE},

@@ -1,6 +1,6 @@
 /* lifecycle: a service starts, stops, starts again; handles come and go. */
 #include "child.h"
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -23,7 +23,7 @@ static void service_goes_through_its_statuses(struct tck *t)
 static void nothing_happens_before_start(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_open(w, tck_store(t));
     EXPECT(t, !simba_service_is_owner(w->service));
@@ -73,7 +73,7 @@ static void stop_without_start_is_fine(struct tck *t)
 static void stop_frees_the_mutex(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_contend(w, tck_store(t));
     AWAIT(t, atomic_load(&w->acquired) == 1);
@@ -86,7 +86,7 @@ static void stop_frees_the_mutex(struct tck *t)
 static void close_frees_the_mutex(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_contend(w, tck_store(t));
     AWAIT(t, atomic_load(&w->acquired) == 1);
@@ -96,10 +96,10 @@ static void close_frees_the_mutex(struct tck *t)
     EXPECT_GRANTED(b);
 }
 
-static void stop_while_waiting_leaves_the_line(struct tck *t)
+static void stop_while_waiting_leaves_the_queue(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
 
     EXPECT_GRANTED(a);
@@ -107,7 +107,7 @@ static void stop_while_waiting_leaves_the_line(struct tck *t)
     AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
     AWAIT(t, !tck_ask(c)->is_head); /* somebody stands before it */
     tck_stop(w);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(c);
     EXPECT(t, c->reply.is_head);
     EXPECT_NUMBER(t, atomic_load(&w->acquired), 0);
 }
@@ -116,7 +116,7 @@ static void stop_while_waiting_leaves_the_line(struct tck *t)
 static void stop_right_after_start_leaves_nothing(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_open(w, tck_store(t));
     for (int i = 0; i < 10; i++) {
@@ -130,12 +130,12 @@ static void stop_right_after_start_leaves_nothing(struct tck *t)
 
 static void handles_share_their_mutexes(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b;
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b;
 
     EXPECT_GRANTED(a);
     b = tck_stranger(t); /* opened later */
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     EXPECT_TEXT(t, b->reply.owner.id, a->id);
 }
 
@@ -207,9 +207,9 @@ static const struct tck_case cases[] = {
     {"lifecycle.close_frees_the_mutex",
      "When close has returned, another gets the mutex at once.",
      close_frees_the_mutex, 0},
-    {"lifecycle.stop_while_waiting_leaves_the_line",
-     "A service that is stopped while it waits leaves the line.",
-     stop_while_waiting_leaves_the_line, 0},
+    {"lifecycle.stop_while_waiting_leaves_the_queue",
+     "A service that is stopped while it waits leaves the queue.",
+     stop_while_waiting_leaves_the_queue, 0},
     {"lifecycle.stop_right_after_start_leaves_nothing",
      "A stop right behind the start leaves neither owner nor callback behind.",
      stop_right_after_start_leaves_nothing, 0},

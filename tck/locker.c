@@ -1,5 +1,5 @@
 /* locker: the blocking way. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -9,7 +9,7 @@ enum { LONG_WAIT_MS = 30000 };
 static void acquires_and_releases(struct tck *t)
 {
     simba_locker *locker = tck_locker(t, tck_store(t));
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     uint64_t token = 0;
 
     EXPECT(t, !simba_locker_is_owner(locker));
@@ -25,7 +25,7 @@ static void acquires_and_releases(struct tck *t)
 
 static void try_of_a_held_mutex_is_busy(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     simba_locker *locker = tck_locker(t, tck_store(t));
 
     EXPECT_GRANTED(a);
@@ -34,10 +34,10 @@ static void try_of_a_held_mutex_is_busy(struct tck *t)
     EXPECT_STATUS(t, simba_locker_acquire(locker, 0, NULL, NULL), SIMBA_OK);
 }
 
-static void timeout_leaves_the_line(struct tck *t)
+static void timeout_leaves_the_queue(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
     simba_locker *locker = tck_locker(t, tck_store(t));
     int64_t began = simba_loop_now_ms();
 
@@ -46,7 +46,7 @@ static void timeout_leaves_the_line(struct tck *t)
                   SIMBA_ETIMEDOUT);
     EXPECT(t, simba_loop_now_ms() - began >= 199);
     EXPECT(t, !simba_locker_is_owner(locker));
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(c);
     EXPECT(t, c->reply.is_head);
     tck_release(a);
     EXPECT_GRANTED(c);
@@ -70,12 +70,12 @@ static void wait_long(void *what)
 }
 
 /* Is there anybody in the queue? Asks as a newcomer, and leaves again. */
-static bool is_behind_another(struct tck_person *p)
+static bool is_behind_another(struct tck_contender *p)
 {
     bool is_head;
 
     tck_begin_anew(p);
-    EXPECT_IN_LINE(p);
+    EXPECT_QUEUED(p);
     is_head = p->reply.is_head;
     tck_leave(p);
     return !is_head;
@@ -83,8 +83,8 @@ static bool is_behind_another(struct tck_person *p)
 
 static void cancel_ends_the_wait(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
     struct waiting *w = tck_alloc(t, sizeof *w);
     struct tck_aside *aside;
 
@@ -100,14 +100,14 @@ static void cancel_ends_the_wait(struct tck *t)
     tck_aside_join(t, aside);
     EXPECT_STATUS(t, atomic_load(&w->rc), SIMBA_ECANCELED);
     tck_begin_anew(c);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(c);
     EXPECT(t, c->reply.is_head);
 }
 
 static void waits_until_it_is_free(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *reader = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *reader = tck_stranger(t);
     struct waiting *w = tck_alloc(t, sizeof *w);
     struct tck_aside *aside;
 
@@ -162,7 +162,7 @@ static void can_be_used_again(struct tck *t)
 static void release_without_acquire_is_fine(struct tck *t)
 {
     simba_locker *locker = tck_locker(t, tck_store(t));
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT_STATUS(t, simba_locker_release(locker, NULL), SIMBA_OK);
@@ -172,7 +172,7 @@ static void release_without_acquire_is_fine(struct tck *t)
 static void close_releases(struct tck *t)
 {
     simba_locker *locker = tck_locker(t, tck_store(t));
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_STATUS(t, simba_locker_acquire(locker, LONG_WAIT_MS, NULL, NULL),
                   SIMBA_OK);
@@ -217,7 +217,7 @@ static void loss_is_told(struct tck *t)
 static void min_hold_keeps_others_out(struct tck *t)
 {
     simba_locker_options options = tck_locker_options(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     simba_locker *locker;
     int64_t began;
 
@@ -236,13 +236,13 @@ static const struct tck_case cases[] = {
      "A locker acquires a free mutex with a token, and lets go of it.",
      acquires_and_releases, TCK_QUICK},
     {"locker.try_of_a_held_mutex_is_busy",
-     "Trying once answers busy at once, and leaves no place behind.",
+     "Trying once answers busy at once, and leaves no position behind.",
      try_of_a_held_mutex_is_busy, TCK_QUICK},
-    {"locker.timeout_leaves_the_line",
-     "A wait that timed out is over: nothing is owned, no place is kept.",
-     timeout_leaves_the_line, TCK_QUICK},
+    {"locker.timeout_leaves_the_queue",
+     "A wait that timed out is over: nothing is owned, no position is kept.",
+     timeout_leaves_the_queue, TCK_QUICK},
     {"locker.cancel_ends_the_wait",
-     "Another thread can end a wait, and no place is kept.",
+     "Another thread can end a wait, and no position is kept.",
      cancel_ends_the_wait, 0},
     {"locker.waits_until_it_is_free",
      "A waiting locker gets the mutex when it is released.",

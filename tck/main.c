@@ -20,7 +20,7 @@ static const char help[] =
     "\n"
     "Run the contract that every store keeps against this one. Each test uses\n"
     "mutexes of its own and leaves nothing owned behind, so it can be run on\n"
-    "a server that others use. GLOB chooses tests by name, such as 'line.*'.\n"
+    "a server that others use. GLOB chooses tests by name, such as 'queue.*'.\n"
     "\n"
     "      --quick      only a small choice, in a few seconds\n"
     "      --list       tell which tests there are, and what they ask for\n"

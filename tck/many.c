@@ -1,7 +1,7 @@
 /* many: ten contenders of one mutex, in one process and in several; a thousand
  * mutexes on one handle. */
 #include "child.h"
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -144,7 +144,7 @@ static void thousand_mutexes_on_one_handle(struct tck *t)
 {
     simba_store *store = tck_store(t);
     struct tck_witness **w = tck_alloc(t, THOUSAND * sizeof(void *));
-    struct tck_person *reader = tck_stranger(t);
+    struct tck_contender *reader = tck_stranger(t);
     int64_t until = tck_patience(t) + tck_patience(t) - simba_loop_now_ms();
     char name[80];
 

@@ -1,5 +1,5 @@
 /* names: the same names and ids work, or are refused, on every store (S14). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -10,8 +10,8 @@
 static void expect_apart(struct tck *t, const char *one, const char *other)
 {
     simba_store *store = tck_store(t);
-    struct tck_person *a = tck_person(t, store);
-    struct tck_person *b = tck_person(t, store);
+    struct tck_contender *a = tck_contender(t, store);
+    struct tck_contender *b = tck_contender(t, store);
 
     tck_at(a, one);
     tck_at(b, other);
@@ -81,14 +81,14 @@ static void patterns_match_only_themselves(struct tck *t)
 /* Owned, watched, waited for and passed on under this name. */
 static void expect_works(struct tck *t, const char *name)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_at(a, name);
     tck_at(b, name);
     EXPECT_GRANTED(a);
     EXPECT_OWNS(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     EXPECT_TEXT(t, b->reply.owner.id, a->id);
     EXPECT(t, tck_renew(a)->mine);
     tck_release(a);
@@ -254,9 +254,9 @@ static void ids_are_told_as_given(struct tck *t)
         "a",  "A",   "a ",       " a",        "0:1@host", "@a", "'\"\\", "{}",
         "%s", "a/b", "\xc3\xa9", "e\xcc\x81", "NULL",     "-1", "*",
     };
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *reader = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *reader = tck_stranger(t);
 
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         tck_begin_anew(a);
@@ -270,8 +270,8 @@ static void ids_are_told_as_given(struct tck *t)
 
 static void longest_id_works(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     char id[SIMBA_ID_MAX + 1];
 
     memset(id, 'x', SIMBA_ID_MAX);
@@ -281,7 +281,7 @@ static void longest_id_works(struct tck *t)
     tck_as(b, id);
     EXPECT_GRANTED(a);
     EXPECT_OWNS(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_release(a);
     EXPECT_GRANTED(b);
     EXPECT_OWNS(b);

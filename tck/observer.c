@@ -1,5 +1,5 @@
 /* observer: who only watches sees every change, in order, none twice. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -93,8 +93,8 @@ static void expect_chained(struct observer *o)
 static void sees_every_change_in_order(struct tck *t)
 {
     struct observer *o = observe(t);
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     expect_change(o, 1, a->id);
@@ -110,7 +110,7 @@ static void sees_every_change_in_order(struct tck *t)
 
 static void begins_with_the_present_owner(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     struct observer *o;
 
     EXPECT_GRANTED(a);
@@ -122,7 +122,7 @@ static void begins_with_the_present_owner(struct tck *t)
 static void renewals_are_no_change(struct tck *t)
 {
     struct observer *o = observe(t);
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t until;
 
     EXPECT_GRANTED(a);
@@ -139,7 +139,7 @@ static void renewals_are_no_change(struct tck *t)
 static void new_tenure_of_one_id_is_a_change(struct tck *t)
 {
     struct observer *o = observe(t);
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     uint64_t first;
 
     EXPECT_GRANTED(a);
@@ -157,7 +157,7 @@ static void sees_nothing_after_stop(struct tck *t)
 {
     struct observer *o = observe(t);
     struct observer *witness = observe(t);
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_STATUS(t, simba_retrieval_start(o->retrieval, NULL), SIMBA_EMISUSE);
     EXPECT_STATUS(t, simba_retrieval_stop(o->retrieval, NULL), SIMBA_OK);
@@ -172,19 +172,19 @@ static void sees_nothing_after_stop(struct tck *t)
 static void takes_nothing(struct tck *t)
 {
     struct observer *o = observe(t);
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_FREE(a);
     EXPECT_GRANTED(a);
     expect_change(o, 1, a->id);
-    EXPECT_IN_LINE(b);
-    EXPECT(t, b->reply.is_head); /* it stands in no line */
+    EXPECT_QUEUED(b);
+    EXPECT(t, b->reply.is_head); /* it does not wait */
 }
 
 static void waiting_contender_hears_who_owns(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
 
     EXPECT_GRANTED(a);
@@ -199,8 +199,8 @@ static void waiting_contender_hears_who_owns(struct tck *t)
 /* Observers see by it whether they missed a tenure. */
 static void read_tells_what_ended(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_NUMBER(t, tck_read(b)->ended, 0);
     EXPECT_GRANTED(a);
@@ -231,7 +231,8 @@ static const struct tck_case cases[] = {
      "A stopped retrieval tells nothing; started again it begins anew.",
      sees_nothing_after_stop, 0},
     {"observer.takes_nothing",
-     "Watching takes neither mutex nor place in line.", takes_nothing, 0},
+     "Watching takes neither mutex nor position in the queue.", takes_nothing,
+     0},
     {"observer.waiting_contender_hears_who_owns",
      "A contender that waits is told who owns the mutex.",
      waiting_contender_hears_who_owns, 0},

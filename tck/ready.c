@@ -1,6 +1,6 @@
 /* A first look at a store: does it grant anything, and does it complete what it
  * is asked? Better to find out here than in every test. */
-#include "person.h"
+#include "contender.h"
 
 enum { READY_MS = 10000, READY_PAUSE_MS = 50 };
 

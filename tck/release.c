@@ -1,11 +1,11 @@
 /* release: ends this very attempt, and nobody else's (S5, S8). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 static void mutex_is_free_at_once(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_release(a);
@@ -16,8 +16,8 @@ static void mutex_is_free_at_once(struct tck *t)
 
 static void other_owner_is_left_alone(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_release(b);
@@ -28,8 +28,8 @@ static void other_owner_is_left_alone(struct tck *t)
 /* A release that was delayed must not free the next tenure of its id. */
 static void late_release_of_an_earlier_tenure_is_ignored(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *late = tck_person(t, a->store);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *late = tck_contender(t, a->store);
 
     tck_as(late, a->id);
     EXPECT_GRANTED(late);
@@ -42,8 +42,8 @@ static void late_release_of_an_earlier_tenure_is_ignored(struct tck *t)
 
 static void repeating_it_does_no_harm(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_release(a);
@@ -55,7 +55,7 @@ static void repeating_it_does_no_harm(struct tck *t)
 
 static void free_mutex_stays_free(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     tck_release(a);
     EXPECT_FREE(a);
@@ -64,7 +64,7 @@ static void free_mutex_stays_free(struct tck *t)
 
 static void tombstone_refuses_a_late_acquire(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     tck_undo(a, tck_lease_ms(&a->times));
     EXPECT(t, !tck_ask(a)->mine);
@@ -74,7 +74,7 @@ static void tombstone_refuses_a_late_acquire(struct tck *t)
 
 static void tombstone_ends_a_tenure_too(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_undo(a, tck_lease_ms(&a->times));
@@ -85,8 +85,8 @@ static void tombstone_ends_a_tenure_too(struct tck *t)
 
 static void tombstone_is_for_one_attempt(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_undo(a, tck_lease_ms(&a->times));
     EXPECT_GRANTED(b);
@@ -95,16 +95,16 @@ static void tombstone_is_for_one_attempt(struct tck *t)
     EXPECT_GRANTED(a);
 }
 
-static void tombstone_takes_no_place(struct tck *t)
+static void tombstone_takes_no_position(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *late = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *late = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_undo(late, tck_lease_ms(&a->times));
     EXPECT(t, !tck_ask(late)->mine);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_release(a);
     EXPECT_GRANTED(b);
 }
@@ -113,7 +113,7 @@ static void tombstone_takes_no_place(struct tck *t)
 static void tombstone_lasts_its_time(struct tck *t)
 {
     enum { TOMBSTONE_MS = 1190 };
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t over = simba_loop_now_ms() + tck_at_least_ms(TOMBSTONE_MS);
 
     tck_undo(a, TOMBSTONE_MS);
@@ -126,7 +126,7 @@ static void tombstone_lasts_its_time(struct tck *t)
 
 static void tombstones_of_several(struct tck *t)
 {
-    struct tck_person *who[4];
+    struct tck_contender *who[4];
     char other[40];
 
     for (int i = 0; i < 4; i++) {
@@ -145,8 +145,8 @@ static void tombstones_of_several(struct tck *t)
 
 static void tombstone_outlives_a_tenure(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_undo(a, tck_lease_ms(&a->times));
     EXPECT_GRANTED(b);
@@ -156,15 +156,15 @@ static void tombstone_outlives_a_tenure(struct tck *t)
     EXPECT_FREE(a);
 }
 
-static void place_in_line_is_given_up_too(struct tck *t)
+static void position_in_the_queue_is_given_up_too(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
     tck_release(b);
     tck_release(a);
     EXPECT_GRANTED(c);
@@ -195,9 +195,9 @@ static const struct tck_case cases[] = {
     {"release.tombstone_is_for_one_attempt",
      "Others, and the next start of the same id, are not refused.",
      tombstone_is_for_one_attempt, TCK_SAFETY},
-    {"release.tombstone_takes_no_place",
-     "An undone attempt that asks again holds nobody up in line.",
-     tombstone_takes_no_place, 0},
+    {"release.tombstone_takes_no_position",
+     "An undone attempt that asks again holds nobody up in the queue.",
+     tombstone_takes_no_position, 0},
     {"release.tombstone_lasts_its_time",
      "An undone attempt is refused for as long as was asked for (S8).",
      tombstone_lasts_its_time, 0},
@@ -208,9 +208,9 @@ static const struct tck_case cases[] = {
      "An undone attempt is refused also when somebody owned the mutex since "
      "(S8).",
      tombstone_outlives_a_tenure, TCK_SAFETY},
-    {"release.place_in_line_is_given_up_too",
-     "A release by one who waits gives up the place in line.",
-     place_in_line_is_given_up_too, TCK_SAFETY},
+    {"release.position_in_the_queue_is_given_up_too",
+     "A release by one who waits gives up the position in the queue.",
+     position_in_the_queue_is_given_up_too, TCK_SAFETY},
 };
 
 const struct tck_topic tck_topic_release = TCK_TOPIC(cases);

@@ -1,10 +1,10 @@
 /* renew: extends this very tenure; never creates, never steals (S5). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 static void own_tenure_is_extended(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t first;
 
     EXPECT_GRANTED(a);
@@ -15,7 +15,7 @@ static void own_tenure_is_extended(struct tck *t)
 
 static void token_is_kept(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     for (int i = 0; i < 3; i++) {
@@ -27,7 +27,7 @@ static void token_is_kept(struct tck *t)
 
 static void beginning_of_the_tenure_is_kept(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t began;
 
     EXPECT_GRANTED(a);
@@ -38,8 +38,8 @@ static void beginning_of_the_tenure_is_kept(struct tck *t)
 
 static void other_attempt_of_one_id_is_refused(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_as(b, a->id);
     EXPECT_GRANTED(a);
@@ -51,8 +51,8 @@ static void other_attempt_of_one_id_is_refused(struct tck *t)
 
 static void nothing_is_stolen(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     EXPECT(t, !tck_renew(b)->mine);
@@ -62,8 +62,8 @@ static void nothing_is_stolen(struct tck *t)
 
 static void nothing_is_created(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT(t, !tck_renew(a)->mine);
     EXPECT_FREE(a);
@@ -72,7 +72,7 @@ static void nothing_is_created(struct tck *t)
 
 static void released_tenure_stays_released(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_release(a);
@@ -82,20 +82,20 @@ static void released_tenure_stays_released(struct tck *t)
 
 static void waiting_is_not_owning(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     EXPECT(t, !tck_renew(b)->mine);
     tck_release(a);
-    EXPECT(t, !tck_renew(b)->mine); /* called, but it has not come */
+    EXPECT(t, !tck_renew(b)->mine); /* offered it, but it has not come */
     EXPECT_GRANTED(b);
 }
 
 static void lapsed_tenure_is_over(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     a->times = t->short_lease;
     EXPECT_GRANTED(a);
@@ -131,7 +131,8 @@ static const struct tck_case cases[] = {
      "A renewal that comes after the release is refused (S5).",
      released_tenure_stays_released, TCK_SAFETY},
     {"renew.waiting_is_not_owning",
-     "Neither a place in line nor being called can be renewed into a tenure.",
+     "Neither a position in the queue nor an offer can be renewed into a "
+     "tenure.",
      waiting_is_not_owning, 0},
     {"renew.lapsed_tenure_is_over",
      "A renewal that comes after the lease is refused, even if nobody took "

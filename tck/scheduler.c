@@ -1,6 +1,6 @@
 /* scheduler: periodic work runs where the mutex is owned, and nowhere else. */
 #include "child.h"
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* times: what is told of since when, until when, and how long to wait. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
-static void expect_ordered(struct tck_person *p)
+static void expect_ordered(struct tck_contender *p)
 {
     const simba_owner *owner = &p->reply.owner;
 
@@ -17,8 +17,8 @@ static void expect_ordered(struct tck_person *p)
 
 static void stand_in_order(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     expect_ordered(a);
@@ -28,14 +28,14 @@ static void stand_in_order(struct tck *t)
     expect_ordered(a);
     EXPECT(t, !tck_try(b)->mine);
     expect_ordered(b);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     expect_ordered(b);
     tck_read(b);
     expect_ordered(b);
 }
 
 /* This one is told the same of the owner as the owner was. */
-static void expect_same(struct tck_person *p, const simba_owner *granted)
+static void expect_same(struct tck_contender *p, const simba_owner *granted)
 {
     const simba_owner *told = &p->reply.owner;
 
@@ -47,21 +47,21 @@ static void expect_same(struct tck_person *p, const simba_owner *granted)
 
 static void are_told_alike_to_everybody(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     /* So long that a store which takes its own time for another's is seen. */
     tck_sleep_until(simba_loop_now_ms() + 20);
     EXPECT(t, !tck_try(b)->mine);
     expect_same(b, &a->reply.owner);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     expect_same(b, &a->reply.owner);
     tck_read(b);
     expect_same(b, &a->reply.owner);
 }
 
-static void expect_moved(struct tck_person *p, const simba_owner *first)
+static void expect_moved(struct tck_contender *p, const simba_owner *first)
 {
     const simba_owner *owner = &p->reply.owner;
     int64_t ttl_ms = owner->ttl_at_ms - p->reply.store_ms;
@@ -76,7 +76,7 @@ static void expect_moved(struct tck_person *p, const simba_owner *first)
 /* It is the same tenure, with a new end. */
 static void only_the_end_moves(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     simba_owner first;
 
     EXPECT_GRANTED(a);
@@ -94,8 +94,8 @@ static void only_the_end_moves(struct tck *t)
  * alone. Both bounds hold however slow this machine is. */
 static void wait_is_what_is_left(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t lease = tck_lease_ms(&t->short_lease);
     int64_t sent = simba_loop_now_ms();
     int64_t told, asked, most;

@@ -1,11 +1,11 @@
 /* token: grows strictly with each tenure of a mutex (S4). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
 static void grows_with_every_tenure(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     uint64_t last = 0;
 
     for (int i = 0; i < 5; i++) {
@@ -19,14 +19,14 @@ static void grows_with_every_tenure(struct tck *t)
 
 static void grows_from_owner_to_owner(struct tck *t)
 {
-    struct tck_person *who[3];
+    struct tck_contender *who[3];
     uint64_t last = 0;
 
     for (int i = 0; i < 3; i++) {
         who[i] = tck_stranger(t);
     }
     for (int i = 0; i < 9; i++) {
-        struct tck_person *p = who[i % 3];
+        struct tck_contender *p = who[i % 3];
 
         tck_begin_anew(p);
         EXPECT_GRANTED(p);
@@ -38,8 +38,8 @@ static void grows_from_owner_to_owner(struct tck *t)
 
 static void grows_over_a_reopening(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b;
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b;
     uint64_t last;
 
     EXPECT_GRANTED(a);
@@ -53,8 +53,8 @@ static void grows_over_a_reopening(struct tck *t)
 
 static void grows_over_the_end_of_a_lease(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     a->times = b->times = t->short_lease;
     EXPECT_GRANTED(a);
@@ -64,8 +64,8 @@ static void grows_over_the_end_of_a_lease(struct tck *t)
 
 static void grows_over_an_undoing(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     tck_undo(a, tck_lease_ms(&a->times));
@@ -76,7 +76,7 @@ static void grows_over_an_undoing(struct tck *t)
 /* The clock carries it over lost data: a counter would begin anew. */
 static void follows_the_clock(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     int64_t began_ms;
 
     EXPECT_GRANTED(a);
@@ -88,7 +88,7 @@ static void follows_the_clock(struct tck *t)
 static void is_told_to_the_contender(struct tck *t)
 {
     struct tck_witness *w = tck_witness(t);
-    struct tck_person *reader = tck_stranger(t);
+    struct tck_contender *reader = tck_stranger(t);
     uint64_t token;
 
     tck_contend(w, tck_store(t));

@@ -8,9 +8,9 @@ extern const struct tck_topic tck_topic_acquire;
 extern const struct tck_topic tck_topic_admin;
 extern const struct tck_topic tck_topic_callbacks;
 extern const struct tck_topic tck_topic_expire;
-extern const struct tck_topic tck_topic_wakes;
+extern const struct tck_topic tck_topic_wake_ups;
 extern const struct tck_topic tck_topic_lifecycle;
-extern const struct tck_topic tck_topic_line;
+extern const struct tck_topic tck_topic_queue;
 extern const struct tck_topic tck_topic_locker;
 extern const struct tck_topic tck_topic_many;
 extern const struct tck_topic tck_topic_names;
@@ -22,6 +22,6 @@ extern const struct tck_topic tck_topic_storm;
 extern const struct tck_topic tck_topic_times;
 extern const struct tck_topic tck_topic_token;
 extern const struct tck_topic tck_topic_transition;
-extern const struct tck_topic tck_topic_turn;
+extern const struct tck_topic tck_topic_offer;
 
 #endif

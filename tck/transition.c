@@ -1,12 +1,13 @@
 /* transition: the window behind the ttl in which only the owner may renew. */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 /* Owns the mutex, its ttl over and half of its transition left. The store's
  * clock tells where it stands, if it is told. */
-static struct tck_person *owner_in_transition(struct tck *t, int64_t *began_ms)
+static struct tck_contender *owner_in_transition(struct tck *t,
+                                                 int64_t *began_ms)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
 
     a->times = t->short_lease;
     *began_ms = simba_loop_now_ms();
@@ -19,7 +20,7 @@ static struct tck_person *owner_in_transition(struct tck *t, int64_t *began_ms)
 
 /* What follows must have happened within the lease. */
 static void expect_in_time(struct tck *t,
-                           const struct tck_person *a,
+                           const struct tck_contender *a,
                            int64_t began_ms)
 {
     EXPECT_SWIFT(t, began_ms,
@@ -29,7 +30,7 @@ static void expect_in_time(struct tck *t,
 static void owner_may_still_renew(struct tck *t)
 {
     int64_t began;
-    struct tck_person *a = owner_in_transition(t, &began);
+    struct tck_contender *a = owner_in_transition(t, &began);
 
     tck_renew(a);
     expect_in_time(t, a, began);
@@ -39,9 +40,9 @@ static void owner_may_still_renew(struct tck *t)
 
 static void others_are_refused(struct tck *t)
 {
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t began;
-    struct tck_person *a = owner_in_transition(t, &began);
+    struct tck_contender *a = owner_in_transition(t, &began);
 
     tck_ask(b);
     expect_in_time(t, a, began);
@@ -51,9 +52,9 @@ static void others_are_refused(struct tck *t)
 
 static void owner_is_still_shown(struct tck *t)
 {
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t began;
-    struct tck_person *a = owner_in_transition(t, &began);
+    struct tck_contender *a = owner_in_transition(t, &began);
     const simba_reply *reply = tck_read(b);
 
     expect_in_time(t, a, began);
@@ -66,8 +67,8 @@ static void owner_is_still_shown(struct tck *t)
 
 static void none_is_needed(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t sent = simba_loop_now_ms();
 
     a->times.ttl_ms = tck_lease_ms(&t->short_lease);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN_MS = 300 }; /* how long a free mutex is kept for who was called */
+enum { OFFER_MS = 300 }; /* how long a free mutex is kept for who was called */
 
 struct handle {
     simba_backend base; /* first: the runtime looks at it */
@@ -169,7 +169,7 @@ static void call_next(struct mutex *m, int64_t now_ms)
 {
     m->called = first_alive(m->line, now_ms);
     if (m->called != NULL) {
-        m->called_until_ms = now_ms + TURN_MS;
+        m->called_until_ms = now_ms + OFFER_MS;
         ring(m, m->called);
         ring(m, first_alive(m->called->next, now_ms));
     }

@@ -78,8 +78,8 @@ run -q 'names.c*' --store memory:x
 expect_code 0 && [ "$(cat "$dir/out")" = '1 passed, 0 failed' ]
 report $? 'quiet tells failures and the count only'
 
-run --list 'line.*'
-expect_code 0 && grep -q '^line\.first_come_first_served$' "$dir/out" &&
+run --list 'queue.*'
+expect_code 0 && grep -q '^queue\.first_come_first_served$' "$dir/out" &&
     ! grep -q '^names' "$dir/out"
 report $? 'the list needs no store, and can be chosen from'
 
@@ -87,8 +87,8 @@ run --list
 expect_code 0 && [ "$(grep -c '^[a-z]' "$dir/out")" -ge 60 ]
 report $? 'there are sixty tests and more'
 
-run --list --json line.first_come_first_served
-expect_code 0 && grep -Eq '^\{"name":"line\.first_come_first_served","says":"[^"]+","only":"","quick":true,"safety":false\}$' "$dir/out"
+run --list --json queue.first_come_first_served
+expect_code 0 && grep -Eq '^\{"name":"queue\.first_come_first_served","says":"[^"]+","only":"","quick":true,"safety":false\}$' "$dir/out"
 report $? 'the list in JSON'
 
 run nothing.of_the_kind --store memory:x

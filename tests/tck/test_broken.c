@@ -44,26 +44,26 @@ enum { PATIENCE_MS = 3000 };
     X(short_tomb, "release.tombstone_lasts_its_time")                          \
     X(one_tomb, "release.tombstones_of_several")                               \
     X(tomb_cleared, "release.tombstone_outlives_a_tenure")                     \
-    X(leave_frees_the_owner, "line.leaving_leaves_the_owner_alone")            \
+    X(leave_frees_the_owner, "queue.leaving_leaves_the_owner_alone")           \
     X(no_transition, "transition.others_are_refused")                          \
     X(never_expires, "expire.unrenewed_mutex_passes_on")                       \
-    X(lost_wake_up, "hints.release_wakes_the_next")                            \
-    X(wake_is_grant, "hints.hint_alone_grants_nothing")                        \
-    X(line_ignores_death, "line.dead_waiter_is_skipped")                       \
-    X(line_ignores_silence, "line.lapsed_place_is_skipped")                    \
-    X(line_reversed, "line.first_come_first_served")                           \
-    X(newcomers_pass, "expire.line_goes_before_newcomers")                     \
-    X(reservation_forgotten, "line.newcomer_does_not_pass")                    \
+    X(lost_wake_up, "wake_ups.release_wakes_the_next")                         \
+    X(wake_is_grant, "wake_ups.wake_up_alone_grants_nothing")                  \
+    X(queue_ignores_death, "queue.dead_waiter_is_skipped")                     \
+    X(queue_ignores_silence, "queue.lapsed_position_is_skipped")               \
+    X(line_reversed, "queue.first_come_first_served")                          \
+    X(newcomers_pass, "expire.queue_goes_before_newcomers")                    \
+    X(reservation_forgotten, "queue.newcomer_does_not_pass")                   \
     X(reading_takes, "observer.takes_nothing")                                 \
     X(case_folded, "names.case_matters")                                       \
     X(names_trimmed, "names.spaces_at_the_end_matter")                         \
     X(ids_cut, "names.longest_id_works")                                       \
     X(broken_tenure_renews, "admin.break_ends_with_the_lease")                 \
-    X(second_not_told, "hints.second_in_line_is_told_too")                     \
-    X(reservation_short, "turn.called_one_has_its_time")                       \
-    X(reservation_long, "turn.is_over_in_time")                                \
-    X(missed_turn_keeps_place, "turn.missed_one_costs_the_place")              \
-    X(place_ignored, "line.place_is_brought_back")                             \
+    X(second_not_told, "wake_ups.second_in_the_queue_is_woken_too")            \
+    X(offer_short, "offer.offered_one_has_its_time")                           \
+    X(offer_long, "offer.is_over_in_time")                                     \
+    X(missed_offer_keeps_position, "offer.missed_one_costs_the_position")      \
+    X(place_ignored, "queue.position_is_brought_back")                         \
     X(wait_nothing, "times.wait_is_what_is_left")                              \
     X(wait_whole_lease, "times.wait_is_what_is_left")                          \
     X(read_without_times, "times.stand_in_order")                              \

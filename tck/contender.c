@@ -1,4 +1,4 @@
-#include "person.h"
+#include "contender.h"
 
 #include <simba/admin.h>
 
@@ -18,7 +18,7 @@ enum {
  * that was given up may still be on its way (S8). */
 enum { FAULTY_TRY_MS = 150, FAULTY_TOMBSTONE_MS = 10000 };
 
-static void draw_attempt(struct tck_person *p)
+static void draw_attempt(struct tck_contender *p)
 {
     p->attempt.high = tck_random(p->t);
     p->attempt.low = tck_random(p->t);
@@ -29,7 +29,9 @@ static bool is_stuck(const struct tck *t, const simba_request *request)
     return (t->stuck & 1U << request->kind) != 0;
 }
 
-static int send(struct tck_person *p, simba_request request, simba_error *error)
+static int send(struct tck_contender *p,
+                simba_request request,
+                simba_error *error)
 {
     int rc;
 
@@ -71,7 +73,7 @@ int tck_probe(struct tck *t,
     return rc;
 }
 
-static const simba_reply *run(struct tck_person *p, simba_request request)
+static const simba_reply *run(struct tck_contender *p, simba_request request)
 {
     simba_error error = {0};
     int64_t until = tck_patience(p->t);
@@ -93,7 +95,7 @@ static const simba_reply *run(struct tck_person *p, simba_request request)
 
 static void part(void *what)
 {
-    struct tck_person *p = what;
+    struct tck_contender *p = what;
 
     if (p->t->child == NULL && p->store != NULL) {
         /* A store that fails now has failed the test before. */
@@ -102,9 +104,9 @@ static void part(void *what)
     }
 }
 
-struct tck_person *tck_person(struct tck *t, simba_store *store)
+struct tck_contender *tck_contender(struct tck *t, simba_store *store)
 {
-    struct tck_person *p = tck_alloc(t, sizeof *p);
+    struct tck_contender *p = tck_alloc(t, sizeof *p);
 
     p->t = t;
     p->store = store;
@@ -119,22 +121,22 @@ struct tck_person *tck_person(struct tck *t, simba_store *store)
     return p;
 }
 
-void tck_at(struct tck_person *p, const char *mutex)
+void tck_at(struct tck_contender *p, const char *mutex)
 {
     snprintf(p->mutex, sizeof p->mutex, "%s", mutex);
 }
 
-void tck_as(struct tck_person *p, const char *id)
+void tck_as(struct tck_contender *p, const char *id)
 {
     snprintf(p->id, sizeof p->id, "%s", id);
 }
 
-struct tck_person *tck_stranger(struct tck *t)
+struct tck_contender *tck_stranger(struct tck *t)
 {
-    return tck_person(t, tck_store(t));
+    return tck_contender(t, tck_store(t));
 }
 
-void tck_gone(struct tck_person *p)
+void tck_gone(struct tck_contender *p)
 {
     simba_store *store = p->store;
 
@@ -142,14 +144,14 @@ void tck_gone(struct tck_person *p)
     tck_now(p->t, store);
 }
 
-void tck_begin_anew(struct tck_person *p)
+void tck_begin_anew(struct tck_contender *p)
 {
     draw_attempt(p);
     p->token = 0;
     p->position = 0;
 }
 
-static const simba_reply *acquire(struct tck_person *p, bool join)
+static const simba_reply *acquire(struct tck_contender *p, bool join)
 {
     run(p, (simba_request){
                .kind = SIMBA_ACQUIRE, .position = p->position, .join = join});
@@ -162,45 +164,45 @@ static const simba_reply *acquire(struct tck_person *p, bool join)
     return &p->reply;
 }
 
-const simba_reply *tck_ask(struct tck_person *p)
+const simba_reply *tck_ask(struct tck_contender *p)
 {
     /* A store may tell the living by what they listen to. */
     simba_probe_subscription(p->store, p->mutex, SIMBA_SUBSCRIBE_WAIT);
     return acquire(p, true);
 }
 
-const simba_reply *tck_try(struct tck_person *p)
+const simba_reply *tck_try(struct tck_contender *p)
 {
     return acquire(p, false);
 }
 
-const simba_reply *tck_renew(struct tck_person *p)
+const simba_reply *tck_renew(struct tck_contender *p)
 {
     return run(p, (simba_request){.kind = SIMBA_RENEW});
 }
 
-const simba_reply *tck_release(struct tck_person *p)
+const simba_reply *tck_release(struct tck_contender *p)
 {
     return run(p, (simba_request){.kind = SIMBA_RELEASE});
 }
 
-const simba_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms)
+const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms)
 {
     return run(p, (simba_request){.kind = SIMBA_RELEASE,
                                   .tombstone_ms = tombstone_ms});
 }
 
-const simba_reply *tck_leave(struct tck_person *p)
+const simba_reply *tck_leave(struct tck_contender *p)
 {
     return run(p, (simba_request){.kind = SIMBA_LEAVE});
 }
 
-const simba_reply *tck_read(struct tck_person *p)
+const simba_reply *tck_read(struct tck_contender *p)
 {
     return run(p, (simba_request){.kind = SIMBA_READ});
 }
 
-size_t tck_count_line(struct tck_person *p)
+size_t tck_count_line(struct tck_contender *p)
 {
     simba_report *report;
     simba_error error = {0};
@@ -220,10 +222,10 @@ size_t tck_count_line(struct tck_person *p)
  * was sent. A backend that answers out of what it knows, without the store
  * having moved the end of the lease, is found here. */
 void tck_expect_lease_from(struct tck *t,
-                           const simba_reply *(*again)(struct tck_person *))
+                           const simba_reply *(*again)(struct tck_contender *))
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     int64_t lease, began, sent;
 
     a->times = b->times = t->short_lease;
@@ -239,7 +241,7 @@ void tck_expect_lease_from(struct tck *t,
     EXPECT_LEASE_PASSED(t, sent, lease);
 }
 
-void tck_expect_lease_between(struct tck_person *p,
+void tck_expect_lease_between(struct tck_contender *p,
                               int64_t sent_ms,
                               int64_t lease_ms)
 {

@@ -1,6 +1,6 @@
 /* wake-ups: a push from the store wakes those who wait, and does nothing else
  * (S7, S10). */
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 #include "witness.h"
 
@@ -20,7 +20,7 @@ static int64_t soon(const struct tck *t)
 
 static void release_wakes_the_next(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
 
     EXPECT_GRANTED(a);
@@ -66,15 +66,15 @@ static void handle_wakes_its_contenders_in_order(struct tck *t)
     }
 }
 
-/* The one that was called goes away instead of coming. */
+/* The one that was offered it goes away instead of coming. */
 static void leaving_wakes_the_next(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_contend(w, tck_store(t));
     AWAIT(t, simba_service_status(w->service) == SIMBA_RUNNING);
     tck_release(a);
@@ -83,14 +83,14 @@ static void leaving_wakes_the_next(struct tck *t)
 }
 
 /* The first was told, and is silent: the second shall not need the backstop. */
-static void second_in_line_is_told_too(struct tck *t)
+static void second_in_the_queue_is_woken_too(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *silent = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *silent = tck_stranger(t);
     struct tck_witness *w = tck_witness(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(silent);
+    EXPECT_QUEUED(silent);
     tck_contend(w, tck_store(t));
     AWAIT(t, tck_count_line(a) == 2);
     tck_release(a);
@@ -101,18 +101,18 @@ static void second_in_line_is_told_too(struct tck *t)
  * backend that believes its wake-up grants both. */
 static void wake_alone_grants_nothing(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
     tck_release(a);
     AWAIT(t, tck_ask(b)->mine || tck_ask(c)->mine);
     for (int i = 0; i < 20; i++) {
-        struct tck_person *owner = b->token > c->token ? b : c;
-        struct tck_person *other = owner == b ? c : b;
+        struct tck_contender *owner = b->token > c->token ? b : c;
+        struct tck_contender *other = owner == b ? c : b;
 
         EXPECT(t, !tck_ask(other)->mine);
         EXPECT_TEXT(t, tck_read(other)->owner.id, owner->id);
@@ -149,7 +149,7 @@ static struct tck_witness *waiting_with_wakes(struct tck *t, const char *fate)
 /* The backstop: who waits asks again when the owner's lease would end. */
 static void all_lost_somebody_is_granted(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
     struct tck_witness *w[2];
 
     a->times = t->short_lease;
@@ -181,33 +181,35 @@ static void all_doubled_nobody_is_granted_twice(struct tck *t)
 }
 
 static const struct tck_case cases[] = {
-    {"hints.release_wakes_the_next",
-     "After a release the next in line owns the mutex long before the lease "
+    {"wake_ups.release_wakes_the_next",
+     "After a release the next in the queue owns the mutex long before the "
+     "lease "
      "would have ended (S10).",
      release_wakes_the_next, TCK_QUICK | TCK_PUSH},
-    {"hints.release_wakes_one_after_the_other",
+    {"wake_ups.release_wakes_one_after_the_other",
      "So do those behind it, each on a handle of its own.",
      release_wakes_one_after_the_other, TCK_PUSH},
-    {"hints.handle_wakes_its_contenders_in_order",
+    {"wake_ups.handle_wakes_its_contenders_in_order",
      "So do several contenders that wait on one handle.",
      handle_wakes_its_contenders_in_order, TCK_PUSH},
-    {"hints.leaving_wakes_the_next",
-     "When the one that was called leaves, the one behind it is woken.",
+    {"wake_ups.leaving_wakes_the_next",
+     "When the one that was offered it leaves, the one behind it is woken.",
      leaving_wakes_the_next, TCK_PUSH},
-    {"hints.second_in_line_is_told_too",
-     "When the one that was called does not come, the one behind it owns the "
+    {"wake_ups.second_in_the_queue_is_woken_too",
+     "When the one that was offered it does not come, the one behind it owns "
+     "the "
      "mutex long before the lease would have ended (S10).",
-     second_in_line_is_told_too, TCK_PUSH | TCK_TENURE_LEASE},
-    {"hints.hint_alone_grants_nothing",
+     second_in_the_queue_is_woken_too, TCK_PUSH | TCK_TENURE_LEASE},
+    {"wake_ups.wake_up_alone_grants_nothing",
      "Of those who are told of a release one owns the mutex, and a read names "
      "it (S7).",
      wake_alone_grants_nothing, 0},
-    {"hints.all_lost_somebody_is_granted",
+    {"wake_ups.all_lost_somebody_is_granted",
      "With every hint lost, those who wait are granted all the same (S10).",
      all_lost_somebody_is_granted, 0},
-    {"hints.all_doubled_nobody_is_granted_twice",
+    {"wake_ups.all_doubled_nobody_is_granted_twice",
      "With every hint doubled, tenures and callbacks stay as they are (S7).",
      all_doubled_nobody_is_granted_twice, 0},
 };
 
-const struct tck_topic tck_topic_wakes = TCK_TOPIC(cases);
+const struct tck_topic tck_topic_wake_ups = TCK_TOPIC(cases);

@@ -1,17 +1,17 @@
-/* line: first come, first served, and nobody waits for the dead (S10, S11). */
+/* queue: first come, first served, and nobody waits for the dead (S10, S11). */
 #include "child.h"
-#include "person.h"
+#include "contender.h"
 #include "topics.h"
 
 #include <signal.h>
 
-/* Who is called has 300 ms to come; a test that took longer has seen a waiter
- * lose its turn by the rules, and starts again. */
-enum { TURN_MS = 280 };
+/* Who is offered the mutex has 300 ms to come; a test that took longer has seen
+ * a waiter lose its offer by the rules, and starts again. */
+enum { OFFER_MS = 280 };
 
 /* A owns the mutex; B, C and D wait in this order. */
 struct queue {
-    struct tck_person *a, *b, *c, *d;
+    struct tck_contender *a, *b, *c, *d;
 };
 
 static struct queue line_up(struct tck *t)
@@ -20,24 +20,24 @@ static struct queue line_up(struct tck *t)
                       tck_stranger(t)};
 
     EXPECT_GRANTED(q.a);
-    EXPECT_IN_LINE(q.b);
-    EXPECT_IN_LINE(q.c);
-    EXPECT_IN_LINE(q.d);
+    EXPECT_QUEUED(q.b);
+    EXPECT_QUEUED(q.c);
+    EXPECT_QUEUED(q.d);
     return q;
 }
 
 /* `from` releases. Then those behind ask, the last first, and only `to` gets
  * it. */
-static void expect_passed(struct tck_person *from,
-                          struct tck_person *to,
-                          struct tck_person *other)
+static void expect_passed(struct tck_contender *from,
+                          struct tck_contender *to,
+                          struct tck_contender *other)
 {
     int64_t since = simba_loop_now_ms();
 
     tck_release(from);
     tck_ask(other);
     tck_ask(to);
-    EXPECT_SWIFT(to->t, since, TURN_MS);
+    EXPECT_SWIFT(to->t, since, OFFER_MS);
     EXPECT(to->t, !other->reply.mine);
     EXPECT(to->t, to->reply.mine);
 }
@@ -54,18 +54,18 @@ static void first_come_first_served(struct tck *t)
 
 static void newcomer_does_not_pass(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *late = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *late = tck_stranger(t);
     int64_t since;
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     since = simba_loop_now_ms();
     tck_release(a);
     tck_try(late);
     tck_ask(b);
-    EXPECT_SWIFT(t, since, TURN_MS);
+    EXPECT_SWIFT(t, since, OFFER_MS);
     EXPECT(t, !late->reply.mine);
     EXPECT(t, b->reply.mine);
 }
@@ -74,39 +74,39 @@ static void only_the_first_is_head(struct tck *t)
 {
     struct queue q = line_up(t);
 
-    EXPECT_IN_LINE(q.c);
+    EXPECT_QUEUED(q.c);
     EXPECT(t, !q.c->reply.is_head);
-    EXPECT_IN_LINE(q.b);
+    EXPECT_QUEUED(q.b);
     EXPECT(t, q.b->reply.is_head);
     tck_leave(q.b);
-    EXPECT_IN_LINE(q.c);
+    EXPECT_QUEUED(q.c);
     EXPECT(t, q.c->reply.is_head);
 }
 
-static void asking_again_keeps_the_place(struct tck *t)
+static void asking_again_keeps_the_position(struct tck *t)
 {
     struct queue q = line_up(t);
 
     for (int i = 0; i < 3; i++) {
-        EXPECT_IN_LINE(q.d);
+        EXPECT_QUEUED(q.d);
         EXPECT_NUMBER(t, q.d->reply.position, q.d->position);
-        EXPECT_IN_LINE(q.c);
-        EXPECT_IN_LINE(q.b);
+        EXPECT_QUEUED(q.c);
+        EXPECT_QUEUED(q.b);
         EXPECT_NUMBER(t, q.b->reply.position, q.b->position);
     }
     EXPECT(t, q.b->position < q.c->position && q.c->position < q.d->position);
     expect_passed(q.a, q.b, q.c);
 }
 
-/* As after the line was lost: the store has forgotten it, it has not. */
-static void place_is_brought_back(struct tck *t)
+/* As after the queue was lost: the store has forgotten it, it has not. */
+static void position_is_brought_back(struct tck *t)
 {
     struct queue q = line_up(t);
 
     tck_leave(q.b);
-    EXPECT_IN_LINE(q.c);
+    EXPECT_QUEUED(q.c);
     EXPECT(t, q.c->reply.is_head);
-    EXPECT_IN_LINE(q.b);
+    EXPECT_QUEUED(q.b);
     EXPECT_NUMBER(t, q.b->reply.position, q.b->position);
     EXPECT(t, q.b->reply.is_head);
     expect_passed(q.a, q.b, q.c);
@@ -132,7 +132,7 @@ static void leaving_twice_does_no_harm(struct tck *t)
 }
 
 /* Called, it goes away instead of coming. */
-static void called_one_that_leaves_passes_it_on(struct tck *t)
+static void offered_one_that_leaves_passes_it_on(struct tck *t)
 {
     struct queue q = line_up(t);
     int64_t since = simba_loop_now_ms();
@@ -141,81 +141,81 @@ static void called_one_that_leaves_passes_it_on(struct tck *t)
     tck_leave(q.b);
     tck_ask(q.d);
     tck_ask(q.c);
-    EXPECT_SWIFT(t, since, TURN_MS);
+    EXPECT_SWIFT(t, since, OFFER_MS);
     EXPECT(t, !q.d->reply.mine);
     EXPECT(t, q.c->reply.mine);
 }
 
 static void leaving_leaves_the_owner_alone(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
 
     tck_as(b, a->id); /* another attempt of the owner's id */
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
+    EXPECT_QUEUED(b);
     tck_leave(b);
     EXPECT_OWNS(a);
     EXPECT(t, tck_renew(a)->mine);
 }
 
 /* A waiter restarted under its id stands at the end, and its former life's
- * leaving does not cost it that place. */
-static void places_belong_to_attempts(struct tck *t)
+ * leaving does not cost it that position. */
+static void positions_belong_to_attempts(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *old = tck_stranger(t);
-    struct tck_person *again = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *old = tck_stranger(t);
+    struct tck_contender *again = tck_stranger(t);
 
     tck_as(again, old->id);
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(old);
-    EXPECT_IN_LINE(again);
+    EXPECT_QUEUED(old);
+    EXPECT_QUEUED(again);
     tck_leave(old);
     tck_release(a);
     EXPECT_GRANTED(again);
 }
 
-/* Nothing is left of it but its place. */
+/* Nothing is left of it but its position. */
 static void closed_handle_holds_nobody_up(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
     tck_gone(b);
     tck_release(a);
     AWAIT(t, tck_ask(c)->mine);
 }
 
-static void lapsed_place_is_skipped(struct tck *t)
+static void lapsed_position_is_skipped(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *b = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *b = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     b->waiter_ms = 300;
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(b);
+    EXPECT_QUEUED(c);
     AWAIT(t, tck_ask(c)->is_head);
     tck_release(a);
     EXPECT_GRANTED(c);
 }
 
-/* S10: it costs one reservation and its place, no more. */
+/* S10: it costs one offer and its position, no more. */
 static void silent_waiter_holds_nobody_up(struct tck *t)
 {
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *silent = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *silent = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
-    EXPECT_IN_LINE(silent);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(silent);
+    EXPECT_QUEUED(c);
     tck_release(a);
     AWAIT(t, tck_ask(c)->mine);
     EXPECT(t, !tck_ask(silent)->mine);
@@ -227,12 +227,12 @@ enum { WAITS = 1, JOIN = 1, NEVER = 99 };
 
 static void wait_for_ever(struct tck *t, struct tck_child *self)
 {
-    struct tck_person *p;
+    struct tck_contender *p;
 
     tck_child_obey(t, self, JOIN);
     p = tck_stranger(t);
     p->times = t->short_lease; /* where its death is known when that is over */
-    EXPECT_IN_LINE(p);
+    EXPECT_QUEUED(p);
     atomic_store(&self->step, WAITS);
     tck_child_obey(t, self, NEVER);
 }
@@ -241,7 +241,7 @@ static void wait_for_ever(struct tck *t, struct tck_child *self)
  * one process, a handle. */
 struct mortal {
     struct tck_child *child;
-    struct tck_person *person;
+    struct tck_contender *contender;
 };
 
 static struct mortal make_mortal(struct tck *t)
@@ -249,7 +249,7 @@ static struct mortal make_mortal(struct tck *t)
     struct mortal m = {NULL, NULL};
 
     if ((t->ops.capabilities & SIMBA_IN_ONE_PROCESS) != 0) {
-        m.person = tck_stranger(t);
+        m.contender = tck_stranger(t);
     } else {
         m.child = tck_child(t, wait_for_ever);
     }
@@ -258,8 +258,8 @@ static struct mortal make_mortal(struct tck *t)
 
 static void line_up_mortal(struct tck *t, struct mortal *m)
 {
-    if (m->person != NULL) {
-        EXPECT_IN_LINE(m->person);
+    if (m->contender != NULL) {
+        EXPECT_QUEUED(m->contender);
         return;
     }
     atomic_store(&m->child->order, JOIN);
@@ -268,8 +268,8 @@ static void line_up_mortal(struct tck *t, struct mortal *m)
 
 static void die(struct tck *t, struct mortal *m)
 {
-    if (m->person != NULL) {
-        tck_gone(m->person);
+    if (m->contender != NULL) {
+        tck_gone(m->contender);
     } else {
         tck_child_signal(t, m->child, SIGKILL);
     }
@@ -278,12 +278,12 @@ static void die(struct tck *t, struct mortal *m)
 static void dead_waiter_is_skipped(struct tck *t)
 {
     struct mortal b = make_mortal(t); /* before any handle is open here */
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     line_up_mortal(t, &b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(c);
     EXPECT(t, !c->reply.is_head);
     die(t, &b);
     AWAIT(t, tck_ask(c)->is_head);
@@ -291,66 +291,66 @@ static void dead_waiter_is_skipped(struct tck *t)
     EXPECT_GRANTED(c);
 }
 
-/* It dies after it was called: its reservation is all it costs. */
-static void dead_one_that_was_called_is_passed(struct tck *t)
+/* It dies after it was offered the mutex: that offer is all it costs. */
+static void dead_one_that_was_offered_it_is_passed(struct tck *t)
 {
     struct mortal b = make_mortal(t);
-    struct tck_person *a = tck_stranger(t);
-    struct tck_person *c = tck_stranger(t);
+    struct tck_contender *a = tck_stranger(t);
+    struct tck_contender *c = tck_stranger(t);
 
     EXPECT_GRANTED(a);
     line_up_mortal(t, &b);
-    EXPECT_IN_LINE(c);
+    EXPECT_QUEUED(c);
     tck_release(a);
     die(t, &b);
     AWAIT(t, tck_ask(c)->mine);
 }
 
 static const struct tck_case cases[] = {
-    {"line.first_come_first_served",
+    {"queue.first_come_first_served",
      "Those who wait are granted in the order in which they came (S11).",
      first_come_first_served, TCK_QUICK},
-    {"line.newcomer_does_not_pass",
-     "A free mutex is kept for the head of the line, whoever asks (S11).",
+    {"queue.newcomer_does_not_pass",
+     "A free mutex is kept for the head of the queue, whoever asks (S11).",
      newcomer_does_not_pass, TCK_QUICK},
-    {"line.only_the_first_is_head",
-     "Only the first in line is told that nobody stands before it.",
+    {"queue.only_the_first_is_head",
+     "Only the first in the queue is told that nobody stands before it.",
      only_the_first_is_head, 0},
-    {"line.asking_again_keeps_the_place",
-     "Who asks again keeps its place, however often others ask.",
-     asking_again_keeps_the_place, 0},
-    {"line.place_is_brought_back",
-     "Who comes with a place that the store has forgotten gets it back.",
-     place_is_brought_back, TCK_TENURE_LEASE},
-    {"line.who_left_is_skipped", "Who left the line is not waited for.",
+    {"queue.asking_again_keeps_the_position",
+     "Who asks again keeps its position, however often others ask.",
+     asking_again_keeps_the_position, 0},
+    {"queue.position_is_brought_back",
+     "Who comes with a position that the store has forgotten gets it back.",
+     position_is_brought_back, TCK_TENURE_LEASE},
+    {"queue.who_left_is_skipped", "Who left the queue is not waited for.",
      who_left_is_skipped, 0},
-    {"line.leaving_twice_does_no_harm",
+    {"queue.leaving_twice_does_no_harm",
      "Leaving can be repeated, and does nothing to others.",
      leaving_twice_does_no_harm, 0},
-    {"line.called_one_that_leaves_passes_it_on",
-     "Who leaves when it is its turn passes the turn on (S10).",
-     called_one_that_leaves_passes_it_on, 0},
-    {"line.leaving_leaves_the_owner_alone",
+    {"queue.offered_one_that_leaves_passes_it_on",
+     "Who leaves when it is offered the mutex passes the offer on (S10).",
+     offered_one_that_leaves_passes_it_on, 0},
+    {"queue.leaving_leaves_the_owner_alone",
      "Leaving never frees the mutex, not even under the owner's id (S5).",
      leaving_leaves_the_owner_alone, 0},
-    {"line.places_belong_to_attempts",
-     "The late leaving of an earlier start costs the next one no place.",
-     places_belong_to_attempts, 0},
-    {"line.dead_waiter_is_skipped",
+    {"queue.positions_belong_to_attempts",
+     "The late leaving of an earlier start costs the next one no position.",
+     positions_belong_to_attempts, 0},
+    {"queue.dead_waiter_is_skipped",
      "Who died while it waited is skipped at once (S11).",
      dead_waiter_is_skipped, TCK_QUICK},
-    {"line.dead_one_that_was_called_is_passed",
-     "Who dies when it is its turn costs a reservation, not a lease (S10).",
-     dead_one_that_was_called_is_passed, 0},
-    {"line.closed_handle_holds_nobody_up",
+    {"queue.dead_one_that_was_offered_it_is_passed",
+     "Who dies when it is offered the mutex costs an offer, not a lease (S10).",
+     dead_one_that_was_offered_it_is_passed, 0},
+    {"queue.closed_handle_holds_nobody_up",
      "Who waited through a handle that is closed holds nobody up.",
      closed_handle_holds_nobody_up, 0},
-    {"line.lapsed_place_is_skipped",
+    {"queue.lapsed_position_is_skipped",
      "Who has not asked again within its waiter lease is skipped (S11).",
-     lapsed_place_is_skipped, TCK_TENURE_LEASE},
-    {"line.silent_waiter_holds_nobody_up",
-     "Who is called and does not come costs a reservation, not a lease (S10).",
+     lapsed_position_is_skipped, TCK_TENURE_LEASE},
+    {"queue.silent_waiter_holds_nobody_up",
+     "Who is offered it and does not come costs an offer, not a lease (S10).",
      silent_waiter_holds_nobody_up, TCK_TENURE_LEASE},
 };
 
-const struct tck_topic tck_topic_line = TCK_TOPIC(cases);
+const struct tck_topic tck_topic_queue = TCK_TOPIC(cases);

@@ -20,16 +20,14 @@ static void place_ignored(struct simba__mutex_record *row,
 
 /* --- the one that is called ---------------------------------------------- */
 
-static void reservation_short(struct simba__mutex_record *row,
-                              simba_request *request)
+static void offer_short(struct simba__mutex_record *row, simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
         row->offered_until_ms -= 150;
     }
 }
 
-static void reservation_long(struct simba__mutex_record *row,
-                             simba_request *request)
+static void offer_long(struct simba__mutex_record *row, simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
         row->offered_until_ms += 1000;
@@ -166,15 +164,15 @@ static void cut(char *mutex)
 const struct fault broken_others[] = {
     {.name = "lost_wake_up", .no_wakes = true},
     {.name = "wake_is_grant", .wake_grants = true},
-    {.name = "line_ignores_death", PLANT(DEAD_CALLED)},
-    {.name = "line_ignores_silence", .before = places_for_ever},
+    {.name = "queue_ignores_death", PLANT(DEAD_CALLED)},
+    {.name = "queue_ignores_silence", .before = places_for_ever},
     {.name = "line_reversed", PLANT(LINE_REVERSED)},
     {.name = "newcomers_pass", PLANT(BARGING)},
     {.name = "reservation_forgotten", PLANT(NEXT_FORGOTTEN)},
     {.name = "second_not_told", .one_wake = true},
-    {.name = "reservation_short", .after = reservation_short},
-    {.name = "reservation_long", .after = reservation_long},
-    {.name = "missed_turn_keeps_place",
+    {.name = "offer_short", .after = offer_short},
+    {.name = "offer_long", .after = offer_long},
+    {.name = "missed_offer_keeps_position",
      .before = note_missing,
      .after = place_kept},
     {.name = "place_ignored", .before = place_ignored},

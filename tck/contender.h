@@ -1,11 +1,11 @@
 /* One who asks a store by single operations, as the contention machine would,
  * so that a test can say exactly what is asked and when. */
-#ifndef SIMBA_TCK_PERSON_H
-#define SIMBA_TCK_PERSON_H
+#ifndef SIMBA_TCK_CONTENDER_H
+#define SIMBA_TCK_CONTENDER_H
 
 #include "kit.h"
 
-struct tck_person {
+struct tck_contender {
     struct tck *t;
     simba_store *store;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* that of the test, at first */
@@ -14,7 +14,7 @@ struct tck_person {
     uint64_t token;    /* of the tenure, 0: none */
     uint64_t position; /* the first that was given, 0: none */
     struct tck_times times;
-    int64_t waiter_ms; /* how long a place lives unrenewed */
+    int64_t waiter_ms; /* how long a position lives unrenewed */
     simba_reply reply; /* the last */
 };
 
@@ -27,47 +27,47 @@ int tck_probe(struct tck *t,
 
 /** A new one with a new attempt, on the long lease. What it may own is released
  * when the test ends. */
-struct tck_person *tck_person(struct tck *t, simba_store *store);
+struct tck_contender *tck_contender(struct tck *t, simba_store *store);
 
 /** A new one with a handle of its own. */
-struct tck_person *tck_stranger(struct tck *t);
+struct tck_contender *tck_stranger(struct tck *t);
 
 /** Another mutex, or another id; copied. */
-void tck_at(struct tck_person *p, const char *mutex);
-void tck_as(struct tck_person *p, const char *id);
+void tck_at(struct tck_contender *p, const char *mutex);
+void tck_as(struct tck_contender *p, const char *id);
 
 /** Close its handle; what it owned or waited for is left as it is. */
-void tck_gone(struct tck_person *p);
+void tck_gone(struct tck_contender *p);
 
 /** As a contender that starts again: the same id, another attempt. */
-void tck_begin_anew(struct tck_person *p);
+void tck_begin_anew(struct tck_contender *p);
 
 /* Each carries out one operation, fails the test when the store fails, and
  * returns the reply. */
 
-/** Acquire; join the line when refused. */
-const simba_reply *tck_ask(struct tck_person *p);
-/** Acquire; take no place. */
-const simba_reply *tck_try(struct tck_person *p);
-const simba_reply *tck_renew(struct tck_person *p);
-const simba_reply *tck_release(struct tck_person *p);
+/** Acquire; join the queue when refused. */
+const simba_reply *tck_ask(struct tck_contender *p);
+/** Acquire; take no position. */
+const simba_reply *tck_try(struct tck_contender *p);
+const simba_reply *tck_renew(struct tck_contender *p);
+const simba_reply *tck_release(struct tck_contender *p);
 /** Release, and refuse the attempt for so long. */
-const simba_reply *tck_undo(struct tck_person *p, int64_t tombstone_ms);
-const simba_reply *tck_leave(struct tck_person *p);
-const simba_reply *tck_read(struct tck_person *p);
+const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms);
+const simba_reply *tck_leave(struct tck_contender *p);
+const simba_reply *tck_read(struct tck_contender *p);
 
 /** How many wait in the queue, as a read tells it. */
-size_t tck_count_line(struct tck_person *p);
+size_t tck_count_line(struct tck_contender *p);
 
 /** Own it on the short lease, do `again` halfway, and expect that nobody else
  * is granted for a whole lease from then on. */
 void tck_expect_lease_from(struct tck *t,
-                           const simba_reply *(*again)(struct tck_person *));
+                           const simba_reply *(*again)(struct tck_contender *));
 
 /** Try until it is granted. Fail when that is before the lease of this length
  * can be over, which somebody else got by an operation begun at `sent_ms` and
  * answered by now; or when one is refused that was begun after it must be. */
-void tck_expect_lease_between(struct tck_person *p,
+void tck_expect_lease_between(struct tck_contender *p,
                               int64_t sent_ms,
                               int64_t lease_ms);
 
@@ -79,11 +79,12 @@ void tck_expect_lease_between(struct tck_person *p,
                                  #p, (p)->reply.owner.id))
 
 /** Ask, and expect to be refused, standing in the queue. */
-#define EXPECT_IN_LINE(p)                                                      \
+#define EXPECT_QUEUED(p)                                                       \
     (!tck_ask(p)->mine && (p)->reply.is_queued                                 \
          ? (void)0                                                             \
-         : tck_fail((p)->t, TCK_HERE, "expected %s to stand in line; it %s",   \
-                    #p, (p)->reply.mine ? "was granted" : "has no place"))
+         : tck_fail((p)->t, TCK_HERE,                                          \
+                    "expected %s to wait in the queue; it %s", #p,             \
+                    (p)->reply.mine ? "was granted" : "has no position"))
 
 /** Read, and expect this one to own it with its token. */
 #define EXPECT_OWNS(p)                                                         \
