@@ -16,8 +16,11 @@ enum { ROUNDS_MOST = 16 };
 /* Of the session of doctor and init: longer than any of their calls. */
 enum { BLOCKING_SESSION_MS = 16000 };
 
-/* One node that is looked at: a latch, or a mutex of a list. */
+/* One node that is asked about: a latch, a mutex of a list, or the parent of
+ * either. It is what the client library gives back with a reply, so items stay
+ * where they are while replies are due. */
 struct item {
+    struct simba__zk_inquiry *inquiry;
     char *path;
     int rc;
     simba_owner owner; /* of a latch: who waits or owns there */
@@ -39,17 +42,11 @@ struct simba__zk_inquiry {
     int rounds;  /* how often it began again */
     int deletes; /* break: sent, of which one may have been it */
     void (*step)(struct simba__zk_inquiry *inquiry, int rc);
-    char *path;         /* of its mutex, or of all */
+    struct item parent; /* its mutex, or /simba */
     struct item *items; /* latches in the order of the queue, or mutexes */
     int count;
     bool is_numbered; /* the view tells of all mutexes made as well */
     struct simba__zk_view view;
-};
-
-/* One request of an inquiry. */
-struct pending {
-    struct simba__zk_inquiry *inquiry;
-    int index; /* of the item; -1: the inquiry's own path */
 };
 
 static void start_read(struct simba__zk_inquiry *inquiry);
@@ -74,7 +71,7 @@ static void tidy(struct simba__zk_inquiry *inquiry)
 {
     if (inquiry->request == NULL && inquiry->replies_due == 0) {
         free_items(inquiry);
-        free(inquiry->path);
+        free(inquiry->parent.path);
         free(inquiry);
     }
 }
@@ -160,16 +157,13 @@ static void park(struct simba__zk_inquiry *inquiry)
 /* --- replies ------------------------------------------------------------- */
 
 /* Enters the loop with a reply. */
-static struct simba__zk_inquiry *arrive(const void *data, int *index)
+static struct item *arrive(const void *data)
 {
-    struct pending *p = (struct pending *)data;
-    struct simba__zk_inquiry *inquiry = p->inquiry;
+    struct item *item = (struct item *)data;
 
-    *index = p->index;
-    free(p);
-    simba_loop_enter(inquiry->self->base.loop);
-    inquiry->replies_due--;
-    return inquiry;
+    simba_loop_enter(item->inquiry->self->base.loop);
+    item->inquiry->replies_due--;
+    return item;
 }
 
 /* Leaves the loop; before that, with the last reply, the next step. */
@@ -203,22 +197,23 @@ static int by_sequence(const void *a, const void *b)
                   simba__zk_sequence(other->path));
 }
 
-/* Takes the children of the inquiry's path: mutexes, or the latches of one in
- * the order of the queue. */
+/* Takes the children of the parent: mutexes, or the latches of one in the order
+ * of the queue. */
 static void take_items(struct simba__zk_inquiry *inquiry,
                        const struct String_vector *list)
 {
     bool is_list = inquiry->request->kind == SIMBA_LIST;
     int count = 0;
 
-    free_items(inquiry);
     inquiry->items = calloc((size_t)list->count + 1, sizeof(struct item));
     for (int i = 0; inquiry->items != NULL && i < list->count; i++) {
         if (is_list || simba__zk_sequence(list->data[i]) != NULL) {
-            inquiry->items[count].path =
-                simba__zk_join(inquiry->path, list->data[i]);
-            inquiry->items[count].rc = ZNONODE;
-            count += inquiry->items[count].path != NULL;
+            struct item *item = &inquiry->items[count];
+
+            item->inquiry = inquiry;
+            item->rc = ZNONODE;
+            item->path = simba__zk_join(inquiry->parent.path, list->data[i]);
+            count += item->path != NULL;
         }
     }
     inquiry->count = count;
@@ -232,17 +227,15 @@ static void on_children(int rc,
                         const struct Stat *stat,
                         const void *data)
 {
-    int index;
-    struct simba__zk_inquiry *inquiry = arrive(data, &index);
+    struct item *item = arrive(data);
+    struct simba__zk_inquiry *inquiry = item->inquiry;
     struct simba__zk_standing where;
 
-    if (inquiry->request != NULL && rc == ZOK && index < 0) {
+    if (inquiry->request != NULL && rc == ZOK && item == &inquiry->parent) {
         inquiry->view.czxid = stat->czxid;
         inquiry->view.latches_made = simba__zk_children_made(stat);
         take_items(inquiry, list);
     } else if (inquiry->request != NULL && rc == ZOK) {
-        struct item *item = &inquiry->items[index];
-
         simba__zk_stand(list->data, list->count, NULL, &where);
         item->latches = where.latches;
         if (where.lowest >= 0) {
@@ -259,32 +252,24 @@ static void on_data(int rc,
                     const struct Stat *stat,
                     const void *data)
 {
-    int index;
-    struct simba__zk_inquiry *inquiry = arrive(data, &index);
+    struct item *item = arrive(data);
 
-    if (inquiry->request != NULL && index < inquiry->count) {
-        struct item *item = &inquiry->items[index];
-
-        item->rc = rc;
-        if (rc == ZOK) {
-            item->owner = simba__zk_owner_of(value, length, stat);
-        }
+    item->rc = rc;
+    if (rc == ZOK) {
+        item->owner = simba__zk_owner_of(value, length, stat);
     }
-    settle(inquiry, rc);
+    settle(item->inquiry, rc);
 }
 
 static void on_deleted(int rc, const void *data)
 {
-    int index;
-
-    settle(arrive(data, &index), rc);
+    settle(arrive(data)->inquiry, rc);
 }
 
 /* Of /simba: there may be nothing of ours yet, or not any more. */
 static void on_base(int rc, const struct Stat *stat, const void *data)
 {
-    int index;
-    struct simba__zk_inquiry *inquiry = arrive(data, &index);
+    struct simba__zk_inquiry *inquiry = arrive(data)->inquiry;
 
     inquiry->view.mutexes_made = rc == ZOK ? simba__zk_children_made(stat) : 0;
     settle(inquiry, rc);
@@ -292,31 +277,18 @@ static void on_base(int rc, const struct Stat *stat, const void *data)
 
 static void on_synced(int rc, const char *value, const void *data)
 {
-    int index;
-
     (void)value;
-    settle(arrive(data, &index), rc);
+    settle(arrive(data)->inquiry, rc);
 }
 
 /* --- sending ------------------------------------------------------------- */
 
-static struct pending *prepare(struct simba__zk_inquiry *inquiry, int index)
+static void sent(struct simba__zk_inquiry *inquiry, int rc)
 {
-    struct pending *p = malloc(sizeof *p);
-
-    if (p != NULL) {
-        *p = (struct pending){inquiry, index};
-    }
-    return p;
-}
-
-static void sent(struct simba__zk_inquiry *inquiry, struct pending *p, int rc)
-{
-    if (p == NULL || rc != ZOK) {
-        free(p);
-        inquiry->is_unsent = true;
-    } else {
+    if (rc == ZOK) {
         inquiry->replies_due++;
+    } else {
+        inquiry->is_unsent = true;
     }
 }
 
@@ -332,51 +304,39 @@ static void await(struct simba__zk_inquiry *inquiry,
     }
 }
 
-static void send_children(struct simba__zk_inquiry *inquiry, int index)
+static void send_children(struct item *item)
 {
-    struct pending *p = prepare(inquiry, index);
-    const char *path = index < 0 ? inquiry->path : inquiry->items[index].path;
-
-    sent(inquiry, p,
-         p == NULL ? ZSYSTEMERROR
-                   : zoo_aget_children2(inquiry->self->handle, path, 0,
-                                        on_children, p));
+    sent(item->inquiry, zoo_aget_children2(item->inquiry->self->handle,
+                                           item->path, 0, on_children, item));
 }
 
 /* Of a latch, or of the lowest latch of a mutex. */
-static void send_data(struct simba__zk_inquiry *inquiry, int index)
+static void send_data(struct item *item)
 {
-    const struct item *item = &inquiry->items[index];
     const char *path = item->lowest == NULL ? item->path : item->lowest;
-    struct pending *p = prepare(inquiry, index);
 
-    sent(inquiry, p,
-         p == NULL ? ZSYSTEMERROR
-                   : zoo_aget(inquiry->self->handle, path, 0, on_data, p));
+    sent(item->inquiry,
+         zoo_aget(item->inquiry->self->handle, path, 0, on_data, item));
 }
 
-/* Begins with the children of the inquiry's path. Our server may lag behind the
- * leader: what is asked after a sync, in the same session, is answered with all
- * that was written before the sync. */
+/* Begins with the children of the parent. Our server may lag behind the leader:
+ * what is asked after a sync, in the same session, is answered with all that
+ * was written before the sync. */
 static void start(struct simba__zk_inquiry *inquiry,
                   void (*step)(struct simba__zk_inquiry *inquiry, int rc))
 {
     const struct simba__zk *self = inquiry->self;
-    struct pending *p = prepare(inquiry, -1);
+    struct item *parent = &inquiry->parent;
 
-    inquiry->is_unsent = ++inquiry->rounds > ROUNDS_MOST;
-    inquiry->view = (struct simba__zk_view){0};
     free_items(inquiry);
-    sent(inquiry, p,
-         p == NULL ? ZSYSTEMERROR : zoo_async(self->handle, "/", on_synced, p));
+    inquiry->view = (struct simba__zk_view){0};
+    inquiry->is_unsent = ++inquiry->rounds > ROUNDS_MOST;
+    sent(inquiry, zoo_async(self->handle, "/", on_synced, parent));
     if (inquiry->is_numbered) {
-        p = prepare(inquiry, -1);
-        sent(inquiry, p,
-             p == NULL ? ZSYSTEMERROR
-                       : zoo_aexists(self->handle, self->settings.base, 0,
-                                     on_base, p));
+        sent(inquiry, zoo_aexists(self->handle, self->settings.base, 0, on_base,
+                                  parent));
     }
-    send_children(inquiry, -1);
+    send_children(parent);
     await(inquiry, step);
 }
 
@@ -384,8 +344,9 @@ static void start(struct simba__zk_inquiry *inquiry,
 
 static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
 {
+    const char *path = inquiry->parent.path;
     struct simba__zk_mutex *mutex =
-        simba__zk_mutex_at(inquiry->self, inquiry->path, strlen(inquiry->path));
+        simba__zk_mutex_at(inquiry->self, path, strlen(path));
 
     return mutex != NULL && mutex->is_observed ? mutex : NULL;
 }
@@ -447,7 +408,7 @@ static void read_latches(struct simba__zk_inquiry *inquiry, int rc)
         return;
     }
     for (int i = 0; i < wanted; i++) {
-        send_data(inquiry, i);
+        send_data(&inquiry->items[i]);
     }
     await(inquiry, read_data);
 }
@@ -463,7 +424,7 @@ static void start_read(struct simba__zk_inquiry *inquiry)
 /* A mutex that went meanwhile is not listed. */
 static void list_owners(struct simba__zk_inquiry *inquiry, int rc)
 {
-    size_t skip = strlen(inquiry->path) + 1;
+    size_t skip = strlen(inquiry->parent.path) + 1;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 
     (void)rc;
@@ -484,7 +445,7 @@ static void list_latches(struct simba__zk_inquiry *inquiry, int rc)
     (void)rc;
     for (int i = 0; i < inquiry->count; i++) {
         if (inquiry->items[i].lowest != NULL) {
-            send_data(inquiry, i);
+            send_data(&inquiry->items[i]);
         }
     }
     await(inquiry, list_owners);
@@ -497,7 +458,7 @@ static void list_mutexes(struct simba__zk_inquiry *inquiry, int rc)
         return;
     }
     for (int i = 0; i < inquiry->count; i++) {
-        send_children(inquiry, i);
+        send_children(&inquiry->items[i]);
     }
     await(inquiry, list_latches);
 }
@@ -539,8 +500,6 @@ static void break_deleted(struct simba__zk_inquiry *inquiry, int rc)
 
 static void break_owner(struct simba__zk_inquiry *inquiry, int rc)
 {
-    struct pending *p;
-
     if (rc == ZNONODE) {
         start_break(inquiry); /* it went meanwhile: who is next? */
         return;
@@ -553,11 +512,8 @@ static void break_owner(struct simba__zk_inquiry *inquiry, int rc)
         break_over(inquiry, false);
         return;
     }
-    p = prepare(inquiry, 0);
-    sent(inquiry, p,
-         p == NULL ? ZSYSTEMERROR
-                   : zoo_adelete(inquiry->self->handle, inquiry->items[0].path,
-                                 -1, on_deleted, p));
+    sent(inquiry, zoo_adelete(inquiry->self->handle, inquiry->items[0].path, -1,
+                              on_deleted, &inquiry->items[0]));
     inquiry->deletes += !inquiry->is_unsent;
     await(inquiry, break_deleted);
 }
@@ -569,7 +525,7 @@ static void break_latches(struct simba__zk_inquiry *inquiry, int rc)
     } else if (rc == ZNONODE || inquiry->count == 0) {
         break_over(inquiry, false);
     } else {
-        send_data(inquiry, 0);
+        send_data(&inquiry->items[0]);
         await(inquiry, break_owner);
     }
 }
@@ -585,23 +541,23 @@ static void start_break(struct simba__zk_inquiry *inquiry)
 static int serve(void *argument, simba_request *request, simba_error *error)
 {
     struct simba__zk *self = argument;
-    struct simba__zk_client client;
+    zhandle_t *handle;
     int64_t until_ms;
     int status;
 
     simba_loop_enter(self->base.loop);
     until_ms = simba__zk_waits_until(self, request, simba_loop_now_ms());
     simba_loop_leave(self->base.loop);
-    if (!simba__zk_client_open(&client, &self->settings, BLOCKING_SESSION_MS,
-                               until_ms)) {
+    handle = simba__zk_connect(&self->settings, BLOCKING_SESSION_MS, until_ms);
+    if (handle == NULL) {
         return simba_error_set(error, SIMBA_EUNAVAIL, 0,
                                "zookeeper %.120s: no server answers",
                                self->settings.hosts);
     }
     status = request->kind == SIMBA_INIT
-                 ? simba__zk_init(self, &client, request, error)
-                 : simba__zk_examine(self, &client, request);
-    simba__zk_client_close(&client);
+                 ? simba__zk_init(self, handle, request, error)
+                 : simba__zk_examine(self, handle, request);
+    zookeeper_close(handle);
     return status;
 }
 
@@ -635,10 +591,11 @@ static struct simba__zk_inquiry *make_inquiry(struct simba__zk *self,
         return NULL;
     }
     simba__zk_escape(request->mutex, escaped);
-    inquiry->path = request->kind == SIMBA_LIST
-                        ? strdup(self->settings.base)
-                        : simba__zk_join(self->settings.base, escaped);
-    if (inquiry->path == NULL) {
+    inquiry->parent.inquiry = inquiry;
+    inquiry->parent.path = request->kind == SIMBA_LIST
+                               ? strdup(self->settings.base)
+                               : simba__zk_join(self->settings.base, escaped);
+    if (inquiry->parent.path == NULL) {
         free(inquiry);
         return NULL;
     }

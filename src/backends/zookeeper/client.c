@@ -67,102 +67,64 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
 
 /* --- blocking calls ------------------------------------------------------ */
 
-/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-void simba__zk_client_watch(zhandle_t *handle,
-                            int type,
-                            int state,
-                            const char *path,
-                            void *context)
+static void ignore_event(zhandle_t *handle,
+                         int type,
+                         int state,
+                         const char *path,
+                         void *context)
 {
-    struct simba__zk_client *client = context;
-
     (void)handle;
+    (void)type;
+    (void)state;
     (void)path;
-    pthread_mutex_lock(&client->lock);
-    if (type == ZOO_SESSION_EVENT) {
-        client->state = state;
-    } else {
-        client->events++;
-    }
-    pthread_cond_broadcast(&client->changed);
-    pthread_mutex_unlock(&client->lock);
+    (void)context;
 }
 
-bool simba__zk_client_await(struct simba__zk_client *client,
-                            int events,
-                            int64_t until_ms)
+zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
+                             int64_t timeout_ms,
+                             int64_t until_ms)
 {
-    bool is_done;
-
-    pthread_mutex_lock(&client->lock);
-    for (;;) {
-        int64_t left = until_ms - simba_loop_now_ms();
-        struct timespec at;
-
-        is_done = events > 0 ? client->events >= events
-                             : client->state == ZOO_CONNECTED_STATE;
-        if (is_done || left <= 0) {
-            break;
-        }
-        clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_sec += left / 1000;
-        at.tv_nsec += left % 1000 * 1000000;
-        if (at.tv_nsec >= 1000000000) {
-            at.tv_nsec -= 1000000000;
-            at.tv_sec++;
-        }
-        pthread_cond_timedwait(&client->changed, &client->lock, &at);
-    }
-    pthread_mutex_unlock(&client->lock);
-    return is_done;
-}
-
-bool simba__zk_client_open(struct simba__zk_client *client,
-                           const struct simba__zk_settings *settings,
-                           int64_t timeout_ms,
-                           int64_t until_ms)
-{
+    const struct timespec nap = {0, 2000000};
     unsigned first = (unsigned)simba_loop_now_ms();
-    pthread_condattr_t attributes;
 
-    *client = (struct simba__zk_client){.timeout_ms = timeout_ms};
-    pthread_mutex_init(&client->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&client->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
     /* As long as there is time, and each server for a while. */
     for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
-        int64_t soon_ms =
+        int64_t next_ms =
             simba_loop_now_ms() +
             simba__zk_hosts_wait(settings->hosts, tried, timeout_ms);
+        zhandle_t *handle = simba__zk_handle_open(
+            settings, first + tried, timeout_ms, ignore_event, NULL);
 
-        client->state = 0;
-        client->handle =
-            simba__zk_handle_open(settings, first + tried, timeout_ms,
-                                  simba__zk_client_watch, client);
-        if (client->handle == NULL) {
-            break;
+        if (handle == NULL) {
+            return NULL;
         }
-        if (simba__zk_client_await(client, 0,
-                                   soon_ms < until_ms ? soon_ms : until_ms)) {
-            return true;
+        while (zoo_state(handle) != ZOO_CONNECTED_STATE &&
+               simba_loop_now_ms() < next_ms &&
+               simba_loop_now_ms() < until_ms) {
+            nanosleep(&nap, NULL);
         }
-        zookeeper_close(client->handle);
-        client->handle = NULL;
+        if (zoo_state(handle) == ZOO_CONNECTED_STATE) {
+            return handle;
+        }
+        zookeeper_close(handle);
     }
-    simba__zk_client_close(client);
-    return false;
+    return NULL;
 }
 
-void simba__zk_client_close(struct simba__zk_client *client)
+int simba__zk_perms_of_anyone(zhandle_t *handle, const char *path, int *perms)
 {
-    if (client->handle != NULL) {
-        zookeeper_close(client->handle);
+    struct ACL_vector acl = {0, NULL};
+    struct Stat stat;
+    int rc = zoo_get_acl(handle, path, &acl, &stat);
+
+    *perms = 0;
+    for (int i = 0; i < acl.count; i++) {
+        if (strcmp(acl.data[i].id.scheme, "world") == 0) {
+            *perms |= acl.data[i].perms;
+        }
     }
-    client->handle = NULL;
-    pthread_cond_destroy(&client->changed);
-    pthread_mutex_destroy(&client->lock);
+    deallocate_ACL_vector(&acl);
+    return rc;
 }
 
 /* --- system calls -------------------------------------------------------- */

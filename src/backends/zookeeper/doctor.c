@@ -45,13 +45,12 @@ static int64_t negotiate(const struct simba__zk *self,
                          const simba_request *request,
                          int64_t timeout_ms)
 {
-    struct simba__zk_client probe;
-    int64_t negotiated = 0;
+    zhandle_t *probe =
+        simba__zk_connect(&self->settings, timeout_ms, request->deadline_ms);
+    int64_t negotiated = probe == NULL ? 0 : zoo_recv_timeout(probe);
 
-    if (simba__zk_client_open(&probe, &self->settings, timeout_ms,
-                              request->deadline_ms)) {
-        negotiated = zoo_recv_timeout(probe.handle);
-        simba__zk_client_close(&probe);
+    if (probe != NULL) {
+        zookeeper_close(probe);
     }
     return negotiated;
 }
@@ -110,23 +109,16 @@ static void find_acl(const struct simba__zk *self,
                      zhandle_t *handle,
                      simba_request *request)
 {
-    bool is_anyone = self->settings.acl == SIMBA__ZK_ACL_OPEN;
-    struct ACL_vector acl = {0, NULL};
-    struct Stat stat;
-    int rc = zoo_get_acl(handle, self->settings.base, &acl, &stat);
+    int perms,
+        rc = simba__zk_perms_of_anyone(handle, self->settings.base, &perms);
 
-    for (int i = 0; i < acl.count; i++) {
-        is_anyone |=
-            strcmp(acl.data[i].id.scheme, "world") == 0 &&
-            (acl.data[i].perms & (PERMS_WRITE | PERMS_CREATE | PERMS_DELETE));
-    }
-    deallocate_ACL_vector(&acl);
     if (rc == ZNOAUTH) {
         simba_request_add_finding(
             request, SIMBA_FINDING_SERIOUS, "acl",
             "the user and password of the URL may not use %.100s",
             self->settings.base);
-    } else if (is_anyone) {
+    } else if (self->settings.acl == SIMBA__ZK_ACL_OPEN ||
+               (perms & (PERMS_WRITE | PERMS_CREATE | PERMS_DELETE)) != 0) {
         simba_request_add_finding(request, SIMBA_FINDING_WEAK, "acl",
                                   "whoever reaches the servers may free a "
                                   "mutex by deleting a node");
@@ -137,13 +129,13 @@ static void find_acl(const struct simba__zk *self,
 }
 
 int simba__zk_examine(const struct simba__zk *self,
-                      const struct simba__zk_client *client,
+                      zhandle_t *handle,
                       simba_request *request)
 {
-    find_ensemble(client->handle, request);
+    find_ensemble(handle, request);
     find_bounds(self, request);
-    find_containers(self, client->handle, request);
-    find_acl(self, client->handle, request);
+    find_containers(self, handle, request);
+    find_acl(self, handle, request);
     simba_request_add_finding(request, SIMBA_FINDING_OK, "clock",
                               "leases count on monotonic clocks: steps of the "
                               "wall clock do nothing");

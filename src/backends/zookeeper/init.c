@@ -90,18 +90,9 @@ static int ensure_acl(const struct simba__zk *self,
                                  [SIMBA__ZK_ACL_CREATOR] = 0,
                                  [SIMBA__ZK_ACL_SHARED] = PERMS_READ};
     const char *base = self->settings.base;
-    struct ACL_vector acl = {0, NULL};
-    struct Stat stat;
-    int of_anyone = 0, rc = zoo_get_acl(handle, base, &acl, &stat);
-    bool is_right;
+    int perms, rc = simba__zk_perms_of_anyone(handle, base, &perms);
+    bool is_right = perms == wished[self->settings.acl];
 
-    for (int i = 0; i < acl.count; i++) {
-        if (strcmp(acl.data[i].id.scheme, "world") == 0) {
-            of_anyone |= acl.data[i].perms;
-        }
-    }
-    deallocate_ACL_vector(&acl);
-    is_right = of_anyone == wished[self->settings.acl];
     if (rc == ZOK && !is_right && request->upgrade) {
         rc = zoo_set_acl(handle, base, -1, simba__zk_acl(self));
         is_right = true;
@@ -119,13 +110,13 @@ static int ensure_acl(const struct simba__zk *self,
 }
 
 int simba__zk_init(const struct simba__zk *self,
-                   const struct simba__zk_client *client,
+                   zhandle_t *handle,
                    simba_request *request,
                    simba_error *error)
 {
-    int status = ensure_base(self, client->handle, request, error);
+    int status = ensure_base(self, handle, request, error);
 
-    return status == SIMBA_OK ? ensure_acl(self, client->handle, request, error)
+    return status == SIMBA_OK ? ensure_acl(self, handle, request, error)
                               : status;
 }
 

@@ -17,7 +17,7 @@ enum { CONTAINER_ROUNDS = 4 };
 enum { WATCH_DELAY_MS = 3 };
 
 /* Whose data is asked for. */
-enum whose { WHOSE_BEFORE, WHOSE_OWNER, WHOSE_OWN };
+enum whose { WHOSE_BEFORE, WHOSE_OWNER, WHOSE_FOUND, WHOSE_OWN };
 
 /* One request under way. */
 struct pending {
@@ -173,24 +173,6 @@ static void on_written(int rc, const void *data)
     settle(latch);
 }
 
-/* A latch found by its prefix is ours if its session is. */
-static void on_identified(int rc, const struct Stat *stat, const void *data)
-{
-    struct simba__zk_latch *latch = arrive(data, rc);
-
-    if (latch == NULL) {
-        return;
-    }
-    latch->read_rc = rc;
-    if (rc == ZOK &&
-        stat->ephemeralOwner == zoo_client_id(latch->self->handle)->client_id) {
-        node_is_there(latch, stat);
-    } else if (!simba__zk_is_lost(rc)) {
-        latch->state = SIMBA__ZK_ABSENT;
-    }
-    settle(latch);
-}
-
 /* --- replies: who else is there ------------------------------------------ */
 
 static void keep_node(char **node,
@@ -262,10 +244,20 @@ static void on_data(int rc,
         latch->owner_rc = rc;
     } else {
         latch->read_rc = rc;
-        latch->is_unwatched = rc != ZOK;
     }
-    if (rc == ZOK && (whose == WHOSE_OWNER || latch->is_second)) {
+    if (whose == WHOSE_FOUND) {
+        /* A latch found by its prefix is ours if its session is. */
+        if (rc == ZOK && stat->ephemeralOwner ==
+                             zoo_client_id(latch->self->handle)->client_id) {
+            node_is_there(latch, stat);
+        } else if (!simba__zk_is_lost(rc)) {
+            latch->state = SIMBA__ZK_ABSENT;
+        }
+    } else if (rc == ZOK && (whose == WHOSE_OWNER || latch->is_second)) {
         latch->owner = simba__zk_owner_of(value, length, stat);
+    }
+    if (whose == WHOSE_BEFORE) {
+        latch->is_unwatched = rc != ZOK;
     }
     settle(latch);
 }
@@ -347,8 +339,8 @@ static int send_children(struct simba__zk_latch *latch)
                                               on_children, p));
 }
 
-/* The data of a node; with a watch, but for the owner's. A watch on existence
- * would be set on what is gone, too. */
+/* The data of a node, with a watch on the one before and on our own. A watch on
+ * existence would be set on what is gone, too. */
 static int send_data(struct simba__zk_latch *latch,
                      const char *node,
                      enum whose whose)
@@ -362,8 +354,10 @@ static int send_data(struct simba__zk_latch *latch,
     p->whose = whose;
     return sent(latch, p,
                 zoo_awget(self->handle, p->path,
-                          whose == WHOSE_OWNER ? NULL : simba__zk_on_node, self,
-                          on_data, p));
+                          whose == WHOSE_BEFORE || whose == WHOSE_OWN
+                              ? simba__zk_on_node
+                              : NULL,
+                          self, on_data, p));
 }
 
 void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
@@ -389,11 +383,7 @@ void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
         latch->read_rc = send_children(latch);
         break;
     case SIMBA__ZK_IDENTIFY:
-        p = prepare(latch, latch->node);
-        latch->read_rc = sent(latch, p,
-                              p == NULL ? ZSYSTEMERROR
-                                        : zoo_aexists(self->handle, p->path, 0,
-                                                      on_identified, p));
+        latch->read_rc = send_data(latch, latch->node, WHOSE_FOUND);
         break;
     case SIMBA__ZK_QUEUE:
         latch->owner = simba_owner_none();

@@ -498,15 +498,13 @@ void simba__zk_admin_go(struct simba__zk *self);
 /** The store is closed. */
 void simba__zk_admin_close(struct simba__zk *self);
 
-struct simba__zk_client;
-
 /** What these servers can promise; make what is missing. Both add findings, and
- * return a status. On a thread of their own, outside the loop. */
+ * return a status. By blocking calls, outside the loop. */
 int simba__zk_examine(const struct simba__zk *self,
-                      const struct simba__zk_client *client,
+                      zhandle_t *handle,
                       simba_request *request);
 int simba__zk_init(const struct simba__zk *self,
-                   const struct simba__zk_client *client,
+                   zhandle_t *handle,
                    simba_request *request,
                    simba_error *error);
 
@@ -525,35 +523,13 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  watcher_fn watcher,
                                  void *context);
 
-/* A session for blocking calls. */
-struct simba__zk_client {
-    zhandle_t *handle;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int64_t timeout_ms;
-    int state;  /* of the session */
-    int events; /* watches that have fired */
-};
+/** A handle for blocking calls, connected; NULL: not by then (boot clock). */
+zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
+                             int64_t timeout_ms,
+                             int64_t until_ms);
 
-/** Connect; false: not by then (boot clock), and there is nothing to close. */
-bool simba__zk_client_open(struct simba__zk_client *client,
-                           const struct simba__zk_settings *settings,
-                           int64_t timeout_ms,
-                           int64_t until_ms);
-void simba__zk_client_close(struct simba__zk_client *client);
-
-/** Wait until `events` watches have fired, or with 0 until there is a
- * connection; false: not by then. */
-bool simba__zk_client_await(struct simba__zk_client *client,
-                            int events,
-                            int64_t until_ms);
-
-/** A watch that counts, with the client as its context. */
-void simba__zk_client_watch(zhandle_t *handle,
-                            int type,
-                            int state,
-                            const char *path,
-                            void *context);
+/** What anybody may do with a node; returns what the server says. */
+int simba__zk_perms_of_anyone(zhandle_t *handle, const char *path, int *perms);
 
 /** In a forked child: close what the client library has open. */
 void simba__zk_descriptors_close(void);

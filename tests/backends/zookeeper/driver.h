@@ -25,7 +25,9 @@ static char mutex[64];
 #include "fixtures/contenders.h"
 
 static struct handle first, second;
-static struct simba__zk_client admin;
+static struct {
+    zhandle_t *handle;
+} admin;
 static char room[128]; /* its node */
 
 /* --- what the runtime notes ---------------------------------------------- */
@@ -79,17 +81,16 @@ static inline int start_server(void **state)
 
     (void)state;
     servers_start(&servers, 1);
-    return simba__zk_client_open(&admin, &settings, 30000,
-                                 simba_loop_now_ms() + PATIENCE_MS)
-               ? 0
-               : -1;
+    admin.handle =
+        simba__zk_connect(&settings, 30000, simba_loop_now_ms() + PATIENCE_MS);
+    return admin.handle == NULL ? -1 : 0;
 }
 
 static inline int stop_server(void **state)
 {
     (void)state;
     if (admin.handle != NULL) {
-        simba__zk_client_close(&admin);
+        zookeeper_close(admin.handle);
     }
     servers_stop(&servers);
     return 0;

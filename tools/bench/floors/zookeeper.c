@@ -5,19 +5,39 @@
 
 #include <simba/sys/bench.h>
 
+#include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PATIENCE_MS = 10000, FLOOR_TIMEOUT_MS = 16000 };
 
 struct simba_floor {
     struct simba__zk_settings settings;
-    struct simba__zk_client plain;
-    char *room;  /* a mutex of its own */
-    char *latch; /* prefix of what a pair creates */
-    char *bell;  /* the node whose end wakes who is armed */
-    int events;  /* watches that had fired when it was armed */
+    zhandle_t *handle;
+    char *mutex;   /* the node of a mutex of its own */
+    char *latch;   /* prefix of what a pair creates */
+    char *watched; /* the node whose end wakes who is armed */
+    sem_t woken;
 };
+
+/* NOLINTNEXTLINE(readability-function-size): the client library's signature */
+static void on_event(zhandle_t *handle,
+                     int type,
+                     int state,
+                     const char *path,
+                     void *context)
+{
+    simba_floor *floor = context;
+
+    (void)handle;
+    (void)state;
+    (void)path;
+    if (type != ZOO_SESSION_EVENT) {
+        sem_post(&floor->woken);
+    }
+}
 
 static int fail(const simba_floor *floor, int rc, simba_error *error)
 {
@@ -27,8 +47,8 @@ static int fail(const simba_floor *floor, int rc, simba_error *error)
 
 static void make_parents(const simba_floor *floor)
 {
-    zhandle_t *handle = floor->plain.handle;
-    char *path = strdup(floor->room);
+    zhandle_t *handle = floor->handle;
+    char *path = strdup(floor->mutex);
 
     for (char *at = path; at != NULL;) {
         at = strchr(at + 1, '/');
@@ -49,13 +69,13 @@ static bool name_nodes(simba_floor *floor, const char *mutex)
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
 
     simba__zk_escape(mutex, escaped);
-    floor->room = simba__zk_join(floor->settings.base, escaped);
-    if (floor->room == NULL) {
+    floor->mutex = simba__zk_join(floor->settings.base, escaped);
+    if (floor->mutex == NULL) {
         return false;
     }
-    floor->latch = simba__zk_join(floor->room, "floor-latch-");
-    floor->bell = simba__zk_join(floor->room, "bell");
-    return floor->latch != NULL && floor->bell != NULL;
+    floor->latch = simba__zk_join(floor->mutex, "floor-latch-");
+    floor->watched = simba__zk_join(floor->mutex, "bell");
+    return floor->latch != NULL && floor->watched != NULL;
 }
 
 static void close_floor(simba_floor *floor)
@@ -63,13 +83,14 @@ static void close_floor(simba_floor *floor)
     if (floor == NULL) {
         return;
     }
-    if (floor->plain.handle != NULL) {
-        simba__zk_client_close(&floor->plain);
+    if (floor->handle != NULL) {
+        zookeeper_close(floor->handle);
     }
+    sem_destroy(&floor->woken);
     simba__zk_settings_fini(&floor->settings);
-    free(floor->room);
+    free(floor->mutex);
     free(floor->latch);
-    free(floor->bell);
+    free(floor->watched);
     free(floor);
 }
 
@@ -83,16 +104,19 @@ static int open_floor(const char *url,
 
     *out = NULL;
     if (floor != NULL) {
+        sem_init(&floor->woken, 0, 0);
         rc = simba__zk_settings_init(&floor->settings, strchr(url, ':') + 1,
                                      error);
     }
     if (rc == SIMBA_OK && !name_nodes(floor, mutex)) {
         rc = SIMBA_ENOMEM;
     }
-    if (rc == SIMBA_OK &&
-        !simba__zk_client_open(&floor->plain, &floor->settings, FLOOR_TIMEOUT_MS,
-                              simba_loop_now_ms() + PATIENCE_MS)) {
-        rc = fail(floor, ZCONNECTIONLOSS, error);
+    if (rc == SIMBA_OK) {
+        floor->handle = simba__zk_connect(&floor->settings, FLOOR_TIMEOUT_MS,
+                                          simba_loop_now_ms() + PATIENCE_MS);
+        if (floor->handle == NULL) {
+            rc = fail(floor, ZCONNECTIONLOSS, error);
+        }
     }
     if (rc != SIMBA_OK) {
         close_floor(floor);
@@ -107,7 +131,7 @@ static int open_floor(const char *url,
 
 static int pair(const simba_floor *floor)
 {
-    zhandle_t *handle = floor->plain.handle;
+    zhandle_t *handle = floor->handle;
     char node[2048];
     int rc = zoo_create(handle, floor->latch, "floor", 5, &ZOO_OPEN_ACL_UNSAFE,
                         ZOO_EPHEMERAL_SEQUENTIAL, node, sizeof node);
@@ -117,17 +141,15 @@ static int pair(const simba_floor *floor)
 
 static int arm(simba_floor *floor)
 {
-    zhandle_t *handle = floor->plain.handle;
+    zhandle_t *handle = floor->handle;
     struct Stat stat;
-    int rc = zoo_create(handle, floor->bell, "floor", 5, &ZOO_OPEN_ACL_UNSAFE,
-                        ZOO_EPHEMERAL, NULL, 0);
+    int rc = zoo_create(handle, floor->watched, "floor", 5,
+                        &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
 
-    pthread_mutex_lock(&floor->plain.lock);
-    floor->events = floor->plain.events;
-    pthread_mutex_unlock(&floor->plain.lock);
+    while (sem_trywait(&floor->woken) == 0) {
+    }
     if (rc == ZOK || rc == ZNODEEXISTS) {
-        rc = zoo_wexists(handle, floor->bell, simba__zk_client_watch,
-                         &floor->plain, &stat);
+        rc = zoo_wexists(handle, floor->watched, on_event, floor, &stat);
     }
     return rc;
 }
@@ -135,13 +157,17 @@ static int arm(simba_floor *floor)
 static int await(simba_floor *floor)
 {
     struct String_vector children = {0, NULL};
+    struct timespec until;
     int rc;
 
-    if (!simba__zk_client_await(&floor->plain, floor->events + 1,
-                               simba_loop_now_ms() + PATIENCE_MS)) {
-        return ZOPERATIONTIMEOUT;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    while (sem_timedwait(&floor->woken, &until) != 0) {
+        if (errno != EINTR) {
+            return ZOPERATIONTIMEOUT;
+        }
     }
-    rc = zoo_get_children(floor->plain.handle, floor->room, 0, &children);
+    rc = zoo_get_children(floor->handle, floor->mutex, 0, &children);
     if (rc == ZOK) {
         deallocate_String_vector(&children);
     }
@@ -162,7 +188,7 @@ static int run_step(simba_floor *floor,
         rc = arm(floor);
         break;
     case SIMBA_FLOOR_NOTIFY:
-        rc = zoo_delete(floor->plain.handle, floor->bell, -1);
+        rc = zoo_delete(floor->handle, floor->watched, -1);
         break;
     case SIMBA_FLOOR_AWAIT:
         rc = await(floor);
