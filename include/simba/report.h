@@ -27,7 +27,10 @@ typedef struct simba_waiter {
     char id[SIMBA_ID_MAX + 1];
     uint64_t position;    /**< smaller is earlier */
     int64_t joined_at_ms; /**< store's clock, like simba_owner; 0: unknown */
-    bool is_offered;      /**< the mutex is reserved for it */
+    bool is_offered;      /**< the mutex is kept for it, for 300 ms */
+    uint8_t reserved[7];  /**< 0 */
+    uint32_t slots;       /**< reserved: 0, exclusive */
+    int32_t priority;     /**< reserved: 0 */
 } simba_waiter;
 
 /** How grave a finding of the doctor is. */

@@ -115,7 +115,12 @@ enum simba_capability {
     SIMBA_IN_ONE_PROCESS = 1 << 7,    /**< others do not see its mutexes */
     SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
     SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
-    SIMBA_CAN_INIT = 1 << 10    /**< simba_admin_init() has work to do */
+    SIMBA_CAN_INIT = 1 << 10,   /**< simba_admin_init() has work to do */
+    /* Reserved: no store offers these yet. */
+    SIMBA_CAN_SLOTS = 1 << 11,     /**< several owners of one mutex */
+    SIMBA_NUMBERS_SLOTS = 1 << 12, /**< and each is told which slot it has */
+    SIMBA_CAN_HAND_OVER = 1 << 13, /**< a release may name a successor */
+    SIMBA_CAN_PRIORITY = 1 << 14   /**< the queue is ordered by priority */
 };
 
 /** What this store offers: a set of enum simba_capability. Threads: any

@@ -76,13 +76,14 @@ static int ask_for_report(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    box = simba__box_make(given->mutex != NULL ? given->mutex : "", "");
+    box = simba__box_make(
+        &(simba_request){.kind = given->kind,
+                         .mutex = given->mutex != NULL ? given->mutex : "",
+                         .want_queue = given->want_queue,
+                         .upgrade = given->upgrade});
     if (box == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    box->request.kind = given->kind;
-    box->request.want_queue = given->want_queue;
-    box->request.upgrade = given->upgrade;
     rc = ask(store, box, &answer, error);
     *report = answer.report;
     return rc;
@@ -223,18 +224,15 @@ int simba_admin_break(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    box = simba__box_make(wish.mutex, "");
-    if (box != NULL) {
-        box->text = strdup(wish.reason != NULL ? wish.reason : "");
-    }
-    if (box == NULL || box->text == NULL) {
-        simba__box_free(box);
+    box = simba__box_make(
+        &(simba_request){.kind = SIMBA_BREAK,
+                         .mutex = wish.mutex,
+                         .token = wish.token,
+                         .now = wish.now,
+                         .reason = wish.reason != NULL ? wish.reason : ""});
+    if (box == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    box->request.kind = SIMBA_BREAK;
-    box->request.token = wish.token;
-    box->request.now = wish.now;
-    box->request.reason = box->text;
     rc = ask(store, box, &answer, error);
     simba_report_close(answer.report);
     if (rc != SIMBA_OK) {

@@ -395,7 +395,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
 }
 
 void simba__lifecycle_end(struct simba__lifecycle *lifecycle,
-                          const struct simba__update *update)
+                          const struct simba__contend_update *update)
 {
     assert(update->tell & SIMBA__TELL_STOPPED);
     lifecycle->is_contending = false;

@@ -126,7 +126,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
 
 /** The machine has told that it is stopped. Inside the loop. */
 void simba__lifecycle_end(struct simba__lifecycle *lifecycle,
-                          const struct simba__update *update);
+                          const struct simba__contend_update *update);
 
 /** Nothing of it is under way any more. Inside the loop. */
 void simba__lifecycle_rest(struct simba__lifecycle *lifecycle);

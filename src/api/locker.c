@@ -75,7 +75,7 @@ static void warn(const simba_locker *l, const char *what)
 }
 
 static void told(struct simba__contention *c,
-                 const struct simba__update *update)
+                 const struct simba__contend_update *update)
 {
     simba_locker *l = (simba_locker *)c;
     bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;

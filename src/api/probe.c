@@ -38,13 +38,10 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     if (request->deadline_ms == 0) {
         request->deadline_ms = simba_loop_now_ms() + PROBE_MS;
     }
-    box = simba__box_make(request->mutex, request->id);
+    box = simba__box_make(request);
     if (box == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    box->request = *request;
-    box->request.mutex = box->mutex;
-    box->request.id = box->id;
     simba__ask(store, box, SIMBA_PROBE_GRACE_MS, &answer);
     simba_report_close(answer.report);
     if (!answer.is_answered) {

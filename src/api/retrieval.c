@@ -90,16 +90,17 @@ static void feed(simba_retrieval *r, struct simba__observe_event event);
 static void send_read(simba_retrieval *r,
                       const struct simba__observe_update *update)
 {
-    struct simba__box *box = simba__box_make(r->mutex, "");
+    struct simba__box *box = simba__box_make(&(simba_request){
+        .kind = SIMBA_READ,
+        .mutex = r->mutex,
+        .seq = update->seq,
+        .deadline_ms = r->machine.now_ms + update->timeout_ms});
 
     if (box == NULL) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
                                               .seq = update->seq});
         return;
     }
-    box->seq = update->seq;
-    box->request.kind = SIMBA_READ;
-    box->request.deadline_ms = r->machine.now_ms + update->timeout_ms;
     simba__box_send(box, &r->caller, r->store->backend);
 }
 
@@ -125,12 +126,12 @@ static void done(struct simba__caller *caller,
 {
     simba_retrieval *r = container_of(caller, simba_retrieval, caller);
     struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
-                                         .seq = box->seq,
+                                         .seq = box->request.seq,
                                          .owner = &box->request.reply.owner,
                                          .ended = box->request.reply.ended,
-                                         .turn = box->request.reply.turn,
-                                         .next_turn =
-                                             box->request.reply.next_turn};
+                                         .serial = box->request.reply.serial,
+                                         .next_serial =
+                                             box->request.reply.next_serial};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;

@@ -279,7 +279,7 @@ static void end_tenure(simba_scheduler *s)
 }
 
 static void told(struct simba__contention *c,
-                 const struct simba__update *update)
+                 const struct simba__contend_update *update)
 {
     simba_scheduler *s = (simba_scheduler *)c;
     struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,

@@ -86,7 +86,7 @@ static void warn(const simba_service *s, const char *what)
 }
 
 static void told(struct simba__contention *c,
-                 const struct simba__update *update)
+                 const struct simba__contend_update *update)
 {
     static const char *const causes[] = {
         "stopped", "no renewal was answered in time", "the store says so",

@@ -10,11 +10,6 @@
 /* No try is cut off earlier: a healthy store may take this long. */
 enum { TRY_LEAST_MS = 50 };
 
-bool simba__attempt_equal(struct simba__attempt a, struct simba__attempt b)
-{
-    return a.high == b.high && a.low == b.low;
-}
-
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -51,24 +46,28 @@ int64_t simba__contend_backoff_ms(struct simba__contend *c,
 /* A request under way when the next is sent is given up: its reply is stale
  * from here on. */
 void simba__contend_send(struct simba__contend *c,
-                         enum simba__request_kind kind,
+                         enum simba_request_kind kind,
                          int64_t timeout_ms,
-                         struct simba__update *up)
+                         struct simba__contend_update *up)
 {
-    assert(up->send.kind == SIMBA__NOTHING); /* one request a step */
+    assert(up->send.kind == SIMBA_NO_REQUEST); /* one request a step */
     c->inflight = kind;
     c->sent_ms = c->now_ms;
     c->timeout_at_ms = simba__contend_later(c->now_ms, timeout_ms);
     c->next_ms = SIMBA__NEVER;
     c->seq++;
-    if (kind == SIMBA__ACQUIRE || kind == SIMBA__RENEW) {
+    if (kind == SIMBA_ACQUIRE || kind == SIMBA_RENEW) {
         c->last_claim_ms = c->now_ms;
     }
+    up->send.size = sizeof up->send;
+    up->send.reply.size = sizeof up->send.reply;
     up->send.kind = kind;
     up->send.seq = c->seq;
     up->send.attempt = c->attempt;
     up->send.token = c->token;
-    up->send.timeout_ms = timeout_ms;
+    up->send.ttl_ms = c->config.lease.ttl_ms;
+    up->send.transition_ms = c->config.lease.transition_ms;
+    up->send.deadline_ms = c->timeout_at_ms;
 }
 
 static bool is_out_of_range(int64_t ms)
@@ -148,22 +147,25 @@ static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
     return jumped;
 }
 
+/* `reply` is NULL when there is no answer. */
 static void dispatch_reply(struct simba__contend *c,
-                           const struct simba__reply *reply,
-                           struct simba__update *up)
+                           enum simba__outcome outcome,
+                           const simba_reply *reply,
+                           struct simba__contend_update *up)
 {
-    enum simba__request_kind kind = c->inflight;
+    enum simba_request_kind kind = c->inflight;
     bool jumped = false;
 
-    c->inflight = SIMBA__NOTHING;
-    if (reply->outcome == SIMBA__ANSWERED) {
+    assert((outcome == SIMBA__ANSWERED) == (reply != NULL));
+    c->inflight = SIMBA_NO_REQUEST;
+    if (reply != NULL) {
         c->is_heard = true;
         jumped =
             is_clock(reply->store_ms) && has_clock_jumped(c, reply->store_ms);
     }
-    if (kind == SIMBA__ACQUIRE) {
-        simba__contend_asked(c, reply, up);
-    } else if (kind == SIMBA__RENEW) {
+    if (kind == SIMBA_ACQUIRE) {
+        simba__contend_asked(c, outcome, reply, up);
+    } else if (kind == SIMBA_RENEW) {
         simba__contend_renewed(c, reply, up);
     } else {
         simba__contend_parted(c, reply, up);
@@ -177,39 +179,41 @@ static void dispatch_reply(struct simba__contend *c,
                     : c->now_ms;
         }
     }
-    if (reply->outcome == SIMBA__ANSWERED) {
+    if (reply != NULL) {
         c->was_jump = jumped;
     }
 }
 
 static void step_reply(struct simba__contend *c,
-                       const struct simba__reply *reply,
-                       struct simba__update *up)
+                       const struct simba__contend_event *event,
+                       struct simba__contend_update *up)
 {
-    bool is_stale = reply->seq != c->seq && !PLANTED(STALE_REPLIES);
+    bool is_stale = event->seq != c->seq && !PLANTED(STALE_REPLIES);
 
-    if (c->inflight == SIMBA__NOTHING || is_stale) {
+    if (c->inflight == SIMBA_NO_REQUEST || is_stale) {
         return; /* given up long ago: nothing may hang on it any more */
     }
-    dispatch_reply(c, reply, up);
+    dispatch_reply(c, event->outcome,
+                   event->outcome == SIMBA__ANSWERED ? event->reply : NULL, up);
 }
 
-static void step_wake(struct simba__contend *c, struct simba__update *up)
+static void step_wake(struct simba__contend *c,
+                      struct simba__contend_update *up)
 {
     int64_t soon = simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS);
 
     if (PLANTED(WAKE_IS_GRANT) && c->phase == SIMBA__WAITING) {
-        struct simba__reply grant = {.mine = true, .token = c->token + 1};
+        simba_reply grant = {.mine = true, .token = c->token + 1};
 
         c->sent_ms = c->now_ms;
-        c->inflight = SIMBA__NOTHING;
+        c->inflight = SIMBA_NO_REQUEST;
         simba__contend_own(c, &grant, up);
         return;
     }
     if (c->last_claim_ms < 0) {
         return; /* we have not asked yet: it cannot be meant for us */
     }
-    if (c->inflight != SIMBA__NOTHING) {
+    if (c->inflight != SIMBA_NO_REQUEST) {
         /* S10: the store may have looked before it changed. */
         c->is_woken = !PLANTED(WAKE_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
@@ -220,7 +224,8 @@ static void step_wake(struct simba__contend *c, struct simba__update *up)
     }
 }
 
-static void step_stop(struct simba__contend *c, struct simba__update *up)
+static void step_stop(struct simba__contend *c,
+                      struct simba__contend_update *up)
 {
     if (c->phase == SIMBA__IDLE || c->stopping) {
         return;
@@ -251,15 +256,15 @@ static void step_progress(struct simba__contend *c, int64_t given_ms)
     if (given_ms > c->progress_ms) {
         c->progress_ms = given_ms;
     }
-    if (c->phase == SIMBA__OWNER && c->inflight == SIMBA__NOTHING &&
+    if (c->phase == SIMBA__OWNER && c->inflight == SIMBA_NO_REQUEST &&
         c->next_ms == SIMBA__NEVER) {
         c->next_ms = c->now_ms; /* a renewal had been held back */
     }
 }
 
 static void dispatch(struct simba__contend *c,
-                     const struct simba__event *event,
-                     struct simba__update *up)
+                     const struct simba__contend_event *event,
+                     struct simba__contend_update *up)
 {
     switch (event->type) {
     case SIMBA__START:
@@ -269,7 +274,7 @@ static void dispatch(struct simba__contend *c,
         step_stop(c, up);
         break;
     case SIMBA__REPLIED:
-        step_reply(c, &event->reply, up);
+        step_reply(c, event, up);
         break;
     case SIMBA__WAKE_UP:
         step_wake(c, up);
@@ -289,11 +294,12 @@ static void dispatch(struct simba__contend *c,
  * on_acquired could not be called (S9). */
 static bool may_send(const struct simba__contend *c)
 {
-    return c->inflight == SIMBA__NOTHING &&
+    return c->inflight == SIMBA_NO_REQUEST &&
            !(c->phase == SIMBA__WAITING && c->is_calling);
 }
 
-static void send_next(struct simba__contend *c, struct simba__update *up)
+static void send_next(struct simba__contend *c,
+                      struct simba__contend_update *up)
 {
     if (c->phase == SIMBA__WAITING) {
         simba__contend_ask(c, up);
@@ -305,12 +311,11 @@ static void send_next(struct simba__contend *c, struct simba__update *up)
 }
 
 /* Everything that has come due by now, in the order of its urgency. */
-static void do_what_is_due(struct simba__contend *c, struct simba__update *up)
+static void do_what_is_due(struct simba__contend *c,
+                           struct simba__contend_update *up)
 {
-    static const struct simba__reply silence = {.outcome = SIMBA__UNKNOWN};
-
-    if (c->inflight != SIMBA__NOTHING && c->now_ms >= c->timeout_at_ms) {
-        dispatch_reply(c, &silence, up);
+    if (c->inflight != SIMBA_NO_REQUEST && c->now_ms >= c->timeout_at_ms) {
+        dispatch_reply(c, SIMBA__UNKNOWN, NULL, up);
     }
     if (c->phase == SIMBA__LEAVING) {
         simba__contend_left(c, up);
@@ -325,14 +330,14 @@ static void do_what_is_due(struct simba__contend *c, struct simba__update *up)
 
 static void check_invariants(const struct simba__contend *c)
 {
-    bool is_asking = c->inflight == SIMBA__ACQUIRE;
+    bool is_asking = c->inflight == SIMBA_ACQUIRE;
     bool is_parting =
-        c->inflight == SIMBA__RELEASE || c->inflight == SIMBA__LEAVE;
+        c->inflight == SIMBA_RELEASE || c->inflight == SIMBA_LEAVE;
 
     assert((c->phase == SIMBA__OWNER) == (c->owner_until_ms != 0));
     assert(c->phase != SIMBA__OWNER || c->owner_until_ms > c->now_ms);
     assert(c->phase != SIMBA__OWNER || !c->is_calling);
-    assert(c->phase != SIMBA__IDLE || c->inflight == SIMBA__NOTHING);
+    assert(c->phase != SIMBA__IDLE || c->inflight == SIMBA_NO_REQUEST);
     assert(!is_asking || c->phase == SIMBA__WAITING);
     assert(!is_parting || c->phase == SIMBA__RELEASING);
     assert(c->phase != SIMBA__WAITING || !c->stopping);
@@ -340,8 +345,8 @@ static void check_invariants(const struct simba__contend *c)
 }
 
 void simba__contend_step(struct simba__contend *c,
-                         const struct simba__event *event,
-                         struct simba__update *update)
+                         const struct simba__contend_event *event,
+                         struct simba__contend_update *update)
 {
     memset(update, 0, sizeof *update);
     if (event->now_ms > c->now_ms) {
@@ -367,7 +372,7 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
 {
     int64_t at = SIMBA__NEVER;
 
-    if (c->inflight != SIMBA__NOTHING) {
+    if (c->inflight != SIMBA_NO_REQUEST) {
         at = c->timeout_at_ms;
     } else if (may_send(c)) {
         at = c->next_ms;

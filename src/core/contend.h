@@ -22,20 +22,12 @@
 #include "core/lease.h"
 #include "core/rng.h"
 
+#include <simba/sys/request.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
 #define SIMBA__NEVER INT64_MAX
-
-/** How long the mutex is kept for a waiter that was called. */
-#define SIMBA__OFFER_MS 300
-
-/** Identity of one try to get the mutex and of the tenure it becomes (S5). */
-struct simba__attempt {
-    uint64_t high, low;
-};
-
-bool simba__attempt_equal(struct simba__attempt a, struct simba__attempt b);
 
 struct simba__contend_config {
     struct simba__lease lease;
@@ -61,7 +53,7 @@ enum simba__contend_problem {
 enum simba__contend_problem simba__contend_config_check(
     const struct simba__contend_config *config);
 
-enum simba__phase {
+enum simba__contend_phase {
     SIMBA__IDLE,      /* not started, or stopped for good */
     SIMBA__WAITING,   /* wants the mutex */
     SIMBA__OWNER,     /* owns it, as long as the clock says so */
@@ -77,50 +69,13 @@ enum simba__status {
     SIMBA__STOPPING,
 };
 
-enum simba__request_kind {
-    SIMBA__NOTHING,
-    SIMBA__ACQUIRE, /* take if free, else join the line; the same attempt
-                     * again extends its lease and answers its token */
-    SIMBA__RENEW,   /* extend this very tenure; never create, never steal */
-    SIMBA__RELEASE, /* end this very attempt: tenure and position in the queue
-                     */
-    SIMBA__LEAVE,   /* give up the position in the queue */
-};
-
-struct simba__request {
-    enum simba__request_kind kind;
-    uint64_t seq; /* comes back in the reply */
-    struct simba__attempt attempt;
-    uint64_t token;       /* of the tenure, 0 while there is none */
-    uint64_t position;    /* acquire: the place we were first given, or 0 */
-    int64_t timeout_ms;   /* after this we take the outcome as unknown */
-    int64_t waiter_ms;    /* acquire: how long our place lives unrenewed */
-    int64_t tombstone_ms; /* release: refuse this attempt for so long, for
-                           * an acquire of it may still be on its way (S8) */
-    bool join;        /* acquire: take a position in the queue when refused */
-    bool is_backstop; /* acquire: only in case a wake-up was lost */
-};
-
 enum simba__outcome {
     SIMBA__ANSWERED,
     SIMBA__FAILED,  /* surely without effect */
     SIMBA__UNKNOWN, /* may have taken effect, now or later */
 };
 
-struct simba__reply {
-    uint64_t seq;
-    enum simba__outcome outcome;
-    bool mine;         /* acquire, renew: this attempt has the mutex */
-    uint64_t token;    /* when mine */
-    bool is_queued;    /* refused, and has a place */
-    bool is_head;      /* nobody alive stands before us */
-    uint64_t position; /* where; opaque, given back with the next acquire */
-    int64_t wait_ms;   /* refused: asking again earlier makes no sense */
-    int64_t store_ms;  /* the store's clock when it answered; 0: not told */
-    int64_t lease_ms;  /* when mine: granted from the sending on; 0: L */
-};
-
-enum simba__event_type {
+enum simba__contend_event_type {
     SIMBA__START,    /* only in IDLE */
     SIMBA__STOP,     /* any time; a second one changes nothing */
     SIMBA__TIMER,    /* simba__contend_wake_at() has come */
@@ -130,11 +85,14 @@ enum simba__event_type {
     SIMBA__PROGRESS, /* the user says: I am getting on */
 };
 
-struct simba__event {
-    enum simba__event_type type;
+struct simba__contend_event {
+    enum simba__contend_event_type type;
     int64_t now_ms;      /* boot clock, rounded down */
     int64_t progress_ms; /* PROGRESS: when the sign was given; 0: now */
-    struct simba__reply reply;
+    /* REPLIED: to the request with this number. */
+    uint64_t seq;
+    enum simba__outcome outcome;
+    const simba_reply *reply; /* when ANSWERED; borrowed for the step */
 };
 
 enum simba__cause {
@@ -155,8 +113,10 @@ enum simba__telling {
     SIMBA__TELL_UNRELEASED = 32, /* gave up releasing: the lease must lapse */
 };
 
-struct simba__update {
-    struct simba__request send; /* kind NOTHING: send nothing */
+struct simba__contend_update {
+    /* What to send, complete but for the names and is_driven; the deadline is
+     * when its outcome is taken as unknown. SIMBA_NO_REQUEST: nothing. */
+    simba_request send;
     unsigned tell;
     enum simba__cause cause; /* with TELL_RELEASED */
     uint64_t token;          /* with TELL_ACQUIRED, TELL_RELEASED */
@@ -166,21 +126,21 @@ struct simba__update {
 struct simba__contend {
     struct simba__contend_config config;
     struct simba__rng rng;
-    enum simba__phase phase;
+    enum simba__contend_phase phase;
     int64_t now_ms; /* of the newest event: time never runs backwards */
     bool stopping;
     bool is_heard; /* the store has answered since start */
 
     /* The request under way, if any; other replies are stale. */
     uint64_t seq;
-    enum simba__request_kind inflight;
+    enum simba_request_kind inflight;
     int64_t sent_ms;
     int64_t timeout_at_ms;
     int64_t next_ms;   /* when the phase's next request is due */
     unsigned failures; /* in a row, for the backoff */
 
     /* The attempt. */
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     bool is_doubtful; /* an acquire of it may still take effect */
     bool is_queued;
     bool is_woken;         /* a wake-up came while asking: ask once more */
@@ -199,9 +159,9 @@ struct simba__contend {
 
     /* The way out. */
     enum simba__cause cause;
-    enum simba__request_kind parting; /* RELEASE or LEAVE */
-    bool is_gone;                     /* the store freed it already */
-    bool is_calling;                  /* on_released has not returned */
+    enum simba_request_kind parting; /* RELEASE or LEAVE */
+    bool is_gone;                    /* the store freed it already */
+    bool is_calling;                 /* on_released has not returned */
     bool is_overrun;
     int64_t leave_until_ms; /* on_released should be back by then */
     int64_t keep_until_ms;  /* min_hold */
@@ -223,8 +183,8 @@ void simba__contend_init(struct simba__contend *c,
 
 /** Take in one event and say what to do about it. */
 void simba__contend_step(struct simba__contend *c,
-                         const struct simba__event *event,
-                         struct simba__update *update);
+                         const struct simba__contend_event *event,
+                         struct simba__contend_update *update);
 
 /** Ownership is a function of time, never a stored flag (S3). */
 bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms);

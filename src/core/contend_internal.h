@@ -15,9 +15,9 @@ enum { SIMBA__WAKE_SPACING_MS = 50 };
 
 /* Shared pieces (contend.c). */
 void simba__contend_send(struct simba__contend *c,
-                         enum simba__request_kind kind,
+                         enum simba_request_kind kind,
                          int64_t timeout_ms,
-                         struct simba__update *up);
+                         struct simba__contend_update *up);
 int64_t simba__contend_try_ms(int64_t left_ms);
 int64_t simba__contend_later(int64_t at_ms, int64_t by_ms);
 int64_t simba__contend_backoff_ms(struct simba__contend *c,
@@ -26,38 +26,46 @@ int64_t simba__contend_backoff_ms(struct simba__contend *c,
 
 /* WAITING. */
 void simba__contend_begin(struct simba__contend *c, int64_t at_ms);
-void simba__contend_ask(struct simba__contend *c, struct simba__update *up);
+void simba__contend_ask(struct simba__contend *c,
+                        struct simba__contend_update *up);
 void simba__contend_asked(struct simba__contend *c,
-                          const struct simba__reply *reply,
-                          struct simba__update *up);
+                          enum simba__outcome outcome,
+                          const simba_reply *reply,
+                          struct simba__contend_update *up);
 int64_t simba__contend_woken_at(const struct simba__contend *c);
-void simba__contend_quit(struct simba__contend *c, struct simba__update *up);
+void simba__contend_quit(struct simba__contend *c,
+                         struct simba__contend_update *up);
 
 /* OWNER. */
 void simba__contend_own(struct simba__contend *c,
-                        const struct simba__reply *reply,
-                        struct simba__update *up);
-void simba__contend_renew(struct simba__contend *c, struct simba__update *up);
+                        const simba_reply *reply,
+                        struct simba__contend_update *up);
+void simba__contend_renew(struct simba__contend *c,
+                          struct simba__contend_update *up);
 void simba__contend_renewed(struct simba__contend *c,
-                            const struct simba__reply *reply,
-                            struct simba__update *up);
-void simba__contend_lapse(struct simba__contend *c, struct simba__update *up);
+                            const simba_reply *reply,
+                            struct simba__contend_update *up);
+void simba__contend_lapse(struct simba__contend *c,
+                          struct simba__contend_update *up);
 
 /* LEAVING and RELEASING. */
 void simba__contend_leave(struct simba__contend *c,
                           enum simba__cause cause,
-                          struct simba__update *up);
-void simba__contend_left(struct simba__contend *c, struct simba__update *up);
+                          struct simba__contend_update *up);
+void simba__contend_left(struct simba__contend *c,
+                         struct simba__contend_update *up);
 int64_t simba__contend_leave_at(const struct simba__contend *c);
 void simba__contend_part(struct simba__contend *c,
-                         enum simba__request_kind parting,
-                         struct simba__update *up);
-void simba__contend_parting(struct simba__contend *c, struct simba__update *up);
+                         enum simba_request_kind parting,
+                         struct simba__contend_update *up);
+void simba__contend_parting(struct simba__contend *c,
+                            struct simba__contend_update *up);
 void simba__contend_parted(struct simba__contend *c,
-                           const struct simba__reply *reply,
-                           struct simba__update *up);
+                           const simba_reply *reply,
+                           struct simba__contend_update *up);
 void simba__contend_part_if_over(struct simba__contend *c,
-                                 struct simba__update *up);
-void simba__contend_finish(struct simba__contend *c, struct simba__update *up);
+                                 struct simba__contend_update *up);
+void simba__contend_finish(struct simba__contend *c,
+                           struct simba__contend_update *up);
 
 #endif

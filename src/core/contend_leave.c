@@ -37,7 +37,7 @@ static int64_t callback_deadline(const struct simba__contend *c)
 
 void simba__contend_leave(struct simba__contend *c,
                           enum simba__cause cause,
-                          struct simba__update *up)
+                          struct simba__contend_update *up)
 {
     assert(c->phase == SIMBA__OWNER && !c->is_calling);
     c->phase = SIMBA__LEAVING;
@@ -52,9 +52,9 @@ void simba__contend_leave(struct simba__contend *c,
             simba__contend_later(c->held_since_ms, c->config.min_hold_ms);
     }
     if (!is_by_choice(cause)) {
-        c->inflight = SIMBA__NOTHING;
+        c->inflight = SIMBA_NO_REQUEST;
         c->next_ms = SIMBA__NEVER;
-    } else if (c->inflight == SIMBA__NOTHING && c->next_ms == SIMBA__NEVER) {
+    } else if (c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER) {
         c->next_ms = c->now_ms; /* held back for want of progress; but now it
                                  * is renewed until on_released is back */
     }
@@ -63,7 +63,7 @@ void simba__contend_leave(struct simba__contend *c,
     up->token = c->token;
     up->deadline_ms = c->leave_until_ms;
     if (PLANTED(RELEASE_FIRST)) {
-        simba__contend_part(c, SIMBA__RELEASE, up);
+        simba__contend_part(c, SIMBA_RELEASE, up);
     }
 }
 
@@ -76,7 +76,8 @@ int64_t simba__contend_leave_at(const struct simba__contend *c)
     return c->is_gone ? 0 : c->keep_until_ms; /* renewed meanwhile */
 }
 
-void simba__contend_left(struct simba__contend *c, struct simba__update *up)
+void simba__contend_left(struct simba__contend *c,
+                         struct simba__contend_update *up)
 {
     if (c->now_ms < simba__contend_leave_at(c)) {
         return;
@@ -91,7 +92,7 @@ void simba__contend_left(struct simba__contend *c, struct simba__update *up)
     if (c->is_gone && !c->is_doubtful) {
         simba__contend_finish(c, up);
     } else {
-        simba__contend_part(c, SIMBA__RELEASE, up);
+        simba__contend_part(c, SIMBA_RELEASE, up);
     }
 }
 
@@ -101,15 +102,15 @@ void simba__contend_left(struct simba__contend *c, struct simba__update *up)
  * queue outlives a lease, so leaving it counts from now as well. */
 static int64_t part_until(const struct simba__contend *c)
 {
-    bool is_tenure = c->parting == SIMBA__RELEASE && !c->is_doubtful;
+    bool is_tenure = c->parting == SIMBA_RELEASE && !c->is_doubtful;
 
     return simba__contend_later(is_tenure ? c->last_claim_ms : c->now_ms,
                                 simba__lease_over_ms(&c->config.lease));
 }
 
 void simba__contend_part(struct simba__contend *c,
-                         enum simba__request_kind parting,
-                         struct simba__update *up)
+                         enum simba_request_kind parting,
+                         struct simba__contend_update *up)
 {
     c->phase = SIMBA__RELEASING;
     c->parting = parting;
@@ -123,7 +124,8 @@ void simba__contend_part(struct simba__contend *c,
 }
 
 /* Tell the store, once more if need be. */
-void simba__contend_parting(struct simba__contend *c, struct simba__update *up)
+void simba__contend_parting(struct simba__contend *c,
+                            struct simba__contend_update *up)
 {
     int64_t left = c->part_until_ms - c->now_ms;
 
@@ -136,12 +138,12 @@ void simba__contend_parting(struct simba__contend *c, struct simba__update *up)
 
 /* S8: repeated until answered ... */
 void simba__contend_parted(struct simba__contend *c,
-                           const struct simba__reply *reply,
-                           struct simba__update *up)
+                           const simba_reply *reply,
+                           struct simba__contend_update *up)
 {
     int64_t at;
 
-    if (reply->outcome == SIMBA__ANSWERED) {
+    if (reply != NULL) {
         simba__contend_finish(c, up);
         return;
     }
@@ -152,7 +154,7 @@ void simba__contend_parted(struct simba__contend *c,
 
 /* ... or the lease is over. */
 void simba__contend_part_if_over(struct simba__contend *c,
-                                 struct simba__update *up)
+                                 struct simba__contend_update *up)
 {
     if (c->now_ms >= c->part_until_ms) {
         up->tell |= SIMBA__TELL_UNRELEASED;
@@ -161,9 +163,10 @@ void simba__contend_part_if_over(struct simba__contend *c,
 }
 
 /* The store knows nothing of us any more: rest, or contend anew. */
-void simba__contend_finish(struct simba__contend *c, struct simba__update *up)
+void simba__contend_finish(struct simba__contend *c,
+                           struct simba__contend_update *up)
 {
-    c->inflight = SIMBA__NOTHING;
+    c->inflight = SIMBA_NO_REQUEST;
     c->failures = 0;
     if (!c->stopping) {
         simba__contend_begin(c, c->now_ms);

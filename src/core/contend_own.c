@@ -55,8 +55,8 @@ static void extend(struct simba__contend *c, int64_t granted_ms)
 
 /* The store granted the request sent at `sent_ms`. */
 void simba__contend_own(struct simba__contend *c,
-                        const struct simba__reply *reply,
-                        struct simba__update *up)
+                        const simba_reply *reply,
+                        struct simba__contend_update *up)
 {
     int64_t max_hold = c->config.max_hold_ms;
 
@@ -68,7 +68,7 @@ void simba__contend_own(struct simba__contend *c,
     extend(c, reply->lease_ms);
     if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
         c->owner_until_ms = 0;
-        simba__contend_part(c, SIMBA__RELEASE, up);
+        simba__contend_part(c, SIMBA_RELEASE, up);
         return;
     }
     c->held_since_ms = c->now_ms;
@@ -83,14 +83,15 @@ static bool is_stalled(const struct simba__contend *c)
            c->now_ms - c->progress_ms > c->config.progress_ms;
 }
 
-void simba__contend_renew(struct simba__contend *c, struct simba__update *up)
+void simba__contend_renew(struct simba__contend *c,
+                          struct simba__contend_update *up)
 {
     int64_t left = use_until(c) - c->now_ms;
 
     assert(c->phase == SIMBA__OWNER || c->phase == SIMBA__LEAVING);
     c->next_ms = SIMBA__NEVER;
     if (!is_stalled(c)) { /* else the next sign of progress renews */
-        simba__contend_send(c, SIMBA__RENEW, simba__contend_try_ms(left), up);
+        simba__contend_send(c, SIMBA_RENEW, simba__contend_try_ms(left), up);
     }
 }
 
@@ -107,14 +108,12 @@ static void retry(struct simba__contend *c)
 
 /* S8: renewed, lost, or unknown; the last is asked again until U. */
 void simba__contend_renewed(struct simba__contend *c,
-                            const struct simba__reply *reply,
-                            struct simba__update *up)
+                            const simba_reply *reply,
+                            struct simba__contend_update *up)
 {
-    bool is_known = reply->outcome == SIMBA__ANSWERED;
-
-    if (!is_known && !PLANTED(UNKNOWN_IS_LOST)) {
+    if (reply == NULL && !PLANTED(UNKNOWN_IS_LOST)) {
         retry(c);
-    } else if (is_known && reply->mine && reply->token == c->token) {
+    } else if (reply != NULL && reply->mine && reply->token == c->token) {
         extend(c, reply->lease_ms);
         if (PLANTED(TELL_TWICE)) {
             up->tell |= SIMBA__TELL_ACQUIRED;
@@ -122,7 +121,7 @@ void simba__contend_renewed(struct simba__contend *c,
     } else {
         /* Ours, but under another token: a doubled acquire began a tenure that
          * nobody was told of. It is given back like any other. */
-        c->is_gone = !reply->mine;
+        c->is_gone = reply == NULL || !reply->mine;
         c->next_ms = SIMBA__NEVER;
         if (c->phase == SIMBA__OWNER) {
             simba__contend_leave(c, SIMBA__CAUSE_GONE, up);
@@ -131,10 +130,11 @@ void simba__contend_renewed(struct simba__contend *c,
 }
 
 /* The time is up: say of what. */
-void simba__contend_lapse(struct simba__contend *c, struct simba__update *up)
+void simba__contend_lapse(struct simba__contend *c,
+                          struct simba__contend_update *up)
 {
     bool is_held_back =
-        c->inflight == SIMBA__NOTHING && c->next_ms == SIMBA__NEVER;
+        c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER;
     enum simba__cause cause = SIMBA__CAUSE_EXPIRED;
 
     if (c->now_ms < use_until(c)) {

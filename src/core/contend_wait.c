@@ -1,6 +1,7 @@
 /* WAITING: asking for the mutex, the position in the queue, the backstop behind
  * the store's wake-ups. */
 #include "core/contend_internal.h"
+#include "core/mutex_record.h"
 #include "core/plant.h"
 
 #include <assert.h>
@@ -33,14 +34,15 @@ void simba__contend_begin(struct simba__contend *c, int64_t at_ms)
 
 /* The same attempt asks again and again until it is granted or given up, so
  * that an earlier request whose answer was lost is found, not repeated (S8). */
-void simba__contend_ask(struct simba__contend *c, struct simba__update *up)
+void simba__contend_ask(struct simba__contend *c,
+                        struct simba__contend_update *up)
 {
     const struct simba__lease *lease = &c->config.lease;
     int64_t backstop = simba__lease_length_ms(lease) + JITTER_HIGH_MS;
 
     assert(c->phase == SIMBA__WAITING && !c->is_calling);
     c->is_woken = false;
-    simba__contend_send(c, SIMBA__ACQUIRE,
+    simba__contend_send(c, SIMBA_ACQUIRE,
                         simba__contend_try_ms(simba__lease_use_ms(lease)), up);
     up->send.position = c->position;
     up->send.join = c->config.join;
@@ -59,8 +61,7 @@ static int64_t jitter_ms(struct simba__contend *c)
 /* The backstop: with every wake-up lost, a waiter asks when the owner's lease
  * ends. The head of the line right then; who stands behind it one reservation
  * later, in case the head is dead; who has no place some time around it. */
-static int64_t backstop_ms(struct simba__contend *c,
-                           const struct simba__reply *reply)
+static int64_t backstop_ms(struct simba__contend *c, const simba_reply *reply)
 {
     int64_t most = simba__lease_length_ms(&c->config.lease);
     int64_t wait = reply->wait_ms < most ? reply->wait_ms : most;
@@ -87,7 +88,7 @@ int64_t simba__contend_woken_at(const struct simba__contend *c)
     return soon > c->now_ms ? soon : c->now_ms;
 }
 
-static void refused(struct simba__contend *c, const struct simba__reply *reply)
+static void refused(struct simba__contend *c, const simba_reply *reply)
 {
     c->failures = 0;
     c->is_queued = reply->is_queued;
@@ -121,11 +122,12 @@ static void failed(struct simba__contend *c, enum simba__outcome outcome)
 }
 
 void simba__contend_asked(struct simba__contend *c,
-                          const struct simba__reply *reply,
-                          struct simba__update *up)
+                          enum simba__outcome outcome,
+                          const simba_reply *reply,
+                          struct simba__contend_update *up)
 {
-    if (reply->outcome != SIMBA__ANSWERED) {
-        failed(c, reply->outcome);
+    if (reply == NULL) {
+        failed(c, outcome);
     } else if (!reply->mine) {
         refused(c, reply);
     } else {
@@ -134,15 +136,16 @@ void simba__contend_asked(struct simba__contend *c,
 }
 
 /* Stop while waiting: take back what the store may know of us. */
-void simba__contend_quit(struct simba__contend *c, struct simba__update *up)
+void simba__contend_quit(struct simba__contend *c,
+                         struct simba__contend_update *up)
 {
-    bool is_asking = c->inflight == SIMBA__ACQUIRE;
+    bool is_asking = c->inflight == SIMBA_ACQUIRE;
 
     c->is_doubtful |= is_asking && !PLANTED(FORGET_ON_STOP);
     if (c->is_doubtful) {
-        simba__contend_part(c, SIMBA__RELEASE, up);
+        simba__contend_part(c, SIMBA_RELEASE, up);
     } else if (c->is_queued) {
-        simba__contend_part(c, SIMBA__LEAVE, up);
+        simba__contend_part(c, SIMBA_LEAVE, up);
     } else {
         simba__contend_finish(c, up);
     }

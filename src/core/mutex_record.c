@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool simba__attempt_equal(simba_attempt a, simba_attempt b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
 void simba__mutex_init(struct simba__mutex_record *row)
 {
     memset(row, 0, sizeof *row);
@@ -69,7 +74,7 @@ static bool reserve_all(struct simba__mutex_record *row)
 /* --- tombstones ---------------------------------------------------------- */
 
 static struct simba__tombstone *find_tomb(struct simba__mutex_record *row,
-                                          struct simba__attempt attempt,
+                                          simba_attempt attempt,
                                           int64_t now_ms)
 {
     size_t i = 0;
@@ -87,7 +92,7 @@ static struct simba__tombstone *find_tomb(struct simba__mutex_record *row,
 }
 
 static bool is_entombed(struct simba__mutex_record *row,
-                        struct simba__attempt attempt,
+                        simba_attempt attempt,
                         int64_t now_ms)
 {
     return find_tomb(row, attempt, now_ms) != NULL;
@@ -97,7 +102,7 @@ static bool is_entombed(struct simba__mutex_record *row,
 static void entomb(struct simba__mutex_record *row,
                    const struct simba__mutex_call *call)
 {
-    const struct simba__request *request = call->request;
+    const simba_request *request = call->request;
     struct simba__tombstone *tomb;
 
     if (request->tombstone_ms == 0) {
@@ -115,7 +120,7 @@ static void entomb(struct simba__mutex_record *row,
 /* --- the line ------------------------------------------------------------ */
 
 static size_t find_in_line(const struct simba__mutex_record *row,
-                           struct simba__attempt attempt)
+                           simba_attempt attempt)
 {
     size_t i = 0;
 
@@ -241,9 +246,9 @@ static void requeue_missing(struct simba__mutex_record *row, int64_t now_ms)
 static void refuse(struct simba__mutex_record *row,
                    const struct simba__mutex_host *host,
                    const struct simba__mutex_call *call,
-                   struct simba__reply *reply)
+                   simba_reply *reply)
 {
-    const struct simba__request *request = call->request;
+    const simba_request *request = call->request;
     size_t i = find_in_line(row, request->attempt);
     struct simba__waiter me = {
         .attempt = request->attempt,
@@ -254,7 +259,7 @@ static void refuse(struct simba__mutex_record *row,
     if (!request->join) {
         return;
     }
-    copy_id(me.id, call->id);
+    copy_id(me.id, call->request->id);
     if (i == row->queue_count) {
         /* A newcomer goes to the end; who had a place gets it back. */
         join_line(row,
@@ -285,23 +290,26 @@ static bool is_tenure(const struct simba__mutex_record *row,
 static bool is_same_id(const struct simba__mutex_record *row,
                        const struct simba__mutex_call *call)
 {
-    return strcmp(row->owner.id, call->id) == 0;
+    return strcmp(row->owner.id, call->request->id) == 0;
 }
 
 static void extend(struct simba__mutex_record *row,
                    const struct simba__mutex_call *call)
 {
-    row->owner.ttl_at_ms = call->now_ms + call->ttl_ms;
-    row->owner.transition_at_ms = row->owner.ttl_at_ms + call->transition_ms;
+    row->owner.ttl_at_ms = call->now_ms + call->request->ttl_ms;
+    row->owner.transition_at_ms =
+        row->owner.ttl_at_ms + call->request->transition_ms;
 }
 
 /* S4: the clock carries the token over lost data, the counter over a clock
  * that stands still or steps back. */
 static uint64_t next_token(const struct simba__mutex_record *row,
-                           int64_t now_ms)
+                           const struct simba__mutex_call *call)
 {
-    uint64_t micros = PLANTED(TOKEN_COUNTS) ? 0 : (uint64_t)now_ms * 1000;
-    uint64_t after = row->last_token + (PLANTED(TOKEN_STUCK) ? 0 : 1);
+    uint64_t micros = PLANTED(TOKEN_COUNTS) ? 0 : (uint64_t)call->now_ms * 1000;
+    uint64_t above = call->request->token_above;
+    uint64_t after = (row->last_token > above ? row->last_token : above) +
+                     (PLANTED(TOKEN_STUCK) ? 0 : 1);
 
     return after > micros || PLANTED(TOKEN_STUCK) ? after : micros;
 }
@@ -312,9 +320,9 @@ static void grant(struct simba__mutex_record *row,
     remove_from_line(row, find_in_line(row, call->request->attempt));
     row->is_offered = false;
     row->owner.is_broken = false;
-    row->last_token = next_token(row, call->now_ms);
+    row->last_token = next_token(row, call);
     row->attempt = call->request->attempt;
-    copy_id(row->owner.id, call->id);
+    copy_id(row->owner.id, call->request->id);
     row->owner.token = row->last_token;
     row->former_token = row->tenure_token;
     row->tenure_token = row->last_token;
@@ -334,7 +342,7 @@ static bool may_take(struct simba__mutex_record *row,
                      const struct simba__mutex_host *host,
                      const struct simba__mutex_call *call)
 {
-    struct simba__attempt me = call->request->attempt;
+    simba_attempt me = call->request->attempt;
     size_t first;
 
     if (PLANTED(NEXT_FORGOTTEN)) {
@@ -352,7 +360,7 @@ static bool may_take(struct simba__mutex_record *row,
 }
 
 static void answer_mine(const struct simba__mutex_record *row,
-                        struct simba__reply *reply)
+                        simba_reply *reply)
 {
     reply->mine = true;
     reply->token = row->owner.token;
@@ -361,7 +369,7 @@ static void answer_mine(const struct simba__mutex_record *row,
 static void serve_acquire(struct simba__mutex_record *row,
                           const struct simba__mutex_host *host,
                           const struct simba__mutex_call *call,
-                          struct simba__reply *reply)
+                          simba_reply *reply)
 {
     bool is_held = simba__mutex_is_held(row, call->now_ms);
     bool is_known = is_tenure(row, call) ||
@@ -390,7 +398,7 @@ static void serve_acquire(struct simba__mutex_record *row,
 /* S5: extends this very tenure; never creates, never steals. */
 static void serve_renew(struct simba__mutex_record *row,
                         const struct simba__mutex_call *call,
-                        struct simba__reply *reply)
+                        simba_reply *reply)
 {
     bool is_mine =
         PLANTED(RENEW_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
@@ -410,7 +418,7 @@ static void serve_release(struct simba__mutex_record *row,
                           const struct simba__mutex_host *host,
                           const struct simba__mutex_call *call)
 {
-    struct simba__attempt me = call->request->attempt;
+    simba_attempt me = call->request->attempt;
     bool is_mine =
         PLANTED(RELEASE_BY_ID) ? is_same_id(row, call) : is_tenure(row, call);
 
@@ -427,49 +435,92 @@ static void serve_release(struct simba__mutex_record *row,
     }
 }
 
+/* Ends a tenure by force, as an admin asks: no further renewal. */
+static void serve_break(struct simba__mutex_record *row,
+                        const struct simba__mutex_host *host,
+                        const struct simba__mutex_call *call,
+                        simba_reply *reply)
+{
+    if (!simba__mutex_is_held(row, call->now_ms) ||
+        row->owner.token != call->request->token) {
+        return;
+    }
+    reply->mine = true;
+    row->owner.is_broken = true;
+    if (call->request->now) {
+        clear_owner(row);
+        call_next(row, host, call->now_ms);
+    }
+}
+
 bool simba__mutex_serve(struct simba__mutex_record *row,
                         const struct simba__mutex_host *host,
                         const struct simba__mutex_call *call,
-                        struct simba__reply *reply)
+                        simba_reply *reply)
 {
-    memset(reply, 0, sizeof *reply);
-    reply->seq = call->request->seq;
-    reply->store_ms = call->now_ms;
-    reply->outcome = SIMBA__FAILED;
+    *reply = (simba_reply){.size = sizeof *reply};
     if (!reserve_all(row)) {
         return false;
     }
     requeue_missing(row, call->now_ms);
     switch (call->request->kind) {
-    case SIMBA__ACQUIRE:
+    case SIMBA_ACQUIRE:
         serve_acquire(row, host, call, reply);
         break;
-    case SIMBA__RENEW:
+    case SIMBA_RENEW:
         serve_renew(row, call, reply);
         break;
-    case SIMBA__RELEASE:
-    case SIMBA__LEAVE:
+    case SIMBA_RELEASE:
+    case SIMBA_LEAVE:
         serve_release(row, host, call);
         break;
-    case SIMBA__NOTHING:
+    case SIMBA_BREAK:
+        serve_break(row, host, call, reply);
+        break;
+    default:
         break;
     }
-    reply->outcome = SIMBA__ANSWERED;
+    simba__mutex_read(row, call->now_ms, reply);
     return true;
 }
 
-bool simba__mutex_break(struct simba__mutex_record *row,
-                        const struct simba__mutex_host *host,
-                        const struct simba__mutex_break *wish)
+void simba__mutex_read(const struct simba__mutex_record *row,
+                       int64_t now_ms,
+                       simba_reply *reply)
 {
-    if (!simba__mutex_is_held(row, wish->now_ms) ||
-        row->owner.token != wish->token) {
-        return false;
+    bool is_held = simba__mutex_is_held(row, now_ms);
+
+    reply->store_ms = now_ms;
+    reply->ended = simba__mutex_ended(row, now_ms);
+    reply->owner = is_held ? row->owner : simba_owner_none();
+}
+
+bool simba__mutex_next_waiter(const struct simba__mutex_record *row,
+                              const struct simba__mutex_host *host,
+                              int64_t now_ms,
+                              size_t *i,
+                              simba_waiter *told)
+{
+    while (*i < row->queue_count + 1) { /* the offered one is the first */
+        bool is_offered = (*i)++ == 0;
+        const struct simba__waiter *waiter =
+            is_offered ? &row->offered : &row->queue[*i - 2];
+
+        if ((is_offered && !has_reservation(row, now_ms)) ||
+            waiter->lapses_ms < now_ms ||
+            !host->is_connected(host->self, waiter->connection)) {
+            continue;
+        }
+        if (told != NULL) {
+            /* A position is the store's clock in microseconds, or a little more
+             * when several came at once. */
+            *told = (simba_waiter){.position = waiter->position,
+                                   .joined_at_ms =
+                                       (int64_t)(waiter->position / 1000),
+                                   .is_offered = is_offered};
+            copy_id(told->id, waiter->id);
+        }
+        return true;
     }
-    row->owner.is_broken = true;
-    if (wish->at_once) {
-        clear_owner(row);
-        call_next(row, host, wish->now_ms);
-    }
-    return true;
+    return false;
 }

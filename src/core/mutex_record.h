@@ -7,13 +7,15 @@
 #ifndef SIMBA_CORE_MUTEX_RECORD_H
 #define SIMBA_CORE_MUTEX_RECORD_H
 
-#include "core/contend.h"
-#include "simba/owner.h"
+#include <simba/sys/request.h>
 
-#include <stddef.h>
+/** How long the mutex is kept for a waiter that it was offered to. */
+#define SIMBA__OFFER_MS 300
+
+bool simba__attempt_equal(simba_attempt a, simba_attempt b);
 
 struct simba__waiter {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     uint64_t position;   /* smaller is earlier */
     uint64_t connection; /* through which it last asked */
     int64_t lapses_ms;   /* end of its waiter lease */
@@ -21,16 +23,16 @@ struct simba__waiter {
 };
 
 struct simba__tombstone {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     int64_t until_ms;
 };
 
 struct simba__mutex_record {
     simba_owner owner;
-    struct simba__attempt attempt; /* of the owner's tenure */
-    uint64_t last_token;           /* none granted is greater */
-    uint64_t tenure_token;         /* of the present or last tenure */
-    uint64_t former_token;         /* of the one before that; 0: not known */
+    simba_attempt attempt; /* of the owner's tenure */
+    uint64_t last_token;   /* none granted is greater */
+    uint64_t tenure_token; /* of the present or last tenure */
+    uint64_t former_token; /* of the one before that; 0: not known */
     uint64_t last_position;
 
     bool is_offered; /* to a waiter that has not come yet */
@@ -53,9 +55,7 @@ struct simba__mutex_host {
 };
 
 struct simba__mutex_call {
-    const struct simba__request *request;
-    const char *id;
-    int64_t ttl_ms, transition_ms;
+    const simba_request *request;
     uint64_t connection;
     int64_t now_ms; /* the store's clock */
 };
@@ -71,30 +71,34 @@ bool simba__mutex_is_held(const struct simba__mutex_record *row,
 uint64_t simba__mutex_ended(const struct simba__mutex_record *row,
                             int64_t now_ms);
 
+/** Tell who owns it now, and which tenure ended last. */
+void simba__mutex_read(const struct simba__mutex_record *row,
+                       int64_t now_ms,
+                       simba_reply *reply);
+
 /**
- * Carry out one request of a contender.
+ * Carry out an acquire, renewal, release, leave or break; what else is asked
+ * for only reads.
  *
- * @return false when memory ran out: the row is as it was
+ * @param[out] reply  may be the request's own
+ * @return false when memory ran out: the record is as it was
  */
 bool simba__mutex_serve(struct simba__mutex_record *row,
                         const struct simba__mutex_host *host,
                         const struct simba__mutex_call *call,
-                        struct simba__reply *reply);
-
-/* What an admin asks for. */
-struct simba__mutex_break {
-    uint64_t token; /* of the tenure that is meant */
-    bool at_once;   /* free it now, not at the end of its lease */
-    int64_t now_ms; /* the store's clock */
-};
+                        simba_reply *reply);
 
 /**
- * End a tenure by force: no further renewal; `at_once` also frees it.
+ * The next who waits and lives, in the order of the queue.
  *
- * @return whether the tenure with this token was the present one
+ * @param[in,out] i  0 for the first
+ * @param[out] told  borrowed by nobody; may be NULL
+ * @return false when there is none
  */
-bool simba__mutex_break(struct simba__mutex_record *row,
-                        const struct simba__mutex_host *host,
-                        const struct simba__mutex_break *wish);
+bool simba__mutex_next_waiter(const struct simba__mutex_record *row,
+                              const struct simba__mutex_host *host,
+                              int64_t now_ms,
+                              size_t *i,
+                              simba_waiter *told);
 
 #endif

@@ -40,7 +40,7 @@ static bool is_ended_known(const struct simba__observe_event *event)
 static bool is_numbered(const struct simba__observe *o,
                         const struct simba__observe_event *event)
 {
-    return o->next_turn != 0 && event->turn != 0;
+    return o->next_serial != 0 && event->serial != 0;
 }
 
 /* Has a tenure come and gone that we did not see? What was before we began to
@@ -55,7 +55,7 @@ static bool is_missed(const struct simba__observe *o,
         return event->ended != o->known;
     }
     if (is_numbered(o, event)) {
-        return event->turn != o->next_turn;
+        return event->serial != o->next_serial;
     }
     if (event->ended == SIMBA__ENDED_UNKNOWN) {
         return !is_same(&o->seen, event->owner);
@@ -78,7 +78,7 @@ static void learn(struct simba__observe *o,
     } else if (is_ended_known(event)) {
         o->known = event->ended;
     }
-    o->next_turn = event->next_turn;
+    o->next_serial = event->next_serial;
     o->failures = 0;
     o->is_heard = true;
     o->is_cut = false;
@@ -198,7 +198,7 @@ static void dispatch(struct simba__observe *o,
     case SIMBA__OBSERVE_START:
         o->is_running = true;
         o->is_heard = o->is_cut = o->is_ahead = false;
-        o->known = o->next_turn = 0;
+        o->known = o->next_serial = 0;
         o->seen = simba_owner_none();
         o->next_ms = o->now_ms;
         break;

@@ -33,12 +33,12 @@ struct simba__observe_event {
     int64_t now_ms;           /* boot clock */
     uint64_t seq;             /* READ, FAILED: of the request */
     const simba_owner *owner; /* READ, PUSHED: who owns it, or none */
-    uint64_t ended; /* READ, PUSHED: token of the tenure before; 0: none, or
-                     * the store never knows; SIMBA__ENDED_UNKNOWN: not this
-                     * time */
-    uint64_t turn;  /* READ: number of the owner, or if there is none, of the
-                     * next that will be; 0: not numbered */
-    uint64_t next_turn; /* READ: number of who is next */
+    uint64_t ended;  /* READ, PUSHED: token of the tenure before; 0: none, or
+                      * the store never knows; SIMBA__ENDED_UNKNOWN: not this
+                      * time */
+    uint64_t serial; /* READ: number of the owner, or if there is none, of the
+                      * next that will be; 0: not numbered */
+    uint64_t next_serial; /* READ: number of who is next */
 };
 
 struct simba__observe_update {
@@ -63,8 +63,8 @@ struct simba__observe {
     unsigned failures;
     uint64_t seq;
     int64_t now_ms, next_ms, timeout_at_ms;
-    uint64_t known;     /* token of the newest tenure we know of; 0: none */
-    uint64_t next_turn; /* as of the last read; 0: not numbered */
+    uint64_t known;       /* token of the newest tenure we know of; 0: none */
+    uint64_t next_serial; /* as of the last read; 0: not numbered */
     simba_owner seen;
 };
 

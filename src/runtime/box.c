@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "runtime/box.h"
 
 #include "runtime/loop.h"
@@ -7,16 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct simba__box *simba__box_make(const char *mutex, const char *id)
+struct simba__box *simba__box_make(const simba_request *request)
 {
     struct simba__box *box = calloc(1, sizeof *box);
 
-    if (box != NULL) {
-        memcpy(box->id, id, strlen(id) + 1);
-        memcpy(box->mutex, mutex, strlen(mutex) + 1);
-        box->request.mutex = box->mutex;
-        box->request.id = box->id;
+    if (box == NULL) {
+        return NULL;
     }
+    if (request->reason != NULL) {
+        box->reason = strdup(request->reason);
+        if (box->reason == NULL) {
+            free(box);
+            return NULL;
+        }
+    }
+    if (request->id != NULL) {
+        memcpy(box->id, request->id, strlen(request->id) + 1);
+    }
+    memcpy(box->mutex, request->mutex, strlen(request->mutex) + 1);
+    box->request = *request;
+    box->request.size = sizeof box->request;
+    box->request.mutex = box->mutex;
+    box->request.id = box->id;
+    box->request.reason = box->reason;
+    box->request.next = box->request.original = NULL;
+    box->request.backend_data = NULL;
+    box->request.done = NULL;
+    box->request.reply = (simba_reply){.size = sizeof box->request.reply};
     return box;
 }
 
@@ -24,7 +42,7 @@ void simba__box_free(struct simba__box *box)
 {
     if (box != NULL) {
         simba_report_close(box->report);
-        free(box->text);
+        free(box->reason);
         free(box);
     }
 }
@@ -60,6 +78,10 @@ void simba_request_done(simba_request *request,
 {
     struct simba__box *box = (struct simba__box *)request;
 
+    if (request->done != NULL) {
+        request->done(request, status, error);
+        return;
+    }
     if (box->caller != NULL) {
         unlink_box(box);
         box->caller->done(box->caller, box, status, error);
@@ -69,8 +91,12 @@ void simba_request_done(simba_request *request,
 
 simba_report *simba__box_report(simba_request *request)
 {
-    struct simba__box *box = (struct simba__box *)request;
+    struct simba__box *box;
 
+    while (request->original != NULL) {
+        request = request->original;
+    }
+    box = (struct simba__box *)request;
     if (box->report == NULL) {
         box->report = simba__report_make();
         box->is_report_short |= box->report == NULL;

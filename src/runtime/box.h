@@ -20,16 +20,16 @@ struct simba__box {
     simba_request request;
     struct simba__caller *caller; /* NULL: nobody waits any more */
     struct simba__box *next;
-    uint64_t seq;         /* the caller's own number */
     simba_report *report; /* list, line, findings; NULL: none */
     bool is_report_short; /* there was no memory for it */
-    char *text;           /* what op.reason points to; freed with the box */
+    char *reason;
     char id[SIMBA_ID_MAX + 1];
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
-/** Make one with copies of the names; NULL: no memory. */
-struct simba__box *simba__box_make(const char *mutex, const char *id);
+/** Make one like this, with its own copies of the texts, unanswered; NULL: no
+ * memory. An `id` of NULL is nobody's. */
+struct simba__box *simba__box_make(const simba_request *request);
 
 /** Where a backend puts what it lists; NULL and marked when memory is out. */
 simba_report *simba__box_report(simba_request *request);

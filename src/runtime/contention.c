@@ -12,52 +12,40 @@
 #define container(pointer, type, member)                                       \
     ((type *)((char *)(pointer)-offsetof(type, member)))
 
-static void feed(struct simba__contention *c, struct simba__event event);
+static void feed(struct simba__contention *c,
+                 struct simba__contend_event event);
 
 /* --- operations ---------------------------------------------------------- */
 
-/* There is no memory for an operation: it had no effect, and the machine will
- * try again. A caller that waits can hear of it at once. */
+/* There is no memory for a request: it had no effect, and the machine will try
+ * again. A caller that waits can hear of it at once. */
 static void fail_request(struct simba__contention *c,
-                         const struct simba__request *request)
+                         const simba_request *request)
 {
-    simba_request failed = {.kind = (enum simba_request_kind)request->kind};
     simba_error error;
 
     simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
-    feed(c, (struct simba__event){
-                .type = SIMBA__REPLIED,
-                .reply = {.seq = request->seq, .outcome = SIMBA__FAILED}});
+    feed(c, (struct simba__contend_event){.type = SIMBA__REPLIED,
+                                          .seq = request->seq,
+                                          .outcome = SIMBA__FAILED});
     if (c->hooks->answered != NULL) {
-        c->hooks->answered(c, &failed, SIMBA_ENOMEM, &error);
+        c->hooks->answered(c, request, SIMBA_ENOMEM, &error);
     }
 }
 
-static void send_request(struct simba__contention *c,
-                         const struct simba__request *request)
+static void send_request(struct simba__contention *c, simba_request *request)
 {
-    const struct simba__lease *lease = &c->core.config.lease;
-    struct simba__box *box = simba__box_make(c->mutex, c->id);
+    struct simba__box *box;
 
+    request->mutex = c->mutex;
+    request->id = c->id;
+    request->is_driven = simba__loop_is_driver(c->loop);
+    box = simba__box_make(request);
     if (box == NULL) {
         fail_request(c, request);
         return;
     }
-    box->seq = request->seq;
-    box->request.kind = (enum simba_request_kind)request->kind;
-    box->request.attempt.high = request->attempt.high;
-    box->request.attempt.low = request->attempt.low;
-    box->request.token = request->token;
-    box->request.position = request->position;
-    box->request.ttl_ms = lease->ttl_ms;
-    box->request.transition_ms = lease->transition_ms;
-    box->request.waiter_ms = request->waiter_ms;
-    box->request.tombstone_ms = request->tombstone_ms;
-    box->request.deadline_ms = c->core.now_ms + request->timeout_ms;
-    box->request.join = request->join;
-    box->request.is_backstop = request->is_backstop;
-    box->request.is_driven = simba__loop_is_driver(c->loop);
-    if (request->kind == SIMBA__ACQUIRE) {
+    if (request->kind == SIMBA_ACQUIRE) {
         simba__meter_ask(&c->meter);
     }
     simba__box_send(box, &c->caller, c->backend);
@@ -69,26 +57,6 @@ static enum simba__outcome outcome_of(int status)
         return SIMBA__ANSWERED;
     }
     return status == SIMBA_EUNKNOWN ? SIMBA__UNKNOWN : SIMBA__FAILED;
-}
-
-static struct simba__event event_of(const struct simba__box *box, int status)
-{
-    const simba_reply *reply = &box->request.reply;
-    struct simba__event event = {.type = SIMBA__REPLIED};
-
-    event.reply = (struct simba__reply){
-        .seq = box->seq,
-        .outcome = outcome_of(status),
-        .mine = reply->mine,
-        .token = reply->token,
-        .is_queued = reply->is_queued,
-        .is_head = reply->is_head,
-        .position = reply->position,
-        .wait_ms = reply->wait_ms,
-        .store_ms = reply->store_ms,
-        .lease_ms = reply->lease_ms,
-    };
-    return event;
 }
 
 /* Before the machine hears of it, as it counts from what was. */
@@ -116,7 +84,7 @@ static void done(struct simba__caller *caller,
     /* An answer that was given up by the machine is old news: somebody else
      * may have owned the mutex then, and we do now. */
     bool is_awaited =
-        c->core.inflight != SIMBA__NOTHING && box->seq == c->core.seq;
+        c->core.inflight != SIMBA_NO_REQUEST && box->request.seq == c->core.seq;
     /* But why it failed the user still wants to know. */
     bool is_reason = status != SIMBA_OK &&
                      box->request.attempt.high == c->core.attempt.high &&
@@ -130,7 +98,10 @@ static void done(struct simba__caller *caller,
     if (is_awaited || is_reason) {
         count_answer(c, box, status);
     }
-    feed(c, event_of(box, status));
+    feed(c, (struct simba__contend_event){.type = SIMBA__REPLIED,
+                                          .seq = box->request.seq,
+                                          .outcome = outcome_of(status),
+                                          .reply = &box->request.reply});
     if ((is_awaited || is_reason) && c->hooks->answered != NULL) {
         c->hooks->answered(c, &box->request, status, error);
     }
@@ -153,13 +124,13 @@ static void publish(struct simba__contention *c)
     atomic_store(&c->store_ahead_ms,
                  core->is_clock_known ? core->clock_low_ms : INT64_MIN);
     atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
-                                       core->inflight == SIMBA__NOTHING &&
+                                       core->inflight == SIMBA_NO_REQUEST &&
                                        core->next_ms == SIMBA__NEVER);
 }
 
 static void step(struct simba__contention *c,
-                 struct simba__event *event,
-                 struct simba__update *update)
+                 struct simba__contend_event *event,
+                 struct simba__contend_update *update)
 {
     event->now_ms = simba_loop_now_ms();
     simba__contend_step(&c->core, event, update);
@@ -177,9 +148,9 @@ static enum simba_subscription subscription_of(
 
 /* What comes last may feed the machine again: a backend that answers at once
  * does so from within submit. */
-static void feed(struct simba__contention *c, struct simba__event event)
+static void feed(struct simba__contention *c, struct simba__contend_event event)
 {
-    struct simba__update update;
+    struct simba__contend_update update;
 
     step(c, &event, &update);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
@@ -189,7 +160,7 @@ static void feed(struct simba__contention *c, struct simba__event event)
         simba__meter_tell(&c->meter, &update);
         c->hooks->told(c, &update);
     }
-    if (update.send.kind != SIMBA__NOTHING) {
+    if (update.send.kind != SIMBA_NO_REQUEST) {
         send_request(c, &update.send);
     }
 }
@@ -199,8 +170,8 @@ static void hear_progress(struct simba__contention *c)
     int64_t given = atomic_load(&c->progress_ms);
 
     if (c->core.config.progress_ms > 0 && given > c->core.progress_ms) {
-        feed(c, (struct simba__event){.type = SIMBA__PROGRESS,
-                                      .progress_ms = given});
+        feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS,
+                                              .progress_ms = given});
     }
 }
 
@@ -210,7 +181,7 @@ static void on_timer(simba_timer *timer)
         container(timer, struct simba__contention, timer);
 
     hear_progress(c);
-    feed(c, (struct simba__event){.type = SIMBA__TIMER});
+    feed(c, (struct simba__contend_event){.type = SIMBA__TIMER});
 }
 
 static void on_wake(struct simba__subscriber *subscriber)
@@ -218,7 +189,7 @@ static void on_wake(struct simba__subscriber *subscriber)
     struct simba__contention *c =
         container(subscriber, struct simba__contention, subscriber);
 
-    feed(c, (struct simba__event){.type = SIMBA__WAKE_UP});
+    feed(c, (struct simba__contend_event){.type = SIMBA__WAKE_UP});
 }
 
 static uint64_t place_in_line(const struct simba__subscriber *subscriber)
@@ -234,7 +205,7 @@ static void on_returned(struct simba__letter *letter)
     struct simba__contention *c =
         container(letter, struct simba__contention, returned_letter);
 
-    feed(c, (struct simba__event){.type = SIMBA__RETURNED});
+    feed(c, (struct simba__contend_event){.type = SIMBA__RETURNED});
 }
 
 static void on_progress(struct simba__letter *letter)
@@ -303,12 +274,12 @@ void simba__contention_start(struct simba__contention *c, bool join)
 {
     assert(c->core.phase == SIMBA__IDLE);
     c->core.config.join = join;
-    feed(c, (struct simba__event){.type = SIMBA__START});
+    feed(c, (struct simba__contend_event){.type = SIMBA__START});
 }
 
 void simba__contention_stop(struct simba__contention *c)
 {
-    feed(c, (struct simba__event){.type = SIMBA__STOP});
+    feed(c, (struct simba__contend_event){.type = SIMBA__STOP});
 }
 
 void simba__contention_returned(struct simba__contention *c)
@@ -321,7 +292,7 @@ void simba__contention_ask_progress(struct simba__contention *c,
 {
     if (c->core.config.progress_ms != progress_ms) {
         c->core.config.progress_ms = progress_ms;
-        feed(c, (struct simba__event){.type = SIMBA__PROGRESS});
+        feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS});
     }
 }
 

@@ -17,7 +17,7 @@ struct simba__contention_hooks {
     /* The machine has something to tell (never 0). After TELL_RELEASED the
      * hook must see to it that simba__contention_returned() is called. */
     void (*told)(struct simba__contention *self,
-                 const struct simba__update *update);
+                 const struct simba__contend_update *update);
     /* An operation came to its end; the machine knows already. May be NULL. */
     void (*answered)(struct simba__contention *self,
                      const simba_request *request,

@@ -182,7 +182,7 @@ static void end_tenure(struct simba__meter *meter, enum simba__cause cause)
 }
 
 void simba__meter_tell(struct simba__meter *meter,
-                       const struct simba__update *update)
+                       const struct simba__contend_update *update)
 {
     unsigned tell = update->tell;
 

@@ -54,7 +54,7 @@ void simba__meter_ask(struct simba__meter *meter);
 
 /** What the machine told the user. */
 void simba__meter_tell(struct simba__meter *meter,
-                       const struct simba__update *update);
+                       const struct simba__contend_update *update);
 
 /** A renewal came to its end; `margin_ms` is what was left. */
 void simba__meter_renewed(struct simba__meter *meter,

@@ -186,24 +186,7 @@ void simba__shim_close(struct simba__shim *shim)
 
 struct simba__box *simba__shim_copy(const simba_request *request)
 {
-    struct simba__box *box = simba__box_make(request->mutex, request->id);
-    simba_request kept;
-
-    if (box == NULL) {
-        return NULL;
-    }
-    kept = box->request;
-    box->request = *request;
-    box->request.mutex = kept.mutex;
-    box->request.id = kept.id;
-    box->request.reply = kept.reply;
-    box->request.next = NULL;
-    box->request.backend_data = NULL;
-    if (request->reason != NULL) {
-        box->text = strdup(request->reason);
-        box->request.reason = box->text; /* for a log; NULL is fine as well */
-    }
-    return box;
+    return simba__box_make(request);
 }
 
 void simba__shim_fill(simba_request *request, const struct simba__box *copy)

@@ -9,6 +9,7 @@
 #define TESTS_CORE_CONTEND_DRIVER_H
 
 #include "core/contend.h"
+#include "core/mutex_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,8 +39,9 @@ enum {
 enum { S = 1000 };
 
 static struct simba__contend machine;
-static struct simba__update up;
-static struct simba__request sent; /* the newest request */
+static struct simba__contend_update up;
+static simba_request sent;  /* the newest request */
+static int64_t patience_ms; /* how long after its sending its deadline was */
 
 /* What the user knows. */
 static struct {
@@ -109,22 +111,27 @@ static inline void check_tellings(void)
 
 static inline void check_request(void)
 {
-    static const struct simba__request none;
-    enum simba__request_kind kind = up.send.kind;
+    static const simba_request none;
+    enum simba_request_kind kind = up.send.kind;
 
-    if (kind == SIMBA__NOTHING) {
+    if (kind == SIMBA_NO_REQUEST) {
         assert_memory_equal(&up.send, &none, sizeof none);
         return;
     }
     assert_int_equal(up.send.seq, sent.seq + 1);
-    assert_true(up.send.timeout_ms >= 50);
-    if (kind == SIMBA__RELEASE || kind == SIMBA__LEAVE) {
+    assert_int_equal(up.send.size, sizeof up.send);
+    assert_int_equal(up.send.reply.size, sizeof up.send.reply);
+    assert_int_equal(up.send.ttl_ms, machine.config.lease.ttl_ms);
+    assert_int_equal(up.send.transition_ms, machine.config.lease.transition_ms);
+    assert_true(up.send.deadline_ms >= machine.now_ms + 50);
+    if (kind == SIMBA_RELEASE || kind == SIMBA_LEAVE) {
         assert_false(user.owns);
         assert_true(!user.leaves || user.overran);
-    } else if (kind == SIMBA__ACQUIRE) {
+    } else if (kind == SIMBA_ACQUIRE) {
         assert_false(user.owns || user.leaves);
     }
     sent = up.send;
+    patience_ms = sent.deadline_ms - machine.now_ms;
 }
 
 static inline void check_machine(int64_t now_ms)
@@ -136,7 +143,7 @@ static inline void check_machine(int64_t now_ms)
     assert_true(simba__contend_wake_at(&machine) > now_ms);
 }
 
-static inline void feed(const struct simba__event *event)
+static inline void feed(const struct simba__contend_event *event)
 {
     if (event->type == SIMBA__START) {
         user.started = true;
@@ -151,9 +158,9 @@ static inline void feed(const struct simba__event *event)
 
 /* --- events -------------------------------------------------------------- */
 
-static inline void happen(enum simba__event_type type, int64_t now_ms)
+static inline void happen(enum simba__contend_event_type type, int64_t now_ms)
 {
-    struct simba__event event = {.type = type, .now_ms = now_ms};
+    struct simba__contend_event event = {.type = type, .now_ms = now_ms};
 
     feed(&event);
 }
@@ -191,61 +198,71 @@ static inline void progress(int64_t now_ms)
 
 /* --- replies to the newest request --------------------------------------- */
 
-static inline void reply(int64_t now_ms, struct simba__reply answer)
+static inline void reply(int64_t now_ms, simba_reply answer)
 {
-    struct simba__event event = {.type = SIMBA__REPLIED, .now_ms = now_ms};
+    struct simba__contend_event event = {.type = SIMBA__REPLIED,
+                                         .now_ms = now_ms};
 
-    event.reply = answer;
-    event.reply.seq = sent.seq;
+    event.seq = sent.seq;
+    event.outcome = SIMBA__ANSWERED;
+    event.reply = &answer;
     feed(&event);
+}
+
+static inline void no_reply(int64_t now_ms, enum simba__outcome outcome)
+{
+    feed(&(struct simba__contend_event){.type = SIMBA__REPLIED,
+                                        .now_ms = now_ms,
+                                        .seq = sent.seq,
+                                        .outcome = outcome});
 }
 
 /* Granted or renewed. */
 static inline void yes(int64_t now_ms, uint64_t token)
 {
-    reply(now_ms, (struct simba__reply){.mine = true, .token = token});
+    reply(now_ms, (simba_reply){.mine = true, .token = token});
 }
 
 /* Somebody else has it, and the contender has no position in the queue. */
 static inline void refused(int64_t now_ms, int64_t wait_ms)
 {
-    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms});
+    reply(now_ms, (simba_reply){.wait_ms = wait_ms});
 }
 
 static inline void is_queued(int64_t now_ms, int64_t wait_ms, uint64_t position)
 {
-    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
-                                        .is_queued = true,
-                                        .position = position});
+    reply(now_ms, (simba_reply){.wait_ms = wait_ms,
+                                .is_queued = true,
+                                .position = position});
 }
 
 static inline void head_of_line(int64_t now_ms, int64_t wait_ms)
 {
-    reply(now_ms, (struct simba__reply){.wait_ms = wait_ms,
-                                        .is_queued = true,
-                                        .is_head = true,
-                                        .position = 1});
+    reply(now_ms, (simba_reply){.wait_ms = wait_ms,
+                                .is_queued = true,
+                                .is_head = true,
+                                .position = 1});
 }
 
 /* A renewal: not yours. A release or leave: done. */
 static inline void answered(int64_t now_ms)
 {
-    reply(now_ms, (struct simba__reply){.outcome = SIMBA__ANSWERED});
+    reply(now_ms, (simba_reply){0});
 }
 
 static inline void failed(int64_t now_ms)
 {
-    reply(now_ms, (struct simba__reply){.outcome = SIMBA__FAILED});
+    no_reply(now_ms, SIMBA__FAILED);
 }
 
 static inline void unknown(int64_t now_ms)
 {
-    reply(now_ms, (struct simba__reply){.outcome = SIMBA__UNKNOWN});
+    no_reply(now_ms, SIMBA__UNKNOWN);
 }
 
 /* --- expectations -------------------------------------------------------- */
 
-static inline void expect_sent(enum simba__request_kind kind)
+static inline void expect_sent(enum simba_request_kind kind)
 {
     assert_int_equal(up.send.kind, kind);
 }
@@ -257,7 +274,7 @@ static inline void expect_told(unsigned tell)
 
 static inline void expect_nothing(void)
 {
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_told(0);
 }
 
@@ -316,7 +333,7 @@ static inline int64_t wake(void)
 static inline void ask(void)
 {
     start(S);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 /* Owner with token 5 since S + 10, by a request sent at S. */
@@ -332,7 +349,7 @@ static inline void own_and_renew(void)
 {
     own();
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 /* --- ends of stories ----------------------------------------------------- */
@@ -340,7 +357,7 @@ static inline void own_and_renew(void)
 static inline void expect_stopped(void)
 {
     expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_wake_at(NEVER);
     expect_status(SIMBA__INITIAL);
 }
@@ -352,7 +369,7 @@ static inline void own_and_stop(int64_t now_ms)
     stop(now_ms);
     expect_told(SIMBA__TELL_RELEASED);
     expect_released(SIMBA__CAUSE_STOP, now_ms + BUDGET);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_status(SIMBA__STOPPING);
 }
 

@@ -18,7 +18,7 @@ enum { TTL = 10000, LEASE = 16000, PLACE_LIFE = 34000, RESERVATION = 300 };
 
 /* A contender; its number is its connection, too. */
 struct who {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     const char *id;
     uint64_t connection;
     uint64_t position;
@@ -26,7 +26,7 @@ struct who {
 
 static struct who alice, bob, carol, dave;
 static struct simba__mutex_record row;
-static struct simba__reply got;
+static simba_reply got;
 
 static struct {
     uint64_t broken;    /* connections that are gone, a bit each */
@@ -96,31 +96,26 @@ static inline struct who reborn(const struct who *who)
 /* --- requests ------------------------------------------------------------ */
 
 static inline bool serve(const struct who *who,
-                         struct simba__request request,
+                         simba_request request,
                          int64_t now_ms)
 {
     struct simba__mutex_call call = {
-        .request = &request,
-        .id = who->id,
-        .ttl_ms = TTL,
-        .transition_ms = LEASE - TTL,
-        .connection = who->connection,
-        .now_ms = now_ms,
-    };
+        .request = &request, .connection = who->connection, .now_ms = now_ms};
 
+    request.id = who->id;
     request.attempt = who->attempt;
-    request.seq = 17;
+    request.ttl_ms = TTL;
+    request.transition_ms = LEASE - TTL;
     store.wakes = 0;
     return simba__mutex_serve(&row, &host, &call, &got);
 }
 
 static inline void must_serve(const struct who *who,
-                              struct simba__request request,
+                              simba_request request,
                               int64_t now_ms)
 {
     assert_true(serve(who, request, now_ms));
-    assert_int_equal(got.outcome, SIMBA__ANSWERED);
-    assert_int_equal(got.seq, 17);
+    assert_int_equal(got.size, sizeof got);
     assert_int_equal(got.store_ms, now_ms);
 }
 
@@ -128,10 +123,10 @@ static inline void must_serve(const struct who *who,
 static inline void ask(struct who *who, int64_t now_ms)
 {
     must_serve(who,
-               (struct simba__request){.kind = SIMBA__ACQUIRE,
-                                       .position = who->position,
-                                       .waiter_ms = PLACE_LIFE,
-                                       .join = true},
+               (simba_request){.kind = SIMBA_ACQUIRE,
+                               .position = who->position,
+                               .waiter_ms = PLACE_LIFE,
+                               .join = true},
                now_ms);
     if (who->position == 0) {
         who->position = got.position;
@@ -140,22 +135,22 @@ static inline void ask(struct who *who, int64_t now_ms)
 
 static inline void ask_without_joining(const struct who *who, int64_t now_ms)
 {
-    must_serve(who, (struct simba__request){.kind = SIMBA__ACQUIRE}, now_ms);
+    must_serve(who, (simba_request){.kind = SIMBA_ACQUIRE}, now_ms);
 }
 
 static inline void renew(const struct who *who, int64_t now_ms)
 {
-    must_serve(who, (struct simba__request){.kind = SIMBA__RENEW}, now_ms);
+    must_serve(who, (simba_request){.kind = SIMBA_RENEW}, now_ms);
 }
 
 static inline void release(const struct who *who, int64_t now_ms)
 {
-    must_serve(who, (struct simba__request){.kind = SIMBA__RELEASE}, now_ms);
+    must_serve(who, (simba_request){.kind = SIMBA_RELEASE}, now_ms);
 }
 
 static inline void leave(const struct who *who, int64_t now_ms)
 {
-    must_serve(who, (struct simba__request){.kind = SIMBA__LEAVE}, now_ms);
+    must_serve(who, (simba_request){.kind = SIMBA_LEAVE}, now_ms);
 }
 
 /* Undo an asking that may still be on its way. */
@@ -163,19 +158,21 @@ static inline void undo(const struct who *who,
                         int64_t now_ms,
                         int64_t tombstone_ms)
 {
-    must_serve(who,
-               (struct simba__request){.kind = SIMBA__RELEASE,
-                                       .tombstone_ms = tombstone_ms},
-               now_ms);
+    must_serve(
+        who,
+        (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = tombstone_ms},
+        now_ms);
 }
 
 static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
 {
-    struct simba__mutex_break wish = {
-        .token = token, .at_once = at_once, .now_ms = now_ms};
+    simba_request request = {
+        .kind = SIMBA_BREAK, .token = token, .now = at_once};
+    struct simba__mutex_call call = {.request = &request, .now_ms = now_ms};
 
     store.wakes = 0;
-    return simba__mutex_break(&row, &host, &wish);
+    assert_true(simba__mutex_serve(&row, &host, &call, &got));
+    return got.mine;
 }
 
 /* --- expectations -------------------------------------------------------- */

@@ -22,9 +22,9 @@ static void test_contend_hold__max_hold_counts_from_the_grant(void **state)
     expect_told(SIMBA__TELL_RELEASED);
     expect_released(SIMBA__CAUSE_MAX_HOLD, S + 3010 + BUDGET);
     returned(S + 3100);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     answered(S + 3105);
-    expect_sent(SIMBA__ACQUIRE); /* the next tenure is a new one */
+    expect_sent(SIMBA_ACQUIRE); /* the next tenure is a new one */
     yes(S + 3110, 6);
     expect_owner_until(S + 3110 + 3000);
 }
@@ -49,10 +49,10 @@ static void test_contend_hold__renewal_outlives_max_hold(void **state)
     (void)state;
     own_at_most(7000);
     wake();
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     assert_int_equal(wake(), S + 7010);
     expect_released(SIMBA__CAUSE_MAX_HOLD, S + 7010 + BUDGET);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_wake_at(S + RENEW + RENEW_TRY);
     yes(S + 7020, 5);
     expect_nothing();
@@ -92,7 +92,7 @@ static void test_contend_hold__stalled_owner_is_not_renewed(void **state)
     expect_told(SIMBA__TELL_RELEASED);
     expect_released(SIMBA__CAUSE_STALLED, S + HARD);
     returned(S + USE + 1);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_hold__progress_counts_from_the_grant(void **state)
@@ -107,7 +107,7 @@ static void test_contend_hold__progress_counts_from_the_grant(void **state)
     expect_nothing();
     yes(S + 10, 5);
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 static void test_contend_hold__sign_of_progress_keeps_renewing(void **state)
@@ -118,7 +118,7 @@ static void test_contend_hold__sign_of_progress_keeps_renewing(void **state)
     expect_nothing(); /* no renewal is due */
     expect_wake_at(S + RENEW);
     wake();
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     progress(S + RENEW + 1);
     expect_nothing(); /* one is under way */
     yes(S + RENEW + 2, 5);
@@ -135,7 +135,7 @@ static void test_contend_hold__sign_of_progress_sends_what_was_held(
     wake();
     expect_nothing();
     progress(S + 9000);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     expect_told(0);
     yes(S + 9010, 5);
     expect_owner_until(S + 9000 + USE);
@@ -144,7 +144,7 @@ static void test_contend_hold__sign_of_progress_sends_what_was_held(
 /* A sign that was given at `given_ms` and is told of at `now_ms`. */
 static void progress_given(int64_t given_ms, int64_t now_ms)
 {
-    struct simba__event event = {
+    struct simba__contend_event event = {
         .type = SIMBA__PROGRESS, .now_ms = now_ms, .progress_ms = given_ms};
 
     feed(&event);
@@ -159,7 +159,7 @@ static void test_contend_hold__sign_counts_from_when_it_was_given(void **state)
     progress_given(S + 7999, S + 9000);
     expect_nothing(); /* 1 ms longer ago than allowed */
     progress_given(S + 8001, S + 9001);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 static void test_contend_hold__older_sign_takes_nothing_back(void **state)
@@ -170,7 +170,7 @@ static void test_contend_hold__older_sign_takes_nothing_back(void **state)
     progress_given(S + 20, S + RENEW - 500); /* overtaken on its way */
     expect_nothing();
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
@@ -178,7 +178,7 @@ static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
     (void)state;
     own_with_progress(8000);
     wake();
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     timer(S + USE); /* slept while the renewal was under way */
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
     own_with_progress(8000);
@@ -200,7 +200,7 @@ static void test_contend_hold__stalled_owner_who_stops_is_renewed(void **state)
     expect_nothing(); /* held back */
     stop(S + RENEW + 100);
     expect_told(SIMBA__TELL_RELEASED);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 int main(void)

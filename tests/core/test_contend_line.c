@@ -12,7 +12,7 @@ static void test_contend_line__head_asks_when_the_lease_ends(void **state)
     head_of_line(S + 10, 5000);
     expect_nothing();
     assert_int_equal(wake(), S + 10 + 5001); /* after its last millisecond */
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_line__others_let_the_head_go_first(void **state)
@@ -23,7 +23,7 @@ static void test_contend_line__others_let_the_head_go_first(void **state)
     is_queued(S + 10, 5000, 1);
     expect_nothing();
     assert_int_equal(wake(), S + 10 + 5000 + SIMBA__OFFER_MS);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_line__reservation_lasts_300_ms(void **state)
@@ -136,7 +136,7 @@ static void test_contend_line__waits_on_when_the_owner_renews(void **state)
     for (int i = 0; i < 5; i++) {
         head_of_line(now + 3, 7000);
         assert_int_equal(wake(), now + 3 + 7001);
-        expect_sent(SIMBA__ACQUIRE);
+        expect_sent(SIMBA_ACQUIRE);
         now += 3 + 7001;
     }
     yes(now + 3, 5);
@@ -162,7 +162,7 @@ static void test_contend_line__delay_follows_the_newest_answer(void **state)
 
 static void test_contend_line__place_is_given_back_with_each_ask(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -256,7 +256,7 @@ static void test_contend_line__new_attempt_has_no_place(void **state)
     wake_up(S + 600);
     answered(S + 610); /* the tenure is gone */
     returned(S + 620);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     assert_int_equal(sent.position, 0);
     is_queued(S + 630, 1000, 80);
     wake();
@@ -287,7 +287,7 @@ static void test_contend_line__who_does_not_join_says_so(void **state)
     assert_false(sent.join);
     refused(S + 10, 1000);
     wake();
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     assert_false(sent.join);
 }
 
@@ -301,7 +301,7 @@ static void test_contend_line__called_waiter_comes_at_once(void **state)
     ask();
     is_queued(S + 10, 9000, 77);
     wake_up(S + 4000);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     assert_int_equal(sent.position, 77);
     yes(S + 4003, 5);
     expect_acquired(5);
@@ -318,7 +318,7 @@ static void test_contend_line__second_waits_for_the_reservation(void **state)
     wake_up(S + 4000);
     head_of_line(S + 4005, 300);
     assert_int_equal(wake(), S + 4005 + 301);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 int main(void)

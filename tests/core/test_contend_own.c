@@ -11,7 +11,7 @@ static void test_contend_own__grant_makes_owner(void **state)
     ask();
     yes(S + 10, 5);
     expect_acquired(5);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_owner_until(S + USE);
     expect_wake_at(S + RENEW);
     expect_status(SIMBA__RUNNING);
@@ -36,13 +36,13 @@ static void test_contend_own__grant_heard_at_the_last_instant_counts(
     ask();
     yes(S + USE - 1, 5);
     expect_told(SIMBA__TELL_ACQUIRED);
-    expect_sent(SIMBA__RENEW); /* long due */
+    expect_sent(SIMBA_RENEW); /* long due */
     expect_owner_until(S + USE);
 }
 
 static void test_contend_own__grant_heard_too_late_is_given_back(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -50,12 +50,12 @@ static void test_contend_own__grant_heard_too_late_is_given_back(void **state)
     attempt = sent.attempt;
     yes(S + USE, 5);
     expect_told(0);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.token, 5);
     answered(S + USE + 10);
     expect_told(0);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     assert_false(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.token, 0);
 }
@@ -66,29 +66,29 @@ static void test_contend_own__grant_that_is_over_needs_no_release(void **state)
     use(default_config());
     ask();
     yes(S + OVER - 1, 5);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     use(default_config());
     ask();
     yes(S + OVER, 5);
     expect_told(0);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 /* --- renewing ------------------------------------------------------------ */
 
 static void test_contend_own__renews_at_two_thirds_of_ttl(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
     own();
     attempt = sent.attempt;
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     expect_told(0);
     assert_int_equal(sent.token, 5);
-    assert_int_equal(sent.timeout_ms, RENEW_TRY);
+    assert_int_equal(patience_ms, RENEW_TRY);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
 }
 
@@ -102,8 +102,8 @@ static void test_contend_own__renewal_moves_the_end(void **state)
     expect_nothing();
     expect_owner_until(S + RENEW + USE);
     assert_int_equal(wake(), S + 2 * RENEW);
-    expect_sent(SIMBA__RENEW);
-    assert_int_equal(sent.timeout_ms, RENEW_TRY);
+    expect_sent(SIMBA_RENEW);
+    assert_int_equal(patience_ms, RENEW_TRY);
     yes(S + 2 * RENEW + 1, 5);
     expect_owner_until(S + 2 * RENEW + USE);
 }
@@ -120,14 +120,14 @@ static void expect_tries_until_the_end(void)
         int64_t quarter = (S + USE - at) / 4;
         int64_t limit = quarter > 50 ? quarter : 50;
 
-        assert_int_equal(sent.timeout_ms, limit);
+        assert_int_equal(patience_ms, limit);
         expect_owner_until(S + USE);
         assert_int_equal(wake(), at + limit);
         expect_told(0);
-        if (up.send.kind == SIMBA__NOTHING) {
+        if (up.send.kind == SIMBA_NO_REQUEST) {
             assert_in_range(wake(), at + limit, at + 62);
         }
-        expect_sent(SIMBA__RENEW);
+        expect_sent(SIMBA_RENEW);
         at = machine.now_ms;
         tries++;
     }
@@ -147,7 +147,7 @@ static void test_contend_own__hung_renewals_are_repeated_until_the_end(
         timer(S + USE);
         expect_told(SIMBA__TELL_RELEASED);
         expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
-        expect_sent(SIMBA__NOTHING);
+        expect_sent(SIMBA_NO_REQUEST);
     }
 }
 
@@ -164,7 +164,7 @@ static void test_contend_own__failed_renewal_is_repeated_fast(void **state)
         expect_nothing();
         expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
         now = wake();
-        expect_sent(SIMBA__RENEW);
+        expect_sent(SIMBA_RENEW);
         delay *= 2;
     }
     yes(now, 5);
@@ -188,7 +188,7 @@ static void test_contend_own__failed_renewals_come_at_least_as_tries(
         failed(now);
         expect_wake_in(now, now + quarter + quarter / 4);
         now = wake();
-        expect_sent(SIMBA__RENEW);
+        expect_sent(SIMBA_RENEW);
     }
 }
 
@@ -199,7 +199,7 @@ static void test_contend_own__unknown_renewal_is_not_lost(void **state)
     own_and_renew();
     unknown(S + RENEW + 1000);
     expect_told(0);
-    expect_sent(SIMBA__RENEW); /* later than its backoff: at once */
+    expect_sent(SIMBA_RENEW); /* later than its backoff: at once */
     expect_owner_until(S + USE);
     yes(S + RENEW + 1001, 5);
     expect_owner_until(S + RENEW + 1000 + USE);
@@ -209,7 +209,7 @@ static void test_contend_own__unknown_renewal_is_not_lost(void **state)
 
 static void test_contend_own__store_says_not_yours(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -219,12 +219,12 @@ static void test_contend_own__store_says_not_yours(void **state)
     expect_told(SIMBA__TELL_RELEASED);
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
     assert_int_equal(up.token, 5);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_status(SIMBA__RUNNING);
     expect_wake_at(S + HARD);
     returned(S + RENEW + 50);
     expect_told(0);
-    expect_sent(SIMBA__ACQUIRE); /* there is nothing to release */
+    expect_sent(SIMBA_ACQUIRE); /* there is nothing to release */
     assert_false(simba__attempt_equal(sent.attempt, attempt));
 }
 
@@ -237,7 +237,7 @@ static void test_contend_own__another_token_is_another_tenure(void **state)
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
     assert_int_equal(up.token, 5);
     returned(S + RENEW + 6);
-    expect_sent(SIMBA__RELEASE); /* the store has it under our attempt */
+    expect_sent(SIMBA_RELEASE); /* the store has it under our attempt */
 }
 
 static void test_contend_own__token_alone_proves_nothing(void **state)
@@ -245,7 +245,7 @@ static void test_contend_own__token_alone_proves_nothing(void **state)
     (void)state;
     use(default_config());
     own_and_renew();
-    reply(S + RENEW + 5, (struct simba__reply){.mine = false, .token = 5});
+    reply(S + RENEW + 5, (simba_reply){.mine = false, .token = 5});
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
 }
 
@@ -259,7 +259,7 @@ static void test_contend_own__sleeper_over_the_end_answers_no_first(
     timer(S + 60000); /* the machine was asleep, H has passed as well */
     expect_told(SIMBA__TELL_RELEASED);
     expect_released(SIMBA__CAUSE_EXPIRED, S + 60000 + BUDGET);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 static void test_contend_own__deadline_of_a_late_loss_is_the_budget(
@@ -294,10 +294,10 @@ static void test_contend_own__loss_is_released_and_contended_anew(void **state)
     timer(S + USE);
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
     returned(S + USE + 100);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     expect_told(0);
     answered(S + USE + 105);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     expect_told(0);
     yes(S + USE + 110, 9);
     expect_acquired(9);
@@ -311,7 +311,7 @@ static void test_contend_own__time_never_runs_backwards(void **state)
     use(default_config());
     own();
     wake_up(S + 5000);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     yes(S + 4000, 5); /* stamped earlier, heard later */
     expect_owner_until(S + 5000 + USE);
     wake_up(S + 4010);
@@ -323,8 +323,8 @@ static void test_contend_own__time_never_runs_backwards(void **state)
 
 static void yes_for(int64_t now_ms, int64_t lease_ms)
 {
-    reply(now_ms, (struct simba__reply){
-                      .mine = true, .token = 5, .lease_ms = lease_ms});
+    reply(now_ms,
+          (simba_reply){.mine = true, .token = 5, .lease_ms = lease_ms});
 }
 
 static void test_contend_own__shorter_grant_is_counted_as_such(void **state)
@@ -348,7 +348,7 @@ static void test_contend_own__each_renewal_has_its_own_length(void **state)
     yes_for(S + RENEW + 10, 12000);
     expect_owner_until(S + RENEW + 12000 - 262 - BUDGET);
     at = wake();
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     yes(at + 10, 5);
     expect_owner_until(at + USE);
 }
@@ -360,7 +360,7 @@ static void test_contend_own__what_was_granted_is_not_taken_back(void **state)
     own_and_renew();
     yes_for(S + RENEW + 100, BUDGET + 100);
     expect_told(0);
-    expect_sent(SIMBA__RENEW); /* at once: the new grant is of little use */
+    expect_sent(SIMBA_RENEW); /* at once: the new grant is of little use */
     expect_owner_until(S + USE);
 }
 
@@ -385,7 +385,7 @@ static void test_contend_own__grant_too_short_to_use_is_given_back(void **state)
     ask();
     yes_for(S + 10, BUDGET + 30);
     expect_told(0);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 int main(void)

@@ -9,14 +9,14 @@ static void release_at_stop(void)
     own();
     stop(S + 1000);
     returned(S + 1000);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 /* --- repeating ----------------------------------------------------------- */
 
 static void test_contend_release__failed_release_is_repeated(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     int64_t now = S + 1000;
     int64_t delay = 20;
 
@@ -29,7 +29,7 @@ static void test_contend_release__failed_release_is_repeated(void **state)
         expect_nothing();
         expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
         now = wake();
-        expect_sent(SIMBA__RELEASE);
+        expect_sent(SIMBA_RELEASE);
         expect_told(0);
         assert_true(simba__attempt_equal(sent.attempt, attempt));
         assert_int_equal(sent.token, 5);
@@ -44,9 +44,9 @@ static void test_contend_release__hung_release_is_repeated_at_once(void **state)
     (void)state;
     use(default_config());
     release_at_stop();
-    assert_int_equal(sent.timeout_ms, (OVER - 1000) / 4);
+    assert_int_equal(patience_ms, (OVER - 1000) / 4);
     assert_int_equal(wake(), S + 1000 + (OVER - 1000) / 4);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     expect_told(0);
 }
 
@@ -59,7 +59,7 @@ static void test_contend_release__backoff_counts_from_the_sending(void **state)
     expect_wake_in(S + 1015, S + 1025);
     wake();
     unknown(S + 2000); /* later than the backoff */
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_release__place_is_left_as_persistently(void **state)
@@ -69,11 +69,11 @@ static void test_contend_release__place_is_left_as_persistently(void **state)
     ask();
     is_queued(S + 10, 5000, 77);
     stop(S + 20);
-    expect_sent(SIMBA__LEAVE);
+    expect_sent(SIMBA_LEAVE);
     failed(S + 30);
     expect_wake_in(S + 35, S + 45);
     wake();
-    expect_sent(SIMBA__LEAVE);
+    expect_sent(SIMBA_LEAVE);
 }
 
 static void test_contend_release__late_answer_still_counts(void **state)
@@ -83,7 +83,7 @@ static void test_contend_release__late_answer_still_counts(void **state)
     release_at_stop();
     answered(S + 1000 + (OVER - 1000) / 4 + 9); /* before its timer came */
     expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 /* Failures from now on, until the machine gives up. */
@@ -92,9 +92,9 @@ static void fail_to_the_end(int64_t now_ms, int64_t end_ms)
     int tries = 0;
 
     while (!is_told(SIMBA__TELL_UNRELEASED)) {
-        if (up.send.kind != SIMBA__NOTHING) {
-            expect_sent(SIMBA__RELEASE);
-            assert_true(sent.timeout_ms >= 50);
+        if (up.send.kind != SIMBA_NO_REQUEST) {
+            expect_sent(SIMBA_RELEASE);
+            assert_true(patience_ms >= 50);
             failed(now_ms);
             tries++;
         }
@@ -111,7 +111,7 @@ static void test_contend_release__gives_up_when_the_lease_is_over(void **state)
     release_at_stop();
     fail_to_the_end(S + 1000, S + OVER);
     expect_told(SIMBA__TELL_UNRELEASED | SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     expect_wake_at(NEVER);
 }
 
@@ -127,7 +127,7 @@ static void test_contend_release__lease_runs_from_the_last_claim(void **state)
 
 static void test_contend_release__gives_up_and_contends_anew(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -136,12 +136,12 @@ static void test_contend_release__gives_up_and_contends_anew(void **state)
     timer(S + USE);
     returned(S + USE);
     timer(S + OVER - 1); /* hung, and hung again */
-    expect_sent(SIMBA__RELEASE);
-    assert_int_equal(sent.timeout_ms, 50);
+    expect_sent(SIMBA_RELEASE);
+    assert_int_equal(patience_ms, 50);
     expect_wake_at(S + OVER); /* no try is longer than there is time */
     timer(S + OVER);
     expect_told(SIMBA__TELL_UNRELEASED);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     assert_false(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.tombstone_ms, 0);
 }
@@ -158,7 +158,7 @@ static void test_contend_release__failures_do_not_slow_the_asking(void **state)
         wake();
     }
     answered(machine.now_ms);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     failed(machine.now_ms);
     expect_wake_in(machine.now_ms + 38, machine.now_ms + 62);
 }
@@ -172,11 +172,11 @@ static void test_contend_release__release_starts_with_the_least_backoff(
     for (int i = 0; i < 6; i++) {
         failed(machine.now_ms);
         wake();
-        expect_sent(SIMBA__RENEW);
+        expect_sent(SIMBA_RENEW);
     }
     stop(machine.now_ms);
     returned(machine.now_ms);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     failed(machine.now_ms);
     expect_wake_in(machine.now_ms + 15, machine.now_ms + 25);
 }
@@ -188,13 +188,13 @@ static void test_contend_release__over_by_itself_is_not_told(void **state)
     own();
     stop(S + 1000);
     returned(S + OVER - 1); /* an overrun that nobody had time to notice */
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     use(default_config());
     own();
     stop(S + 1000);
     returned(S + OVER);
     expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 /* --- tombstones ---------------------------------------------------------- */
@@ -206,9 +206,9 @@ static void test_contend_release__undone_asking_leaves_a_tombstone(void **state)
     ask();
     unknown(S + 10);
     stop(S + 20);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
-    assert_int_equal(sent.timeout_ms, OVER / 4); /* counted from now */
+    assert_int_equal(patience_ms, OVER / 4); /* counted from now */
 }
 
 static void test_contend_release__place_in_line_can_be_doubtful(void **state)
@@ -220,7 +220,7 @@ static void test_contend_release__place_in_line_can_be_doubtful(void **state)
     wake();
     is_queued(S + 80, 5000, 77);
     stop(S + 90);
-    expect_sent(SIMBA__RELEASE); /* leaving alone would not bar the first */
+    expect_sent(SIMBA_RELEASE); /* leaving alone would not bar the first */
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
@@ -234,7 +234,7 @@ static void test_contend_release__tenure_found_by_asking_again_has_one(
     yes(S + ASK_TRY + 10, 5);
     stop(S + 5000);
     returned(S + 5010);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.token, 5);
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
@@ -250,10 +250,10 @@ static void test_contend_release__gone_tenure_can_be_doubtful(void **state)
     answered(S + 5010);
     expect_released(SIMBA__CAUSE_GONE, S + ASK_TRY + HARD);
     returned(S + 5020);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
     answered(S + 5030);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_release__repetition_carries_the_tombstone(void **state)
@@ -264,10 +264,10 @@ static void test_contend_release__repetition_carries_the_tombstone(void **state)
     stop(S + 10);
     failed(S + 20);
     wake();
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
     timer(S + 10 + OVER - 1);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     timer(S + 10 + OVER);
     expect_told(SIMBA__TELL_UNRELEASED | SIMBA__TELL_STOPPED);
 }
@@ -283,7 +283,7 @@ static void test_contend_release__new_attempt_is_not_doubtful(void **state)
     yes(S + 40, 6);
     stop(S + 50);
     returned(S + 60);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, 0);
 }
 
@@ -294,13 +294,13 @@ static void test_contend_release__long_pause_keeps_the_tombstone(void **state)
     use(default_config());
     ask();
     stop(S + 60000);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
     use(default_config());
     ask();
     unknown(S + 10);
     stop(S + 60000);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
     expect_wake_at(S + 60000 + OVER / 4);
 }
@@ -316,10 +316,10 @@ static void test_contend_release__doubtful_tenure_slept_over_is_buried(
     timer(S + 60000);
     expect_released(SIMBA__CAUSE_EXPIRED, S + 60000 + BUDGET);
     returned(S + 60010);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
     answered(S + 60020);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 /* A place lives longer than a lease: left behind, it would be called. */
@@ -330,7 +330,7 @@ static void test_contend_release__place_is_left_after_a_lease(void **state)
     ask();
     is_queued(S + 3000, LEASE, 1);
     stop(S + OVER + 654);
-    expect_sent(SIMBA__LEAVE);
+    expect_sent(SIMBA_LEAVE);
     answered(S + OVER + 660);
     expect_told(SIMBA__TELL_STOPPED);
 }

@@ -4,7 +4,7 @@
 
 static void test_contend_restart__start_again_is_a_new_attempt(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -14,7 +14,7 @@ static void test_contend_restart__start_again_is_a_new_attempt(void **state)
     answered(S + 1110);
     expect_stopped();
     start(S + 2000);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     expect_status(SIMBA__STARTING); /* the store has not answered anew */
     assert_false(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.token, 0);
@@ -44,7 +44,7 @@ static void test_contend_restart__restart_waits_for_on_released(void **state)
     wake_up(S + 8500);
     expect_nothing();
     returned(S + 9000);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     yes(S + 9010, 6);
     expect_acquired(6);
 }
@@ -66,7 +66,7 @@ static void test_contend_restart__restart_keeps_its_initial_delay(void **state)
     returned(S + 4500);
     expect_nothing();
     assert_int_equal(wake(), S + 4700);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_restart__stop_before_on_released_is_back(void **state)
@@ -94,7 +94,7 @@ static void test_contend_restart__loss_waits_for_on_released_too(void **state)
     expect_wake_at(NEVER);
     expect_status(SIMBA__RUNNING);
     returned(S + HARD + 500);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_restart__each_tenure_overruns_for_itself(void **state)
@@ -109,18 +109,19 @@ static void test_contend_restart__each_tenure_overruns_for_itself(void **state)
     expect_released(SIMBA__CAUSE_STOP, S + 5000 + BUDGET);
     assert_int_equal(wake(), S + 5000 + BUDGET);
     expect_told(SIMBA__TELL_OVERRUN);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_restart__old_answers_do_not_count(void **state)
 {
-    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 50};
+    simba_reply grant = {.mine = true, .token = 5};
+    struct simba__contend_event late = {
+        .type = SIMBA__REPLIED, .now_ms = S + 50, .reply = &grant};
 
     (void)state;
     use(default_config());
     ask();
-    late.reply =
-        (struct simba__reply){.seq = sent.seq, .mine = true, .token = 5};
+    late.seq = sent.seq;
     stop(S + 10);
     feed(&late); /* granted after all; the release is on its way */
     expect_nothing();
@@ -184,7 +185,7 @@ static void test_contend_restart__place_ends_with_the_attempt(void **state)
     failed(S + 230);
     stop(S + 240); /* there is no place to leave */
     expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 static void test_contend_restart__tenure_after_a_gone_one_is_released(
@@ -196,11 +197,11 @@ static void test_contend_restart__tenure_after_a_gone_one_is_released(
     wake_up(S + 200);
     answered(S + 210); /* gone */
     returned(S + 220);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     yes(S + 230, 6);
     stop(S + 300);
     returned(S + 310);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.token, 6);
 }
 
@@ -223,7 +224,7 @@ static void test_contend_restart__min_hold_ends_with_its_tenure(void **state)
     timer(S + 200 + USE);
     expect_released(SIMBA__CAUSE_EXPIRED, S + 200 + HARD);
     returned(S + 200 + USE);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_restart__max_hold_counts_anew(void **state)
@@ -248,16 +249,16 @@ static void test_contend_restart__store_clock_is_remembered(void **state)
     (void)state;
     use(default_config());
     ask();
-    reply(S + 10, (struct simba__reply){
-                      .mine = true, .token = 5, .store_ms = S + 500000});
+    reply(S + 10,
+          (simba_reply){.mine = true, .token = 5, .store_ms = S + 500000});
     stop(S + 100);
     returned(S + 110);
     answered(S + 120);
     start(S + 200);
-    reply(S + 210, (struct simba__reply){
-                       .mine = true, .token = 6, .store_ms = S + 900000});
+    reply(S + 210,
+          (simba_reply){.mine = true, .token = 6, .store_ms = S + 900000});
     expect_told(SIMBA__TELL_ACQUIRED | SIMBA__TELL_CLOCK_JUMP);
-    expect_sent(SIMBA__RENEW); /* an owner asks again at once */
+    expect_sent(SIMBA_RENEW); /* an owner asks again at once */
 }
 
 int main(void)

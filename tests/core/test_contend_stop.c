@@ -43,7 +43,7 @@ static void test_contend_stop__failed_asking_left_nothing_behind(void **state)
 
 static void test_contend_stop__place_in_line_is_given_up(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
@@ -51,11 +51,11 @@ static void test_contend_stop__place_in_line_is_given_up(void **state)
     attempt = sent.attempt;
     is_queued(S + 10, 5000, 77);
     stop(S + 20);
-    expect_sent(SIMBA__LEAVE);
+    expect_sent(SIMBA_LEAVE);
     expect_told(0);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.tombstone_ms, 0);
-    assert_int_equal(sent.timeout_ms, OVER / 4);
+    assert_int_equal(patience_ms, OVER / 4);
     expect_status(SIMBA__STOPPING);
     answered(S + 30);
     expect_stopped();
@@ -63,14 +63,14 @@ static void test_contend_stop__place_in_line_is_given_up(void **state)
 
 static void test_contend_stop__asking_under_way_is_undone(void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
     stop(S + 20);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     expect_told(0);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.token, 0);
@@ -86,9 +86,9 @@ static void test_contend_stop__asking_from_the_line_is_undone(void **state)
     ask();
     is_queued(S + 10, 5000, 77);
     wake_up(S + 20);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     stop(S + 30);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
@@ -101,7 +101,7 @@ static void test_contend_stop__place_outlives_a_later_failure(void **state)
     wake_up(S + 20);
     failed(S + 25);
     stop(S + 30);
-    expect_sent(SIMBA__LEAVE);
+    expect_sent(SIMBA_LEAVE);
 }
 
 static void test_contend_stop__forgotten_place_is_not_left(void **state)
@@ -126,10 +126,10 @@ static void test_contend_stop__user_hears_before_the_store(void **state)
     expect_wake_at(S + 1000 + BUDGET);
     returned(S + 1700);
     expect_told(0);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     assert_int_equal(sent.token, 5);
     assert_int_equal(sent.tombstone_ms, 0);
-    assert_int_equal(sent.timeout_ms, (OVER - 1700) / 4);
+    assert_int_equal(patience_ms, (OVER - 1700) / 4);
     expect_status(SIMBA__STOPPING);
     answered(S + 1710);
     expect_stopped();
@@ -142,14 +142,14 @@ static void test_contend_stop__lease_is_renewed_while_the_user_leaves(
     use(default_config());
     own_and_stop(S + RENEW - 500);
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     expect_told(0);
     yes(S + RENEW + 10, 5);
     expect_nothing(); /* owner it is not again */
     returned(S + RENEW + 400);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     /* The store's lease now runs from the renewal. */
-    assert_int_equal(sent.timeout_ms, (OVER - 400) / 4);
+    assert_int_equal(patience_ms, (OVER - 400) / 4);
 }
 
 static void test_contend_stop__who_leaves_need_not_make_progress(void **state)
@@ -161,23 +161,23 @@ static void test_contend_stop__who_leaves_need_not_make_progress(void **state)
     use(config);
     own_and_stop(S + RENEW - 500);
     assert_int_equal(wake(), S + RENEW);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
 }
 
 static void test_contend_stop__renewal_under_way_is_given_up(void **state)
 {
-    uint64_t renewal;
-    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 7100};
+    simba_reply renewed = {.mine = true};
+    struct simba__contend_event late = {
+        .type = SIMBA__REPLIED, .now_ms = S + 7100, .reply = &renewed};
 
     (void)state;
     use(default_config());
     own_and_renew();
-    renewal = sent.seq;
+    late.seq = sent.seq;
     stop(S + 7000);
     expect_told(SIMBA__TELL_RELEASED);
     returned(S + 7050);
-    expect_sent(SIMBA__RELEASE);
-    late.reply = (struct simba__reply){.seq = renewal, .mine = true};
+    expect_sent(SIMBA_RELEASE);
     feed(&late);
     expect_nothing();
     answered(S + 7200);
@@ -193,10 +193,10 @@ static void test_contend_stop__renewals_go_on_to_the_deadline(void **state)
     stop(S + USE - 1);
     expect_released(SIMBA__CAUSE_STOP, S + HARD - 1);
     failed(S + USE + 500); /* later than its backoff: at once */
-    expect_sent(SIMBA__RENEW);
-    assert_int_equal(sent.timeout_ms, 50); /* U is past: the least there is */
+    expect_sent(SIMBA_RENEW);
+    assert_int_equal(patience_ms, 50); /* U is past: the least there is */
     returned(S + USE + 510);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_stop__overrun_tells_user_and_store(void **state)
@@ -206,7 +206,7 @@ static void test_contend_stop__overrun_tells_user_and_store(void **state)
     own_and_stop(S + 1000);
     assert_int_equal(wake(), S + 1000 + BUDGET);
     expect_told(SIMBA__TELL_OVERRUN);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     answered(S + 3010);
     expect_stopped();
     returned(S + 9000); /* at last */
@@ -235,7 +235,7 @@ static void test_contend_stop__gone_and_overrun_is_let_go(void **state)
     answered(S + RENEW + 10); /* not yours */
     assert_int_equal(wake(), S + RENEW - 500 + BUDGET);
     expect_told(SIMBA__TELL_OVERRUN | SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 static void test_contend_stop__second_stop_changes_nothing(void **state)
@@ -290,7 +290,7 @@ static void test_contend_stop__while_releasing_it_asks_no_more(void **state)
     own_and_renew();
     timer(S + USE);
     returned(S + USE + 10);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
     stop(S + USE + 20);
     expect_nothing();
     answered(S + USE + 30);
@@ -318,7 +318,7 @@ static void test_contend_stop__overrun_of_a_loss_is_told_at_h(void **state)
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
     assert_int_equal(wake(), S + HARD);
     expect_told(SIMBA__TELL_OVERRUN);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 /* --- min_hold ------------------------------------------------------------ */
@@ -340,7 +340,7 @@ static void test_contend_stop__min_hold_counts_from_the_grant(void **state)
     expect_nothing();
     assert_int_equal(wake(), S + 10 + 5000);
     expect_told(0);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_stop__min_hold_that_is_over_holds_nothing(void **state)
@@ -349,7 +349,7 @@ static void test_contend_stop__min_hold_that_is_over_holds_nothing(void **state)
     use_min_hold(5000);
     own_and_stop(S + 5500);
     returned(S + 5510);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_stop__min_hold_is_renewed_for(void **state)
@@ -360,12 +360,12 @@ static void test_contend_stop__min_hold_is_renewed_for(void **state)
     returned(S + 1100);
     for (int i = 1; i <= 3; i++) {
         assert_int_equal(wake(), S + i * RENEW);
-        expect_sent(SIMBA__RENEW);
+        expect_sent(SIMBA_RENEW);
         yes(S + i * RENEW + 1, 5);
         expect_nothing();
     }
     assert_int_equal(wake(), S + 10 + 20000);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 /* The store may have renewed it although no answer came: to release it at H
@@ -377,13 +377,13 @@ static void test_contend_stop__min_hold_goes_on_without_answers(void **state)
     own_and_stop(S + 1000);
     returned(S + 1100);
     wake();
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     timer(S + HARD);
     expect_told(0);
-    expect_sent(SIMBA__RENEW);
+    expect_sent(SIMBA_RENEW);
     timer(S + 10 + 60000); /* by now the lease is over anyhow */
     expect_told(SIMBA__TELL_STOPPED);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 static void test_contend_stop__min_hold_goes_on_after_an_overrun(void **state)
@@ -393,10 +393,10 @@ static void test_contend_stop__min_hold_goes_on_after_an_overrun(void **state)
     own_and_stop(S + 1000);
     assert_int_equal(wake(), S + 1000 + BUDGET);
     expect_told(SIMBA__TELL_OVERRUN);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
     assert_int_equal(wake(), S + 10 + 5000);
     expect_told(0);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 static void test_contend_stop__min_hold_ends_when_it_is_gone(void **state)
@@ -417,7 +417,7 @@ static void test_contend_stop__min_hold_is_for_stops_only(void **state)
     own_and_renew();
     timer(S + USE);
     returned(S + USE + 1);
-    expect_sent(SIMBA__RELEASE);
+    expect_sent(SIMBA_RELEASE);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void test_contend_wait__min_hold_fits_into_max_hold(void **state)
 
 static void test_contend_wait__attempts_are_equal_in_both_halves(void **state)
 {
-    struct simba__attempt a = {1, 2}, other_high = {3, 2}, other_low = {1, 3};
+    simba_attempt a = {1, 2}, other_high = {3, 2}, other_low = {1, 3};
 
     (void)state;
     assert_true(simba__attempt_equal(a, a));
@@ -97,7 +97,7 @@ static void test_contend_wait__rests_until_it_is_started(void **state)
     expect_nothing();
     yes(6, 5); /* an answer to what was never asked */
     expect_nothing();
-    happen((enum simba__event_type)99, 7); /* of a later version */
+    happen((enum simba__contend_event_type)99, 7); /* of a later version */
     expect_nothing();
     expect_wake_at(NEVER);
     expect_status(SIMBA__INITIAL);
@@ -108,9 +108,9 @@ static void test_contend_wait__start_asks_at_once(void **state)
     (void)state;
     use(default_config());
     start(S);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     expect_told(0);
-    assert_int_equal(sent.timeout_ms, ASK_TRY);
+    assert_int_equal(patience_ms, ASK_TRY);
     assert_int_equal(sent.waiter_ms, PLACE_LIFE);
     assert_int_equal(sent.token, 0);
     assert_int_equal(sent.position, 0);
@@ -133,12 +133,12 @@ static void test_contend_wait__initial_delay_comes_before_the_asking(
     wake_up(S + 1); /* nobody can mean us yet */
     expect_nothing();
     assert_int_equal(wake(), S + 700);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_wait__same_seed_makes_the_same_attempt(void **state)
 {
-    struct simba__attempt first, same, other;
+    simba_attempt first, same, other;
 
     (void)state;
     use_seeded(default_config(), 1);
@@ -158,14 +158,14 @@ static void test_contend_wait__same_seed_makes_the_same_attempt(void **state)
 static void test_contend_wait__unanswered_asking_is_repeated_at_once(
     void **state)
 {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
 
     (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
     assert_int_equal(wake(), S + ASK_TRY);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     expect_told(0);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     expect_wake_at(S + 2 * ASK_TRY);
@@ -174,13 +174,14 @@ static void test_contend_wait__unanswered_asking_is_repeated_at_once(
 
 static void test_contend_wait__stale_answers_are_ignored(void **state)
 {
-    struct simba__event late = {.type = SIMBA__REPLIED, .now_ms = S + 4000};
+    simba_reply grant = {.mine = true, .token = 5, .store_ms = 1};
+    struct simba__contend_event late = {
+        .type = SIMBA__REPLIED, .now_ms = S + 4000, .reply = &grant};
 
     (void)state;
     use(default_config());
     ask();
-    late.reply = (struct simba__reply){
-        .seq = sent.seq, .mine = true, .token = 5, .store_ms = 1};
+    late.seq = sent.seq;
     wake();
     feed(&late);
     expect_nothing();
@@ -206,7 +207,7 @@ static void test_contend_wait__answer_beats_a_timer_that_is_late(void **state)
     ask();
     yes(S + ASK_TRY + 500, 5);
     expect_acquired(5);
-    expect_sent(SIMBA__NOTHING);
+    expect_sent(SIMBA_NO_REQUEST);
 }
 
 static void test_contend_wait__time_never_runs_backwards(void **state)
@@ -231,7 +232,7 @@ static void expect_backoff(int64_t first_ms, int64_t most_ms, int failures)
         expect_nothing();
         expect_wake_in(now + delay - delay / 4, now + delay + delay / 4);
         now = wake();
-        expect_sent(SIMBA__ACQUIRE);
+        expect_sent(SIMBA_ACQUIRE);
         delay = delay * 2 < most_ms ? delay * 2 : most_ms;
     }
 }
@@ -292,7 +293,7 @@ static void test_contend_wait__backoff_counts_from_the_asking(void **state)
     expect_wake_in(S + 38, S + 62);
     wake();
     unknown(S + 3000); /* later than the backoff */
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
 }
 
 static void test_contend_wait__answer_ends_the_backoff(void **state)
@@ -346,7 +347,7 @@ static void test_contend_wait__end_of_time_does_not_overflow(void **state)
     config.initial_delay_ms = 0;
     use(config);
     start(NEVER - 10);
-    expect_sent(SIMBA__ACQUIRE);
+    expect_sent(SIMBA_ACQUIRE);
     expect_wake_at(NEVER);
     yes(NEVER - 9, 5);
     expect_acquired(5);

@@ -144,9 +144,9 @@ static void numbered(const char *id, uint64_t turn, uint64_t waiter)
     simba_owner owner = simba_owner_none();
     uint64_t token = id[0] == '\0' ? 0 : 10 * turn;
     struct simba__observe_event event = {
-        .type = SIMBA__OBSERVE_READ, .owner = &owner, .turn = turn};
+        .type = SIMBA__OBSERVE_READ, .owner = &owner, .serial = turn};
 
-    event.next_turn = waiter != 0 ? waiter : turn + (token != 0);
+    event.next_serial = waiter != 0 ? waiter : turn + (token != 0);
 
     happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
     assert_true(up.read);

@@ -87,7 +87,7 @@ static void test_row__renewal_extends_and_keeps_the_token(void **state)
 
 static void test_row__renewal_never_creates_and_never_steals(void **state)
 {
-    static const struct simba__attempt nobody;
+    static const simba_attempt nobody;
     struct who ghost = person("ghost", 9);
 
     (void)state;
@@ -143,9 +143,8 @@ static void test_row__nothing_asked_is_nothing_done(void **state)
     (void)state;
     ask(&alice, T);
     before = row;
-    must_serve(&alice, (struct simba__request){.kind = SIMBA__NOTHING}, T + 1);
-    must_serve(&alice,
-               (struct simba__request){.kind = (enum simba__request_kind)99},
+    must_serve(&alice, (simba_request){.kind = SIMBA_NO_REQUEST}, T + 1);
+    must_serve(&alice, (simba_request){.kind = (enum simba_request_kind)99},
                T + 2);
     expect_refused(0);
     assert_memory_equal(&row, &before, sizeof row);
@@ -403,8 +402,7 @@ void *__wrap_realloc(void *memory, size_t size)
 
 static void test_row__without_memory_the_row_is_as_it_was(void **state)
 {
-    static const struct simba__request request = {.kind = SIMBA__ACQUIRE,
-                                                  .join = true};
+    static const simba_request request = {.kind = SIMBA_ACQUIRE, .join = true};
 
     (void)state;
     for (int i = 0; i < 2; i++) { /* the line, then the tombstones */

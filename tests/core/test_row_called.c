@@ -129,7 +129,7 @@ static void test_row_called__late_release_of_one_once_called_is_void(
 
 static void test_row_called__release_of_nobody_calls_nobody(void **state)
 {
-    static const struct simba__attempt none; /* what a free row holds */
+    static const simba_attempt none; /* what a free row holds */
     struct who nobody = person("nobody", 9);
 
     (void)state;

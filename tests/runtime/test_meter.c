@@ -14,7 +14,7 @@ static void tell(struct simba__meter *meter,
                  unsigned tell,
                  enum simba__cause cause)
 {
-    struct simba__update update = {.tell = tell, .cause = cause};
+    struct simba__contend_update update = {.tell = tell, .cause = cause};
 
     simba__meter_tell(meter, &update);
 }

@@ -47,7 +47,7 @@ void check_owners(struct world *w)
 
 /* --- what a contender did ------------------------------------------------ */
 
-static bool is_known_undone(const struct world *w, struct simba__attempt a)
+static bool is_known_undone(const struct world *w, simba_attempt a)
 {
     for (int i = 0; i < WORLD_UNDONE; i++) {
         if (simba__attempt_equal(w->undone[i].attempt, a)) {
@@ -57,7 +57,7 @@ static bool is_known_undone(const struct world *w, struct simba__attempt a)
     return false;
 }
 
-static void note_undone(struct world *w, struct simba__attempt attempt)
+static void note_undone(struct world *w, simba_attempt attempt)
 {
     if (!is_known_undone(w, attempt)) {
         w->undone[w->undone_next] =
@@ -69,12 +69,12 @@ static void note_undone(struct world *w, struct simba__attempt attempt)
 /* S6, on stop: the store is not told while on_released runs in its time. */
 static void check_order_of_release(struct world *w,
                                    int i,
-                                   const struct simba__update *up)
+                                   const struct simba__contend_update *up)
 {
     const struct node *n = &w->node[i];
     bool is_running = n->is_calling || (up->tell & SIMBA__TELL_RELEASED) != 0;
 
-    if (up->send.kind == SIMBA__RELEASE && is_running && !n->is_excused &&
+    if (up->send.kind == SIMBA_RELEASE && is_running && !n->is_excused &&
         !(up->tell & SIMBA__TELL_OVERRUN)) {
         violate(w, S6, "n%d releases while on_released runs", i);
     }
@@ -83,8 +83,8 @@ static void check_order_of_release(struct world *w,
 /* S7: a wake-up changes nothing but the time of the next question. */
 static void check_wake(struct world *w,
                        int i,
-                       const struct simba__event *event,
-                       const struct simba__update *up)
+                       const struct simba__contend_event *event,
+                       const struct simba__contend_update *up)
 {
     bool is_loss = (up->tell & SIMBA__TELL_RELEASED) != 0 &&
                    up->cause == SIMBA__CAUSE_GONE;
@@ -97,7 +97,9 @@ static void check_wake(struct world *w,
 
 /* S8: silence is no answer. Who says "gone" was told so by the store, who says
  * "expired" waited until U. */
-static void check_loss(struct world *w, int i, const struct simba__update *up)
+static void check_loss(struct world *w,
+                       int i,
+                       const struct simba__contend_update *up)
 {
     const struct node *n = &w->node[i];
 
@@ -116,7 +118,7 @@ static void check_loss(struct world *w, int i, const struct simba__update *up)
 /* S9: acquired and released strictly alternate; none after the stop. */
 static void check_alternation(struct world *w,
                               int i,
-                              const struct simba__update *up)
+                              const struct simba__contend_update *up)
 {
     const struct node *n = &w->node[i];
     bool acquired = (up->tell & SIMBA__TELL_ACQUIRED) != 0;
@@ -138,9 +140,9 @@ static void check_alternation(struct world *w,
 
 void check_step(struct world *w,
                 int i,
-                const struct simba__event *event,
+                const struct simba__contend_event *event,
                 const struct step_before *before,
-                const struct simba__update *up)
+                const struct simba__contend_update *up)
 {
     struct node *n = &w->node[i];
     bool is_abandoned = before->phase != SIMBA__IDLE &&
@@ -171,7 +173,7 @@ static bool was_held(const struct world *w,
 static void check_identity(struct world *w,
                            const struct simba__mutex_record *before,
                            const struct message *m,
-                           const struct simba__reply *reply)
+                           const simba_reply *reply)
 {
     bool is_same = simba__attempt_equal(before->attempt, m->request.attempt);
     bool is_kept = simba__attempt_equal(before->attempt, w->row.attempt);
@@ -179,23 +181,23 @@ static void check_identity(struct world *w,
         was_held(w, before) && is_same && !before->owner.is_broken;
 
     switch (m->request.kind) {
-    case SIMBA__ACQUIRE:
+    case SIMBA_ACQUIRE:
         if (reply->mine && was_held(w, before) && !is_same) {
             violate(w, S5, "n%d's acquire took a running tenure", m->node);
         }
         break;
-    case SIMBA__RENEW:
+    case SIMBA_RENEW:
         if (reply->mine && !is_renewable) {
             violate(w, S5, "n%d renewed what is not its tenure", m->node);
         }
         break;
-    case SIMBA__RELEASE:
-    case SIMBA__LEAVE:
+    case SIMBA_RELEASE:
+    case SIMBA_LEAVE:
         if (was_held(w, before) && !is_same && !is_kept) {
             violate(w, S5, "n%d ended another tenure", m->node);
         }
         break;
-    case SIMBA__NOTHING:
+    default:
         break;
     }
 }
@@ -228,9 +230,7 @@ static bool has_reservation(const struct world *w, const struct stand *s)
 /* S11: nobody who is alive stands in the queue before the one whose turn it is,
  * and nobody else has been called. Whose turn it is was decided when it was
  * called, or is now, when it is granted without a call. */
-static void check_fairness(struct world *w,
-                           int turn,
-                           struct simba__attempt attempt)
+static void check_fairness(struct world *w, int turn, simba_attempt attempt)
 {
     const struct stand *mine = &w->node[turn].stand;
     bool am_in = mine->is_in && simba__attempt_equal(mine->attempt, attempt);
@@ -273,7 +273,7 @@ static bool is_given_up(const struct node *n, const struct message *m)
 
 static void check_grant(struct world *w,
                         const struct message *m,
-                        const struct simba__reply *reply)
+                        const simba_reply *reply)
 {
     const struct node *n = &w->node[m->node];
     bool is_dead = !n->is_up || m->life != n->life || is_given_up(n, m);
@@ -310,7 +310,7 @@ static void check_place(struct world *w,
 
 static void note_line(struct world *w,
                       const struct message *m,
-                      const struct simba__reply *reply)
+                      const simba_reply *reply)
 {
     struct node *n = &w->node[m->node];
     struct stand *s = &n->stand;
@@ -328,7 +328,7 @@ static void note_line(struct world *w,
         s->connection = m->connection;
         s->lapses_ms = world_store_ms(w) + m->request.waiter_ms;
         s->called_ms = 0;
-    } else if (is_standing(s, m) && m->request.kind != SIMBA__RENEW) {
+    } else if (is_standing(s, m) && m->request.kind != SIMBA_RENEW) {
         s->is_in = false; /* granted, released, left */
     }
 }
@@ -367,10 +367,10 @@ void check_called(struct world *w)
 void check_served(struct world *w,
                   const struct simba__mutex_record *before,
                   const struct message *m,
-                  const struct simba__reply *reply)
+                  const simba_reply *reply)
 {
     bool is_grant =
-        m->request.kind == SIMBA__ACQUIRE && reply->mine &&
+        m->request.kind == SIMBA_ACQUIRE && reply->mine &&
         !(was_held(w, before) &&
           simba__attempt_equal(before->attempt, m->request.attempt));
 
@@ -378,16 +378,16 @@ void check_served(struct world *w,
     if (is_grant) {
         check_grant(w, m, reply);
     }
-    if (m->request.kind == SIMBA__RELEASE && !m->is_copy) {
+    if (m->request.kind == SIMBA_RELEASE && !m->is_copy) {
         note_undone(w, m->request.attempt);
     }
-    if (m->request.kind == SIMBA__RENEW &&
+    if (m->request.kind == SIMBA_RENEW &&
         (!reply->mine || reply->token != m->request.token)) {
         w->node[m->node].was_refused = true;
     }
     /* A release leaves the line before the next is called; an acquire joins it
      * after that. */
-    if (m->request.kind == SIMBA__ACQUIRE) {
+    if (m->request.kind == SIMBA_ACQUIRE) {
         check_called(w);
     }
     note_line(w, m, reply);

@@ -5,6 +5,7 @@
  *
  * A choice is: deliver any message under way, lose the oldest one, fire the
  * next timer, let a try or a whole lease pass, stop or start a contender. */
+#include "core/contend.h"
 #include "core/mutex_record.h"
 #include "core/plant.h"
 
@@ -20,8 +21,8 @@ enum parcel_kind { TO_STORE, TO_NODE };
 struct parcel {
     enum parcel_kind kind;
     int node;
-    struct simba__request request;
-    struct simba__event event;
+    simba_request request; /* on the way back with its reply */
+    struct simba__contend_event event;
 };
 
 /* All there is, in one piece, so that a branch is a copy. */
@@ -62,7 +63,7 @@ static void post(struct state *s, struct parcel p)
 
 /* --- contenders ---------------------------------------------------------- */
 
-static void hear(struct state *s, int i, const struct simba__update *up)
+static void hear(struct state *s, int i, const struct simba__contend_update *up)
 {
     struct parcel back = {.kind = TO_NODE, .node = i};
 
@@ -75,7 +76,7 @@ static void hear(struct state *s, int i, const struct simba__update *up)
         back.event.type = SIMBA__RETURNED;
         post(s, back);
     }
-    if (up->send.kind == SIMBA__RELEASE && s->is_calling[i] &&
+    if (up->send.kind == SIMBA_RELEASE && s->is_calling[i] &&
         !s->node[i].is_overrun) {
         blame(s, "S6: store told while on_released runs");
     }
@@ -87,9 +88,9 @@ static void hear(struct state *s, int i, const struct simba__update *up)
     }
 }
 
-static void feed(struct state *s, int i, struct simba__event event)
+static void feed(struct state *s, int i, struct simba__contend_event event)
 {
-    struct simba__update up;
+    struct simba__contend_update up;
     struct parcel out = {.kind = TO_STORE, .node = i};
 
     event.now_ms = s->now;
@@ -98,8 +99,9 @@ static void feed(struct state *s, int i, struct simba__event event)
     }
     simba__contend_step(&s->node[i], &event, &up);
     hear(s, i, &up);
-    if (up.send.kind != SIMBA__NOTHING) {
+    if (up.send.kind != SIMBA_NO_REQUEST) {
         out.request = up.send;
+        out.request.id = i == 0 ? "a" : "b";
         post(s, out);
     }
 }
@@ -123,15 +125,15 @@ static void post_wake(void *self, const struct simba__waiter *waiter)
 
 static void check_served(struct state *s,
                          const struct parcel *p,
-                         const struct simba__reply *reply,
-                         struct simba__attempt before)
+                         const simba_reply *reply,
+                         simba_attempt before)
 {
     bool was_same = simba__attempt_equal(before, p->request.attempt);
 
-    if (p->request.kind == SIMBA__RENEW && reply->mine && !was_same) {
+    if (p->request.kind == SIMBA_RENEW && reply->mine && !was_same) {
         blame(s, "S5: renewed another tenure");
     }
-    if (p->request.kind == SIMBA__ACQUIRE && reply->mine && !was_same) {
+    if (p->request.kind == SIMBA_ACQUIRE && reply->mine && !was_same) {
         if (reply->token <= s->newest_token) {
             blame(s, "S4: token does not grow");
         }
@@ -145,22 +147,21 @@ static void serve(struct state *s, struct parcel p)
         .self = s, .is_connected = always_connected, .wake = post_wake};
     struct simba__mutex_call call = {
         .request = &p.request,
-        .id = p.node == 0 ? "a" : "b",
-        .ttl_ms = config.lease.ttl_ms,
-        .transition_ms = config.lease.transition_ms,
         .connection = (uint64_t)p.node,
         .now_ms = s->now,
     };
-    struct simba__attempt before = {0, 0};
+    simba_attempt before = {0, 0};
     struct parcel back = {.kind = TO_NODE, .node = p.node};
 
     if (simba__mutex_is_held(&s->row, s->now)) {
         before = s->row.attempt;
     }
     assert(s->row.queue_count < LINE && s->row.tombstone_count < LINE);
-    if (simba__mutex_serve(&s->row, &host, &call, &back.event.reply)) {
-        check_served(s, &p, &back.event.reply, before);
+    if (simba__mutex_serve(&s->row, &host, &call, &back.request.reply)) {
+        check_served(s, &p, &back.request.reply, before);
         back.event.type = SIMBA__REPLIED;
+        back.event.seq = p.request.seq;
+        back.event.outcome = SIMBA__ANSWERED;
         post(s, back);
     }
 }
@@ -184,6 +185,7 @@ static void deliver(struct state *s, int k)
     if (p.kind == TO_STORE) {
         serve(s, p);
     } else {
+        p.event.reply = &p.request.reply;
         feed(s, p.node, p.event);
     }
 }
@@ -197,14 +199,15 @@ static void fire_timer(struct state *s)
 
     if (at != SIMBA__NEVER) {
         s->now = at > s->now ? at : s->now;
-        feed(s, who, (struct simba__event){.type = SIMBA__TIMER});
+        feed(s, who, (struct simba__contend_event){.type = SIMBA__TIMER});
     }
 }
 
 static void toggle(struct state *s)
 {
     bool is_idle = s->node[0].phase == SIMBA__IDLE;
-    struct simba__event event = {.type = is_idle ? SIMBA__START : SIMBA__STOP};
+    struct simba__contend_event event = {.type = is_idle ? SIMBA__START
+                                                         : SIMBA__STOP};
 
     feed(s, 0, event);
 }
@@ -281,7 +284,7 @@ static void begin(struct state *s)
     for (int i = 0; i < NODES; i++) {
         simba__rng_seed(&rng, (uint64_t)i + 1);
         simba__contend_init(&s->node[i], &config, &rng);
-        feed(s, i, (struct simba__event){.type = SIMBA__START});
+        feed(s, i, (struct simba__contend_event){.type = SIMBA__START});
     }
 }
 

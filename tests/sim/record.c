@@ -56,7 +56,7 @@ static void name_node(const struct world *w, int i, struct simba__deed *deed)
     memcpy(deed->id, n->id, sizeof n->id);
 }
 
-static enum simba__deed_op op_of(enum simba__request_kind kind)
+static enum simba__deed_op op_of(enum simba_request_kind kind)
 {
     static const enum simba__deed_op ops[] = {
         SIMBA__DEED_OTHER, SIMBA__DEED_ACQUIRE, SIMBA__DEED_RENEW,
@@ -65,7 +65,7 @@ static enum simba__deed_op op_of(enum simba__request_kind kind)
     return ops[kind];
 }
 
-static struct simba__deed_attempt attempt_of(struct simba__attempt attempt)
+static struct simba__deed_attempt attempt_of(simba_attempt attempt)
 {
     return (struct simba__deed_attempt){attempt.high, attempt.low};
 }
@@ -83,7 +83,7 @@ static int64_t use_of(const struct node *n, const struct simba__lease *lease)
                           simba__lease_margin_ms(lease));
 }
 
-void record_sent(struct world *w, int i, const struct simba__request *request)
+void record_sent(struct world *w, int i, const simba_request *request)
 {
     struct simba__deed deed = {.kind = SIMBA__DEED_SENT};
 
@@ -100,18 +100,19 @@ void record_sent(struct world *w, int i, const struct simba__request *request)
     add(w, &deed);
 }
 
-void record_heard(struct world *w, int i, const struct simba__reply *reply)
+void record_heard(struct world *w, int i, const struct message *m)
 {
+    const simba_reply *reply = &m->request.reply;
     struct simba__deed deed = {.kind = SIMBA__DEED_ANSWERED};
 
     if (w->history == NULL) {
         return;
     }
     name_node(w, i, &deed);
-    deed.number = reply->seq;
-    deed.outcome = reply->outcome == SIMBA__ANSWERED ? SIMBA__DEED_HEARD
-                   : reply->outcome == SIMBA__FAILED ? SIMBA__DEED_FAILED
-                                                     : SIMBA__DEED_UNKNOWN;
+    deed.number = m->event.seq;
+    deed.outcome = m->event.outcome == SIMBA__ANSWERED ? SIMBA__DEED_HEARD
+                   : m->event.outcome == SIMBA__FAILED ? SIMBA__DEED_FAILED
+                                                       : SIMBA__DEED_UNKNOWN;
     deed.mine = reply->mine;
     if (reply->mine && reply->lease_ms > 0) {
         struct simba__lease granted =

@@ -83,12 +83,12 @@ static void post_outcome(struct world *w,
                         .store_epoch = w->store_epoch};
 
     m.event.type = SIMBA__REPLIED;
-    m.event.reply.seq = seq;
-    m.event.reply.outcome = outcome;
+    m.event.seq = seq;
+    m.event.outcome = outcome;
     world_post(w, &m, 100);
 }
 
-void store_send(struct world *w, int i, const struct simba__request *request)
+void store_send(struct world *w, int i, const simba_request *request)
 {
     struct message m = {.kind = MSG_REQUEST,
                         .node = i,
@@ -97,6 +97,7 @@ void store_send(struct world *w, int i, const struct simba__request *request)
                         .connection = w->node[i].connection,
                         .request = *request};
 
+    m.request.id = w->node[i].id;
     if (!w->is_store_up) { /* connection refused: surely without effect */
         post_outcome(w, i, request->seq, SIMBA__FAILED);
     } else {
@@ -106,7 +107,7 @@ void store_send(struct world *w, int i, const struct simba__request *request)
 
 static void reply_to(struct world *w,
                      const struct message *m,
-                     const struct simba__reply *reply)
+                     const simba_reply *reply)
 {
     struct message answer = {.kind = MSG_REPLY,
                              .node = m->node,
@@ -114,12 +115,14 @@ static void reply_to(struct world *w,
                              .store_epoch = m->store_epoch};
 
     answer.event.type = SIMBA__REPLIED;
-    answer.event.reply = *reply;
+    answer.event.seq = m->request.seq;
+    answer.event.outcome = SIMBA__ANSWERED;
+    answer.request.reply = *reply;
     transmit(w, &answer);
 }
 
 static uint64_t place_of(const struct simba__mutex_record *row,
-                         struct simba__attempt attempt)
+                         simba_attempt attempt)
 {
     for (size_t i = 0; i < row->queue_count; i++) {
         if (simba__attempt_equal(row->queue[i].attempt, attempt)) {
@@ -155,21 +158,19 @@ static struct simba__lease lease_offered(struct world *w,
 void store_receive(struct world *w, const struct message *m)
 {
     struct simba__mutex_record before = w->row;
-    struct simba__reply reply;
+    simba_reply reply;
     struct simba__lease lease = lease_offered(w, m);
-    struct simba__mutex_call call = {
-        .request = &m->request,
-        .id = w->node[m->node].id,
-        .ttl_ms = lease.ttl_ms,
-        .transition_ms = lease.transition_ms,
-        .connection = m->connection,
-        .now_ms = world_store_ms(w),
-    };
+    simba_request request = m->request;
+    struct simba__mutex_call call = {.request = &request,
+                                     .connection = m->connection,
+                                     .now_ms = world_store_ms(w)};
 
+    request.ttl_ms = lease.ttl_ms;
+    request.transition_ms = lease.transition_ms;
     if (!w->is_store_up || m->store_epoch != w->store_epoch) {
         return;
     }
-    if (m->request.kind == SIMBA__ACQUIRE && w->now_us < w->grace_until_us) {
+    if (m->request.kind == SIMBA_ACQUIRE && w->now_us < w->grace_until_us) {
         post_outcome(w, m->node, m->request.seq, SIMBA__FAILED);
         return;
     }
@@ -192,7 +193,7 @@ void store_reset_connection(struct world *w, int i)
     n->ghost = n->connection;
     n->ghost_until_us = w->now_us + w->weather.half_open_us;
     n->connection = ++w->posted * WORLD_NODES_MOST + (uint64_t)i;
-    if (n->is_up && n->c.inflight != SIMBA__NOTHING) {
+    if (n->is_up && n->c.inflight != SIMBA_NO_REQUEST) {
         post_outcome(w, i, n->c.seq, SIMBA__UNKNOWN);
     }
     store_wake(w, i);

@@ -171,18 +171,21 @@ static void change_mind(struct world *w, int i)
 
 static void break_tenure(struct world *w, bool at_once)
 {
-    struct simba__mutex_break wish = {.token = w->row.owner.token,
-                                      .at_once = at_once,
-                                      .now_ms = world_store_ms(w)};
+    simba_request request = {
+        .kind = SIMBA_BREAK, .token = w->row.owner.token, .now = at_once};
+    struct simba__mutex_call call = {.request = &request,
+                                     .now_ms = world_store_ms(w)};
 
-    if (w->is_store_up && simba__mutex_break(&w->row, &w->host, &wish)) {
+    if (w->is_store_up &&
+        simba__mutex_serve(&w->row, &w->host, &call, &request.reply) &&
+        request.reply.mine) {
         world_say(w, "admin breaks the tenure%s", at_once ? " by force" : "");
         check_called(w);
         if (at_once) {
             w->forced_until_us =
                 w->now_us + world_lease_us(w) / 100 * 103 + 100000;
         }
-        record_broken(w, wish.token, at_once);
+        record_broken(w, request.token, at_once);
     }
 }
 

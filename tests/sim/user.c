@@ -31,7 +31,7 @@ static void hear_released(struct world *w, int i, enum simba__cause cause)
     world_post_local(w, i, SIMBA__RETURNED, n->callback_free_us - w->now_us);
 }
 
-void user_hear(struct world *w, int i, const struct simba__update *up)
+void user_hear(struct world *w, int i, const struct simba__contend_update *up)
 {
     struct node *n = &w->node[i];
 

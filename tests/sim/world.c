@@ -143,7 +143,7 @@ static void take_first(struct world *w, struct message *m)
 
 void world_post_local(struct world *w,
                       int node,
-                      enum simba__event_type type,
+                      enum simba__contend_event_type type,
                       int64_t delay_us)
 {
     struct message m = {
@@ -175,16 +175,18 @@ void world_boot(struct world *w, int i)
     }
 }
 
-static const char *request_name(enum simba__request_kind kind)
+static const char *request_name(enum simba_request_kind kind)
 {
     static const char *const names[] = {"nothing", "acquire", "renew",
                                         "release", "leave"};
     return names[kind];
 }
 
-static void carry_out(struct world *w, int i, const struct simba__update *up)
+static void carry_out(struct world *w,
+                      int i,
+                      const struct simba__contend_update *up)
 {
-    if (up->send.kind != SIMBA__NOTHING) {
+    if (up->send.kind != SIMBA_NO_REQUEST) {
         world_say(w, "n%d -> %s%s", i, request_name(up->send.kind),
                   up->send.tombstone_ms > 0 ? " with tombstone" : "");
         record_sent(w, i, &up->send);
@@ -193,13 +195,13 @@ static void carry_out(struct world *w, int i, const struct simba__update *up)
     user_hear(w, i, up);
 }
 
-void world_feed(struct world *w, int i, struct simba__event event)
+void world_feed(struct world *w, int i, struct simba__contend_event event)
 {
     struct node *n = &w->node[i];
     struct step_before before = {.phase = n->c.phase,
                                  .attempt = n->c.attempt,
                                  .inflight = n->c.inflight};
-    struct simba__update up;
+    struct simba__contend_update up;
 
     event.now_ms = world_local_ms(w, n);
     simba__contend_step(&n->c, &event, &up);
@@ -216,7 +218,8 @@ static void tick_progress(struct world *w, int i)
     struct node *n = &w->node[i];
 
     if (!n->is_stuck) {
-        world_feed(w, i, (struct simba__event){.type = SIMBA__PROGRESS});
+        world_feed(w, i,
+                   (struct simba__contend_event){.type = SIMBA__PROGRESS});
     }
     world_post_local(w, i, SIMBA__PROGRESS, w->config.progress_ms * 400);
 }
@@ -261,9 +264,10 @@ static void deliver(struct world *w, const struct message *m)
         happen_locally(w, m);
     } else if (m->store_epoch == w->store_epoch) {
         if (m->kind == MSG_REPLY) {
-            record_heard(w, m->node, &m->event.reply);
+            record_heard(w, m->node, m);
         }
-        world_feed(w, m->node, m->event);
+        later.event.reply = &m->request.reply;
+        world_feed(w, m->node, later.event);
     }
 }
 
@@ -312,7 +316,8 @@ static void tick_until(struct world *w, int64_t until_us)
         w->now_us = at;
     }
     if (timer >= 0) {
-        world_feed(w, timer, (struct simba__event){.type = SIMBA__TIMER});
+        world_feed(w, timer,
+                   (struct simba__contend_event){.type = SIMBA__TIMER});
     } else if (is_message) {
         take_first(w, &m);
         deliver(w, &m);

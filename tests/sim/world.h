@@ -33,15 +33,15 @@ struct message {
     uint64_t life;        /* incarnation of the node concerned */
     uint64_t store_epoch; /* a restart of the store drops older ones */
     uint64_t connection;
-    bool is_copy; /* the network made two of it */
-    struct simba__request request;
-    struct simba__event event;
+    bool is_copy;          /* the network made two of it */
+    simba_request request; /* on the way back with its reply */
+    struct simba__contend_event event;
 };
 
 /* Where the checkers think a waiter stands in the queue. */
 struct stand {
     bool is_in;
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     uint64_t position; /* as the store numbered it */
     uint64_t connection;
     int64_t lapses_ms; /* its waiter lease, store time */
@@ -87,7 +87,7 @@ struct weather {
 };
 
 struct undone {
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     int64_t at_us;
 };
 
@@ -150,9 +150,9 @@ int64_t world_lease_us(const struct world *w);
 void world_post(struct world *w, const struct message *m, int64_t delay_us);
 void world_post_local(struct world *w,
                       int node,
-                      enum simba__event_type type,
+                      enum simba__contend_event_type type,
                       int64_t delay_us);
-void world_feed(struct world *w, int node, struct simba__event event);
+void world_feed(struct world *w, int node, struct simba__contend_event event);
 void world_boot(struct world *w, int node);
 void world_tick(struct world *w);
 void world_run_until(struct world *w, int64_t until_us);
@@ -162,14 +162,16 @@ void world_say(struct world *w, const char *format, ...)
 
 /* store.c: the model store and the network to it */
 void store_open(struct world *w);
-void store_send(struct world *w, int node, const struct simba__request *r);
+void store_send(struct world *w, int node, const simba_request *r);
 void store_receive(struct world *w, const struct message *m);
 void store_restart(struct world *w, bool loses_data, int64_t down_us);
 void store_reset_connection(struct world *w, int node);
 void store_wake(struct world *w, int node);
 
 /* user.c: the callbacks of a simulated user */
-void user_hear(struct world *w, int node, const struct simba__update *up);
+void user_hear(struct world *w,
+               int node,
+               const struct simba__contend_update *up);
 
 /* swarm.c: the weather and the mischief */
 void swarm_draw(struct world *w);
@@ -183,8 +185,8 @@ void heal_and_check(struct world *w);
 /* record.c: what the contenders did, for the history checker */
 void record_begin(struct world *w);
 void record_end(struct world *w);
-void record_sent(struct world *w, int node, const struct simba__request *r);
-void record_heard(struct world *w, int node, const struct simba__reply *reply);
+void record_sent(struct world *w, int node, const simba_request *r);
+void record_heard(struct world *w, int node, const struct message *m);
 void record_broken(struct world *w, uint64_t token, bool at_once);
 
 /* checkers.c */
@@ -192,19 +194,19 @@ void violate(struct world *w, enum rule rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void check_owners(struct world *w);
 struct step_before {
-    enum simba__phase phase;
-    struct simba__attempt attempt;
-    enum simba__request_kind inflight;
+    enum simba__contend_phase phase;
+    simba_attempt attempt;
+    enum simba_request_kind inflight;
 };
 void check_step(struct world *w,
                 int node,
-                const struct simba__event *event,
+                const struct simba__contend_event *event,
                 const struct step_before *before,
-                const struct simba__update *up);
+                const struct simba__contend_update *up);
 void check_served(struct world *w,
                   const struct simba__mutex_record *before,
                   const struct message *m,
-                  const struct simba__reply *reply);
+                  const simba_reply *reply);
 void check_called(struct world *w);
 void check_wiped(struct world *w);
 

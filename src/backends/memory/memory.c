@@ -5,20 +5,10 @@
  * its own handle. The logic is in row.c, the names in space.c. */
 #define _GNU_SOURCE
 #include "backends/memory/instance.h"
-#include "backends/memory/row_tell.h"
 
 #include <stdlib.h>
 
 /* --- rows, with the space locked ----------------------------------------- */
-
-static void fill_change(struct simba__memory_change *change,
-                        const struct simba__mutex_record *row,
-                        int64_t now_ms)
-{
-    change->ended = simba__mutex_ended(row, now_ms);
-    change->owner =
-        simba__mutex_is_held(row, now_ms) ? row->owner : simba_owner_none();
-}
 
 /* A call and the mutex it is about. */
 struct serving {
@@ -54,7 +44,12 @@ static int serve_list(struct simba__memory *m, simba_request *request)
          e = e->next) {
         bool is_held = simba__mutex_is_held(&e->row, now_ms);
         simba_owner owner = is_held ? e->row.owner : simba_owner_none();
-        int waiting = simba__row_tell_line(&e->row, &host, now_ms, NULL);
+        int waiting = 0;
+        size_t i = 0;
+
+        while (simba__mutex_next_waiter(&e->row, &host, now_ms, &i, NULL)) {
+            waiting++;
+        }
 
         if (is_held || waiting > 0) {
             simba_request_add_mutex(request, e->mutex, &owner, waiting);
@@ -77,51 +72,32 @@ static int serve_doctor(simba_request *request)
     return SIMBA_OK;
 }
 
-static void serve_break(struct simba__mutex_record *row,
-                        const struct simba__mutex_host *host,
-                        simba_request *request)
-{
-    struct simba__mutex_break wish = {.token = request->token,
-                                      .at_once = request->now,
-                                      .now_ms = simba_loop_now_ms()};
-
-    request->reply.mine = simba__mutex_break(row, host, &wish);
-    request->reply.store_ms = wish.now_ms;
-    if (simba__mutex_is_held(row, wish.now_ms)) {
-        request->reply.owner = row->owner;
-    }
-}
-
 static int serve(struct simba__memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
     struct simba__mutex_host host = {
         .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
-    struct simba__request asked = simba__row_asked(request);
-    struct simba__mutex_call call = {.request = &asked,
-                                     .id = request->id,
-                                     .ttl_ms = request->ttl_ms,
-                                     .transition_ms = request->transition_ms,
+    struct simba__mutex_call call = {.request = request,
                                      .connection = m->connection,
                                      .now_ms = simba_loop_now_ms()};
-    struct simba__reply reply;
     struct simba__memory_row *entry =
         simba__memory_find(m->space, request->mutex);
     uint64_t owner = entry == NULL ? 0 : entry->row.owner.token;
+    simba_waiter waiter;
+    size_t i = 0;
 
     if (entry == NULL ||
-        !simba__mutex_serve(&entry->row, &host, &call, &reply)) {
+        !simba__mutex_serve(&entry->row, &host, &call, &request->reply)) {
         return SIMBA_ENOMEM;
     }
-    simba__row_answer(&entry->row, &reply, call.now_ms, request);
-    if (request->kind == SIMBA_BREAK) {
-        serve_break(&entry->row, &host, request);
-    }
-    if (request->want_queue) {
-        (void)simba__row_tell_line(&entry->row, &host, call.now_ms, request);
+    while (request->want_queue &&
+           simba__mutex_next_waiter(&entry->row, &host, call.now_ms, &i,
+                                    &waiter)) {
+        simba_request_add_waiter(request, &waiter);
     }
     if (entry->row.owner.token != owner) {
-        fill_change(&m->change, &entry->row, call.now_ms);
+        m->change.owner = request->reply.owner;
+        m->change.ended = request->reply.ended;
         simba__memory_tell(m, request->mutex);
     }
     return SIMBA_OK;

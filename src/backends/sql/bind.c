@@ -24,15 +24,15 @@ static void add_number(struct simba__sql_params *params, int64_t number)
 
 static void add_attempt(struct simba__sql_params *params,
                         int slot,
-                        struct simba__attempt attempt)
+                        simba_attempt attempt)
 {
     simba__sql_write_attempt(attempt, params->attempts[slot]);
     add_text(params, params->attempts[slot]);
 }
 
-static struct simba__attempt attempt_of(const simba_request *request)
+static simba_attempt attempt_of(const simba_request *request)
 {
-    return (struct simba__attempt){request->attempt.high, request->attempt.low};
+    return (simba_attempt){request->attempt.high, request->attempt.low};
 }
 
 static void add_waiter(struct simba__sql_params *params,

@@ -33,7 +33,7 @@ static bool is_same_call(const struct simba__sql_record *record)
 
 static const struct simba__waiter *find(const struct simba__waiter *line,
                                         size_t count,
-                                        struct simba__attempt attempt)
+                                        simba_attempt attempt)
 {
     for (size_t i = 0; i < count; i++) {
         if (simba__attempt_equal(line[i].attempt, attempt)) {
@@ -63,7 +63,7 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
                                const simba_request *request,
                                const struct simba__sql_record *record)
 {
-    struct simba__attempt me = {request->attempt.high, request->attempt.low};
+    simba_attempt me = {request->attempt.high, request->attempt.low};
     const struct simba__waiter *was =
         find(record->line, record->line_count, me);
 
@@ -96,7 +96,7 @@ static bool find_gone(struct simba__sql_change *change,
                       const struct simba__sql_record *record)
 {
     const struct simba__mutex_record *row = &record->row;
-    struct simba__attempt *grown;
+    simba_attempt *grown;
 
     if (record->line_count > change->gone_room) {
         grown = realloc(change->gone, record->line_count * sizeof *grown);

@@ -135,7 +135,6 @@ struct simba__sql_turn {
     bool was_booked;  /* the break is written down */
     bool was_learnt;  /* that simba_mutex is of our make */
     bool is_woken;    /* since it was sent, somebody was rung for */
-    struct simba__reply reply;
     struct simba__sql_record record;
     struct simba__sql_change change;
 };

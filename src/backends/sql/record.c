@@ -78,9 +78,9 @@ static void copy(char *to, size_t room, const char *text)
     to[length] = '\0';
 }
 
-static struct simba__attempt read_attempt(const char *text)
+static simba_attempt read_attempt(const char *text)
 {
-    struct simba__attempt attempt = {0, 0};
+    simba_attempt attempt = {0, 0};
     char half[17] = "";
 
     if (strlen(text) == SIMBA__SQL_HEX) {
@@ -91,7 +91,7 @@ static struct simba__attempt read_attempt(const char *text)
     return attempt;
 }
 
-void simba__sql_write_attempt(struct simba__attempt attempt,
+void simba__sql_write_attempt(simba_attempt attempt,
                               char text[SIMBA__SQL_HEX + 1])
 {
     text[0] = '\0';
@@ -200,7 +200,7 @@ static bool append_self(struct simba__sql_record *record,
 {
     static const struct position at = {0, SIMBA__SQL_SELF_ATTEMPT,
                                        SIMBA__SQL_SELF_LIVE};
-    struct simba__attempt self;
+    simba_attempt self;
 
     if (rows->cell(rows, 0, SIMBA__SQL_SELF_ATTEMPT) == NULL) {
         return true;

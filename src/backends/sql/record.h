@@ -107,7 +107,7 @@ struct simba__sql_record {
     /* As it was. */
     int64_t now_us;
     simba_owner owner;
-    struct simba__attempt attempt;
+    simba_attempt attempt;
     uint64_t token; /* the last one, also of a free mutex */
     int64_t version;
     int64_t transition_at_ms; /* of the table, also when nobody owns it */
@@ -136,7 +136,7 @@ struct simba__sql_change {
     int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
     const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
-    struct simba__attempt *gone; /* out of the line */
+    simba_attempt *gone; /* out of the line */
     size_t gone_count, gone_room;
     size_t rings[2]; /* peers to wake after the commit */
     size_t ring_count;
@@ -172,7 +172,7 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
 uint64_t simba__sql_token_after(const struct simba__sql_record *record);
 
 /** An attempt as it stands in the tables; "" for none. */
-void simba__sql_write_attempt(struct simba__attempt attempt,
+void simba__sql_write_attempt(simba_attempt attempt,
                               char text[SIMBA__SQL_HEX + 1]);
 
 /** A number in a cell; 0 for NULL. */

@@ -1,6 +1,5 @@
 /* What an operation answers: by the row it was decided with, or by what the
  * one statement has done. */
-#include "backends/memory/row_tell.h"
 #include "backends/sql/engine.h"
 
 #include <string.h>
@@ -30,8 +29,8 @@ static void add_line(const struct simba__sql_turn *turn)
 
 void simba__sql_reply_fill(struct simba__sql_turn *turn)
 {
-    simba__row_answer(&turn->record.row, &turn->reply,
-                      turn->record.now_us / 1000, turn->request);
+    simba__mutex_read(&turn->record.row, turn->record.now_us / 1000,
+                      &turn->request->reply);
     if (turn->request->want_queue && turn->request->kind == SIMBA_READ) {
         add_line(turn);
     }

@@ -1,6 +1,5 @@
 /* The turn of one operation: which statement comes next, and what its answer
  * means. */
-#include "backends/memory/row_tell.h"
 #include "backends/sql/engine.h"
 
 #include <string.h>
@@ -25,38 +24,18 @@ static void ring_later(void *argument, const struct simba__waiter *waiter)
     }
 }
 
-static bool break_row(struct simba__sql_turn *turn,
-                      const struct simba__mutex_host *host)
-{
-    struct simba__mutex_break wish = {.token = turn->request->token,
-                                      .at_once = turn->request->now,
-                                      .now_ms = turn->record.now_us / 1000};
-
-    memset(&turn->reply, 0, sizeof turn->reply);
-    turn->reply.mine = simba__mutex_break(&turn->record.row, host, &wish);
-    turn->reply.store_ms = wish.now_ms;
-    return true;
-}
-
 static bool serve_row(struct simba__sql_turn *turn)
 {
-    const simba_request *request = turn->request;
     struct simba__mutex_host host = {turn, is_connected, ring_later};
-    struct simba__request asked = simba__row_asked(request);
     struct simba__mutex_call call = {
-        .request = &asked,
-        .id = request->id,
-        .ttl_ms = request->ttl_ms,
-        .transition_ms = request->transition_ms,
+        .request = turn->request,
         .connection = SIMBA__SQL_SELF,
         .now_ms = turn->record.now_us / 1000,
     };
 
     turn->change.ring_count = 0;
-    if (request->kind == SIMBA_BREAK) {
-        return break_row(turn, &host);
-    }
-    return simba__mutex_serve(&turn->record.row, &host, &call, &turn->reply);
+    return simba__mutex_serve(&turn->record.row, &host, &call,
+                              &turn->request->reply);
 }
 
 /* Where simba_mutex has no column for it, the token is the version that the
@@ -65,10 +44,11 @@ static void take_version_for_token(struct simba__sql_turn *turn)
 {
     struct simba__mutex_record *row = &turn->record.row;
 
-    if (turn->reply.mine && row->owner.token != turn->record.owner.token) {
+    if (turn->request->reply.mine &&
+        row->owner.token != turn->record.owner.token) {
         row->owner.token = row->last_token = (uint64_t)turn->change.version;
         row->tenure_token = row->last_token;
-        turn->reply.token = row->owner.token;
+        turn->request->reply.token = row->owner.token;
     }
 }
 
@@ -110,14 +90,14 @@ static bool must_park(const struct simba__sql_turn *turn)
 {
     enum simba__sql_bell bell = turn->session->self->bell;
 
-    return turn->reply.is_queued &&
+    return turn->request->reply.is_queued &&
            (bell == SIMBA__SQL_BELL_NONE || bell == SIMBA__SQL_BELL_HANGING);
 }
 
 /* No break without its audit, so that comes first. */
 static bool must_book(const struct simba__sql_turn *turn)
 {
-    return turn->request->kind == SIMBA_BREAK && turn->reply.mine &&
+    return turn->request->kind == SIMBA_BREAK && turn->request->reply.mine &&
            !turn->was_booked;
 }
 

@@ -165,7 +165,7 @@ static void keep(void *context, struct simba__sql_wish *wish)
         if (w->is_kept) {
             list->count++;
             simba__sql_write_attempt(
-                (struct simba__attempt){w->attempt.high, w->attempt.low}, *at);
+                (simba_attempt){w->attempt.high, w->attempt.low}, *at);
             *at += strlen(*at);
             *(*at)++ = ',';
         }

@@ -1,5 +1,4 @@
 /* What an admin asks of an SQLite store: list and break. */
-#include "backends/memory/row_tell.h"
 #include "backends/sqlite/sqlite.h"
 
 #include <stdio.h>
@@ -16,7 +15,8 @@ static int list_one(struct simba__sqlite *self,
     const struct simba__mutex_record *after = &self->record.after;
     simba_owner owner = simba_owner_none();
     int64_t now_ms = self->record.now_ms;
-    int waiting, rc;
+    size_t i = 0;
+    int waiting = 0, rc;
 
     rc = simba__sqlite_record_load(self, &probe, false, error);
     if (rc == SIMBA_OK) {
@@ -25,7 +25,9 @@ static int list_one(struct simba__sqlite *self,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    waiting = simba__row_tell_line(after, &host, now_ms, NULL);
+    while (simba__mutex_next_waiter(after, &host, now_ms, &i, NULL)) {
+        waiting++;
+    }
     if (simba__mutex_is_held(after, now_ms)) {
         owner = after->owner;
     }
@@ -72,20 +74,11 @@ int simba__sqlite_list(struct simba__sqlite *self,
  * it. Its table is made with the first break. */
 int simba__sqlite_break(struct simba__sqlite *self,
                         const simba_request *request,
-                        bool *was_there,
                         simba_error *error)
 {
-    struct simba__mutex_host host = simba__sqlite_host(self);
-    struct simba__mutex_break wish = {.token = request->token,
-                                      .at_once = request->now,
-                                      .now_ms = self->record.now_ms};
     sqlite3_stmt *statement;
     int rc = SIMBA_OK;
 
-    *was_there = simba__mutex_break(&self->record.after, &host, &wish);
-    if (!*was_there) {
-        return SIMBA_OK;
-    }
     if (!request->now) {
         statement =
             simba__sqlite_prepare(self, SIMBA__SQLITE_BREAK_TENURE, error);

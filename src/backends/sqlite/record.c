@@ -51,9 +51,9 @@ static void read_text(sqlite3_stmt *row, int column, char *to, size_t room)
     to[length] = '\0';
 }
 
-static struct simba__attempt read_attempt(sqlite3_stmt *row, int column)
+static simba_attempt read_attempt(sqlite3_stmt *row, int column)
 {
-    struct simba__attempt attempt = {0, 0};
+    simba_attempt attempt = {0, 0};
     const unsigned char *bytes = sqlite3_column_blob(row, column);
 
     if (bytes != NULL &&
@@ -70,7 +70,7 @@ static struct simba__attempt read_attempt(sqlite3_stmt *row, int column)
  * want of memory, and what is not bound is NULL, which no tombstone equals. */
 static void bind_attempt(sqlite3_stmt *statement,
                          int index,
-                         struct simba__attempt attempt,
+                         simba_attempt attempt,
                          unsigned char bytes[SIMBA__SQLITE_ATTEMPT])
 {
     for (int i = 7; i >= 0; i--) {
@@ -83,9 +83,9 @@ static void bind_attempt(sqlite3_stmt *statement,
                       SQLITE_STATIC);
 }
 
-static struct simba__attempt attempt_of(const simba_request *request)
+static simba_attempt attempt_of(const simba_request *request)
 {
-    return (struct simba__attempt){request->attempt.high, request->attempt.low};
+    return (simba_attempt){request->attempt.high, request->attempt.low};
 }
 
 /* --- loading ------------------------------------------------------------- */
@@ -227,7 +227,7 @@ static int load_queue(struct simba__sqlite *self,
 
 /* Of this attempt only: no other matters to it. */
 static int load_tombstone(struct simba__sqlite *self,
-                          struct simba__attempt attempt,
+                          simba_attempt attempt,
                           simba_error *error)
 {
     struct simba__mutex_record *after = &self->record.after;
@@ -410,7 +410,7 @@ static void store_waiter(struct writing *w,
 }
 
 static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
-                                        struct simba__attempt attempt)
+                                        simba_attempt attempt)
 {
     for (size_t i = 0; i < mutex->queue_count; i++) {
         if (simba__attempt_equal(mutex->queue[i].attempt, attempt)) {
@@ -421,7 +421,7 @@ static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
 }
 
 /* One who may have come, gone or changed its position. */
-static void store_mover(struct writing *w, struct simba__attempt attempt)
+static void store_mover(struct writing *w, simba_attempt attempt)
 {
     const struct simba__sqlite_record *record = &w->self->record;
     const struct simba__waiter *before = find(&record->before, attempt);
@@ -446,7 +446,7 @@ static void store_mover(struct writing *w, struct simba__attempt attempt)
 
 /* Who may come, go and change its position: the one who asks, and the one to
  * whom the mutex was offered and who did not come. */
-static bool is_mover(const struct writing *w, struct simba__attempt attempt)
+static bool is_mover(const struct writing *w, simba_attempt attempt)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
 
@@ -461,7 +461,7 @@ static void store_queue(struct writing *w)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
     const struct simba__mutex_record *after = &w->self->record.after;
-    struct simba__attempt me = attempt_of(w->request);
+    simba_attempt me = attempt_of(w->request);
     bool is_same_offer =
         before->is_offered == after->is_offered &&
         (!after->is_offered ||

@@ -5,7 +5,6 @@
  * served by the model, and written back. Others are notified after the
  * commit. */
 #define _GNU_SOURCE
-#include "backends/memory/row_tell.h"
 #include "backends/sqlite/sqlite.h"
 
 #include <time.h>
@@ -92,7 +91,7 @@ static void wake_successor(struct simba__sqlite *self,
                            bool is_mine)
 {
     const struct simba__mutex_record *before = &self->record.before;
-    struct simba__attempt me = {request->attempt.high, request->attempt.low};
+    simba_attempt me = {request->attempt.high, request->attempt.low};
     bool was_offered =
         before->is_offered && simba__attempt_equal(before->offered.attempt, me);
 
@@ -137,18 +136,14 @@ static const char *find_obstacle(struct simba__sqlite *self, uint64_t position)
 
 /* Within the transaction: everything up to the commit. */
 static int decide(struct simba__sqlite *self,
-                  const simba_request *request,
-                  struct simba__reply *reply,
+                  simba_request *request,
                   bool *is_changed,
                   simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
-    struct simba__request asked = simba__row_asked(request);
+    simba_reply *reply = &request->reply;
     struct simba__mutex_host host = simba__sqlite_host(self);
-    struct simba__mutex_call call = {.request = &asked,
-                                     .id = request->id,
-                                     .ttl_ms = request->ttl_ms,
-                                     .transition_ms = request->transition_ms,
+    struct simba__mutex_call call = {.request = request,
                                      .connection = SIMBA__SQLITE_SELF};
     int rc;
 
@@ -178,8 +173,8 @@ static int decide(struct simba__sqlite *self,
         !simba__mutex_serve(&record->after, &host, &call, reply)) {
         return simba__sqlite_result(self, SQLITE_NOMEM, error);
     }
-    if (request->kind == SIMBA_BREAK) {
-        rc = simba__sqlite_break(self, request, &reply->mine, error);
+    if (request->kind == SIMBA_BREAK && reply->mine) {
+        rc = simba__sqlite_break(self, request, error);
         if (rc != SIMBA_OK) {
             return rc;
         }
@@ -233,7 +228,7 @@ static int serve_change(struct simba__sqlite *self,
                         simba_error *error)
 {
     const struct simba__sqlite_record *record = &self->record;
-    struct simba__reply reply = {0};
+    const simba_reply *reply = &request->reply;
     bool is_changed = false, is_broken;
     int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN, patience(request),
                                  error);
@@ -241,7 +236,7 @@ static int serve_change(struct simba__sqlite *self,
     if (rc != SIMBA_OK) {
         return put_off(request, rc, error);
     }
-    rc = decide(self, request, &reply, &is_changed, error);
+    rc = decide(self, request, &is_changed, error);
     if (rc == SIMBA_OK && is_changed) {
         rc = simba__sqlite_commit(self, request->deadline_ms, error);
         self->reserve.is_untold &= rc != SIMBA_OK;
@@ -251,11 +246,12 @@ static int serve_change(struct simba__sqlite *self,
     /* What must outlast a loss of power: see wal.c. A token also when an
      * acquire finds its tenure there already: an earlier one was not sure of
      * it. */
-    is_broken = request->kind == SIMBA_BREAK && reply.mine;
+    is_broken = request->kind == SIMBA_BREAK && reply->mine;
     if (rc == SIMBA_OK && is_broken) {
         rc = simba__sqlite_wal_flush(self, error);
-    } else if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE && reply.mine) {
-        rc = simba__sqlite_reserve_flush(self, reply.token, error);
+    } else if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE &&
+               reply->mine) {
+        rc = simba__sqlite_reserve_flush(self, reply->token, error);
     }
     if (rc != SIMBA_OK) {
         return rc;
@@ -264,7 +260,6 @@ static int serve_change(struct simba__sqlite *self,
         simba__sqlite_notify(self, record->peers[record->wakes[i]].process,
                              request->mutex);
     }
-    simba__row_answer(&record->after, &reply, record->now_ms, request);
     if (is_broken) {
         simba__sqlite_log_break(self, request);
     }
@@ -280,7 +275,8 @@ static int serve_read(struct simba__sqlite *self,
 {
     struct simba__sqlite_record *record = &self->record;
     struct simba__mutex_host host = simba__sqlite_host(self);
-    struct simba__reply reply = {0};
+    simba_waiter waiter;
+    size_t i = 0;
     int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
                                  request->deadline_ms, error);
 
@@ -294,9 +290,11 @@ static int serve_read(struct simba__sqlite *self,
         rc = simba__sqlite_correct(self, request->mutex);
     }
     if (rc == SIMBA_OK) {
-        simba__row_answer(&record->after, &reply, record->now_ms, request);
-        (void)simba__row_tell_line(&record->after, &host, record->now_ms,
-                                   request);
+        simba__mutex_read(&record->after, record->now_ms, &request->reply);
+        while (simba__mutex_next_waiter(&record->after, &host, record->now_ms,
+                                        &i, &waiter)) {
+            simba_request_add_waiter(request, &waiter);
+        }
     }
     return rc;
 }

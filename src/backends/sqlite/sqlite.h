@@ -529,15 +529,11 @@ int simba__sqlite_list(struct simba__sqlite *self,
                        simba_request *request,
                        simba_error *error);
 
-/**
- * End a tenure by force, in the loaded record and in the tables it does not
- * cover. Within a transaction, before simba__sqlite_record_store().
- *
- * @param[out] was_there  whether it was
- */
+/** The loaded record says that a tenure was ended by force: say so in the
+ * tables it does not cover. Within a transaction, before
+ * simba__sqlite_record_store(). */
 int simba__sqlite_break(struct simba__sqlite *self,
                         const simba_request *request,
-                        bool *was_there,
                         simba_error *error);
 
 /** Log it, when it is committed. */

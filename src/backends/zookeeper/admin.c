@@ -392,14 +392,14 @@ static void read_latches(struct simba__zk_inquiry *inquiry, int rc)
         struct simba__zk_serials *serials = &mutex->serials;
 
         simba__zk_serials_read(serials, &inquiry->view);
-        reply->turn = reply->next_turn =
+        reply->serial = reply->next_serial =
             simba__zk_serial(serials, serials->seen.latches_made + 1);
         if (count > 0) {
-            reply->turn = simba__zk_serial(
+            reply->serial = simba__zk_serial(
                 serials, simba__zk_position(inquiry->items[0].path));
         }
         if (count > 1) {
-            reply->next_turn = simba__zk_serial(
+            reply->next_serial = simba__zk_serial(
                 serials, simba__zk_position(inquiry->items[1].path));
         }
     }

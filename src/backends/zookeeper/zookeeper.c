@@ -193,6 +193,8 @@ static void submit(simba_backend *base, simba_request *request)
     struct simba__zk *self = (struct simba__zk *)base;
 
     switch (request->kind) {
+    case SIMBA_NO_REQUEST:
+        break;
     case SIMBA_ACQUIRE:
         simba__zk_acquire(self, request);
         break;

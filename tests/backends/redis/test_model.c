@@ -23,9 +23,9 @@ static struct simba__waiter *find_waiter(const char *id)
  * microseconds. */
 static void replay(const struct who *one,
                    const simba_request *request,
-                   struct simba__reply *reply)
+                   simba_reply *reply)
 {
-    struct simba__request asked = request_of(one, request);
+    simba_request asked = *request;
 
     asked.position = got.is_queued ? got.position : 0;
     serve_row(&row, one, &asked, reply);
@@ -91,7 +91,7 @@ static void compare_line(int64_t asked_ms)
     assert_int_equal(next_standing(at, got.store_ms), row.queue_count);
 }
 
-static bool is_alike(const struct simba__reply *reply)
+static bool is_alike(const simba_reply *reply)
 {
     const char *owner =
         simba__mutex_is_held(&row, got.store_ms) ? row.owner.id : "";
@@ -120,7 +120,7 @@ static void check(int i,
                   const simba_request *request,
                   bool *is_lost)
 {
-    struct simba__reply reply;
+    simba_reply reply;
     bool is_edge;
 
     if (request->kind != SIMBA_ACQUIRE && request->kind != SIMBA_RENEW) {

@@ -24,9 +24,9 @@ static bool has_missed(const char *owner)
 
     look(&eve);
     assert_string_equal(got.owner.id, owner);
-    assert_true(got.turn != 0 && got.next_turn >= got.turn);
-    is_missed = got.turn != next_turn;
-    next_turn = got.next_turn;
+    assert_true(got.serial != 0 && got.next_serial >= got.serial);
+    is_missed = got.serial != next_turn;
+    next_turn = got.next_serial;
     return is_missed;
 }
 

@@ -1,0 +1,197 @@
+/**
+ * @file simba/sys/request.h
+ * For authors of backends: one request to a store and its reply. The same plain
+ * values go from the state machine that decides to ask, through the runtime, to
+ * the store that answers.
+ */
+#ifndef SIMBA_SYS_REQUEST_H
+#define SIMBA_SYS_REQUEST_H
+
+#include <simba/error.h>
+#include <simba/export.h>
+#include <simba/owner.h>
+#include <simba/report.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+SIMBA_BEGIN_DECLS
+
+/** Identity of one try to get a mutex, and of the tenure it becomes (S5). */
+typedef struct simba_attempt {
+    uint64_t high, low;
+} simba_attempt;
+
+enum simba_request_kind {
+    SIMBA_NO_REQUEST = 0,
+    /** Take the mutex if it is free and nobody alive stands before this
+     * contender; else, if `join`, take or keep a position in the queue. The
+     * attempt that has the mutex already gets its lease extended and its token
+     * answered. */
+    SIMBA_ACQUIRE = 1,
+    /** Extend this very tenure; never create, never steal. */
+    SIMBA_RENEW = 2,
+    /** End this very attempt: its tenure if it has one, its position in the
+     * queue, an offer made to it; then offer the mutex to the next. Others' are
+     * left alone. With `tombstone_ms`, refuse this attempt for so long. */
+    SIMBA_RELEASE = 3,
+    /** Give up the position in the queue, and an offer made to it. */
+    SIMBA_LEAVE = 4,
+    /** Who owns it? With `want_queue`, also who waits. Changes nothing. */
+    SIMBA_READ = 5,
+    /** Which mutexes are there? simba_request_add_mutex() for each that has an
+     * owner or a queue. `mutex` is "". Only with SIMBA_CAN_LIST. */
+    SIMBA_LIST = 6,
+    /** End the tenure with `token`, whoever has it: no renewal is accepted any
+     * more; free at the end of its lease, or with `now` at once, and offered to
+     * the next. `mine` is answered when it was there. Only with
+     * SIMBA_CAN_BREAK. */
+    SIMBA_BREAK = 7,
+    /** simba_request_add_finding() for everything this store, set up as it is,
+     * can or cannot promise. `mutex` is "". Only with SIMBA_CAN_DOCTOR. */
+    SIMBA_DOCTOR = 8,
+    /** Make what the store needs and has not got, such as tables; change
+     * nothing that is there, unless `upgrade`. simba_request_add_finding() for
+     * each thing: OK when it is as it should be now, WEAK when only an upgrade
+     * would make it so. `mutex` is "". Only with SIMBA_CAN_INIT. */
+    SIMBA_INIT = 9
+};
+
+/** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is
+ * of another implementation. */
+#define SIMBA_ENDED_UNKNOWN UINT64_MAX
+
+/** What a backend answers. Zeroed before the request starts, but for the
+ * size. */
+typedef struct simba_reply {
+    /** As the sender knows this struct: a backend that knows a longer one
+     * writes nothing beyond. Grows at the end. */
+    uint32_t size;
+    bool mine;         /**< acquire, renew: this attempt has the mutex */
+    bool is_queued;    /**< refused, and has a position in the queue */
+    bool is_head;      /**< nobody alive stands before it */
+    uint64_t token;    /**< when mine: the fencing token */
+    uint64_t position; /**< when queued; given back with the next acquire */
+    int64_t wait_ms;   /**< refused: asking again earlier makes no sense */
+    int64_t store_ms;  /**< the store's clock; 0: not told */
+    simba_owner owner; /**< who owns it now, or none */
+    /** Read: token of the tenure that ended last, which is the one before the
+     * owner's. By it observers see whether they missed one. 0: not known, and
+     * with SIMBA_TELLS_ENDED: there was none */
+    uint64_t ended;
+    /** When mine: the lease granted, counted from the submitting, if it is
+     * shorter than ttl + transition; 0: just that. A later answer may grant
+     * less, but never ends what an earlier one granted. */
+    int64_t lease_ms;
+    /** Read, for stores that cannot tell `ended` but number all who ask for a
+     * mutex, in the order they are served: the number of the owner, or if there
+     * is none, the next to be given; and the number of who is next, which of a
+     * free mutex is the same. Nobody came and went between two reads if
+     * `serial` of the second is `next_serial` of the first. 0: not numbered */
+    uint64_t serial, next_serial;
+
+    /* Reserved for several owners and planned hand-over: 0 and "" today. */
+    uint32_t slot;  /**< when mine: which of the slots it has */
+    uint32_t slots; /**< how many may own it now: the least limit of all */
+    uint32_t owned; /**< how many own it now */
+    uint32_t reserved;
+    char asked[SIMBA_ID_MAX + 1]; /**< renew: hand over to this id; "@": to
+                                   * anybody */
+    char to[SIMBA_ID_MAX + 1];    /**< release: whom it was offered to */
+} simba_reply;
+
+typedef struct simba_request simba_request;
+
+/**
+ * One request. Its sender owns it until it is given to the backend, and again
+ * after simba_request_done().
+ *
+ * It can be copied by assignment: a backend that sends it on to others sets
+ * `done` and `original` of the copy, and clears what is the backend's own. The
+ * texts stay the original's.
+ */
+struct simba_request {
+    uint32_t size; /**< of this struct as its sender knows it */
+    enum simba_request_kind kind;
+    uint64_t seq;      /**< the sender's own number */
+    const char *mutex; /**< valid by S14; lives as long as the request */
+    const char *id;    /**< likewise */
+    simba_attempt attempt;
+    uint64_t token;        /**< of the tenure, 0 while there is none */
+    uint64_t position;     /**< acquire: the position first given, or 0 */
+    int64_t ttl_ms;        /**< acquire, renew */
+    int64_t transition_ms; /**< likewise */
+    int64_t waiter_ms;     /**< acquire: how long a position lives unrenewed */
+    int64_t tombstone_ms;  /**< release: 0, or refuse the attempt so long */
+    int64_t deadline_ms;   /**< boot clock; the answer is of no use later */
+    bool join;       /**< acquire: take a position in the queue when refused */
+    bool want_queue; /**< read: tell who waits as well */
+    bool now;        /**< break: do not wait for the end of the lease */
+    bool upgrade;    /**< init: also change what is there */
+    bool is_driven;  /**< its caller comes to drive(), if only to leave */
+    /** Acquire: who asks is in the queue and was told nothing since; it asks
+     * only in case a wake-up was lost. A backend that looks for all who wait at
+     * once, and keeps their positions, may answer by what it has seen last. */
+    bool is_backstop;
+    const char *reason; /**< break: for the store's own log, if it has one */
+
+    /** Acquire: a new token is greater than this one, too. Honoured by stores
+     * that keep the token themselves; 0: none */
+    uint64_t token_above;
+    /* Reserved for several owners, priorities and planned hand-over. */
+    uint32_t slots;   /**< acquire, renew: 0: exclusive */
+    int32_t priority; /**< acquire: 0 */
+    const char *to;   /**< release: the successor's id, or NULL */
+
+    simba_request *next; /**< the backend's own, while it has the request */
+    void *backend_data;  /**< likewise */
+
+    /** Of a copy: what simba_request_done() calls. NULL: its sender is the
+     * runtime. */
+    void (*done)(simba_request *copy, int status, const simba_error *error);
+    simba_request *original; /**< of a copy: takes what is added to it */
+    uint64_t reserved[4];
+
+    simba_reply reply; /**< filled before simba_request_done(…, SIMBA_OK, …) */
+};
+
+/**
+ * Complete a request, exactly once.
+ *
+ * @param request  gone afterwards
+ * @param status   SIMBA_OK: answered. SIMBA_EUNKNOWN: it may have taken effect,
+ *                 or may yet. Any other code: it surely had none.
+ * @param error    why it failed, or NULL; copied
+ *
+ * Threads: inside the loop.
+ */
+SIMBA_API void simba_request_done(simba_request *request,
+                                  int status,
+                                  const simba_error *error);
+
+/** Add one to the queue that a read answers, in the order of the queue; copied.
+ * Threads: whoever has the request. */
+SIMBA_API void simba_request_add_waiter(simba_request *request,
+                                        const simba_waiter *waiter);
+
+/** Add one to what a list answers; copied. `waiting` counts its queue, -1:
+ * unknown. Threads: whoever has the request. */
+SIMBA_API void simba_request_add_mutex(simba_request *request,
+                                       const char *mutex,
+                                       const simba_owner *owner,
+                                       int waiting);
+
+/** Add one to what the doctor answers. `name` is a stable word for programs,
+ * such as "persistence"; the text is for people, without a full stop.
+ * Threads: whoever has the request. */
+SIMBA_API void simba_request_add_finding(simba_request *request,
+                                         enum simba_gravity gravity,
+                                         const char *name,
+                                         const char *format,
+                                         ...)
+    __attribute__((format(printf, 4, 5)));
+
+SIMBA_END_DECLS
+
+#endif
