@@ -1,6 +1,6 @@
 /* What the URL of an SQLite store says. */
 #define _GNU_SOURCE
-#include "backends/sqlite/settings.h"
+#include "backends/sqlite/sqlite.h"
 
 #include "util/text.h"
 
@@ -27,14 +27,15 @@ static const struct simba__url_form form = {.store = "sqlite",
  * of a long path the end tells more than the beginning. */
 static void show_path(struct simba__sqlite_settings *settings)
 {
+    size_t room = sizeof settings->shown - 1;
     size_t length = strlen(settings->path);
-    bool is_cut = length > SIMBA__SQLITE_SHOWN;
-    const char *from = is_cut
-                           ? settings->path + length - SIMBA__SQLITE_SHOWN + 3
-                           : settings->path;
 
-    snprintf(settings->shown, sizeof settings->shown, "%s%s",
-             is_cut ? "..." : "", from);
+    if (length > room) {
+        snprintf(settings->shown, sizeof settings->shown, "...%s",
+                 settings->path + length - room + 3);
+    } else {
+        memcpy(settings->shown, settings->path, length + 1);
+    }
     for (char *c = settings->shown; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = '?';

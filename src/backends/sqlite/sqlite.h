@@ -6,8 +6,8 @@
 #ifndef SIMBA_SQLITE_H
 #define SIMBA_SQLITE_H
 
-#include "backends/sqlite/settings.h"
 #include "core/mutex_record.h"
+#include "kit/url.h"
 
 #include <simba/sys/backend.h>
 
@@ -60,6 +60,16 @@ enum simba__sqlite_statement {
 };
 
 /* --- one open store ------------------------------------------------------ */
+
+/* settings.c: what the URL says. */
+struct simba__sqlite_settings {
+    struct simba__url url;
+    char *path;       /* as given, then canonical */
+    char shown[161];  /* as much of it as fits into a message */
+    bool is_trusted;  /* fs=trust: any file system will do, even a shared one */
+    bool is_handover; /* our death frees what we own at once */
+    bool is_full;     /* synchronous=full */
+};
 
 /* connection.c, wal.c */
 struct simba__sqlite_db {
@@ -208,6 +218,25 @@ struct simba__sqlite {
     bool has_dead; /* somebody was found dead, and left things behind */
     bool is_deaf;  /* it was said that there are no wake-ups */
 };
+
+/* --- settings.c ---------------------------------------------------------- */
+
+/**
+ * Read what follows "sqlite:" in a URL.
+ *
+ * @param[out] settings  to be given to simba__sqlite_settings_fini(), also
+ *                       after a failure
+ * @return SIMBA_OK, SIMBA_EINVAL or SIMBA_ENOMEM
+ */
+int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,
+                                const char *rest,
+                                simba_error *error);
+
+void simba__sqlite_settings_fini(struct simba__sqlite_settings *settings);
+
+/** Replace the path; takes it over. It came from malloc(). */
+void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,
+                                      char *path);
 
 /* --- file.c: where the database lies ------------------------------------- */
 

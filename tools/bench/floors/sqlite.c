@@ -2,7 +2,7 @@
  * nothing but libsqlite3 and inotify. It works on a database of its own, in the
  * same directory and set up alike, so that the disk is the same. */
 #define _GNU_SOURCE
-#include "backends/sqlite/settings.h"
+#include "backends/sqlite/sqlite.h"
 
 #include <simba/owner.h>
 #include <simba/sys/bench.h>
