@@ -15,13 +15,15 @@
 #include <unistd.h>
 
 /* SQLite's own busy handler backs off to steps of 100 ms. These naps keep the
- * wait of the unlucky near the length of one transaction; they grow only when
- * so many want to write that their trying alone would fill the machine. */
+ * delay of a writer near the length of one transaction. They grow only when so
+ * many processes want to write that their tries alone would load the machine.
+ */
 enum { NAP_LEAST_US = 50, NAP_SPAN_US = 450, NAP_SPAN_MOST_US = 8000 };
 enum { TRIES_PER_SPAN = 8 };
 
-/* Our own writers are through in a moment: who keeps the database locked for
- * longer, while nobody else gets on, is not waited for but named. */
+/* One of our transactions takes a moment. If the database stays locked for
+ * longer and nobody commits meanwhile, a request does not wait for the one who
+ * locked it, but names him. */
 enum { STUCK_MS = 1000 };
 
 /* --- failures ------------------------------------------------------------ */
@@ -93,8 +95,8 @@ bool simba__sqlite_nap(int64_t deadline_ms, unsigned tries)
     if (simba_loop_now_ms() >= deadline_ms) {
         return false;
     }
-    /* Who woke up together must not come back together; the nanoseconds of a
-     * clock are random enough for that. */
+    /* Processes that woke up together must not come back together; the
+     * nanoseconds of a clock are random enough for that. */
     clock_gettime(CLOCK_MONOTONIC, &nap);
     nap.tv_sec = 0;
     nap.tv_nsec = (NAP_LEAST_US + nap.tv_nsec / 64 % span) * 1000L;
@@ -102,9 +104,9 @@ bool simba__sqlite_nap(int64_t deadline_ms, unsigned tries)
     return true;
 }
 
-/* Who has a part of this file locked for writing, by /proc/locks; 0: not to be
- * seen. To ask the kernel by fcntl() would take a descriptor of our own, and
- * closing that would let go of SQLite's locks. */
+/* Returns the process that has a part of this file locked for writing; 0: not
+ * to be seen. It reads /proc/locks, because fcntl() would need a descriptor of
+ * our own, and closing that would let go of SQLite's locks. */
 static int find_lock_holder(const char *database, const char *suffix)
 {
     char path[4096], line[256], kind[16], mode[16];
@@ -134,7 +136,7 @@ static int find_lock_holder(const char *database, const char *suffix)
     return holder;
 }
 
-/* Others were in the way for long: says who. */
+/* The database was locked for too long: the message says by whom. */
 static int fail_locked(const struct simba__sqlite *self,
                        int rc,
                        simba_error *error)
@@ -175,6 +177,7 @@ sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
     };
     sqlite3_stmt **statement = &self->db.statements[which];
 
+    assert(self->db.handle != NULL);
     if (*statement == NULL) {
         int rc = sqlite3_prepare_v3(self->db.handle, texts[which], -1,
                                     SQLITE_PREPARE_PERSISTENT, statement, NULL);
@@ -200,10 +203,9 @@ int simba__sqlite_execute(struct simba__sqlite *self,
 
 /* --- transactions -------------------------------------------------------- */
 
-/* Repeats a statement for as long as others keep it from running, in their
- * turns; returns SQLite's code. The data version changes when others have
- * committed, as of our last try. Where nobody else gets on either, somebody has
- * locked the database and does not let go. */
+/* Repeats a statement while others keep it from running; returns SQLite's code.
+ * The data version changes when others have committed. If nobody commits for
+ * STUCK_MS, somebody has locked the database and does not let go. */
 static int step_when_free(struct simba__sqlite *self,
                           sqlite3_stmt *statement,
                           int64_t deadline_ms)
@@ -306,8 +308,9 @@ enum { APPLICATION = 0x536D6261, VERSION = 3 };
 #define LOCAL_JOURNAL  "PRAGMA page_size=1024;\nPRAGMA journal_mode=WAL;\n"
 #define SHARED_JOURNAL "PRAGMA page_size=1024;\nPRAGMA journal_mode=DELETE;\n"
 
-/* What processes of the versions before write is right for us, too: they flush
- * each of their tokens. After a reboot they do not open the file any more. */
+/* A process of an older version that has the file open already goes on using
+ * it. What it writes is right for us, too: it flushes each of its tokens. After
+ * a reboot no such process opens the file any more. */
 #define TO_SECOND                                                              \
     "ALTER TABLE simba_tenure ADD COLUMN former INTEGER NOT NULL DEFAULT 0;"
 #define TO_THIRD SIMBA__SQL_RESERVE_TABLE "PRAGMA user_version = 3"
@@ -400,8 +403,8 @@ static enum found look(struct simba__sqlite *self, simba_error *error)
     return facts.values[1] == 2 ? FOUND_SECOND : FOUND_FIRST;
 }
 
-/* Two processes may come to such a file together: who gets the lock second
- * finds that all is done, or has to look again. */
+/* Two processes may open such a file at once. The second to get the lock finds
+ * that all is done, or has to look again. */
 static enum found change(struct simba__sqlite *self,
                          enum found from,
                          const char *text,
@@ -462,7 +465,7 @@ static int ensure_schema(struct simba__sqlite *self,
     return found == FOUND_OURS ? SIMBA_OK : error->code;
 }
 
-/* Older files are brought up to date by whoever opens them. */
+/* Opening an older file brings it up to date, so there is no text for it. */
 char *simba__sqlite_schema_text(const simba_backend_config *config,
                                 bool upgrade,
                                 simba_error *error)

@@ -111,7 +111,7 @@ static void examine_clock_and_wake_ups(const struct simba__sqlite *self,
     }
 }
 
-/* Who may write to the file may also end tenures, or the file. */
+/* Whoever may write to the file may also end tenures, or the file. */
 static void examine_file(const struct simba__sqlite *self,
                          simba_request *request)
 {

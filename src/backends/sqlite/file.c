@@ -69,8 +69,8 @@ struct filesystem {
     bool is_good;
 };
 
-/* Good ones have working locks, shared memory maps and inotify, and belong to
- * one kernel. The others are listed only to be named. */
+/* A good one has working locks, shared memory maps and inotify, and belongs to
+ * one kernel. The others are listed so that the message can name them. */
 static const struct filesystem filesystems[] = {
     {0xEF53, "ext4", true},          {0x58465342, "xfs", true},
     {0x9123683E, "btrfs", true},     {0xF2F52010, "f2fs", true},
@@ -161,7 +161,7 @@ static int make_parents(char *path)
     return 0;
 }
 
-/* By mknod(), not open(): closing a descriptor of the database drops every
+/* Uses mknod(), not open(): closing a descriptor of the database drops every
  * POSIX lock of this process on it, those of other connections included. It
  * follows no symlink and never touches what is there. */
 static int make_file(char *path)
@@ -172,9 +172,10 @@ static int make_file(char *path)
     return chmod(path, 0600); /* whatever the umask says */
 }
 
-/* The log and our directory are found by the name of the file: who comes by
- * another name finds others, and both would grant the same mutexes. Symlinks
- * are resolved; hard links and files mounted by themselves cannot be. */
+/* The log and our directory are found by the name of the file. A process that
+ * uses another name finds others, and both would grant the same mutexes.
+ * Symlinks are resolved; hard links and files mounted by themselves cannot be.
+ */
 static int check_name(const struct simba__sqlite_settings *settings,
                       const struct stat *about,
                       simba_error *error)
@@ -226,7 +227,7 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
     if (rc != 0) {
         return fail_by_errno(settings, "cannot create it", error);
     }
-    /* Two ways to one file must lead to one directory beside it. */
+    /* Two paths to one file must lead to one directory beside it. */
     canonical = realpath(settings->path, NULL);
     if (canonical == NULL) {
         return fail_by_errno(settings, "cannot find it", error);
@@ -242,14 +243,14 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
 /* --- a forked child ------------------------------------------------------ */
 
 /* SQLite keeps account of the files of a process, with locks that a child does
- * not inherit. A connection that the child opened to the same file would lean
+ * not inherit. A connection that the child opened to the same file would rely
  * on them: it would take locks for its own that nobody holds, and find others
- * held for ever that were in use when it was forked. So it may not.
+ * held for ever that were in use when it was forked. So it is refused.
  *
  * The list is written in the child while it has but one thread. */
 static struct simba__sqlite_inherited *inherited;
 
-/* SQLite does not tell its descriptors, but they are those of its files. */
+/* SQLite does not tell its descriptors; they are found by their files. */
 static void close_copies(const struct stat *file)
 {
     DIR *dir = opendir("/proc/self/fd");

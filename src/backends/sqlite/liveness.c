@@ -7,13 +7,14 @@
  *
  *     locked              alive
  *     there, not locked   dead: it is locked before it has its name
- *     not there           not known: somebody may have cleaned up. Who removes
- *                         the file of a dead one takes its rows along. */
+ *     not there           not known: somebody may have cleaned up. Whoever
+ *                         removes a dead one's file removes its rows first. */
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
 #include "util/array.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* A new file may be taken for a dead one's before it is locked. */
+/* Others may take a new file for a dead one's before it is locked. */
 enum { TRIES = 16 };
 
 /* In a mode: whatever group and others may do. */
@@ -33,9 +34,9 @@ enum { ALL_OTHERS = 077 };
  * others who write. */
 enum { DEAD_MOST = 32, REMOVAL_PATIENCE_MS = 5 };
 
-/* To make a file and to delete it again is dear, and every lock on a shell's
- * command line would: so one is left for the next. Whoever has it is another
- * process, under another name. */
+/* Making and deleting a file costs as much as a flush, and every `simba lock`
+ * would do both. So a handle that closes leaves its file for the next, which
+ * gives it its own name. */
 #define SPARE ".spare"
 
 /* --- our own file -------------------------------------------------------- */
@@ -59,8 +60,8 @@ static bool is_linked(const struct simba__sqlite *self,
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/* Root at a user's database: the user's processes must be able to look. A
- * database that several users share: so must theirs. */
+/* If root uses a user's database, the user's processes must be able to open the
+ * file; if several users share one, theirs must. */
 void simba__sqlite_share(const struct simba__sqlite *self, int fd)
 {
     struct stat directory, made;
@@ -79,8 +80,8 @@ void simba__sqlite_share(const struct simba__sqlite *self, int fd)
     (void)ignored;
 }
 
-/* The file of one who is gone, under our name. It is locked before it has that
- * name; -1 when there is none, or the other's child still has it open. */
+/* Gives the spare file our name, after it is locked; -1 when there is none, or
+ * a child of its former process still has it open. */
 static int take_spare(const struct simba__sqlite *self)
 {
     int fd = openat(self->dir_fd, SPARE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -94,8 +95,8 @@ static int take_spare(const struct simba__sqlite *self)
     return fd;
 }
 
-/* Nobody knows the name before the file is locked, but somebody who cleans up
- * may find the file in between: then take another. */
+/* Nobody knows the name before the file is locked, but a process that removes
+ * dead ones may find it in between. Then another is made. */
 static int make_life(struct simba__sqlite *self)
 {
     bool is_new = self->process[0] == '\0';
@@ -133,8 +134,8 @@ static int make_life(struct simba__sqlite *self)
     return -1;
 }
 
-/* For those who may use the database: what they can read there they can search
- * here, and what is made here belongs to the same group. */
+/* The directory is for all who may use the database: who can read that can
+ * search this, and what is made in it belongs to the same group. */
 static int make_directory(const char *path, const struct stat *file)
 {
     mode_t mode = file->st_mode & 0666;
@@ -147,7 +148,7 @@ static int make_directory(const char *path, const struct stat *file)
     if (fd >= 0 && (mode & ALL_OTHERS) != 0) {
         ignored = fchown(fd, (uid_t)-1, file->st_gid);
         ignored |= fchmod(fd, mode | (mode & 0444) >> 2 | S_ISGID);
-        (void)ignored; /* whoever can't get in will say so */
+        (void)ignored; /* a process that can't get in will say so */
     }
     return fd;
 }
@@ -170,8 +171,8 @@ static int open_directory(const char *database)
         fd = make_directory(path, &file);
     }
     free(path);
-    /* Somebody else's directory would let him play dead or alive for us; unless
-     * he may write to the database, where he can do worse. */
+    /* The owner of the directory decides who seems dead. So it must be somebody
+     * who may write to the database, where he can do worse. */
     if (fd >= 0 &&
         (fstat(fd, &directory) != 0 ||
          (directory.st_uid != file.st_uid && directory.st_uid != geteuid() &&
@@ -185,7 +186,7 @@ static int open_directory(const char *database)
     return fd;
 }
 
-/* A new descriptor takes the number of the old one: it was handed out. */
+/* A new descriptor takes the number of the old one, which users may have. */
 static bool put_in_place(int *place, int fd)
 {
     bool is_done = fd >= 0;
@@ -215,7 +216,7 @@ int simba__sqlite_life_open(struct simba__sqlite *self, simba_error *error)
         self->settings.shown, simba__sqlite_errno_words(why));
 }
 
-/* The name goes before the lock: a file without a lock is a dead one's. */
+/* The name goes before the lock: a file that is not locked is a dead one's. */
 void simba__sqlite_life_close(struct simba__sqlite *self)
 {
     char wake[SIMBA__SQLITE_WAKE_NAME];
@@ -250,8 +251,8 @@ bool simba__sqlite_is_process(const char *name)
            strspn(name, "0123456789abcdef") == SIMBA__SQLITE_PROCESS;
 }
 
-/* Opened for reading only: closing a file that was open for writing is what
- * the waiters listen for. */
+/* Opens the file for reading only: waiters watch for the closing of one that
+ * was open for writing. */
 enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
                                               const char *process)
 {
@@ -283,8 +284,8 @@ struct dead {
     int fd; /* locked by us, so that nobody else takes it away */
 };
 
-/* Finds dead ones, DEAD_MOST at most, and locks their files. Only while the
- * database is locked. */
+/* Finds dead processes, DEAD_MOST at most, and locks their files. The database
+ * is locked meanwhile. */
 static size_t find_dead(const struct simba__sqlite *self, struct dead *dead)
 {
     int fd = openat(self->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -338,10 +339,9 @@ static int free_rows(struct simba__sqlite *self, const char *process)
     return rc;
 }
 
-/* First their rows, so that a missing file never stands for a dead owner, then
- * their files; of these the wake-up file first, for while the other is there
- * somebody will come back for it. All of it can wait, and what fails is left to
- * the next. */
+/* The rows go first, so that a missing file never stands for a dead owner; then
+ * the wake-up file, because somebody comes back for it only while the other is
+ * there. All of it can wait, and what fails is left to the next process. */
 void simba__sqlite_remove_dead(struct simba__sqlite *self)
 {
     struct dead dead[DEAD_MOST];
@@ -408,9 +408,8 @@ static void forget_sighting(struct simba__sqlite *self, const char *mutex)
 }
 
 /* Another machine's tenure (fs=trust). We do not know the clock by which it
- * counts. But a tenure that we have seen unchanged for its whole lease, and two
- * clocks' worth of drift, is over. Until then it is held, by our clock, for the
- * rest of that time. */
+ * counts. But once we have seen it unchanged for its whole lease and the drift
+ * of two clocks, it is over. Until then it is held, by our clock. */
 static int wait_and_see(struct simba__sqlite *self, const char *mutex)
 {
     struct simba__sqlite_record *record = &self->record;
@@ -457,7 +456,8 @@ int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
     enum simba__sqlite_life life;
     bool is_other_boot;
 
-    /* To whom it was offered, and who died, will not come. */
+    assert(record->peer_count > SIMBA__SQLITE_OWNER);
+    /* A dead waiter does not come for its offer. */
     if (after->is_offered &&
         simba__sqlite_life_of(
             self, record->peers[after->offered.connection].process) ==

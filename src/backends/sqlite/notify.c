@@ -29,15 +29,14 @@
 /* A wake-up file is emptied when it has grown to this. */
 enum { WAKE_FILE_MOST = 32 * 1024 };
 
-/* How often a process that let go of its file is looked at: the kernel tells
- * of the closing before it takes the lock away, mostly at once. But on a busy
- * machine the dying one may lose the processor in between. So first soon, then
- * later. */
+/* The kernel tells that a file was closed shortly before it drops the lock, and
+ * on a busy machine the dying process may lose the processor in between. So the
+ * process is looked at so often: some times soon, then later. */
 enum { LOOKS = 150, LOOKS_QUICK = 50, LOOK_AGAIN_MS = 1, LOOK_LATER_MS = 50 };
 
-/* Between two made-up wake-ups: less than an offer lasts, so that who has one
- * comes in time; and often for the head of a queue, of which there is but one
- * among all processes. */
+/* Time between two wake-ups that are made up: less than an offer lasts, so that
+ * a waiter comes in time; and little for the head of a queue, of which there is
+ * only one among all processes. */
 enum { POLL_MS = 200, POLL_HEAD_MS = 10 };
 
 /* --- notifying others ---------------------------------------------------- */
@@ -48,9 +47,9 @@ void simba__sqlite_wake_name(const char *process, char *name)
              process);
 }
 
-/* The name of the mutex is appended, so that a process that waits for a
- * thousand asks for one. On a full disk touching the file must do. No file:
- * nobody listens there. */
+/* The line names the mutex, so that a process that waits for a thousand asks
+ * for one. On a full disk the file is touched instead. If there is no file,
+ * nobody listens. */
 void simba__sqlite_notify(const struct simba__sqlite *self,
                           const char *process,
                           const char *line)
@@ -102,9 +101,9 @@ static void wake_due(struct simba__sqlite *self)
     } while (is_found);
 }
 
-/* Takes the next whole lines; 0 when there are none. A buffer without the end
- * of a line is nothing of ours. The worker may exchange the file, therefore
- * the lock. */
+/* Takes the next whole lines; 0 when there are none. A buffer full without the
+ * end of a line was not written by us. The worker may exchange the file,
+ * therefore the lock. */
 static size_t read_lines(struct simba__sqlite_watch *watch,
                          char *text,
                          size_t room)
@@ -143,7 +142,7 @@ static void read_wake_file(struct simba__sqlite *self, bool is_touched)
             }
         }
     }
-    /* What is written between our last look and the emptying is lost: so after
+    /* Lines that come between our last read and the emptying are lost, so after
      * it every mutex is due. */
     pthread_mutex_lock(&watch->lock);
     if (watch->wake_read > WAKE_FILE_MOST &&
@@ -157,8 +156,8 @@ static void read_wake_file(struct simba__sqlite *self, bool is_touched)
     }
 }
 
-/* Looks once at each process under suspicion, and again later if one lives. One
- * that lives after all those looks has been slandered. Also posted. */
+/* Looks once at each process that let go of its file, and sets the timer if one
+ * is alive still. One that lives after all its looks is not dead. */
 static void look(void *argument)
 {
     struct simba__sqlite *self = argument;
@@ -245,8 +244,8 @@ static void on_readable(simba_io *io, uint32_t events)
 
 static void on_poll(simba_timer *timer);
 
-/* Makes up wake-ups. Posted when they cannot be had: a user has but 128
- * descriptors of inotify on most machines. */
+/* Makes up wake-ups when there is no inotify: a user has only 128 descriptors
+ * of it on most machines. */
 static void start_poll(void *argument)
 {
     struct simba__sqlite *self = argument;
@@ -270,7 +269,7 @@ static void start_poll(void *argument)
     }
 }
 
-/* Every waiter asks, and with its asking the worker tries again to listen. */
+/* Every waiter asks, and with each request the worker tries again to listen. */
 static void on_poll(simba_timer *timer)
 {
     struct simba__sqlite *self =
@@ -293,7 +292,7 @@ static void on_poll(simba_timer *timer)
 
 /* --- the worker: what is watched ----------------------------------------- */
 
-/* inotify knows paths only; a name below an open directory is one. */
+/* inotify takes paths only; a name below an open directory is made one. */
 static int add_watch(const struct simba__sqlite *self,
                      const char *name,
                      uint32_t events)
@@ -335,8 +334,8 @@ static bool make_wake_file(struct simba__sqlite *self)
     return watch->wake_wd >= 0;
 }
 
-/* With the lock held. What fails for want of descriptors or watches is tried
- * again with the next who waits. */
+/* With the lock held. If there are no descriptors or watches left, the next
+ * waiter tries again. */
 static bool start(struct simba__sqlite *self)
 {
     struct simba__sqlite_watch *watch = &self->watch;
@@ -428,8 +427,8 @@ static struct simba__sqlite_waiting *find_or_add(
     if (one != NULL) {
         return one;
     }
-    /* Those who gave up without a word had no position in the queue to give
-     * back. */
+    /* A waiter without a position in the queue may give up without a request:
+     * its entry goes when it has lapsed. */
     for (size_t i = watch->count; i > 0; i--) {
         if (watch->waiting[i - 1].lapses_ms < now_ms) {
             forget(watch, i - 1);
@@ -446,9 +445,9 @@ static struct simba__sqlite_waiting *find_or_add(
     return one;
 }
 
-/* Watches another process than before. True when it must be looked at: it may
- * have died after it was last looked at and before the watch was there. Once
- * only, or a file that cannot be watched would have us ask without end. */
+/* Watches another process than before. True: it must be looked at, for it may
+ * have died before the watch was there. Once only, or a file that cannot be
+ * watched would have us ask without end. */
 static bool watch_process(struct simba__sqlite *self,
                           struct simba__sqlite_waiting *one,
                           const char *process)

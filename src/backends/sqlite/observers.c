@@ -23,10 +23,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Another may take the directory away because it is empty still. */
+/* Another process may remove the directory while it is empty. */
 enum { TRIES = 16 };
 
-/* Who cannot be notified looks so often, and tries again. */
+/* An observer that cannot be notified reads the mutex so often. */
 enum { LOOK_MS = 200 };
 
 /* Of a directory of observers: sixteen digits and ".eyes". */
@@ -46,7 +46,7 @@ static int open_directory(const struct simba__sqlite *self, const char *name)
 
 /* --- our own files ------------------------------------------------------- */
 
-/* False: the directory was taken away meanwhile. */
+/* False: another process has removed the directory meanwhile. */
 static bool try_add_file(const struct simba__sqlite *self, const char *name)
 {
     int dir_fd = open_directory(self, name), fd, why;
@@ -72,7 +72,7 @@ static bool try_add_file(const struct simba__sqlite *self, const char *name)
     return fd >= 0 || why != ENOENT;
 }
 
-/* Without it the observer learns by its own looking. */
+/* If it fails, the observer's own poll sees the changes. */
 static void add_file(struct simba__sqlite *self,
                      struct simba__sqlite_observed *one)
 {
@@ -148,8 +148,8 @@ void simba__sqlite_observe(struct simba__sqlite *self,
     pthread_mutex_unlock(&observers->lock);
 }
 
-/* Nobody can notify us: every observer looks, and with the looking the worker
- * tries again. */
+/* Nobody can notify us: every observer reads its mutex, and with the request
+ * the worker tries again. */
 static void look_all(simba_timer *timer)
 {
     struct simba__sqlite *self =
@@ -161,7 +161,7 @@ static void look_all(simba_timer *timer)
     for (one = self->observers.first; one != NULL; one = one->next) {
         one->is_due = one->is_wanted;
     }
-    do { /* the lock is not held over a call */
+    do { /* the lock is free during the call */
         one = self->observers.first;
         while (one != NULL && !one->is_due) {
             one = one->next;
@@ -195,8 +195,9 @@ void simba__sqlite_observers_renew(struct simba__sqlite *self)
     atomic_store(&self->observers.is_unsettled, true);
 }
 
-/* One whose file is not as it is wanted; out of the list, if it is not wanted.
- * The lock is not held over a disk's work: the loop wants it. */
+/* Returns one whose file is not as it is wanted, and takes it out of the list
+ * if it is not wanted. The loop needs the lock, so it is not held while the
+ * disk works. */
 static struct simba__sqlite_observed *find_unsettled(
     struct simba__sqlite_observers *observers,
     bool *is_wanted)
@@ -249,9 +250,9 @@ void simba__sqlite_observers_settle(struct simba__sqlite *self)
 
 /* --- the worker: a change ------------------------------------------------ */
 
-/* The line says what a read would answer now. A file that is missing is no
- * proof of death elsewhere; here nothing hangs on it, for who lives adds its
- * file again when it finds its own gone. */
+/* The line says what a read would answer now. Elsewhere a missing life file is
+ * no proof of death. Here it does no harm to take it for one: a process that
+ * finds its life file gone adds its observers' files again. */
 void simba__sqlite_observers_notify(const struct simba__sqlite *self,
                                     const simba_request *request)
 {

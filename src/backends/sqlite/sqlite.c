@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-/* How long opening waits for others who make, repair or lock the database. */
+/* How long opening waits for others that make, repair or lock the database. */
 enum { OPEN_PATIENCE_MS = 100 };
 
 /* One in so many handles looks for what killed processes have left, even if
- * nobody waits for them. */
+ * nobody waited for them. */
 enum { SWEEP_ONE_IN = 16 };
 
 static void close_store(simba_backend *base)

@@ -6,24 +6,25 @@
  * tokens is reserved with one flush: those up to `reserved` can be given out
  * without another, because a later boot begins above it.
  *
- * Between the commit that raises `reserved` and its flush others see a value
- * that is not sure yet. Therefore `flushed` says how far it is, and is written
- * after the flush, by who did it, with whatever he writes next. Who needs a
- * token above it flushes for himself.
+ * Between the commit that raises `reserved` and its flush other processes see a
+ * value that is not on disk yet. Therefore `flushed` says how much is. The
+ * process that has flushed writes it, with whatever it writes next. A process
+ * that needs a token above it flushes for itself.
  *
  * After a loss of power `reserved` may be an older one, but not below any
  * `flushed` that was ever seen. It only grows, so what we flushed ourselves
  * stays true, too.
  *
  * Containers may have boot ids of their own. Then each raises the floor over
- * the other's reserve and has to flush: slow, and right. As the reserve follows
+ * the other's reserve and has to flush: slow, but right. As the reserve follows
  * the wall clock and not the floor, they do not drive each other on. */
 #include "backends/sqlite/sqlite.h"
 
 #include <string.h>
 
-/* How far ahead of the wall clock. After a reboot tokens may be ahead of it by
- * as much; should the file be lost then, a new one begins at the clock. */
+/* How far the reserve is ahead of the wall clock. After a reboot tokens may be
+ * ahead of it by as much; if the file is lost then, a new one begins at the
+ * clock. */
 #define SPAN_US UINT64_C(60000000)
 
 static uint64_t greater(uint64_t a, uint64_t b)

@@ -9,9 +9,9 @@
  * So SQLite commits without a flush (synchronous=NORMAL), and we flush its log
  * ourselves before an answer that must last; for tokens that is once a minute,
  * see token_reserve.c. A flush takes along all that was written to the log
- * before it, by whomever. If somebody has copied the log back and begun it anew
- * in the meantime, he has flushed the log, then the database: NORMAL leaves
- * that out no more than FULL does, for else a loss of power could corrupt the
+ * before it, by any process. If another process has copied the log back and
+ * begun it anew in the meantime, it has flushed the log, then the database:
+ * NORMAL does that as FULL does, for else a loss of power could corrupt the
  * file.
  *
  * SQLite's own FULL would flush at every commit, while all other writers wait,
@@ -39,7 +39,8 @@
 /* How long we wait for others who write, to keep them out. */
 enum { CUT_PATIENCE_MS = 20 };
 
-/* How it flushes is said aloud, because builds of SQLite differ in that. */
+/* The pragma is always given, because builds of SQLite differ in the default.
+ */
 int simba__sqlite_wal_open(struct simba__sqlite *self, simba_error *error)
 {
     bool is_full = self->settings.is_full;
@@ -81,9 +82,9 @@ static int await_others(void *until_ms, int tries)
     return simba__sqlite_nap(*(int64_t *)until_ms, (unsigned)tries);
 }
 
-/* Where many write without a pause there is always more in the log than was
- * copied, so that it never begins anew: keep them out meanwhile. Who reads for
- * long defeats that; then we do not try again soon. */
+/* If many write without a pause, there is always more in the log than was
+ * copied, and it never begins anew. So other writers are kept out meanwhile. A
+ * long reader defeats that; then the next try comes later. */
 static enum outcome cut(struct simba__sqlite_db *db, int pages)
 {
     int64_t until_ms = simba_loop_now_ms() + CUT_PATIENCE_MS;
@@ -99,7 +100,7 @@ static enum outcome cut(struct simba__sqlite_db *db, int pages)
     return outcome;
 }
 
-/* What fails is left to the next. */
+/* If it fails, the next request tries again. */
 void simba__sqlite_wal_shorten(struct simba__sqlite *self)
 {
     struct simba__sqlite_db *db = &self->db;
@@ -122,10 +123,10 @@ void simba__sqlite_wal_shorten(struct simba__sqlite *self)
 
 /* --- flushing ------------------------------------------------------------ */
 
-/* Once a flush has failed, the kernel may count as written what it could not
- * write, and a later flush says nothing of it. So the log is copied back then:
- * that writes all of it once more, elsewhere. Then it must be gone, for what is
- * on disk of it is less. */
+/* After a flush has failed, the kernel may count as written what it could not
+ * write, and a later flush does not report it. So the next one copies the log
+ * back: that writes all of it once more, elsewhere. Then the log must be gone,
+ * for what is on disk of it is less. */
 int simba__sqlite_wal_flush(struct simba__sqlite *self, simba_error *error)
 {
     struct simba__sqlite_db *db = &self->db;
@@ -133,7 +134,7 @@ int simba__sqlite_wal_flush(struct simba__sqlite *self, simba_error *error)
     if (db->log_fd < 0) {
         return SIMBA_OK;
     }
-    errno = EIO; /* when SQLite keeps its reason to itself */
+    errno = EIO; /* if SQLite does not tell why */
     if (db->is_log_doubtful) {
         db->is_log_doubtful = cut(db, SIMBA__SQLITE_LOG_PAGES_MOST) != COPIED ||
                               fsync(db->log_fd) != 0;
