@@ -115,6 +115,24 @@ bool simba__hash_add(struct simba__hash *table,
     return true;
 }
 
+void *simba__hash_new(struct simba__hash *table, size_t size, const char *key)
+{
+    size_t key_size = strlen(key) + 1;
+    char *thing = calloc(1, size + key_size);
+
+    assert(size >= sizeof(struct simba__hash_link));
+    if (thing == NULL) {
+        return NULL;
+    }
+    memcpy(thing + size, key, key_size);
+    if (!simba__hash_add(table, (struct simba__hash_link *)(void *)thing,
+                         thing + size)) {
+        free(thing);
+        return NULL;
+    }
+    return thing;
+}
+
 void simba__hash_remove(struct simba__hash *table,
                         struct simba__hash_link *link)
 {

@@ -40,6 +40,10 @@ bool simba__hash_add(struct simba__hash *table,
                      struct simba__hash_link *link,
                      const char *key);
 
+/** Make a thing of so many bytes, zeroed, that begins with its link, and add it
+ * by a copy of the key, which is freed with it. NULL: no memory. */
+void *simba__hash_new(struct simba__hash *table, size_t size, const char *key);
+
 /** The link must be in the table. */
 void simba__hash_remove(struct simba__hash *table,
                         struct simba__hash_link *link);

@@ -135,6 +135,30 @@ static void test_hash__without_memory_it_gets_slower_only(void **state)
     simba__hash_fini(&table);
 }
 
+static void test_hash__makes_things_with_a_key_of_their_own(void **state)
+{
+    struct simba__hash table = {0};
+    struct {
+        struct simba__hash_link link;
+        int number;
+    } *thing;
+    char key[] = "key";
+
+    (void)state;
+    no_memory = true;
+    assert_null(simba__hash_new(&table, sizeof *thing, key));
+    no_memory = false;
+    thing = simba__hash_new(&table, sizeof *thing, key);
+    assert_non_null(thing);
+    assert_int_equal(thing->number, 0);
+    key[0] = 'K';
+    assert_string_equal(thing->link.key, "key");
+    assert_ptr_equal(simba__hash_find(&table, "key"), &thing->link);
+    simba__hash_remove(&table, &thing->link);
+    free(thing);
+    simba__hash_fini(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_hash__goes_through_all_once),
         cmocka_unit_test(test_hash__several_may_have_one_key),
         cmocka_unit_test(test_hash__without_memory_it_gets_slower_only),
+        cmocka_unit_test(test_hash__makes_things_with_a_key_of_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,25 +183,15 @@ static void add_name(struct simba__redis_survey *survey,
                      struct simba__redis_server *server,
                      const char *mutex)
 {
-    struct found {
-        struct simba__hash_link link;
-        char mutex[];
-    } * found;
-    size_t size = strlen(mutex) + 1;
-
     if (simba__hash_find(&survey->found, mutex) != NULL) {
         return; /* SCAN may tell a key twice */
     }
-    found = calloc(1, sizeof *found + size);
-    if (found != NULL) {
-        memcpy(found->mutex, mutex, size);
-        if (simba__hash_add(&survey->found, &found->link, found->mutex)) {
-            look(survey, server, mutex);
-            return;
-        }
-        free(found);
+    if (simba__hash_new(&survey->found, sizeof(struct simba__hash_link),
+                        mutex) != NULL) {
+        look(survey, server, mutex);
+    } else {
+        simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
     }
-    simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
 }
 
 static void on_scan(struct simba__redis_survey *survey,

@@ -44,7 +44,7 @@ static void subscribe(struct simba__redis_channel *channel)
         channel->is_sent = true;
         if (!simba__redis_send_words(
                 &server->subscriber, NULL,
-                (const char *[]){"SUBSCRIBE", channel->name, NULL})) {
+                (const char *[]){"SUBSCRIBE", channel->link.key, NULL})) {
             simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
                                     "out of memory");
         }
@@ -59,7 +59,7 @@ static void unsubscribe(struct simba__redis_channel *channel)
         server->subscriber.state == SIMBA__REDIS_READY &&
         !simba__redis_send_words(
             &server->subscriber, NULL,
-            (const char *[]){"UNSUBSCRIBE", channel->name, NULL})) {
+            (const char *[]){"UNSUBSCRIBE", channel->link.key, NULL})) {
         simba__redis_disconnect(&server->subscriber, SIMBA_ENOMEM, 0,
                                 "out of memory");
     }
@@ -90,24 +90,16 @@ static struct simba__redis_subscription *subscription_of(
     struct simba__redis *store,
     const char *mutex)
 {
-    size_t size = strlen(mutex) + 1;
     struct simba__redis_subscription *subscription =
         (struct simba__redis_subscription *)simba__hash_find(
             &store->subscriptions, mutex);
 
-    if (subscription != NULL) {
-        return subscription;
-    }
-    subscription = calloc(1, sizeof *subscription + size);
     if (subscription == NULL) {
-        return NULL;
-    }
-    memcpy(subscription->mutex, mutex, size);
-    subscription->server = simba__redis_server_of(store, mutex);
-    if (!simba__hash_add(&store->subscriptions, &subscription->link,
-                         subscription->mutex)) {
-        free(subscription);
-        return NULL;
+        subscription =
+            simba__hash_new(&store->subscriptions, sizeof *subscription, mutex);
+        if (subscription != NULL) {
+            subscription->server = simba__redis_server_of(store, mutex);
+        }
     }
     return subscription;
 }
@@ -121,7 +113,6 @@ struct simba__redis_channel *simba__redis_channel_open(
         simba__redis_channel_find(store, mutex, id);
     struct simba__redis_subscription *subscription;
     char name[SIMBA__REDIS_CHANNEL_MAX];
-    size_t size;
 
     if (channel != NULL) {
         subscribe(channel); /* it was refused once: perhaps not any more */
@@ -131,14 +122,9 @@ struct simba__redis_channel *simba__redis_channel_open(
     if (subscription == NULL) {
         return NULL;
     }
-    size = put_name(name, mutex, id) + 1;
-    channel = calloc(1, sizeof *channel + size);
+    put_name(name, mutex, id);
+    channel = simba__hash_new(&store->channels, sizeof *channel, name);
     if (channel == NULL) {
-        return NULL;
-    }
-    memcpy(channel->name, name, size);
-    if (!simba__hash_add(&store->channels, &channel->link, channel->name)) {
-        free(channel);
         return NULL;
     }
     channel->is_broadcast = id == NULL;
@@ -249,7 +235,7 @@ void simba__redis_subscriptions_move(struct simba__redis *store)
 
     while ((s = next_subscription(store, s)) != NULL) {
         struct simba__redis_server *server =
-            simba__redis_server_of(store, s->mutex);
+            simba__redis_server_of(store, s->link.key);
 
         if (server == s->server) {
             continue;
@@ -306,7 +292,7 @@ void simba__redis_retry(simba_timer *timer)
     while ((s = next_subscription(store, s)) != NULL) {
         if (s->retry_ms != 0 && s->retry_ms <= now_ms) {
             s->retry_ms = 0;
-            simba_wake(store->base.loop, s->mutex);
+            simba_wake(store->base.loop, s->link.key);
         } else if (s->retry_ms != 0) {
             watch_retry(store, s->retry_ms);
         }
@@ -343,7 +329,7 @@ void simba__redis_subscriber_ready(struct simba__redis_connection *conn)
             return;
         }
         channel->is_sent = true;
-        word[command.count] = channel->name;
+        word[command.count] = channel->link.key;
         length[command.count++] = channel->link.length;
     }
     (void)send_batch(conn, &command);
@@ -430,7 +416,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
             if (channel->requests != NULL) {
                 resume_requests(channel, NULL);
             } else { /* what was published before did not reach us */
-                simba_wake(loop, channel->subscription->mutex);
+                simba_wake(loop, channel->subscription->link.key);
             }
         }
     } else if (strcmp(part[0]->str, "message") == 0 && part[2]->str != NULL) {
@@ -438,7 +424,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
         if (!channel->is_broadcast ||
             strncmp(part[2]->str, "released@@", 10) == 0 ||
             channel->subscription->wanted == SIMBA_SUBSCRIBE_OBSERVE) {
-            simba_wake(loop, channel->subscription->mutex);
+            simba_wake(loop, channel->subscription->link.key);
         }
     }
 }

@@ -501,25 +501,23 @@ void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 
 /* One channel: the personal one of a waiter, or a mutex's broadcast. */
 struct simba__redis_channel {
-    struct simba__hash_link link;
+    struct simba__hash_link link; /* by name */
     struct simba__redis_subscription *subscription;
     struct simba__redis_channel *sibling;  /* of the same mutex */
     struct simba__redis_request *requests; /* wait until it is open */
     bool is_sent;                          /* SUBSCRIBE was */
     bool is_open;                          /* the server has confirmed it */
     bool is_broadcast;
-    char name[];
 };
 
 /* One mutex, and what this process wants to hear about it. */
 struct simba__redis_subscription {
-    struct simba__hash_link link;
+    struct simba__hash_link link; /* by mutex */
     struct simba__redis_channel *channels;
     struct simba__redis_server *server; /* where they are subscribed */
     enum simba_subscription wanted;
     int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
     int64_t retry_ms;      /* wake the waiters then; 0: no need */
-    char mutex[];
 };
 
 /** The personal channel of a waiter, or with id NULL the broadcast channel;

@@ -155,6 +155,7 @@ static void expire_sent(struct simba__redis_request *r)
     struct simba__redis_server *server = r->server;
     simba_error error;
 
+    assert(request != NULL);
     r->request = NULL;
     simba_error_set(&error, SIMBA_EUNKNOWN, 0, "redis %s: no answer in time",
                     server->command.shown);
@@ -175,8 +176,6 @@ void simba__redis_requests_overdue(simba_timer *timer)
 
     simba__redis_cork(store);
     while (r != NULL) {
-        /* One that was completed is not among them any more.
-         * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         int64_t at_ms =
             r->request == NULL ? INT64_MAX : r->request->deadline_ms;
 
