@@ -5,9 +5,7 @@
 #ifndef SIMBA_ZOOKEEPER_SETTINGS_H
 #define SIMBA_ZOOKEEPER_SETTINGS_H
 
-#include <simba/error.h>
-
-#include <stdbool.h>
+#include "kit/url.h"
 
 /* Who may do what with the nodes we make. */
 enum simba__zk_acl {
@@ -17,11 +15,13 @@ enum simba__zk_acl {
 };
 
 struct simba__zk_settings {
-    char *hosts;  /* host:port,host:port: as the client library wants it */
-    char *chroot; /* "" or "/a/b" */
-    char *base;   /* where the mutexes are: chroot and "/simba" */
-    char *auth;   /* "user:password", or NULL */
-    enum simba__zk_acl acl;
+    struct simba__url url;
+    char *hosts; /* host:port,host:port: as the client library wants it */
+    const char *chroot; /* "" or "/a/b" */
+    char *base;         /* where the mutexes are: chroot and "/simba" */
+    char *auth;         /* "user:password", or NULL */
+    int acl;            /* enum simba__zk_acl */
+    int tls;            /* 0: none */
 };
 
 int simba__zk_settings_init(struct simba__zk_settings *settings,

@@ -1,12 +1,16 @@
 /* The parts of the ZooKeeper store that need no server: names, the order of
  * latches, how long a session is certain, serial numbers, the URL. */
+#define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -423,6 +427,26 @@ static void test_url__is_refused_when_wrong(void **state)
     expect_refused("//ann@h?password_file=/nonexistent", SIMBA_EMISCONFIG);
 }
 
+static void test_url__names_a_password_file(void **state)
+{
+    char path[] = "/tmp/simba-zookeeper-XXXXXX", rest[64];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_int_equal(write(fd, "secret\n", 7), 7);
+    snprintf(rest, sizeof rest, "//ann@h?password_file=%s", path);
+    assert_int_equal(simba__zk_settings_init(&settings, rest, &error),
+                     SIMBA_OK);
+    assert_string_equal(settings.auth, "ann:secret");
+    simba__zk_settings_fini(&settings);
+    assert_int_equal(fchmod(fd, 0644), 0); /* others can read it */
+    expect_refused(rest, SIMBA_EMISCONFIG);
+    snprintf(rest, sizeof rest, "//ann:secret@h?password_file=%s", path);
+    expect_refused(rest, SIMBA_EINVAL);
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_url__names_hosts_and_chroot),
         cmocka_unit_test(test_url__has_credentials),
         cmocka_unit_test(test_url__is_refused_when_wrong),
+        cmocka_unit_test(test_url__names_a_password_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
