@@ -1,7 +1,7 @@
 /* CLOCK_BOOTTIME and timers on it. poll()'s own timeout stands still while the
  * machine sleeps, so no deadline may rest on it. */
 #define _GNU_SOURCE
-#include "clock.h"
+#include "cli/clock.h"
 
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,9 +1,7 @@
-/* Finding and running simba-NAME; see external.h. */
+/* Finding and running simba-NAME; see cli.h. */
 #define _GNU_SOURCE
-#include "external.h"
-#include "command.h"
-#include "exit.h"
-#include "say.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -124,10 +122,9 @@ static bool take_store(struct simba__cli *cli, int *argc, char **argv)
             strncmp(word, "--store", length) != 0) {
             argv[to++] = word;
         } else if (word[length] == '=') {
-            (void)simba__opt_take_shared(cli, SIMBA__OPT_STORE,
-                                         word + length + 1);
+            simba__options_take_store(cli, word + length + 1);
         } else if (from + 1 < *argc) {
-            (void)simba__opt_take_shared(cli, SIMBA__OPT_STORE, argv[++from]);
+            simba__options_take_store(cli, argv[++from]);
         } else {
             return false;
         }
@@ -206,16 +203,6 @@ struct listing {
     size_t count;
 };
 
-static bool is_seen(const struct listing *l, const char *name)
-{
-    for (size_t i = 0; i < l->count; i++) {
-        if (strcmp(l->seen[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool list_directory(void *user, const char *directory)
 {
     struct listing *l = user;
@@ -223,16 +210,22 @@ static bool list_directory(void *user, const char *directory)
     struct dirent *entry;
     char path[PATH_MAX];
     bool is_over = false;
+    size_t i;
 
     while (entries != NULL && !is_over && l->count < LISTED_MOST &&
            (entry = readdir(entries)) != NULL) {
         const char *name = entry->d_name + strlen(PREFIX);
-        int length =
-            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
 
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
-            is_name(name) && length < (int)sizeof(path) && is_program(path) &&
-            !is_seen(l, name)) {
+        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+            !is_name(name) ||
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) >=
+                (int)sizeof(path) ||
+            !is_program(path)) {
+            continue;
+        }
+        for (i = 0; i < l->count && strcmp(l->seen[i], name) != 0; i++) {
+        }
+        if (i == l->count) {
             (void)snprintf(l->seen[l->count++], NAME_MOST + 1, "%s", name);
             is_over = l->each(l->user, name, path);
         }

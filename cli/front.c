@@ -1,12 +1,9 @@
 /* The front: the process the user started. It starts the guardian, passes on
  * signals, and answers with the exit code. */
 #define _GNU_SOURCE
-#include "front.h"
-#include "clock.h"
-#include "exit.h"
-#include "say.h"
-
-#include <simba/log.h>
+#include "cli/front.h"
+#include "cli/clock.h"
+#include "cli/output.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,73 +15,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The guardian's limit for leaving the line, and then some. */
+/* The guardian's limit for leaving the queue, and then some. */
 enum { CANCEL_MOST_MS = 2000 };
 
 /* ── Setting up ──────────────────────────────────────────────────────────── */
 
-/* No disposition is changed, so CMD inherits what we inherited. The one
- * exception is SIGCHLD, which might be ignored, and then children vanish. */
-static void block_signals(struct simba__job *job)
-{
-    struct sigaction action;
-    sigset_t all;
-
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_BLOCK, &all, &job->mask);
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = SIG_DFL;
-    (void)sigaction(SIGCHLD, &action, &job->old_sigchld);
-}
-
-/* Where it cannot be helped, at least nobody relies on it. */
-static void warn_of_blindness(struct simba__front *front)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
-                               .number = SIMBA_LOG_WARN,
-                               .boot_ms = simba__clock_ms()};
-
-    if (!simba__reaper_has_proc()) {
-        (void)snprintf(note.text, sizeof(note.text),
-                       "there is no /proc of this PID namespace: what leaves "
-                       "the process group of %.80s cannot be ended; mount one",
-                       front->job->argv[0]);
-        simba__tell(front, &note);
-    }
-}
-
-/* Whoever started us by exec may have left us its children. They are none of
- * our business. */
-static void spare_others(struct simba__front *front)
-{
-    siginfo_t info;
-
-    front->reaper.root = front->job->front;
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
-        simba__reaper_spare_children(&front->reaper);
-    }
-}
-
-static bool share_page(struct simba__front *front)
+static bool start_guardian(struct simba__front *front)
 {
     void *page = mmap(NULL, sizeof(*front->share), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (page == MAP_FAILED) {
-        return false;
-    }
-    front->share = page;
-    front->job->share = page;
-    return true;
-}
-
-static bool start_guardian(struct simba__front *front)
-{
     int ends[2];
 
-    if (!share_page(front) || !simba__link_open(ends)) {
+    if (page == MAP_FAILED || !simba__link_open(ends)) {
         return false;
     }
+    front->share = front->job->share = page;
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     front->guardian = fork();
     if (front->guardian == 0) {
@@ -96,25 +41,19 @@ static bool start_guardian(struct simba__front *front)
     return front->guardian > 0;
 }
 
-/* Whatever else we inherited is CMD's too. */
-static void close_others(int one, int other)
-{
-    unsigned low = (unsigned)(one < other ? one : other);
-    unsigned high = (unsigned)(one < other ? other : one);
-
-    (void)close_range(STDERR_FILENO + 1, low - 1, 0);
-    (void)close_range(low + 1, high - 1, 0);
-    (void)close_range(high + 1, ~0U, 0);
-}
-
 /* stdin and stdout are CMD's alone: with our copies open, its neighbours in a
  * pipeline would not see it close them. */
 static bool open_sources(struct simba__front *front)
 {
     int tty = front->job->tty < 0 ? front->link : front->job->tty;
+    unsigned low = (unsigned)(front->link < tty ? front->link : tty);
+    unsigned high = (unsigned)(front->link < tty ? tty : front->link);
     sigset_t all;
 
-    close_others(front->link, tty);
+    /* Whatever else we inherited is CMD's too. */
+    (void)close_range(STDERR_FILENO + 1, low - 1, 0);
+    (void)close_range(low + 1, high - 1, 0);
+    (void)close_range(high + 1, ~0U, 0);
     (void)close(STDIN_FILENO);
     (void)close(STDOUT_FILENO);
     (void)sigfillset(&all);
@@ -125,49 +64,42 @@ static bool open_sources(struct simba__front *front)
 
 /* ── Events ──────────────────────────────────────────────────────────────── */
 
-/* The CMD before has ended, also if the note of that was lost. */
-static void on_born(struct simba__front *front, int cmd)
-{
-    struct simba__note anchored = {.kind = SIMBA__NOTE_ANCHORED, .number = cmd};
-
-    if (front->anchored != cmd) {
-        simba__terminal_leave(front, 0);
-        front->anchored = cmd;
-    }
-    if (front->job->is_anchor_first) {
-        simba__terminal_anchor(front);
-    }
-    simba__link_send(front->link, &anchored, -1);
-}
-
 static void on_note(struct simba__front *front, const struct simba__note *note)
 {
-    simba__notify_note(front, note);
+    struct simba__note anchored = {.kind = SIMBA__NOTE_ANCHORED,
+                                   .number = note->number};
+
+    simba__systemd_note(front, note);
     switch (note->kind) {
     case SIMBA__NOTE_BORN:
-        on_born(front, note->number);
-        break;
+        /* The CMD before has ended, also if the note of that was lost. */
+        if (front->anchored != note->number) {
+            simba__terminal_leave(front, 0);
+            front->anchored = note->number;
+        }
+        if (front->job->is_anchor_first) {
+            simba__terminal_anchor(front);
+        }
+        simba__link_send(front->link, &anchored, -1);
+        return;
     case SIMBA__NOTE_STOPPED:
         if (note->seen >= front->resumes) {
             simba__terminal_on_stopped(front, note->number);
         }
-        break;
+        return;
     case SIMBA__NOTE_ACQUIRED:
         front->was_acquired = true;
-        simba__tell(front, note);
         break;
     case SIMBA__NOTE_STARTED:
         front->cancelled = 0; /* what came, came to CMD */
-        simba__tell(front, note);
         break;
     case SIMBA__NOTE_ENDED:
         simba__terminal_leave(front, note->number);
-        simba__tell(front, note);
         break;
     default:
-        simba__tell(front, note);
         break;
     }
+    simba__events_tell(front, note);
 }
 
 static void receive_notes(struct simba__front *front)
@@ -197,14 +129,6 @@ void simba__front_send_signal(const struct simba__front *front, int number)
     simba__link_send(front->link, &note, -1);
 }
 
-static bool is_ignored(int number)
-{
-    struct sigaction action;
-
-    return sigaction(number, NULL, &action) == 0 &&
-           action.sa_handler == SIG_IGN;
-}
-
 static bool is_stop(int number)
 {
     return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
@@ -214,36 +138,33 @@ static bool is_stop(int number)
  * program. */
 static void on_signal_waiting(struct simba__front *front, int number)
 {
-    if (is_ignored(number)) {
+    struct sigaction action;
+
+    if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN) {
         return;
     }
     simba__front_send_signal(front, number);
     if (is_stop(number)) {
-        simba__terminal_sleep(front, number);
+        simba__terminal_sleep(front, front->job->front, number);
         simba__terminal_on_continued(front);
     } else if (simba__job_is_ended_by(front->job, number) &&
                front->cancelled == 0) {
         front->cancelled = number;
-        simba__notify_end(front);
+        simba__systemd_end(front);
         front->cancel_until_ms = simba__clock_ms() + CANCEL_MOST_MS;
     }
 }
 
-static bool is_without_command(const struct simba__front *front)
+static void on_signal(struct simba__front *front, int number)
 {
     int phase = atomic_load(&front->share->phase);
 
-    return phase == SIMBA__WAITING || phase == SIMBA__IDLE;
-}
-
-static void on_signal(struct simba__front *front, int number)
-{
     if (number == SIGCHLD) {
         return; /* the guardian's end is seen on the link */
     }
     if (number == SIGCONT) {
         simba__terminal_on_continued(front);
-    } else if (is_without_command(front)) {
+    } else if (phase == SIMBA__WAITING || phase == SIMBA__IDLE) {
         on_signal_waiting(front, number);
     } else {
         if (is_stop(number)) {
@@ -253,21 +174,13 @@ static void on_signal(struct simba__front *front, int number)
     }
 }
 
-static void receive_signals(struct simba__front *front)
-{
-    struct signalfd_siginfo info;
-
-    while (read(front->signals, &info, sizeof(info)) == sizeof(info)) {
-        on_signal(front, (int)info.ssi_signo);
-    }
-}
-
 static void wait_for_events(struct simba__front *front)
 {
     struct pollfd sources[] = {{.fd = front->link, .events = POLLIN},
                                {.fd = front->signals, .events = POLLIN},
                                {.fd = front->timer, .events = POLLIN}};
-    int64_t feed_ms = simba__notify_next(front);
+    struct signalfd_siginfo info;
+    int64_t feed_ms = simba__systemd_next(front);
     int64_t at_ms = simba__watch_next(front);
 
     at_ms = feed_ms < at_ms ? feed_ms : at_ms;
@@ -283,7 +196,9 @@ static void wait_for_events(struct simba__front *front)
         front->armed_ms = 0;
     }
     if (sources[1].revents != 0) {
-        receive_signals(front);
+        while (read(front->signals, &info, sizeof(info)) == sizeof(info)) {
+            on_signal(front, (int)info.ssi_signo);
+        }
     }
     if (sources[0].revents != 0) {
         receive_notes(front);
@@ -294,27 +209,51 @@ int simba__front_run(struct simba__job *job)
 {
     struct simba__front front = {
         .job = job, .life = -1, .armed_ms = SIMBA__CLOCK_NEVER};
+    struct simba__note note = {.kind = SIMBA__NOTE_LOG,
+                               .number = SIMBA_LOG_WARN,
+                               .boot_ms = simba__clock_ms()};
+    struct sigaction action;
+    sigset_t all;
+    siginfo_t info;
     int code = -1;
 
-    job->front = getpid();
-    block_signals(job);
+    front.reaper.root = job->front = getpid();
+    /* No disposition is changed, so CMD inherits what we inherited. The one
+     * exception is SIGCHLD, which might be ignored, and then children vanish.
+     */
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, &job->mask);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = SIG_DFL;
+    (void)sigaction(SIGCHLD, &action, &job->old_sigchld);
     simba__terminal_find(&front);
-    spare_others(&front);
-    warn_of_blindness(&front);
-    simba__notify_begin(&front);
+    /* Whoever started us by exec may have left us its children. They are none
+     * of our business. */
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+        simba__reaper_spare_children(&front.reaper);
+    }
+    if (!simba__reaper_has_proc()) {
+        /* It cannot be helped, but nobody shall rely on it. */
+        (void)snprintf(note.text, sizeof(note.text),
+                       "there is no /proc of this PID namespace: what leaves "
+                       "the process group of %.80s cannot be ended; mount one",
+                       job->argv[0]);
+        simba__events_tell(&front, &note);
+    }
+    simba__systemd_begin(&front);
     if (!start_guardian(&front) || !open_sources(&front)) {
         simba__say("cannot start: %s", strerror(errno));
         return SIMBA__EXIT_FAULT; /* a guardian sees our end */
     }
     while (code < 0) {
         wait_for_events(&front);
-        simba__notify_feed(&front);
+        simba__systemd_feed(&front);
         code = simba__watch_guardian(&front);
         if (front.is_guardian_gone && code < 0) {
             code = atomic_load(&front.share->exit_code);
         }
     }
-    simba__notify_end(&front);
+    simba__systemd_end(&front);
     simba__terminal_leave(&front, code);
     return code;
 }

@@ -1,12 +1,11 @@
 /* The front's inside, shared by its loop (front.c), its watch over the
- * guardian (watch.c), its dealings with the terminal (terminal.c) and what it
- * tells the user (tell.c). */
+ * guardian (guardian_watch.c), its dealings with the terminal (terminal.c),
+ * what it tells the user (events.c) and systemd (systemd.c). */
 #ifndef SIMBA_CLI_FRONT_H
 #define SIMBA_CLI_FRONT_H
 
-#include "job.h"
-#include "link.h"
-#include "reaper.h"
+#include "cli/job.h"
+#include "cli/reaper.h"
 
 #include <termios.h>
 
@@ -50,8 +49,8 @@ void simba__terminal_anchor(struct simba__front *front);
 /** CMD was stopped by this signal: stop too, and continue both after that. */
 void simba__terminal_on_stopped(struct simba__front *front, int number);
 
-/** Stop this process only, until somebody continues it. */
-void simba__terminal_sleep(struct simba__front *front, int number);
+/** Stop this process, or with 0 its group, until somebody continues it. */
+void simba__terminal_sleep(struct simba__front *front, pid_t whom, int number);
 
 /** We were continued: so is CMD, with the terminal when it is ours to give. */
 void simba__terminal_on_continued(struct simba__front *front);
@@ -60,7 +59,7 @@ void simba__terminal_on_continued(struct simba__front *front);
  * and remove the anchor. */
 void simba__terminal_leave(struct simba__front *front, int code);
 
-/* watch.c */
+/* guardian_watch.c */
 
 /** When to look at the guardian though nothing happens. */
 int64_t simba__watch_next(const struct simba__front *front);
@@ -72,28 +71,29 @@ int64_t simba__watch_next(const struct simba__front *front);
  */
 int simba__watch_guardian(struct simba__front *front);
 
-/* tell.c */
+/* events.c */
 
 /** Tell the user what the guardian reports, in the form that was chosen. */
-void simba__tell(struct simba__front *front, const struct simba__note *note);
-
-/* notify.c; nothing happens for a lock, or without systemd */
-
-/** The service begins: say so, and find the watchdog. */
-void simba__notify_begin(struct simba__front *front);
-
-/** The guardian tells something: so do we. */
-void simba__notify_note(const struct simba__front *front,
+void simba__events_tell(struct simba__front *front,
                         const struct simba__note *note);
 
+/* systemd.c; nothing happens for a lock, or without systemd */
+
+/** The service begins: say so, and find the watchdog. */
+void simba__systemd_begin(struct simba__front *front);
+
+/** The guardian tells something: so do we. */
+void simba__systemd_note(const struct simba__front *front,
+                         const struct simba__note *note);
+
 /** The service is on its way out. */
-void simba__notify_end(struct simba__front *front);
+void simba__systemd_end(struct simba__front *front);
 
 /** When the watchdog wants to be fed. */
-int64_t simba__notify_next(const struct simba__front *front);
+int64_t simba__systemd_next(const struct simba__front *front);
 
 /** Feed it if it is time, and all is well. */
-void simba__notify_feed(struct simba__front *front);
+void simba__systemd_feed(struct simba__front *front);
 
 /* front.c */
 

@@ -11,9 +11,8 @@
  * descriptors stand at 0, 1 and 3, so that a store has room under a low limit
  * of open files. */
 #define _GNU_SOURCE
-#include "guardian.h"
-#include "clock.h"
-#include "exit.h"
+#include "cli/guardian.h"
+#include "cli/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,46 +26,230 @@
 enum { LINK = 0, TIMER = 1, GATE = 3, FIRST_FREE = 4 };
 
 enum {
-    TICK_MOST_MS = 500,     /* between two looks at the deadlines */
-    TICK_LEAST_MS = 5,      /* the same, and between two rounds of KILL */
-    RECANCEL_MS = 10,       /* until the holder has noticed */
-    CANCEL_MOST_MS = 1000,  /* for leaving the line */
-    RELEASE_MOST_MS = 2000, /* for the answer to a release */
+    TICK_MOST_MS = 500,    /* between two looks at the deadlines */
+    TICK_LEAST_MS = 5,     /* the same, and between two rounds of KILL */
+    RECANCEL_MS = 10,      /* until the holder has noticed */
+    CANCEL_MOST_MS = 1000, /* for leaving the queue */
+    HEARD_MS = 500         /* within it we hear of a grant on a busy machine */
 };
+
+/* ── What it is told ─────────────────────────────────────────────────────── */
+
+static void cancel(struct simba__guardian *g, int number)
+{
+    if (g->cancelled == 0 && simba__job_is_ended_by(g->job, number)) {
+        g->cancelled = number;
+    }
+}
+
+static void on_note(struct simba__guardian *g, const struct simba__note *note)
+{
+    int number = note->number;
+
+    if (note->kind == SIMBA__NOTE_ANCHORED) {
+        g->is_anchored = g->is_anchored || number == g->cmd;
+        return;
+    }
+    if (number == SIGCONT) {
+        g->resumes = note->seen;
+    }
+    if (g->was_started) {
+        /* Who leads does not contend again once it was told to end, however CMD
+         * takes it. */
+        if (g->job->kind != SIMBA__JOB_LOCK) {
+            cancel(g, number);
+        }
+        if (number > 0 && number <= 64) {
+            g->passed |= UINT64_C(1) << (number - 1);
+        }
+        simba__guardian_pass_on(g, number);
+        return;
+    }
+    switch (number) {
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+        g->is_paused = true;
+        break;
+    case SIGCONT:
+        g->is_paused = false;
+        break;
+    default:
+        cancel(g, number);
+        break;
+    }
+}
+
+static void on_command_status(struct simba__guardian *g, int status)
+{
+    struct simba__note note = {.kind = SIMBA__NOTE_STOPPED, .seen = g->resumes};
+
+    if (WIFSTOPPED(status)) {
+        note.number = WSTOPSIG(status);
+        simba__link_send(g->link, &note, -1);
+    } else if (WIFCONTINUED(status)) {
+        /* Somebody continued CMD behind our back. */
+        simba__guardian_wake_front(g);
+    } else {
+        g->is_cmd_gone = true;
+        g->cmd_status = status;
+    }
+}
+
+static void reap(struct simba__guardian *g)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+        if (pid == g->cmd) {
+            on_command_status(g, status);
+        }
+    }
+    /* Whoever lives below us has a child of ours above it, or is one. */
+    g->has_children = pid == 0;
+}
+
+/* ── Running ─────────────────────────────────────────────────────────────── */
+
+/* The deadline counts, also when the library has not called yet: its thread
+ * may be as late as anything else. */
+bool simba__guardian_has_lost(struct simba__guardian *g)
+{
+    return atomic_load(&g->holder.is_lost) ||
+           simba__clock_ms() >= atomic_load(&g->share->use_until_ms);
+}
+
+void simba__guardian_tell_lost(struct simba__guardian *g)
+{
+    int64_t until_ms = atomic_load(&g->share->use_until_ms);
+    int64_t cap_ms = g->job->max_hold_ms;
+    struct simba__note note = {.kind = SIMBA__NOTE_LOST,
+                               .status = SIMBA_ELOST,
+                               .number = g->was_started,
+                               .until_ms = until_ms};
+    char text[sizeof(note.text)];
+    /* Was it U because of --max-hold? That counts from the grant, of which we
+     * heard a little later. */
+    bool is_capped =
+        cap_ms > 0 && until_ms + HEARD_MS >= g->acquired_ms + cap_ms;
+
+    g->is_lost = true;
+    if (atomic_load(&g->holder.is_lost) && !is_capped) {
+        simba__guardian_send(g, &note, g->holder.why.message);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "%s: lost: %s", g->job->mutex,
+                   is_capped ? "it was held for --max-hold"
+                             : "no renewal was answered in time");
+    simba__guardian_send(g, &note, text);
+}
+
+static void step_running(struct simba__guardian *g)
+{
+    bool is_too_late = atomic_load(&g->share->exec_errno) == SIMBA__TOO_LATE;
+
+    simba__holder_publish(&g->holder);
+    if (is_too_late || (!g->is_cmd_gone && simba__guardian_has_lost(g))) {
+        simba__guardian_tell_lost(g);
+        simba__guardian_end(g);
+    } else if (g->is_cmd_gone || g->is_front_gone) {
+        simba__guardian_end(g);
+    } else {
+        simba__plan_look(&g->plan, simba__clock_ms());
+        simba__guardian_tell_skips(g, "the run before still goes on");
+    }
+}
+
+/* ── Waiting ─────────────────────────────────────────────────────────────── */
+
+static _Noreturn void end_failed(struct simba__guardian *g)
+{
+    struct simba__note note = {.kind = SIMBA__NOTE_FAILED,
+                               .status = g->holder.error.code};
+    int code = simba__exit_of_status(g->holder.error.code);
+
+    note.number = code =
+        code == SIMBA__EXIT_NOT_ACQUIRED ? g->job->conflict_code : code;
+    simba__guardian_send(g, &note, g->holder.error.message);
+    simba__guardian_dismiss(g);
+    simba__holder_settle(&g->holder);
+    simba__guardian_finish(g, code);
+}
+
+/* While the holder is at work: ask it to leave the queue when it should. */
+static void step_queueing(struct simba__guardian *g)
+{
+    int64_t now_ms = simba__clock_ms();
+
+    g->is_leaving = g->cancelled != 0 || g->is_paused;
+    if (g->is_leaving) {
+        simba__holder_cancel(&g->holder);
+    }
+    if (g->cancelled != 0 && g->give_up_ms == 0) {
+        g->give_up_ms = now_ms + CANCEL_MOST_MS;
+    }
+    if (g->cancelled != 0 && now_ms >= g->give_up_ms) {
+        /* A silent store: what it grants will lapse. */
+        simba__guardian_dismiss(g);
+        simba__guardian_finish(g, SIMBA__EXIT_SIGNAL + g->cancelled);
+    }
+}
+
+static void step_waiting(struct simba__guardian *g)
+{
+    int state = atomic_load(&g->holder.state);
+
+    if (g->cancelled == 0 &&
+        (g->is_front_gone || (g->is_cmd_gone && g->nursery == 0))) {
+        g->cancelled = SIGKILL; /* that is what happened to one of us */
+    }
+    if (state == SIMBA__HOLDER_FAILED) {
+        end_failed(g);
+    }
+    if (state != SIMBA__HOLDER_HELD && state != SIMBA__HOLDER_PAUSED) {
+        step_queueing(g);
+        return;
+    }
+    if (g->cancelled != 0) {
+        simba__guardian_dismiss(g);
+        simba__guardian_leave(g, SIMBA__HOLDER_RELEASE);
+    } else if (state == SIMBA__HOLDER_HELD) {
+        simba__guardian_begin(g);
+    } else {
+        g->is_leaving = false;
+        if (!g->is_paused) {
+            simba__holder_order(&g->holder, SIMBA__HOLDER_ACQUIRE);
+        }
+    }
+}
+
+void simba__guardian_step(struct simba__guardian *g)
+{
+    switch (atomic_load(&g->share->phase)) {
+    case SIMBA__WAITING:
+        step_waiting(g);
+        break;
+    case SIMBA__IDLE:
+        simba__guardian_step_idle(g);
+        break;
+    case SIMBA__RUNNING:
+        step_running(g);
+        break;
+    case SIMBA__ENDING:
+        simba__guardian_step_ending(g);
+        break;
+    default:
+        simba__guardian_step_releasing(g);
+        break;
+    }
+}
+
+/* ── Setting up ──────────────────────────────────────────────────────────── */
 
 static void handle_nothing(int number)
 {
     (void)number; /* ppoll() returns, which is all that is wanted */
-}
-
-/* Everything stays blocked but while ppoll() waits. */
-static void set_handlers(struct simba__guardian *g)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = handle_nothing;
-    (void)sigaction(SIGCHLD, &action, NULL);
-    (void)sigaction(SIGUSR1, &action, NULL);
-    (void)sigfillset(&g->awake);
-    (void)sigdelset(&g->awake, SIGCHLD);
-    (void)sigdelset(&g->awake, SIGUSR1);
-}
-
-static bool fork_command(struct simba__guardian *g, int gate[2])
-{
-    g->cmd = fork();
-    if (g->cmd < 0) {
-        return false;
-    }
-    if (g->cmd == 0) {
-        (void)close(g->link);
-        (void)close(gate[1]);
-        simba__child_run(g->job, gate[0]);
-    }
-    (void)setpgid(g->cmd, g->cmd);
-    atomic_store(&g->share->cmd, g->cmd);
-    return true;
 }
 
 /* CMD must be of the session that the guardian leaves: either it is there
@@ -74,26 +257,45 @@ static bool fork_command(struct simba__guardian *g, int gate[2])
 static bool fork_first(struct simba__guardian *g, int *gate)
 {
     int ends[2] = {-1, -1};
-    bool is_fine;
 
-    if (g->job->kind == SIMBA__JOB_LOCK) {
-        is_fine = pipe2(ends, O_CLOEXEC) == 0 && fork_command(g, ends);
-        *gate = ends[1];
-    } else {
+    if (g->job->kind != SIMBA__JOB_LOCK) {
         g->nursery = simba__nursery_start(g->job, g->link, gate);
-        is_fine = g->nursery > 0;
+        (void)setsid();
+        return g->nursery > 0;
     }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    g->cmd = fork();
+    if (g->cmd == 0) {
+        (void)close(g->link);
+        (void)close(ends[1]);
+        simba__child_run(g->job, ends[0]);
+    }
+    if (g->cmd > 0) {
+        (void)setpgid(g->cmd, g->cmd);
+        atomic_store(&g->share->cmd, g->cmd);
+    }
+    *gate = ends[1];
     (void)setsid();
-    return is_fine;
+    return g->cmd > 0;
 }
 
-/* The front's end of the pipes that CMD reads and writes must be CMD's alone,
- * so 0 and 1 get a new meaning. Other inherited descriptors are closed. */
-static bool place_descriptors(struct simba__guardian *g, int gate)
+static bool set_up(struct simba__guardian *g)
 {
+    struct simba__note born = {.kind = SIMBA__NOTE_BORN};
+    struct sigaction action;
+    int gate = -1;
     int timer;
 
-    if (dup2(g->link, LINK) < 0 || dup2(gate, GATE) < 0) {
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    (void)prctl(PR_SET_NAME, SIMBA__REAPER_GUARDIAN);
+    atomic_store(&g->share->guardian, getpid());
+    /* The front's end of the pipes that CMD reads and writes must be CMD's
+     * alone, so 0 and 1 get a new meaning. Other inherited descriptors are
+     * closed. */
+    if (!fork_first(g, &gate) || dup2(g->link, LINK) < 0 ||
+        dup2(gate, GATE) < 0) {
         return false;
     }
     g->link = LINK;
@@ -103,27 +305,22 @@ static bool place_descriptors(struct simba__guardian *g, int gate)
         return false;
     }
     (void)close(timer);
-    return true;
-}
-
-static bool set_up(struct simba__guardian *g)
-{
-    struct simba__note born = {.kind = SIMBA__NOTE_BORN};
-    int gate = -1;
-
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    (void)prctl(PR_SET_NAME, SIMBA__REAPER_GUARDIAN);
-    atomic_store(&g->share->guardian, getpid());
-    if (!fork_first(g, &gate) || !place_descriptors(g, gate)) {
-        return false;
-    }
     if (!g->is_anchored) {
         born.number = g->cmd;
         simba__link_send(LINK, &born, -1);
     }
-    set_handlers(g);
+    /* Everything stays blocked but while ppoll() waits. */
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = handle_nothing;
+    (void)sigaction(SIGCHLD, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
+    (void)sigfillset(&g->awake);
+    (void)sigdelset(&g->awake, SIGCHLD);
+    (void)sigdelset(&g->awake, SIGUSR1);
     return simba__holder_start(&g->holder);
 }
+
+/* ── The loop ────────────────────────────────────────────────────────────── */
 
 /* When to look again though nothing happens. */
 static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)
@@ -155,19 +352,6 @@ static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)
     return due_ms < at_ms ? due_ms : at_ms;
 }
 
-static void receive_notes(struct simba__guardian *g)
-{
-    struct simba__note note = {0};
-    int rc;
-
-    while ((rc = simba__link_receive(LINK, &note, NULL)) > 0) {
-        simba__guardian_on_note(g, &note);
-    }
-    if (rc < 0) {
-        g->is_front_gone = true;
-    }
-}
-
 static void wait_for_events(struct simba__guardian *g)
 {
     struct pollfd sources[] = {
@@ -176,6 +360,8 @@ static void wait_for_events(struct simba__guardian *g)
         /* A front that is gone stays readable for ever. */
         {.fd = g->is_front_gone ? -1 : LINK, .events = POLLIN}};
     int64_t at_ms = next_wake(g, simba__clock_ms());
+    struct simba__note note = {0};
+    int rc = 0;
 
     if (at_ms != g->armed_ms) {
         simba__clock_arm(TIMER, at_ms);
@@ -192,38 +378,32 @@ static void wait_for_events(struct simba__guardian *g)
         simba__guardian_on_nursery(g);
     }
     if (sources[2].revents != 0) {
-        receive_notes(g);
+        while ((rc = simba__link_receive(LINK, &note, NULL)) > 0) {
+            on_note(g, &note);
+        }
+        g->is_front_gone = g->is_front_gone || rc < 0;
     }
-}
-
-/* Tick often enough to publish a renewal long before the front could take its
- * absence for a stuck guardian: a sixth of the ttl lies between (design 5). */
-static int64_t choose_tick(const struct simba__job *job)
-{
-    int64_t tick_ms = job->ttl_ms > 0 ? job->ttl_ms / 20 : TICK_MOST_MS;
-
-    if (tick_ms > TICK_MOST_MS) {
-        return TICK_MOST_MS;
-    }
-    return tick_ms < TICK_LEAST_MS ? TICK_LEAST_MS : tick_ms;
 }
 
 _Noreturn void simba__guardian_run(struct simba__job *job, int link)
 {
     static struct simba__guardian guardian; /* outlives the other threads */
     struct simba__guardian *g = &guardian;
+    int64_t tick_ms = job->ttl_ms > 0 ? job->ttl_ms / 20 : TICK_MOST_MS;
 
     g->job = job;
     g->share = job->share;
     g->link = link; /* until it has its place */
     g->gate = GATE;
-    g->tick_ms = choose_tick(job);
+    /* Often enough to publish a renewal long before the front could take its
+     * absence for a stuck guardian: a sixth of the ttl lies between. */
+    g->tick_ms = tick_ms > TICK_MOST_MS    ? TICK_MOST_MS
+                 : tick_ms < TICK_LEAST_MS ? TICK_LEAST_MS
+                                           : tick_ms;
     g->is_anchored = job->kind != SIMBA__JOB_LOCK || !job->is_anchor_first;
     simba__plan_init(&g->plan, job);
     g->holder.job = job;
     g->holder.link = LINK;
-    g->cancel_most_ms = CANCEL_MOST_MS;
-    g->release_most_ms = RELEASE_MOST_MS;
     if (!set_up(g)) {
         simba__guardian_fail(g, errno);
     }
@@ -232,7 +412,7 @@ _Noreturn void simba__guardian_run(struct simba__job *job, int link)
     for (;;) {
         wait_for_events(g);
         atomic_store(&g->share->beat_ms, simba__clock_ms());
-        simba__guardian_reap(g);
+        reap(g);
         simba__guardian_step(g);
     }
 }

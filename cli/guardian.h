@@ -1,15 +1,187 @@
-/* The guardian's inside, shared by its loop (guardian.c), its decisions
- * (guardian_step.c), how it runs CMD (guardian_run.c), how it ends CMD
- * (guardian_end.c) and what it leaves behind (guardian_leave.c). */
+/* The guardian's inside: when CMD is to run (plan.c), the thread that talks to
+ * the store (holder.c) with the file of figures (metrics_file.c), the
+ * guardian's loop and decisions (guardian.c), how it runs CMD, ends it and
+ * leaves (guardian_run.c). */
 #ifndef SIMBA_CLI_GUARDIAN_H
 #define SIMBA_CLI_GUARDIAN_H
 
-#include "holder.h"
-#include "job.h"
-#include "link.h"
-#include "nursery.h"
-#include "plan.h"
-#include "reaper.h"
+#include "cli/job.h"
+#include "cli/output.h"
+#include "cli/reaper.h"
+
+#include <simba/locker.h>
+
+/* --- plan.c -------------------------------------------------------------- */
+
+/* When CMD is to run while the mutex is held: at once, again after it ended, or
+ * at a beat. No I/O. Times are CLOCK_BOOTTIME; beats lie on another clock, the
+ * store's where it tells one.
+ *
+ * The library's scheduler does not do: it runs work on a thread of its own,
+ * and CMD is the guardian's. */
+
+struct simba__plan {
+    const struct simba__job *job;
+    bool is_due;     /* CMD shall run now */
+    bool is_running; /* and does, or will be made to */
+    int64_t beat_ms; /* of the present run, by the clock of beats; 0: it has
+                        none */
+    uint64_t runs;   /* how often CMD was started */
+    /* Beats that were skipped and not told yet. */
+    uint64_t skipped;
+    int64_t skipped_ms; /* the first of them */
+
+    int64_t due_ms;     /* SIMBA__CLOCK_NEVER: not before something happens */
+    int64_t next_ms;    /* at a rate: the beat that comes next, by its clock */
+    int64_t offset_ms;  /* that clock less ours */
+    int64_t backoff_ms; /* lead: before the next start */
+    int64_t started_ms; /* lead */
+};
+
+/** The clock of beats, and when the tenure was granted by it. */
+struct simba__plan_clock {
+    int64_t offset_ms; /* it less ours */
+    int64_t granted_ms;
+};
+
+void simba__plan_init(struct simba__plan *plan, const struct simba__job *job);
+
+/** A tenure begins. */
+void simba__plan_begin(struct simba__plan *plan,
+                       int64_t now_ms,
+                       const struct simba__plan_clock *clock);
+
+/** The clock of beats was measured again. */
+void simba__plan_tune(struct simba__plan *plan,
+                      int64_t now_ms,
+                      int64_t offset_ms);
+
+/** When to look again though nothing happens. */
+int64_t simba__plan_wake_at(const struct simba__plan *plan);
+
+/** Is CMD due by now? Has a beat passed while it ran? */
+void simba__plan_look(struct simba__plan *plan, int64_t now_ms);
+
+/** CMD was started, and is not due any more. */
+void simba__plan_started(struct simba__plan *plan, int64_t now_ms);
+
+/** The run is over, and CMD is to run again in this tenure. */
+void simba__plan_done(struct simba__plan *plan, int64_t now_ms);
+
+/** The tenure is over, and the run with it. */
+void simba__plan_end(struct simba__plan *plan);
+
+/* --- metrics_file.c ------------------------------------------------------ */
+
+/** What became of the runs of CMD; counted by the guardian. */
+struct simba__run_metrics {
+    _Atomic uint64_t started;
+    _Atomic uint64_t failed; /* another exit code than 0 */
+    _Atomic uint64_t skipped;
+    _Atomic int exit_code;      /* of the last one */
+    _Atomic int64_t ended_unix; /* when it ended, in seconds; 0: none has */
+};
+
+struct simba__metrics_file {
+    simba_store *store;
+    const char *path;
+    const char *mutex; /* NULL: only what the store's handle has seen */
+    struct simba__run_metrics runs;
+    /* Told on that thread why the file could not be written. */
+    void (*complain)(void *user, const simba_error *error);
+    void *user;
+
+    pthread_t thread;
+    bool is_running;
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    bool is_over; /* under the lock */
+};
+
+/** Write the file now. */
+void simba__metrics_file_save(struct simba__metrics_file *gauge);
+
+/** Start the thread; without one the file is written only by
+ * simba__metrics_file_save(). */
+void simba__metrics_file_start(struct simba__metrics_file *gauge);
+
+/** End the thread, if there is one, and wait for that. */
+void simba__metrics_file_stop(struct simba__metrics_file *gauge);
+
+/* --- holder.c ------------------------------------------------------------ */
+
+/* The thread that talks to the store. Its calls may block for as long as a
+ * store can be silent, and the guardian must never be kept from its deadline by
+ * that.
+ */
+
+enum simba__holder_state {
+    SIMBA__HOLDER_BUSY,   /* opening, acquiring or releasing */
+    SIMBA__HOLDER_PAUSED, /* left the queue or yielded (`error` tells trouble),
+                             and waits for an order */
+    SIMBA__HOLDER_HELD,   /* acquired; waits for an order */
+    SIMBA__HOLDER_FAILED, /* not acquired, see `error`; closes the store */
+    SIMBA__HOLDER_RELEASED, /* or left; `error` tells trouble; all is closed */
+};
+
+enum simba__holder_order {
+    SIMBA__HOLDER_WAIT,
+    SIMBA__HOLDER_ACQUIRE,
+    SIMBA__HOLDER_YIELD, /* release, to acquire again later */
+    SIMBA__HOLDER_RELEASE
+};
+
+struct simba__holder {
+    const struct simba__job *job;
+    pthread_t guardian; /* gets SIGUSR1 when there is something to look at */
+    int link;           /* the library's messages go to the front */
+    int64_t wait_until_ms;
+    simba_store *store; /* valid once the mutex is held */
+    int64_t lease_ms;   /* likewise; ttl + transition */
+    struct simba__metrics_file metrics;
+    struct simba__wait_notice notice;
+    simba_owner owner; /* whom we wait for; "": unknown */
+
+    _Atomic(simba_locker *) locker;
+    _Atomic int state; /* enum simba__holder_state */
+    atomic_bool is_lost;
+    simba_error error; /* written before `state` */
+    simba_error why;   /* written before `is_lost` */
+
+    pthread_mutex_t lock;
+    pthread_cond_t told;
+    enum simba__holder_order order; /* under the lock */
+    bool is_all_gone;               /* under the lock */
+    bool is_closed;                 /* under the lock */
+};
+
+/** Start the thread, which opens the store and acquires; false with errno. */
+bool simba__holder_start(struct simba__holder *holder);
+
+/** Make it stop waiting in the queue; say it again until the state shows it. */
+void simba__holder_cancel(struct simba__holder *holder);
+
+/** Acquire again after a pause, yield, or release what is held and close. */
+void simba__holder_order(struct simba__holder *holder,
+                         enum simba__holder_order order);
+
+/** After a failure: give it a moment to close the store. */
+void simba__holder_settle(struct simba__holder *holder);
+
+/** Nothing that used the mutex is left: a loss may now be acknowledged. */
+void simba__holder_all_gone(struct simba__holder *holder);
+
+/** Put U and H into the shared page; after a loss they stay as they were. Not
+ * to be called once the release was ordered. */
+void simba__holder_publish(struct simba__holder *holder);
+
+/** The store's clock less ours, and when it granted the mutex; by the wall
+ * clock where the store tells no time. While the mutex is held. */
+void simba__holder_clock(const struct simba__holder *holder,
+                         int64_t *offset_ms,
+                         int64_t *granted_ms);
+
+/* --- the guardian -------------------------------------------------------- */
 
 struct simba__guardian {
     struct simba__job *job;
@@ -31,7 +203,7 @@ struct simba__guardian {
     bool is_front_gone;
     bool is_anchored;
     bool is_paused;  /* the user stopped us while CMD did not run */
-    bool is_leaving; /* the holder was asked to leave the line */
+    bool is_leaving; /* the holder was asked to leave the queue */
     int cancelled;   /* by this signal; lead, every: also while CMD runs */
     uint64_t passed; /* signals that CMD was given: bit n - 1 */
     int resumes;     /* how often the front was continued */
@@ -51,18 +223,9 @@ struct simba__guardian {
     int64_t killing_ms; /* when KILL was sent first, if it was */
     int64_t kill_after_ms;
     int64_t give_up_ms; /* when not to wait for the holder any longer */
-    int64_t cancel_most_ms;
-    int64_t release_most_ms;
 };
 
-/* guardian_step.c */
-
-/** The front says something. */
-void simba__guardian_on_note(struct simba__guardian *g,
-                             const struct simba__note *note);
-
-/** Reap whatever has ended below us. */
-void simba__guardian_reap(struct simba__guardian *g);
+/* guardian.c */
 
 /** Look at what is known now, and do what follows from it. */
 void simba__guardian_step(struct simba__guardian *g);
@@ -80,24 +243,14 @@ void simba__guardian_begin(struct simba__guardian *g);
 
 /** Look on, in this phase. */
 void simba__guardian_step_idle(struct simba__guardian *g);
+void simba__guardian_step_ending(struct simba__guardian *g);
+void simba__guardian_step_releasing(struct simba__guardian *g);
 
 /** Tell of beats that passed. */
 void simba__guardian_tell_skips(struct simba__guardian *g, const char *why);
 
 /** The nursery says something, or is gone. */
 void simba__guardian_on_nursery(struct simba__guardian *g);
-
-/** Nothing of the run is left. */
-void simba__guardian_run_over(struct simba__guardian *g);
-
-/* guardian_end.c */
-
-/** Tell the front that the guardian could not be set up, and end. */
-_Noreturn void simba__guardian_fail(struct simba__guardian *g,
-                                    int error_number);
-
-/** When KILL is due in ENDING. */
-int64_t simba__guardian_kill_at(const struct simba__guardian *g);
 
 /** Send a note with the time and this text. */
 void simba__guardian_send(const struct simba__guardian *g,
@@ -116,22 +269,19 @@ void simba__guardian_dismiss(struct simba__guardian *g);
 /** Make everything below us end, politely at first. */
 void simba__guardian_end(struct simba__guardian *g);
 
-/** Look on, in this phase. */
-void simba__guardian_step_ending(struct simba__guardian *g);
-
-/* guardian_leave.c */
+/** When KILL is due in ENDING. */
+int64_t simba__guardian_kill_at(const struct simba__guardian *g);
 
 /** Nothing is left below us: give the mutex back, or our position in the queue,
- * and end. */
-void simba__guardian_release(struct simba__guardian *g);
-
-/** Give the mutex back, and contend for it again. */
-void simba__guardian_yield(struct simba__guardian *g);
-
-/** Look on, in this phase. */
-void simba__guardian_step_releasing(struct simba__guardian *g);
+ * and end, or with SIMBA__HOLDER_YIELD contend for it again. */
+void simba__guardian_leave(struct simba__guardian *g,
+                           enum simba__holder_order order);
 
 /** Leave the answer for the front, and exit. */
 _Noreturn void simba__guardian_finish(struct simba__guardian *g, int exit_code);
+
+/** Tell the front that the guardian could not be set up, and end. */
+_Noreturn void simba__guardian_fail(struct simba__guardian *g,
+                                    int error_number);
 
 #endif

@@ -1,11 +1,7 @@
 /* The guardian's thread that talks to the store. */
 #define _GNU_SOURCE
-#include "holder.h"
-#include "clock.h"
-#include "command.h"
-#include "link.h"
-#include "say.h"
-#include "times.h"
+#include "cli/clock.h"
+#include "cli/guardian.h"
 
 #include <simba/admin.h>
 #include <simba/contender.h>
@@ -22,6 +18,18 @@ enum { SETTLE_MS = 200 };
 
 /* Between two tries to open a store that is not there. */
 enum { REOPEN_LEAST_MS = 500, REOPEN_MOST_MS = 30000 };
+
+/* To find a lease that is long enough. */
+enum { ROUNDS = 16 };
+
+/* Under the lock, for whoever waits for it. */
+static void set(struct simba__holder *holder, bool *flag)
+{
+    (void)pthread_mutex_lock(&holder->lock);
+    *flag = true;
+    (void)pthread_cond_broadcast(&holder->told);
+    (void)pthread_mutex_unlock(&holder->lock);
+}
 
 static void report(struct simba__holder *holder, int state)
 {
@@ -46,29 +54,22 @@ static void on_lost(void *user, const simba_error *why)
     (void)pthread_mutex_unlock(&holder->lock);
 }
 
-/* Who tries once and fails says why: a warning would say it twice. */
-static bool is_told_anyway(const struct simba__holder *holder,
-                           enum simba_log_level level)
-{
-    const struct simba__job *job = holder->job;
-
-    return level == SIMBA_LOG_WARN && job->wait_ms == 0 &&
-           job->cli.verbosity == 0 && !job->cli.is_json &&
-           atomic_load(&holder->state) != SIMBA__HOLDER_HELD;
-}
-
 static void on_log(void *user,
                    enum simba_log_level level,
                    const char *component,
                    const char *message)
 {
     struct simba__holder *holder = user;
+    const struct simba__job *job = holder->job;
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = (int)level,
                                .boot_ms = simba__clock_ms()};
     char who[SIMBA__SAY_WHO];
 
-    if (is_told_anyway(holder, level)) {
+    /* Who tries once and fails says why: a warning would say it twice. */
+    if (level == SIMBA_LOG_WARN && job->wait_ms == 0 &&
+        job->cli.verbosity == 0 && !job->cli.is_json &&
+        atomic_load(&holder->state) != SIMBA__HOLDER_HELD) {
         return;
     }
     (void)simba__say_who(component, message, who);
@@ -77,33 +78,46 @@ static void on_log(void *user,
     simba__link_send(holder->link, &note, -1);
 }
 
-static int open_store(struct simba__holder *holder)
+/* A length of time as it can be written again. */
+static const char *write_down(int64_t ms, char text[SIMBA__FORMAT_ROOM])
 {
-    struct simba__command_log subscriber = {on_log, holder};
-
-    return simba__command_open(&holder->job->cli, &subscriber, &holder->store,
-                               &holder->error);
+    (void)snprintf(text, SIMBA__FORMAT_ROOM, "%.16gs", (double)ms / 1000);
+    return text;
 }
 
-static void choose_id(const struct simba__job *job)
+/* Does --kill-after fit into the lease? Told in the words of the options; the
+ * library checks it too, but calls it otherwise. */
+static int check_kill_after(struct simba__holder *holder,
+                            int64_t ttl_ms,
+                            int64_t transition_ms)
 {
-    if (job->id == NULL) {
-        simba_id_host(job->share->id);
-    } else {
-        (void)snprintf(job->share->id, sizeof(job->share->id), "%s", job->id);
+    int64_t kill_ms = holder->job->kill_after_ms, longer_ms = transition_ms;
+    int64_t most_ms =
+        simba_times_budget_most_ms(ttl_ms, transition_ms) - SIMBA__KILL_MS;
+    int64_t lacking_ms = 1;
+    char given[SIMBA__FORMAT_ROOM], whole[SIMBA__FORMAT_ROOM];
+    char most[SIMBA__FORMAT_ROOM], longer[SIMBA__FORMAT_ROOM];
+
+    if (kill_ms < 0 || kill_ms <= most_ms) {
+        return SIMBA_OK;
     }
-}
-
-/* What the guardian reckons with. */
-static void take_lease(struct simba__holder *holder)
-{
-    const struct simba__job *job = holder->job;
-    int64_t ttl_ms, transition_ms;
-
-    simba_store_lease(holder->store, &ttl_ms, &transition_ms);
-    holder->lease_ms =
-        (job->ttl_ms > 0 ? job->ttl_ms : ttl_ms) +
-        (job->transition_ms >= 0 ? job->transition_ms : transition_ms);
+    /* How long the transition would have to be for the budget to fit: it costs
+     * nothing while all is well. Each round leaves a fiftieth of what was
+     * lacking. */
+    for (int i = 0; i < ROUNDS && lacking_ms > 0; i++) {
+        lacking_ms = kill_ms + SIMBA__KILL_MS -
+                     simba_times_budget_most_ms(ttl_ms, longer_ms);
+        longer_ms += lacking_ms > 0 ? lacking_ms : 0;
+    }
+    return simba_error_set(
+        &holder->error, SIMBA_EINVAL, 0,
+        "--kill-after %s does not fit into a lease of %s: write %s%s%s%s",
+        write_down(kill_ms, given), write_down(ttl_ms + transition_ms, whole),
+        most_ms < 0 ? "none" : "at most ",
+        most_ms < 0 ? "" : write_down(most_ms, most),
+        lacking_ms > 0 ? "" : " or give a longer lease, as by --transition ",
+        lacking_ms > 0 ? ""
+                       : write_down((longer_ms + 999) / 1000 * 1000, longer));
 }
 
 static int open_locker(struct simba__holder *holder)
@@ -111,9 +125,14 @@ static int open_locker(struct simba__holder *holder)
     const struct simba__job *job = holder->job;
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker = NULL;
+    int64_t ttl_ms, transition_ms;
     int rc;
 
-    choose_id(job);
+    if (job->id == NULL) {
+        simba_id_host(job->share->id);
+    } else {
+        (void)snprintf(job->share->id, sizeof(job->share->id), "%s", job->id);
+    }
     options.mutex = job->mutex;
     options.id = job->id == NULL ? job->share->id : job->id;
     options.times.ttl_ms = job->ttl_ms;
@@ -125,8 +144,13 @@ static int open_locker(struct simba__holder *holder)
     }
     options.on_lost = on_lost;
     options.user = holder;
-    take_lease(holder);
-    rc = simba__times_fit(job, holder->store, &holder->error);
+    simba_store_lease(holder->store, &ttl_ms, &transition_ms);
+    ttl_ms = job->ttl_ms > 0 ? job->ttl_ms : ttl_ms;
+    transition_ms =
+        job->transition_ms >= 0 ? job->transition_ms : transition_ms;
+    holder->lease_ms =
+        ttl_ms + transition_ms; /* the guardian reckons with it */
+    rc = check_kill_after(holder, ttl_ms, transition_ms);
     if (rc == SIMBA_OK) {
         rc =
             simba_locker_open(holder->store, &options, &locker, &holder->error);
@@ -141,27 +165,17 @@ static void complain(void *user, const simba_error *error)
 }
 
 /* A lock leaves its figures at its end; who leads is there for long. */
-static void start_gauge(struct simba__holder *holder)
+static void start_metrics(struct simba__holder *holder)
 {
-    struct simba__gauge *gauge = &holder->gauge;
+    struct simba__metrics_file *metrics = &holder->metrics;
 
-    gauge->store = holder->store;
-    gauge->path = holder->job->metrics_file;
-    gauge->complain = complain;
-    gauge->user = holder;
-    if (gauge->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
-        gauge->mutex = holder->job->mutex;
-        simba__gauge_start(gauge);
-    }
-}
-
-/* Only when the store knows of the end: a disk that hangs must not keep the
- * mutex from others. */
-static void end_gauge(struct simba__holder *holder)
-{
-    simba__gauge_stop(&holder->gauge);
-    if (holder->gauge.path != NULL) {
-        simba__gauge_save(&holder->gauge);
+    metrics->store = holder->store;
+    metrics->path = holder->job->metrics_file;
+    metrics->complain = complain;
+    metrics->user = holder;
+    if (metrics->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
+        metrics->mutex = holder->job->mutex;
+        simba__metrics_file_start(metrics);
     }
 }
 
@@ -201,21 +215,6 @@ static void tell_waiting(void *user)
     simba__link_send(holder->link, &note, -1);
 }
 
-/* Not in the logs of those who did not ask for it. */
-static void start_patience(struct simba__holder *holder)
-{
-    const struct simba__cli *cli = &holder->job->cli;
-    const struct simba__patience_plan plan = {look_for_owner, tell_waiting,
-                                              holder};
-
-    simba__patience_end(&holder->patience); /* of an earlier tenure */
-    if (holder->job->wait_ms != 0 &&
-        (cli->is_json || cli->verbosity > 0 ||
-         (cli->verbosity == 0 && isatty(STDERR_FILENO) == 1))) {
-        simba__patience_start(&holder->patience, &plan);
-    }
-}
-
 static enum simba__holder_order next_order(struct simba__holder *holder)
 {
     enum simba__holder_order order;
@@ -253,22 +252,23 @@ static int acquire_or_leave(struct simba__holder *holder)
 
 static int acquire(struct simba__holder *holder)
 {
+    const struct simba__cli *cli = &holder->job->cli;
+    struct simba__wait_notice *notice = &holder->notice;
     int rc;
 
-    start_patience(holder);
+    simba__wait_notice_end(notice); /* of an earlier tenure */
+    /* Not in the logs of those who did not ask for it. */
+    if (holder->job->wait_ms != 0 &&
+        (cli->is_json || cli->verbosity > 0 ||
+         (cli->verbosity == 0 && isatty(STDERR_FILENO) == 1))) {
+        notice->look = look_for_owner;
+        notice->say = tell_waiting;
+        notice->user = holder;
+        simba__wait_notice_start(notice);
+    }
     rc = acquire_or_leave(holder);
-    simba__patience_over(&holder->patience);
+    simba__wait_notice_over(notice);
     return rc;
-}
-
-/* No callback of an earlier tenure runs any more. */
-static void begin_anew(struct simba__holder *holder)
-{
-    holder->wait_until_ms = simba__clock_ms() + holder->job->wait_ms;
-    atomic_store(&holder->is_lost, false);
-    (void)pthread_mutex_lock(&holder->lock);
-    holder->is_all_gone = false;
-    (void)pthread_mutex_unlock(&holder->lock);
 }
 
 /* Tenure after tenure, as ordered; to where it turns out that there is none. */
@@ -294,53 +294,40 @@ static int hold_all(struct simba__holder *holder)
         if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
             return SIMBA_ECANCELED;
         }
-        begin_anew(holder);
+        /* No callback of the earlier tenure runs any more. */
+        holder->wait_until_ms = simba__clock_ms() + holder->job->wait_ms;
+        atomic_store(&holder->is_lost, false);
+        (void)pthread_mutex_lock(&holder->lock);
+        holder->is_all_gone = false;
+        (void)pthread_mutex_unlock(&holder->lock);
     }
-}
-
-static void pause_ms(int64_t ms)
-{
-    struct timespec length = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-    (void)nanosleep(&length, NULL);
 }
 
 /* Some stores are not opened before they are there. Who leads may be started
  * with the machine, before its store is; a lock says so at once. */
 static int open_patiently(struct simba__holder *holder)
 {
+    struct simba__command_log subscriber = {on_log, holder};
     int64_t length_ms = REOPEN_LEAST_MS;
-    int64_t left_ms;
+    struct timespec pause;
+    int64_t left_ms, pause_ms;
     int rc;
 
     for (;;) {
-        rc = open_store(holder);
+        rc = simba__command_open(&holder->job->cli, &subscriber, false,
+                                 &holder->store, &holder->error);
         left_ms = time_left(holder);
         if (rc != SIMBA_EUNAVAIL || left_ms == 0 ||
             holder->job->kind == SIMBA__JOB_LOCK) {
             return rc;
         }
-        pause_ms(left_ms > 0 && left_ms < length_ms ? left_ms : length_ms);
+        pause_ms = left_ms > 0 && left_ms < length_ms ? left_ms : length_ms;
+        pause = (struct timespec){pause_ms / 1000,
+                                  (long)(pause_ms % 1000) * 1000000};
+        (void)nanosleep(&pause, NULL);
         length_ms =
             length_ms < REOPEN_MOST_MS / 2 ? length_ms * 2 : REOPEN_MOST_MS;
     }
-}
-
-static int hold_from_start(struct simba__holder *holder)
-{
-    int rc = open_patiently(holder);
-
-    if (rc == SIMBA_OK) {
-        rc = open_locker(holder);
-    }
-    if (rc == SIMBA_OK) {
-        start_gauge(holder);
-        rc = hold_all(holder);
-    }
-    if (rc == SIMBA_ECANCELED) {
-        holder->error.code = SIMBA_OK; /* as was asked for */
-    }
-    return rc;
 }
 
 /* Closed in the end though the process will be gone: a store that is left
@@ -348,12 +335,9 @@ static int hold_from_start(struct simba__holder *holder)
 static void close_store(struct simba__holder *holder)
 {
     simba_locker_close(atomic_exchange(&holder->locker, NULL));
-    simba__patience_end(&holder->patience);
+    simba__wait_notice_end(&holder->notice);
     simba_store_close(holder->store);
-    (void)pthread_mutex_lock(&holder->lock);
-    holder->is_closed = true;
-    (void)pthread_cond_broadcast(&holder->told);
-    (void)pthread_mutex_unlock(&holder->lock);
+    set(holder, &holder->is_closed);
 }
 
 /* A failure is told first: a store that does not answer would keep us waiting
@@ -361,9 +345,24 @@ static void close_store(struct simba__holder *holder)
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
-    int rc = hold_from_start(holder);
+    int rc = open_patiently(holder);
 
-    end_gauge(holder);
+    if (rc == SIMBA_OK) {
+        rc = open_locker(holder);
+    }
+    if (rc == SIMBA_OK) {
+        start_metrics(holder);
+        rc = hold_all(holder);
+    }
+    if (rc == SIMBA_ECANCELED) {
+        holder->error.code = SIMBA_OK; /* as was asked for */
+    }
+    /* Only when the store knows of the end: a disk that hangs must not keep the
+     * mutex from others. */
+    simba__metrics_file_stop(&holder->metrics);
+    if (holder->metrics.path != NULL) {
+        simba__metrics_file_save(&holder->metrics);
+    }
     if (rc == SIMBA_OK || rc == SIMBA_ECANCELED) {
         close_store(holder);
         report(holder, SIMBA__HOLDER_RELEASED);
@@ -429,10 +428,7 @@ void simba__holder_order(struct simba__holder *holder,
 
 void simba__holder_all_gone(struct simba__holder *holder)
 {
-    (void)pthread_mutex_lock(&holder->lock);
-    holder->is_all_gone = true;
-    (void)pthread_cond_broadcast(&holder->told);
-    (void)pthread_mutex_unlock(&holder->lock);
+    set(holder, &holder->is_all_gone);
 }
 
 void simba__holder_publish(struct simba__holder *holder)
@@ -450,21 +446,13 @@ void simba__holder_publish(struct simba__holder *holder)
     }
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void simba__holder_clock(const struct simba__holder *holder,
                          int64_t *offset_ms,
                          int64_t *granted_ms)
 {
     if (!simba_locker_clock(atomic_load(&holder->locker), offset_ms,
                             granted_ms)) {
-        *granted_ms = wall_ms();
+        *granted_ms = simba__unix_ms();
         *offset_ms = *granted_ms - simba__clock_ms();
     }
 }

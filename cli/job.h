@@ -15,7 +15,7 @@
 #ifndef SIMBA_CLI_JOB_H
 #define SIMBA_CLI_JOB_H
 
-#include "opt.h"
+#include "cli/cli.h"
 
 #include <simba/owner.h>
 
@@ -27,7 +27,7 @@
 /** In place of an errno: the mutex was lost before CMD could begin. */
 enum { SIMBA__TOO_LATE = -1 };
 
-/** From KILL to the last of CMD's processes being gone (design 5). */
+/** From KILL to the last of CMD's processes being gone . */
 enum { SIMBA__KILL_MS = 250 };
 
 enum simba__job_kind {
@@ -43,7 +43,7 @@ enum simba__restart {
     SIMBA__RESTART_ALWAYS
 };
 
-enum simba__phase {
+enum simba__job_phase {
     SIMBA__WAITING,   /* for the mutex; CMD does not run */
     SIMBA__IDLE,      /* the mutex is held; CMD does not run, or not yet */
     SIMBA__RUNNING,   /* CMD runs */
@@ -55,10 +55,10 @@ enum simba__phase {
 /** A page that front, guardian and the process that becomes CMD share. What is
  * here must be readable while its writer is stopped or dead. */
 struct simba__share {
-    _Atomic int64_t use_until_ms;  /* U and H of design 5, CLOCK_BOOTTIME; */
+    _Atomic int64_t use_until_ms;  /* U and H, CLOCK_BOOTTIME; */
     _Atomic int64_t hard_until_ms; /* 0 before the mutex was acquired */
     _Atomic int64_t beat_ms;       /* when the guardian last ran */
-    _Atomic int phase;             /* enum simba__phase, set by the guardian */
+    _Atomic int phase; /* enum simba__job_phase, set by the guardian */
     _Atomic int exit_code;
     _Atomic int exec_errno;    /* why CMD could not be run */
     _Atomic int guardian;      /* process id */
@@ -110,8 +110,86 @@ int simba__front_run(struct simba__job *job);
 /** Be the guardian, in a new child of the front; `link` leads to the front. */
 _Noreturn void simba__guardian_run(struct simba__job *job, int link);
 
-/** Be the nursery, in a new child of the guardian; `link` leads there. */
-_Noreturn void simba__nursery_run(struct simba__job *job, int link);
+/* --- what the processes tell each other: job.c ---------------------------- */
+
+/* Short messages between front and guardian, in order, each whole. Nothing here
+ * blocks; when one end dies the other one sees the end of file. */
+
+enum simba__note_kind {
+    /* guardian to front */
+    SIMBA__NOTE_BORN,     /* CMD's process exists: number = its id */
+    SIMBA__NOTE_ACQUIRED, /* carries the store's life descriptor, if any */
+    SIMBA__NOTE_WAITING,  /* for a second: text = id of the owner, if known */
+    SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
+    SIMBA__NOTE_LOST,     /* text = why; number = whether CMD ran, or
+                             SIMBA__EXIT_LOST when this is our end */
+    SIMBA__NOTE_RELEASED,
+    SIMBA__NOTE_STARTED, /* a run of CMD began; lead and every only */
+    SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code, seen =
+                            the signal it died of; 0: none */
+    SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
+    SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
+    SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms */
+    SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
+                            the message begins */
+    /* front to guardian */
+    SIMBA__NOTE_SIGNAL,  /* number = signal; SIGCONT: seen = resumes */
+    SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor: number as in
+                            BORN */
+};
+
+struct simba__note {
+    int kind;
+    int number;
+    int status;
+    int seen;
+    int64_t boot_ms;
+    int64_t until_ms; /* LOST: when it ceased to be relied on; ACQUIRED: when
+                         the first run of every is due, else 0 */
+    uint64_t token;   /* of the tenure; 0: none */
+    uint64_t run;     /* STARTED, ENDED: counted from 1 */
+    int64_t beat_ms;  /* STARTED, SKIPPED: when it was due, or the first of
+                         those skipped; 0: it has no beat */
+    char text[320];
+};
+
+/** Both ends of a new link, close-on-exec; false with errno. */
+bool simba__link_open(int ends[2]);
+
+/** Send, with a descriptor unless it is -1. A full link drops the note: the
+ * other end is stopped, and all that must not be lost is in the shared page. */
+void simba__link_send(int end, const struct simba__note *note, int descriptor);
+
+/**
+ * Receive one note.
+ *
+ * @param[out] descriptor  what came with it, else -1; NULL: none is expected
+ * @return 1; 0 when there is none now; -1 when the other end is gone
+ */
+int simba__link_receive(int end, struct simba__note *note, int *descriptor);
+
+/* --- CMD, and who makes it: child.c --------------------------------------- */
+
+enum simba__nursery_order {
+    SIMBA__NURSERY_MAKE = '+', /* a CMD that waits; one that waits already
+                                  ends */
+    SIMBA__NURSERY_START = '!' /* let it run */
+};
+
+/** Start it, before the session is left; -1 with errno. `front` is the way to
+ * the front, which it does not need; `link` leads to it. */
+pid_t simba__nursery_start(struct simba__job *job, int front, int *link);
+
+/** Order something. What comes of it is seen by the answer to MAKE, or by the
+ * end of the nursery. */
+void simba__nursery_order(int link, enum simba__nursery_order order);
+
+/** The answer to MAKE: 0, and share->cmd is the new process, a child of ours;
+ * else an errno; -1: none yet. */
+int simba__nursery_answer(int link);
+
+/** End it, and wait for that. */
+void simba__nursery_end(pid_t nursery);
 
 /** Be CMD, in a new child of the guardian or of the nursery, as soon as `gate`
  * says so: then the guardian must be the parent. */

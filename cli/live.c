@@ -1,13 +1,9 @@
-/* A block of lines that is drawn anew in place; see live.h. */
+/* A block of lines that is drawn anew in place; see output.h. */
 #define _GNU_SOURCE
-#include "live.h"
-#include "command.h"
-#include "say.h"
-#include "words.h"
+#include "cli/output.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,7 +20,7 @@ void simba__live_init(struct simba__live *live, bool may_draw)
 {
     *live = (struct simba__live){
         .lock = PTHREAD_MUTEX_INITIALIZER,
-        .is_live = may_draw && simba__words_is_live(STDOUT_FILENO),
+        .is_live = may_draw && simba__is_live(STDOUT_FILENO),
     };
 }
 
@@ -46,25 +42,18 @@ bool simba__live_is_read(void)
     return false;
 }
 
-size_t simba__live_room(void)
+void simba__live_size(size_t *lines, size_t *width)
 {
-    struct winsize size;
+    struct winsize size = {.ws_row = 0};
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
-        return USUAL_ROWS - 1;
-    }
-    return size.ws_row > 2 ? size.ws_row - 1U : 1;
+    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+    *width = size.ws_col;
+    *lines = size.ws_row == 0  ? USUAL_ROWS - 1
+             : size.ws_row > 2 ? size.ws_row - 1U
+                               : 1;
 }
 
-size_t simba__live_width(void)
-{
-    struct winsize size;
-
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-/* --- under the lock ------------------------------------------------------ */
-
+/* Both under the lock. */
 static void erase(struct simba__live *live)
 {
     if (live->height > 0) {
@@ -73,18 +62,16 @@ static void erase(struct simba__live *live)
     }
 }
 
-static void draw(struct simba__live *live)
+static bool draw(struct simba__live *live)
 {
-    if (live->block == NULL) {
-        return;
+    if (live->block != NULL) {
+        printf(NO_WRAP "%s" WRAP, live->block);
+        for (const char *at = live->block; *at != '\0'; at++) {
+            live->height += *at == '\n';
+        }
     }
-    printf(NO_WRAP "%s" WRAP, live->block);
-    for (const char *at = live->block; *at != '\0'; at++) {
-        live->height += *at == '\n';
-    }
+    return simba__command_flush();
 }
-
-/* --- for everybody ------------------------------------------------------- */
 
 bool simba__live_line(struct simba__live *live, const char *line)
 {
@@ -92,10 +79,8 @@ bool simba__live_line(struct simba__live *live, const char *line)
 
     (void)pthread_mutex_lock(&live->lock);
     erase(live);
-    (void)fputs(line, stdout);
-    (void)fputc('\n', stdout);
-    draw(live);
-    is_written = simba__command_flush();
+    (void)puts(line);
+    is_written = draw(live);
     (void)pthread_mutex_unlock(&live->lock);
     return is_written;
 }
@@ -113,8 +98,7 @@ void simba__live_log(void *user,
     erase(live);
     (void)fflush(stdout);
     simba__say("%s%s", simba__say_who(component, message, who), message);
-    draw(live);
-    (void)fflush(stdout);
+    (void)draw(live);
     (void)pthread_mutex_unlock(&live->lock);
 }
 
@@ -125,8 +109,7 @@ void simba__live_draw(struct simba__live *live, char *block)
         erase(live);
         free(live->block);
         live->block = block;
-        draw(live);
-        (void)fflush(stdout);
+        (void)draw(live);
     } else {
         free(block);
     }

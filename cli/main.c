@@ -1,15 +1,8 @@
 /* simba(1): global options, and which command. */
 #define _GNU_SOURCE
-#include "cmd_admin.h"
-#include "cmd_every.h"
-#include "cmd_lead.h"
-#include "cmd_lock.h"
-#include "command.h"
-#include "exit.h"
-#include "external.h"
-#include "guess.h"
-#include "opt.h"
-#include "say.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "util/guess.h"
 
 #include <simba/version.h>
 
@@ -23,7 +16,7 @@ static const char help[] =
     "\n"
     "Run one thing at a time, on one machine or on many: a mutex is a name "
     "that\n"
-    "at most one process owns, and the others wait for in line.\n"
+    "at most one process owns, and the others wait for in a queue.\n"
     "\n"
     "  lock NAME [--] CMD…   run CMD while holding the mutex NAME\n"
     "  lead NAME [--] CMD…   keep CMD running while this host leads NAME\n"
@@ -60,13 +53,9 @@ static const char help[] =
 
 static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 
-static const struct option options[] = {{"version", no_argument, NULL, 'V'},
-                                        SIMBA__OPT_SHARED_LONG,
-                                        {NULL, 0, NULL, 0}};
-
 static const struct command {
     const char *name;
-    int (*run)(struct simba__cli *cli, int argc, char **argv);
+    int (*run)(const struct simba__cli *cli, int argc, char **argv);
 } commands[] = {{"lock", simba__cmd_lock},   {"lead", simba__cmd_lead},
                 {"every", simba__cmd_every}, {"list", simba__cmd_list},
                 {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
@@ -132,11 +121,20 @@ static bool guess_one(void *user, const char *name, const char *path)
 static int refuse(const char *name)
 {
     static const char *const more[] = {"help", "version"};
+    /* What other programs that lock, elect or watch call it. */
+    static const char *const words[][2] = {
+        {"acquire", "lock"}, {"check", "doctor"},   {"cron", "every"},
+        {"elect", "lead"},   {"exec", "lock"},      {"flock", "lock"},
+        {"get", "show"},     {"info", "show"},      {"leader", "lead"},
+        {"ls", "list"},      {"monitor", "watch"},  {"release", "break"},
+        {"run", "lock"},     {"schedule", "every"}, {"status", "list"},
+        {"test", "tck"},     {"unlock", "break"}};
     struct guess guess = {.name = name};
-    const char *other = simba__guess_of_others(name);
 
-    if (other != NULL) {
-        (void)snprintf(guess.near, sizeof(guess.near), "%s", other);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(name, words[i][0]) == 0) {
+            (void)snprintf(guess.near, sizeof(guess.near), "%s", words[i][1]);
+        }
     }
     for (size_t i = 0; i < COMMANDS && guess.near[0] == '\0'; i++) {
         (void)guess_one(&guess, commands[i].name, NULL);
@@ -160,7 +158,7 @@ static int refuse(const char *name)
     return SIMBA__EXIT_USAGE;
 }
 
-static int run_command(struct simba__cli *cli, int argc, char **argv)
+static int run_command(const struct simba__cli *cli, int argc, char **argv)
 {
     int code;
 
@@ -190,25 +188,23 @@ static int run_command(struct simba__cli *cli, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
+    bool is_version = false;
+    const struct simba__option options[] = {
+        {"version", 'V', SIMBA__FLAG, .to = &is_version}, {.name = NULL}};
+    const struct simba__command simba = {.name = "", .options = options};
     struct simba__cli cli;
-    int choice;
+    int code;
 
     simba__command_begin(&cli);
-    opterr = 0;
-    while ((choice = getopt_long(argc, argv, "+:V" SIMBA__OPT_SHARED_SHORT,
-                                 options, NULL)) != -1) {
-        if (choice == 'h') {
-            return print_help();
-        }
-        if (choice == 'V') {
-            return print(version);
-        }
-        if (!simba__opt_take_shared(&cli, choice, optarg)) {
-            simba__opt_complain("", options, choice, argv);
-            return SIMBA__EXIT_USAGE;
-        }
+    code = simba__options_read(&simba, &cli, argc, argv, true);
+    if (code == SIMBA__HELP) {
+        return print_help();
     }
-    return run_command(&cli, argc - optind, argv + optind);
+    if (code != SIMBA__GO_ON) {
+        return code;
+    }
+    return is_version ? print(version)
+                      : run_command(&cli, argc - optind, argv + optind);
 }
 
 /* Everything is written by now, so nothing is left to do at exit. */

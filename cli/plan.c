@@ -1,7 +1,7 @@
 /* When CMD is to run while the mutex is held. */
 #define _GNU_SOURCE
-#include "plan.h"
-#include "clock.h"
+#include "cli/clock.h"
+#include "cli/guardian.h"
 
 #include <string.h>
 
@@ -98,25 +98,20 @@ static void look_on(struct simba__plan *plan, int64_t now_ms)
     }
 }
 
-/* Of several beats that passed unnoticed the last is run, late. */
-static void look_at_beat(struct simba__plan *plan, int64_t now_ms)
+void simba__plan_look(struct simba__plan *plan, int64_t now_ms)
 {
     int64_t late_ms = now_ms + plan->offset_ms - plan->next_ms;
 
-    if (late_ms >= 0) {
-        skip(plan, (uint64_t)(late_ms / plan->job->period_ms));
-        plan->beat_ms = plan->next_ms;
-        plan->next_ms += plan->job->period_ms;
-        plan->is_due = plan->is_running = true;
-    }
-}
-
-void simba__plan_look(struct simba__plan *plan, int64_t now_ms)
-{
     if (plan->is_running) {
         look_on(plan, now_ms);
     } else if (is_rate(plan)) {
-        look_at_beat(plan, now_ms);
+        if (late_ms >= 0) {
+            /* Of several beats that passed unnoticed the last is run, late. */
+            skip(plan, (uint64_t)(late_ms / plan->job->period_ms));
+            plan->beat_ms = plan->next_ms;
+            plan->next_ms += plan->job->period_ms;
+            plan->is_due = plan->is_running = true;
+        }
     } else if (now_ms >= plan->due_ms) {
         plan->is_due = plan->is_running = true;
     }
@@ -129,24 +124,19 @@ void simba__plan_started(struct simba__plan *plan, int64_t now_ms)
     plan->runs++;
 }
 
-static int64_t back_off(struct simba__plan *plan, int64_t now_ms)
-{
-    int64_t length_ms = now_ms - plan->started_ms >= STEADY_MS
-                            ? BACKOFF_LEAST_MS
-                            : plan->backoff_ms;
-
-    plan->backoff_ms =
-        length_ms < BACKOFF_MOST_MS / 2 ? length_ms * 2 : BACKOFF_MOST_MS;
-    return length_ms;
-}
-
 void simba__plan_done(struct simba__plan *plan, int64_t now_ms)
 {
+    int64_t wait_ms = plan->job->period_ms;
+
     look_on(plan, now_ms);
     plan->is_running = false;
-    plan->due_ms =
-        now_ms + (plan->job->kind == SIMBA__JOB_EVERY ? plan->job->period_ms
-                                                      : back_off(plan, now_ms));
+    if (plan->job->kind != SIMBA__JOB_EVERY) {
+        wait_ms = now_ms - plan->started_ms >= STEADY_MS ? BACKOFF_LEAST_MS
+                                                         : plan->backoff_ms;
+        plan->backoff_ms =
+            wait_ms < BACKOFF_MOST_MS / 2 ? wait_ms * 2 : BACKOFF_MOST_MS;
+    }
+    plan->due_ms = now_ms + wait_ms;
 }
 
 void simba__plan_end(struct simba__plan *plan)

@@ -4,8 +4,9 @@
  * Process groups and sessions do not do: a descendant may leave both. Parents
  * can't be left: orphans go to the nearest subreaper, which is ours. */
 #define _GNU_SOURCE
-#include "reaper.h"
-#include "clock.h"
+#include "cli/reaper.h"
+#include "cli/clock.h"
+#include "util/array.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -54,15 +55,6 @@ bool simba__reaper_has_proc(void)
     return strtol(text, NULL, 10) == getpid();
 }
 
-static bool is_offered(const char *text, const char *end, const char *name)
-{
-    const char *begin = strchr(text, '(');
-    size_t length = strlen(name);
-
-    return begin != NULL && begin + 1 + length == end &&
-           strncmp(begin + 1, name, length) == 0;
-}
-
 /* The name of a program may hold blanks and brackets: fields count from the
  * last one. Field 22, the start time, is the 20th after it. */
 static bool parse_stat(char *text, struct process *process)
@@ -83,7 +75,10 @@ static bool parse_stat(char *text, struct process *process)
         return false;
     }
     process->is_dead = state == 'Z' || state == 'X';
-    process->is_guardian = is_offered(text, at, SIMBA__REAPER_GUARDIAN);
+    *at = '\0';
+    at = strchr(text, '(');
+    process->is_guardian =
+        at != NULL && strcmp(at + 1, SIMBA__REAPER_GUARDIAN) == 0;
     process->is_below = false;
     return true;
 }
@@ -112,31 +107,22 @@ static bool read_process(pid_t pid, struct process *process)
 
 static bool is_spared(const struct simba__reaper *reaper, pid_t pid)
 {
-    const pid_t *spared;
+    const pid_t *spared = reaper->spared;
 
-    for (spared = reaper->spared; *spared != 0; spared++) {
-        if (*spared == pid) {
-            return true;
-        }
+    while (*spared != 0 && *spared != pid) {
+        spared++;
     }
-    return false;
+    return *spared != 0;
 }
 
 static void add(struct table *table, const struct process *process)
 {
-    size_t room = table->room == 0 ? 256 : table->room * 2;
-    struct process *rows;
-
-    if (table->count == table->room) {
-        rows = realloc(table->rows, room * sizeof(*rows));
-        if (rows == NULL) {
-            table->is_short = true;
-            return;
-        }
-        table->rows = rows;
-        table->room = room;
+    if (simba__array_reserve(&table->rows, &table->room, table->count + 1,
+                             sizeof(*process))) {
+        table->rows[table->count++] = *process;
+    } else {
+        table->is_short = true;
     }
-    table->rows[table->count++] = *process;
 }
 
 static bool read_table(struct table *table)
@@ -209,10 +195,8 @@ static void add_children(const struct simba__reaper *reaper,
  * The kernel may leave one out while others come and go. */
 static void read_below(const struct simba__reaper *reaper, struct table *table)
 {
-    size_t i;
-
     add_children(reaper, table, reaper->root);
-    for (i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++) {
         add_children(reaper, table, table->rows[i].pid);
     }
 }
@@ -221,25 +205,22 @@ static void read_below(const struct simba__reaper *reaper, struct table *table)
 
 static bool is_parent_below(const struct table *table, pid_t parent)
 {
-    size_t i;
+    size_t i = 0;
 
-    for (i = 0; i < table->count; i++) {
-        if (table->rows[i].pid == parent) {
-            return table->rows[i].is_below;
-        }
+    while (i < table->count && table->rows[i].pid != parent) {
+        i++;
     }
-    return false;
+    return i < table->count && table->rows[i].is_below;
 }
 
 /* Generation by generation, until one adds nobody. */
 static void mark(struct table *table, const struct simba__reaper *reaper)
 {
     bool has_more = true;
-    size_t i;
 
     while (has_more) {
         has_more = false;
-        for (i = 0; i < table->count; i++) {
+        for (size_t i = 0; i < table->count; i++) {
             struct process *row = &table->rows[i];
 
             if (!row->is_below && !is_spared(reaper, row->pid) &&
@@ -283,9 +264,8 @@ static int signal_below(const struct simba__reaper *reaper,
                         pid_t skipped)
 {
     int found = table->is_short ? 1 : 0;
-    size_t i;
 
-    for (i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++) {
         const struct process *row = &table->rows[i];
 
         if (row->is_below && !row->is_dead) {
@@ -346,12 +326,11 @@ bool simba__reaper_is_anchored(pid_t group)
 {
     struct table table = {.count = 0};
     bool is_anchored = false;
-    size_t i;
 
     if (simba__reaper_has_proc()) {
         (void)read_table(&table);
     }
-    for (i = 0; i < table.count && !is_anchored; i++) {
+    for (size_t i = 0; i < table.count && !is_anchored; i++) {
         const struct process *row = &table.rows[i];
 
         is_anchored = row->group == group && !row->is_dead &&
@@ -366,12 +345,11 @@ void simba__reaper_spare_children(struct simba__reaper *reaper)
 {
     struct table table = {.count = 0};
     size_t spared = 0;
-    size_t i;
 
     if (simba__reaper_has_proc()) {
         (void)read_table(&table);
     }
-    for (i = 0; i < table.count && spared < SIMBA__REAPER_SPARED; i++) {
+    for (size_t i = 0; i < table.count && spared < SIMBA__REAPER_SPARED; i++) {
         if (table.rows[i].parent == reaper->root) {
             reaper->spared[spared++] = table.rows[i].pid;
         }

@@ -1,328 +1,371 @@
-/* Reading the command line of lock, lead and every; then front.c. */
+/* simba lock, lead and every: what they take. front.c does it. */
 #define _GNU_SOURCE
-#include "run.h"
-#include "command.h"
-#include "exit.h"
-#include "say.h"
-#include "times.h"
+#include "cli/job.h"
+#include "cli/output.h"
 
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What parsing has found. */
-struct parsed {
-    const struct simba__run_command *command;
+/* clang-format off */
+/* Help of lead and every: what they share with each other, in three parts. */
+#define HELP_LEAD \
+    "  -w, --wait DUR      end when we did not lead for so long; default:\n" \
+    "                      stand by for ever\n" \
+    "  -n, --no-wait       end unless we lead at once\n" \
+    "  -E, --conflict-exit-code N\n" \
+    "                      exit code of these two; default: 75\n" \
+    "  -c, --command 'shell line'\n" \
+    "                      run this by /bin/sh instead of CMD\n" \
+    "      --ttl DUR       the leader renews within this time; default: 10s\n" \
+    "      --transition DUR\n" \
+    "                      and may be so late; default: 6s. Others wait\n" \
+    "                      for both when the machine of the leader dies\n" \
+    "      --id ID         owner id; default: made of process and host\n"
+/* Of all three of them. */
+#define HELP_KILL \
+    "      --kill-after DUR\n" \
+    "                      from TERM to KILL when CMD must stop; default:\n" \
+    "                      1.75s, less with a shorter lease. At once when\n" \
+    "                      simba itself is killed\n"
+/* Of lead and every again. */
+#define HELP_READY \
+    "      --ready WHEN    when systemd is told that the service is ready:\n" \
+    "                      leading (default) or standby\n" \
+    "      --metrics-file FILE\n" \
+    "                      keep figures there, for Prometheus\n" \
+    "      --store URL, --json, -v, -q, --help\n" \
+    "                      see 'simba --help'; events of --json go to\n" \
+    "                      stderr, for stdout is CMD's\n"
+/* And their end. */
+#define HELP_EXITS \
+    "exit codes: CMD's own, or 128 + n when signal n ended it; 128 + n when\n" \
+    "signal n ended simba while no CMD ran; 126, 127 CMD cannot be run, is\n" \
+    "not found; 64 usage; 69 store unreachable; 70 a fault of simba; 75 not\n" \
+    "leading within --wait; 76 simba's guardian was killed or stuck, and\n" \
+    "CMD was stopped; 77 access denied; 78 wrong configuration, URL or name\n"
+/* clang-format on */
+
+static const char lock_help[] =
+    "usage: simba lock NAME [OPTION…] [--] CMD [ARG…]\n"
+    "       simba lock NAME [OPTION…] -c 'shell line'\n"
+    "\n"
+    "Run CMD while holding the mutex NAME, and answer with its exit code.\n"
+    "\n"
+    "  -w, --wait DUR      wait so long for the mutex; default: for ever\n"
+    "  -n, --no-wait       do not wait\n"
+    "  -E, --conflict-exit-code N\n"
+    "                      exit code when it was not acquired; default: 75\n"
+    "  -c, --command 'shell line'\n"
+    "                      run this by /bin/sh instead of CMD\n"
+    "      --ttl DUR       the owner renews within this time; default: 10s\n"
+    "      --transition DUR\n"
+    "                      and may be so late; default: 6s. Others wait for\n"
+    "                      both when the machine of the owner dies\n"
+    "      --id ID         owner id; default: made of process and host\n"
+    "      --max-hold DUR  hold no longer: CMD is stopped\n"
+    "      --min-hold DUR  hold no shorter, even when CMD ends early; no "
+    "signal\n"
+    "                      cuts it short\n" HELP_KILL
+    "      --metrics-file FILE\n"
+    "                      leave figures of this run there, for Prometheus\n"
+    "      --store URL, --json, -v, -q, --help\n"
+    "                      see 'simba --help'; events of --json go to stderr,\n"
+    "                      for stdout is CMD's\n"
+    "\n"
+    "DUR is 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters and does\n"
+    "not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "\n"
+    "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID, has the terminal,\n"
+    "and gets every signal that simba gets. When the mutex is lost, CMD and\n"
+    "all its descendants are stopped before another can get it. When CMD\n"
+    "ends, what it left running gets TERM, and KILL after --kill-after, and\n"
+    "then the mutex is released: run daemons in the foreground. Ctrl-Z stops\n"
+    "CMD, but the mutex is kept, for --max-hold at most; 'fg' goes on.\n"
+    "\n"
+    "examples:\n"
+    "    simba lock nightly-report --wait 30s -- ./report.sh --all\n"
+    "    # cron, on many hosts: one runs it, the others say nothing\n"
+    "    simba -q lock backup -n -E 0 --min-hold 1m -- ./backup.sh\n"
+    "\n"
+    "exit codes: CMD's own, or 128 + n when signal n ended it; 126, 127 CMD\n"
+    "cannot be run, is not found; 64 usage; 69 store unreachable; 70 a fault\n"
+    "of simba; 75 not acquired; 76 lost while CMD ran; 77 access denied;\n"
+    "78 wrong configuration, URL or name\n";
+
+static const char lead_help[] =
+    "usage: simba lead NAME [OPTION…] [--] CMD [ARG…]\n"
+    "       simba lead NAME [OPTION…] -c 'shell line'\n"
+    "\n"
+    "Keep CMD running while this host leads, that is, owns the mutex NAME.\n"
+    "When it does not lead any more CMD and all its descendants are stopped,\n"
+    "before another can lead; simba stands by, and starts CMD again when it\n"
+    "leads again.\n"
+    "\n"
+    "      --restart WHEN  when CMD ends by itself while we lead:\n"
+    "                      never: simba ends too, with its exit code\n"
+    "                      (default); on-failure: unless that is 0, CMD is\n"
+    "                      started again; always: it is started again. After\n"
+    "                      1 s at first, 60 s at most; leadership is kept\n"
+    "                      meanwhile\n" HELP_LEAD
+    "      --max-hold DUR  lead no longer at a stretch: CMD is stopped, and\n"
+    "                      we stand at the end of the queue\n"
+    "      --min-hold DUR  lead no shorter, even when CMD ends "
+    "early\n" HELP_KILL HELP_READY "\n"
+    "DUR is 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters and does\n"
+    "not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "\n"
+    "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID. It stays in the\n"
+    "foreground: what it leaves running when it ends gets TERM, and KILL "
+    "after\n"
+    "--kill-after. Signals are passed on to CMD. After INT, QUIT or TERM, or\n"
+    "when CMD dies of a signal that was passed on, it is not started again.\n"
+    "While no CMD runs, these three end simba, and so does HUP if there is a\n"
+    "terminal; others are dropped.\n"
+    "\n"
+    "Under systemd (Type=notify) simba tells READY, STATUS and STOPPING, and\n"
+    "feeds the watchdog while its guardian is well.\n"
+    "\n"
+    "examples:\n"
+    "    simba lead billing --kill-after 1s -- ./billing-worker\n"
+    "    simba lead web --restart on-failure -- ./serve --port 80\n"
+    "\n" HELP_EXITS;
+
+static const char every_help[] =
+    "usage: simba every PERIOD NAME [OPTION…] [--] CMD [ARG…]\n"
+    "       simba every PERIOD NAME [OPTION…] -c 'shell line'\n"
+    "\n"
+    "Run CMD again and again on the one host that leads, that is, owns the\n"
+    "mutex NAME. Two runs never overlap, not on two hosts either. When this\n"
+    "host does not lead any more, CMD and all its descendants are stopped\n"
+    "before another can lead, and simba stands by.\n"
+    "\n"
+    "      --rate          at multiples of PERIOD of the store's clock, so\n"
+    "                      that a change of leader keeps the beat (SQLite\n"
+    "                      counts from boot, not from midnight); a run that\n"
+    "                      is due while CMD still runs is skipped (default)\n"
+    "      --delay         PERIOD after the end of the run before\n"
+    "      --initial-delay DUR\n"
+    "                      no run so long after we began to "
+    "lead\n" HELP_LEAD
+    "      --max-hold DUR  lead no longer at a stretch: another has its "
+    "turn\n" HELP_KILL HELP_READY "\n"
+    "DUR and PERIOD are 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters\n"
+    "and does not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "\n"
+    "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID; what it leaves\n"
+    "running gets TERM, and KILL after --kill-after. When CMD fails that is\n"
+    "told, and the schedule is kept. A beat that came while nobody led is not\n"
+    "made up for. With --json each run is logged as 'started' and 'ended',\n"
+    "for 'simba verify'.\n"
+    "\n"
+    "simba runs until INT, QUIT or TERM ends it, or HUP if there is a\n"
+    "terminal; while CMD runs it gets the signal, and its end is simba's.\n"
+    "\n"
+    "Under systemd (Type=notify) simba tells READY, STATUS and STOPPING, and\n"
+    "feeds the watchdog while its guardian is well.\n"
+    "\n"
+    "examples:\n"
+    "    simba every 5m cleanup -- ./cleanup.sh\n"
+    "    simba every 10s poll --delay --initial-delay 1m -- ./poll.sh\n"
+    "\n" HELP_EXITS;
+
+enum {
+    LOCK = 1 << SIMBA__JOB_LOCK,
+    LEAD = 1 << SIMBA__JOB_LEAD,
+    EVERY = 1 << SIMBA__JOB_EVERY,
+    ALL = LOCK | LEAD | EVERY
+};
+
+enum { OPTIONS_MOST = 24 };
+
+/* What reading has found. */
+struct reading {
+    struct simba__command command;
+    struct simba__option options[OPTIONS_MOST];
     struct simba__job job;
-    char *line[4]; /* for -c */
-    bool has_line;
+    char *line;                    /* of -c; NULL: none */
     bool is_patient, is_impatient; /* -w, -n */
-    bool is_rate;                  /* --rate */
-    bool is_help;
+    bool is_rate;
+    int restart, ready;
     bool is_closed; /* by "--": no options any more */
 };
 
-/* 0 would mean the default to the library. */
-static bool take_ttl(struct simba__job *job, const char *text)
+/* The options of this kind of job, and where their values go. */
+static void list_options(struct reading *r)
 {
-    if (!simba__opt_duration("--ttl", text, &job->ttl_ms)) {
-        return false;
-    }
-    if (job->ttl_ms == 0) {
-        simba__say("--ttl: a lease must last longer than '%s'", text);
-        return false;
-    }
-    return true;
-}
+    static const char *const restarts[] = {"never", "on-failure", "always",
+                                           NULL};
+    static const char *const readies[] = {"leading", "standby", NULL};
+    struct simba__job *job = &r->job;
+    const struct {
+        unsigned kinds;
+        struct simba__option option;
+    } all[] = {
+        {ALL,
+         {"wait", 'w', SIMBA__DURATION, .to = &job->wait_ms,
+          .is_given = &r->is_patient}},
+        {ALL, {"no-wait", 'n', SIMBA__FLAG, .to = &r->is_impatient}},
+        {ALL,
+         {"conflict-exit-code", 'E', SIMBA__CODE, .to = &job->conflict_code}},
+        {ALL, {"command", 'c', SIMBA__TEXT, .to = &r->line}},
+        {ALL, {"ttl", 0, SIMBA__DURATION, .to = &job->ttl_ms, .least_ms = 1}},
+        {ALL, {"transition", 0, SIMBA__DURATION, .to = &job->transition_ms}},
+        {ALL, {"id", 0, SIMBA__TEXT, .to = &job->id}},
+        {ALL, {"max-hold", 0, SIMBA__DURATION, .to = &job->max_hold_ms}},
+        {ALL, {"kill-after", 0, SIMBA__DURATION, .to = &job->kill_after_ms}},
+        {ALL, {"metrics-file", 0, SIMBA__TEXT, .to = &job->metrics_file}},
+        {LOCK | LEAD,
+         {"min-hold", 0, SIMBA__DURATION, .to = &job->min_hold_ms}},
+        {LEAD,
+         {"restart", 0, SIMBA__WORD, .to = &r->restart, .words = restarts}},
+        {LEAD | EVERY,
+         {"ready", 0, SIMBA__WORD, .to = &r->ready, .words = readies}},
+        {EVERY, {"rate", 0, SIMBA__FLAG, .to = &r->is_rate}},
+        {EVERY, {"delay", 0, SIMBA__FLAG, .to = &job->is_delay}},
+        {EVERY,
+         {"initial-delay", 0, SIMBA__DURATION, .to = &job->initial_delay_ms}},
+    };
+    size_t count = 0;
 
-static bool take_duration(struct simba__job *job, int choice, const char *text)
-{
-    switch (choice) {
-    case SIMBA__RUN_TTL:
-        return take_ttl(job, text);
-    case SIMBA__RUN_TRANSITION:
-        return simba__opt_duration("--transition", text, &job->transition_ms);
-    case SIMBA__RUN_MAX_HOLD:
-        return simba__opt_duration("--max-hold", text, &job->max_hold_ms);
-    case SIMBA__RUN_MIN_HOLD:
-        return simba__opt_duration("--min-hold", text, &job->min_hold_ms);
-    case SIMBA__RUN_INITIAL_DELAY:
-        return simba__opt_duration("--initial-delay", text,
-                                   &job->initial_delay_ms);
-    default:
-        return simba__opt_duration("--kill-after", text, &job->kill_after_ms);
-    }
-}
-
-static void take_line(struct parsed *parsed, char *line)
-{
-    static char shell[] = "/bin/sh";
-    static char flag[] = "-c";
-
-    parsed->line[0] = shell;
-    parsed->line[1] = flag;
-    parsed->line[2] = line;
-    parsed->line[3] = NULL;
-    parsed->has_line = true;
-}
-
-static void complain_of_word(const char *option,
-                             const char *text,
-                             const char *const *words)
-{
-    char all[128] = "";
-
-    for (size_t i = 0; words[i] != NULL; i++) {
-        size_t length = strlen(all);
-
-        (void)snprintf(all + length, sizeof(all) - length, "%s%s",
-                       i == 0                 ? ""
-                       : words[i + 1] == NULL ? " or "
-                                              : ", ",
-                       words[i]);
-    }
-    simba__say("%s: '%s' is none of its values: write %s", option, text, all);
-}
-
-/* One of some words. */
-static bool take_word(const char *option,
-                      const char *text,
-                      const char *const *words,
-                      int *chosen)
-{
-    for (*chosen = 0; words[*chosen] != NULL; ++*chosen) {
-        if (strcmp(text, words[*chosen]) == 0) {
-            return true;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if ((all[i].kinds >> job->kind & 1) != 0) {
+            r->options[count++] = all[i].option;
         }
     }
-    complain_of_word(option, text, words);
-    return false;
-}
-
-static bool take_restart(struct simba__job *job, const char *text)
-{
-    static const char *const words[] = {"never", "on-failure", "always", NULL};
-    int chosen;
-    bool is_fine = take_word("--restart", text, words, &chosen);
-
-    job->restart = is_fine ? (enum simba__restart)chosen : job->restart;
-    return is_fine;
-}
-
-static bool take_ready(struct simba__job *job, const char *text)
-{
-    static const char *const words[] = {"leading", "standby", NULL};
-    int chosen;
-    bool is_fine = take_word("--ready", text, words, &chosen);
-
-    job->is_ready_early = chosen == 1;
-    return is_fine;
-}
-
-/* Those that are no plain duration. False when it is none of them. */
-static bool take_own(struct parsed *parsed, int choice, bool *is_fine)
-{
-    struct simba__job *job = &parsed->job;
-
-    *is_fine = true;
-    switch (choice) {
-    case 'n':
-        parsed->is_impatient = true;
-        job->wait_ms = 0;
-        return true;
-    case 'w':
-        parsed->is_patient = true;
-        *is_fine = simba__opt_duration("--wait", optarg, &job->wait_ms);
-        return true;
-    case 'E':
-        *is_fine = simba__opt_exit_code("-E", optarg, &job->conflict_code);
-        return true;
-    case 'c':
-        take_line(parsed, optarg);
-        return true;
-    case SIMBA__RUN_ID:
-        job->id = optarg;
-        return true;
-    case SIMBA__RUN_METRICS_FILE:
-        job->metrics_file = optarg;
-        return true;
-    case SIMBA__RUN_RESTART:
-        *is_fine = take_restart(job, optarg);
-        return true;
-    case SIMBA__RUN_READY:
-        *is_fine = take_ready(job, optarg);
-        return true;
-    case SIMBA__RUN_RATE:
-        parsed->is_rate = true;
-        return true;
-    case SIMBA__RUN_DELAY:
-        job->is_delay = true;
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* False after telling what is wrong. */
-static bool take_option(struct parsed *parsed, int choice, char **argv)
-{
-    bool is_fine;
-
-    switch (choice) {
-    case 'h':
-        parsed->is_help = true;
-        return true;
-    case '?':
-    case ':':
-        simba__opt_complain(parsed->command->name, parsed->command->options,
-                            choice, argv);
-        return false;
-    default:
-        if (take_own(parsed, choice, &is_fine)) {
-            return is_fine;
-        }
-        return simba__opt_take_shared(&parsed->job.cli, choice, optarg) ||
-               take_duration(&parsed->job, choice, optarg);
-    }
-}
-
-/* Options up to the first word that is none, or up to "--". */
-static bool take_options(struct parsed *parsed, int argc, char **argv)
-{
-    int choice;
-
-    while (
-        !parsed->is_help &&
-        (choice = getopt_long(argc, argv, "+:w:nE:c:" SIMBA__OPT_SHARED_SHORT,
-                              parsed->command->options, NULL)) != -1) {
-        if (!take_option(parsed, choice, argv)) {
-            return false;
-        }
-    }
-    return true;
+    r->command.options = r->options;
 }
 
 /* A word that must be there; options may stand before it. */
-static char *take_word_of(struct parsed *parsed,
-                          int argc,
-                          char **argv,
-                          const char *what)
+static int take_word(struct reading *r,
+                     int argc,
+                     char **argv,
+                     const char *what,
+                     char **word)
 {
-    const char *name = parsed->command->name;
+    const char *name = r->command.name;
+    int code = r->is_closed ? SIMBA__GO_ON
+                            : simba__options_read(&r->command, &r->job.cli,
+                                                  argc, argv, true);
 
-    if (!parsed->is_closed && !take_options(parsed, argc, argv)) {
-        return NULL;
-    }
-    if (optind == argc && !parsed->is_help) {
+    if (code == SIMBA__GO_ON && optind == argc) {
         simba__say("%s needs %s; see 'simba %s --help'", name, what, name);
+        code = SIMBA__EXIT_USAGE;
     }
-    if (optind == argc || parsed->is_help) {
-        return NULL;
+    if (code == SIMBA__GO_ON) {
+        r->is_closed = r->is_closed || strcmp(argv[optind - 1], "--") == 0;
+        *word = argv[optind++];
     }
-    parsed->is_closed =
-        parsed->is_closed || strcmp(argv[optind - 1], "--") == 0;
-    return argv[optind++];
-}
-
-static bool take_period(struct parsed *parsed, const char *text)
-{
-    if (!simba__opt_duration("PERIOD", text, &parsed->job.period_ms)) {
-        return false;
-    }
-    if (parsed->job.period_ms == 0) {
-        simba__say("PERIOD: it must be longer than '%s'", text);
-        return false;
-    }
-    return true;
-}
-
-static bool take_words(struct parsed *parsed, int argc, char **argv)
-{
-    const char *period;
-
-    if (parsed->command->kind == SIMBA__JOB_EVERY) {
-        period = take_word_of(parsed, argc, argv, "a PERIOD, such as 10s");
-        if (period == NULL || !take_period(parsed, period)) {
-            return false;
-        }
-    }
-    parsed->job.mutex = take_word_of(parsed, argc, argv, "the NAME of a mutex");
-    if (parsed->is_closed && optind < argc && strcmp(argv[optind], "--") == 0) {
-        optind++; /* one before NAME, one before CMD: no CMD is called so */
-    }
-    return parsed->job.mutex != NULL &&
-           (parsed->is_closed || take_options(parsed, argc, argv));
-}
-
-/* True after telling which options cannot both be meant. */
-static bool is_contradicted(const struct parsed *parsed, const char *name)
-{
-    if (parsed->is_patient && parsed->is_impatient) {
-        simba__say("%s: -n does not wait, -w does: give one of them", name);
-        return true;
-    }
-    if (parsed->is_rate && parsed->job.is_delay) {
-        simba__say("%s: --rate keeps the beat of the clock, --delay that of "
-                   "CMD: give one of them",
-                   name);
-        return true;
-    }
-    return !simba__times_agree(&parsed->job);
-}
-
-/* False after telling that there is no command to run, or that there are two.
- */
-static bool has_one_command(const struct parsed *parsed, bool has_words)
-{
-    const char *name = parsed->command->name;
-
-    if (parsed->has_line && has_words) {
-        simba__say("%s runs either CMD or the line of -c: give one of them",
-                   name);
-    } else if (!parsed->has_line && !has_words) {
-        simba__say("%s needs a command to run, either CMD or -c; see 'simba "
-                   "%s --help'",
-                   name, name);
-    }
-    return parsed->has_line != has_words;
+    return code;
 }
 
 /* Options may stand before NAME and after it; the first word after those is
  * CMD, whose options are its own. */
-static bool parse(struct parsed *parsed, int argc, char **argv)
+static int read_words(struct reading *r, int argc, char **argv)
 {
-    opterr = 0;
+    const struct simba__option period = {
+        .kind = SIMBA__DURATION, .to = &r->job.period_ms, .least_ms = 1};
+    char *word = NULL;
+    int code = SIMBA__GO_ON;
+
     optind = 1;
-    if (!take_words(parsed, argc, argv) || parsed->is_help) {
-        return parsed->is_help;
+    if (r->job.kind == SIMBA__JOB_EVERY) {
+        code = take_word(r, argc, argv, "a PERIOD, such as 10s", &word);
+        if (code == SIMBA__GO_ON &&
+            !simba__options_take(&period, "PERIOD", word)) {
+            code = SIMBA__EXIT_USAGE;
+        }
     }
-    if (is_contradicted(parsed, parsed->command->name) ||
-        !has_one_command(parsed, optind < argc)) {
-        return false;
+    if (code == SIMBA__GO_ON) {
+        code = take_word(r, argc, argv, "the NAME of a mutex", &word);
+        r->job.mutex = word;
     }
-    parsed->job.argv = parsed->has_line ? parsed->line : argv + optind;
-    return true;
+    if (r->is_closed && optind < argc && strcmp(argv[optind], "--") == 0) {
+        optind++; /* one before NAME, one before CMD: no CMD is called so */
+    }
+    return code == SIMBA__GO_ON && !r->is_closed
+               ? simba__options_read(&r->command, &r->job.cli, argc, argv, true)
+               : code;
 }
 
-int simba__run(const struct simba__run_command *command,
-               const struct simba__cli *cli,
+/* False after telling which options cannot both be meant, or that there is no
+ * command to run. */
+static bool is_consistent(const struct reading *r, bool has_words)
+{
+    const char *name = r->command.name;
+
+    if (r->is_patient && r->is_impatient) {
+        simba__say("%s: -n does not wait, -w does: give one of them", name);
+    } else if (r->is_rate && r->job.is_delay) {
+        simba__say("%s: --rate keeps the beat of the clock, --delay that of "
+                   "CMD: give one of them",
+                   name);
+    } else if (r->job.max_hold_ms > 0 &&
+               r->job.min_hold_ms > r->job.max_hold_ms) {
+        simba__say("--min-hold is longer than --max-hold: make one of them "
+                   "longer or shorter");
+    } else if (r->line != NULL && has_words) {
+        simba__say("%s runs either CMD or the line of -c: give one of them",
+                   name);
+    } else if (r->line == NULL && !has_words) {
+        simba__say("%s needs a command to run, either CMD or -c; see 'simba "
+                   "%s --help'",
+                   name, name);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static int run(const struct simba__cli *cli,
+               enum simba__job_kind kind,
                int argc,
                char **argv)
 {
-    struct parsed parsed = {.command = command,
-                            .job = {.kind = command->kind,
-                                    .cli = *cli,
-                                    .wait_ms = -1,
-                                    .transition_ms = -1,
-                                    .kill_after_ms = -1,
-                                    .conflict_code = SIMBA__EXIT_NOT_ACQUIRED,
-                                    .tty = -1}};
+    static const char *const helps[] = {lock_help, lead_help, every_help};
+    static char shell[] = "/bin/sh", flag[] = "-c";
+    struct reading r = {.command = {.name = argv[0]},
+                        .job = {.kind = kind,
+                                .cli = *cli,
+                                .wait_ms = -1,
+                                .transition_ms = -1,
+                                .kill_after_ms = -1,
+                                .conflict_code = SIMBA__EXIT_NOT_ACQUIRED,
+                                .tty = -1}};
+    char *line[] = {shell, flag, NULL, NULL};
+    int code;
 
-    if (!parse(&parsed, argc, argv)) {
-        return SIMBA__EXIT_USAGE;
-    }
-    if (parsed.is_help) {
-        (void)fputs(command->help, stdout);
+    list_options(&r);
+    code = read_words(&r, argc, argv);
+    if (code == SIMBA__HELP) {
+        (void)fputs(helps[kind], stdout);
         return simba__command_end();
     }
-    return simba__front_run(&parsed.job);
+    if (code != SIMBA__GO_ON) {
+        return code;
+    }
+    if (!is_consistent(&r, optind < argc)) {
+        return SIMBA__EXIT_USAGE;
+    }
+    line[2] = r.line;
+    r.job.argv = r.line != NULL ? line : argv + optind;
+    r.job.wait_ms = r.is_impatient ? 0 : r.job.wait_ms;
+    r.job.restart = (enum simba__restart)r.restart;
+    r.job.is_ready_early = r.ready == 1;
+    return simba__front_run(&r.job);
+}
+
+int simba__cmd_lock(const struct simba__cli *cli, int argc, char **argv)
+{
+    return run(cli, SIMBA__JOB_LOCK, argc, argv);
+}
+
+int simba__cmd_lead(const struct simba__cli *cli, int argc, char **argv)
+{
+    return run(cli, SIMBA__JOB_LEAD, argc, argv);
+}
+
+int simba__cmd_every(const struct simba__cli *cli, int argc, char **argv)
+{
+    return run(cli, SIMBA__JOB_EVERY, argc, argv);
 }

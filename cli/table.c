@@ -1,7 +1,7 @@
-/* Columns that line up; see table.h. */
+/* Columns that line up; see output.h. */
 #define _GNU_SOURCE
-#include "table.h"
-#include "words.h"
+#include "cli/output.h"
+#include "util/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,64 +14,20 @@ struct simba__table_row {
     char *cells[SIMBA__TABLE_COLUMNS];
 };
 
-/* --- texts of others ----------------------------------------------------- */
-
-/* C0, DEL, and C1 as UTF-8 has it: what a terminal may obey. */
-static size_t control_length(const char *at)
+static bool is_start(char byte)
 {
-    unsigned char first = (unsigned char)at[0], second = (unsigned char)at[1];
-
-    if (first < 0x20 || first == 0x7f) {
-        return 1;
-    }
-    return first == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
+    return ((unsigned char)byte & 0xc0) != 0x80;
 }
 
-void simba__table_calm(char *text)
+/* Characters, not bytes; that some are wide is not known here. */
+static size_t width_of(const char *text)
 {
-    char *to = text;
+    size_t width = 0;
 
-    while (*text != '\0') {
-        size_t length = control_length(text);
-
-        if (length == 0) {
-            *to++ = *text++;
-        } else {
-            *to++ = '?';
-            text += length;
-        }
+    for (; *text != '\0'; text++) {
+        width += is_start(*text);
     }
-    *to = '\0';
-}
-
-void simba__table_text(FILE *out, const char *text)
-{
-    char *copy = strdup(text);
-
-    if (copy != NULL) {
-        simba__table_calm(copy);
-        (void)fputs(copy, out);
-        free(copy);
-    }
-}
-
-/* --- the table ----------------------------------------------------------- */
-
-static struct simba__table_row *new_row(struct simba__table *table)
-{
-    if (table->count == table->room) {
-        size_t room = table->room == 0 ? 16 : table->room * 2;
-        struct simba__table_row *grown =
-            realloc(table->rows, room * sizeof(*table->rows));
-
-        if (grown == NULL) {
-            table->is_short = true;
-            return NULL;
-        }
-        table->rows = grown;
-        table->room = room;
-    }
-    return &table->rows[table->count];
+    return width;
 }
 
 static void free_cells(struct simba__table_row *row)
@@ -85,97 +41,69 @@ void simba__table_add(struct simba__table *table,
                       enum simba__tint tint,
                       const char *const *texts)
 {
-    struct simba__table_row *row = new_row(table);
+    struct simba__table_row row = {.tint = tint};
 
-    if (row == NULL) {
+    if (!simba__array_reserve(&table->rows, &table->room, table->count + 1,
+                              sizeof(row))) {
+        table->is_short = true;
         return;
     }
-    *row = (struct simba__table_row){.tint = tint};
     for (size_t i = 0; i < table->columns; i++) {
-        row->cells[i] = strdup(texts[i]);
-        if (row->cells[i] == NULL) {
+        row.cells[i] = strdup(texts[i]);
+        if (row.cells[i] == NULL) {
             table->is_short = true;
-            free_cells(row);
+            free_cells(&row);
             return;
         }
-        simba__table_calm(row->cells[i]);
+        simba__calm(row.cells[i]);
     }
-    table->count++;
+    table->rows[table->count++] = row;
 }
 
-static size_t width_of(const struct simba__table *table, size_t column)
-{
-    size_t width = 0;
-
-    for (size_t i = 0; i < table->count; i++) {
-        size_t one = simba__words_width(table->rows[i].cells[column]);
-
-        width = one > width ? one : width;
-    }
-    return width;
-}
-
-static bool is_last(const struct simba__table *table,
-                    const struct simba__table_row *row,
-                    size_t column)
-{
-    for (size_t i = column + 1; i < table->columns; i++) {
-        if (row->cells[i][0] != '\0') {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The widest of those that may be; one that is narrow already stays. */
-static size_t softest(const struct simba__table *table, const size_t *widths)
-{
-    size_t found = table->columns;
-
-    for (size_t i = 0; i < table->columns; i++) {
-        if ((table->soft >> i & 1) != 0 && widths[i] > CUT_LEAST &&
-            (found == table->columns || widths[i] > widths[found])) {
-            found = i;
-        }
-    }
-    return found;
-}
-
+/* When there is too little room the widest of those that may be cut is, again
+ * and again; one that is narrow already stays. */
 static void find_widths(const struct simba__table *table, size_t *widths)
 {
-    size_t sum = 0, which;
+    size_t sum = 0, which = 0;
 
     for (size_t i = 0; i < table->columns; i++) {
-        widths[i] = width_of(table, i);
+        widths[i] = 0;
+        for (size_t row = 0; row < table->count; row++) {
+            size_t one = width_of(table->rows[row].cells[i]);
+
+            widths[i] = one > widths[i] ? one : widths[i];
+        }
         sum += widths[i] + (i > 0 ? GAP : 0);
     }
     while (table->room_most > 0 && sum > table->room_most &&
-           (which = softest(table, widths)) < table->columns) {
-        widths[which]--;
-        sum--;
+           which < table->columns) {
+        which = table->columns;
+        for (size_t i = 0; i < table->columns; i++) {
+            if ((table->soft >> i & 1) != 0 && widths[i] > CUT_LEAST &&
+                (which == table->columns || widths[i] > widths[which])) {
+                which = i;
+            }
+        }
+        if (which < table->columns) {
+            widths[which]--;
+            sum--;
+        }
     }
-}
-
-/* How many bytes so many characters have. */
-static int bytes_of(const char *text, size_t characters)
-{
-    int bytes = 0;
-
-    while (text[bytes] != '\0' &&
-           (((unsigned char)text[bytes] & 0xc0) == 0x80 || characters > 0)) {
-        characters -= ((unsigned char)text[bytes] & 0xc0) != 0x80;
-        bytes++;
-    }
-    return bytes;
 }
 
 static void print_cell(FILE *out, const char *text, size_t width)
 {
-    if (simba__words_width(text) <= width) {
+    int bytes = 0;
+
+    if (width_of(text) <= width) {
         (void)fputs(text, out);
-    } else {
-        fprintf(out, "%.*s…", bytes_of(text, width - 1), text);
+        return;
     }
+    for (width--; text[bytes] != '\0' && (!is_start(text[bytes]) || width > 0);
+         bytes++) {
+        width -= is_start(text[bytes]);
+    }
+    fprintf(out, "%.*s…", bytes, text);
 }
 
 static void print_row(const struct simba__table *table,
@@ -186,18 +114,21 @@ static void print_row(const struct simba__table *table,
     static const char *const codes[] = {"",         "\033[1m",  "\033[2m",
                                         "\033[32m", "\033[33m", "\033[31m"};
     bool is_tinted = table->has_colour && row->tint != SIMBA__TINT_NONE;
+    size_t count = table->columns;
 
+    while (count > 1 && row->cells[count - 1][0] == '\0') {
+        count--; /* nothing is printed behind the last one */
+    }
     (void)fputs(is_tinted ? codes[row->tint] : "", out);
-    for (size_t i = 0, is_over = 0; i < table->columns && !is_over; i++) {
-        const char *cell = row->cells[i];
-        size_t width = simba__words_width(cell);
+    for (size_t i = 0; i < count; i++) {
+        size_t width = width_of(row->cells[i]);
         int rest = width < widths[i] ? (int)(widths[i] - width) : 0;
         bool is_right = (table->right >> i & 1) != 0;
 
-        is_over = is_last(table, row, i);
         fprintf(out, "%*s", is_right ? rest : 0, "");
-        print_cell(out, cell, widths[i]);
-        fprintf(out, "%*s", is_over ? 0 : (is_right ? 0 : rest) + GAP, "");
+        print_cell(out, row->cells[i], widths[i]);
+        fprintf(out, "%*s", i + 1 == count ? 0 : (is_right ? 0 : rest) + GAP,
+                "");
     }
     (void)fputs(is_tinted ? "\033[0m\n" : "\n", out);
 }

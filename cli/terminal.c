@@ -7,8 +7,7 @@
  * could continue it. CMD's parent, the guardian, is of another session. So a
  * child of the front, the anchor, joins CMD's group and does nothing there. */
 #define _GNU_SOURCE
-#include "exit.h"
-#include "front.h"
+#include "cli/front.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -104,16 +103,6 @@ static bool is_foreground(const struct simba__front *front)
            tcgetpgrp(front->job->tty) == front->job->front_group;
 }
 
-static void lend(struct simba__front *front)
-{
-    pid_t cmd = atomic_load(&front->share->cmd);
-
-    if (atomic_load(&front->share->phase) == SIMBA__RUNNING &&
-        tcsetpgrp(front->job->tty, cmd) == 0) {
-        atomic_store(&front->share->is_tty_lent, true);
-    }
-}
-
 static void discard(int number)
 {
     static const struct timespec at_once = {0, 0};
@@ -127,7 +116,7 @@ static void discard(int number)
 /* By the signal that was meant, so that the shell can tell its user. Nothing
  * happens when our group is orphaned, as for any other program. It is sent
  * once: with a second one, a SIGCONT that comes in between would be lost. */
-static void sleep_with(struct simba__front *front, pid_t whom, int number)
+void simba__terminal_sleep(struct simba__front *front, pid_t whom, int number)
 {
     sigset_t set;
     sigset_t old;
@@ -143,16 +132,13 @@ static void sleep_with(struct simba__front *front, pid_t whom, int number)
     discard(SIGCONT);
 }
 
-void simba__terminal_sleep(struct simba__front *front, int number)
-{
-    sleep_with(front, front->job->front, number);
-}
-
 void simba__terminal_on_continued(struct simba__front *front)
 {
     front->resumes++;
-    if (front->job->is_tty_for_cmd && is_foreground(front)) {
-        lend(front);
+    if (front->job->is_tty_for_cmd && is_foreground(front) &&
+        atomic_load(&front->share->phase) == SIMBA__RUNNING &&
+        tcsetpgrp(front->job->tty, atomic_load(&front->share->cmd)) == 0) {
+        atomic_store(&front->share->is_tty_lent, true);
     }
     simba__front_send_signal(front, SIGCONT);
 }
@@ -173,25 +159,21 @@ void simba__terminal_on_stopped(struct simba__front *front, int number)
     take_back(front);
     /* A key stops the whole group in the foreground. That was CMD's, but to the
      * shell it is one job with ours, and with a script that started us. */
-    sleep_with(front, number == SIGSTOP ? front->job->front : 0, number);
+    simba__terminal_sleep(front, number == SIGSTOP ? front->job->front : 0,
+                          number);
     simba__terminal_on_continued(front);
-}
-
-/* A CMD that was killed may leave the terminal raw. One that ended by itself
- * has set it as it wanted. */
-static void restore_modes(const struct simba__front *front, int code)
-{
-    if (front->has_modes &&
-        (code == SIMBA__EXIT_LOST || code > SIMBA__EXIT_SIGNAL)) {
-        (void)tcsetattr(front->job->tty, TCSADRAIN, &front->modes);
-    }
 }
 
 void simba__terminal_leave(struct simba__front *front, int code)
 {
     if (atomic_load(&front->share->is_tty_lent)) {
         take_back(front);
-        restore_modes(front, code);
+        /* A CMD that was killed may leave the terminal raw. One that ended by
+         * itself has set it as it wanted. */
+        if (front->has_modes &&
+            (code == SIMBA__EXIT_LOST || code > SIMBA__EXIT_SIGNAL)) {
+            (void)tcsetattr(front->job->tty, TCSADRAIN, &front->modes);
+        }
     }
     if (front->anchor != 0) {
         (void)kill(front->anchor, SIGKILL);

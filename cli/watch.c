@@ -1,215 +1,406 @@
-/* The front's watch over the guardian. The guardian keeps the deadline; the
- * front keeps it when the guardian is stopped, stuck or dead, from what the
- * guardian wrote into the shared page while it could. */
+/* simba watch: a line for every change of owner, and on a terminal below it how
+ * things stand. Each mutex has a retrieval of the library, whose callbacks tell
+ * its changes in order, each once. */
 #define _GNU_SOURCE
-#include "clock.h"
-#include "exit.h"
-#include "front.h"
+#include "cli/clock.h"
+#include "cli/mutex_view.h"
 
-#include <simba/error.h>
+#include <simba/retrieval.h>
 
-#include <errno.h>
-#include <stdio.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-enum {
-    HEAD_START_MS = 50, /* for the guardian, at U: no second TERM then */
-    KILL_START_MS = 20, /* the same at H - 250 ms */
-    FRESH_MS = 100,     /* a guardian that ran so recently is at work */
-    SILENT_MS = 3000,   /* one in RELEASING looks up far more often */
-    ROUND_PART = 8,     /* between two rounds of KILL: this part of the time */
-    ROUND_MOST_MS = 64, /* it has taken already, at most so long */
+static const char help[] =
+    "usage: simba watch [OPTION…] [NAME…]\n"
+    "\n"
+    "Tell every change of owner that is seen, in order and none twice, of the\n"
+    "mutexes NAME, or of all there are. A line says 'owned', by whom, or\n"
+    "'free'; the first line of a mutex tells who owns it already. 'gap' comes\n"
+    "where owners may have come and gone unseen; some stores cannot tell, and\n"
+    "there it may come without cause. On a terminal a table below shows how\n"
+    "things stand now: age, lease left, waiters. A store that is not there "
+    "yet\n"
+    "is waited for, and not made. Ctrl-C ends it.\n"
+    "\n"
+    "    simba --json watch nightly-report backup >>owners.jsonl\n"
+    "\n"
+    "      --count N        end after N lines\n"
+    "      --interval DUR   how often to look where a store tells nothing by\n"
+    "                       itself: 250ms, 5m; default: 1s. Without NAME, new\n"
+    "                       mutexes are found so often: one that is owned for\n"
+    "                       a shorter time may not be seen at all\n"
+    "      --store URL, --json, -v, -q, --help\n"
+    "                       see 'simba --help'\n"
+    "\n"
+    "With --json an object for each line: event (owned, free, gap), mutex,\n"
+    "id, token, before_id, before_token, unix_ms, boot_ms, boot.\n"
+    "\n"
+    "exit codes: 0 N lines were told; 64 usage; 69 store unreachable at the\n"
+    "start (later it is waited for); 70 a fault of simba; 77 access denied; "
+    "78\n"
+    "wrong configuration, URL or name, or no NAME on a store that cannot "
+    "list;\n"
+    "128 + N ended by signal N, so 130 by Ctrl-C\n";
+
+/* Mutexes that are watched, and what is told when one changes hands. */
+struct watcher {
+    struct simba__follow *follow;
+    int64_t interval_ms; /* how often to look where nothing is pushed */
+    uint64_t most;       /* lines to tell; 0: no end */
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ended; /* is_over has changed */
+    uint64_t told;
+    bool is_over; /* enough was told, or cannot be written */
+
+    void *watched; /* a tree of them by name; one thread only */
 };
 
-static bool is_enforcing(const struct simba__front *front)
+struct watched {
+    const char *mutex; /* first: what the tree compares; points to `name` */
+    struct watcher *watcher;
+    simba_retrieval *retrieval;
+    char name[];
+};
+
+/* --- telling ------------------------------------------------------------- */
+
+static void print_owner(FILE *out, const char *what, const simba_owner *owner)
 {
-    int phase = atomic_load(&front->share->phase);
-
-    return phase == SIMBA__RUNNING || phase == SIMBA__ENDING;
-}
-
-static int64_t term_at(const struct simba__front *front)
-{
-    int64_t use_until_ms = atomic_load(&front->share->use_until_ms);
-    int64_t hard_until_ms = atomic_load(&front->share->hard_until_ms);
-    int64_t start_ms = (hard_until_ms - use_until_ms) / 4;
-
-    return use_until_ms + (start_ms < HEAD_START_MS ? start_ms : HEAD_START_MS);
-}
-
-static int64_t kill_at(const struct simba__front *front)
-{
-    int64_t kill_ms =
-        atomic_load(&front->share->hard_until_ms) - SIMBA__KILL_MS;
-    int64_t use_until_ms = atomic_load(&front->share->use_until_ms);
-
-    /* A budget of less than 250 ms: then TERM and KILL come together. */
-    return (kill_ms > use_until_ms ? kill_ms : use_until_ms) + KILL_START_MS;
-}
-
-static int64_t silent_at(const struct simba__front *front)
-{
-    int64_t beat_ms = atomic_load(&front->share->beat_ms) + SILENT_MS;
-    int64_t hard_until_ms = atomic_load(&front->share->hard_until_ms);
-
-    return beat_ms > hard_until_ms ? beat_ms : hard_until_ms;
-}
-
-int64_t simba__watch_next(const struct simba__front *front)
-{
-    int64_t at_ms;
-
-    switch (atomic_load(&front->share->phase)) {
-    case SIMBA__WAITING:
-    case SIMBA__IDLE:
-        return front->cancelled != 0 ? front->cancel_until_ms
-                                     : SIMBA__CLOCK_NEVER;
-    case SIMBA__RUNNING:
-        at_ms = kill_at(front);
-        return !front->is_termed && term_at(front) < at_ms ? term_at(front)
-                                                           : at_ms;
-    case SIMBA__ENDING:
-        return kill_at(front);
-    default:
-        return silent_at(front);
-    }
-}
-
-/* True: no child is left, and therefore nothing below, for what is orphaned
- * comes to us. */
-static bool reap_all(struct simba__front *front)
-{
-    pid_t pid;
-
-    while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-        if (pid == front->guardian) {
-            front->is_guardian_gone = true;
-        } else if (pid == front->anchor) {
-            front->anchor = 0;
+    if (owner->id[0] != '\0') {
+        (void)fputs(what, out);
+        simba__print_calm(out, owner->id);
+        if (owner->token != 0) {
+            fprintf(out, " (token %" PRIu64 ")", owner->token);
         }
     }
-    return pid < 0 && errno == ECHILD;
 }
 
-static void pause_ms(int64_t ms)
+static void put_owner(struct simba__json *json,
+                      const char *const keys[2],
+                      const simba_owner *owner)
 {
-    struct timespec length = {0, (long)ms * 1000000};
+    bool is_free = owner->id[0] == '\0';
 
-    (void)nanosleep(&length, NULL);
+    simba__json_text(json, keys[0], is_free ? NULL : owner->id);
+    simba__json_token(json, keys[1], is_free ? 0 : owner->token);
 }
 
-/* The guardian goes first: from then on the front is the nearest subreaper, and
- * whatever is orphaned comes to it. Ends when nothing is left; what can't be
- * killed is waited for, with the store's life descriptor still open. */
-static void kill_everything(struct simba__front *front)
+/* A gap has no state. The newline is the live view's. */
+static void print_change(FILE *out,
+                         bool is_json,
+                         const char *mutex,
+                         const simba_state *state)
 {
-    int64_t since_ms = simba__clock_ms();
-    int64_t round_ms, taken_ms = 0;
-    pid_t cmd = atomic_load(&front->share->cmd);
+    static const char *const keys[][2] = {{"id", "token"},
+                                          {"before_id", "before_token"}};
+    const char *event = state == NULL                ? "gap"
+                        : state->after.id[0] == '\0' ? "free"
+                                                     : "owned";
+    char when[SIMBA__FORMAT_ROOM];
+    struct simba__json json;
 
-    if (!front->is_guardian_gone) {
-        (void)kill(front->guardian, SIGKILL);
-    }
-    while (!reap_all(front)) {
-        int left;
-
-        front->reaper.spares_guardians = simba__reaper_may_spare(
-            since_ms, atomic_load(&front->share->hard_until_ms));
-        left = simba__reaper_signal(&front->reaper, SIGKILL, 0);
-
-        if (left < 0 && cmd > 0) {
-            (void)kill(-cmd, SIGKILL); /* no /proc: what we know of */
+    if (is_json) {
+        simba__json_print(&json, out);
+        simba__json_text(&json, "event", event);
+        simba__json_text(&json, "mutex", mutex);
+        if (state != NULL) {
+            put_owner(&json, keys[0], &state->after);
+            put_owner(&json, keys[1], &state->before);
         }
-        if (reap_all(front) || (left == 0 && front->is_guardian_gone)) {
-            return;
+        simba__put_times(&json, simba__clock_ms());
+        simba__json_end(&json);
+        return;
+    }
+    simba__format_time(simba__unix_ms(), true, when);
+    fprintf(out, "%s  ", when);
+    simba__print_calm(out, mutex);
+    fprintf(out, "  %s", event);
+    if (state == NULL) {
+        (void)fputs(": there may have been owners that were missed", out);
+        return;
+    }
+    print_owner(out, " by ", &state->after);
+    print_owner(out, ", was ", &state->before);
+}
+
+/* All lines go through here, so that there are never more than wanted. */
+static void tell(struct watched *watched, const simba_state *state)
+{
+    struct watcher *watcher = watched->watcher;
+    char *line = NULL;
+    size_t length = 0;
+    bool is_told = false;
+    FILE *out = open_memstream(&line, &length);
+
+    (void)pthread_mutex_lock(&watcher->lock);
+    if (out != NULL) {
+        print_change(out, watcher->follow->cli->is_json, watched->mutex, state);
+    }
+    if (!watcher->is_over) {
+        is_told = out != NULL && fflush(out) == 0 &&
+                  simba__live_line(watcher->follow->live, line);
+        watcher->is_over = !is_told || ++watcher->told == watcher->most;
+        (void)pthread_cond_signal(&watcher->ended);
+    }
+    (void)pthread_mutex_unlock(&watcher->lock);
+    if (out != NULL) {
+        (void)fclose(out);
+    }
+    free(line);
+}
+
+static void on_changed(void *user, const simba_state *state)
+{
+    if (state->has_gap) {
+        tell(user, NULL);
+    }
+    if (simba_state_is_changed(state)) {
+        tell(user, state);
+    }
+}
+
+/* --- watching ------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct watched *one = a, *other = b;
+
+    return strcmp(one->mutex, other->mutex);
+}
+
+static void free_watched(void *node)
+{
+    struct watched *watched = node;
+
+    simba_retrieval_close(watched->retrieval);
+    free(watched);
+}
+
+/* Watch this one, too; one that is watched already stays. */
+static int add(struct watcher *watcher, const char *mutex, simba_error *error)
+{
+    struct watched wanted = {.mutex = mutex};
+    simba_retriever retriever = SIMBA_RETRIEVER_INIT;
+    size_t room = strlen(mutex) + 1;
+    struct watched *watched;
+    int rc;
+
+    if (tfind(&wanted, &watcher->watched, by_name) != NULL) {
+        return SIMBA_OK;
+    }
+    watched = calloc(1, sizeof(*watched) + room);
+    if (watched == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    memcpy(watched->name, mutex, room);
+    watched->mutex = watched->name;
+    watched->watcher = watcher;
+    retriever.mutex = mutex;
+    retriever.poll_ms = watcher->interval_ms;
+    retriever.on_changed = on_changed;
+    retriever.user = watched;
+    rc = simba_retrieval_open(watcher->follow->store, &retriever,
+                              &watched->retrieval, error);
+    if (rc == SIMBA_OK) {
+        rc = simba_retrieval_start(watched->retrieval, error);
+    }
+    if (rc == SIMBA_OK &&
+        tsearch(watched, &watcher->watched, by_name) == NULL) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    if (rc != SIMBA_OK) {
+        free_watched(watched);
+    }
+    return rc;
+}
+
+/* Until it is over, or for one interval; is it? */
+static bool wait_on(struct watcher *watcher)
+{
+    struct timespec until;
+    bool is_over;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += watcher->interval_ms % 1000 * 1000000;
+    until.tv_sec += watcher->interval_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&watcher->lock);
+    while (!watcher->is_over &&
+           pthread_cond_timedwait(&watcher->ended, &watcher->lock, &until) ==
+               0) {
+    }
+    is_over = watcher->is_over;
+    (void)pthread_mutex_unlock(&watcher->lock);
+    return is_over || !simba__live_is_read();
+}
+
+/* Those that were named, asked one by one. If one fails, all is left as it was:
+ * the watching itself waits for the store. */
+static void draw_named(struct simba__follow *follow,
+                       const struct simba__words *words)
+{
+    size_t count = (size_t)words->count, found = 0;
+    simba_report **reports = calloc(count, sizeof(simba_report *));
+    struct simba__view *rows = calloc(count, sizeof(*rows));
+
+    while (reports != NULL && rows != NULL && found < count &&
+           simba_admin_show(follow->store, words->words[found], &reports[found],
+                            NULL) == SIMBA_OK) {
+        rows[found] = simba__view_shown(words->words[found], reports[found]);
+        found++;
+    }
+    if (found == count) {
+        simba__follow_draw(follow, rows, count);
+    }
+    while (found > 0) {
+        simba_report_close(reports[--found]);
+    }
+    free(reports);
+    free(rows);
+}
+
+static int watch_named(struct watcher *watcher,
+                       const struct simba__words *words,
+                       simba_error *error)
+{
+    struct simba__follow *follow = watcher->follow;
+    struct simba__wait_notice notice;
+    int rc = SIMBA_OK;
+
+    simba__wait_notice_begin(&notice, &words->cli);
+    for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
+        simba_report *report = NULL;
+
+        /* A store that cannot be reached is told now and not waited for. */
+        rc = simba_admin_show(follow->store, words->words[i], &report, error);
+        simba_report_close(report);
+        if (rc == SIMBA_OK) {
+            rc = add(watcher, words->words[i], error);
         }
-        round_ms = 1 + taken_ms / ROUND_PART;
-        round_ms = round_ms < ROUND_MOST_MS ? round_ms : ROUND_MOST_MS;
-        pause_ms(round_ms);
-        taken_ms += round_ms;
     }
+    simba__wait_notice_end(&notice);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    do {
+        if (follow->live->is_live) {
+            draw_named(follow, words);
+        }
+    } while (!wait_on(watcher));
+    return SIMBA_OK;
 }
 
-static void tell(struct simba__front *front,
-                 struct simba__note *note,
-                 const char *why)
+static int watch_all(struct watcher *watcher, simba_error *error)
 {
-    (void)snprintf(note->text, sizeof(note->text), "%s: %s", front->job->mutex,
-                   why);
-    note->boot_ms = simba__clock_ms();
-    note->until_ms = atomic_load(&front->share->use_until_ms);
-    note->token = front->was_acquired ? front->share->token : 0;
-    simba__tell(front, note);
+    struct simba__follow *follow = watcher->follow;
+    int rc;
+
+    if ((simba_store_capabilities(follow->store) & SIMBA_CAN_LIST) == 0) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "this store cannot tell which mutexes there "
+                               "are: name those to watch");
+    }
+    do {
+        simba_report *report = NULL;
+        struct simba__view *rows = NULL;
+        size_t count = 0;
+
+        rc = simba__follow_look(follow, &report, error);
+        if (rc == SIMBA_OK && report != NULL) {
+            rows = simba__view_listed(report);
+            count = rows == NULL ? 0 : simba_report_mutex_count(report);
+        }
+        for (size_t i = 0; rc == SIMBA_OK && i < count; i++) {
+            rc = add(watcher, rows[i].mutex, error);
+        }
+        if (rc == SIMBA_OK && report != NULL && follow->live->is_live) {
+            simba__follow_draw(follow, rows, count);
+        }
+        free(rows);
+        simba_report_close(report);
+    } while (rc == SIMBA_OK && !wait_on(watcher));
+    return rc;
 }
 
-/* Do the guardian's duty in its place, and answer. */
-static int take_over(struct simba__front *front, const char *why)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_LOST, .status = SIMBA_ELOST};
-    int code = SIMBA__EXIT_LOST;
+/* --- the command --------------------------------------------------------- */
 
-    switch (atomic_load(&front->share->phase)) {
-    case SIMBA__WAITING: /* nothing was held */
-    case SIMBA__IDLE:    /* or for nothing */
-        why += strncmp(why, "lost: ", 6) == 0 ? 6 : 0;
-        note.kind = SIMBA__NOTE_FAILED;
-        note.status = SIMBA_EINTERNAL;
-        code = front->cancelled != 0 ? SIMBA__EXIT_SIGNAL + front->cancelled
-                                     : SIMBA__EXIT_FAULT;
-        break;
-    case SIMBA__RELEASING: /* CMD has ended; the lease will lapse */
-        note.kind = SIMBA__NOTE_LOG;
-        code = atomic_load(&front->share->exit_code);
-        break;
-    default:
-        break;
-    }
-    note.number = code;
-    kill_everything(front);
-    tell(front, &note, why);
-    return code;
+static int watch(struct watcher *watcher,
+                 const struct simba__words *words,
+                 simba_error *error)
+{
+    pthread_condattr_t attributes;
+    int rc;
+
+    (void)pthread_mutex_init(&watcher->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&watcher->ended, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    rc = words->count > 0 ? watch_named(watcher, words, error)
+                          : watch_all(watcher, error);
+    tdestroy(watcher->watched, free_watched);
+    (void)pthread_cond_destroy(&watcher->ended);
+    (void)pthread_mutex_destroy(&watcher->lock);
+    return rc;
 }
 
-/* At U the guardian should have sent TERM, and it has not. On a busy machine a
- * search of all processes could take until KILL is due. */
-static void send_term(struct simba__front *front)
+/* A name that cannot be is told before the store is waited for; any store knows
+ * it. */
+static int check_names(const struct simba__words *words, simba_error *error)
 {
-    struct simba__reaper below = {.root = front->guardian, .is_hurried = true};
+    simba_store *any = NULL;
+    int rc = simba_store_open("memory:", NULL, &any, error);
 
-    front->is_termed = true;
-    (void)simba__reaper_signal(&below, SIGTERM, 0);
+    for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
+        simba_report *report = NULL;
+
+        rc = simba_admin_show(any, words->words[i], &report, error);
+        simba_report_close(report);
+    }
+    simba_store_close(any);
+    return rc;
 }
 
-static bool is_stuck(const struct simba__front *front, int64_t now_ms)
+int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
 {
-    return now_ms - atomic_load(&front->share->beat_ms) > FRESH_MS;
-}
+    struct watcher watcher = {.interval_ms = 1000};
+    const struct simba__option options[] = {
+        {.name = "count", .kind = SIMBA__NUMBER, .to = &watcher.most},
+        {.name = "interval",
+         .kind = SIMBA__DURATION,
+         .to = &watcher.interval_ms,
+         .least_ms = SIMBA__INTERVAL_LEAST_MS},
+        {.name = NULL}};
+    const struct simba__command command = {.name = "watch",
+                                           .help = help,
+                                           .options = options,
+                                           .most = -1,
+                                           .wanted = "names of mutexes"};
+    struct simba__words words = {*cli, argc, argv};
+    struct simba__live live;
+    struct simba__follow follow = {.cli = &words.cli, .live = &live};
+    simba_error error = {0};
+    int rc = simba__command_read(&command, &words);
 
-int simba__watch_guardian(struct simba__front *front)
-{
-    int64_t now_ms = simba__clock_ms();
-    int phase = atomic_load(&front->share->phase);
-
-    if (phase == SIMBA__DONE) {
-        return -1;
+    if (rc != SIMBA__GO_ON) {
+        return rc;
     }
-    if (front->is_guardian_gone) {
-        return take_over(front, "lost: the guardian process was killed");
+    watcher.follow = &follow;
+    simba__live_init(&live, !words.cli.is_json && words.cli.verbosity >= 0);
+    rc = check_names(&words, &error);
+    if (rc == SIMBA_OK) {
+        rc = simba__follow_open(&follow, watcher.interval_ms, &error);
     }
-    if (phase == SIMBA__RUNNING && now_ms < term_at(front)) {
-        front->is_termed = false; /* that was another run */
-    } else if (phase == SIMBA__RUNNING && !front->is_termed) {
-        send_term(front);
+    if (rc == SIMBA_OK) {
+        rc = watch(&watcher, &words, &error);
     }
-    if ((is_enforcing(front) && now_ms >= kill_at(front) &&
-         is_stuck(front, now_ms)) ||
-        (phase == SIMBA__RELEASING && now_ms >= silent_at(front)) ||
-        ((phase == SIMBA__WAITING || phase == SIMBA__IDLE) &&
-         front->cancelled != 0 && now_ms >= front->cancel_until_ms)) {
-        return take_over(front, "lost: the guardian process does not answer");
-    }
-    return -1;
+    rc = rc == SIMBA_OK ? simba__command_end()
+                        : simba__command_fail(&words.cli, "watch", &error);
+    simba_store_close(follow.store);
+    simba__live_fini(&live);
+    return rc;
 }

@@ -1,14 +1,10 @@
 /* simba tck: the contract every store keeps, run against this one. */
 #define _GNU_SOURCE
-#include "cli/command.h"
-#include "cli/exit.h"
-#include "cli/interrupt.h"
-#include "cli/json.h"
-#include "cli/say.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 
 #include <simba/sys/tck.h>
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,16 +37,6 @@ static const char help[] =
     "70 a fault of simba; 77 access denied; 78 wrong configuration or URL;\n"
     "128 + N ended by signal N\n";
 
-enum { OPT_QUICK = SIMBA__OPT_OWN, OPT_LIST, OPT_FAULTY, OPT_SEED };
-
-static const struct option options[] = {
-    {"quick", no_argument, NULL, OPT_QUICK},
-    {"list", no_argument, NULL, OPT_LIST},
-    {"faulty", no_argument, NULL, OPT_FAULTY},
-    {"seed", required_argument, NULL, OPT_SEED},
-    SIMBA__OPT_SHARED_LONG,
-    {NULL, 0, NULL, 0}};
-
 enum { EXIT_FAILED = 1 };
 
 /* What the options ask for. */
@@ -67,12 +53,6 @@ struct audience {
 
 /* --- telling ------------------------------------------------------------- */
 
-static void print_text(const char *key, const char *text)
-{
-    printf("\"%s\":", key);
-    simba__json_string(stdout, text);
-}
-
 static const char *word(enum simba_tck_verdict verdict)
 {
     static const char *const words[] = {"started", "passed", "failed",
@@ -83,13 +63,14 @@ static const char *word(enum simba_tck_verdict verdict)
 
 static void tell_json(const simba_tck_result *result)
 {
-    printf("{");
-    print_text("name", result->test->name);
-    printf(",");
-    print_text("result", word(result->verdict));
-    printf(",\"ms\":%" PRId64 ",", result->elapsed_ms);
-    print_text("message", result->message);
-    printf("}\n");
+    struct simba__json json;
+
+    simba__json_print(&json, stdout);
+    simba__json_text(&json, "name", result->test->name);
+    simba__json_text(&json, "result", word(result->verdict));
+    simba__json_number(&json, "ms", result->elapsed_ms);
+    simba__json_text(&json, "message", result->message);
+    simba__json_line(&json);
 }
 
 static void tell_people(const struct audience *audience,
@@ -143,11 +124,16 @@ static void report(void *user, const simba_tck_result *result)
 static void tell_summary(const struct simba__cli *cli,
                          const simba_tck_summary *summary)
 {
+    struct simba__json json;
+
     if (cli->is_json) {
-        printf("{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"ms\":%" PRId64
-               ",\"seed\":%" PRIu64 "}\n",
-               summary->passed, summary->failed, summary->skipped,
-               summary->elapsed_ms, summary->seed);
+        simba__json_print(&json, stdout);
+        simba__json_unsigned(&json, "passed", summary->passed);
+        simba__json_unsigned(&json, "failed", summary->failed);
+        simba__json_unsigned(&json, "skipped", summary->skipped);
+        simba__json_number(&json, "ms", summary->elapsed_ms);
+        simba__json_unsigned(&json, "seed", summary->seed);
+        simba__json_line(&json);
         return;
     }
     if (cli->verbosity >= 0) {
@@ -164,20 +150,21 @@ static void tell_summary(const struct simba__cli *cli,
 
 static void list_one(const struct simba__cli *cli, const simba_tck_case *test)
 {
+    struct simba__json json;
+
     if (!cli->is_json) {
         printf("%s\n    %s%s%s%s\n", test->name, test->says,
                *test->only == '\0' ? "" : " Only ", test->only,
                *test->only == '\0' ? "" : ".");
         return;
     }
-    printf("{");
-    print_text("name", test->name);
-    printf(",");
-    print_text("says", test->says);
-    printf(",");
-    print_text("only", test->only);
-    printf(",\"quick\":%s,\"safety\":%s}\n", test->is_quick ? "true" : "false",
-           test->is_safety ? "true" : "false");
+    simba__json_print(&json, stdout);
+    simba__json_text(&json, "name", test->name);
+    simba__json_text(&json, "says", test->says);
+    simba__json_text(&json, "only", test->only);
+    simba__json_flag(&json, "quick", test->is_quick);
+    simba__json_flag(&json, "safety", test->is_safety);
+    simba__json_line(&json);
 }
 
 /* How many tests are chosen; told, if they are to be listed. */
@@ -198,33 +185,6 @@ static size_t list(const struct simba__cli *cli, const struct wish *wish)
 }
 
 /* --- the command --------------------------------------------------------- */
-
-static bool take(void *user, int choice, char *value)
-{
-    struct wish *wish = user;
-    char *end = NULL;
-
-    switch (choice) {
-    case OPT_QUICK:
-        wish->tck.is_quick = true;
-        return true;
-    case OPT_LIST:
-        wish->is_list = true;
-        return true;
-    case OPT_FAULTY:
-        wish->tck.is_faulty = true;
-        return true;
-    default:
-        errno = 0;
-        wish->tck.seed = strtoull(value, &end, 10);
-        if (*value < '0' || *value > '9' || *end != '\0' || errno != 0 ||
-            wish->tck.seed == 0) {
-            simba__say("--seed: '%s' is no number from 1 on", value);
-            return false;
-        }
-        return true;
-    }
-}
 
 static bool is_interrupted(void *user)
 {
@@ -277,12 +237,15 @@ static int run_tests(const struct simba__cli *cli, simba_tck_options *tck)
 static int run(int argc, char **argv)
 {
     struct wish wish = {.tck = SIMBA_TCK_OPTIONS_INIT};
+    const struct simba__option options[] = {
+        {.name = "quick", .kind = SIMBA__FLAG, .to = &wish.tck.is_quick},
+        {.name = "list", .kind = SIMBA__FLAG, .to = &wish.is_list},
+        {.name = "faulty", .kind = SIMBA__FLAG, .to = &wish.tck.is_faulty},
+        {.name = "seed", .kind = SIMBA__NUMBER, .to = &wish.tck.seed},
+        {.name = NULL}};
     const struct simba__command command = {.name = "tck",
                                            .help = help,
                                            .options = options,
-                                           .letters = "",
-                                           .take = take,
-                                           .user = &wish,
                                            .most = 1,
                                            .wanted =
                                                "one GLOB; put it in quotes"};
@@ -291,7 +254,7 @@ static int run(int argc, char **argv)
 
     simba__command_begin(&words.cli);
     code = simba__command_read(&command, &words);
-    if (code != SIMBA__COMMAND_GO_ON) {
+    if (code != SIMBA__GO_ON) {
         return code;
     }
     wish.tck.pattern = words.words[0]; /* NULL when there is none */

@@ -31,7 +31,7 @@ is_owned() {
 
 # is_in_line NAME ID
 is_in_line() {
-    "$simba" --json show "$1" | grep -qF "{\"id\":\"$2\",\"place\""
+    "$simba" --json show "$1" | grep -qF "{\"id\":\"$2\",\"position\""
 }
 
 # wait_in_line NAME ID: in the background, until it has NAME; sets waiter.
@@ -43,6 +43,6 @@ wait_in_line() {
 
 # line_of NAME: the ids of those who wait, in their order.
 line_of() {
-    "$simba" --json show "$1" | grep -o '"id":"[^"]*","place"' |
+    "$simba" --json show "$1" | grep -o '"id":"[^"]*","position"' |
         cut -d '"' -f 4 | xargs
 }

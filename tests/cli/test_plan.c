@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "cli/clock.h"
-#include "cli/plan.h"
+#include "cli/guardian.h"
 
 enum { PERIOD_MS = 100 };
 

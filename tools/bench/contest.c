@@ -1,7 +1,7 @@
 /* The rounds of a measurement, and its percentiles. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -11,7 +11,7 @@
  * process with threads is not one to fork. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <simba/admin.h>
 #include <simba/sys/probe.h>

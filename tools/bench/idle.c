@@ -5,7 +5,7 @@
  * needs to renew them meanwhile. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <simba/metrics.h>
 #include <simba/service.h>

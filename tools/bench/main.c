@@ -2,11 +2,8 @@
  * printed. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/command.h"
-#include "cli/exit.h"
-#include "cli/interrupt.h"
-#include "cli/json.h"
-#include "cli/say.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,16 +43,7 @@ static const char help[] =
     "simba; 77 access denied; 78 wrong configuration or URL; 128 + N ended by\n"
     "signal N\n";
 
-enum { OPT_SECONDS = SIMBA__OPT_OWN, OPT_CONTENDERS, OPT_PROCESSES };
-
-static const struct option options[] = {
-    {"seconds", required_argument, NULL, OPT_SECONDS},
-    {"contenders", required_argument, NULL, OPT_CONTENDERS},
-    {"processes", required_argument, NULL, OPT_PROCESSES},
-    SIMBA__OPT_SHARED_LONG,
-    {NULL, 0, NULL, 0}};
-
-enum { SECONDS = 5, FOR_EVER_MS = 86400000 };
+enum { SECONDS = 5, FOR_EVER_MS = 86400000, COUNT_MOST = 1000000 };
 
 static const struct scenario {
     const char *name;
@@ -104,53 +92,53 @@ static double in_us(int64_t ns)
     return (double)ns / 1000;
 }
 
-static void print_head(const struct simba__cli *cli, const char *scenario)
+static void print_object(const struct simba__cli *cli,
+                         const char *scenario,
+                         const struct simba__bench_result *r)
 {
+    struct simba__json json;
     char shown[256];
 
-    simba__opt_show_url(cli->store, shown, sizeof(shown));
-    (void)printf("{\"scenario\":");
-    simba__json_string(stdout, scenario);
-    (void)printf(",\"store\":");
-    simba__json_string(stdout, shown);
-}
-
-static void print_floor(const struct simba__bench_result *r)
-{
-    if (r->floor_p50 == 0) {
-        (void)printf(",\"floor_p50_us\":null,\"ratio_p50\":null");
+    simba__show_url(cli->store, shown, sizeof(shown));
+    simba__json_print(&json, stdout);
+    simba__json_text(&json, "scenario", scenario);
+    simba__json_text(&json, "store", shown);
+    if (r->count == 0 && r->contenders > 0) { /* idle */
+        simba__json_unsigned(&json, "contenders", r->contenders);
+        simba__json_real(&json, "seconds", r->seconds, 3);
+        simba__json_real(&json, "bytes_per_contender", r->bytes_each, 0);
+        simba__json_real(&json, "cpu_percent", r->cpu_percent, 3);
+        simba__json_real(&json, "store_ops_per_second", r->store_ops_per_second,
+                         3);
+        simba__json_line(&json);
         return;
     }
-    (void)printf(",\"floor_p50_us\":%.1f,\"ratio_p50\":%.3f,\"rounds\":%zu",
-                 in_us(r->floor_p50), r->ratio_p50, r->rounds);
-    if (r->floor_per_second > 0) {
-        (void)printf(",\"floor_per_second\":%.0f", r->floor_per_second);
+    simba__json_unsigned(&json, "n", r->count);
+    simba__json_real(&json, "seconds", r->seconds, 3);
+    simba__json_real(&json, "p50_us", in_us(r->p50), 1);
+    simba__json_real(&json, "p99_us", in_us(r->p99), 1);
+    simba__json_real(&json, "p999_us", in_us(r->p999), 1);
+    simba__json_real(&json, "per_second", r->per_second,
+                     r->per_second < 10 ? 3 : 0);
+    if (r->floor_p50 == 0) {
+        simba__json_null(&json, "floor_p50_us");
+        simba__json_null(&json, "ratio_p50");
+    } else {
+        simba__json_real(&json, "floor_p50_us", in_us(r->floor_p50), 1);
+        simba__json_real(&json, "ratio_p50", r->ratio_p50, 3);
+        simba__json_unsigned(&json, "rounds", r->rounds);
     }
-}
-
-static void print_times(const struct simba__bench_result *r)
-{
-    (void)printf(",\"n\":%zu,\"seconds\":%.3f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
-                 "\"p999_us\":%.1f,\"per_second\":%.*f",
-                 r->count, r->seconds, in_us(r->p50), in_us(r->p99),
-                 in_us(r->p999), r->per_second < 10 ? 3 : 0, r->per_second);
-    print_floor(r);
+    if (r->floor_p50 != 0 && r->floor_per_second > 0) {
+        simba__json_real(&json, "floor_per_second", r->floor_per_second, 0);
+    }
     if (r->processes > 0) {
-        (void)printf(",\"contenders\":%zu,\"processes\":%zu", r->contenders,
-                     r->processes);
+        simba__json_unsigned(&json, "contenders", r->contenders);
+        simba__json_unsigned(&json, "processes", r->processes);
     }
     if (r->since != NULL) {
-        (void)printf(",\"since\":\"%s\"", r->since);
+        simba__json_text(&json, "since", r->since);
     }
-}
-
-static void print_idle(const struct simba__bench_result *r)
-{
-    (void)printf(",\"contenders\":%zu,\"seconds\":%.3f,"
-                 "\"bytes_per_contender\":%.0f,\"cpu_percent\":%.3f,"
-                 "\"store_ops_per_second\":%.3f",
-                 r->contenders, r->seconds, r->bytes_each, r->cpu_percent,
-                 r->store_ops_per_second);
+    simba__json_line(&json);
 }
 
 static void say_times(const struct simba__bench_result *r, const char *name)
@@ -187,64 +175,7 @@ static void say_idle(const struct simba__bench_result *r)
         r->cpu_percent, r->store_ops_per_second);
 }
 
-static void print_result(const struct simba__cli *cli,
-                         const char *scenario,
-                         const struct simba__bench_result *result)
-{
-    bool is_idle = result->count == 0 && result->contenders > 0;
-
-    if (!cli->is_json) {
-        if (is_idle) {
-            say_idle(result);
-        } else {
-            say_times(result, scenario);
-        }
-        return;
-    }
-    print_head(cli, scenario);
-    if (is_idle) {
-        print_idle(result);
-    } else {
-        print_times(result);
-    }
-    (void)printf("}\n");
-}
-
 /* --- the command --------------------------------------------------------- */
-
-static bool take_count(const char *option, const char *text, size_t *count)
-{
-    char *end = NULL;
-    long value = strtol(text, &end, 10);
-
-    if (end == text || *end != '\0' || value < 1 || value > 1000000) {
-        simba__say("%s: '%s' is no number from 1 to 1000000", option, text);
-        return false;
-    }
-    *count = (size_t)value;
-    return true;
-}
-
-static bool take(void *user, int choice, char *value)
-{
-    struct simba__bench_job *job = user;
-    size_t seconds;
-
-    switch (choice) {
-    case 'n':
-        return take_count("-n", value, &job->plan.most);
-    case OPT_CONTENDERS:
-        return take_count("--contenders", value, &job->contenders);
-    case OPT_PROCESSES:
-        return take_count("--processes", value, &job->processes);
-    default:
-        if (!take_count("--seconds", value, &seconds)) {
-            return false;
-        }
-        job->plan.length_ms = (int64_t)seconds * 1000;
-        return true;
-    }
-}
 
 /* What was not chosen, and what cannot be chosen here. */
 static bool complete(struct simba__bench_job *job,
@@ -283,7 +214,7 @@ static int measure(const struct simba__cli *cli,
     int rc;
 
     if ((scenario->is_shared || job->processes > 1) &&
-        simba__opt_is_private(job->url)) {
+        simba__is_private(job->url)) {
         (void)simba_error_set(&error, SIMBA_EINVAL, 0,
                               "a memory: store is not shared with other "
                               "processes");
@@ -300,19 +231,29 @@ static int measure(const struct simba__cli *cli,
     if (rc != SIMBA_OK) {
         return simba__command_fail(cli, "bench", &error);
     }
-    print_result(cli, scenario->name, &result);
+    if (cli->is_json) {
+        print_object(cli, scenario->name, &result);
+    } else if (result.count == 0 && result.contenders > 0) {
+        say_idle(&result);
+    } else {
+        say_times(&result, scenario->name);
+    }
     return simba__command_end();
 }
 
 static int run(int argc, char **argv)
 {
     struct simba__bench_job job = {.url = NULL};
+    uint64_t most = 0, seconds = 0, contenders = 0, processes = 0;
+    const struct simba__option options[] = {
+        {"exchanges", 'n', SIMBA__NUMBER, &most, .most = COUNT_MOST},
+        {"seconds", 0, SIMBA__NUMBER, &seconds, .most = COUNT_MOST},
+        {"contenders", 0, SIMBA__NUMBER, &contenders, .most = COUNT_MOST},
+        {"processes", 0, SIMBA__NUMBER, &processes, .most = COUNT_MOST},
+        {.name = NULL}};
     const struct simba__command command = {.name = "bench",
                                            .help = help,
                                            .options = options,
-                                           .letters = "n:",
-                                           .take = take,
-                                           .user = &job,
                                            .least = 1,
                                            .most = 1,
                                            .wanted = "one SCENARIO"};
@@ -322,7 +263,7 @@ static int run(int argc, char **argv)
 
     simba__command_begin(&words.cli);
     code = simba__command_read(&command, &words);
-    if (code != SIMBA__COMMAND_GO_ON) {
+    if (code != SIMBA__GO_ON) {
         return code;
     }
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
@@ -335,6 +276,10 @@ static int run(int argc, char **argv)
                    words.words[0]);
         return SIMBA__EXIT_USAGE;
     }
+    job.plan.most = most;
+    job.plan.length_ms = (int64_t)seconds * 1000;
+    job.contenders = contenders;
+    job.processes = processes;
     if (!complete(&job, scenario)) {
         return SIMBA__EXIT_USAGE;
     }

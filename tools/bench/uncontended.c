@@ -7,7 +7,7 @@
  * once wait for each other on both sides. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Who is measured beside this thread: other processes, and crews of threads. */
 #define _GNU_SOURCE
 #include "bench/bench.h"
-#include "cli/interrupt.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

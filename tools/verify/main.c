@@ -1,10 +1,8 @@
 /* simba verify: reads event logs, merged by time, and tells what the history
  * checker finds in them. */
 #define _GNU_SOURCE
-#include "cli/command.h"
-#include "cli/exit.h"
-#include "cli/object.h"
-#include "cli/say.h"
+#include "cli/cli.h"
+#include "cli/output.h"
 #include "verify/log.h"
 
 #include <errno.h>
@@ -47,9 +45,6 @@ static const char help[] =
     "but\n"
     "a line is no event; 66 a file cannot be read\n";
 
-static const struct option options[] = {SIMBA__OPT_SHARED_LONG,
-                                        {NULL, 0, NULL, 0}};
-
 /* Which boot some deed was of. */
 struct boot {
     struct boot *next;
@@ -86,23 +81,22 @@ static void print_object(const struct simba__history_finding *finding,
                          const char *other_file)
 {
     const struct simba__deed *deed = finding->deed;
-    struct simba__object object;
+    struct simba__json json;
 
-    simba__object_begin(&object, stdout);
-    simba__object_text(&object, "finding", simba__finding_word(finding->kind));
-    simba__object_text(&object, "mutex", deed->mutex);
-    simba__object_text(&object, "file", file);
-    simba__object_number(&object, "line", (int64_t)deed->where.line);
-    simba__object_text(&object, "id", deed->id);
-    simba__object_count(&object, "token", finding->token);
+    simba__json_print(&json, stdout);
+    simba__json_text(&json, "finding", simba__finding_word(finding->kind));
+    simba__json_text(&json, "mutex", deed->mutex);
+    simba__json_text(&json, "file", file);
+    simba__json_number(&json, "line", (int64_t)deed->where.line);
+    simba__json_text(&json, "id", deed->id);
+    simba__json_unsigned(&json, "token", finding->token);
     if (other_file != NULL) {
-        simba__object_text(&object, "other_file", other_file);
-        simba__object_number(&object, "other_line",
-                             (int64_t)finding->other.line);
-        simba__object_text(&object, "other_id", finding->other_id);
-        simba__object_count(&object, "other_token", finding->other_token);
+        simba__json_text(&json, "other_file", other_file);
+        simba__json_number(&json, "other_line", (int64_t)finding->other.line);
+        simba__json_text(&json, "other_id", finding->other_id);
+        simba__json_unsigned(&json, "other_token", finding->other_token);
     }
-    simba__object_end(&object);
+    simba__json_line(&json);
 }
 
 static void on_found(void *user, const struct simba__history_finding *finding)
@@ -143,6 +137,7 @@ static int sum_up(const struct verification *v)
     uint64_t events = 0, malformed = 0;
     uint64_t findings = simba__history_findings(v->history);
     size_t mutexes = simba__history_mutexes(v->history);
+    struct simba__json json;
     int rc;
 
     for (size_t i = 0; i < v->count; i++) {
@@ -150,9 +145,13 @@ static int sum_up(const struct verification *v)
         malformed += v->logs[i].malformed;
     }
     if (v->cli->is_json) {
-        printf("{\"events\":%" PRIu64 ",\"mutexes\":%zu,\"findings\":%" PRIu64
-               ",\"malformed\":%" PRIu64 ",\"boots\":%zu}\n",
-               events, mutexes, findings, malformed, v->boot_count);
+        simba__json_print(&json, stdout);
+        simba__json_unsigned(&json, "events", events);
+        simba__json_unsigned(&json, "mutexes", mutexes);
+        simba__json_unsigned(&json, "findings", findings);
+        simba__json_unsigned(&json, "malformed", malformed);
+        simba__json_unsigned(&json, "boots", v->boot_count);
+        simba__json_line(&json);
     } else {
         printf("%" PRIu64 " event%s, %zu mutex%s, %" PRIu64 " finding%s\n",
                events, events == 1 ? "" : "s", mutexes,
@@ -279,8 +278,6 @@ static int run(int argc, char **argv)
 {
     static const struct simba__command command = {.name = "verify",
                                                   .help = help,
-                                                  .options = options,
-                                                  .letters = "",
                                                   .least = 1,
                                                   .most = -1,
                                                   .wanted = "a FILE"};
@@ -291,7 +288,7 @@ static int run(int argc, char **argv)
 
     simba__command_begin(&words.cli);
     code = simba__command_read(&command, &words);
-    if (code != SIMBA__COMMAND_GO_ON) {
+    if (code != SIMBA__GO_ON) {
         return code;
     }
     v.count = (size_t)words.count;

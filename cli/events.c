@@ -1,66 +1,82 @@
 /* What the user is told about one run: lines for people, or JSON. The guardian
  * only reports; the front speaks, as it may wait for a slow reader. */
 #define _GNU_SOURCE
-#include "exit.h"
-#include "front.h"
-#include "say.h"
-#include "table.h"
-#include "words.h"
-
-#include <simba/error.h>
+#include "cli/front.h"
+#include "cli/output.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 /* How long something takes that people are told of, in ms. */
 enum { WORTH_TELLING = 2000 };
 
-/* It may be noticed late, after a stop; but from U on nobody relied on it. */
-static int64_t relied_until(const struct simba__note *note)
-{
-    return note->until_ms != 0 && note->until_ms < note->boot_ms
-               ? note->until_ms
-               : note->boot_ms;
-}
-
 static bool is_lock(const struct simba__front *front)
 {
     return front->job->kind == SIMBA__JOB_LOCK;
+}
+
+static void put_unless_0(struct simba__json *json,
+                         const char *key,
+                         int64_t number)
+{
+    if (number != 0) {
+        simba__json_number(json, key, number);
+    }
+}
+
+static void put_if_any(struct simba__json *json,
+                       const char *key,
+                       const char *text)
+{
+    if (text != NULL && *text != '\0') {
+        simba__json_text(json, key, text);
+    }
 }
 
 static void tell_json(const struct simba__front *front,
                       const char *name,
                       const struct simba__note *note)
 {
-    struct simba__event event = {.name = name,
-                                 .mutex = front->job->mutex,
-                                 .token = note->token,
-                                 .boot_ms = note->boot_ms,
-                                 .run = note->run,
-                                 .beat_ms = note->beat_ms,
-                                 .exit_code = -1};
+    char bytes[PIPE_BUF];
+    struct simba__text line = simba__text_fixed(bytes, sizeof(bytes));
+    bool is_waiting = note->kind == SIMBA__NOTE_WAITING;
+    struct simba__json json;
 
+    simba__json_begin(&json, &line);
+    simba__json_text(&json, "event", name);
+    simba__json_text(&json, "mutex", front->job->mutex);
     if (front->was_acquired) {
-        event.id = front->share->id;
+        simba__json_text(&json, "id", front->share->id);
     }
+    if (note->token != 0) {
+        simba__json_token(&json, "token", note->token);
+    }
+    put_if_any(&json, "owner_id", is_waiting ? note->text : NULL);
+    put_if_any(&json, "status",
+               note->status == SIMBA_OK ? NULL
+                                        : simba_status_name(note->status));
     if (note->kind == SIMBA__NOTE_FAILED || note->kind == SIMBA__NOTE_ENDED) {
-        event.exit_code = note->number;
+        simba__json_number(&json, "exit", note->number);
     }
-    if (note->kind == SIMBA__NOTE_LOST) {
-        event.until_ms = relied_until(note);
-    }
+    put_unless_0(&json, "run", (int64_t)note->run);
+    put_unless_0(&json, "beat_ms", note->beat_ms);
     if (note->kind == SIMBA__NOTE_SKIPPED) {
-        event.skipped = note->number;
+        simba__json_number(&json, "skipped", note->number);
     }
-    if (note->status != SIMBA_OK) {
-        event.status = simba_status_name(note->status);
+    simba__put_times(&json, note->boot_ms);
+    if (note->kind == SIMBA__NOTE_LOST) {
+        /* It may be noticed late, after a stop; but from U on nobody relied on
+         * it. */
+        simba__json_number(&json, "until_ms",
+                           note->until_ms != 0 && note->until_ms < note->boot_ms
+                               ? note->until_ms
+                               : note->boot_ms);
     }
-    if (note->text[0] != '\0') {
-        *(note->kind == SIMBA__NOTE_WAITING ? &event.owner : &event.message) =
-            note->text;
-    }
-    simba__say_json(&event);
+    put_if_any(&json, "message", is_waiting ? NULL : note->text);
+    simba__json_end(&json);
+    simba__say_json(&line);
 }
 
 /* What to do about it, after what it was. */
@@ -118,21 +134,6 @@ static void tell_lost(const struct simba__front *front,
     }
 }
 
-static void say_ended(const struct simba__front *front,
-                      const struct simba__note *note)
-{
-    const char *name = front->job->argv[0];
-
-    if (note->seen != 0) {
-        simba__say("%s: run %" PRIu64 " of %s was ended by signal %d (%s)",
-                   front->job->mutex, note->run, name, note->seen,
-                   strsignal(note->seen));
-    } else {
-        simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
-                   front->job->mutex, note->run, name, note->number);
-    }
-}
-
 static void tell_ended(const struct simba__front *front,
                        const struct simba__note *note)
 {
@@ -143,18 +144,16 @@ static void tell_ended(const struct simba__front *front,
 
     if (front->job->cli.is_json) {
         tell_json(front, "ended", note);
-    } else if (front->job->cli.verbosity >= (is_failure ? 0 : 1)) {
-        say_ended(front, note);
-    }
-}
-
-static void say_skipped(const struct simba__front *front,
-                        int count,
-                        const char *why)
-{
-    if (front->job->cli.verbosity >= 0) {
-        simba__say("%s: %d run%s skipped: %s", front->job->mutex, count,
-                   count == 1 ? "" : "s", why);
+    } else if (front->job->cli.verbosity < (is_failure ? 0 : 1)) {
+        return;
+    } else if (note->seen != 0) {
+        simba__say("%s: run %" PRIu64 " of %s was ended by signal %d (%s)",
+                   front->job->mutex, note->run, front->job->argv[0],
+                   note->seen, strsignal(note->seen));
+    } else {
+        simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
+                   front->job->mutex, note->run, front->job->argv[0],
+                   note->number);
     }
 }
 
@@ -166,7 +165,10 @@ static void tell_skipped(struct simba__front *front,
     if (front->job->cli.is_json) {
         tell_json(front, "skipped", note);
     } else if (front->run == 0 || front->skipped == 0) {
-        say_skipped(front, note->number, note->text);
+        if (front->job->cli.verbosity >= 0) {
+            simba__say("%s: %d run%s skipped: %s", front->job->mutex,
+                       note->number, note->number == 1 ? "" : "s", note->text);
+        }
         front->skips_told = note->number;
     }
     front->skipped += note->number;
@@ -193,7 +195,7 @@ static void tell_waiting(const struct simba__front *front,
         return;
     }
     memcpy(owner, note->text, sizeof(owner));
-    simba__table_calm(owner);
+    simba__calm(owner);
     simba__say("waiting for '%s'%s%s", mutex,
                *owner == '\0' ? "" : ", owned by ", owner);
 }
@@ -220,13 +222,13 @@ static void tell_time_left(const struct simba__front *front,
                            const char *what)
 {
     int verbosity = front->job->cli.verbosity;
-    bool is_watched = verbosity > 0 ||
-                      (verbosity == 0 && simba__words_is_live(STDERR_FILENO));
+    bool is_watched =
+        verbosity > 0 || (verbosity == 0 && simba__is_live(STDERR_FILENO));
     int64_t length_ms = note->until_ms - note->boot_ms;
-    char length[SIMBA__WORDS_ROOM];
+    char length[SIMBA__FORMAT_ROOM];
 
     if (is_watched && !front->job->cli.is_json && length_ms >= WORTH_TELLING) {
-        simba__words_duration(length_ms, length);
+        simba__format_duration(length_ms, length);
         simba__say("%s: %s %s", front->job->mutex, what, length);
     }
 }
@@ -247,7 +249,8 @@ static void tell_message(const struct simba__front *front,
     }
 }
 
-void simba__tell(struct simba__front *front, const struct simba__note *note)
+void simba__events_tell(struct simba__front *front,
+                        const struct simba__note *note)
 {
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:

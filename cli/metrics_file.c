@@ -1,0 +1,151 @@
+/* The file with figures for Prometheus. */
+#define _GNU_SOURCE
+#include "cli/guardian.h"
+
+#include <simba/metrics.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* More often than anybody scrapes. */
+enum { BETWEEN_S = 5 };
+
+static void put_runs(FILE *out, const struct simba__metrics_file *file)
+{
+    const struct simba__run_metrics *runs = &file->runs;
+    const struct {
+        const char *name, *type, *help;
+        int64_t value;
+    } figures[] = {
+        {"simba_runs_total", "counter", "Runs of the command that began.",
+         (int64_t)atomic_load(&runs->started)},
+        {"simba_run_failures_total", "counter",
+         "Runs that ended with another exit code than 0.",
+         (int64_t)atomic_load(&runs->failed)},
+        {"simba_runs_skipped_total", "counter", "Runs that were skipped.",
+         (int64_t)atomic_load(&runs->skipped)},
+        {"simba_run_exit_code", "gauge", "Exit code of the last run.",
+         atomic_load(&runs->exit_code)},
+        {"simba_run_ended_timestamp_seconds", "gauge",
+         "When the last run ended; 0: none has.",
+         atomic_load(&runs->ended_unix)}};
+
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        const char *name = figures[i].name;
+
+        (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", name,
+                      figures[i].help, name, figures[i].type, name);
+        for (const char *c = file->mutex; *c != '\0'; c++) {
+            /* As Prometheus wants it; names of mutexes have no newlines. */
+            (void)fprintf(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+        }
+        (void)fprintf(out, "\"} %" PRId64 "\n", figures[i].value);
+    }
+}
+
+static int fail(const char *path, simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EDENIED, errno, "%s: %s", path,
+                           strerror(errno));
+}
+
+/* The file appears whole or not at all, and is not missing meanwhile. */
+static int save_with_runs(const struct simba__metrics_file *file,
+                          simba_error *error)
+{
+    simba_metrics *metrics = NULL;
+    char path[PATH_MAX];
+    bool is_written;
+    FILE *out;
+    int rc;
+
+    if (snprintf(path, sizeof(path), "%s.%d.new", file->path, getpid()) >=
+        (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return fail(file->path, error);
+    }
+    out = fopen(path, "we");
+    if (out == NULL) {
+        return fail(path, error);
+    }
+    rc = simba_metrics_read(file->store, &metrics, error);
+    if (rc == SIMBA_OK) {
+        (void)simba_metrics_print(metrics, out);
+        put_runs(out, file);
+    }
+    simba_metrics_free(metrics);
+    is_written = ferror(out) == 0;
+    is_written = fclose(out) == 0 && is_written;
+    if (rc == SIMBA_OK && (!is_written || rename(path, file->path) != 0)) {
+        rc = fail(file->path, error);
+    }
+    if (rc != SIMBA_OK) {
+        (void)unlink(path);
+    }
+    return rc;
+}
+
+void simba__metrics_file_save(struct simba__metrics_file *file)
+{
+    simba_error error;
+    int rc = file->mutex == NULL
+                 ? simba_metrics_save(file->store, file->path, &error)
+                 : save_with_runs(file, &error);
+
+    if (rc != SIMBA_OK) {
+        file->complain(file->user, &error);
+    }
+}
+
+static void *keep(void *argument)
+{
+    struct simba__metrics_file *file = argument;
+    struct timespec until;
+    bool is_over = false;
+
+    while (!is_over) {
+        int rc = 0;
+
+        simba__metrics_file_save(file);
+        (void)clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += BETWEEN_S;
+        (void)pthread_mutex_lock(&file->lock);
+        while (!file->is_over && rc == 0) {
+            rc = pthread_cond_timedwait(&file->told, &file->lock, &until);
+        }
+        is_over = file->is_over;
+        (void)pthread_mutex_unlock(&file->lock);
+    }
+    return NULL;
+}
+
+void simba__metrics_file_start(struct simba__metrics_file *file)
+{
+    pthread_condattr_t attributes;
+
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_mutex_init(&file->lock, NULL);
+    (void)pthread_cond_init(&file->told, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    file->is_over = false;
+    file->is_running = pthread_create(&file->thread, NULL, keep, file) == 0;
+}
+
+void simba__metrics_file_stop(struct simba__metrics_file *file)
+{
+    if (!file->is_running) {
+        return;
+    }
+    (void)pthread_mutex_lock(&file->lock);
+    file->is_over = true;
+    (void)pthread_cond_broadcast(&file->told);
+    (void)pthread_mutex_unlock(&file->lock);
+    (void)pthread_join(file->thread, NULL);
+    file->is_running = false;
+}

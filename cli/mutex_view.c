@@ -1,0 +1,186 @@
+/* How a mutex stands now; see mutex_view.h. */
+#define _GNU_SOURCE
+#include "cli/mutex_view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, COLUMNS };
+
+/* ZooKeeper writes down when a node was made, by the time of day, but does not
+ * tell what time it is. */
+int64_t simba__view_now(int64_t store_ms)
+{
+    return store_ms == 0 ? simba__unix_ms() : store_ms;
+}
+
+static int64_t time_until(int64_t at_ms, int64_t now_ms)
+{
+    if (at_ms == INT64_MAX || at_ms == 0) {
+        return SIMBA__UNKNOWN;
+    }
+    return at_ms > now_ms ? at_ms - now_ms : 0;
+}
+
+struct simba__view simba__view_of(const char *mutex,
+                                  const simba_owner *owner,
+                                  int waiting,
+                                  int64_t store_ms)
+{
+    struct simba__view view = {.mutex = mutex,
+                               .owner = owner,
+                               .waiting = waiting,
+                               .age_ms = SIMBA__UNKNOWN,
+                               .ttl_left_ms = SIMBA__UNKNOWN,
+                               .lease_left_ms = SIMBA__UNKNOWN};
+
+    if (owner->id[0] != '\0') {
+        int64_t now_ms = simba__view_now(store_ms);
+
+        if (owner->acquired_at_ms != 0) {
+            view.age_ms = now_ms > owner->acquired_at_ms
+                              ? now_ms - owner->acquired_at_ms
+                              : 0;
+        }
+        view.ttl_left_ms = time_until(owner->ttl_at_ms, now_ms);
+        view.lease_left_ms = time_until(owner->transition_at_ms, now_ms);
+    }
+    return view;
+}
+
+struct simba__view simba__view_shown(const char *mutex,
+                                     const simba_report *report)
+{
+    return simba__view_of(mutex, simba_report_owner(report),
+                          (int)simba_report_waiter_count(report),
+                          simba_report_store_ms(report));
+}
+
+struct simba__view *simba__view_listed(const simba_report *report)
+{
+    size_t count = simba_report_mutex_count(report);
+    struct simba__view *rows = count == 0 ? NULL : calloc(count, sizeof(*rows));
+
+    for (size_t i = 0; rows != NULL && i < count; i++) {
+        const simba_listed *listed = simba_report_mutex(report, i);
+
+        rows[i] = simba__view_of(listed->mutex, &listed->owner, listed->waiting,
+                                 simba_report_store_ms(report));
+    }
+    return rows;
+}
+
+/* --- for programs -------------------------------------------------------- */
+
+static void put_tenure(struct simba__json *json, const struct simba__view *view)
+{
+    bool is_free = view->owner->id[0] == '\0';
+
+    simba__json_text(json, "id", is_free ? NULL : view->owner->id);
+    simba__json_token(json, "token", is_free ? 0 : view->owner->token);
+    simba__put_ms(json, "age_ms", view->age_ms);
+    simba__put_ms(json, "ttl_left_ms", view->ttl_left_ms);
+    simba__put_ms(json, "lease_left_ms", view->lease_left_ms);
+    simba__json_flag(json, "broken", view->owner->is_broken);
+}
+
+/* A mutex has one slot, which has no number. */
+void simba__view_members(struct simba__json *json,
+                         const struct simba__view *view)
+{
+    bool is_owned = view->owner->id[0] != '\0';
+    struct simba__json owner;
+
+    simba__json_text(json, "mutex", view->mutex);
+    put_tenure(json, view);
+    simba__json_number(json, "owned", is_owned ? 1 : 0);
+    simba__json_number(json, "slots", 1);
+    simba__json_list(json, "owners");
+    if (is_owned) {
+        simba__json_item(&owner, json);
+        put_tenure(&owner, view);
+        simba__json_null(&owner, "slot");
+        simba__json_end(&owner);
+    }
+    simba__json_list_end(json);
+    simba__put_ms(json, "waiting", view->waiting);
+}
+
+/* --- for people ---------------------------------------------------------- */
+
+static void format_time(int64_t ms, char text[SIMBA__FORMAT_ROOM])
+{
+    if (ms == SIMBA__UNKNOWN) {
+        memcpy(text, "-", 2);
+    } else {
+        simba__format_duration(ms, text);
+    }
+}
+
+static void add_row(struct simba__table *table,
+                    const struct simba__view *view,
+                    int64_t bar_ms)
+{
+    const simba_owner *owner = view->owner;
+    bool is_free = owner->id[0] == '\0';
+    char token[24] = "-", waiting[16] = "?", who[SIMBA_ID_MAX + 16];
+    char age[SIMBA__FORMAT_ROOM], left[SIMBA__FORMAT_ROOM];
+    char lease[2 * SIMBA__FORMAT_ROOM], bar[SIMBA__FORMAT_ROOM];
+    const char *texts[COLUMNS] = {view->mutex, who, token, age, lease, waiting};
+
+    (void)snprintf(who, sizeof(who), "%s%s",
+                   owner->is_broken ? "(broken) " : "",
+                   is_free ? "-" : owner->id);
+    if (owner->token != 0) {
+        (void)snprintf(token, sizeof(token), "%" PRIu64, owner->token);
+    }
+    if (view->waiting >= 0) {
+        (void)snprintf(waiting, sizeof(waiting), "%d", view->waiting);
+    }
+    format_time(view->age_ms, age);
+    format_time(view->lease_left_ms, left);
+    if (bar_ms > 0 && view->lease_left_ms != SIMBA__UNKNOWN) {
+        simba__format_bar(view->lease_left_ms, bar_ms, bar);
+        (void)snprintf(lease, sizeof(lease), "%s %6s", bar, left);
+    } else {
+        (void)snprintf(lease, sizeof(lease), "%s", left);
+    }
+    /* Whoever is in its ttl is well; whoever is not may still renew, unless it
+     * was broken. */
+    simba__table_add(table,
+                     is_free                  ? SIMBA__TINT_FAINT
+                     : owner->is_broken       ? SIMBA__TINT_RED
+                     : view->ttl_left_ms == 0 ? SIMBA__TINT_YELLOW
+                                              : SIMBA__TINT_NONE,
+                     texts);
+}
+
+/* A full bar is the usual lease, or the longest of those shown. */
+void simba__view_table(struct simba__table *table,
+                       const struct simba__view *rows,
+                       size_t count,
+                       simba_store *store,
+                       bool has_bar)
+{
+    const char *texts[COLUMNS] = {
+        "MUTEX",  "OWNER", "TOKEN", "AGE", has_bar ? "LEASE LEFT" : "LEASE",
+        "WAITING"};
+    int64_t ttl_ms, full_ms;
+
+    simba_store_lease(store, &ttl_ms, &full_ms);
+    full_ms += ttl_ms;
+    for (size_t i = 0; i < count; i++) {
+        full_ms =
+            rows[i].lease_left_ms > full_ms ? rows[i].lease_left_ms : full_ms;
+    }
+    table->has_colour = simba__has_colour(STDOUT_FILENO);
+    table->columns = COLUMNS;
+    table->right = 1U << TOKEN | 1U << AGE | 1U << LEASE | 1U << WAITING;
+    table->soft = 1U << MUTEX | 1U << OWNER;
+    simba__table_add(table, SIMBA__TINT_BOLD, texts);
+    for (size_t i = 0; i < count; i++) {
+        add_row(table, &rows[i], has_bar ? full_ms : 0);
+    }
+}

@@ -1,0 +1,83 @@
+/* How a mutex stands now: as a row of a table, and as members of JSON; and
+ * mutexes that are looked at over and over. */
+#ifndef SIMBA_CLI_MUTEX_VIEW_H
+#define SIMBA_CLI_MUTEX_VIEW_H
+
+#include "cli/output.h"
+
+#include <simba/admin.h>
+
+struct simba__view {
+    const char *mutex;
+    const simba_owner *owner;
+    int waiting;           /* -1: unknown */
+    int64_t age_ms;        /* of the tenure */
+    int64_t ttl_left_ms;   /* until it should have been renewed */
+    int64_t lease_left_ms; /* until it is free */
+};
+
+/** The time to compare the times of owners and waiters with: what the store has
+ * told, or, for 0, that of this machine. */
+int64_t simba__view_now(int64_t store_ms);
+
+/** @param store_ms  the store's clock when it told the owner; 0: not told */
+struct simba__view simba__view_of(const char *mutex,
+                                  const simba_owner *owner,
+                                  int waiting,
+                                  int64_t store_ms);
+
+/** The same of what simba_admin_show() found. */
+struct simba__view simba__view_shown(const char *mutex,
+                                     const simba_report *report);
+
+/** Members: mutex, id, token, age_ms, ttl_left_ms, lease_left_ms, broken,
+ * owned, slots, owners, waiting. */
+void simba__view_members(struct simba__json *json,
+                         const struct simba__view *view);
+
+/** A table of them, the lease drawn as a bar where `has_bar`. */
+void simba__view_table(struct simba__table *table,
+                       const struct simba__view *rows,
+                       size_t count,
+                       simba_store *store,
+                       bool has_bar);
+
+/** What simba_admin_list() found, to be freed; NULL: none, or no memory. */
+struct simba__view *simba__view_listed(const simba_report *report);
+
+/* --- over and over: list.c ----------------------------------------------- */
+
+struct simba__follow {
+    const struct simba__cli *cli;
+    simba_store *store;
+    struct simba__live *live;
+    const char *glob; /* which mutexes; NULL: all */
+    bool was_up;      /* a look has succeeded */
+    bool is_down;     /* the last one has not, which was told */
+};
+
+/** The shortest --interval: nobody reads faster, and stores have better things
+ * to do. */
+enum { SIMBA__INTERVAL_LEAST_MS = 50 };
+
+/** Draw these as the block of the live view, not taller than it may be. */
+void simba__follow_draw(struct simba__follow *follow,
+                        const struct simba__view *rows,
+                        size_t count);
+
+/**
+ * List. A store that cannot be reached any more is told once, and waited for.
+ *
+ * @param[out] report  NULL when there is none this time
+ * @return SIMBA_OK, or what time does not mend; `error` says it
+ */
+int simba__follow_look(struct simba__follow *follow,
+                       simba_report **report,
+                       simba_error *error);
+
+/** Open the store; wait for one that is not there yet, after saying so. */
+int simba__follow_open(struct simba__follow *follow,
+                       int64_t interval_ms,
+                       simba_error *error);
+
+#endif

@@ -1,0 +1,374 @@
+/* The options of all commands, from their tables; what may have been meant by
+ * one that is mistyped; and exit codes. */
+#define _GNU_SOURCE
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "util/guess.h"
+
+#include <simba/duration.h>
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- exit codes ---------------------------------------------------------- */
+
+int simba__exit_of_status(int status)
+{
+    switch (status) {
+    case SIMBA_OK:
+        return 0;
+    case SIMBA_EBUSY:
+    case SIMBA_ETIMEDOUT:
+        return SIMBA__EXIT_NOT_ACQUIRED;
+    case SIMBA_EINVAL:
+    case SIMBA_EMISCONFIG:
+    case SIMBA_ENOTINIT:
+        return SIMBA__EXIT_CONFIG;
+    case SIMBA_EUNAVAIL:
+        return SIMBA__EXIT_UNAVAILABLE;
+    case SIMBA_EDENIED:
+        return SIMBA__EXIT_DENIED;
+    case SIMBA_ELOST:
+        return SIMBA__EXIT_LOST;
+    default:
+        return SIMBA__EXIT_FAULT;
+    }
+}
+
+/* As env(1) and the shells do: not there at all, or there but no program. */
+int simba__exit_of_exec(int error_number)
+{
+    return error_number == ENOENT ? SIMBA__EXIT_NOT_FOUND
+                                  : SIMBA__EXIT_CANNOT_RUN;
+}
+
+int simba__exit_of_wait(int wait_status)
+{
+    return WIFSIGNALED(wait_status) ? SIMBA__EXIT_SIGNAL + WTERMSIG(wait_status)
+                                    : WEXITSTATUS(wait_status);
+}
+
+/* --- the store ----------------------------------------------------------- */
+
+void simba__options_take_store(struct simba__cli *cli, char *url)
+{
+    cli->store = strdup(url); /* as long as the process lives */
+    if (cli->store == NULL) {
+        simba__say("out of memory"); /* never go on with another store */
+        _exit(SIMBA__EXIT_FAULT);
+    }
+    simba_url_hide_secrets(url);
+}
+
+void simba__show_url(const char *url, char *shown, size_t room)
+{
+    if (simba_store_describe(url, shown, room, NULL) != SIMBA_OK) {
+        (void)snprintf(shown, room, "unknown");
+    }
+}
+
+bool simba__is_private(const char *url)
+{
+    static const char *const shims[] = {"fault:", "trace:", "stat:"};
+    char shown[1024];
+    const char *at = shown;
+    size_t i = 0;
+
+    if (simba_store_describe(url, shown, sizeof(shown), NULL) != SIMBA_OK) {
+        return false;
+    }
+    while (at != NULL && i < sizeof(shims) / sizeof(shims[0])) {
+        size_t length = strlen(shims[i]);
+
+        if (strncasecmp(at, shims[i], length) != 0) {
+            i++;
+            continue;
+        }
+        at = strchr(at + length, ':'); /* what the shim wraps stands behind */
+        at = at == NULL ? NULL : at + 1;
+        i = 0;
+    }
+    return at != NULL && strncasecmp(at, "memory:", 7) == 0;
+}
+
+/* --- values -------------------------------------------------------------- */
+
+static bool take_duration(const struct simba__option *option,
+                          const char *name,
+                          const char *value)
+{
+    int64_t *ms = option->to;
+    simba_error error;
+
+    if (simba_duration_parse(value, ms, &error) != SIMBA_OK) {
+        simba__say("%s: '%s' is %s", name, value, error.message);
+        return false;
+    }
+    if (*ms < option->least_ms) {
+        simba__say("%s: '%s' is too short; at least %" PRId64 "ms", name, value,
+                   option->least_ms);
+        return false;
+    }
+    return true;
+}
+
+static bool take_number(const struct simba__option *option,
+                        const char *name,
+                        const char *value)
+{
+    uint64_t *number = option->to;
+    char *end = NULL;
+
+    errno = 0;
+    *number = strtoull(value, &end, 10);
+    if (*value >= '0' && *value <= '9' && *end == '\0' && errno == 0 &&
+        *number != 0 && (option->most == 0 || *number <= option->most)) {
+        return true;
+    }
+    if (option->wrong != NULL) {
+        simba__say("%s: '%s' is %s", name, value, option->wrong);
+    } else if (option->most != 0) {
+        simba__say("%s: '%s' is no number from 1 to %" PRIu64, name, value,
+                   option->most);
+    } else {
+        simba__say("%s: '%s' is no number from 1 on", name, value);
+    }
+    return false;
+}
+
+static bool take_word(const struct simba__option *option,
+                      const char *name,
+                      const char *value)
+{
+    const char *const *words = option->words;
+    int *chosen = option->to;
+    char all[128] = "";
+
+    for (int i = 0; words[i] != NULL; i++) {
+        size_t length = strlen(all);
+
+        if (strcmp(value, words[i]) == 0) {
+            *chosen = i;
+            return true;
+        }
+        (void)snprintf(all + length, sizeof(all) - length, "%s%s",
+                       i == 0                 ? ""
+                       : words[i + 1] == NULL ? " or "
+                                              : ", ",
+                       words[i]);
+    }
+    simba__say("%s: '%s' is none of its values: write %s", name, value, all);
+    return false;
+}
+
+bool simba__options_take(const struct simba__option *option,
+                         const char *name,
+                         char *value)
+{
+    char *end = NULL;
+    long code;
+
+    if (option->is_given != NULL) {
+        *option->is_given = true;
+    }
+    switch (option->kind) {
+    case SIMBA__FLAG:
+        *(bool *)option->to = true;
+        return true;
+    case SIMBA__TEXT:
+        memcpy(option->to, &value, sizeof(value));
+        return true;
+    case SIMBA__DURATION:
+        return take_duration(option, name, value);
+    case SIMBA__NUMBER:
+        return take_number(option, name, value);
+    case SIMBA__WORD:
+        return take_word(option, name, value);
+    case SIMBA__CODE:
+        break;
+    }
+    code = strtol(value, &end, 10);
+    if (end == value || *end != '\0' || code < 0 || code > 255) {
+        simba__say("%s: '%s' is no exit code; write 0 to 255", name, value);
+        return false;
+    }
+    *(int *)option->to = (int)code;
+    return true;
+}
+
+/* --- what is wrong with an option ---------------------------------------- */
+
+/* What getopt_long() returns for long forms: those of all commands, then those
+ * of the table. */
+enum { OPT_STORE = 1000, OPT_JSON, OPT_VERBOSE, OPT_QUIET, OPT_HELP, OPT_OWN };
+
+enum { OPTIONS_MOST = 32, NAME_MOST = 32, ROOM = 256 };
+
+/* flock(1) has its own words for some. */
+static const char *find_near(const char *given, const struct option *options)
+{
+    static const char *const words[][2] = {
+        {"nb", "no-wait"}, {"nonblock", "no-wait"}, {"timeout", "wait"}};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        given = strcmp(given, words[i][0]) == 0 ? words[i][1] : given;
+    }
+    for (; options->name != NULL; options++) {
+        if (simba__guess_is_near(given, options->name)) {
+            return options->name;
+        }
+    }
+    return NULL;
+}
+
+/* Of a letter that has several bytes optopt is but the first; the others are in
+ * the word, which getopt_long() has left only if it was the last in it. */
+static void name_letter(char name[NAME_MOST], char **argv)
+{
+    const char *next = argv[optind] == NULL ? "" : argv[optind];
+    const char *at = next[0] == '-' ? strchr(next, optopt) : NULL;
+    size_t length = 1;
+
+    at = at == NULL ? strchr(argv[optind - 1], optopt) : at;
+    name[0] = (char)optopt;
+    while (at != NULL && ((unsigned char)at[length] & 0xc0) == 0x80 &&
+           length + 1 < NAME_MOST) {
+        name[length] = at[length];
+        length++;
+    }
+}
+
+/* Of a long option that is known optopt is its value, of an unknown one 0, else
+ * it is a letter. Only names are told: what follows = may be a URL with a
+ * password. */
+static void complain(const char *command,
+                     const struct option *options,
+                     int choice,
+                     char **argv)
+{
+    const char *word = argv[optind - 1];
+    bool is_long = optopt == 0 || optopt >= OPT_STORE;
+    char name[NAME_MOST] = "", what[ROOM] = "is unknown";
+    const char *near = NULL;
+    int longer = 0;
+
+    if (is_long) {
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
+                       word + 2);
+    } else {
+        name_letter(name, argv);
+    }
+    if (choice == ':') {
+        (void)snprintf(what, sizeof(what), "needs a value");
+    } else if (is_long && optopt != 0) {
+        (void)snprintf(what, sizeof(what), "takes no value");
+    } else if (is_long) {
+        char several[ROOM] = "is short for ";
+
+        for (size_t i = 0; options[i].name != NULL; i++) {
+            size_t length = strlen(several);
+
+            if (strncmp(options[i].name, name, strlen(name)) == 0) {
+                (void)snprintf(several + length, sizeof(several) - length,
+                               "%s--%s", longer++ == 0 ? "" : " or ",
+                               options[i].name);
+            }
+        }
+        near = longer > 1 ? NULL : find_near(name, options);
+        if (longer > 1) {
+            memcpy(what, several, sizeof(what));
+        }
+    }
+    if (near != NULL) {
+        simba__say("there is no option --%s; did you mean --%s?", name, near);
+        return;
+    }
+    simba__say("option %s%s %s; see 'simba%s%s --help'", is_long ? "--" : "-",
+               name, what, *command == '\0' ? "" : " ", command);
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+int simba__options_read(const struct simba__command *command,
+                        struct simba__cli *cli,
+                        int argc,
+                        char **argv,
+                        bool stops)
+{
+    struct option longs[OPTIONS_MOST] = {
+        {"store", required_argument, NULL, OPT_STORE},
+        {"json", no_argument, NULL, OPT_JSON},
+        {"verbose", no_argument, NULL, OPT_VERBOSE},
+        {"quiet", no_argument, NULL, OPT_QUIET},
+        {"help", no_argument, NULL, OPT_HELP}};
+    const struct simba__option *table = command->options;
+    char letters[2 * OPTIONS_MOST] = "";
+    const char *mode = stops ? "+:vqh" : ":vqh";
+    char name[NAME_MOST];
+    size_t to = strlen(mode);
+    int choice, count = 0;
+
+    memcpy(letters, mode, to);
+    for (; table != NULL && table[count].name != NULL; count++) {
+        const struct simba__option *own = &table[count];
+        bool takes_value = own->kind != SIMBA__FLAG;
+
+        longs[OPT_OWN - OPT_STORE + count] = (struct option){
+            own->name, takes_value ? required_argument : no_argument, NULL,
+            OPT_OWN + count};
+        if (own->letter != '\0') {
+            letters[to++] = own->letter;
+            letters[to] = ':';
+            to += takes_value ? 1 : 0;
+            letters[to] = '\0';
+        }
+    }
+    opterr = 0;
+    while ((choice = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        int own = 0;
+
+        while (own < count && choice != OPT_OWN + own &&
+               choice != table[own].letter) {
+            own++;
+        }
+        if (own < count) {
+            (void)snprintf(
+                name, sizeof(name), choice < OPT_STORE ? "-%.1s" : "--%s",
+                choice < OPT_STORE ? &table[own].letter : table[own].name);
+            if (!simba__options_take(&table[own], name, optarg)) {
+                return SIMBA__EXIT_USAGE;
+            }
+            continue;
+        }
+        switch (choice) {
+        case 'h':
+        case OPT_HELP:
+            return SIMBA__HELP;
+        case OPT_STORE:
+            simba__options_take_store(cli, optarg);
+            break;
+        case OPT_JSON:
+            cli->is_json = true;
+            break;
+        case 'v':
+        case OPT_VERBOSE:
+            cli->verbosity = cli->verbosity < 1 ? 1 : 2;
+            break;
+        case 'q':
+        case OPT_QUIET:
+            cli->verbosity = -1;
+            break;
+        default:
+            complain(command->name, longs, choice, argv);
+            return SIMBA__EXIT_USAGE;
+        }
+    }
+    return SIMBA__GO_ON;
+}

@@ -1,0 +1,164 @@
+/* simba show: who owns a mutex, and who waits in which order. */
+#define _GNU_SOURCE
+#include "cli/mutex_view.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: simba show [OPTION…] NAME\n"
+    "\n"
+    "Show who owns the mutex NAME, since when, how long the lease still runs\n"
+    "if it is not renewed, the fencing token, and who waits, first come\n"
+    "first. The token is what 'simba break' asks for.\n"
+    "\n"
+    "      --store URL, --json, -v, -q, --help\n"
+    "                   see 'simba --help'\n"
+    "\n"
+    "With --json one object: mutex, id, token, age_ms, ttl_left_ms,\n"
+    "lease_left_ms, broken, owned, slots, owners, waiting, and waiters, a "
+    "list\n"
+    "of objects with id, position, waited_ms and offered; what is not known,\n"
+    "or not there, is null.\n"
+    "\n"
+    "exit codes: 0 shown, even if nobody owns it; 64 usage; 69 store\n"
+    "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
+    "configuration, URL or name\n";
+
+static int64_t waited_ms(const simba_report *report, const simba_waiter *waiter)
+{
+    int64_t now_ms = simba__view_now(simba_report_store_ms(report));
+
+    return waiter->joined_at_ms == 0 || now_ms < waiter->joined_at_ms
+               ? SIMBA__UNKNOWN
+               : now_ms - waiter->joined_at_ms;
+}
+
+static void print_object(const simba_report *report,
+                         const struct simba__view *view)
+{
+    const simba_waiter *waiter;
+    struct simba__json json, item;
+
+    simba__json_print(&json, stdout);
+    simba__view_members(&json, view);
+    simba__json_list(&json, "waiters");
+    for (size_t i = 0; (waiter = simba_report_waiter(report, i)) != NULL; i++) {
+        simba__json_item(&item, &json);
+        simba__json_text(&item, "id", waiter->id);
+        simba__json_number(&item, "position", (int64_t)i + 1);
+        simba__put_ms(&item, "waited_ms", waited_ms(report, waiter));
+        simba__json_flag(&item, "offered", waiter->is_offered);
+        simba__json_end(&item);
+    }
+    simba__json_list_end(&json);
+    simba__json_line(&json);
+}
+
+/* --- for people ---------------------------------------------------------- */
+
+static void print_owner(const struct simba__view *view, int64_t full_ms)
+{
+    const simba_owner *owner = view->owner;
+    char age[SIMBA__FORMAT_ROOM], since[SIMBA__FORMAT_ROOM];
+    char left[SIMBA__FORMAT_ROOM], ttl[SIMBA__FORMAT_ROOM];
+    char bar[SIMBA__FORMAT_ROOM] = "";
+
+    if (owner->id[0] == '\0') {
+        printf("owner    nobody\n");
+        return;
+    }
+    printf("owner    ");
+    simba__print_calm(stdout, owner->id);
+    if (owner->token == 0) {
+        printf("\ntoken    unknown: not one of ours\n");
+    } else {
+        printf("\ntoken    %" PRIu64 "\n", owner->token);
+    }
+    if (view->age_ms == SIMBA__UNKNOWN) {
+        printf("since    unknown\n");
+    } else {
+        simba__format_duration(view->age_ms, age);
+        simba__format_time(simba__unix_ms() - view->age_ms, false, since);
+        printf("since    %s, %s ago\n", since, age);
+    }
+    if (view->lease_left_ms == SIMBA__UNKNOWN) {
+        printf("lease    as long as the session of its owner lives\n");
+    } else {
+        simba__format_duration(view->lease_left_ms, left);
+        simba__format_duration(view->ttl_left_ms, ttl);
+        if (simba__is_live(STDOUT_FILENO)) {
+            simba__format_bar(view->lease_left_ms, full_ms, bar);
+        }
+        printf("lease    %s left, of it %s ttl%s%s\n", left, ttl,
+               *bar == '\0' ? "" : "  ", bar);
+    }
+    if (owner->is_broken) {
+        printf("broken   ended by force: it is not renewed any more\n");
+    }
+}
+
+static void print_queue(const simba_report *report)
+{
+    struct simba__table table = {.columns = 4, .right = 1 | 4};
+    const simba_waiter *waiter;
+
+    for (size_t i = 0; (waiter = simba_report_waiter(report, i)) != NULL; i++) {
+        char position[24], waited[SIMBA__FORMAT_ROOM] = "";
+        int64_t ms = waited_ms(report, waiter);
+        const char *texts[] = {position, waiter->id, waited,
+                               waiter->is_offered ? "offered" : ""};
+
+        (void)snprintf(position, sizeof(position), "%9zu.", i + 1);
+        if (ms != SIMBA__UNKNOWN) {
+            simba__format_duration(ms, waited);
+        }
+        simba__table_add(&table, SIMBA__TINT_NONE, texts);
+    }
+    simba__table_print(&table, stdout, table.count);
+    simba__table_fini(&table);
+}
+
+static int show(const struct simba__command *command,
+                const struct simba__words *words,
+                simba_store *store)
+{
+    const char *mutex = words->words[0];
+    simba_report *report = NULL;
+    simba_error error = {0};
+    struct simba__view view;
+    int64_t ttl_ms, transition_ms;
+
+    if (simba_admin_show(store, mutex, &report, &error) != SIMBA_OK) {
+        return simba__command_fail(&words->cli, command->name, &error);
+    }
+    view = simba__view_shown(mutex, report);
+    if (words->cli.is_json) {
+        print_object(report, &view);
+    } else {
+        simba_store_lease(store, &ttl_ms, &transition_ms);
+        printf("mutex    ");
+        simba__print_calm(stdout, mutex);
+        (void)fputc('\n', stdout);
+        print_owner(&view, ttl_ms + transition_ms);
+        printf("waiting  %d\n", view.waiting);
+        print_queue(report);
+    }
+    simba_report_close(report);
+    return simba__command_end();
+}
+
+int simba__cmd_show(const struct simba__cli *cli, int argc, char **argv)
+{
+    static const struct simba__command command = {
+        .name = "show",
+        .help = help,
+        .reach = SIMBA__REACH_LOOK,
+        .least = 1,
+        .most = 1,
+        .wanted = "the NAME of one mutex",
+    };
+    struct simba__words words = {*cli, argc, argv};
+
+    return simba__command_run(&command, &words, show);
+}
