@@ -66,7 +66,7 @@ report $? 'what a store does not offer is skipped, not passed'
 
 run renew.token_is_kept --store fault:only=renew,fail=100:memory:x
 expect_code 1 && grep -Eq '^failed +[0-9]+ ms  renew\.token_is_kept' "$dir/out" &&
-    grep -Eq '^ +person\.c:[0-9]+: ' "$dir/out" &&
+    grep -Eq '^ +contender\.c:[0-9]+: ' "$dir/out" &&
     [ "$(tail -n 1 "$dir/out")" = '0 passed, 1 failed' ]
 report $? 'a failure says where and what, and the exit code is 1'
 
