@@ -1,51 +1,66 @@
-/* One connection to a MySQL or MariaDB server: what the engine asks of it. The
- * steps in which it is done are in steps.c. */
+/* One connection to a MySQL or MariaDB server.
+ *
+ * Each function of the library that would block comes in two halves: one that
+ * starts it and one that goes on; both say what they wait for, or 0. A phase is
+ * one such call; when it is over, next_phase() starts another or answers. */
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include "backends/mysql/statements.h"
+
+#include <mysqld_error.h>
+
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static struct simba__my_session *mine(struct simba__sql_session *session)
+/* What a phase says when there is nothing more to wait for. */
+enum { ANSWERED = -1 };
+
+static void run(struct simba__my_session *session, int waits);
+
+static void free_query(struct simba__my_session *session)
 {
-    return (struct simba__my_session *)session;
+    free(session->text);
+    session->text = NULL;
+    mysql_free_result(session->result);
+    session->result = NULL;
 }
 
-static const struct simba__my_settings *settings_of(
-    const struct simba__my_session *session)
+static int start_query(struct simba__my_session *session,
+                       enum simba__my_phase phase,
+                       const char *text)
 {
-    return &((const struct simba__my *)session->base.self)->settings;
+    session->phase = phase;
+    return mysql_real_query_start(&session->rc, &session->mysql, text,
+                                  strlen(text));
 }
+
+/* --- connecting ---------------------------------------------------------- */
 
 static const char *or_null(const char *text)
 {
     return text[0] == '\0' ? NULL : text;
 }
 
-/* --- connecting ---------------------------------------------------------- */
-
-static void set_tls(struct simba__my_session *session)
+void simba__my_connect(struct simba__sql_session *base)
 {
-    const struct simba__my_settings *settings = settings_of(session);
+    struct simba__my_session *session = (struct simba__my_session *)base;
+    const struct simba__my_settings *settings =
+        &((const struct simba__my *)base->self)->settings;
+    const char *password = settings->password[0] != '\0' ? settings->password
+                                                         : getenv("MYSQL_PWD");
+    MYSQL *mysql = &session->mysql;
     my_bool on = 1;
 
-    mysql_ssl_set(&session->mysql, or_null(settings->tls_key),
-                  or_null(settings->tls_cert), or_null(settings->tls_ca), NULL,
-                  NULL);
-    mysql_options(&session->mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-    if (!settings->is_unverified) {
-        mysql_options(&session->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
-    }
-}
-
-static void set_options(struct simba__my_session *session)
-{
-    const struct simba__my_settings *settings = settings_of(session);
-    MYSQL *mysql = &session->mysql;
-
+    mysql_init(mysql);
+    session->is_open = true;
+    session->phase = SIMBA__MY_CONNECT;
+    memset(session->prepared, 0, sizeof session->prepared);
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba");
@@ -54,122 +69,371 @@ static void set_options(struct simba__my_session *session)
     }
     mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "simba");
     if (settings->has_tls) {
-        set_tls(session);
-    }
-}
-
-/* What only an option file names, only the library knows. */
-const char *simba__my_hosts(const struct simba__sql *self)
-{
-    return or_null(((const struct simba__my *)self)->settings.host);
-}
-
-void simba__my_dial(struct simba__sql_session *base)
-{
-    struct simba__my_session *session = mine(base);
-    const struct simba__my_settings *settings = settings_of(session);
-    const char *password = settings->password[0] != '\0' ? settings->password
-                                                         : getenv("MYSQL_PWD");
-
-    mysql_init(&session->mysql);
-    session->is_open = true;
-    session->phase = SIMBA__MY_CONNECT;
-    memset(session->fast, 0, sizeof(session->fast));
-    set_options(session);
-    simba__my_run(session, mysql_real_connect_start(
-                               &session->connected, &session->mysql,
-                               or_null(settings->host), or_null(settings->user),
-                               password, or_null(settings->database),
-                               settings->port, or_null(settings->socket),
-                               CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS));
-}
-
-static void bind_params(struct simba__my_session *session)
-{
-    struct simba__sql_params *params = &session->params;
-    enum simba__sql_statement statement = session->statement;
-
-    memset(session->binds, 0, sizeof session->binds);
-    for (int i = 0; i < session->positions[statement]; i++) {
-        int n = session->order[statement][i];
-        MYSQL_BIND *bind = &session->binds[i];
-
-        if (params->is_number[n]) {
-            bind->buffer_type = MYSQL_TYPE_LONGLONG;
-            bind->buffer = &params->numbers[n];
-        } else {
-            bind->buffer_type = MYSQL_TYPE_STRING;
-            bind->buffer = (void *)(uintptr_t)params->values[n];
-            session->lengths[i] = strlen(params->values[n]);
-            bind->length = &session->lengths[i];
-            bind->buffer_length = session->lengths[i];
+        mysql_ssl_set(mysql, or_null(settings->tls_key),
+                      or_null(settings->tls_cert), or_null(settings->tls_ca),
+                      NULL, NULL);
+        mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+        if (!settings->is_unverified) {
+            mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
         }
     }
+    run(session,
+        mysql_real_connect_start(
+            &session->connected, mysql, or_null(settings->host),
+            or_null(settings->user), password, or_null(settings->database),
+            settings->port, or_null(settings->socket),
+            CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS));
 }
 
-int simba__my_execute(struct simba__my_session *session)
+/* A server lets those kill each other's statements who came in by the same
+ * name. */
+static int after_connect(struct simba__my_session *session)
 {
-    MYSQL_STMT *statement = session->fast[session->statement];
+    struct simba__my *my = (struct simba__my *)session->base.self;
+    const char *user = session->mysql.user == NULL ? "" : session->mysql.user;
 
-    bind_params(session);
-    mysql_stmt_bind_param(statement, session->binds);
-    session->phase = SIMBA__MY_EXECUTE;
-    return mysql_stmt_execute_start(&session->rc, statement);
-}
-
-static int send_fast(struct simba__my_session *session)
-{
-    enum simba__sql_statement statement = session->statement;
-
-    simba__sql_bind(&session->params, session->base.turn, statement);
-    if (session->fast[statement] != NULL) {
-        return simba__my_execute(session);
+    if (session->connected == NULL) {
+        simba__my_give_up(session);
+        return ANSWERED;
     }
-    session->text = simba__my_prepared(session, statement);
-    session->fast[statement] = mysql_stmt_init(&session->mysql);
-    if (session->text == NULL || session->fast[statement] == NULL) {
-        return SIMBA__MY_ANSWERED;
+    my->sql.account = simba__fnv32(user, strlen(user));
+    my->sql.account += my->sql.account == 0; /* which means none */
+    my->is_mysql =
+        strstr(mysql_get_server_info(&session->mysql), "MariaDB") == NULL;
+    return start_query(session, SIMBA__MY_SETUP, SIMBA__MY_SESSION_SETUP);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+static int execute(struct simba__my_session *session)
+{
+    MYSQL_STMT *prepared = session->prepared[session->statement];
+    struct simba__sql_params *params = &session->params;
+    MYSQL_BIND binds[SIMBA__SQL_PARAMS]; /* the library makes a copy */
+
+    memset(binds, 0, sizeof binds);
+    for (int i = 0; i < session->order_count[session->statement]; i++) {
+        int n = session->order[session->statement][i];
+
+        if (params->is_number[n]) {
+            binds[i].buffer_type = MYSQL_TYPE_LONGLONG;
+            binds[i].buffer = &params->numbers[n];
+        } else {
+            binds[i].buffer_type = MYSQL_TYPE_STRING;
+            binds[i].buffer = (void *)(uintptr_t)params->values[n];
+            binds[i].buffer_length = strlen(params->values[n]);
+        }
+    }
+    mysql_stmt_bind_param(prepared, binds);
+    session->phase = SIMBA__MY_EXECUTE;
+    return mysql_stmt_execute_start(&session->rc, prepared);
+}
+
+static int send_prepared(struct simba__my_session *session,
+                         MYSQL_STMT **prepared)
+{
+    simba__sql_bind(&session->params, session->base.request,
+                    session->statement);
+    if (*prepared != NULL) {
+        return execute(session);
+    }
+    session->text = simba__my_render_prepared(session, session->statement);
+    *prepared = mysql_stmt_init(&session->mysql);
+    if (session->text == NULL || *prepared == NULL) {
+        simba__my_query(session, NULL);
+        return ANSWERED;
     }
     session->phase = SIMBA__MY_PREPARE;
-    return mysql_stmt_prepare_start(&session->rc, session->fast[statement],
-                                    session->text, strlen(session->text));
+    return mysql_stmt_prepare_start(&session->rc, *prepared, session->text,
+                                    strlen(session->text));
 }
 
 void simba__my_query(struct simba__my_session *session, char *text)
 {
-    simba__my_free_query(session);
+    simba_error error;
+
+    free_query(session);
     session->failure = 0;
     session->answered = 0;
     session->text = text;
-    simba__my_run(session, simba__my_start(session, SIMBA__MY_QUERY, text));
+    if (text == NULL) {
+        simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
+        simba__sql_lost(&session->base, SIMBA_ENOMEM, &error);
+        return;
+    }
+    run(session, start_query(session, SIMBA__MY_QUERY, text));
 }
 
 void simba__my_send(struct simba__sql_session *base,
                     enum simba__sql_statement statement)
 {
-    struct simba__my_session *session = mine(base);
-    char *text;
+    struct simba__my_session *session = (struct simba__my_session *)base;
 
     session->statement = statement;
     session->failure = 0;
-    if ((int)statement < SIMBA__MY_FAST) {
-        simba__my_run(session, send_fast(session));
-        return;
+    if (statement < SIMBA__SQL_FAST_PATH) {
+        run(session, send_prepared(session, &session->prepared[statement]));
+    } else {
+        simba__my_query(session, simba__my_render(session, statement));
     }
-    text = simba__my_render(session, statement);
-    if (text == NULL) {
-        simba_error error;
+}
 
-        simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
-        simba__sql_broken(base, SIMBA_ENOMEM, &error);
+/* --- answers ------------------------------------------------------------- */
+
+static const char *cell(const struct simba__sql_rows *rows, int row, int column)
+{
+    MYSQL_RES *result = rows->result;
+
+    mysql_data_seek(result, (unsigned long long)row);
+    return mysql_fetch_row(result)[column];
+}
+
+/* A prepared statement has no rows, but these are the ones it would have. */
+static const char *prepared_cell(const struct simba__sql_rows *rows,
+                                 int row,
+                                 int column)
+{
+    const struct simba__my_session *session = rows->result;
+
+    (void)row;
+    return column <= SIMBA__SQL_DONE_ACQUIRED_AT ? session->params.texts[column]
+                                                 : NULL;
+}
+
+static void answer_prepared(struct simba__my_session *session)
+{
+    MYSQL_STMT *prepared = session->prepared[session->statement];
+    const simba_request *asked = session->base.request->asked;
+    struct simba__sql_result answer = {.verdict = SIMBA__SQL_FINE};
+    unsigned long long us = mysql_stmt_insert_id(prepared);
+    /* A renewal is not told the token and when it was acquired; the one is
+     * known, and the other but for rare exceptions a part of it. */
+    unsigned long long token = asked->kind == SIMBA_RENEW ? asked->token : us;
+
+    if (mysql_stmt_affected_rows(prepared) > 0) {
+        snprintf(session->params.texts[0], 24, "%llu", us);
+        snprintf(session->params.texts[1], 24, "%llu", token);
+        snprintf(session->params.texts[2], 24, "%llu", token / 1000);
+        answer.rows = (struct simba__sql_rows){1, prepared_cell, session};
+    }
+    session->phase = SIMBA__MY_IDLE;
+    simba__sql_answered(&session->base, &answer);
+}
+
+static void finish(struct simba__my_session *session)
+{
+    struct simba__sql_result answer = {.verdict = SIMBA__SQL_FINE};
+    MYSQL_RES *result = session->result;
+
+    session->phase = SIMBA__MY_IDLE;
+    if (session->base.is_notify) {
+        simba__my_notify_answered(session);
         return;
     }
-    simba__my_query(session, text);
+    session->result = NULL;
+    free_query(session);
+    if (session->failure != 0) {
+        simba__my_judge(session, &answer);
+    } else if (session->statement == SIMBA__SQL_APPLY) {
+        answer.rows.count = session->found > 0;
+    } else if (result != NULL) {
+        answer.rows =
+            (struct simba__sql_rows){(int)mysql_num_rows(result), cell, result};
+    }
+    simba__sql_answered(&session->base, &answer);
+    mysql_free_result(result);
+}
+
+static void note_failure(struct simba__my_session *session,
+                         unsigned number,
+                         const char *words)
+{
+    session->failure = number;
+    snprintf(session->words, sizeof session->words, "%s", words);
+}
+
+/* --- what comes after what ----------------------------------------------- */
+
+/* The rest of a batch is not sent after an error. Of a change that has been
+ * committed, failing to notify is no failure; one that has not may have left a
+ * transaction open. */
+static int after_failure(struct simba__my_session *session)
+{
+    unsigned number = mysql_errno(&session->mysql);
+    bool is_change =
+        !session->base.is_notify && session->statement == SIMBA__SQL_APPLY;
+
+    /* Who knows what a COMMIT that failed has done? Unless it was a conflict
+     * between the nodes of a cluster. */
+    if (simba__my_is_lost(number) ||
+        (is_change && session->answered == session->batch - 1 &&
+         number != ER_LOCK_DEADLOCK)) {
+        simba__my_give_up(session);
+        return ANSWERED;
+    }
+    if (!is_change || session->answered < session->batch) {
+        note_failure(session, number, mysql_error(&session->mysql));
+    }
+    if (is_change && session->answered < session->batch) {
+        return start_query(session, SIMBA__MY_ROLLBACK, "ROLLBACK");
+    }
+    finish(session);
+    return ANSWERED;
+}
+
+static int after_result(struct simba__my_session *session)
+{
+    if (mysql_more_results(&session->mysql)) {
+        session->phase = SIMBA__MY_NEXT;
+        return mysql_next_result_start(&session->rc, &session->mysql);
+    }
+    finish(session);
+    return ANSWERED;
+}
+
+/* The second statement of a change is the one that compares. */
+static int after_query(struct simba__my_session *session)
+{
+    if (session->rc != 0) {
+        return after_failure(session);
+    }
+    if (++session->answered == 2) {
+        session->found = (int64_t)mysql_affected_rows(&session->mysql);
+    }
+    if (mysql_field_count(&session->mysql) > 0) {
+        session->phase = SIMBA__MY_STORE;
+        return mysql_store_result_start(&session->stored, &session->mysql);
+    }
+    return after_result(session);
+}
+
+static int after_store(struct simba__my_session *session)
+{
+    MYSQL_ROW row;
+
+    if (session->stored == NULL) {
+        return after_failure(session);
+    }
+    /* Of a heartbeat, what `heartbeat_lock` says: does the notify connection
+     * wait for us? */
+    if (!session->base.is_notify &&
+        session->statement == SIMBA__SQL_HEARTBEAT && session->answered == 1 &&
+        (row = mysql_fetch_row(session->stored)) != NULL && row[0] != NULL) {
+        session->base.is_needed |= strcmp(row[0], "1") == 0;
+    }
+    mysql_free_result(session->result);
+    session->result = session->stored;
+    return after_result(session);
+}
+
+/* A prepared statement was prepared or executed. */
+static int after_prepared(struct simba__my_session *session)
+{
+    MYSQL_STMT **prepared = &session->prepared[session->statement];
+    bool is_new = session->phase == SIMBA__MY_PREPARE;
+
+    free(session->text);
+    session->text = NULL;
+    if (session->rc == 0 && is_new) {
+        return execute(session);
+    }
+    if (session->rc == 0) {
+        answer_prepared(session);
+        return ANSWERED;
+    }
+    note_failure(session, mysql_stmt_errno(*prepared),
+                 mysql_stmt_error(*prepared));
+    if (is_new) {
+        mysql_stmt_close(*prepared); /* sends nothing: the server knows none */
+        *prepared = NULL;
+    }
+    if (simba__my_is_lost(session->failure)) {
+        simba__my_give_up(session);
+    } else {
+        finish(session);
+    }
+    return ANSWERED;
+}
+
+static int next_phase(struct simba__my_session *session)
+{
+    switch (session->phase) {
+    case SIMBA__MY_CONNECT:
+        return after_connect(session);
+    case SIMBA__MY_PREPARE:
+    case SIMBA__MY_EXECUTE:
+        return after_prepared(session);
+    case SIMBA__MY_QUERY:
+    case SIMBA__MY_NEXT:
+        return after_query(session);
+    case SIMBA__MY_STORE:
+        return after_store(session);
+    case SIMBA__MY_SETUP:
+    case SIMBA__MY_ROLLBACK:
+        if (session->rc != 0) {
+            simba__my_give_up(session);
+        } else if (session->phase == SIMBA__MY_ROLLBACK) {
+            finish(session);
+        } else {
+            session->phase = SIMBA__MY_IDLE;
+            simba__sql_connected(&session->base);
+        }
+        break;
+    case SIMBA__MY_IDLE:
+        break;
+    }
+    return ANSWERED;
+}
+
+/* Goes on as far as it goes without waiting. */
+static void run(struct simba__my_session *session, int waits)
+{
+    int fd;
+
+    while (waits == 0) {
+        waits = next_phase(session);
+    }
+    if (waits == ANSWERED) {
+        return;
+    }
+    fd = (int)mysql_get_socket(&session->mysql);
+    /* One address after the other is tried by the same number. */
+    if (fd != session->base.fd || session->phase == SIMBA__MY_CONNECT) {
+        simba__sql_attach(&session->base, fd);
+    }
+    simba__sql_want(&session->base,
+                    ((waits & MYSQL_WAIT_WRITE) != 0 ? EPOLLOUT : 0) |
+                        ((waits & MYSQL_WAIT_READ) != 0 ? EPOLLIN : 0));
+}
+
+/* The second half of the call that was started. */
+static int go_on(struct simba__my_session *session, int status)
+{
+    MYSQL_STMT *prepared = session->statement < SIMBA__SQL_FAST_PATH
+                               ? session->prepared[session->statement]
+                               : NULL;
+
+    switch (session->phase) {
+    case SIMBA__MY_CONNECT:
+        return mysql_real_connect_cont(&session->connected, &session->mysql,
+                                       status);
+    case SIMBA__MY_PREPARE:
+        return mysql_stmt_prepare_cont(&session->rc, prepared, status);
+    case SIMBA__MY_EXECUTE:
+        return mysql_stmt_execute_cont(&session->rc, prepared, status);
+    case SIMBA__MY_STORE:
+        return mysql_store_result_cont(&session->stored, &session->mysql,
+                                       status);
+    case SIMBA__MY_NEXT:
+        return mysql_next_result_cont(&session->rc, &session->mysql, status);
+    default:
+        return mysql_real_query_cont(&session->rc, &session->mysql, status);
+    }
 }
 
 void simba__my_proceed(struct simba__sql_session *base, uint32_t events)
 {
-    struct simba__my_session *session = mine(base);
+    struct simba__my_session *session = (struct simba__my_session *)base;
     int status = 0;
 
     if (session->phase == SIMBA__MY_IDLE) {
@@ -182,14 +446,16 @@ void simba__my_proceed(struct simba__sql_session *base, uint32_t events)
     if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) {
         status |= MYSQL_WAIT_WRITE;
     }
-    simba__my_run(session, simba__my_go_on(session, status));
+    run(session, go_on(session, status));
 }
+
+/* --- closing ------------------------------------------------------------- */
 
 /* Good-byes are for servers that wait for us to speak; else they would block.
  */
 void simba__my_disconnect(struct simba__sql_session *base)
 {
-    struct simba__my_session *session = mine(base);
+    struct simba__my_session *session = (struct simba__my_session *)base;
     int fd;
 
     if (!session->is_open) {
@@ -200,12 +466,12 @@ void simba__my_disconnect(struct simba__sql_session *base)
     if (session->phase != SIMBA__MY_IDLE && fd >= 0) {
         shutdown(fd, SHUT_RDWR);
     }
-    simba__my_free_query(session);
+    free_query(session);
     mysql_close(&session->mysql);
-    for (int i = 0; i < SIMBA__MY_FAST; i++) {
-        if (session->fast[i] != NULL) {
-            mysql_stmt_close(session->fast[i]);
-            session->fast[i] = NULL;
+    for (int i = 0; i < SIMBA__SQL_FAST_PATH; i++) {
+        if (session->prepared[i] != NULL) {
+            mysql_stmt_close(session->prepared[i]);
+            session->prepared[i] = NULL;
         }
     }
     free(session->seen);
@@ -214,7 +480,7 @@ void simba__my_disconnect(struct simba__sql_session *base)
 
 void simba__my_abandon(struct simba__sql_session *base)
 {
-    struct simba__my_session *session = mine(base);
+    struct simba__my_session *session = (struct simba__my_session *)base;
     int fd = session->is_open ? (int)mysql_get_socket(&session->mysql) : -1;
 
     if (fd >= 0) {

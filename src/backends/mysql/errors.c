@@ -91,23 +91,6 @@ static const struct meaning *find_meaning(unsigned number)
     return &unknown;
 }
 
-/* A server does not say that it would have let us in with a password, or with
- * TLS. */
-static const char *advice_for(const struct simba__my_session *session,
-                              unsigned number,
-                              const char *words)
-{
-    const struct simba__my *my = (const struct simba__my *)session->base.self;
-
-    if (number != ER_ACCESS_DENIED_ERROR) {
-        return find_meaning(number)->advice;
-    }
-    if (strstr(words, "(using password: NO)") != NULL) {
-        return "a password goes in the URL, MYSQL_PWD or an option file";
-    }
-    return my->settings.has_tls ? NULL : "if it asks for TLS, say tls=on";
-}
-
 /* The library ends what it says about hosts and sockets with a number in
  * brackets, which means something to programs only. */
 static const char *cause_of(unsigned number, const char *words, size_t *length)
@@ -135,12 +118,21 @@ static int say(const struct simba__my_session *session,
                const char *words,
                simba_error *error)
 {
+    const struct simba__my *my = (const struct simba__my *)session->base.self;
     const struct meaning *meaning = find_meaning(number);
-    const char *advice = advice_for(session, number, words);
+    const char *advice = meaning->advice;
     const char *cause;
     size_t length;
     char label[24] = "";
 
+    /* A server does not say that it would have let us in with a password, or
+     * with TLS. */
+    if (number == ER_ACCESS_DENIED_ERROR &&
+        strstr(words, "(using password: NO)") != NULL) {
+        advice = "a password goes in the URL, MYSQL_PWD or an option file";
+    } else if (number == ER_ACCESS_DENIED_ERROR && !my->settings.has_tls) {
+        advice = "if it asks for TLS, say tls=on";
+    }
     words = meaning->words == NULL ? words : meaning->words;
     cause = cause_of(number, words, &length);
     if (number != 0) {
@@ -153,36 +145,25 @@ static int say(const struct simba__my_session *session,
         advice == NULL ? "" : "; ", advice == NULL ? "" : advice);
 }
 
-/* S8: a statement that is killed, or whose time is up, just after its commit is
- * answered with an error all the same. */
-static bool is_ambiguous(const struct simba__my_session *session)
-{
-    return session->base.turn != NULL && session->base.turn->is_written &&
-           (session->failure == ER_QUERY_INTERRUPTED ||
-            session->failure == ER_STATEMENT_TIMEOUT);
-}
-
-/* Many who make the tables at once wait for each other, and for longer than is
- * good for any other lock. */
-static bool is_first_use(const struct simba__my_session *session)
-{
-    return session->base.turn != NULL && session->base.turn->was_created &&
-           session->failure == ER_LOCK_WAIT_TIMEOUT;
-}
-
 void simba__my_judge(const struct simba__my_session *session,
-                     struct simba__sql_answer *answer)
+                     struct simba__sql_result *result)
 {
-    const struct meaning *meaning = find_meaning(session->failure);
+    const struct simba__sql_request *request = session->base.request;
+    unsigned failure = session->failure;
 
-    answer->verdict = meaning->verdict;
-    answer->status =
-        say(session, session->failure, session->words, &answer->error);
-    if (is_first_use(session)) {
-        answer->verdict = SIMBA__SQL_AGAIN;
+    result->verdict = find_meaning(failure)->verdict;
+    result->status = say(session, failure, session->words, &result->error);
+    if (request != NULL && request->was_created &&
+        failure == ER_LOCK_WAIT_TIMEOUT) {
+        /* Many who make the tables at once wait for each other, and for longer
+         * than is good for any other lock. */
+        result->verdict = SIMBA__SQL_AGAIN;
     }
-    if (is_ambiguous(session)) {
-        answer->status = SIMBA_EUNKNOWN;
+    if (request != NULL && request->is_written &&
+        (failure == ER_QUERY_INTERRUPTED || failure == ER_STATEMENT_TIMEOUT)) {
+        /* S8: a statement that is killed, or whose time is up, just after its
+         * commit is answered with an error all the same. */
+        result->status = SIMBA_EUNKNOWN;
     }
 }
 
@@ -195,11 +176,12 @@ bool simba__my_is_lost(unsigned number)
            number == ER_NET_ERROR_ON_WRITE;
 }
 
-int simba__my_explain(const struct simba__my_session *session,
-                      simba_error *error)
+void simba__my_give_up(struct simba__my_session *session)
 {
-    const char *words = mysql_error((MYSQL *)(uintptr_t)&session->mysql);
+    const char *words = mysql_error(&session->mysql);
+    simba_error error;
 
-    return say(session, mysql_errno((MYSQL *)(uintptr_t)&session->mysql),
-               words[0] == '\0' ? "the server hung up" : words, error);
+    say(session, mysql_errno(&session->mysql),
+        words[0] == '\0' ? "the server hung up" : words, &error);
+    simba__sql_lost(&session->base, error.code, &error);
 }

@@ -8,25 +8,19 @@
 /* Lock waits are counted in whole seconds. */
 enum { LEAST_LEASE_MS = 3000 };
 
-/* Nobody knows before the bell is hung. */
-static bool can_push(const struct simba__sql_session *session)
+/* What only an option file names, only the library knows. */
+static const char *hosts_of(const struct simba__sql *self)
 {
-    return session->self->bell != SIMBA__SQL_BELL_REFUSED;
+    const char *host = ((const struct simba__my *)self)->settings.host;
+
+    return host[0] == '\0' ? NULL : host;
 }
 
-static const struct simba__sql_dialect dialect = {
-    .name = "mysql",
-    .session_size = sizeof(struct simba__my_session),
-    .hosts = simba__my_hosts,
-    .dial = simba__my_dial,
-    .send = simba__my_send,
-    .proceed = simba__my_proceed,
-    .disconnect = simba__my_disconnect,
-    .abandon = simba__my_abandon,
-    .hang_bell = simba__my_hang_bell,
-    .can_push = can_push,
-    .take_down_bell = simba__my_take_down_bell,
-};
+/* Nobody knows before the notify connection is settled. */
+static bool can_notify(const struct simba__sql_session *session)
+{
+    return session->self->notify != SIMBA__SQL_NOTIFY_REFUSED;
+}
 
 static void close_mysql(simba_backend *backend)
 {
@@ -37,25 +31,27 @@ static void close_mysql(simba_backend *backend)
     free(my);
 }
 
-/* What messages call the server; no secret is among it (S13). */
-static void show_server(struct simba__my *my)
-{
-    const struct simba__my_settings *settings = &my->settings;
-    char port[16] = "";
-
-    if (settings->port != 0) {
-        snprintf(port, sizeof port, ":%u", settings->port);
-    }
-    snprintf(my->sql.shown, sizeof my->sql.shown, "mysql %s%s/%s",
-             settings->host[0] == '\0' ? "localhost" : settings->host, port,
-             settings->database);
-}
-
 static int open_mysql(const simba_backend_config *config,
                       simba_backend **out,
                       simba_error *error)
 {
+    static const struct simba__sql_dialect dialect = {
+        .name = "mysql",
+        .session_size = sizeof(struct simba__my_session),
+        .hosts = hosts_of,
+        .connect = simba__my_connect,
+        .send = simba__my_send,
+        .proceed = simba__my_proceed,
+        .disconnect = simba__my_disconnect,
+        .abandon = simba__my_abandon,
+        .start_notify = simba__my_start_notify,
+        .can_notify = can_notify,
+        .stop_notify = simba__my_stop_notify,
+    };
     struct simba__my *my = calloc(1, sizeof *my);
+    const struct simba__my_settings *settings =
+        my == NULL ? NULL : &my->settings;
+    char port[16] = "";
     int rc;
 
     *out = NULL;
@@ -68,7 +64,13 @@ static int open_mysql(const simba_backend_config *config,
         free(my);
         return rc;
     }
-    show_server(my);
+    /* What messages call the server; no secret is among it (S13). */
+    if (settings->port != 0) {
+        snprintf(port, sizeof port, ":%u", settings->port);
+    }
+    snprintf(my->sql.shown, sizeof my->sql.shown, "mysql %s%s/%s",
+             settings->host[0] == '\0' ? "localhost" : settings->host, port,
+             settings->database);
     simba__sql_init(&my->sql, &dialect, config);
     my->sql.base.ops = &simba_module;
     *out = &my->sql.base;
@@ -86,7 +88,7 @@ const simba_backend_ops simba_module = {
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
-    .subscription = simba__sql_subscription,
+    .subscription = simba__sql_subscribe,
     .drive = simba__sql_drive,
     .schema = simba__my_schema,
 };

@@ -2,7 +2,7 @@
 #ifndef SIMBA_MYSQL_H
 #define SIMBA_MYSQL_H
 
-#include "backends/sql/engine.h"
+#include "backends/sql/sql.h"
 #include "kit/url.h"
 
 #include <mysql.h>
@@ -31,7 +31,7 @@ struct simba__my {
 enum simba__my_phase {
     SIMBA__MY_IDLE,
     SIMBA__MY_CONNECT,
-    SIMBA__MY_GREET,
+    SIMBA__MY_SETUP,
     SIMBA__MY_PREPARE,
     SIMBA__MY_EXECUTE,
     SIMBA__MY_QUERY,
@@ -40,15 +40,13 @@ enum simba__my_phase {
     SIMBA__MY_ROLLBACK
 };
 
-/* What the session of the bell is doing. */
-enum simba__my_bell_step {
-    SIMBA__MY_BELL_HANG,
-    SIMBA__MY_BELL_LOOK,
-    SIMBA__MY_BELL_MOVE,
-    SIMBA__MY_BELL_SLEEP
+/* What the notify connection is doing. */
+enum simba__my_notify_step {
+    SIMBA__MY_STEP_LOCK,
+    SIMBA__MY_STEP_POLL,
+    SIMBA__MY_STEP_RENAME,
+    SIMBA__MY_STEP_WAIT
 };
-
-enum { SIMBA__MY_FAST = 6 }; /* statements that are prepared */
 
 struct simba__my_session {
     struct simba__sql_session base;
@@ -59,11 +57,11 @@ struct simba__my_session {
     struct simba__sql_params params;
     char *text; /* of the query under way, to be freed */
 
-    MYSQL_STMT *fast[SIMBA__MY_FAST];             /* NULL: not prepared yet */
-    int order[SIMBA__MY_FAST][SIMBA__SQL_PARAMS]; /* which parameter is where */
-    int positions[SIMBA__MY_FAST];                /* how many there are */
-    MYSQL_BIND binds[SIMBA__SQL_PARAMS];
-    unsigned long lengths[SIMBA__SQL_PARAMS];
+    /* The fast path is prepared; NULL: not yet. */
+    MYSQL_STMT *prepared[SIMBA__SQL_FAST_PATH];
+    int order[SIMBA__SQL_FAST_PATH][SIMBA__SQL_PARAMS]; /* which parameter is
+                                                         * where */
+    int order_count[SIMBA__SQL_FAST_PATH];
 
     int batch;         /* statements of the query that must go well */
     int answered;      /* so many have */
@@ -77,8 +75,8 @@ struct simba__my_session {
     MYSQL_RES *stored;
     int rc;
 
-    enum simba__my_bell_step bell_step;
-    char *seen;             /* calls told already, or NULL */
+    enum simba__my_notify_step step;
+    char *seen;             /* offers told already, or NULL */
     int64_t again_until_ms; /* deadlocks are put up with; 0: there is none */
 };
 
@@ -93,13 +91,12 @@ void simba__my_settings_fini(struct simba__my_settings *settings);
 /** The text of a query with its parameters, to be freed; NULL: no memory. */
 char *simba__my_render(struct simba__my_session *session,
                        enum simba__sql_statement statement);
-/** The text to prepare, to be freed; fills order and places. */
-char *simba__my_prepared(struct simba__my_session *session,
-                         enum simba__sql_statement statement);
-/** A query of the bell. */
-char *simba__my_render_bell(struct simba__my_session *session,
-                            enum simba__my_bell_step step);
-const char *simba__my_greeting(void);
+/** The text to prepare, to be freed; fills order. NULL: no memory. */
+char *simba__my_render_prepared(struct simba__my_session *session,
+                                enum simba__sql_statement statement);
+/** A query of the notify connection. */
+char *simba__my_render_notify(struct simba__my_session *session,
+                              enum simba__my_notify_step step);
 /** As simba_backend_ops has it; in the words of MariaDB. */
 char *simba__my_schema(const simba_backend_config *config,
                        bool upgrade,
@@ -107,47 +104,29 @@ char *simba__my_schema(const simba_backend_config *config,
 
 /* errors.c */
 
-/** What an error number means to us. */
+/** What the failure of a session means to us. */
 void simba__my_judge(const struct simba__my_session *session,
-                     struct simba__sql_answer *answer);
+                     struct simba__sql_result *result);
 /** Is the connection gone? */
 bool simba__my_is_lost(unsigned number);
-/** Why there is no connection. */
-int simba__my_explain(const struct simba__my_session *session,
-                      simba_error *error);
-
-/* steps.c */
-
-/** What a step answers when there is nothing more to wait for. */
-enum { SIMBA__MY_ANSWERED = -1 };
-
-/** Go on as far as it goes without waiting. */
-void simba__my_run(struct simba__my_session *session, int waits);
-/** The second half of the call that was started. */
-int simba__my_go_on(struct simba__my_session *session, int status);
-/** Start a query. */
-int simba__my_start(struct simba__my_session *session,
-                    enum simba__my_phase phase,
-                    const char *text);
-void simba__my_free_query(struct simba__my_session *session);
+/** The connection is gone, or never was: say why, and close the session. */
 void simba__my_give_up(struct simba__my_session *session);
 
 /* connection.c */
-const char *simba__my_hosts(const struct simba__sql *self);
-void simba__my_dial(struct simba__sql_session *session);
+void simba__my_connect(struct simba__sql_session *session);
 void simba__my_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);
 void simba__my_proceed(struct simba__sql_session *session, uint32_t events);
 void simba__my_disconnect(struct simba__sql_session *session);
 void simba__my_abandon(struct simba__sql_session *session);
+/** Send a query; takes the text, NULL: no memory. */
 void simba__my_query(struct simba__my_session *session, char *text);
-int simba__my_execute(struct simba__my_session *session);
 
-/* bell.c */
-void simba__my_hang_bell(struct simba__sql_session *session);
-void simba__my_take_down_bell(struct simba__sql_session *bell,
-                              struct simba__sql_session *idle);
-/** A query of the bell has been answered. */
-void simba__my_bell_answered(struct simba__my_session *session);
+/* notify.c */
+void simba__my_start_notify(struct simba__sql_session *session);
+void simba__my_stop_notify(struct simba__sql_session *notify,
+                           struct simba__sql_session *idle);
+/** A query of the notify connection has been answered. */
+void simba__my_notify_answered(struct simba__my_session *session);
 
 #endif

@@ -61,14 +61,9 @@ static const struct meaning *find_meaning(const char *state)
     return &unknown;
 }
 
-/* The five characters as a number, so that it can be told again. */
-static int number_of(const char *state)
-{
-    return (int)strtol(state, NULL, 36);
-}
-
 /* "error 3D000: database "x" does not exist; create it". Of what may be several
- * lines the first. */
+ * lines the first. The five characters are also a number, so that it can be
+ * told again. */
 static int say(const struct simba__pg_session *session,
                const char *state,
                const char *words,
@@ -78,60 +73,46 @@ static int say(const struct simba__pg_session *session,
     const char *said = meaning->words == NULL ? words : meaning->words;
 
     return simba_error_set(
-        error, meaning->status, number_of(state), "%s: %s%s%s%.*s%s%s",
-        session->base.self->shown, state[0] == '\0' ? "" : "error ", state,
-        state[0] == '\0' ? "" : ": ", (int)strcspn(said, "\n"), said,
-        meaning->advice == NULL ? "" : "; ",
+        error, meaning->status, (int)strtol(state, NULL, 36),
+        "%s: %s%s%s%.*s%s%s", session->base.self->shown,
+        state[0] == '\0' ? "" : "error ", state, state[0] == '\0' ? "" : ": ",
+        (int)strcspn(said, "\n"), said, meaning->advice == NULL ? "" : "; ",
         meaning->advice == NULL ? "" : meaning->advice);
 }
 
-/* Two who make the tables at once are in each other's way. */
-static bool is_race(const struct simba__pg_session *session, const char *state)
-{
-    return session->base.turn != NULL &&
-           session->base.turn->statement == SIMBA__SQL_SCHEMA &&
-           (strcmp(state, "42P07") == 0 || strcmp(state, "42710") == 0 ||
-            strcmp(state, "23505") == 0);
-}
-
-/* Many who make them wait for each other, and for longer than is good for any
- * other lock. */
-static bool is_first_use(const struct simba__pg_session *session,
-                         const char *state)
-{
-    return session->base.turn != NULL && session->base.turn->was_created &&
-           strcmp(state, "55P03") == 0;
-}
-
-/* It could not be prepared, or is not known any more, or not as it was. Other
- * failures leave it prepared. */
-static bool is_about_statement(const char *state)
-{
-    return strncmp(state, "42", 2) == 0 || strcmp(state, "26000") == 0 ||
-           strcmp(state, "0A000") == 0;
-}
-
 void simba__pg_judge(struct simba__pg_session *session,
-                     struct simba__sql_answer *answer)
+                     struct simba__sql_result *result)
 {
+    const struct simba__sql_request *request = session->base.request;
     const char *state = PQresultErrorField(session->result, PG_DIAG_SQLSTATE);
     const char *words =
         PQresultErrorField(session->result, PG_DIAG_MESSAGE_PRIMARY);
-    const struct meaning *meaning;
 
     state = state == NULL ? "" : state;
-    meaning = find_meaning(state);
-    answer->verdict = meaning->verdict;
-    if (is_race(session, state) || is_first_use(session, state)) {
-        answer->verdict = SIMBA__SQL_AGAIN;
+    result->verdict = find_meaning(state)->verdict;
+    if (request != NULL && request->statement == SIMBA__SQL_SCHEMA &&
+        (strcmp(state, "42P07") == 0 || strcmp(state, "42710") == 0 ||
+         strcmp(state, "23505") == 0)) {
+        /* Two who make the tables at once are in each other's way. */
+        result->verdict = SIMBA__SQL_AGAIN;
     }
-    if (is_about_statement(state)) {
-        simba__pg_forget_prepared(session);
+    if (request != NULL && request->was_created &&
+        strcmp(state, "55P03") == 0) {
+        /* Many who make them wait for each other, and for longer than is good
+         * for any other lock. */
+        result->verdict = SIMBA__SQL_AGAIN;
     }
-    answer->status =
+    if (strncmp(state, "42", 2) == 0 || strcmp(state, "26000") == 0 ||
+        strcmp(state, "0A000") == 0) {
+        /* It could not be prepared, or is not known any more, or not as it was.
+         * Other failures leave it prepared. */
+        session->prepared = 0;
+        session->generation++;
+    }
+    result->status =
         say(session, state,
             words == NULL ? PQresultErrorMessage(session->result) : words,
-            &answer->error);
+            &result->error);
 }
 
 /* Before there is a session the server's SQLSTATE is to be had from the text
@@ -158,47 +139,31 @@ static const char *find_state(const char *message, char *state)
     return message;
 }
 
-/* Both are for the library to say, in words only. */
-static bool is_about_tls(const struct simba__pg_session *session,
-                         const char *words)
-{
-    return session->base.state == SIMBA__SQL_CONNECTING &&
-           (strstr(words, "certificate") != NULL ||
-            strstr(words, "does not support SSL") != NULL);
-}
-
-static int say_tls(const struct simba__pg_session *session,
-                   const char *words,
-                   simba_error *error)
-{
-    return simba_error_set(
-        error, SIMBA_EMISCONFIG, 0,
-        "%s: %.*s; sslrootcert=FILE says whom to trust, sslmode=disable does "
-        "without TLS",
-        session->base.self->shown, (int)strcspn(words, "\n"), words);
-}
-
-static bool is_password_missing(const struct simba__pg_session *session)
-{
-    return PQconnectionNeedsPassword(session->conn) == 1;
-}
-
-int simba__pg_explain(const struct simba__pg_session *session,
-                      simba_error *error)
+void simba__pg_give_up(struct simba__pg_session *session)
 {
     const char *message =
         session->conn == NULL ? "out of memory" : PQerrorMessage(session->conn);
     char state[STATE_LENGTH + 1];
     const char *words = find_state(message, state);
+    simba_error error;
 
-    if (session->conn != NULL && is_password_missing(session)) {
-        return simba_error_set(error, SIMBA_EDENIED, 0,
-                               "%s: the server asks for a password; it goes "
-                               "in the URL, PGPASSWORD or ~/.pgpass",
-                               session->base.self->shown);
+    if (session->conn != NULL &&
+        PQconnectionNeedsPassword(session->conn) == 1) {
+        simba_error_set(&error, SIMBA_EDENIED, 0,
+                        "%s: the server asks for a password; it goes in the "
+                        "URL, PGPASSWORD or ~/.pgpass",
+                        session->base.self->shown);
+    } else if (session->base.state == SIMBA__SQL_CONNECTING &&
+               (strstr(words, "certificate") != NULL ||
+                strstr(words, "does not support SSL") != NULL)) {
+        /* About TLS only the library's words tell. */
+        simba_error_set(
+            &error, SIMBA_EMISCONFIG, 0,
+            "%s: %.*s; sslrootcert=FILE says whom to trust, sslmode=disable "
+            "does without TLS",
+            session->base.self->shown, (int)strcspn(words, "\n"), words);
+    } else {
+        say(session, state, words, &error);
     }
-    if (is_about_tls(session, words)) {
-        return say_tls(session, words, error);
-    }
-    return say(session, state, words, error);
+    simba__sql_lost(&session->base, error.code, &error);
 }

@@ -7,23 +7,10 @@
 /* Transactions wait for each other up to a second, and losers start anew. */
 enum { LEAST_LEASE_MS = 3000 };
 
-static bool can_push(const struct simba__sql_session *session)
+static bool can_notify(const struct simba__sql_session *session)
 {
     return !((const struct simba__pg *)session->self)->is_pooled;
 }
-
-static const struct simba__sql_dialect dialect = {
-    .name = "postgres",
-    .session_size = sizeof(struct simba__pg_session),
-    .hosts = simba__pg_hosts,
-    .dial = simba__pg_dial,
-    .send = simba__pg_send,
-    .proceed = simba__pg_proceed,
-    .disconnect = simba__pg_disconnect,
-    .abandon = simba__pg_abandon,
-    .hang_bell = simba__pg_hang_bell,
-    .can_push = can_push,
-};
 
 static void close_postgres(simba_backend *backend)
 {
@@ -36,28 +23,20 @@ static void close_postgres(simba_backend *backend)
 
 static int open_postgres(const simba_backend_config *config,
                          simba_backend **out,
-                         simba_error *error);
-
-const simba_backend_ops simba_module = {
-    .abi = SIMBA_BACKEND_ABI,
-    .scheme = "postgres",
-    .least_lease_ms = LEAST_LEASE_MS,
-    .open = open_postgres,
-    .submit = simba__sql_submit,
-    .close = close_postgres,
-    .detach = simba__sql_detach,
-    .forked = simba__sql_forked,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
-    .subscription = simba__sql_subscription,
-    .drive = simba__sql_drive,
-    .schema = simba__pg_schema,
-};
-
-static int open_postgres(const simba_backend_config *config,
-                         simba_backend **out,
                          simba_error *error)
 {
+    static const struct simba__sql_dialect dialect = {
+        .name = "postgres",
+        .session_size = sizeof(struct simba__pg_session),
+        .hosts = simba__pg_hosts,
+        .connect = simba__pg_connect,
+        .send = simba__pg_send,
+        .proceed = simba__pg_proceed,
+        .disconnect = simba__pg_disconnect,
+        .abandon = simba__pg_abandon,
+        .start_notify = simba__pg_start_notify,
+        .can_notify = can_notify,
+    };
     struct simba__pg *pg = calloc(1, sizeof *pg);
     int rc;
 
@@ -75,3 +54,19 @@ static int open_postgres(const simba_backend_config *config,
     *out = &pg->sql.base;
     return SIMBA_OK;
 }
+
+const simba_backend_ops simba_module = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "postgres",
+    .least_lease_ms = LEAST_LEASE_MS,
+    .open = open_postgres,
+    .submit = simba__sql_submit,
+    .close = close_postgres,
+    .detach = simba__sql_detach,
+    .forked = simba__sql_forked,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
+    .subscription = simba__sql_subscribe,
+    .drive = simba__sql_drive,
+    .schema = simba__pg_schema,
+};

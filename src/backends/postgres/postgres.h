@@ -2,7 +2,7 @@
 #ifndef SIMBA_POSTGRES_H
 #define SIMBA_POSTGRES_H
 
-#include "backends/sql/engine.h"
+#include "backends/sql/sql.h"
 #include "kit/url.h"
 
 #include <libpq-fe.h>
@@ -34,33 +34,21 @@ struct simba__pg_session {
     PGconn *conn;
     PGresult *result;    /* of the statement under way, the first that failed */
     bool is_waiting;     /* for results */
-    bool is_greeting;    /* the first statement, which sets the session up */
+    bool is_setup;       /* of the first statement, which sets the session up */
     uint32_t prepared;   /* statements that the server knows, by bits */
     unsigned generation; /* grows when they are to be prepared anew */
     bool is_old;         /* they are for a simba_mutex without tokens, */
     bool is_another;     /* or of another make */
 };
 
-/** Longest text of a statement. */
-enum { SIMBA__PG_TEXT = 8192 };
+/* errors.c */
 
-/** The text of a statement, in `room`. */
-const char *simba__pg_text(const struct simba__pg *pg,
-                           enum simba__sql_statement statement,
-                           char *room);
-
-/** As simba_backend_ops has it. */
-char *simba__pg_schema(const simba_backend_config *config,
-                       bool upgrade,
-                       simba_error *error);
-
-/** What a result says. `session` may have prepared statements forgotten. */
+/** What a result that is not good says. `session` may have prepared statements
+ * forgotten. */
 void simba__pg_judge(struct simba__pg_session *session,
-                     struct simba__sql_answer *answer);
-
-/** Why there is no connection. */
-int simba__pg_explain(const struct simba__pg_session *session,
-                      simba_error *error);
+                     struct simba__sql_result *result);
+/** The connection is gone, or never was: say why, and close the session. */
+void simba__pg_give_up(struct simba__pg_session *session);
 
 /* settings.c */
 int simba__pg_settings_read(struct simba__pg *pg,
@@ -72,13 +60,29 @@ void simba__pg_settings_list(const struct simba__pg *pg,
                              struct simba__pg_parameters *all);
 
 /* connection.c */
-void simba__pg_forget_prepared(struct simba__pg_session *session);
-void simba__pg_dial(struct simba__sql_session *session);
+void simba__pg_connect(struct simba__sql_session *session);
 void simba__pg_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);
 void simba__pg_proceed(struct simba__sql_session *session, uint32_t events);
 void simba__pg_disconnect(struct simba__sql_session *session);
 void simba__pg_abandon(struct simba__sql_session *session);
-void simba__pg_hang_bell(struct simba__sql_session *session);
+/** Add a statement to a batch. False when the library could not take it. */
+bool simba__pg_add(struct simba__pg_session *session,
+                   const char *text,
+                   int count,
+                   const char *const *values);
+/** Send a batch, unless the library could not even take it. */
+void simba__pg_dispatch(struct simba__pg_session *session, bool is_taken);
+/** As simba_backend_ops has it. */
+char *simba__pg_schema(const simba_backend_config *config,
+                       bool upgrade,
+                       simba_error *error);
+
+/* notify.c */
+void simba__pg_start_notify(struct simba__sql_session *session);
+/** The batch of simba__pg_start_notify() has been answered. */
+void simba__pg_notify_answered(struct simba__pg_session *session, bool is_good);
+/** Take in the wake-ups that have come. */
+void simba__pg_notifications(struct simba__pg_session *session);
 
 #endif

@@ -1,12 +1,13 @@
-/* What admins ask: which mutexes there are, and what can be relied on. */
+/* What administrators ask: which mutexes there are, and what can be relied on.
+ * The judgement of the doctor is in the dialects' statements. */
 #define _GNU_SOURCE
-#include "backends/sql/engine.h"
+#include "backends/sql/sql.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of list.sql. */
+/* The columns of `list`. */
 enum column {
     MUTEX,
     OWNER_ID,
@@ -18,7 +19,7 @@ enum column {
     IS_HELD,
     NOW,
     IS_BROKEN,
-    VERSION /* of glance.sql only */
+    VERSION /* of `list_bare` only */
 };
 
 /* None, if it has no owner. */
@@ -39,15 +40,16 @@ static simba_owner read_owner(const struct simba__sql_rows *rows, int row)
     return owner;
 }
 
-bool simba__sql_glanced(struct simba__sql_turn *turn,
-                        const struct simba__sql_rows *rows)
+bool simba__sql_read_bare(struct simba__sql_request *request,
+                          const struct simba__sql_rows *rows)
 {
-    simba_reply *reply = &turn->request->reply;
+    simba_reply *reply = &request->asked->reply;
 
     for (int i = 0; i < rows->count; i++) {
         const char *name = rows->cell(rows, i, MUTEX);
 
-        if (name != NULL && strcmp(name, turn->request->mutex) == 0) { /* S14 */
+        if (name != NULL &&
+            strcmp(name, request->asked->mutex) == 0) { /* S14 */
             reply->owner = read_owner(rows, i);
             reply->store_ms = simba__sql_number(rows, i, NOW);
             reply->ended = simba__sql_number(rows, i, VERSION) == 0
@@ -58,33 +60,50 @@ bool simba__sql_glanced(struct simba__sql_turn *turn,
     return reply->owner.id[0] != '\0';
 }
 
-void simba__sql_listed(struct simba__sql_turn *turn,
-                       const struct simba__sql_rows *rows)
+void simba__sql_add_list(struct simba__sql_request *request,
+                         const struct simba__sql_rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {
         simba_owner owner = read_owner(rows, i);
 
-        turn->request->reply.store_ms = simba__sql_number(rows, i, NOW);
-        simba_request_add_mutex(turn->request, rows->cell(rows, i, MUTEX),
+        request->asked->reply.store_ms = simba__sql_number(rows, i, NOW);
+        simba_request_add_mutex(request->asked, rows->cell(rows, i, MUTEX),
                                 &owner,
                                 (int)simba__sql_number(rows, i, WAITING));
     }
-    simba__sql_turn_end(turn, SIMBA_OK, NULL);
 }
 
-static void add_finding(const struct simba__sql_turn *turn,
-                        const struct simba__sql_rows *rows,
-                        int row)
+void simba__sql_add_findings(struct simba__sql_request *request,
+                             const struct simba__sql_rows *rows)
 {
-    const char *name = rows->cell(rows, row, 1);
-    const char *text = rows->cell(rows, row, 2);
+    const struct simba__sql *self = request->self;
 
-    simba_request_add_finding(
-        turn->request, (enum simba_gravity)simba__sql_number(rows, row, 0),
-        name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+    for (int i = 0; i < rows->count; i++) {
+        const char *name = rows->cell(rows, i, 1);
+        const char *text = rows->cell(rows, i, 2);
+
+        simba_request_add_finding(
+            request->asked, (enum simba_gravity)simba__sql_number(rows, i, 0),
+            name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+    }
+    if (request->statement != SIMBA__SQL_DOCTOR) {
+        return;
+    }
+    /* How we are woken, only we know. */
+    if (self->dialect->can_notify(request->session) &&
+        self->notify != SIMBA__SQL_NOTIFY_REFUSED) {
+        simba_request_add_finding(request->asked, SIMBA_FINDING_OK, "push",
+                                  "who is offered the mutex is woken");
+    } else {
+        simba_request_add_finding(
+            request->asked, SIMBA_FINDING_NOTE, "push",
+            "not through this pooler, proxy or cluster: who "
+            "waits asks every 100 ms, and a dead waiter may "
+            "cost 300 ms");
+    }
 }
 
-char *simba__sql_tell(const char *statements, simba_error *error)
+char *simba__sql_schema_text(const char *statements, simba_error *error)
 {
     char *text = NULL;
 
@@ -94,34 +113,4 @@ char *simba__sql_tell(const char *statements, simba_error *error)
         return NULL;
     }
     return text;
-}
-
-/* How we are woken, only we know. */
-static void add_push(const struct simba__sql_turn *turn)
-{
-    const struct simba__sql *self = turn->self;
-
-    if (self->dialect->can_push(turn->session) &&
-        self->bell != SIMBA__SQL_BELL_REFUSED) {
-        simba_request_add_finding(turn->request, SIMBA_FINDING_OK, "push",
-                                  "who is called is woken");
-    } else {
-        simba_request_add_finding(
-            turn->request, SIMBA_FINDING_NOTE, "push",
-            "not through this pooler, proxy or cluster: who "
-            "waits asks every 100 ms, and a dead waiter may "
-            "cost 300 ms");
-    }
-}
-
-/* The judgement is in doctor.sql and doctor_tables.sql. */
-void simba__sql_examined(struct simba__sql_turn *turn,
-                         const struct simba__sql_rows *rows)
-{
-    for (int i = 0; i < rows->count; i++) {
-        add_finding(turn, rows, i);
-    }
-    if (turn->statement == SIMBA__SQL_DOCTOR) {
-        add_push(turn);
-    }
 }

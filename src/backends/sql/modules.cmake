@@ -6,21 +6,12 @@ set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
   ${simba_sql_dir}/admin.c
-  ${simba_sql_dir}/beat.c
-  ${simba_sql_dir}/bind.c
-  ${simba_sql_dir}/change.c
-  ${simba_sql_dir}/edit.c
-  ${simba_sql_dir}/first.c
-  ${simba_sql_dir}/idle.c
-  ${simba_sql_dir}/interest.c
-  ${simba_sql_dir}/local.c
-  ${simba_sql_dir}/make.c
-  ${simba_sql_dir}/names.c
-  ${simba_sql_dir}/queue.c
+  ${simba_sql_dir}/connection.c
+  ${simba_sql_dir}/heartbeat.c
+  ${simba_sql_dir}/notify.c
   ${simba_sql_dir}/record.c
-  ${simba_sql_dir}/reply.c
-  ${simba_sql_dir}/session.c
-  ${simba_sql_dir}/turn.c
+  ${simba_sql_dir}/request.c
+  ${simba_sql_dir}/sql.c
   ${simba_sql_dir}/waiters.c
 )
 
@@ -53,9 +44,9 @@ if(libpq_FOUND)
   simba_add_sql_store(postgres libpq
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
+    ${simba_postgres_dir}/notify.c
     ${simba_postgres_dir}/postgres.c
-    ${simba_postgres_dir}/settings.c
-    ${simba_postgres_dir}/statements.c)
+    ${simba_postgres_dir}/settings.c)
 endif()
 
 pkg_check_modules(libmariadb IMPORTED_TARGET libmariadb)
@@ -67,11 +58,10 @@ if(libmariadb_FOUND)
       ${simba_mysql_dir}/${file}.sql SIMBA__MY_ "--")
   endforeach()
   simba_add_sql_store(mysql libmariadb
-    ${simba_mysql_dir}/bell.c
     ${simba_mysql_dir}/connection.c
     ${simba_mysql_dir}/errors.c
     ${simba_mysql_dir}/mysql.c
+    ${simba_mysql_dir}/notify.c
     ${simba_mysql_dir}/settings.c
-    ${simba_mysql_dir}/statements.c
-    ${simba_mysql_dir}/steps.c)
+    ${simba_mysql_dir}/statements.c)
 endif()

@@ -1,52 +1,19 @@
-/* Reads a mutex out of an answer; see record.h. */
-#include "backends/sql/record.h"
+/* One mutex between the tables and the model that knows the rules: the answer
+ * of `load` becomes a mutex record; what the model has changed in it is found,
+ * and becomes the parameters of a statement. What has not changed is not
+ * written, so that those who merely wait cost no disk. */
+#include "backends/sql/sql.h"
 
+#include "util/array.h"
+
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void simba__sql_record_fini(struct simba__sql_record *record)
-{
-    simba__mutex_fini(&record->row);
-    free(record->line);
-    free(record->peers);
-    memset(record, 0, sizeof *record);
-}
-
-/* Empties it, but keeps the room it has. */
-static void clear(struct simba__sql_record *record)
-{
-    struct simba__sql_record kept = *record;
-
-    memset(record, 0, sizeof *record);
-    record->row.queue = kept.row.queue;
-    record->row.queue_room = kept.row.queue_room;
-    record->row.tombstones = kept.row.tombstones;
-    record->row.tombstone_room = kept.row.tombstone_room;
-    record->line = kept.line;
-    record->line_room = kept.line_room;
-    record->peers = kept.peers;
-    record->peer_room = kept.peer_room;
-}
-
-/* Room for one more; false when memory ran out. */
-static bool grow(void **items, size_t count, size_t *room, size_t size)
-{
-    size_t wanted = *room == 0 ? 8 : *room * 2;
-    void *grown;
-
-    if (count < *room) {
-        return true;
-    }
-    grown = realloc(*items, wanted * size);
-    if (grown == NULL) {
-        return false;
-    }
-    *items = grown;
-    *room = wanted;
-    return true;
-}
+/* How much of a long queue `load` reads at first. */
+enum { LOADED_FIRST = 32 };
 
 /* --- cells --------------------------------------------------------------- */
 
@@ -64,6 +31,11 @@ int64_t simba__sql_number(const struct simba__sql_rows *rows,
                           int column)
 {
     return (int64_t)strtoll(text_of(rows, row, column), NULL, 10);
+}
+
+static uint64_t token_of(const struct simba__sql_rows *rows, int column)
+{
+    return (uint64_t)simba__sql_number(rows, 0, column);
 }
 
 /* A text that does not fit was not written by us; cut, it equals nothing. */
@@ -101,179 +73,122 @@ void simba__sql_write_attempt(simba_attempt attempt,
     }
 }
 
-/* --- waiters ------------------------------------------------------------- */
+/* --- loading ------------------------------------------------------------- */
 
-/* Returns the new one's index, or SIZE_MAX. */
-static size_t add_peer(struct simba__sql_record *record)
+void simba__sql_record_fini(struct simba__sql_record *record)
 {
-    if (!grow((void **)&record->peers, record->peer_count, &record->peer_room,
-              sizeof *record->peers)) {
-        return SIZE_MAX;
-    }
-    memset(&record->peers[record->peer_count], 0, sizeof *record->peers);
-    return record->peer_count++;
+    simba__mutex_fini(&record->mutex);
+    free(record->queue);
+    free(record->peers);
+    memset(record, 0, sizeof *record);
 }
 
-/* The last place given need not be kept: who comes when nobody waits gets one
- * by the clock, which has gone on. */
-static void raise_last_place(struct simba__sql_record *record,
-                             uint64_t position)
+/* Empties it, but keeps the room it has. */
+static void clear(struct simba__sql_record *record)
 {
-    if (position > record->row.last_position) {
-        record->row.last_position = position;
-    }
+    struct simba__sql_record kept = *record;
+
+    *record = (struct simba__sql_record){
+        .mutex = {.queue = kept.mutex.queue,
+                  .queue_room = kept.mutex.queue_room,
+                  .tombstones = kept.mutex.tombstones,
+                  .tombstone_room = kept.mutex.tombstone_room},
+        .queue = kept.queue,
+        .queue_room = kept.queue_room,
+        .peers = kept.peers,
+        .peer_room = kept.peer_room};
 }
 
-/* Where the columns of a waiter begin, the called one's or another's. */
-struct position {
-    int row;
-    int first;
-    int live;
-};
-
-static bool read_waiter(struct simba__sql_record *record,
-                        const struct simba__sql_rows *rows,
-                        const struct position *at,
-                        struct simba__waiter *waiter)
+/* Reads the columns of a waiter from `first` on, and adds the process through
+ * which it waits. The last position given need not be kept: who comes when
+ * nobody waits gets one by the clock, which has gone on. */
+static struct simba__waiter read_waiter(struct simba__sql_record *record,
+                                        const struct simba__sql_rows *rows,
+                                        int row,
+                                        int first)
 {
-    size_t index = add_peer(record);
-    struct simba__sql_peer *peer;
+    struct simba__sql_peer *peer = &record->peers[record->peer_count];
+    int live =
+        first == SIMBA__SQL_OFFERED ? SIMBA__SQL_OFFERED_LIVE : first + 6;
+    struct simba__waiter waiter = {
+        .attempt = read_attempt(text_of(rows, row, first)),
+        .position = (uint64_t)simba__sql_number(rows, row, first + 4),
+        .connection = record->peer_count++,
+        .lapses_ms = simba__sql_number(rows, row, first + 5)};
 
-    if (index == SIZE_MAX) {
-        return false;
+    assert(record->peer_count <= record->peer_room);
+    copy(waiter.id, sizeof waiter.id, text_of(rows, row, first + 1));
+    copy(peer->process, sizeof peer->process, text_of(rows, row, first + 2));
+    peer->can_notify = simba__sql_number(rows, row, first + 3) != 0;
+    peer->notify_id = (uint64_t)simba__sql_number(rows, row, live);
+    peer->is_live = peer->notify_id != 0;
+    if (waiter.position > record->mutex.last_position) {
+        record->mutex.last_position = waiter.position;
     }
-    memset(waiter, 0, sizeof *waiter);
-    waiter->connection = index;
-    waiter->attempt = read_attempt(text_of(rows, at->row, at->first));
-    copy(waiter->id, sizeof waiter->id, text_of(rows, at->row, at->first + 1));
-    waiter->position =
-        (uint64_t)simba__sql_number(rows, at->row, at->first + 4);
-    waiter->lapses_ms = simba__sql_number(rows, at->row, at->first + 5);
-    peer = &record->peers[index];
-    copy(peer->process, sizeof peer->process,
-         text_of(rows, at->row, at->first + 2));
-    peer->has_bell = simba__sql_number(rows, at->row, at->first + 3) != 0;
-    peer->bell = (uint64_t)simba__sql_number(rows, at->row, at->live);
-    peer->is_live = peer->bell != 0;
-    raise_last_place(record, waiter->position);
-    return true;
+    return waiter;
 }
 
-static bool load_called(struct simba__sql_record *record,
-                        const struct simba__sql_rows *rows)
+static const struct simba__waiter *find(const struct simba__waiter *queue,
+                                        size_t count,
+                                        simba_attempt attempt)
 {
-    static const struct position at = {0, SIMBA__SQL_CALLED_ATTEMPT,
-                                       SIMBA__SQL_CALLED_LIVE};
-
-    if (record->is_quiet ||
-        text_of(rows, 0, SIMBA__SQL_CALLED_ATTEMPT)[0] == '\0') {
-        return true;
-    }
-    record->is_offered = true;
-    record->called_until_ms =
-        simba__sql_number(rows, 0, SIMBA__SQL_CALLED_UNTIL);
-    return read_waiter(record, rows, &at, &record->called);
-}
-
-static bool append(struct simba__sql_record *record,
-                   const struct simba__sql_rows *rows,
-                   const struct position *at)
-{
-    struct simba__mutex_record *row = &record->row;
-    struct simba__waiter waiter;
-
-    if (!read_waiter(record, rows, at, &waiter) ||
-        !grow((void **)&record->line, record->line_count, &record->line_room,
-              sizeof waiter) ||
-        !grow((void **)&row->queue, row->queue_count, &row->queue_room,
-              sizeof waiter)) {
-        return false;
-    }
-    record->line[record->line_count++] = waiter;
-    row->queue[row->queue_count++] = waiter;
-    return true;
-}
-
-/* Who asks may stand further behind than what was loaded. */
-static bool append_self(struct simba__sql_record *record,
-                        const struct simba__sql_rows *rows)
-{
-    static const struct position at = {0, SIMBA__SQL_SELF_ATTEMPT,
-                                       SIMBA__SQL_SELF_LIVE};
-    simba_attempt self;
-
-    if (rows->cell(rows, 0, SIMBA__SQL_SELF_ATTEMPT) == NULL) {
-        return true;
-    }
-    self = read_attempt(text_of(rows, 0, SIMBA__SQL_SELF_ATTEMPT));
-    for (size_t i = 0; i < record->line_count; i++) {
-        if (simba__attempt_equal(record->line[i].attempt, self)) {
-            return true;
+    for (size_t i = 0; i < count; i++) {
+        if (simba__attempt_equal(queue[i].attempt, attempt)) {
+            return &queue[i];
         }
     }
-    return append(record, rows, &at);
+    return NULL;
 }
 
-static bool load_line(struct simba__sql_record *record,
-                      const struct simba__sql_rows *rows)
+/* The queue; who asks may stand further behind than what was loaded. */
+static void load_queue(struct simba__sql_record *record,
+                       const struct simba__sql_rows *rows)
 {
-    for (int i = 0; i < rows->count; i++) {
-        struct position at = {i, SIMBA__SQL_WAITER, SIMBA__SQL_WAITER_LIVE};
+    struct simba__mutex_record *mutex = &record->mutex;
+    uint64_t last = token_of(rows, SIMBA__SQL_LAST_POSITION);
 
-        if (rows->cell(rows, i, SIMBA__SQL_WAITER) == NULL) {
-            break;
-        }
-        if (!append(record, rows, &at)) {
-            return false;
-        }
+    for (int i = 0;
+         i < rows->count && rows->cell(rows, i, SIMBA__SQL_WAITER) != NULL;
+         i++) {
+        record->queue[record->queue_count++] =
+            read_waiter(record, rows, i, SIMBA__SQL_WAITER);
     }
-    raise_last_place(
-        record, (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_LAST_PLACE));
-    return append_self(record, rows);
-}
-
-/* A call goes to the first who is alive, and the second is told. */
-static bool is_enough(const struct simba__sql_record *record)
-{
-    int64_t now_ms = record->now_us / 1000;
-    int live = 0;
-
-    for (size_t i = 0; i < record->line_count; i++) {
-        const struct simba__waiter *waiter = &record->line[i];
-
-        live += waiter->lapses_ms >= now_ms &&
-                record->peers[waiter->connection].is_live;
+    if (rows->cell(rows, 0, SIMBA__SQL_SELF) != NULL &&
+        find(record->queue, record->queue_count,
+             read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
+        record->queue[record->queue_count++] =
+            read_waiter(record, rows, 0, SIMBA__SQL_SELF);
     }
-    /* One of them may be the one who asks, from further behind. */
-    return record->line_count < SIMBA__SQL_FIRST || live >= 3;
+    memcpy(mutex->queue, record->queue,
+           record->queue_count * sizeof *record->queue);
+    mutex->queue_count = record->queue_count;
+    if (last > mutex->last_position) {
+        mutex->last_position = last;
+    }
 }
 
-/* --- the rest ------------------------------------------------------------ */
-
-static bool has_tenure(const struct simba__sql_rows *rows)
-{
-    return rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL;
-}
-
+/* The owner, and for observers which tenure came before which; of those who do
+ * not know us it is not known. */
 static void load_owner(struct simba__sql_record *record,
                        const struct simba__sql_rows *rows)
 {
+    struct simba__mutex_record *mutex = &record->mutex;
     simba_owner *owner = &record->owner;
+    /* Nobody who does not know us was there since. */
+    bool is_ours = record->is_quiet ||
+                   (rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL &&
+                    record->version ==
+                        simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION));
 
-    record->now_us = simba__sql_number(rows, 0, SIMBA__SQL_NOW_US);
-    record->token =
-        (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_FENCING_TOKEN);
-    record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
-    record->transition_at_ms =
-        simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
-    record->is_ours =
-        record->is_quiet ||
-        (has_tenure(rows) &&
-         record->version ==
-             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION));
-    record->is_waiting = !record->is_quiet &&
-                         simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
-    record->account = simba__sql_number(rows, 0, SIMBA__SQL_TENURE_ACCOUNT);
+    if (record->is_quiet) {
+        mutex->tenure_token = record->token;
+        mutex->former_token = token_of(rows, SIMBA__SQL_QUIET_FORMER);
+    } else if (is_ours) {
+        mutex->tenure_token = token_of(rows, SIMBA__SQL_TENURE_TOKEN);
+        mutex->former_token = token_of(rows, SIMBA__SQL_FORMER_TOKEN);
+    } else if (record->version != 0) { /* somebody had it ever */
+        mutex->tenure_token = mutex->former_token = SIMBA__SQL_ANOTHER;
+    }
     copy(owner->id, sizeof owner->id, text_of(rows, 0, SIMBA__SQL_OWNER_ID));
     if (owner->id[0] == '\0') {
         return;
@@ -284,110 +199,387 @@ static void load_owner(struct simba__sql_record *record,
     owner->token = record->token;
     if (record->is_quiet) {
         record->attempt =
-            read_attempt(text_of(rows, 0, SIMBA__SQL_QUICK_ATTEMPT));
-    } else if (record->is_ours) {
-        owner->token =
-            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
+            read_attempt(text_of(rows, 0, SIMBA__SQL_QUIET_ATTEMPT));
+    } else if (is_ours) {
+        owner->token = mutex->tenure_token;
         record->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
         owner->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
     }
 }
 
-static bool load_tomb(struct simba__sql_record *record,
-                      const struct simba__sql_rows *rows,
-                      const simba_request *request)
+/* An offer goes to the first who is alive, and the second is told; one of them
+ * may be the one who asks, from further behind. */
+static bool is_enough(const struct simba__sql_record *record)
 {
-    struct simba__mutex_record *row = &record->row;
+    int64_t now_ms = record->now_us / 1000;
+    int live = 0;
 
-    record->tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
-    record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
-    if (record->tomb_until_ms == 0) {
-        return true;
+    for (size_t i = 0; i < record->queue_count; i++) {
+        const struct simba__waiter *waiter = &record->queue[i];
+
+        live += waiter->lapses_ms >= now_ms &&
+                record->peers[waiter->connection].is_live;
     }
-    if (!grow((void **)&row->tombstones, 0, &row->tombstone_room,
-              sizeof *row->tombstones)) {
-        return false;
-    }
-    row->tombstones[0] = (struct simba__tombstone){
-        {request->attempt.high, request->attempt.low}, record->tomb_until_ms};
-    row->tombstone_count = 1;
-    return true;
-}
-
-/* For observers: which tenure came before which. Of those who do not know us
- * it is not known. */
-static void load_former(struct simba__sql_record *record,
-                        const struct simba__sql_rows *rows)
-{
-    struct simba__mutex_record *row = &record->row;
-
-    if (record->is_quiet) {
-        row->tenure_token = record->token;
-        row->former_token =
-            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_QUICK_FORMER);
-    } else if (record->is_ours) {
-        row->tenure_token =
-            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN);
-        row->former_token =
-            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_FORMER_TOKEN);
-    } else if (record->version != 0) { /* somebody had it ever */
-        row->tenure_token = row->former_token = SIMBA__SQL_ANOTHER;
-    }
-}
-
-/* Does nobody ring when its owner is done? Other implementations do not, and
- * have no attempt. */
-static bool is_foreign(const struct simba__sql_record *record,
-                       const struct simba__sql_rows *rows)
-{
-    bool is_held = record->transition_at_ms >= record->now_us / 1000;
-    bool is_theirs = record->attempt.high == 0 && record->attempt.low == 0;
-
-    return is_held &&
-           (is_theirs || simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
-}
-
-/* S4: the clock carries the token over lost data; the version over the tokens
- * of implementations that take it for one. */
-static void raise_token(struct simba__sql_record *record)
-{
-    struct simba__mutex_record *row = &record->row;
-
-    row->last_token = record->token;
-    if (row->last_token < (uint64_t)record->version) {
-        row->last_token = (uint64_t)record->version;
-    }
-    if (row->last_token + 1 < (uint64_t)record->now_us) {
-        row->last_token = (uint64_t)record->now_us - 1;
-    }
+    return record->queue_count < LOADED_FIRST || live >= 3;
 }
 
 enum simba__sql_loaded simba__sql_record_load(
     struct simba__sql_record *record,
     const struct simba__sql_rows *rows,
-    const simba_request *request)
+    const simba_request *asked)
 {
+    struct simba__mutex_record *mutex = &record->mutex;
+    int64_t tomb_until_ms;
+    size_t most; /* in the queue, who asks included */
+
     clear(record);
     if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL) {
         return SIMBA__SQL_NO_ROW;
     }
-    if (!has_tenure(rows) && request->kind != SIMBA_READ) {
+    if (rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) == NULL &&
+        asked->kind != SIMBA_READ) {
         return SIMBA__SQL_NO_TENURE;
     }
-    record->is_quiet = simba__sql_number(rows, 0, SIMBA__SQL_QUIET) ==
-                       simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
-    if (add_peer(record) != SIMBA__SQL_SELF || !load_called(record, rows) ||
-        !load_line(record, rows) || !load_tomb(record, rows, request)) {
+    most = (size_t)rows->count + 1;
+    if (!simba__array_reserve(&record->peers, &record->peer_room, most + 2,
+                              sizeof *record->peers) ||
+        !simba__array_reserve(&record->queue, &record->queue_room, most,
+                              sizeof *record->queue) ||
+        !simba__array_reserve(&mutex->queue, &mutex->queue_room, most,
+                              sizeof *mutex->queue) ||
+        !simba__array_reserve(&mutex->tombstones, &mutex->tombstone_room, 1,
+                              sizeof *mutex->tombstones)) {
         return SIMBA__SQL_NO_MEMORY;
     }
+    record->now_us = simba__sql_number(rows, 0, SIMBA__SQL_NOW_US);
+    record->token = token_of(rows, SIMBA__SQL_FENCING_TOKEN);
+    record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
+    record->transition_at_ms =
+        simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
+    record->account = simba__sql_number(rows, 0, SIMBA__SQL_TENURE_ACCOUNT);
+    record->is_quiet =
+        simba__sql_number(rows, 0, SIMBA__SQL_QUIET) == record->version;
+    record->is_waiting = !record->is_quiet &&
+                         simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
+    record->is_offered =
+        !record->is_quiet && text_of(rows, 0, SIMBA__SQL_OFFERED)[0] != '\0';
+    memset(&record->peers[0], 0, sizeof record->peers[0]);
+    record->peer_count = 1;
+    if (record->is_offered) {
+        record->offered = read_waiter(record, rows, 0, SIMBA__SQL_OFFERED);
+        record->offered_until_ms =
+            simba__sql_number(rows, 0, SIMBA__SQL_OFFERED_UNTIL);
+    }
+    load_queue(record, rows);
+    tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
+    record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
+    if (tomb_until_ms != 0) {
+        mutex->tombstones[mutex->tombstone_count++] =
+            (struct simba__tombstone){asked->attempt, tomb_until_ms};
+    }
     load_owner(record, rows);
-    load_former(record, rows);
-    record->is_foreign = is_foreign(record, rows);
-    raise_token(record);
-    record->row.owner = record->owner;
-    record->row.attempt = record->attempt;
-    record->row.is_offered = record->is_offered;
-    record->row.offered = record->called;
-    record->row.offered_until_ms = record->called_until_ms;
+    /* Does nobody notify us when its owner is done? Other implementations do
+     * not, and have no attempt. */
+    record->is_foreign =
+        record->transition_at_ms >= record->now_us / 1000 &&
+        ((record->attempt.high == 0 && record->attempt.low == 0) ||
+         simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
+    /* S4: the clock carries the token over lost data; the version over the
+     * tokens of implementations that take it for one. */
+    mutex->last_token = record->token;
+    if (mutex->last_token < (uint64_t)record->version) {
+        mutex->last_token = (uint64_t)record->version;
+    }
+    if (mutex->last_token + 1 < (uint64_t)record->now_us) {
+        mutex->last_token = (uint64_t)record->now_us - 1;
+    }
+    mutex->owner = record->owner;
+    mutex->attempt = record->attempt;
+    mutex->is_offered = record->is_offered;
+    mutex->offered = record->offered;
+    mutex->offered_until_ms = record->offered_until_ms;
     return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;
+}
+
+/* --- what has changed ---------------------------------------------------- */
+
+static bool is_same_owner(const struct simba__sql_record *record)
+{
+    const simba_owner *was = &record->owner, *is = &record->mutex.owner;
+
+    return strcmp(was->id, is->id) == 0 &&
+           was->acquired_at_ms == is->acquired_at_ms &&
+           was->ttl_at_ms == is->ttl_at_ms &&
+           was->transition_at_ms == is->transition_at_ms &&
+           was->token == is->token && was->is_broken == is->is_broken &&
+           simba__attempt_equal(record->attempt, record->mutex.attempt);
+}
+
+static bool is_same_offer(const struct simba__sql_record *record)
+{
+    const struct simba__mutex_record *mutex = &record->mutex;
+
+    return record->is_offered == mutex->is_offered &&
+           (!mutex->is_offered ||
+            (record->offered_until_ms == mutex->offered_until_ms &&
+             simba__attempt_equal(record->offered.attempt,
+                                  mutex->offered.attempt)));
+}
+
+/* Of a waiter that merely asks again the row is left alone, as long as over
+ * half of its waiter lease is left. */
+static bool is_fresh(const struct simba__sql_record *record,
+                     const struct simba__waiter *was,
+                     const struct simba__waiter *is)
+{
+    const struct simba__sql_peer *before = &record->peers[was->connection];
+    const struct simba__sql_peer *after = &record->peers[is->connection];
+    int64_t now_ms = record->now_us / 1000;
+
+    return was->position == is->position &&
+           was->lapses_ms - now_ms > (is->lapses_ms - now_ms) / 2 &&
+           before->can_notify == after->can_notify &&
+           strcmp(before->process, after->process) == 0;
+}
+
+int64_t simba__sql_change_life(const struct simba__sql_change *change,
+                               const simba_request *asked,
+                               const struct simba__sql_record *record)
+{
+    const struct simba__waiter *was =
+        find(record->queue, record->queue_count, asked->attempt);
+
+    for (size_t i = 0; i < change->come_count; i++) {
+        if (simba__attempt_equal(change->come[i]->attempt, asked->attempt)) {
+            return asked->waiter_ms;
+        }
+    }
+    return was == NULL ? 0 : was->lapses_ms - record->now_us / 1000;
+}
+
+bool simba__sql_change_find(struct simba__sql_change *change,
+                            const struct simba__sql_record *record,
+                            const simba_request *asked)
+{
+    const struct simba__mutex_record *mutex = &record->mutex;
+    int64_t now_ms = record->now_us / 1000;
+    bool is_waiting = mutex->queue_count > 0 || mutex->is_offered;
+
+    change->come_count = change->gone_count = 0;
+    change->version = (record->version + 1) % SIMBA__SQL_VERSIONS;
+    change->tomb_until_ms =
+        asked->tombstone_ms == 0 ? 0 : now_ms + asked->tombstone_ms;
+    /* A request puts at most two into the queue: the one who asks, and one who
+     * was offered the mutex and did not come. */
+    for (size_t i = 0; i < mutex->queue_count && change->come_count < 2; i++) {
+        const struct simba__waiter *is = &mutex->queue[i];
+        const struct simba__waiter *was =
+            find(record->queue, record->queue_count, is->attempt);
+
+        if (was == NULL || !is_fresh(record, was, is)) {
+            change->come[change->come_count++] = is;
+        }
+    }
+    if (!simba__array_reserve(&change->gone, &change->gone_room,
+                              record->queue_count, sizeof *change->gone)) {
+        return false;
+    }
+    for (size_t i = 0; i < record->queue_count; i++) {
+        simba_attempt attempt = record->queue[i].attempt;
+
+        if (find(mutex->queue, mutex->queue_count, attempt) == NULL) {
+            change->gone[change->gone_count++] = attempt;
+        }
+    }
+    /* Will simba_mutex alone say it all? Not of a tenure that is not ours. */
+    change->is_quiet = !is_waiting && !mutex->owner.is_broken &&
+                       change->tomb_until_ms == 0 &&
+                       record->tombs_until_ms < now_ms &&
+                       mutex->tenure_token != SIMBA__SQL_ANOTHER &&
+                       mutex->former_token != SIMBA__SQL_ANOTHER;
+    change->is_any = !is_same_owner(record) || !is_same_offer(record) ||
+                     change->come_count > 0 || change->gone_count > 0 ||
+                     change->tomb_until_ms != 0 ||
+                     is_waiting != record->is_waiting;
+    return true;
+}
+
+/* --- parameters ---------------------------------------------------------- */
+
+static void add_text(struct simba__sql_params *params, const char *text)
+{
+    assert(params->count < SIMBA__SQL_PARAMS);
+    params->is_number[params->count] = false;
+    params->values[params->count++] = text;
+}
+
+static void add_number(struct simba__sql_params *params, int64_t number)
+{
+    char *text = params->texts[params->count];
+
+    snprintf(text, sizeof params->texts[0], "%" PRId64, number);
+    params->numbers[params->count] = number;
+    add_text(params, text);
+    params->is_number[params->count - 1] = true;
+}
+
+static void add_attempt(struct simba__sql_params *params, simba_attempt attempt)
+{
+    char *text = params->texts[params->count];
+
+    simba__sql_write_attempt(attempt, text);
+    add_text(params, text);
+}
+
+static void add_waiter(struct simba__sql_params *params,
+                       const struct simba__sql_record *record,
+                       const struct simba__waiter *waiter)
+{
+    static const struct simba__waiter nobody;
+    const struct simba__sql_peer *peer;
+
+    waiter = waiter == NULL ? &nobody : waiter;
+    peer = &record->peers[waiter->connection];
+    add_attempt(params, waiter->attempt);
+    add_text(params, waiter->id);
+    add_text(params, peer->process);
+    add_number(params, peer->can_notify);
+    add_number(params, (int64_t)waiter->position);
+    add_number(params, waiter->lapses_ms);
+}
+
+/* The parameters of `apply`, after the mutex; they are named there. */
+static bool bind_apply(struct simba__sql_params *params,
+                       const struct simba__sql_request *request)
+{
+    const struct simba__sql_record *record = &request->record;
+    const struct simba__sql_change *change = &request->change;
+    const struct simba__mutex_record *mutex = &record->mutex;
+    bool is_free = mutex->owner.id[0] == '\0';
+    char *end = malloc(change->gone_count * (SIMBA__SQL_HEX + 1) + 1);
+
+    if (end == NULL) {
+        return false;
+    }
+    params->gone = end;
+    *end = '\0';
+    for (size_t i = 0; i < change->gone_count; i++) {
+        if (i > 0) {
+            *end++ = ',';
+        }
+        simba__sql_write_attempt(change->gone[i], end);
+        end += strlen(end);
+    }
+    add_number(params, record->version);
+    add_number(params, record->transition_at_ms);
+    add_text(params, record->owner.id);
+    add_number(params, mutex->owner.acquired_at_ms);
+    add_number(params, mutex->owner.ttl_at_ms);
+    add_number(params, mutex->owner.transition_at_ms);
+    add_text(params, mutex->owner.id);
+    add_number(params, change->version);
+    add_number(params, (int64_t)(is_free ? record->token : mutex->owner.token));
+    add_attempt(params, mutex->attempt);
+    add_number(params, mutex->owner.is_broken);
+    add_number(params, mutex->queue_count > 0 || mutex->is_offered);
+    add_waiter(params, record, mutex->is_offered ? &mutex->offered : NULL);
+    add_number(params, mutex->is_offered ? mutex->offered_until_ms : 0);
+    add_attempt(params, request->asked->attempt);
+    add_number(params, change->tomb_until_ms);
+    add_text(params, params->gone);
+    add_waiter(params, record, change->come_count > 0 ? change->come[0] : NULL);
+    add_waiter(params, record, change->come_count > 1 ? change->come[1] : NULL);
+    /* Processes to notify; our own contenders are told without. */
+    for (size_t i = 0; i < 2; i++) {
+        const struct simba__sql_peer *peer =
+            i < change->wake_count ? &record->peers[change->wakes[i]] : NULL;
+        bool is_told = peer != NULL && peer->can_notify &&
+                       strcmp(peer->process, request->self->process) != 0;
+
+        add_text(params, is_told ? peer->process : "");
+    }
+    add_number(params, record->now_us / 1000);
+    add_number(params, (int64_t)mutex->former_token);
+    add_number(params, is_free && mutex->tenure_token == SIMBA__SQL_ANOTHER
+                           ? SIMBA__SQL_ANOTHER
+                           : 0);
+    add_number(params, change->is_quiet ? change->version : -1);
+    add_number(params, mutex->owner.token == record->owner.token
+                           ? record->account
+                           : -1);
+    return true;
+}
+
+bool simba__sql_bind(struct simba__sql_params *params,
+                     const struct simba__sql_request *request,
+                     enum simba__sql_statement statement)
+{
+    const simba_request *asked = request->asked;
+
+    params->count = 0;
+    params->gone = NULL;
+    params->list = 0;
+    switch (statement) {
+    case SIMBA__SQL_SCHEMA:
+    case SIMBA__SQL_UPGRADE:
+    case SIMBA__SQL_LIST:
+    case SIMBA__SQL_DOCTOR:
+    case SIMBA__SQL_DOCTOR_TABLES:
+        return true;
+    case SIMBA__SQL_POLL:
+        add_text(params, request->self->process);
+        return true;
+    case SIMBA__SQL_HEARTBEAT:
+        add_text(params, request->self->process);
+        add_number(params, asked->waiter_ms);
+        params->gone = simba__sql_heartbeat_kept(request->self);
+        params->list = params->count;
+        add_text(params, params->gone);
+        return params->gone != NULL;
+    default:
+        break;
+    }
+    add_text(params, asked->mutex);
+    switch (statement) {
+    case SIMBA__SQL_INSERT_MUTEX:
+    case SIMBA__SQL_LIST_BARE:
+        return true;
+    case SIMBA__SQL_APPLY:
+        return bind_apply(params, request);
+    case SIMBA__SQL_RECORD_BREAK:
+        add_number(params, (int64_t)asked->token);
+        add_text(params, request->record.owner.id);
+        add_number(params, asked->now);
+        add_text(params, asked->reason == NULL ? "" : asked->reason);
+        return true;
+    default:
+        break;
+    }
+    add_attempt(params, asked->attempt);
+    if (statement < SIMBA__SQL_FAST_PATH && asked->kind == SIMBA_ACQUIRE) {
+        add_text(params, asked->id);
+    }
+    if (statement < SIMBA__SQL_FAST_PATH && asked->kind != SIMBA_RELEASE) {
+        add_number(params, asked->ttl_ms);
+        add_number(params, asked->transition_ms);
+    }
+    return true;
+}
+
+/* --- texts --------------------------------------------------------------- */
+
+void simba__sql_edit(char *text,
+                     size_t room,
+                     const struct simba__sql_edit *edits)
+{
+    for (; edits->from != NULL; edits++) {
+        size_t from = strlen(edits->from), to = strlen(edits->to);
+
+        for (char *at = text; (at = strstr(at, edits->from)) != NULL;
+             at += to) {
+            assert(strlen(text) - from + to < room);
+            memmove(at + to, at + from, strlen(at + from) + 1);
+            memcpy(at, edits->to, to);
+        }
+    }
 }

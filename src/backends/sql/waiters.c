@@ -1,9 +1,11 @@
-/* Who of this process is in the queue. The core asks for each of them once a
- * lease, in case a ring was lost. What it asks then we know already: the
- * heartbeat of the process (beat.c) keeps their places and looks for all of
- * them at once. So the server is asked only by who was woken, and by whom the
- * heartbeat could not answer for. */
-#include "backends/sql/engine.h"
+/* Which mutexes this process waits for or watches, and who waits. The core asks
+ * for each waiter once a lease, in case a wake-up was lost. What it asks then
+ * we know already: the heartbeat of the process (heartbeat.c) renews the leases
+ * of all its waiters and looks for all of them at once. So the server is asked
+ * only by who was woken, and by whom the heartbeat could not answer for. */
+#include "backends/sql/sql.h"
+
+#include "util/container.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,232 +13,210 @@
 /* While the heartbeat is late, ask again so soon. */
 enum { LATE_MS = 100 };
 
-static bool is_attempt(const struct simba__sql_waiter *waiter,
-                       const simba_request *request)
+/* --- subscriptions ------------------------------------------------------- */
+
+struct simba__sql_subscription *simba__sql_subscription_find(
+    const struct simba__sql *self,
+    const char *mutex)
 {
-    return waiter->attempt.high == request->attempt.high &&
-           waiter->attempt.low == request->attempt.low;
+    struct simba__hash_link *link =
+        self->subscriptions.count == 0
+            ? NULL
+            : simba__hash_find(&self->subscriptions, mutex);
+
+    return link == NULL
+               ? NULL
+               : container_of(link, struct simba__sql_subscription, link);
 }
 
-static struct simba__sql_waiter **find(struct simba__sql_wish *wish,
-                                       const simba_request *request)
+struct simba__sql_subscription *simba__sql_subscription_next(
+    const struct simba__sql *self,
+    const struct simba__sql_subscription *after)
 {
-    struct simba__sql_waiter **at = &wish->waiters;
+    struct simba__hash_link *link = simba__hash_next(
+        &self->subscriptions, after == NULL ? NULL : &after->link);
 
-    while (*at != NULL && !is_attempt(*at, request)) {
-        at = &(*at)->next;
+    return link == NULL
+               ? NULL
+               : container_of(link, struct simba__sql_subscription, link);
+}
+
+/* Finds it or makes it; NULL: no memory. */
+static struct simba__sql_subscription *get(struct simba__sql *self,
+                                           const char *mutex)
+{
+    size_t room = strlen(mutex) + 1;
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, mutex);
+
+    if (at == NULL && (at = calloc(1, sizeof *at + room)) != NULL) {
+        memcpy(at->mutex, mutex, room);
+        if (!simba__hash_add(&self->subscriptions, &at->link, at->mutex)) {
+            free(at);
+            at = NULL;
+        }
     }
     return at;
 }
 
-static void take_away(struct simba__sql *self,
-                      struct simba__sql_wish *wish,
-                      struct simba__sql_waiter **at)
+/* Unless somebody still needs it. */
+static void drop(struct simba__sql *self, struct simba__sql_subscription *at)
 {
-    struct simba__sql_waiter *waiter = *at;
+    if (at->subscription == SIMBA_SUBSCRIBE_NONE && at->waiters == NULL) {
+        simba__hash_remove(&self->subscriptions, &at->link);
+        free(at);
+    }
+}
 
-    *at = waiter->next;
-    free(waiter);
-    self->waiter_count--;
-    simba__sql_wish_drop(&self->wishes, wish);
+void simba__sql_subscribe(simba_backend *backend,
+                          const char *mutex,
+                          enum simba_subscription subscription)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_subscription *at =
+        subscription == SIMBA_SUBSCRIBE_NONE
+            ? simba__sql_subscription_find(self, mutex)
+            : get(self, mutex);
+
+    if (at != NULL) {
+        at->subscription = subscription;
+        drop(self, at);
+    }
+    simba__sql_heartbeat_plan(self);
+}
+
+void simba__sql_subscriptions_fini(struct simba__sql *self)
+{
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_next(self, NULL);
+
+    while (at != NULL) {
+        struct simba__sql_subscription *next =
+            simba__sql_subscription_next(self, at);
+
+        while (at->waiters != NULL) {
+            struct simba__sql_waiter *waiter = at->waiters;
+
+            at->waiters = waiter->next;
+            free(waiter);
+        }
+        free(at);
+        at = next;
+    }
+    simba__hash_fini(&self->subscriptions);
+}
+
+/* --- waiters ------------------------------------------------------------- */
+
+/* Where the waiter of a request hangs, and at which mutex; NULL: nowhere. */
+static struct simba__sql_waiter **find(const struct simba__sql *self,
+                                       const simba_request *asked,
+                                       struct simba__sql_subscription **at)
+{
+    *at = simba__sql_subscription_find(self, asked->mutex);
+    if (*at == NULL) {
+        return NULL;
+    }
+    for (struct simba__sql_waiter **w = &(*at)->waiters; *w != NULL;
+         w = &(*w)->next) {
+        if ((*w)->attempt.high == asked->attempt.high &&
+            (*w)->attempt.low == asked->attempt.low) {
+            return w;
+        }
+    }
+    return NULL;
 }
 
 void simba__sql_waiter_forget(struct simba__sql *self,
-                              const simba_request *request)
+                              const simba_request *asked)
 {
-    struct simba__sql_wish *wish =
-        simba__sql_wish_find(&self->wishes, request->mutex);
-    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, request);
+    struct simba__sql_subscription *at;
+    struct simba__sql_waiter **where = find(self, asked, &at);
 
-    if (at != NULL && *at != NULL) {
-        take_away(self, wish, at);
+    if (where != NULL) {
+        struct simba__sql_waiter *waiter = *where;
+
+        *where = waiter->next;
+        free(waiter);
+        self->waiter_count--;
+        drop(self, at);
     }
 }
 
-/* --- answering ----------------------------------------------------------- */
-
-static bool may_answer(const struct simba__sql *self,
-                       const struct simba__sql_waiter *waiter)
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
 {
-    bool is_settled = self->bell == SIMBA__SQL_BELL_HUNG ||
-                      self->bell == SIMBA__SQL_BELL_REFUSED;
-
-    /* The heartbeat must have time to keep its place. */
-    return is_settled && !waiter->must_ask &&
-           simba_loop_now_ms() < waiter->lapses_ms - waiter->life_ms / 4;
-}
-
-bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *request)
-{
-    struct simba__sql_wish *wish =
-        simba__sql_wish_find(&self->wishes, request->mutex);
-    struct simba__sql_waiter **at = wish == NULL ? NULL : find(wish, request);
+    struct simba__sql_subscription *at;
+    struct simba__sql_waiter **where = find(self, asked, &at);
+    struct simba__sql_waiter *waiter = where == NULL ? NULL : *where;
+    bool is_settled = self->notify == SIMBA__SQL_NOTIFY_READY ||
+                      self->notify == SIMBA__SQL_NOTIFY_REFUSED;
+    int64_t now_ms = simba_loop_now_ms();
     int64_t wait_ms;
 
-    if (at == NULL || *at == NULL) {
+    if (waiter == NULL) {
         return false;
     }
-    if (!request->is_backstop || !may_answer(self, *at)) {
-        take_away(self, wish, at); /* until the server has answered */
+    /* The heartbeat must have time to renew its lease. */
+    if (!asked->is_backstop || !is_settled || waiter->must_ask ||
+        now_ms >= waiter->lapses_ms - waiter->life_ms / 4) {
+        simba__sql_waiter_forget(self, asked); /* until the server answered */
         return false;
     }
-    (*at)->has_asked = true;
-    simba__sql_beat_asked(self, *at, wish);
-    wait_ms = wish->held_until_ms - simba_loop_now_ms();
-    request->reply.is_queued = true;
-    request->reply.is_head = (*at)->is_head;
-    request->reply.position = (*at)->position;
-    request->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
-    request->reply.owner = wish->owner;
+    waiter->has_asked = true;
+    simba__sql_heartbeat_asked(self, waiter, at);
+    wait_ms = at->held_until_ms - simba_loop_now_ms();
+    asked->reply.is_queued = true;
+    asked->reply.is_head = waiter->is_head;
+    asked->reply.position = waiter->position;
+    asked->reply.wait_ms = wait_ms > LATE_MS ? wait_ms : LATE_MS;
+    asked->reply.owner = at->owner;
     return true;
 }
 
-/* Of those who own it or stand in the queue, some cannot or will not ring us.
- */
-static bool is_foreign(const struct simba__sql_turn *turn)
+/* Of those who own it or wait for it, some cannot or will not notify us. */
+static bool is_foreign(const struct simba__sql_request *request)
 {
-    const struct simba__sql_record *record = &turn->record;
+    const struct simba__sql_record *record = &request->record;
     bool is_foreign = record->is_foreign;
 
-    for (size_t i = SIMBA__SQL_SELF + 1;
-         i < record->peer_count && turn->self->account != 0; i++) {
-        is_foreign |= strncmp(record->peers[i].process, turn->self->process,
+    for (size_t i = 1; i < record->peer_count && request->self->account != 0;
+         i++) {
+        is_foreign |= strncmp(record->peers[i].process, request->self->process,
                               SIMBA__SQL_ACCOUNT) != 0;
     }
     return is_foreign;
 }
 
-void simba__sql_waiter_note(const struct simba__sql_turn *turn)
+void simba__sql_waiter_note(const struct simba__sql_request *request)
 {
-    struct simba__sql *self = turn->self;
-    const simba_request *request = turn->request;
-    struct simba__sql_wish *wish =
-        simba__sql_wish_add(&self->wishes, request->mutex);
+    struct simba__sql *self = request->self;
+    const simba_request *asked = request->asked;
+    struct simba__sql_subscription *at = get(self, asked->mutex);
     struct simba__sql_waiter *waiter =
-        wish == NULL ? NULL : calloc(1, sizeof *waiter);
+        at == NULL ? NULL : calloc(1, sizeof *waiter);
     int64_t now_ms = simba_loop_now_ms();
 
     if (waiter == NULL) {
-        if (wish != NULL) {
-            simba__sql_wish_drop(&self->wishes, wish);
+        if (at != NULL) {
+            drop(self, at);
         }
         return; /* it asks for itself */
     }
-    waiter->attempt = request->attempt;
-    waiter->position = request->reply.position;
-    waiter->is_head = request->reply.is_head;
-    waiter->must_ask = turn->is_woken;
-    waiter->since_beat = self->beat_number;
-    waiter->life_ms = request->waiter_ms;
-    waiter->lapses_ms =
-        now_ms + simba__sql_change_life(&turn->change, request, &turn->record);
-    waiter->next = wish->waiters;
-    wish->waiters = waiter;
-    wish->is_foreign = is_foreign(turn);
-    self->has_foreign |= wish->is_foreign;
-    wish->owner = request->reply.owner;
-    wish->held_until_ms = now_ms + request->reply.wait_ms;
+    *waiter = (struct simba__sql_waiter){
+        .next = at->waiters,
+        .attempt = asked->attempt,
+        .position = asked->reply.position,
+        .life_ms = asked->waiter_ms,
+        .lapses_ms = now_ms + simba__sql_change_life(&request->change, asked,
+                                                     &request->record),
+        .since_heartbeat = self->heartbeat_number,
+        .is_head = asked->reply.is_head,
+        .must_ask = request->is_woken};
+    at->waiters = waiter;
+    at->is_foreign = is_foreign(request);
+    self->has_foreign |= at->is_foreign;
+    at->owner = asked->reply.owner;
+    at->held_until_ms = now_ms + asked->reply.wait_ms;
     self->waiter_count++;
-    simba__sql_beat_asked(self, waiter, wish);
-}
-
-/* --- places to be kept --------------------------------------------------- */
-
-struct list {
-    char *end;
-    int count;
-};
-
-/* A statement must go out in one piece: in two, a process that is stopped in
- * between would keep locks. The rest has to wait for the next one. */
-enum { KEPT_MOST = 1500 };
-
-/* One statement may be sent more than once. */
-static void keep(void *context, struct simba__sql_wish *wish)
-{
-    struct list *list = context;
-    char **at = &list->end;
-
-    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        if (w->has_asked && list->count < KEPT_MOST) {
-            w->is_kept = true;
-            w->has_asked = false;
-        }
-        if (w->is_kept) {
-            list->count++;
-            simba__sql_write_attempt(
-                (simba_attempt){w->attempt.high, w->attempt.low}, *at);
-            *at += strlen(*at);
-            *(*at)++ = ',';
-        }
-    }
-}
-
-char *simba__sql_waiters_kept(const struct simba__sql *self)
-{
-    char *text = malloc(self->waiter_count * (SIMBA__SQL_HEX + 1) + 1);
-    struct list list = {text, 0};
-
-    if (text != NULL) {
-        simba__sql_wish_each(self, keep, &list);
-        list.end[list.count == 0 ? 0 : -1] = '\0';
-    }
-    return text;
-}
-
-/* --- wake-ups ---------------------------------------------------------------
- */
-
-static void mark_all(void *context, struct simba__sql_wish *wish)
-{
-    (void)context;
-    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        w->must_ask = true;
-    }
-}
-
-/* The runtime passes a wake-up on to the first two. */
-static void mark_first_two(struct simba__sql_wish *wish)
-{
-    uint64_t first = UINT64_MAX, second = UINT64_MAX;
-
-    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        if (w->position < first) {
-            second = first;
-            first = w->position;
-        } else if (w->position < second) {
-            second = w->position;
-        }
-    }
-    for (struct simba__sql_waiter *w = wish->waiters; w != NULL; w = w->next) {
-        w->must_ask |= w->position <= second;
-    }
-}
-
-/* Who is asking just now, will ask again. */
-static void mark_turns(struct simba__sql *self, const char *mutex)
-{
-    for (int i = 0; i < SIMBA__SQL_SESSIONS; i++) {
-        const struct simba__sql_session *session = self->sessions[i];
-
-        if (session != NULL && session->turn != NULL &&
-            (mutex == NULL ||
-             strcmp(session->turn->request->mutex, mutex) == 0)) {
-            session->turn->is_woken = true;
-        }
-    }
-}
-
-void simba__sql_wake(struct simba__sql *self, const char *mutex)
-{
-    struct simba__sql_wish *wish =
-        mutex == NULL ? NULL : simba__sql_wish_find(&self->wishes, mutex);
-
-    mark_turns(self, mutex);
-    if (mutex == NULL) {
-        simba__sql_wish_each(self, mark_all, NULL);
-    } else if (wish != NULL) {
-        mark_first_two(wish);
-    }
-    simba_wake(self->base.loop, mutex);
+    simba__sql_heartbeat_asked(self, waiter, at);
 }

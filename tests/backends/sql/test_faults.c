@@ -88,8 +88,8 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     handle_woken(&second, mutex, 0);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
-    assert_int_equal(((struct simba__sql *)second.backend)->bell,
-                     SIMBA__SQL_BELL_HUNG);
+    assert_int_equal(((struct simba__sql *)second.backend)->notify,
+                     SIMBA__SQL_NOTIFY_READY);
     ask(&b);
     expect_mine(&b);
 }

@@ -214,9 +214,9 @@ static void test_sql__knows_whether_it_can_be_rung(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    assert_int_equal(((struct simba__sql *)second.backend)->bell,
-                     is_ringless() ? SIMBA__SQL_BELL_REFUSED
-                                   : SIMBA__SQL_BELL_HUNG);
+    assert_int_equal(((struct simba__sql *)second.backend)->notify,
+                     is_ringless() ? SIMBA__SQL_NOTIFY_REFUSED
+                                   : SIMBA__SQL_NOTIFY_READY);
     memset(&noted, 0, sizeof noted);
     run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     for (int i = 0; i < noted.findings; i++) {

@@ -1,0 +1,366 @@
+/* Sessions: looking up hosts, connecting, losing them, closing needless ones.
+ *
+ * The client libraries look up host names themselves, but inside the loop, and
+ * a name server that does not answer would hold up every renewal. So a thread
+ * of its own looks them up beforehand, and no library is told to connect before
+ * there was an answer. What it asks again then, name servers remember. */
+#define _GNU_SOURCE
+#include "backends/sql/sql.h"
+
+#include "util/container.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* How long a server may take to let us in; how soon to try again. */
+enum { CONNECT_MS = 5000, BACKOFF_FIRST_MS = 20, BACKOFF_MOST_MS = 1000 };
+
+/* How long nothing must have come before a session is needless; it may be
+ * closed as late again. */
+enum { IDLE_MS = 5000 };
+
+/* --- host names ---------------------------------------------------------- */
+
+bool simba__sql_is_local(const char *hosts)
+{
+    static const char *const names[] = {"localhost", "::1", "[::1]"};
+
+    while (hosts != NULL && hosts[0] != '\0') {
+        size_t length = strcspn(hosts, ",");
+        bool is_local = length == 0 || hosts[0] == '/' || hosts[0] == '@' ||
+                        (length > 4 && strncmp(hosts, "127.", 4) == 0 &&
+                         strspn(hosts, "0123456789.") >= length);
+
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            is_local |= strlen(names[i]) == length &&
+                        strncmp(names[i], hosts, length) == 0;
+        }
+        if (!is_local) {
+            return false;
+        }
+        hosts += length + (hosts[length] == ',' ? 1 : 0);
+    }
+    return true;
+}
+
+static void look_up_next(struct simba__sql_session *session);
+
+static void on_found(void *self, struct addrinfo *list, const char *why)
+{
+    struct simba__sql_session *session = self;
+
+    session->lookup = NULL;
+    if (list != NULL) {
+        session->is_found = true;
+        freeaddrinfo(list);
+    } else {
+        session->not_found = why;
+    }
+    look_up_next(session);
+}
+
+/* Of several hosts, one will do: the library tries them in turn. An address in
+ * figures is answered from within, so this may be deeper than it looks. Sockets
+ * have no names. */
+static void look_up_next(struct simba__sql_session *session)
+{
+    struct simba__asker asker = {on_found, session};
+    simba__lookup *lookup;
+    const char *host;
+    simba_error error;
+
+    do {
+        host = session->next_host == NULL ? NULL
+                                          : strsep(&session->next_host, ",");
+    } while (host != NULL && simba__sql_is_local(host));
+    if (host != NULL) {
+        lookup = simba__lookup_start(session->self->base.loop, host, 0, asker);
+        if (lookup != NULL) {
+            session->lookup = lookup;
+        }
+        return;
+    }
+    free(session->hosts);
+    session->hosts = NULL;
+    if (session->is_found || session->not_found == NULL) {
+        session->self->dialect->connect(session);
+        return;
+    }
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: host name: %s",
+                    session->self->shown, session->not_found);
+    simba__sql_lost(session, SIMBA_EUNAVAIL, &error);
+}
+
+void simba__sql_session_cancel(struct simba__sql_session *session)
+{
+    simba__lookup_cancel(session->lookup);
+    session->lookup = NULL;
+    free(session->hosts);
+    session->hosts = NULL;
+}
+
+/* --- descriptors --------------------------------------------------------- */
+
+static void on_ready(simba_io *io, uint32_t events)
+{
+    struct simba__sql_session *session =
+        container_of(io, struct simba__sql_session, io);
+
+    session->self->dialect->proceed(session, events);
+}
+
+static void on_silence(simba_timer *timer)
+{
+    struct simba__sql_session *session =
+        container_of(timer, struct simba__sql_session, timer);
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: no answer in time%s",
+                    session->self->shown,
+                    session->lookup == NULL ? "" : " from the name server");
+    simba__sql_lost(session, SIMBA_EUNAVAIL, &error);
+}
+
+/* A descriptor of our own to wait on: a library closes its own when it finds
+ * the connection broken, and what has been closed cannot be taken out of epoll
+ * any more. If a child that is just being started has it, too, its events would
+ * come for ever. */
+void simba__sql_attach(struct simba__sql_session *session, int fd)
+{
+    simba_io_clear(session->self->base.loop, &session->io);
+    if (session->io.fd >= 0) {
+        close(session->io.fd);
+    }
+    session->fd = fd;
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC); /* S12 */
+    }
+    session->io.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
+/* While a caller's thread waits for the descriptor, the loop only wants to know
+ * that it has been closed. */
+void simba__sql_want(struct simba__sql_session *session, uint32_t events)
+{
+    bool is_driven = session->request != NULL && session->request->is_driven;
+    uint32_t effective = is_driven ? EPOLLRDHUP : events;
+
+    session->wanted = events;
+    if (!session->io.is_set || session->io.events != effective) {
+        simba_io_set(session->self->base.loop, &session->io, effective);
+    }
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+struct simba__sql_session *simba__sql_session_make(struct simba__sql *self)
+{
+    struct simba__sql_session *session = calloc(1, self->dialect->session_size);
+
+    if (session != NULL) {
+        session->self = self;
+        session->io.ready = on_ready;
+        session->io.fd = session->fd = -1;
+        session->timer.fire = on_silence;
+    }
+    return session;
+}
+
+void simba__sql_session_connect(struct simba__sql_session *session)
+{
+    struct simba__sql *self = session->self;
+    const char *hosts = self->dialect->hosts(self);
+
+    assert(session->state == SIMBA__SQL_CLOSED);
+    session->state = SIMBA__SQL_CONNECTING;
+    simba_timer_set(self->base.loop, &session->timer,
+                    simba_loop_now_ms() + CONNECT_MS);
+    session->is_found = false;
+    session->not_found = NULL;
+    session->hosts = simba__sql_is_local(hosts) ? NULL : strdup(hosts);
+    session->next_host = session->hosts;
+    look_up_next(session);
+}
+
+struct simba__sql_session *simba__sql_session_find(
+    const struct simba__sql *self,
+    enum simba__sql_state state)
+{
+    for (int i = 0; i < self->session_count; i++) {
+        if (self->sessions[i]->state == state) {
+            return self->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+/* There is no other session that could serve those who wait: what stood in the
+ * way of connecting is their answer. */
+static void fail_waiting(struct simba__sql *self)
+{
+    simba_error error = self->failure;
+
+    if (simba__sql_session_find(self, SIMBA__SQL_IDLE) == NULL &&
+        simba__sql_session_find(self, SIMBA__SQL_BUSY) == NULL) {
+        simba__sql_end_all(&self->urgent, error.code, &error);
+        simba__sql_end_all(&self->other, error.code, &error);
+    }
+}
+
+struct simba__sql_session *simba__sql_session_get(struct simba__sql *self)
+{
+    struct simba__sql_session *session =
+        simba__sql_session_find(self, SIMBA__SQL_IDLE);
+
+    if (session != NULL ||
+        simba__sql_session_find(self, SIMBA__SQL_CONNECTING) != NULL) {
+        return session;
+    }
+    if (simba_loop_now_ms() < self->retry_at_ms) {
+        fail_waiting(self);
+        return NULL;
+    }
+    session = simba__sql_session_find(self, SIMBA__SQL_CLOSED);
+    if (session == NULL && self->session_count < SIMBA__SQL_SESSIONS &&
+        (session = simba__sql_session_make(self)) != NULL) {
+        self->sessions[self->session_count++] = session;
+    }
+    if (session != NULL) {
+        simba__sql_session_connect(session);
+    }
+    return session != NULL && session->state == SIMBA__SQL_IDLE ? session
+                                                                : NULL;
+}
+
+static int count_open(const struct simba__sql *self)
+{
+    int count = 0;
+
+    for (int i = 0; i < self->session_count; i++) {
+        count += self->sessions[i]->state != SIMBA__SQL_CLOSED;
+    }
+    return count;
+}
+
+static void plan_close_idle(struct simba__sql *self)
+{
+    if (!self->idle_timer.is_set && !self->is_detached &&
+        count_open(self) > 1) {
+        simba_timer_set(self->base.loop, &self->idle_timer,
+                        simba_loop_now_ms() + IDLE_MS);
+    }
+}
+
+void simba__sql_connected(struct simba__sql_session *session)
+{
+    struct simba__sql *self = session->self;
+
+    self->backoff_ms = 0;
+    self->retry_at_ms = 0;
+    if (session->was_lost) {
+        session->was_lost = false;
+        simba_count_reconnect(self->base.loop);
+    }
+    simba_timer_clear(self->base.loop, &session->timer);
+    session->was_used = true;
+    session->is_needed = false;
+    session->state = session->is_notify ? SIMBA__SQL_BUSY : SIMBA__SQL_IDLE;
+    plan_close_idle(self);
+    if (session->is_notify) {
+        simba_timer_set(self->base.loop, &session->timer,
+                        simba_loop_now_ms() + CONNECT_MS);
+        self->dialect->start_notify(session);
+    } else {
+        simba__sql_pump(self);
+    }
+}
+
+/* --- closing ------------------------------------------------------------- */
+
+void simba__sql_session_close(struct simba__sql_session *session)
+{
+    struct simba__sql *self = session->self;
+
+    if (session->state == SIMBA__SQL_CLOSED) {
+        return;
+    }
+    simba_io_clear(self->base.loop, &session->io);
+    simba_timer_clear(self->base.loop, &session->timer);
+    simba__sql_session_cancel(session);
+    session->state = SIMBA__SQL_CLOSED;
+    self->dialect->disconnect(session);
+    simba__sql_attach(session, -1);
+}
+
+/* Servers count sessions, and every process has its own: those that were opened
+ * for a rush and have nothing to do since are closed. One stays open, so that
+ * the next request need not connect first. The first sessions are the ones that
+ * are taken first. */
+void simba__sql_close_idle(simba_timer *timer)
+{
+    struct simba__sql *self =
+        container_of(timer, struct simba__sql, idle_timer);
+
+    for (int i = self->session_count - 1; i >= 0; i--) {
+        struct simba__sql_session *session = self->sessions[i];
+
+        if (session->state == SIMBA__SQL_IDLE && !session->was_used &&
+            !session->is_needed && count_open(self) > 1) {
+            simba__sql_session_close(session);
+        }
+        session->was_used = session->state == SIMBA__SQL_BUSY;
+    }
+    plan_close_idle(self);
+}
+
+int64_t simba__sql_next_backoff(int64_t ms)
+{
+    return ms == 0                    ? BACKOFF_FIRST_MS
+           : ms < BACKOFF_MOST_MS / 2 ? ms * 2
+                                      : BACKOFF_MOST_MS;
+}
+
+void simba__sql_lost(struct simba__sql_session *session,
+                     int status,
+                     const simba_error *error)
+{
+    struct simba__sql *self = session->self;
+    bool was_connecting = session->state == SIMBA__SQL_CONNECTING;
+    struct simba__sql_request *request = session->request;
+    simba_error why = *error;
+
+    simba__sql_session_close(session);
+    session->was_lost |= !was_connecting;
+    if (was_connecting) {
+        self->failure = why;
+        self->failure.code = status;
+        self->backoff_ms = simba__sql_next_backoff(self->backoff_ms);
+        self->retry_at_ms = simba_loop_now_ms() + self->backoff_ms;
+    }
+    self->log(self->log_user, SIMBA_LOG_INFO, self->dialect->name, why.message);
+    if (session->is_notify) {
+        simba__sql_notify_lost(self, &why);
+    } else if (request != NULL) {
+        simba__sql_end(request, request->is_written ? SIMBA_EUNKNOWN : status,
+                       &why);
+    } else if (was_connecting) {
+        fail_waiting(self);
+    }
+}
+
+void simba__sql_session_leave(struct simba__sql *self, const simba_error *error)
+{
+    for (int i = 0; i < self->session_count; i++) {
+        if (self->sessions[i]->state == SIMBA__SQL_IDLE) {
+            simba__sql_session_close(self->sessions[i]);
+        }
+    }
+    if (self->notify == SIMBA__SQL_NOTIFY_READY) {
+        simba__sql_lost(self->notify_session, error->code, error);
+    }
+}

@@ -1,0 +1,270 @@
+/* The heartbeat of a process: one statement for all who wait through it. It
+ * renews their waiter leases, and tells what may have been missed: who owns
+ * each mutex until when, and which are worth asking for.
+ *
+ * It comes every 15 s, and right after the end of the first lease that we know
+ * of: its owner has renewed it meanwhile, or is dead. Where nobody can notify
+ * us, a poll ten times a second takes the place of wake-ups. */
+#define _GNU_SOURCE
+#include "backends/sql/sql.h"
+
+#include "util/container.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    HEARTBEAT_MS = 15000,
+    POLL_MS = 100,
+    RETRY_MS = 1000,
+    DEADLINE_MS = 2000
+};
+
+/* A statement must go out in one piece: in two, a process that is stopped in
+ * between would keep locks. The rest has to wait for the next one. */
+enum { KEPT_MOST = 1500 };
+
+/* The columns of `heartbeat`. */
+enum column {
+    MUTEX,
+    OWNER_ID,
+    ACQUIRED_AT,
+    TTL_AT,
+    TRANSITION_AT,
+    TOKEN,
+    WAITING, /* so many of us are in the queue or offered the mutex */
+    NOW_MS,
+    IS_WORTH_ASKING,
+    IS_FOREIGN /* somebody there cannot notify us */
+};
+
+/* Is there anything that nobody will notify us of? */
+static bool must_poll(const struct simba__sql *self)
+{
+    return self->notify == SIMBA__SQL_NOTIFY_REFUSED || self->has_foreign;
+}
+
+/* --- when ---------------------------------------------------------------- */
+
+void simba__sql_heartbeat_plan(struct simba__sql *self)
+{
+    int64_t at_ms = self->heartbeat_due_ms;
+
+    if (self->is_beating || self->is_detached) {
+        return;
+    }
+    if (must_poll(self) && self->poll_due_ms < at_ms) {
+        at_ms = self->poll_due_ms;
+    }
+    simba_timer_set(self->base.loop, &self->heartbeat_timer,
+                    self->waiter_count == 0 ? INT64_MAX : at_ms);
+}
+
+/* The heartbeat must come before a waiter lease runs out that is to be renewed,
+ * and when the owner's lease does. */
+static void hurry(struct simba__sql *self,
+                  const struct simba__sql_waiter *waiter,
+                  const struct simba__sql_subscription *at)
+{
+    int64_t soonest_ms = self->heartbeat_sent_ms + POLL_MS;
+    int64_t due_ms = at->held_until_ms + 1;
+    int64_t keep_ms = waiter->lapses_ms - waiter->life_ms / 8;
+
+    if (waiter->life_ms > self->life_ms) {
+        self->life_ms = waiter->life_ms;
+    }
+    if (waiter->has_asked && due_ms > keep_ms) {
+        due_ms = keep_ms;
+    }
+    if (due_ms < soonest_ms) {
+        due_ms = soonest_ms;
+    }
+    if (due_ms < self->heartbeat_due_ms) {
+        self->heartbeat_due_ms = due_ms;
+    }
+}
+
+void simba__sql_heartbeat_asked(struct simba__sql *self,
+                                const struct simba__sql_waiter *waiter,
+                                const struct simba__sql_subscription *at)
+{
+    int64_t now_ms = simba_loop_now_ms();
+
+    if (self->waiter_count == 1 && !waiter->has_asked) { /* the first */
+        self->heartbeat_due_ms = now_ms + HEARTBEAT_MS;
+        self->poll_due_ms = now_ms + POLL_MS;
+        self->life_ms = 0;
+    }
+    hurry(self, waiter, at);
+    simba__sql_heartbeat_plan(self);
+}
+
+/* --- asking -------------------------------------------------------------- */
+
+static void send_heartbeat(struct simba__sql *self)
+{
+    int64_t now_ms = simba_loop_now_ms();
+
+    self->heartbeat = (simba_request){.kind = SIMBA_READ,
+                                      .mutex = "",
+                                      .id = "",
+                                      .waiter_ms = self->life_ms,
+                                      .deadline_ms = now_ms + DEADLINE_MS};
+    self->is_beating = true;
+    self->is_poll = must_poll(self) && now_ms < self->heartbeat_due_ms;
+    if (!self->is_poll) {
+        self->heartbeat_number++;
+        self->heartbeat_sent_ms = now_ms;
+        self->heartbeat_due_ms = now_ms + RETRY_MS; /* if it fails */
+    }
+    simba__sql_submit(&self->base, &self->heartbeat);
+}
+
+void simba__sql_heartbeat_now(struct simba__sql *self)
+{
+    if (!self->is_beating && !self->is_detached) {
+        self->heartbeat_due_ms = 0;
+        send_heartbeat(self);
+    }
+}
+
+void simba__sql_heartbeat_fired(simba_timer *timer)
+{
+    struct simba__sql *self =
+        container_of(timer, struct simba__sql, heartbeat_timer);
+
+    if (self->waiter_count > 0) {
+        send_heartbeat(self);
+    }
+}
+
+/* One statement may be sent more than once. */
+char *simba__sql_heartbeat_kept(const struct simba__sql *self)
+{
+    char *text = malloc(self->waiter_count * (SIMBA__SQL_HEX + 1) + 1);
+    char *end = text;
+    int count = 0;
+    struct simba__sql_subscription *at = NULL;
+
+    while (text != NULL &&
+           (at = simba__sql_subscription_next(self, at)) != NULL) {
+        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
+             w = w->next) {
+            if (w->has_asked && count < KEPT_MOST) {
+                w->is_kept = true;
+                w->has_asked = false;
+            }
+            if (w->is_kept) {
+                count++;
+                simba__sql_write_attempt(w->attempt, end);
+                end += strlen(end);
+                *end++ = ',';
+            }
+        }
+    }
+    if (text != NULL) {
+        end[count == 0 ? 0 : -1] = '\0';
+    }
+    return text;
+}
+
+void simba__sql_heartbeat_done(struct simba__sql *self, int status)
+{
+    struct simba__sql_subscription *at = NULL;
+
+    self->is_beating = false;
+    while (status != SIMBA_OK &&
+           (at = simba__sql_subscription_next(self, at)) != NULL) {
+        for (struct simba__sql_waiter *w = at->waiters; w != NULL;
+             w = w->next) {
+            w->has_asked |= w->is_kept;
+            w->is_kept = false;
+        }
+    }
+    self->poll_due_ms = simba_loop_now_ms() + POLL_MS;
+    simba__sql_heartbeat_plan(self);
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static void read_row(struct simba__sql *self,
+                     const struct simba__sql_rows *rows,
+                     int row)
+{
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, rows->cell(rows, row, MUTEX));
+    const char *id = rows->cell(rows, row, OWNER_ID);
+    int64_t left_ms = simba__sql_number(rows, row, TRANSITION_AT) -
+                      simba__sql_number(rows, row, NOW_MS);
+
+    if (at == NULL) {
+        return;
+    }
+    at->seen_heartbeat = self->heartbeat_number;
+    at->seen_waiting = simba__sql_number(rows, row, WAITING);
+    at->held_until_ms = simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
+    at->is_foreign = simba__sql_number(rows, row, IS_FOREIGN) != 0;
+    at->owner = simba_owner_none();
+    if (id != NULL && strlen(id) <= SIMBA_ID_MAX && left_ms >= 0) {
+        memcpy(at->owner.id, id, strlen(id) + 1);
+        at->owner.acquired_at_ms = simba__sql_number(rows, row, ACQUIRED_AT);
+        at->owner.ttl_at_ms = simba__sql_number(rows, row, TTL_AT);
+        at->owner.transition_at_ms =
+            simba__sql_number(rows, row, TRANSITION_AT);
+        at->owner.token = (uint64_t)simba__sql_number(rows, row, TOKEN);
+    }
+}
+
+/* Who was answered for is sure of its position again. Where not all are in the
+ * queue that were when we asked, all must ask. */
+static void settle(struct simba__sql *self, struct simba__sql_subscription *at)
+{
+    int64_t expected = 0;
+    bool is_lost;
+
+    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
+        expected += w->since_heartbeat < self->heartbeat_number;
+    }
+    is_lost = expected > 0 && (at->seen_heartbeat != self->heartbeat_number ||
+                               at->seen_waiting < expected);
+    self->has_lost_positions |= is_lost;
+    self->has_foreign |= at->is_foreign && at->waiters != NULL;
+    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
+        w->must_ask |= is_lost;
+        if (w->is_kept) {
+            w->lapses_ms = self->heartbeat_sent_ms + self->heartbeat.waiter_ms;
+            w->is_kept = false;
+        }
+        hurry(self, w, at);
+    }
+}
+
+void simba__sql_heartbeat_answered(struct simba__sql_request *request,
+                                   const struct simba__sql_rows *rows)
+{
+    struct simba__sql *self = request->self;
+    struct simba__sql_subscription *at = NULL;
+    bool is_poll = request->statement == SIMBA__SQL_POLL;
+
+    if (!is_poll) {
+        for (int i = 0; i < rows->count; i++) {
+            read_row(self, rows, i);
+        }
+        self->heartbeat_due_ms = self->heartbeat_sent_ms + HEARTBEAT_MS;
+        self->life_ms = 0;
+        self->has_lost_positions = self->has_foreign = false;
+        while ((at = simba__sql_subscription_next(self, at)) != NULL) {
+            settle(self, at);
+        }
+    }
+    /* Who is woken may ask, and so change what we have gone through. */
+    for (int i = 0; i < rows->count; i++) {
+        if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0) {
+            simba__sql_wake(self, rows->cell(rows, i, MUTEX));
+        }
+    }
+    if (!is_poll && self->has_lost_positions) {
+        simba_wake(self->base.loop, NULL);
+    }
+    simba__sql_end(request, SIMBA_OK, NULL);
+}

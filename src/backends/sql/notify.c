@@ -1,0 +1,133 @@
+/* Wake-ups: the notify connection of a process, and who is told when a wake-up
+ * comes. What it waits for in the server is the dialect's. */
+#define _GNU_SOURCE
+#include "backends/sql/sql.h"
+
+#include "util/container.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+void simba__sql_name_process(struct simba__sql *self)
+{
+    unsigned char bytes[SIMBA__SQL_HEX / 2];
+    char account[SIMBA__SQL_ACCOUNT + 1];
+
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) {
+        abort();
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        snprintf(self->process + 2 * i, 3, "%02x", bytes[i]);
+    }
+    if (self->account != 0) {
+        snprintf(account, sizeof account, "%08" PRIx32, self->account);
+        memcpy(self->process, account, SIMBA__SQL_ACCOUNT);
+    }
+}
+
+/* Under a new name each time: the server may not have noticed yet that the last
+ * connection is gone, and keep its lock. The dialect gives that name to all who
+ * wait here in one go: one by one, each would be passed until it has asked
+ * (S11). */
+void simba__sql_notify_start(struct simba__sql *self)
+{
+    if (self->notify != SIMBA__SQL_NOTIFY_NONE) {
+        return;
+    }
+    simba__sql_name_process(self);
+    if (self->notify_session == NULL) {
+        self->notify_session = simba__sql_session_make(self);
+    }
+    if (self->notify_session == NULL) {
+        simba__sql_end_all(&self->parked, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    self->notify = SIMBA__SQL_NOTIFY_STARTING;
+    self->notify_session->is_notify = true;
+    simba__sql_session_connect(self->notify_session);
+}
+
+void simba__sql_notify_retry(simba_timer *timer)
+{
+    simba__sql_notify_start(
+        container_of(timer, struct simba__sql, notify_timer));
+}
+
+/* S11: without it our waiters count as dead, so it is connected again soon,
+ * even though nobody has asked. */
+void simba__sql_notify_lost(struct simba__sql *self, const simba_error *error)
+{
+    self->notify = SIMBA__SQL_NOTIFY_NONE;
+    self->notify_backoff_ms = simba__sql_next_backoff(self->notify_backoff_ms);
+    if (self->was_notified) {
+        simba_timer_set(self->base.loop, &self->notify_timer,
+                        simba_loop_now_ms() + self->notify_backoff_ms);
+    }
+    simba__sql_end_all(&self->parked, error->code, error);
+}
+
+/* Wake-ups that were sent while nobody listened are lost, so all are to ask. */
+void simba__sql_notify_settled(struct simba__sql *self,
+                               enum simba__sql_notify notify)
+{
+    bool is_again = self->was_notified;
+
+    self->notify = notify;
+    if (notify == SIMBA__SQL_NOTIFY_READY) {
+        self->was_notified = true;
+        self->notify_backoff_ms = 0;
+        memcpy(self->notify_name, self->process, sizeof self->notify_name);
+    }
+    simba__sql_unpark(self);
+    simba__sql_heartbeat_plan(self);
+    if (is_again) {
+        simba__sql_wake(self, NULL);
+    }
+}
+
+/* The runtime passes a wake-up on to the first two. */
+static void mark_first_two(struct simba__sql_subscription *at)
+{
+    uint64_t first = UINT64_MAX, second = UINT64_MAX;
+
+    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
+        if (w->position < first) {
+            second = first;
+            first = w->position;
+        } else if (w->position < second) {
+            second = w->position;
+        }
+    }
+    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
+        w->must_ask |= w->position <= second;
+    }
+}
+
+void simba__sql_wake(struct simba__sql *self, const char *mutex)
+{
+    struct simba__sql_subscription *at = NULL;
+
+    /* Who is asking just now, will ask again. */
+    for (int i = 0; i < self->session_count; i++) {
+        struct simba__sql_request *request = self->sessions[i]->request;
+
+        if (request != NULL &&
+            (mutex == NULL || strcmp(request->asked->mutex, mutex) == 0)) {
+            request->is_woken = true;
+        }
+    }
+    if (mutex == NULL) {
+        while ((at = simba__sql_subscription_next(self, at)) != NULL) {
+            for (struct simba__sql_waiter *w = at->waiters; w != NULL;
+                 w = w->next) {
+                w->must_ask = true;
+            }
+        }
+    } else if ((at = simba__sql_subscription_find(self, mutex)) != NULL) {
+        mark_first_two(at);
+    }
+    simba_wake(self->base.loop, mutex);
+}

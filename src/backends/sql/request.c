@@ -1,0 +1,515 @@
+/* One request: which statement comes next, and what its answer means.
+ *
+ * What a request changes is decided by the model of one mutex
+ * (core/mutex_record.h), on what LOAD has read; nothing is locked meanwhile.
+ * The write takes effect only if the mutex is still as it was loaded, and else
+ * all is done anew. */
+#include "backends/sql/sql.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Where the marks of a mutex are; two that share them cost each other a round
+ * trip now and then. */
+static uint32_t mark_of(const struct simba__sql_request *request)
+{
+    const char *mutex = request->asked->mutex;
+
+    return simba__fnv32(mutex, strlen(mutex)) % SIMBA__SQL_MARKS;
+}
+
+/* How much of what ours has is known to be missing in simba_mutex. */
+static int count_missing(const struct simba__sql *self)
+{
+    return self->has_no_quiet + self->has_no_token;
+}
+
+static void send(struct simba__sql_request *request,
+                 enum simba__sql_statement statement)
+{
+    assert(request->session != NULL);
+    request->statement = statement;
+    request->missing = count_missing(request->self);
+    if (statement < SIMBA__SQL_FAST_PATH || statement == SIMBA__SQL_APPLY) {
+        request->is_written = true;
+    }
+    request->self->dialect->send(request->session, statement);
+}
+
+/* With one round trip, for what is uncontended, unless it did nothing last
+ * time.
+ */
+static enum simba__sql_statement first_statement(
+    const struct simba__sql_request *request)
+{
+    const struct simba__sql *self = request->self;
+    const simba_request *asked = request->asked;
+    uint32_t mark = mark_of(request);
+    bool is_quiet = !self->has_no_quiet && !self->is_loud[mark];
+
+    if (request->is_slow) {
+        return SIMBA__SQL_LOAD;
+    }
+    if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token) {
+        return is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
+    }
+    if (asked->kind == SIMBA_RENEW) {
+        return is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
+    }
+    if (asked->kind == SIMBA_RELEASE && asked->tombstone_ms == 0 &&
+        (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
+        return is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
+    }
+    return SIMBA__SQL_LOAD;
+}
+
+void simba__sql_start(struct simba__sql_request *request)
+{
+    const simba_request *asked = request->asked;
+
+    request->is_written = false;
+    if (asked == &request->self->heartbeat) {
+        send(request,
+             request->self->is_poll ? SIMBA__SQL_POLL : SIMBA__SQL_HEARTBEAT);
+    } else if (asked->kind == SIMBA_INIT) {
+        send(request, SIMBA__SQL_SCHEMA);
+    } else if (asked->kind == SIMBA_LIST) {
+        send(request, SIMBA__SQL_LIST);
+    } else if (asked->kind == SIMBA_DOCTOR) {
+        send(request, SIMBA__SQL_DOCTOR);
+    } else {
+        send(request, first_statement(request));
+    }
+}
+
+/* The fast path has answered. Who owns a mutex that is no longer quiet renews
+ * in one round trip still. */
+static void tried(struct simba__sql_request *request,
+                  const struct simba__sql_rows *rows)
+{
+    const simba_request *asked = request->asked;
+    simba_reply *reply = &request->asked->reply;
+
+    request->is_written = false;
+    if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_DONE_US) == NULL) {
+        bool is_renewal = request->statement == SIMBA__SQL_QUIET_RENEW;
+
+        request->self->is_loud[mark_of(request)] |= is_renewal;
+        send(request, is_renewal ? SIMBA__SQL_FAST_RENEW : SIMBA__SQL_LOAD);
+        return;
+    }
+    request->self->was_primary = true;
+    reply->store_ms = simba__sql_number(rows, 0, SIMBA__SQL_DONE_US) / 1000;
+    if (asked->kind != SIMBA_RELEASE) {
+        reply->mine = true;
+        reply->token =
+            (uint64_t)simba__sql_number(rows, 0, SIMBA__SQL_DONE_TOKEN);
+        memcpy(reply->owner.id, asked->id, strlen(asked->id) + 1);
+        reply->owner.token = reply->token;
+        reply->owner.acquired_at_ms =
+            simba__sql_number(rows, 0, SIMBA__SQL_DONE_ACQUIRED_AT);
+        reply->owner.ttl_at_ms = reply->store_ms + asked->ttl_ms;
+        reply->owner.transition_at_ms =
+            reply->owner.ttl_at_ms + asked->transition_ms;
+    }
+    simba__sql_end(request, SIMBA_OK, NULL);
+}
+
+/* --- which make simba_mutex is of ---------------------------------------- */
+
+/* A column is missing in simba_mutex. False: nothing more can be. If another
+ * request has noted it since this one was sent, that is all: what is there must
+ * not be taken for missing as well, or the versions become tokens again (S4).
+ */
+static bool note_missing(const struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+
+    if (request->missing != count_missing(self)) {
+        return true;
+    }
+    if (self->has_no_token) {
+        return false;
+    }
+    self->has_no_token = self->has_no_quiet;
+    self->has_no_quiet = true;
+    return true;
+}
+
+/* Somebody has made of simba_mutex what ours are. S4: to whom the versions are
+ * tokens must not go on so once there are true ones, which are greater. Who
+ * does not know what quiet means must learn it before the first that is. */
+static bool is_upgraded(const struct simba__sql *self,
+                        const struct simba__sql_rows *rows)
+{
+    return rows->count > 0 &&
+           ((self->has_no_token &&
+             (simba__sql_number(rows, 0, SIMBA__SQL_HAS_TOKENS) != 0 ||
+              simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
+                  SIMBA__SQL_VERSIONS)) ||
+            (self->has_no_quiet &&
+             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
+                 SIMBA__SQL_SILENT));
+}
+
+/* If it is known by now, or by these rows, that simba_mutex is of another make
+ * than what was asked for, the request begins anew: true. Unless it was so
+ * once, and is no more: its tokens would be old ones (S4), and the request
+ * ends. */
+static bool learn(struct simba__sql_request *request,
+                  const struct simba__sql_rows *rows)
+{
+    struct simba__sql *self = request->self;
+    bool is_news = request->missing != count_missing(self);
+    simba_error error;
+
+    if (!is_news && !is_upgraded(self, rows)) {
+        return false;
+    }
+    if (!is_news && request->was_learnt) {
+        simba_error_set(
+            &error, SIMBA_EMISCONFIG, 0,
+            "%s: simba_mutex is of an older make than what simba_tenure "
+            "knows of it: run `simba init --upgrade`",
+            self->shown);
+        simba__sql_end(request, SIMBA_EMISCONFIG, &error);
+        return true;
+    }
+    if (!is_news) {
+        request->was_learnt = true;
+        self->has_no_token = self->has_no_quiet = false;
+    }
+    simba__sql_start(request);
+    return true;
+}
+
+/* --- deciding ------------------------------------------------------------ */
+
+static bool is_connected(void *argument, uint64_t connection)
+{
+    const struct simba__sql_request *request = argument;
+
+    return connection == 0 || request->record.peers[connection].is_live;
+}
+
+static void wake_later(void *argument, const struct simba__waiter *waiter)
+{
+    struct simba__sql_change *change =
+        &((struct simba__sql_request *)argument)->change;
+
+    if (change->wake_count < sizeof change->wakes / sizeof change->wakes[0]) {
+        change->wakes[change->wake_count++] = (size_t)waiter->connection;
+    }
+}
+
+static void fill_reply(struct simba__sql_request *request)
+{
+    simba_request *asked = request->asked;
+    struct simba__mutex_host host = {request, is_connected, wake_later};
+    int64_t now_ms = request->record.now_us / 1000;
+    simba_waiter waiter;
+
+    simba__mutex_read(&request->record.mutex, now_ms, &asked->reply);
+    for (size_t i = 0; asked->want_queue && asked->kind == SIMBA_READ &&
+                       simba__mutex_next_waiter(&request->record.mutex, &host,
+                                                now_ms, &i, &waiter);) {
+        simba_request_add_waiter(asked, &waiter);
+    }
+    if (asked->reply.is_queued) {
+        simba__sql_waiter_note(request);
+    }
+}
+
+static void decide(struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+    struct simba__sql_record *record = &request->record;
+    struct simba__mutex_record *mutex = &record->mutex;
+    simba_request *asked = request->asked;
+    struct simba__mutex_host host = {request, is_connected, wake_later};
+    struct simba__mutex_call call = {
+        .request = asked, .connection = 0, .now_ms = record->now_us / 1000};
+
+    assert(record->peer_count > 0);
+    memcpy(record->peers[0].process, self->process, sizeof self->process);
+    record->peers[0].can_notify = self->notify == SIMBA__SQL_NOTIFY_READY;
+    request->change.wake_count = 0;
+    if (!simba__mutex_serve(mutex, &host, &call, &asked->reply) ||
+        !simba__sql_change_find(&request->change, record, asked)) {
+        simba__sql_end(request, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    if (self->has_no_token && asked->reply.mine &&
+        mutex->owner.token != record->owner.token) {
+        /* Where simba_mutex has no column for it, the token is the version that
+         * the acquire leaves. */
+        mutex->owner.token = mutex->last_token =
+            (uint64_t)request->change.version;
+        mutex->tenure_token = mutex->last_token;
+        asked->reply.token = mutex->owner.token;
+    }
+    if (asked->kind == SIMBA_RELEASE) {
+        self->has_queue[mark_of(request)] = record->queue_count > 0;
+    }
+    self->is_loud[mark_of(request)] = !record->is_quiet;
+    if (asked->reply.is_queued &&
+        (self->notify == SIMBA__SQL_NOTIFY_NONE ||
+         self->notify == SIMBA__SQL_NOTIFY_STARTING)) {
+        simba__sql_park(request); /* no offer before we can hear of it */
+    } else if (asked->kind == SIMBA_READ || !request->change.is_any) {
+        fill_reply(request);
+        simba__sql_end(request, SIMBA_OK, NULL);
+    } else if (asked->kind == SIMBA_BREAK && asked->reply.mine &&
+               !request->was_booked) {
+        request->was_booked = true; /* no break without its audit */
+        send(request, SIMBA__SQL_RECORD_BREAK);
+    } else {
+        send(request, SIMBA__SQL_APPLY);
+    }
+}
+
+/* --- loading and writing ------------------------------------------------- */
+
+/* Who only looks makes nothing; nor does who breaks, before there is something
+ * to break. */
+static bool is_looking(const struct simba__sql_request *request)
+{
+    enum simba_request_kind kind = request->asked->kind;
+
+    return kind == SIMBA_READ || kind == SIMBA_LIST ||
+           (kind == SIMBA_BREAK &&
+            request->statement != SIMBA__SQL_RECORD_BREAK);
+}
+
+/* A row that is there for the server's insert and not for our search bears
+ * another name, which the server takes for the same (S14). */
+static void insert_mutex(struct simba__sql_request *request)
+{
+    simba_error error;
+
+    if (!request->was_ensured) {
+        request->was_ensured = true;
+        send(request, SIMBA__SQL_INSERT_MUTEX);
+        return;
+    }
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "%s: simba_mutex does not tell this name from another: "
+                    "its collation or its character set",
+                    request->self->shown);
+    simba__sql_end(request, SIMBA_EMISCONFIG, &error);
+}
+
+static void loaded(struct simba__sql_request *request,
+                   const struct simba__sql_rows *rows)
+{
+    bool is_whole = request->statement == SIMBA__SQL_LOAD_ALL;
+    enum simba__sql_loaded result;
+
+    if (learn(request, rows)) {
+        return;
+    }
+    result = simba__sql_record_load(&request->record, rows, request->asked);
+    if (result == SIMBA__SQL_NO_MEMORY) {
+        simba__sql_end(request, SIMBA_ENOMEM, NULL);
+    } else if (result == SIMBA__SQL_NO_ROW && is_looking(request)) {
+        simba__sql_end(request, SIMBA_OK, NULL);
+    } else if (result == SIMBA__SQL_NO_ROW || result == SIMBA__SQL_NO_TENURE) {
+        insert_mutex(request);
+    } else if (!is_whole &&
+               (result == SIMBA__SQL_IN_PART || request->asked->want_queue)) {
+        send(request, SIMBA__SQL_LOAD_ALL);
+    } else {
+        decide(request);
+    }
+}
+
+static void applied(struct simba__sql_request *request,
+                    const struct simba__sql_rows *rows)
+{
+    struct simba__sql *self = request->self;
+
+    request->is_written = false;
+    if (rows->count == 0) {
+        send(request, SIMBA__SQL_LOAD); /* somebody was faster */
+        return;
+    }
+    self->was_primary = true;
+    self->is_loud[mark_of(request)] = !request->change.is_quiet;
+    fill_reply(request);
+    /* Wake-ups to contenders of our own need no server. */
+    for (size_t i = 0; i < request->change.wake_count; i++) {
+        size_t peer = request->change.wakes[i];
+
+        if (strcmp(request->record.peers[peer].process, self->process) == 0) {
+            simba__sql_wake(self, request->asked->mutex);
+        }
+    }
+    simba__sql_end(request, SIMBA_OK, NULL);
+}
+
+static void make_tables(struct simba__sql_request *request)
+{
+    request->was_created = true;
+    request->was_booked = false;
+    request->is_written = false;
+    send(request, SIMBA__SQL_SCHEMA);
+}
+
+/* False: there is nothing to be done about it. */
+static bool do_without_table(struct simba__sql_request *request)
+{
+    if (request->statement == SIMBA__SQL_LIST_BARE) {
+        simba__sql_end(request, SIMBA_OK, NULL); /* nobody ever had any */
+    } else if (request->was_created) {
+        return false;
+    } else if (is_looking(request)) {
+        send(request, SIMBA__SQL_LIST_BARE);
+    } else {
+        make_tables(request);
+    }
+    return true;
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static void listed(struct simba__sql_request *request,
+                   const struct simba__sql_rows *rows)
+{
+    simba_request *asked = request->asked;
+
+    if (asked->kind == SIMBA_LIST) {
+        simba__sql_add_list(request, rows);
+    } else if (simba__sql_read_bare(request, rows) &&
+               asked->kind == SIMBA_BREAK) {
+        asked->reply.owner.id[0] = '\0';
+        make_tables(request);
+        return;
+    }
+    simba__sql_end(request, SIMBA_OK, NULL);
+}
+
+static void fine(struct simba__sql_request *request,
+                 const struct simba__sql_rows *rows)
+{
+    simba_request *asked = request->asked;
+
+    switch (request->statement) {
+    case SIMBA__SQL_LOAD:
+    case SIMBA__SQL_LOAD_ALL:
+        loaded(request, rows);
+        break;
+    case SIMBA__SQL_APPLY:
+        applied(request, rows);
+        break;
+    case SIMBA__SQL_RECORD_BREAK:
+        send(request, request->missing != count_missing(request->self)
+                          ? SIMBA__SQL_LOAD
+                          : SIMBA__SQL_APPLY);
+        break;
+    case SIMBA__SQL_INSERT_MUTEX:
+        send(request, SIMBA__SQL_LOAD);
+        break;
+    case SIMBA__SQL_SCHEMA:
+        if (asked->kind != SIMBA_INIT) {
+            simba__sql_start(request);
+        } else {
+            send(request, asked->upgrade ? SIMBA__SQL_UPGRADE
+                                         : SIMBA__SQL_DOCTOR_TABLES);
+        }
+        break;
+    case SIMBA__SQL_UPGRADE:
+        send(request, SIMBA__SQL_DOCTOR_TABLES);
+        break;
+    case SIMBA__SQL_LIST:
+    case SIMBA__SQL_LIST_BARE:
+        listed(request, rows);
+        break;
+    case SIMBA__SQL_DOCTOR:
+        simba__sql_add_findings(request, rows);
+        send(request, SIMBA__SQL_DOCTOR_TABLES);
+        break;
+    case SIMBA__SQL_DOCTOR_TABLES:
+        simba__sql_add_findings(request, rows);
+        simba__sql_end(request, SIMBA_OK, NULL);
+        break;
+    case SIMBA__SQL_POLL:
+    case SIMBA__SQL_HEARTBEAT:
+        simba__sql_heartbeat_answered(request, rows);
+        break;
+    default:
+        tried(request, rows);
+        break;
+    }
+}
+
+/* Who may use the tables need not be one who may make them. */
+static void refused(struct simba__sql_request *request,
+                    const struct simba__sql_result *result)
+{
+    simba_error error = result->error;
+    int status = result->status;
+
+    if (request->statement == SIMBA__SQL_SCHEMA && status == SIMBA_EDENIED &&
+        request->asked->kind != SIMBA_INIT) {
+        status = simba_error_set(
+            &error, SIMBA_ENOTINIT, result->error.native,
+            "%s: no table simba_mutex, or not all that belong to it, and no "
+            "right to make them: run `simba init` as somebody who may",
+            request->self->shown);
+    }
+    simba__sql_end(request, status, &error);
+}
+
+/* A server that took changes before has stepped down: there will be another, or
+ * it comes back. Who never did is not the one that is meant. */
+static void stepped_down(struct simba__sql_request *request,
+                         const struct simba__sql_result *result)
+{
+    struct simba__sql_session *session = request->session;
+    simba_error error = result->error;
+
+    error.code = request->self->was_primary ? SIMBA_EUNAVAIL : result->status;
+    request->is_written = false;
+    simba__sql_session_leave(request->self, &error);
+    simba__sql_lost(session, error.code, &error);
+}
+
+void simba__sql_answered(struct simba__sql_session *session,
+                         const struct simba__sql_result *result)
+{
+    struct simba__sql_request *request = session->request;
+
+    if (request == NULL) {
+        return;
+    }
+    switch (result->verdict) {
+    case SIMBA__SQL_FINE:
+        fine(request, &result->rows);
+        return;
+    case SIMBA__SQL_AGAIN:
+        if (request->statement == SIMBA__SQL_APPLY) {
+            request->is_written = false;
+            send(request, SIMBA__SQL_LOAD);
+        } else {
+            send(request, request->statement);
+        }
+        return;
+    case SIMBA__SQL_NO_COLUMN:
+        if (note_missing(request)) {
+            simba__sql_start(request);
+            return;
+        }
+        break;
+    case SIMBA__SQL_NO_TABLE:
+        if (do_without_table(request)) {
+            return;
+        }
+        break;
+    case SIMBA__SQL_READ_ONLY:
+        stepped_down(request, result);
+        return;
+    case SIMBA__SQL_REFUSED:
+        break;
+    }
+    refused(request, result);
+}

@@ -1,0 +1,446 @@
+/* The store: opening and closing it. Its requests: how they wait for a session,
+ * and how they end. */
+#define _GNU_SOURCE
+#include "backends/sql/sql.h"
+
+#include "util/container.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* --- queues -------------------------------------------------------------- */
+
+static void put(struct simba__sql_queue *queue,
+                struct simba__sql_request *request)
+{
+    request->next = NULL;
+    *queue->last = request;
+    queue->last = &request->next;
+}
+
+static struct simba__sql_request *take(struct simba__sql_queue *queue,
+                                       struct simba__sql_request **at)
+{
+    struct simba__sql_request *request = *at;
+
+    *at = request->next;
+    if (request->next == NULL) {
+        queue->last = at;
+    }
+    request->next = NULL;
+    return request;
+}
+
+/* A renewal that queues behind a thousand acquires of its own process could
+ * lose its lease, and a release keeps others waiting. A heartbeat is for all
+ * who wait. */
+static bool is_urgent(const struct simba__sql_request *request)
+{
+    return request->asked->kind == SIMBA_RENEW ||
+           request->asked->kind == SIMBA_RELEASE ||
+           request->asked == &request->self->heartbeat;
+}
+
+static void enqueue(struct simba__sql_queue *queue,
+                    struct simba__sql_request *request)
+{
+    simba_timer *timer = &request->self->queue_timer;
+
+    put(queue, request);
+    if (!timer->is_set || timer->at_ms > request->asked->deadline_ms) {
+        simba_timer_set(request->self->base.loop, timer,
+                        request->asked->deadline_ms);
+    }
+}
+
+/* Ends those whose time is up before a session was free. */
+static void end_late(simba_timer *timer)
+{
+    struct simba__sql *self =
+        container_of(timer, struct simba__sql, queue_timer);
+    struct simba__sql_queue *queues[] = {&self->urgent, &self->other,
+                                         &self->parked};
+    struct simba__sql_queue late = {NULL, &late.first};
+    int64_t now_ms = simba_loop_now_ms();
+    int64_t first_ms = INT64_MAX;
+    simba_error error;
+
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        struct simba__sql_request **at = &queues[i]->first;
+
+        while (*at != NULL) {
+            int64_t deadline_ms = (*at)->asked->deadline_ms;
+
+            if (deadline_ms <= now_ms) {
+                put(&late, take(queues[i], at));
+                continue;
+            }
+            first_ms = deadline_ms < first_ms ? deadline_ms : first_ms;
+            at = &(*at)->next;
+        }
+    }
+    simba_timer_set(self->base.loop, timer, first_ms);
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: too slow: not even tried",
+                    self->shown);
+    simba__sql_end_all(&late, SIMBA_EUNAVAIL, &error);
+}
+
+/* --- ends ---------------------------------------------------------------- */
+
+static void leave_session(struct simba__sql_request *request)
+{
+    struct simba__sql_session *session = request->session;
+
+    if (request->self->driven == request) {
+        request->self->driven = NULL;
+    }
+    if (session != NULL) {
+        request->session = NULL;
+        session->request = NULL;
+        if (session->state == SIMBA__SQL_BUSY) {
+            session->state = SIMBA__SQL_IDLE;
+            simba_timer_clear(request->self->base.loop, &session->timer);
+        }
+    }
+}
+
+/* The last step may bring the next request, from within. */
+void simba__sql_end(struct simba__sql_request *request,
+                    int status,
+                    const simba_error *error)
+{
+    struct simba__sql *self = request->self;
+    simba_request *asked = request->asked;
+
+    leave_session(request);
+    request->asked = NULL;
+    request->next = self->spare;
+    self->spare = request;
+    if (asked == &self->heartbeat) {
+        simba__sql_heartbeat_done(self, status);
+    } else {
+        simba_request_done(asked, status, error);
+    }
+    simba__sql_pump(self);
+}
+
+void simba__sql_end_all(struct simba__sql_queue *queue,
+                        int status,
+                        const simba_error *error)
+{
+    struct simba__sql_request *request = queue->first, *next;
+
+    queue->first = NULL;
+    queue->last = &queue->first;
+    for (; request != NULL; request = next) {
+        next = request->next;
+        simba__sql_end(request, status, error);
+    }
+}
+
+void simba__sql_park(struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+
+    leave_session(request);
+    request->is_slow = true;
+    request->is_driven = false; /* its caller has no descriptor to wait for */
+    enqueue(&self->parked, request);
+    simba__sql_notify_start(self);
+    simba__sql_pump(self);
+}
+
+/* They were there before those who are still in the queue (S11). */
+void simba__sql_unpark(struct simba__sql *self)
+{
+    if (self->parked.first != NULL) {
+        *self->parked.last = self->other.first;
+        if (self->other.first == NULL) {
+            self->other.last = self->parked.last;
+        }
+        self->other.first = self->parked.first;
+        self->parked.first = NULL;
+        self->parked.last = &self->parked.first;
+    }
+    simba__sql_pump(self);
+}
+
+/* --- on to a session ----------------------------------------------------- */
+
+/* Two of one process on one mutex would only be in each other's way. But a
+ * renewal waits for none that is not urgent itself. Who comes later must not
+ * pass one who waits for the notify connection (S11). */
+static bool must_wait(const struct simba__sql *self,
+                      const struct simba__sql_request *request)
+{
+    const char *mutex = request->asked->mutex;
+    bool is_renewal = request->asked->kind == SIMBA_RENEW;
+
+    for (int i = 0; i < self->session_count && mutex[0] != '\0'; i++) {
+        const struct simba__sql_request *other = self->sessions[i]->request;
+
+        if (other != NULL && strcmp(other->asked->mutex, mutex) == 0 &&
+            (!is_renewal || is_urgent(other))) {
+            return true;
+        }
+    }
+    if (!is_urgent(request)) {
+        for (const struct simba__sql_request *parked = self->parked.first;
+             parked != NULL; parked = parked->next) {
+            if (strcmp(parked->asked->mutex, mutex) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The next to be served, and its queue; NULL: none. */
+static struct simba__sql_request **find_next(struct simba__sql *self,
+                                             struct simba__sql_queue **queue)
+{
+    struct simba__sql_request **at;
+    int acquirers = 0;
+
+    *queue = &self->urgent;
+    for (at = &self->urgent.first; *at != NULL; at = &(*at)->next) {
+        if (!must_wait(self, *at)) {
+            return at;
+        }
+    }
+    for (int i = 0; i < self->session_count; i++) {
+        const struct simba__sql_request *other = self->sessions[i]->request;
+
+        acquirers += other != NULL && !is_urgent(other);
+    }
+    *queue = &self->other;
+    for (at = &self->other.first;
+         *at != NULL && acquirers < SIMBA__SQL_ACQUIRERS; at = &(*at)->next) {
+        if (!must_wait(self, *at)) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+void simba__sql_pump(struct simba__sql *self)
+{
+    while (!self->is_detached) {
+        struct simba__sql_queue *queue;
+        struct simba__sql_session *session = find_next(self, &queue) == NULL
+                                                 ? NULL
+                                                 : simba__sql_session_get(self);
+        /* To get a session may have served or failed them all. */
+        struct simba__sql_request **at =
+            session == NULL ? NULL : find_next(self, &queue);
+
+        if (at == NULL || session->state != SIMBA__SQL_IDLE) {
+            return;
+        }
+        session->request = take(queue, at);
+        session->request->session = session;
+        session->state = SIMBA__SQL_BUSY;
+        session->was_used = true;
+        simba_timer_set(self->base.loop, &session->timer,
+                        session->request->asked->deadline_ms);
+        simba__sql_start(session->request);
+    }
+}
+
+void simba__sql_submit(simba_backend *backend, simba_request *asked)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_request *request = self->spare;
+
+    if (asked->kind == SIMBA_ACQUIRE && simba__sql_waiter_answer(self, asked)) {
+        simba_request_done(asked, SIMBA_OK, NULL);
+        return;
+    }
+    if (asked->kind == SIMBA_RELEASE || asked->kind == SIMBA_LEAVE) {
+        simba__sql_waiter_forget(self, asked);
+    }
+    if (request != NULL) {
+        self->spare = request->next;
+    } else if ((request = calloc(1, sizeof *request)) == NULL) {
+        simba_request_done(asked, SIMBA_ENOMEM, NULL);
+        return;
+    }
+    request->self = self;
+    request->asked = asked;
+    request->is_slow = request->is_written = request->is_woken = false;
+    request->was_created = request->was_ensured = false;
+    request->was_booked = request->was_learnt = false;
+    request->is_driven = asked->is_driven && self->driven == NULL;
+    if (request->is_driven) {
+        self->driven = request; /* its caller comes, if only to say it goes */
+    }
+    enqueue(is_urgent(request) ? &self->urgent : &self->other, request);
+    simba__sql_pump(self);
+}
+
+/* --- driving ------------------------------------------------------------- */
+
+/* The loop waits for the descriptor again. */
+static void undrive(struct simba__sql *self)
+{
+    struct simba__sql_request *request = self->driven;
+
+    if (request != NULL) {
+        self->driven = NULL;
+        request->is_driven = false;
+        if (request->session != NULL) {
+            simba__sql_want(request->session, request->session->wanted);
+        }
+    }
+}
+
+bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_session *session;
+    struct pollfd fds[2];
+    int64_t left_ms;
+    bool goes_on;
+
+    simba_loop_enter(self->base.loop);
+    session = self->driven == NULL ? NULL : self->driven->session;
+    if (session == NULL || until_ms == 0) {
+        undrive(self);
+        simba_loop_leave(self->base.loop);
+        return false;
+    }
+    fds[0] = (struct pollfd){.fd = session->io.fd, .events = POLLIN};
+    if ((session->wanted & EPOLLOUT) != 0) {
+        fds[0].events |= POLLOUT;
+    }
+    fds[1] = (struct pollfd){.fd = simba_loop_nudge_fd(self->base.loop),
+                             .events = POLLIN};
+    simba_loop_leave(self->base.loop);
+    left_ms = until_ms - simba_loop_now_ms();
+    if (left_ms > 0) {
+        poll(fds, 2, left_ms > 60000 ? 60000 : (int)left_ms);
+    }
+    simba_loop_enter(self->base.loop);
+    goes_on = self->driven != NULL && self->driven->session == session;
+    if (goes_on && fds[0].revents != 0) {
+        self->dialect->proceed(session, (uint32_t)fds[0].revents);
+    } else if (!goes_on) {
+        undrive(self); /* we shall not be asked again */
+    }
+    simba_loop_leave(self->base.loop);
+    return goes_on;
+}
+
+/* --- open, close --------------------------------------------------------- */
+
+void simba__sql_init(struct simba__sql *self,
+                     const struct simba__sql_dialect *dialect,
+                     const simba_backend_config *config)
+{
+    self->base.loop = config->loop;
+    self->dialect = dialect;
+    self->log = config->log;
+    self->log_user = config->log_user;
+    self->notify_timer.fire = simba__sql_notify_retry;
+    self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
+    self->idle_timer.fire = simba__sql_close_idle;
+    self->queue_timer.fire = end_late;
+    self->urgent.last = &self->urgent.first;
+    self->other.last = &self->other.first;
+    self->parked.last = &self->parked.first;
+    simba__sql_name_process(self);
+}
+
+/* All sessions, the notify connection first; NULL: no more. */
+static struct simba__sql_session *session_at(const struct simba__sql *self,
+                                             int index)
+{
+    index -= self->notify_session != NULL;
+    return index < 0                     ? self->notify_session
+           : index < self->session_count ? self->sessions[index]
+                                         : NULL;
+}
+
+void simba__sql_detach(simba_backend *backend)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_session *session;
+
+    self->is_detached = true;
+    for (int i = 0; (session = session_at(self, i)) != NULL; i++) {
+        simba_io_clear(self->base.loop, &session->io);
+        simba_timer_clear(self->base.loop, &session->timer);
+        simba__sql_session_cancel(session);
+    }
+    simba_timer_clear(self->base.loop, &self->queue_timer);
+    simba_timer_clear(self->base.loop, &self->notify_timer);
+    simba_timer_clear(self->base.loop, &self->heartbeat_timer);
+    simba_timer_clear(self->base.loop, &self->idle_timer);
+}
+
+void simba__sql_forked(simba_backend *backend)
+{
+    struct simba__sql *self = (struct simba__sql *)backend;
+    struct simba__sql_session *session;
+
+    for (int i = 0; (session = session_at(self, i)) != NULL; i++) {
+        if (session->state != SIMBA__SQL_CLOSED) {
+            self->dialect->abandon(session);
+            if (session->io.fd >= 0) {
+                close(session->io.fd);
+            }
+        }
+    }
+}
+
+/* Frees a list of requests; nobody waits any more for those under way. */
+static void drop(struct simba__sql *self, struct simba__sql_request *request)
+{
+    while (request != NULL) {
+        struct simba__sql_request *next = request->next;
+
+        if (request->asked != NULL && request->asked != &self->heartbeat) {
+            simba_loop_enter(self->base.loop);
+            simba_request_done(request->asked, SIMBA_ECANCELED, NULL);
+            simba_loop_leave(self->base.loop);
+        }
+        simba__sql_record_fini(&request->record);
+        free(request->change.gone);
+        free(request);
+        request = next;
+    }
+}
+
+void simba__sql_fini(struct simba__sql *self)
+{
+    struct simba__sql_session *session;
+
+    if (self->dialect->stop_notify != NULL &&
+        self->notify == SIMBA__SQL_NOTIFY_READY) {
+        self->dialect->stop_notify(
+            self->notify_session,
+            simba__sql_session_find(self, SIMBA__SQL_IDLE));
+    }
+    for (int i = 0; (session = session_at(self, i)) != NULL; i++) {
+        if (session->state != SIMBA__SQL_CLOSED) {
+            self->dialect->disconnect(session);
+        }
+        if (session->io.fd >= 0) {
+            close(session->io.fd);
+        }
+        drop(self, session->request);
+    }
+    while (self->session_count > 0) {
+        free(self->sessions[--self->session_count]);
+    }
+    free(self->notify_session);
+    drop(self, self->spare);
+    drop(self, self->urgent.first);
+    drop(self, self->other.first);
+    drop(self, self->parked.first);
+    simba__sql_subscriptions_fini(self);
+}

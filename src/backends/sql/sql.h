@@ -1,0 +1,589 @@
+/* The engine of the stores on SQL servers. Requests wait in queues for one of a
+ * few sessions, and each is served by one to three statements:
+ *
+ *                done                        nothing to write
+ *     QUIET ------------------> answered <------------------ LOAD
+ *     or FAST                     ^                         |  ^
+ *      |                          | written          decided|  | somebody
+ *      '--------------------------|-------> LOAD        in C v  | was faster
+ *        refused, or contended    '--------------------- APPLY
+ *
+ * A dialect knows the client library and the texts of the statements.
+ * Everything here happens inside the loop, except simba__sql_drive(). */
+#ifndef SIMBA_SQL_H
+#define SIMBA_SQL_H
+
+#include "kit/lookup.h"
+#include "core/mutex_record.h"
+#include "util/hash.h"
+
+#include <simba/sys/backend.h>
+
+struct simba__sql;
+struct simba__sql_session;
+struct simba__sql_request;
+
+/* --- statements ---------------------------------------------------------- */
+
+enum simba__sql_statement {
+    SIMBA__SQL_QUIET_ACQUIRE,
+    SIMBA__SQL_QUIET_RENEW,
+    SIMBA__SQL_QUIET_RELEASE,
+    SIMBA__SQL_FAST_ACQUIRE,
+    SIMBA__SQL_FAST_RENEW,
+    SIMBA__SQL_FAST_RELEASE,
+    SIMBA__SQL_FAST_PATH, /* those before are the fast path: worth preparing */
+    SIMBA__SQL_LOAD = SIMBA__SQL_FAST_PATH,
+    SIMBA__SQL_LOAD_ALL, /* the queue to its end */
+    SIMBA__SQL_APPLY,
+    SIMBA__SQL_RECORD_BREAK, /* that a tenure will be ended by force */
+    SIMBA__SQL_INSERT_MUTEX,
+    SIMBA__SQL_SCHEMA,
+    SIMBA__SQL_UPGRADE, /* tables of others, to what ours are */
+    SIMBA__SQL_POLL,    /* which mutexes should our waiters ask for? */
+    SIMBA__SQL_HEARTBEAT,
+    SIMBA__SQL_LIST,
+    SIMBA__SQL_LIST_BARE, /* likewise, where there is simba_mutex at most */
+    SIMBA__SQL_DOCTOR,
+    SIMBA__SQL_DOCTOR_TABLES,
+    SIMBA__SQL_STATEMENTS
+};
+
+/** Most parameters of a statement. */
+enum { SIMBA__SQL_PARAMS = 44 };
+
+/** Length of a process's name and of an attempt, in hexadecimal. */
+enum { SIMBA__SQL_HEX = 32 };
+
+/* Values of parameters and the memory they lie in. */
+struct simba__sql_params {
+    int count;
+    const char *values[SIMBA__SQL_PARAMS];
+    bool is_number[SIMBA__SQL_PARAMS];
+    int list; /* which of them is a list, with commas between; 0: none */
+    int64_t numbers[SIMBA__SQL_PARAMS];
+    char texts[SIMBA__SQL_PARAMS][SIMBA__SQL_HEX + 1]; /* numbers, attempts */
+    char *gone;                                        /* to be freed */
+};
+
+enum simba__sql_verdict {
+    SIMBA__SQL_FINE,
+    SIMBA__SQL_AGAIN,     /* a deadlock or the like: surely without effect */
+    SIMBA__SQL_NO_TABLE,  /* likewise */
+    SIMBA__SQL_NO_COLUMN, /* simba_mutex is not of our make */
+    SIMBA__SQL_READ_ONLY, /* another may be primary; surely without effect */
+    SIMBA__SQL_REFUSED    /* the server says why; surely without effect */
+};
+
+/** The rows that a statement has answered: `cell` gives a text or NULL. */
+struct simba__sql_rows {
+    int count;
+    const char *(*cell)(const struct simba__sql_rows *rows,
+                        int row,
+                        int column);
+    void *result; /* the client library's */
+};
+
+/** How a statement ended. */
+struct simba__sql_result {
+    enum simba__sql_verdict verdict;
+    struct simba__sql_rows rows;
+    int status; /* REFUSED: for simba_request_done() */
+    simba_error error;
+};
+
+/* --- one mutex, between the tables and the model ---------------------------
+ */
+
+/** Stands for the token of a tenure that is not ours, where it is told which
+ * came before which. */
+enum { SIMBA__SQL_ANOTHER = 1 };
+
+/** The version in simba_tenure when it says nothing, for the mutex is quiet. */
+enum { SIMBA__SQL_SILENT = -2 };
+
+/** Versions of rows go round before they leave what `int` can hold. */
+#define SIMBA__SQL_VERSIONS INT64_C(2147483647)
+
+/* The columns of `load`, in their order; the fast path answers the first three.
+ */
+enum simba__sql_column {
+    SIMBA__SQL_DONE_US, /* NULL: the fast path has done nothing */
+    SIMBA__SQL_DONE_TOKEN,
+    SIMBA__SQL_DONE_ACQUIRED_AT,
+    SIMBA__SQL_NOW_US,
+    SIMBA__SQL_OWNER_ID, /* NULL: no such row */
+    SIMBA__SQL_ACQUIRED_AT,
+    SIMBA__SQL_TTL_AT,
+    SIMBA__SQL_TRANSITION_AT,
+    SIMBA__SQL_FENCING_TOKEN,
+    SIMBA__SQL_VERSION,
+    SIMBA__SQL_TENURE_VERSION, /* NULL: no such row */
+    SIMBA__SQL_TENURE_TOKEN,
+    SIMBA__SQL_ATTEMPT,
+    SIMBA__SQL_BROKEN,
+    SIMBA__SQL_WAITING,
+    SIMBA__SQL_OFFERED, /* a waiter: attempt, id, process, whether it can be
+                         * notified, position, end of its lease */
+    SIMBA__SQL_OFFERED_UNTIL = SIMBA__SQL_OFFERED + 6,
+    SIMBA__SQL_OFFERED_LIVE,
+    SIMBA__SQL_TOMBS_UNTIL,
+    SIMBA__SQL_TOMB_UNTIL,
+    SIMBA__SQL_WAITER, /* likewise; NULL: nobody is in the queue */
+    SIMBA__SQL_WAITER_LIVE = SIMBA__SQL_WAITER + 6,
+    SIMBA__SQL_LAST_POSITION,
+    SIMBA__SQL_SELF, /* likewise; NULL: who asks is not in the queue */
+    SIMBA__SQL_SELF_LIVE = SIMBA__SQL_SELF + 6,
+    SIMBA__SQL_FORMER_TOKEN,
+    SIMBA__SQL_FOREIGN, /* who owns it may not notify us */
+    SIMBA__SQL_QUIET,   /* the version: simba_tenure says nothing of it */
+    SIMBA__SQL_QUIET_ATTEMPT,
+    SIMBA__SQL_QUIET_FORMER,
+    SIMBA__SQL_TENURE_ACCOUNT,
+    SIMBA__SQL_HAS_TOKENS /* simba_mutex has a column for them */
+};
+
+/* Through which process somebody waits. A waiter's `connection` is an index of
+ * these; 0 is our own process. */
+struct simba__sql_peer {
+    char process[SIMBA__SQL_HEX + 1];
+    bool can_notify; /* it can be woken, and its death be seen */
+    bool is_live;
+    uint64_t notify_id; /* what the server calls its connection, if it tells */
+};
+
+struct simba__sql_record {
+    struct simba__mutex_record mutex; /* as it is to be */
+
+    /* As it was. */
+    int64_t now_us;
+    simba_owner owner;
+    simba_attempt attempt;
+    uint64_t token; /* the last one, also of a free mutex */
+    int64_t version;
+    int64_t transition_at_ms; /* of the table, also when nobody owns it */
+    bool is_quiet;            /* simba_mutex alone says it all */
+    bool is_foreign;          /* nobody will notify us when its owner is done */
+    bool is_waiting;          /* the mark that somebody may be in the queue */
+    bool is_offered;
+    struct simba__waiter offered;
+    int64_t offered_until_ms;
+    struct simba__waiter *queue;
+    size_t queue_count, queue_room;
+    int64_t tombs_until_ms; /* of all attempts */
+    int64_t account;        /* whose tenure it is, if that matters */
+
+    struct simba__sql_peer *peers;
+    size_t peer_count, peer_room;
+};
+
+/* What is to be written. */
+struct simba__sql_change {
+    bool is_any;
+    bool is_quiet; /* then simba_mutex alone will say it all */
+    int64_t version;
+    int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
+    const struct simba__waiter *come[2]; /* in the queue anew, or moved */
+    size_t come_count;
+    simba_attempt *gone; /* out of the queue */
+    size_t gone_count, gone_room;
+    size_t wakes[2]; /* peers to notify after the commit */
+    size_t wake_count;
+};
+
+enum simba__sql_loaded {
+    SIMBA__SQL_LOADED,
+    SIMBA__SQL_NO_ROW,    /* nobody ever had it */
+    SIMBA__SQL_NO_TENURE, /* none of ours ever had it, but somebody else may */
+    SIMBA__SQL_IN_PART,   /* among the first in the queue too few are alive */
+    SIMBA__SQL_NO_MEMORY
+};
+
+/* --- requests, sessions, the store ------------------------------------------
+ */
+
+/** What an engine asks of the code for one kind of server. */
+struct simba__sql_dialect {
+    const char *name; /* for messages */
+    size_t session_size;
+    /** What it is to connect to: hosts, with commas between, or NULL. */
+    const char *(*hosts)(const struct simba__sql *self);
+    /** Their names are known. Begin to connect: simba__sql_connected() or
+     * simba__sql_lost(). */
+    void (*connect)(struct simba__sql_session *session);
+    /** Send a statement: simba__sql_answered() or simba__sql_lost(), not before
+     * it has returned. */
+    void (*send)(struct simba__sql_session *session,
+                 enum simba__sql_statement statement);
+    /** The descriptor is ready, or is to be tried. */
+    void (*proceed)(struct simba__sql_session *session, uint32_t events);
+    /** Hang up; the memory is the engine's. */
+    void (*disconnect)(struct simba__sql_session *session);
+    /** In a forked child: close the descriptor, tell the server nothing. */
+    void (*abandon)(struct simba__sql_session *session);
+    /** Connected: begin to listen for wake-ups; simba__sql_notify_settled()
+     * when that is settled, or simba__sql_lost(). */
+    void (*start_notify)(struct simba__sql_session *session);
+    /** May others be able to notify us? */
+    bool (*can_notify)(const struct simba__sql_session *session);
+    /** MAY be NULL. The store is being closed: make the server notice that the
+     * notify connection is gone, through an idle session, if there is one; may
+     * block shortly. */
+    void (*stop_notify)(struct simba__sql_session *notify,
+                        struct simba__sql_session *idle);
+};
+
+enum simba__sql_state {
+    SIMBA__SQL_CLOSED,
+    SIMBA__SQL_CONNECTING,
+    SIMBA__SQL_IDLE,
+    SIMBA__SQL_BUSY
+};
+
+/** One connection. A dialect's own struct begins with it. */
+struct simba__sql_session {
+    simba_io io;
+    simba_timer timer; /* when no answer is waited for any longer */
+    int fd;            /* the library's; io waits on a copy of it */
+    struct simba__sql *self;
+    struct simba__sql_request *request; /* that it serves, or NULL */
+    simba__lookup *lookup;              /* under way, or NULL */
+    char *hosts, *next_host;            /* to be looked up; freed after */
+    const char *not_found;              /* why one was not; static */
+    bool is_found;                      /* one was */
+    enum simba__sql_state state;
+    uint32_t wanted; /* events, while its request is not driven */
+    bool is_notify;  /* it listens, and serves no requests */
+    bool was_lost;   /* the next connection is made anew */
+    bool was_used;   /* since the last search for needless ones */
+    bool is_needed;  /* by the notify connection, as long as it is connected */
+};
+
+/** One request under way. */
+struct simba__sql_request {
+    simba_request *asked; /* what the core asks for */
+    struct simba__sql *self;
+    struct simba__sql_session *session; /* NULL: in a queue */
+    struct simba__sql_request *next;
+    enum simba__sql_statement statement; /* under way */
+    int missing;      /* of simba_mutex, as was known when it was sent */
+    bool is_written;  /* a change was sent and not answered: may take effect */
+    bool is_slow;     /* begin with LOAD */
+    bool is_driven;   /* a caller's thread waits for the descriptor */
+    bool was_created; /* has tried to make the tables */
+    bool was_ensured; /* has tried to make the rows */
+    bool was_booked;  /* the break is written down */
+    bool was_learnt;  /* that simba_mutex is of our make */
+    bool is_woken;    /* a wake-up for its mutex came since it was sent */
+    struct simba__sql_record record;
+    struct simba__sql_change change;
+};
+
+enum simba__sql_notify {
+    SIMBA__SQL_NOTIFY_NONE,
+    SIMBA__SQL_NOTIFY_STARTING,
+    SIMBA__SQL_NOTIFY_READY,
+    SIMBA__SQL_NOTIFY_REFUSED /* no wake-ups here: who waits, asks */
+};
+
+/** So much of a process's name is its account, if there is one. */
+enum { SIMBA__SQL_ACCOUNT = 8 };
+
+/** Sessions that serve requests; of these so many may serve acquires. */
+enum { SIMBA__SQL_SESSIONS = 6, SIMBA__SQL_ACQUIRERS = 3 };
+
+/** How many mutexes share a mark. */
+enum { SIMBA__SQL_MARKS = 256 };
+
+struct simba__sql_queue {
+    struct simba__sql_request *first, **last;
+};
+
+/** One waiter of this process, as the server has told. */
+struct simba__sql_waiter {
+    struct simba__sql_waiter *next; /* at the same mutex */
+    simba_attempt attempt;
+    uint64_t position;
+    int64_t life_ms;          /* of its lease, unless it asks again */
+    int64_t lapses_ms;        /* so it is to be renewed by then; boot clock */
+    uint32_t since_heartbeat; /* it came after so many */
+    bool is_head;
+    bool must_ask;           /* there is news for it */
+    bool has_asked, is_kept; /* since the last heartbeat; by the present one */
+};
+
+/** A mutex that somebody of this process waits for or watches. */
+struct simba__sql_subscription {
+    struct simba__hash_link link;
+    enum simba_subscription subscription;
+    struct simba__sql_waiter *waiters;
+    simba_owner owner;       /* as last told, to those who wait */
+    int64_t held_until_ms;   /* likewise: asking earlier makes no sense */
+    bool is_foreign;         /* somebody there cannot notify us */
+    uint32_t seen_heartbeat; /* the newest that knew of us here */
+    int64_t seen_waiting;    /* and how many */
+    char mutex[];            /* its name */
+};
+
+/** One open store. A dialect's own struct begins with it. */
+struct simba__sql {
+    simba_backend base;
+    const struct simba__sql_dialect *dialect;
+    simba_log_fn log;
+    void *log_user;
+    char process[SIMBA__SQL_HEX + 1]; /* our name, random */
+    uint32_t account; /* the name begins with it, if only who has the same can
+                       * notify; else 0 */
+    char shown[96];   /* the server, for messages */
+
+    struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
+    int session_count;
+    struct simba__sql_queue urgent, other;
+    struct simba__sql_queue parked; /* until the notify connection is settled */
+    struct simba__sql_request *spare;
+    struct simba__sql_request *driven; /* a caller's thread waits for it */
+    simba_timer queue_timer;           /* the first deadline in the queues */
+    simba_timer idle_timer;            /* to close needless sessions */
+
+    /* The last failure to connect; nobody tries again before that time. */
+    simba_error failure;
+    int64_t retry_at_ms;
+    int64_t backoff_ms;
+
+    struct simba__sql_session *notify_session;
+    enum simba__sql_notify notify;
+    bool was_notified; /* it was ready once: there may be some who rely on it */
+    char notify_name[SIMBA__SQL_HEX + 1]; /* our name when it was, or "" */
+    simba_timer notify_timer;             /* to connect it again */
+    int64_t notify_backoff_ms;
+
+    /* Mutexes, by a hash of their names, that had a queue when we last freed
+     * them: there, the fast release is not worth trying. */
+    bool has_queue[SIMBA__SQL_MARKS];
+    /* Likewise, that were not quiet when we last heard of them. */
+    bool is_loud[SIMBA__SQL_MARKS];
+
+    struct simba__hash subscriptions; /* by mutex */
+    size_t waiter_count;
+
+    /* The heartbeat for all who wait. */
+    simba_timer heartbeat_timer;
+    simba_request heartbeat;
+    bool is_beating; /* it is under way */
+    bool is_poll;    /* and merely asks for news */
+    bool has_lost_positions;
+    bool has_foreign; /* of what we wait for, something must be polled */
+    uint32_t heartbeat_number;
+    int64_t heartbeat_sent_ms, heartbeat_due_ms, poll_due_ms;
+    int64_t life_ms; /* the longest of their waiter leases */
+
+    bool has_no_quiet; /* simba_mutex is of another make */
+    bool has_no_token; /* and an old one */
+    bool was_primary;  /* the server has taken a change of ours */
+    bool is_detached;
+};
+
+/* --- sql.c: the store, and how requests wait and end ------------------------
+ */
+
+/** After the dialect has filled its part. */
+void simba__sql_init(struct simba__sql *self,
+                     const struct simba__sql_dialect *dialect,
+                     const simba_backend_config *config);
+/** Hang up everywhere, free everything but self. */
+void simba__sql_fini(struct simba__sql *self);
+
+/* The functions of a backend. */
+void simba__sql_submit(simba_backend *self, simba_request *asked);
+void simba__sql_detach(simba_backend *self);
+void simba__sql_forked(simba_backend *self);
+bool simba__sql_drive(simba_backend *self, int64_t until_ms);
+void simba__sql_subscribe(simba_backend *self,
+                          const char *mutex,
+                          enum simba_subscription subscription);
+
+/** Complete the request, and let its session go on with others. */
+void simba__sql_end(struct simba__sql_request *request,
+                    int status,
+                    const simba_error *error);
+/** Complete all in a queue. */
+void simba__sql_end_all(struct simba__sql_queue *queue,
+                        int status,
+                        const simba_error *error);
+/** Give the session back and wait for the notify connection. */
+void simba__sql_park(struct simba__sql_request *request);
+/** The notify connection is settled: parked requests begin anew. */
+void simba__sql_unpark(struct simba__sql *self);
+/** Give waiting requests to sessions. */
+void simba__sql_pump(struct simba__sql *self);
+
+/* --- connection.c ------------------------------------------------------------
+ */
+
+/** Said by a dialect: connected; the statement was answered; the connection is
+ * gone or never was, and what was under way may have taken effect. */
+void simba__sql_connected(struct simba__sql_session *session);
+void simba__sql_lost(struct simba__sql_session *session,
+                     int status,
+                     const simba_error *error);
+
+/** The library speaks through this descriptor from now on. */
+void simba__sql_attach(struct simba__sql_session *session, int fd);
+/** Wait for these events on it. */
+void simba__sql_want(struct simba__sql_session *session, uint32_t events);
+
+/** Are all of these hosts, with commas between, this very machine? */
+bool simba__sql_is_local(const char *hosts);
+
+struct simba__sql_session *simba__sql_session_make(struct simba__sql *self);
+void simba__sql_session_connect(struct simba__sql_session *session);
+/** An idle session, or NULL; a new one is opened then if that can help. */
+struct simba__sql_session *simba__sql_session_get(struct simba__sql *self);
+struct simba__sql_session *simba__sql_session_find(
+    const struct simba__sql *self,
+    enum simba__sql_state state);
+/** Hang up, and forget what was under way there. */
+void simba__sql_session_close(struct simba__sql_session *session);
+/** Hang up wherever nothing is under way, also at the notify connection: the
+ * next request may be served elsewhere. */
+void simba__sql_session_leave(struct simba__sql *self,
+                              const simba_error *error);
+/** Look up no names any more. */
+void simba__sql_session_cancel(struct simba__sql_session *session);
+void simba__sql_close_idle(simba_timer *timer);
+int64_t simba__sql_next_backoff(int64_t ms);
+
+/* --- notify.c
+ * ------------------------------------------------------------------ */
+
+void simba__sql_name_process(struct simba__sql *self);
+/** See to it that there is a notify connection. */
+void simba__sql_notify_start(struct simba__sql *self);
+void simba__sql_notify_retry(simba_timer *timer);
+/** It was lost. */
+void simba__sql_notify_lost(struct simba__sql *self, const simba_error *error);
+/** Said by a dialect: it listens, or cannot. */
+void simba__sql_notify_settled(struct simba__sql *self,
+                               enum simba__sql_notify notify);
+/** Said by a dialect: who waits for this mutex, or for any (NULL), is to ask.
+ */
+void simba__sql_wake(struct simba__sql *self, const char *mutex);
+
+/* --- request.c
+ * ----------------------------------------------------------------- */
+
+void simba__sql_start(struct simba__sql_request *request);
+/** Said by a dialect: the statement under way has been answered. */
+void simba__sql_answered(struct simba__sql_session *session,
+                         const struct simba__sql_result *result);
+
+/* --- record.c
+ * ------------------------------------------------------------------ */
+
+/** The parameters of a statement for this request. False: out of memory. */
+bool simba__sql_bind(struct simba__sql_params *params,
+                     const struct simba__sql_request *request,
+                     enum simba__sql_statement statement);
+
+/** Read the answer of `load`. */
+enum simba__sql_loaded simba__sql_record_load(
+    struct simba__sql_record *record,
+    const struct simba__sql_rows *rows,
+    const simba_request *asked);
+void simba__sql_record_fini(struct simba__sql_record *record);
+/** Find what has changed. False when memory ran out. */
+bool simba__sql_change_find(struct simba__sql_change *change,
+                            const struct simba__sql_record *record,
+                            const simba_request *asked);
+/** How long the lease of who asks will last, if it does not ask again. */
+int64_t simba__sql_change_life(const struct simba__sql_change *change,
+                               const simba_request *asked,
+                               const struct simba__sql_record *record);
+
+/** An attempt as it stands in the tables; "" for none. */
+void simba__sql_write_attempt(simba_attempt attempt,
+                              char text[SIMBA__SQL_HEX + 1]);
+/** A number in a cell; 0 for NULL. */
+int64_t simba__sql_number(const struct simba__sql_rows *rows,
+                          int row,
+                          int column);
+
+/** One text for another. */
+struct simba__sql_edit {
+    const char *from, *to;
+};
+
+/** Make all changes in a statement, wherever they fit; the last has NULL.
+ * `room` is that of the text. */
+void simba__sql_edit(char *text,
+                     size_t room,
+                     const struct simba__sql_edit *edits);
+
+/** In `load`, for tables that have no tokens as far as is known: have they any
+ * by now? In the inner query the name means the column of simba_mutex if there
+ * is one, else that of `none`. */
+#define SIMBA__SQL_ASK_FOR_TOKENS                                              \
+    {"1 AS has_tokens",                                                        \
+     "(SELECT CASE WHEN fencing_token = -1 THEN 0 ELSE 1 END "                 \
+     "FROM simba_mutex n WHERE n.mutex = $1)"},                                \
+    {                                                                          \
+        "FROM simba_mutex m\nLEFT JOIN simba_tenure t ON t.mutex = $1",        \
+            "FROM (SELECT -1 AS fencing_token) none CROSS JOIN simba_mutex m " \
+            "LEFT JOIN simba_tenure t ON t.mutex = $1"                         \
+    }
+
+/* --- waiters.c
+ * ----------------------------------------------------------------- */
+
+struct simba__sql_subscription *simba__sql_subscription_find(
+    const struct simba__sql *self,
+    const char *mutex);
+/** The next after one, or the first after NULL; NULL: no more. */
+struct simba__sql_subscription *simba__sql_subscription_next(
+    const struct simba__sql *self,
+    const struct simba__sql_subscription *after);
+void simba__sql_subscriptions_fini(struct simba__sql *self);
+
+/** An acquire has been answered: in the queue. */
+void simba__sql_waiter_note(const struct simba__sql_request *request);
+/** Answer an acquire by what is known; false: ask the server. */
+bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
+/** It is in the queue no more, or will not be. */
+void simba__sql_waiter_forget(struct simba__sql *self,
+                              const simba_request *asked);
+
+/* --- heartbeat.c
+ * --------------------------------------------------------------- */
+
+void simba__sql_heartbeat_plan(struct simba__sql *self);
+void simba__sql_heartbeat_fired(simba_timer *timer);
+/** Send a heartbeat, without waiting until it is due. */
+void simba__sql_heartbeat_now(struct simba__sql *self);
+/** Somebody is in the queue anew, or still wants to be. */
+void simba__sql_heartbeat_asked(struct simba__sql *self,
+                                const struct simba__sql_waiter *waiter,
+                                const struct simba__sql_subscription *at);
+/** Those whose leases this heartbeat is to renew: attempts, with commas
+ * between; to be freed. NULL: no memory. */
+char *simba__sql_heartbeat_kept(const struct simba__sql *self);
+void simba__sql_heartbeat_answered(struct simba__sql_request *request,
+                                   const struct simba__sql_rows *rows);
+/** Instead of simba_request_done(). */
+void simba__sql_heartbeat_done(struct simba__sql *self, int status);
+
+/* --- admin.c
+ * ------------------------------------------------------------------- */
+
+/** Add the mutexes of `list` to a reply. */
+void simba__sql_add_list(struct simba__sql_request *request,
+                         const struct simba__sql_rows *rows);
+/** The answer of `list_bare` for the one mutex. True: it has an owner. */
+bool simba__sql_read_bare(struct simba__sql_request *request,
+                          const struct simba__sql_rows *rows);
+/** Add what one of the doctor's statements has found. */
+void simba__sql_add_findings(struct simba__sql_request *request,
+                             const struct simba__sql_rows *rows);
+/** Statements for people; as simba_backend_ops has it. */
+char *simba__sql_schema_text(const char *statements, simba_error *error);
+
+#endif
