@@ -42,18 +42,14 @@ static int start_query(struct simba__my_session *session,
 
 /* --- connecting ---------------------------------------------------------- */
 
-static const char *or_null(const char *text)
-{
-    return text[0] == '\0' ? NULL : text;
-}
-
 void simba__my_connect(struct simba__sql_session *base)
 {
     struct simba__my_session *session = (struct simba__my_session *)base;
     const struct simba__my_settings *settings =
         &((const struct simba__my *)base->self)->settings;
-    const char *password = settings->password[0] != '\0' ? settings->password
-                                                         : getenv("MYSQL_PWD");
+    const struct simba__tls_settings *tls = &settings->tls;
+    const char *password =
+        settings->password != NULL ? settings->password : getenv("MYSQL_PWD");
     MYSQL *mysql = &session->mysql;
     my_bool on = 1;
 
@@ -64,25 +60,22 @@ void simba__my_connect(struct simba__sql_session *base)
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba");
-    if (settings->option_file[0] != '\0') {
+    if (settings->option_file != NULL) {
         mysql_options(mysql, MYSQL_READ_DEFAULT_FILE, settings->option_file);
     }
     mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "simba");
-    if (settings->has_tls) {
-        mysql_ssl_set(mysql, or_null(settings->tls_key),
-                      or_null(settings->tls_cert), or_null(settings->tls_ca),
-                      NULL, NULL);
+    if (tls->use != SIMBA__TLS_OFF) {
+        mysql_ssl_set(mysql, tls->key, tls->cert, tls->ca, NULL, NULL);
         mysql_options(mysql, MYSQL_OPT_SSL_ENFORCE, &on);
-        if (!settings->is_unverified) {
+        if (tls->is_verified) {
             mysql_options(mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &on);
         }
     }
     run(session,
-        mysql_real_connect_start(
-            &session->connected, mysql, or_null(settings->host),
-            or_null(settings->user), password, or_null(settings->database),
-            settings->port, or_null(settings->socket),
-            CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS));
+        mysql_real_connect_start(&session->connected, mysql, settings->host,
+                                 settings->user, password, settings->database,
+                                 settings->port, settings->socket,
+                                 CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS));
 }
 
 /* A server lets those kill each other's statements who came in by the same

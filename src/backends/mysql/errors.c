@@ -130,7 +130,8 @@ static int say(const struct simba__my_session *session,
     if (number == ER_ACCESS_DENIED_ERROR &&
         strstr(words, "(using password: NO)") != NULL) {
         advice = "a password goes in the URL, MYSQL_PWD or an option file";
-    } else if (number == ER_ACCESS_DENIED_ERROR && !my->settings.has_tls) {
+    } else if (number == ER_ACCESS_DENIED_ERROR &&
+               my->settings.tls.use == SIMBA__TLS_OFF) {
         advice = "if it asks for TLS, say tls=on";
     }
     words = meaning->words == NULL ? words : meaning->words;

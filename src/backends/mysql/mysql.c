@@ -11,9 +11,7 @@ enum { LEAST_LEASE_MS = 3000 };
 /* What only an option file names, only the library knows. */
 static const char *hosts_of(const struct simba__sql *self)
 {
-    const char *host = ((const struct simba__my *)self)->settings.host;
-
-    return host[0] == '\0' ? NULL : host;
+    return ((const struct simba__my *)self)->settings.host;
 }
 
 /* Nobody knows before the notify connection is settled. */
@@ -69,7 +67,7 @@ static int open_mysql(const simba_backend_config *config,
         snprintf(port, sizeof port, ":%u", settings->port);
     }
     snprintf(my->sql.shown, sizeof my->sql.shown, "mysql %s%s/%s",
-             settings->host[0] == '\0' ? "localhost" : settings->host, port,
+             settings->host == NULL ? "localhost" : settings->host, port,
              settings->database);
     simba__sql_init(&my->sql, &dialect, config);
     my->sql.base.ops = &simba_module;

@@ -10,15 +10,12 @@
 /** The table of functions, under the name by which modules are looked at. */
 extern SIMBA_API const simba_backend_ops simba_module;
 
-/* What the URL says; texts are empty when it says nothing. */
+/* What the URL says; texts are NULL when it says nothing. */
 struct simba__my_settings {
-    struct simba__url url;
+    struct simba__url url; /* where the texts lie */
     struct simba__tls_settings tls;
-    const char *host, *user, *password, *database, *socket;
-    const char *option_file, *tls_ca, *tls_cert, *tls_key;
+    const char *host, *user, *password, *database, *socket, *option_file;
     unsigned port;
-    bool has_tls;
-    bool is_unverified; /* TLS with whoever answers */
 };
 
 struct simba__my {

@@ -30,9 +30,9 @@ static const struct simba__url_form form = {
     .parameters = parameters,
     .is_networked = true};
 
-static const char *or_empty(const char *text)
+static const char *or_null(const char *text)
 {
-    return text == NULL ? "" : text;
+    return text == NULL || text[0] == '\0' ? NULL : text;
 }
 
 int simba__my_settings_read(struct simba__my_settings *settings,
@@ -43,8 +43,7 @@ int simba__my_settings_read(struct simba__my_settings *settings,
     struct simba__tls_settings *tls = &settings->tls;
     int rc;
 
-    *settings = (struct simba__my_settings){
-        .socket = "", .option_file = "", .tls = SIMBA__TLS_DEFAULTS};
+    *settings = (struct simba__my_settings){.tls = SIMBA__TLS_DEFAULTS};
     rc = simba__url_read(url, &form, rest, error);
     if (rc == SIMBA_OK && url->host_count > 1) {
         rc = simba__url_refuse(&form, "one server only", error);
@@ -53,11 +52,12 @@ int simba__my_settings_read(struct simba__my_settings *settings,
         rc = simba__url_refuse(&form, "the URL names no database", error);
     }
     if (rc == SIMBA_OK) {
-        settings->host = url->host_count == 0 ? "" : url->hosts[0].name;
-        settings->port =
-            url->host_count == 0 ? 0 : (unsigned)url->hosts[0].port;
-        settings->user = or_empty(url->user);
-        settings->password = or_empty(url->password);
+        if (url->host_count > 0) {
+            settings->host = or_null(url->hosts[0].name);
+            settings->port = (unsigned)url->hosts[0].port;
+        }
+        settings->user = or_null(url->user);
+        settings->password = or_null(url->password);
         settings->database = url->path + 1;
         /* Who says nothing about TLS gets it to any other machine. */
         rc = simba__tls_settle(tls, &form,
@@ -67,14 +67,8 @@ int simba__my_settings_read(struct simba__my_settings *settings,
     }
     if (rc != SIMBA_OK) {
         simba__my_settings_fini(settings);
-        return rc;
     }
-    settings->has_tls = tls->use != SIMBA__TLS_OFF;
-    settings->is_unverified = !tls->is_verified;
-    settings->tls_ca = or_empty(tls->ca);
-    settings->tls_cert = or_empty(tls->cert);
-    settings->tls_key = or_empty(tls->key);
-    return SIMBA_OK;
+    return rc;
 }
 
 void simba__my_settings_fini(struct simba__my_settings *settings)

@@ -23,17 +23,24 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
+/* What the URL says about it, else a variable that the library knows. */
+static const char *said(const struct simba__pg *pg,
+                        const char *keyword,
+                        const char *variable)
+{
+    const char *value = option(pg->options, keyword);
+
+    return value == NULL ? getenv(variable) : value;
+}
+
 /* What only a service names, only the library knows. */
 const char *simba__pg_hosts(const struct simba__sql *self)
 {
     const struct simba__pg *pg = (const struct simba__pg *)self;
-    const char *host = option(pg->options, "host");
 
-    if (option(pg->options, "hostaddr") != NULL ||
-        getenv("PGHOSTADDR") != NULL) {
-        return NULL;
-    }
-    return host == NULL ? getenv("PGHOST") : host;
+    return said(pg, "hostaddr", "PGHOSTADDR") != NULL
+               ? NULL
+               : said(pg, "host", "PGHOST");
 }
 
 /* What messages call the server; no secret is among it (S13). */
@@ -50,55 +57,35 @@ static void show_server(struct simba__pg *pg)
              database == NULL ? "" : database);
 }
 
-/* --- TLS ----------------------------------------------------------------- */
-
-static bool has_own_root(void)
+/* Who says nothing about TLS gets it, verified, to any other machine. Of
+ * several servers, that one is meant that takes changes, unless it is said
+ * which: after a failover it need not be the first. What a service file says,
+ * only the library knows. */
+static void choose_defaults(struct simba__pg *pg)
 {
     const char *home = getenv("HOME");
-    char path[512];
-
-    snprintf(path, sizeof path, "%s/.postgresql/root.crt",
-             home == NULL ? "" : home);
-    return getenv("PGSSLROOTCERT") != NULL || access(path, R_OK) == 0;
-}
-
-/* Who says nothing about TLS gets it, verified, to any other machine. What a
- * service file says, only the library knows. */
-static void choose_tls(struct simba__pg *pg)
-{
-    const char *host = option(pg->options, "host");
-    bool is_said =
-        option(pg->options, "sslmode") != NULL || getenv("PGSSLMODE") != NULL ||
-        option(pg->options, "service") != NULL || getenv("PGSERVICE") != NULL;
-
-    host = host == NULL ? option(pg->options, "hostaddr") : host;
-    host = host == NULL ? getenv("PGHOST") : host;
-    host = host == NULL ? getenv("PGHOSTADDR") : host;
-    if (is_said || simba__sql_is_local(host)) {
-        return;
-    }
-    pg->sslmode = "verify-full";
-    if (option(pg->options, "sslrootcert") == NULL && !has_own_root()) {
-        pg->sslrootcert =
-            PQlibVersion() >= KNOWS_SYSTEM_AT ? "system" : TRUSTED;
-    }
-}
-
-/* --- several servers ----------------------------------------------------- */
-
-/* Of several, that one is meant that takes changes, unless it is said which:
- * after a failover it need not be the first. What a service file says, only the
- * library knows. */
-static void choose_server(struct simba__pg *pg)
-{
     const char *hosts = option(pg->options, "host");
+    char root[512];
 
     hosts = hosts == NULL ? option(pg->options, "hostaddr") : hosts;
     hosts = hosts == NULL ? getenv("PGHOST") : hosts;
     hosts = hosts == NULL ? getenv("PGHOSTADDR") : hosts;
+    if (said(pg, "service", "PGSERVICE") != NULL) {
+        return;
+    }
+    if (said(pg, "sslmode", "PGSSLMODE") == NULL &&
+        !simba__sql_is_local(hosts)) {
+        pg->sslmode = "verify-full";
+        snprintf(root, sizeof root, "%s/.postgresql/root.crt",
+                 home == NULL ? "" : home);
+        if (said(pg, "sslrootcert", "PGSSLROOTCERT") == NULL &&
+            access(root, R_OK) != 0) {
+            pg->sslrootcert =
+                PQlibVersion() >= KNOWS_SYSTEM_AT ? "system" : TRUSTED;
+        }
+    }
     if (hosts != NULL && strchr(hosts, ',') != NULL &&
-        getenv("PGTARGETSESSIONATTRS") == NULL &&
-        option(pg->options, "service") == NULL && getenv("PGSERVICE") == NULL) {
+        getenv("PGTARGETSESSIONATTRS") == NULL) {
         pg->target = "read-write";
     }
 }
@@ -151,8 +138,7 @@ int simba__pg_settings_read(struct simba__pg *pg,
         return rc;
     }
     show_server(pg);
-    choose_tls(pg);
-    choose_server(pg);
+    choose_defaults(pg);
     return SIMBA_OK;
 }
 

@@ -13,8 +13,8 @@
 #ifndef SIMBA_SQL_H
 #define SIMBA_SQL_H
 
-#include "kit/lookup.h"
 #include "core/mutex_record.h"
+#include "kit/lookup.h"
 #include "util/hash.h"
 
 #include <simba/sys/backend.h>

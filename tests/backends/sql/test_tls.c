@@ -114,8 +114,8 @@ static bool has_tls(const char *rest, bool *is_verified)
     bool is_on;
 
     assert_int_equal(simba__my_settings_read(&settings, rest, &why), SIMBA_OK);
-    is_on = settings.has_tls;
-    *is_verified = !settings.is_unverified;
+    is_on = settings.tls.use != SIMBA__TLS_OFF;
+    *is_verified = settings.tls.is_verified;
     simba__my_settings_fini(&settings);
     return is_on;
 }

@@ -57,10 +57,9 @@ static MYSQL *dial(const struct simba__my_settings *settings)
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "simba");
     mysql_real_connect(mysql, settings->host, settings->user,
-                       settings->password[0] != '\0' ? settings->password
-                                                     : getenv("MYSQL_PWD"),
-                       settings->database, settings->port,
-                       settings->socket[0] != '\0' ? settings->socket : NULL,
+                       settings->password != NULL ? settings->password
+                                                  : getenv("MYSQL_PWD"),
+                       settings->database, settings->port, settings->socket,
                        CLIENT_MULTI_STATEMENTS);
     return mysql;
 }
