@@ -13,26 +13,20 @@ static int list_one(struct simba__sqlite *self,
     simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
     struct simba__mutex_host host = simba__sqlite_host(self);
     const struct simba__mutex_record *after = &self->record.after;
-    simba_owner owner = simba_owner_none();
     int64_t now_ms = self->record.now_ms;
     size_t i = 0;
-    int waiting = 0, rc;
+    int waiting = 0;
+    int rc = simba__sqlite_record_load(self, &probe, false, error);
 
-    rc = simba__sqlite_record_load(self, &probe, false, error);
-    if (rc == SIMBA_OK) {
-        rc = simba__sqlite_correct(self, mutex);
-    }
     if (rc != SIMBA_OK) {
         return rc;
     }
     while (simba__mutex_next_waiter(after, &host, now_ms, &i, NULL)) {
         waiting++;
     }
-    if (simba__mutex_is_held(after, now_ms)) {
-        owner = after->owner;
-    }
-    if (owner.id[0] != '\0' || waiting > 0) {
-        simba_request_add_mutex(request, mutex, &owner, waiting);
+    simba__mutex_read(after, now_ms, &probe.reply);
+    if (probe.reply.owner.id[0] != '\0' || waiting > 0) {
+        simba_request_add_mutex(request, mutex, &probe.reply.owner, waiting);
     }
     return SIMBA_OK;
 }
@@ -70,8 +64,8 @@ int simba__sqlite_list(struct simba__sqlite *self,
     return rc;
 }
 
-/* The audit is in one transaction with the end of the tenure: no break without
- * it. Its table is made with the first break. */
+/* The audit is in one transaction with the end of the tenure: there is no break
+ * without it. Its table is made with the first break. */
 int simba__sqlite_break(struct simba__sqlite *self,
                         const simba_request *request,
                         simba_error *error)

@@ -434,20 +434,17 @@ static int ensure_schema(struct simba__sqlite *self,
                          simba_error *error)
 {
     int64_t stuck_ms = simba_loop_now_ms() + STUCK_MS;
-    const char *journal = LOCAL_JOURNAL;
-    enum found found;
+    enum found found, before;
     unsigned tries = 0;
     bool is_local;
 
     do {
-        found = look(self, error);
+        before = found = look(self, error);
         if (found == FOUND_EMPTY ||
             (found == FOUND_OURS && self->settings.is_trusted)) {
-            enum found before = found;
-
             simba__sqlite_file_system(self->settings.path, &is_local);
-            journal = is_local ? LOCAL_JOURNAL : SHARED_JOURNAL;
-            found = run(self, journal, NULL, error);
+            found = run(self, is_local ? LOCAL_JOURNAL : SHARED_JOURNAL, NULL,
+                        error);
             if (found == FOUND_OURS && before == FOUND_EMPTY) {
                 found = change(self, FOUND_EMPTY, SCHEMA, error);
             }

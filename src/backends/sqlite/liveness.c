@@ -410,7 +410,7 @@ static void forget_sighting(struct simba__sqlite *self, const char *mutex)
 /* Another machine's tenure (fs=trust). We do not know the clock by which it
  * counts. But once we have seen it unchanged for its whole lease and the drift
  * of two clocks, it is over. Until then it is held, by our clock. */
-static int wait_and_see(struct simba__sqlite *self, const char *mutex)
+static bool wait_and_see(struct simba__sqlite *self, const char *mutex)
 {
     struct simba__sqlite_record *record = &self->record;
     struct simba__sqlite_sighting *sighting = find_sighting(self, mutex);
@@ -420,7 +420,7 @@ static int wait_and_see(struct simba__sqlite *self, const char *mutex)
         if (!simba__array_reserve(&self->sightings, &self->sighting_room,
                                   self->sighting_count + 1,
                                   sizeof *self->sightings)) {
-            return SIMBA_ENOMEM;
+            return false;
         }
         sighting = &self->sightings[self->sighting_count++];
         sighting->version = record->version - 1; /* not seen yet */
@@ -437,17 +437,17 @@ static int wait_and_see(struct simba__sqlite *self, const char *mutex)
     if (record->now_ms > until_ms) {
         forget_sighting(self, mutex);
         vacate(&record->after);
-        return SIMBA_OK;
+        return true;
     }
     /* In both, so that nothing seems to have changed. */
     record->before.owner.acquired_at_ms = sighting->since_ms;
     record->before.owner.ttl_at_ms = until_ms;
     record->before.owner.transition_at_ms = until_ms;
     record->after.owner = record->before.owner;
-    return SIMBA_OK;
+    return true;
 }
 
-int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
+bool simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
 {
     struct simba__sqlite_record *record = &self->record;
     const struct simba__sqlite_peer *owner =
@@ -466,7 +466,7 @@ int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
         self->has_dead = true;
     }
     if (after->owner.id[0] == '\0') {
-        return SIMBA_OK;
+        return true;
     }
     is_other_boot =
         owner->boot[0] != '\0' && strcmp(owner->boot, self->boot) != 0;
@@ -475,7 +475,7 @@ int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
     }
     forget_sighting(self, mutex);
     if (!is_other_boot && !simba__mutex_is_held(after, record->now_ms)) {
-        return SIMBA_OK;
+        return true;
     }
     life = simba__sqlite_life_of(self, owner->process);
     if (is_other_boot && life != SIMBA__SQLITE_ALIVE) {
@@ -487,5 +487,5 @@ int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
             vacate(after);
         }
     }
-    return SIMBA_OK;
+    return true;
 }

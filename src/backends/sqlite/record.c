@@ -8,6 +8,7 @@
 
 #include "util/array.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void clear_mutex(struct simba__mutex_record *mutex)
 
 /* --- columns ------------------------------------------------------------- */
 
-/* A text that does not fit was not written by us; cut, it equals nothing. */
+/* A text that does not fit was not written by us: it is taken for "". */
 static void read_text(sqlite3_stmt *row, int column, char *to, size_t room)
 {
     const unsigned char *text = sqlite3_column_text(row, column);
@@ -66,8 +67,9 @@ static simba_attempt read_attempt(sqlite3_stmt *row, int column)
     return attempt;
 }
 
-/* The bytes must live until the statement was stepped. A copy could fail for
- * want of memory, and what is not bound is NULL, which no tombstone equals. */
+/* The bytes must live until the statement was stepped. SQLite's own copy could
+ * fail for want of memory; then NULL would be bound, which no tombstone equals.
+ */
 static void bind_attempt(sqlite3_stmt *statement,
                          int index,
                          simba_attempt attempt,
@@ -81,11 +83,6 @@ static void bind_attempt(sqlite3_stmt *statement,
     }
     sqlite3_bind_blob(statement, index, bytes, SIMBA__SQLITE_ATTEMPT,
                       SQLITE_STATIC);
-}
-
-static simba_attempt attempt_of(const simba_request *request)
-{
-    return (simba_attempt){request->attempt.high, request->attempt.low};
 }
 
 /* --- loading ------------------------------------------------------------- */
@@ -180,13 +177,13 @@ static bool read_waiter(struct simba__sqlite *self, sqlite3_stmt *row)
     }
     /* The times of another boot mean nothing to us — unless its process is
      * alive on this very kernel: there are containers that are given a boot id
-     * of their own. Who is gone is in the tables, but not in the record as it
-     * is to be, so that it will be dropped. */
+     * of their own. One that is gone is in the tables, but not in the record as
+     * it is to be, so that it will be dropped. */
     is_gone = is_gone &&
               simba__sqlite_life_of(self, peer->process) != SIMBA__SQLITE_ALIVE;
     is_offer = offered_until_ms != 0 && !record->before.is_offered;
-    /* The last position given is not kept elsewhere: who comes when nobody
-     * waits gets one by the clock, which has gone on. */
+    /* The last position given is not kept elsewhere: when nobody waits, the
+     * next comes from the clock, which has gone on. */
     if (waiter.position > record->after.last_position &&
         (is_offer || !is_gone)) {
         record->after.last_position = waiter.position;
@@ -265,6 +262,7 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     struct simba__sqlite_peer *peer;
     int rc;
 
+    assert(!sqlite3_get_autocommit(self->db.handle));
     clear_mutex(&record->before);
     clear_mutex(&record->after);
     record->is_owner_only = is_owner_only;
@@ -288,7 +286,12 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
         rc = load_queue(self, request->mutex, error);
     }
     if (rc == SIMBA_OK && !is_owner_only) {
-        rc = load_tombstone(self, attempt_of(request), error);
+        rc = load_tombstone(self, request->attempt, error);
+    }
+    if (rc == SIMBA_OK &&
+        (record->after.owner.id[0] != '\0' || record->after.is_offered) &&
+        !simba__sqlite_correct(self, request->mutex)) {
+        rc = simba__sqlite_result(self, SQLITE_NOMEM, error);
     }
     return rc;
 }
@@ -420,7 +423,6 @@ static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
     return NULL;
 }
 
-/* One who may have come, gone or changed its position. */
 static void store_mover(struct writing *w, simba_attempt attempt)
 {
     const struct simba__sqlite_record *record = &w->self->record;
@@ -444,24 +446,25 @@ static void store_mover(struct writing *w, simba_attempt attempt)
     }
 }
 
-/* Who may come, go and change its position: the one who asks, and the one to
- * whom the mutex was offered and who did not come. */
+/* Only two waiters can come or change their position: the one that asks, and
+ * the one that was offered the mutex and did not come. */
 static bool is_mover(const struct writing *w, simba_attempt attempt)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
 
-    return simba__attempt_equal(attempt, attempt_of(w->request)) ||
+    return simba__attempt_equal(attempt, w->request->attempt) ||
            (before->is_offered &&
             simba__attempt_equal(attempt, before->offered.attempt));
 }
 
-/* The row of an offer goes first, and comes last: who has one was in the queue
- * before, and who came too late may stand in the queue again. */
+/* The row of an old offer is dropped first, because its waiter may be in the
+ * queue again; that of a new one is stored last, because its waiter was in the
+ * queue before. */
 static void store_queue(struct writing *w)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
     const struct simba__mutex_record *after = &w->self->record.after;
-    simba_attempt me = attempt_of(w->request);
+    simba_attempt me = w->request->attempt;
     bool is_same_offer =
         before->is_offered == after->is_offered &&
         (!after->is_offered ||
@@ -473,7 +476,8 @@ static void store_queue(struct writing *w)
     if (before->is_offered && !is_same_offer) {
         drop_waiter(w, &before->offered);
     }
-    /* Who is no mover can only have gone: who is left is in the same order. */
+    /* All others can only have gone: those that are left are in the same order.
+     */
     for (size_t i = 0; i < before->queue_count; i++) {
         if (is_mover(w, before->queue[i].attempt)) {
             continue;
@@ -499,8 +503,8 @@ static void store_queue(struct writing *w)
     }
 }
 
-/* Waiters of other machines on a trusted file system are not in the record;
- * with each tenure what they left is swept out, and who lives joins again. */
+/* The waiters of other machines (fs=trust) are not in the record. With each
+ * tenure their rows are swept out; those that live join again. */
 static void drop_strangers(struct writing *w)
 {
     const struct simba__sqlite *self = w->self;
@@ -556,6 +560,7 @@ int simba__sqlite_record_store(struct simba__sqlite *self,
 {
     struct writing w = {self, request, error, false, SIMBA_OK};
 
+    assert(!sqlite3_get_autocommit(self->db.handle));
     store_owner(&w);
     if (!self->record.is_owner_only) {
         store_queue(&w);

@@ -1,9 +1,9 @@
 /* One request: one transaction. Runs on the store's worker.
  *
  * The clock is read when the write lock is held, so that the order of times is
- * the order of commits; then the mutex is read, corrected by who is dead,
- * served by the model, and written back. Others are notified after the
- * commit. */
+ * the order of commits. Then the mutex is read and corrected by who is dead,
+ * the model serves the request, and what has changed is written back. Waiters
+ * and observers are notified after the commit. */
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
@@ -82,20 +82,19 @@ static void wake_behind(struct simba__sqlite *self, uint64_t position)
     }
 }
 
-/* Some changes nobody in the queue hears of, and yet who is before whom is
- * another: somebody took the mutex without an offer, because its owner is dead
- * or late; or somebody left the queue. Who is then the first behind that
- * position asks again, and so comes to watch the right one. */
+/* Two changes reach nobody in the queue by themselves, and yet the process in
+ * somebody's way is another: the mutex was taken without an offer, because its
+ * owner is dead or late, or a waiter has left the queue. The first live waiter
+ * behind is woken. It asks again, and so comes to watch the right process. */
 static void wake_successor(struct simba__sqlite *self,
-                           const simba_request *request,
-                           bool is_mine)
+                           const simba_request *request)
 {
     const struct simba__mutex_record *before = &self->record.before;
-    simba_attempt me = {request->attempt.high, request->attempt.low};
+    simba_attempt me = request->attempt;
     bool was_offered =
         before->is_offered && simba__attempt_equal(before->offered.attempt, me);
 
-    if (is_mine && !was_offered &&
+    if (request->reply.mine && !was_offered &&
         self->record.after.owner.token != before->owner.token) {
         wake_behind(self, 0);
     }
@@ -109,10 +108,11 @@ static void wake_successor(struct simba__sqlite *self,
     }
 }
 
-/* Who is refused watches the one before it in the queue: the death of an owner
- * then wakes one waiter and not all of them, and who was before us and became
- * the owner is watched already. The first watches the owner, unless its death
- * is not to be used, or the one with an offer, who will be the owner. */
+/* Returns the process that a refused waiter watches: that of the waiter before
+ * it in the queue. So the death of an owner wakes one waiter and not all, and
+ * when the one before becomes the owner, it is watched already. The first
+ * watches the owner (but not with crash_handover=off), or the waiter that has
+ * an offer. "": none. */
 static const char *find_obstacle(struct simba__sqlite *self, uint64_t position)
 {
     const struct simba__sqlite_record *record = &self->record;
@@ -151,10 +151,10 @@ static int decide(struct simba__sqlite *self,
     record->wake_count = 0;
     rc = simba__sqlite_record_load(self, request, request->kind == SIMBA_RENEW,
                                    error);
-    /* S4: tokens grow also over a lost file. The boot clock begins anew with
-     * every boot, so the wall clock must carry them; it is compared with other
-     * tokens only, never with a lease, and when it steps back the counter goes
-     * on. They grow over a loss of power, too: see token_reserve.c. */
+    /* S4: tokens grow also when the file was lost. The boot clock begins anew
+     * with every boot, so the wall clock carries them. It is compared with
+     * other tokens only, never with a lease; when it steps back, the counter
+     * goes on. They grow over a loss of power, too: see token_reserve.c. */
     if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE) {
         uint64_t wall_us = simba__sqlite_wall_us();
 
@@ -169,8 +169,7 @@ static int decide(struct simba__sqlite *self,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (simba__sqlite_correct(self, request->mutex) != SIMBA_OK ||
-        !simba__mutex_serve(&record->after, &host, &call, reply)) {
+    if (!simba__mutex_serve(&record->after, &host, &call, reply)) {
         return simba__sqlite_result(self, SQLITE_NOMEM, error);
     }
     if (request->kind == SIMBA_BREAK && reply->mine) {
@@ -179,7 +178,7 @@ static int decide(struct simba__sqlite *self,
             return rc;
         }
     }
-    wake_successor(self, request, reply->mine);
+    wake_successor(self, request);
     if (request->kind == SIMBA_ACQUIRE && reply->is_queued) {
         if (!simba__sqlite_watch_wait(self, request,
                                       find_obstacle(self, reply->position),
@@ -202,8 +201,8 @@ static int decide(struct simba__sqlite *self,
                : rc;
 }
 
-/* A caller that lends its thread is not kept waiting for other writers: what
- * they are in the way of is put off for the worker. */
+/* A caller that lends its thread is not kept waiting for other writers: while
+ * they are in the way, the request is put off for the worker. */
 static int64_t patience(const simba_request *request)
 {
     int64_t soon_ms = simba_loop_now_ms() + DRIVEN_PATIENCE_MS;
@@ -243,9 +242,9 @@ static int serve_change(struct simba__sqlite *self,
     } else {
         simba__sqlite_rollback(self);
     }
-    /* What must outlast a loss of power: see wal.c. A token also when an
-     * acquire finds its tenure there already: an earlier one was not sure of
-     * it. */
+    /* What must outlast a loss of power is flushed: see wal.c. Of tokens also
+     * that of an acquire that finds its tenure there already: the request
+     * before it may have failed to flush it. */
     is_broken = request->kind == SIMBA_BREAK && reply->mine;
     if (rc == SIMBA_OK && is_broken) {
         rc = simba__sqlite_wal_flush(self, error);
@@ -287,9 +286,6 @@ static int serve_read(struct simba__sqlite *self,
     rc = simba__sqlite_record_load(self, request, !request->want_queue, error);
     simba__sqlite_rollback(self);
     if (rc == SIMBA_OK) {
-        rc = simba__sqlite_correct(self, request->mutex);
-    }
-    if (rc == SIMBA_OK) {
         simba__mutex_read(&record->after, record->now_ms, &request->reply);
         while (simba__mutex_next_waiter(&record->after, &host, record->now_ms,
                                         &i, &waiter)) {
@@ -301,9 +297,9 @@ static int serve_read(struct simba__sqlite *self,
 
 /* --- the whole ----------------------------------------------------------- */
 
-/* Somebody deleted or replaced the file, or our directory. On the old one we
- * could go on alone, beside others who own the same mutexes on the new one. Or
- * the file could not be opened before, because it was kept locked. */
+/* If somebody deleted or replaced the file or our directory, it is opened anew:
+ * on the old one we could own mutexes that others own on the new one. A file
+ * that was locked when the store was opened is opened here, too. */
 static int follow_file(struct simba__sqlite *self,
                        const simba_request *request,
                        simba_error *error)
@@ -369,7 +365,7 @@ int simba__sqlite_serve(void *argument,
         break;
     }
     rc = serve_change(self, request, error);
-    /* Not while somebody waits for the answer to an acquire, if it can wait. */
+    /* The caller of an acquire waits for the answer: leave this to others. */
     if (self->has_dead && !is_urgent) {
         simba__sqlite_remove_dead(self);
     }

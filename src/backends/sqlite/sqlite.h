@@ -431,12 +431,13 @@ bool simba__sqlite_is_process(const char *name);
 void simba__sqlite_share(const struct simba__sqlite *self, int fd);
 
 /**
- * Correct the loaded record by what the kernel knows: it is free when its owner
- * is dead or of an earlier boot, and nobody who died has an offer.
+ * Correct the loaded record by what the kernel knows: the mutex is free when
+ * its owner is dead or of an earlier boot, and nobody dead has an offer. A part
+ * of simba__sqlite_record_load().
  *
- * @return SIMBA_OK or SIMBA_ENOMEM
+ * @return false when there is no memory
  */
-int simba__sqlite_correct(struct simba__sqlite *self, const char *mutex);
+bool simba__sqlite_correct(struct simba__sqlite *self, const char *mutex);
 
 /** Take away what dead processes have left, rows and files. */
 void simba__sqlite_remove_dead(struct simba__sqlite *self);
@@ -529,7 +530,8 @@ void simba__sqlite_observers_tell(const struct simba__sqlite *self, char *line);
 
 void simba__sqlite_record_fini(struct simba__sqlite_record *record);
 
-/** Read the mutex of a request. Within a transaction. */
+/** Read the mutex of a request, and correct it by who is dead. Within a
+ * transaction, after record.now_ms was set. */
 int simba__sqlite_record_load(struct simba__sqlite *self,
                               const simba_request *request,
                               bool is_owner_only,
