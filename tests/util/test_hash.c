@@ -13,7 +13,7 @@
 struct thing {
     int number;
     struct simba__hash_link link;
-    char name[16];
+    char name[24];
 };
 
 enum { THINGS = 500 };
@@ -141,7 +141,7 @@ static void test_hash__makes_things_with_a_key_of_their_own(void **state)
     struct {
         struct simba__hash_link link;
         int number;
-    } *thing;
+    } * thing;
     char key[] = "key";
 
     (void)state;
