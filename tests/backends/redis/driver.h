@@ -16,7 +16,7 @@
 static struct redis server;
 static struct handle first, second, third;
 
-/* --- the place ----------------------------------------------------------- */
+/* --- servers ------------------------------------------------------------- */
 
 static inline int start_server(void **state)
 {

@@ -37,18 +37,19 @@ static int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-static long long line_length(void)
+static long long queue_length(void)
 {
     return redis_number(&server, "ZCARD simba:{" MUTEX "}:contender");
 }
 
-static void await_line(long long length)
+static void await_queue(long long length)
 {
     int64_t until = now_us() + PATIENCE_MS * 1000LL;
 
-    while (line_length() != length) {
+    while (queue_length() != length) {
         if (now_us() > until) {
-            fail_msg("the line is %lld long, not %lld", line_length(), length);
+            fail_msg("the queue is %lld long, not %lld", queue_length(),
+                     length);
         }
         redis_nap_ms(5);
     }
@@ -65,7 +66,7 @@ static void on_acquired(void *user, const simba_state *state)
     (void)!write(news[1], &when, sizeof when);
 }
 
-static void wait_in_line(int count, const char *url)
+static void wait_in_queue(int count, const char *url)
 {
     simba_store *store;
 
@@ -105,7 +106,7 @@ static void add_child(int which, int waiters)
 
     children[which] = fork();
     if (children[which] == 0) {
-        wait_in_line(waiters, url);
+        wait_in_queue(waiters, url);
     }
 }
 
@@ -192,7 +193,7 @@ static int64_t pass_900_dead(void)
     own();
     for (int i = 0; i < CHILDREN; i++) {
         add_child(i, EACH);
-        await_line((i + 1LL) * EACH);
+        await_queue((i + 1LL) * EACH);
     }
     for (int i = 0; i < DEAD; i++) {
         signal_child(i, SIGKILL);
@@ -225,10 +226,10 @@ static void test_redis_many__live_one_behind_20_stopped(void **state)
     own();
     for (int i = 0; i < STOPPED; i++) {
         add_child(i, 1);
-        await_line(i + 1);
+        await_queue(i + 1);
     }
     add_child(STOPPED, 1);
-    await_line(STOPPED + 1);
+    await_queue(STOPPED + 1);
     for (int i = 0; i < STOPPED; i++) {
         signal_child(i, SIGSTOP);
     }

@@ -1,4 +1,4 @@
-/* The Redis store against the row in memory: thousands of random operations,
+/* The Redis store against the record in memory: thousands of random requests,
  * one after the other, must be answered alike. */
 #define _GNU_SOURCE
 #include "driver.h"
@@ -6,21 +6,21 @@
 
 enum { SHORT_LEASE = 25 };
 
-static struct simba__mutex_record row;
+static struct simba__mutex_record record;
 static struct who who[PEOPLE];
 
 static struct simba__waiter *find_waiter(const char *id)
 {
-    for (size_t i = 0; i < row.queue_count; i++) {
-        if (strcmp(row.queue[i].id, id) == 0) {
-            return &row.queue[i];
+    for (size_t i = 0; i < record.queue_count; i++) {
+        if (strcmp(record.queue[i].id, id) == 0) {
+            return &record.queue[i];
         }
     }
     return NULL;
 }
 
-/* The same request to a row in memory. The places are the store's: it counts in
- * microseconds. */
+/* The same request to a record in memory. The positions are the store's: it
+ * counts in microseconds. */
 static void replay(const struct who *one,
                    const simba_request *request,
                    simba_reply *reply)
@@ -28,7 +28,7 @@ static void replay(const struct who *one,
     simba_request asked = *request;
 
     asked.position = got.is_queued ? got.position : 0;
-    serve_row(&row, one, &asked, reply);
+    serve_row(&record, one, &asked, reply);
 }
 
 static bool is_near(int64_t a, int64_t b)
@@ -36,7 +36,8 @@ static bool is_near(int64_t a, int64_t b)
     return a - b <= 5 && b - a <= 5;
 }
 
-/* A release tells no time: the row gets to know it from a look that follows. */
+/* A release tells no time: the record gets to know it from a look that follows.
+ */
 static bool is_about(int64_t a, int64_t b)
 {
     return a - b <= 100 && b - a <= 100;
@@ -45,23 +46,24 @@ static bool is_about(int64_t a, int64_t b)
 /* Within a millisecond of an end, the two may see different sides of it. */
 static bool is_at_an_edge(int64_t now_ms)
 {
-    bool is_edge = is_near(row.owner.transition_at_ms, now_ms) ||
-                   (row.is_offered && is_about(row.offered_until_ms, now_ms)) ||
-                   (row.is_offered && is_near(row.offered.lapses_ms, now_ms));
+    bool is_edge =
+        is_near(record.owner.transition_at_ms, now_ms) ||
+        (record.is_offered && is_about(record.offered_until_ms, now_ms)) ||
+        (record.is_offered && is_near(record.offered.lapses_ms, now_ms));
 
-    for (size_t i = 0; i < row.queue_count; i++) {
-        is_edge |= is_near(row.queue[i].lapses_ms, now_ms);
+    for (size_t i = 0; i < record.queue_count; i++) {
+        is_edge |= is_near(record.queue[i].lapses_ms, now_ms);
     }
-    for (size_t i = 0; i < row.tombstone_count; i++) {
-        is_edge |= is_about(row.tombstones[i].until_ms, now_ms);
+    for (size_t i = 0; i < record.tombstone_count; i++) {
+        is_edge |= is_about(record.tombstones[i].until_ms, now_ms);
     }
     return is_edge;
 }
 
-/* The next in the row's line from `at` on that has not lapsed. */
+/* The next in the queue of the record from `at` on that has not lapsed. */
 static size_t next_standing(size_t at, int64_t now_ms)
 {
-    while (at < row.queue_count && row.queue[at].lapses_ms < now_ms) {
+    while (at < record.queue_count && record.queue[at].lapses_ms < now_ms) {
         at++;
     }
     return at;
@@ -84,17 +86,17 @@ static void compare_line(int64_t asked_ms)
             continue; /* lapsed, and not yet thrown out */
         }
         at = next_standing(at, got.store_ms);
-        assert_ptr_equal(waiter, &row.queue[at]);
+        assert_ptr_equal(waiter, &record.queue[at]);
         waiter->position = told.waiters[i].position;
         at++;
     }
-    assert_int_equal(next_standing(at, got.store_ms), row.queue_count);
+    assert_int_equal(next_standing(at, got.store_ms), record.queue_count);
 }
 
 static bool is_alike(const simba_reply *reply)
 {
     const char *owner =
-        simba__mutex_is_held(&row, got.store_ms) ? row.owner.id : "";
+        simba__mutex_is_held(&record, got.store_ms) ? record.owner.id : "";
 
     return got.mine == reply->mine && got.is_queued == reply->is_queued &&
            got.is_head == reply->is_head &&
@@ -105,8 +107,8 @@ static bool is_alike(const simba_reply *reply)
 
 static void begin_anew(void)
 {
-    simba__mutex_fini(&row);
-    simba__mutex_init(&row);
+    simba__mutex_fini(&record);
+    simba__mutex_init(&record);
     redis_number(&server, "FLUSHALL");
     for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(&first, ids[i], SHORT_LEASE);
@@ -138,12 +140,12 @@ static void check(int i,
         *is_lost |= is_edge;
     } else if (!is_alike(&reply)) {
         if (!is_edge) {
-            fail_msg("operation %d, kind %d of %s: mine %d/%d line %d/%d head "
+            fail_msg("request %d, kind %d of %s: mine %d/%d queued %d/%d head "
                      "%d/%d wait %d/%d owner %s/%s",
                      i, request->kind, one->id, got.mine, reply.mine,
                      got.is_queued, reply.is_queued, got.is_head, reply.is_head,
                      (int)got.wait_ms, (int)reply.wait_ms, got.owner.id,
-                     row.owner.id);
+                     record.owner.id);
         }
         *is_lost = true;
     } else if (request->kind == SIMBA_ACQUIRE && got.is_queued && !is_edge) {
@@ -189,7 +191,7 @@ static void test_redis_model__does_as_the_row_does(void **state)
         }
     }
     assert_true(anew < OPERATIONS * 9 / 10);
-    simba__mutex_fini(&row);
+    simba__mutex_fini(&record);
 }
 
 int main(void)

@@ -153,7 +153,7 @@ static void test_redis__tombstone_refuses_its_attempt(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis__late_leave_costs_nobody_his_place(void **state)
+static void test_redis__late_leave_costs_nobody_his_position(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     struct who former = bob;
@@ -352,7 +352,7 @@ int main(void)
         REDIS_TEST(test_redis__release_leaves_only_the_fence),
         REDIS_TEST(test_redis__tokens_grow),
         REDIS_TEST(test_redis__tombstone_refuses_its_attempt),
-        REDIS_TEST(test_redis__late_leave_costs_nobody_his_place),
+        REDIS_TEST(test_redis__late_leave_costs_nobody_his_position),
         REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter),
         REDIS_TEST(test_redis__reads_owner_and_line),
         REDIS_TEST(test_redis__lists_mutexes),

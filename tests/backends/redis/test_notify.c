@@ -1,4 +1,4 @@
-/* Who is woken, who is called, who is passed over. */
+/* Who is woken, who is offered the mutex, who is passed over. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -19,7 +19,7 @@ static long long subscribers_of(const char *id)
     return count;
 }
 
-static void test_redis_push__release_calls_the_head(void **state)
+static void test_redis_notify__release_calls_the_head(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -39,7 +39,7 @@ static void test_redis_push__release_calls_the_head(void **state)
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
     assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
     ask(&carol);
-    expect_in_line(true); /* bob has left the line: he was called */
+    expect_in_line(true); /* bob has left the queue: it is offered to him */
     assert_in_range(got.wait_ms, 0, RESERVATION);
     ask(&bob);
     expect_mine(&bob);
@@ -48,7 +48,7 @@ static void test_redis_push__release_calls_the_head(void **state)
                         "");
 }
 
-static void test_redis_push__newcomer_does_not_pass_the_line(void **state)
+static void test_redis_notify__newcomer_does_not_pass_the_line(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -60,14 +60,14 @@ static void test_redis_push__newcomer_does_not_pass_the_line(void **state)
     ask(&alice);
     ask(&bob);
     redis_number(&server, "DEL %s %s:tenure %s:token", KEY, KEY, KEY);
-    ask(&carol); /* the lease is over: bob is called first */
+    ask(&carol); /* the lease is over: it is offered to bob first */
     assert_false(got.mine);
     waited_for_wake(&second);
     ask(&bob);
     expect_mine(&bob);
 }
 
-static void test_redis_push__dead_waiter_is_passed_over(void **state)
+static void test_redis_notify__dead_waiter_is_passed_over(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -85,11 +85,11 @@ static void test_redis_push__dead_waiter_is_passed_over(void **state)
     waited_for_wake(&third);
     ask(&carol);
     expect_mine(&carol);
-    /* bob's place is his until his waiter lease lapses */
+    /* bob's position is his until his waiter lease lapses */
     assert_true(redis_text(&server, "ZSCORE %s:contender bob", KEY)[0] != '\0');
 }
 
-static void test_redis_push__pattern_subscriber_revives_nobody(void **state)
+static void test_redis_notify__pattern_subscriber_revives_nobody(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -112,7 +112,8 @@ static void test_redis_push__pattern_subscriber_revives_nobody(void **state)
     redisFree(nosy);
 }
 
-static void test_redis_push__called_one_that_does_not_come_is_last(void **state)
+static void test_redis_notify__called_one_that_does_not_come_is_last(
+    void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol"), dave = person(&first, "dave");
@@ -136,7 +137,7 @@ static void test_redis_push__called_one_that_does_not_come_is_last(void **state)
     assert_true(got.position > bob.position);
 }
 
-static void test_redis_push__leaving_while_called_calls_the_next(void **state)
+static void test_redis_notify__leaving_while_called_calls_the_next(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -158,7 +159,7 @@ static void test_redis_push__leaving_while_called_calls_the_next(void **state)
     expect_mine(&carol);
 }
 
-static void test_redis_push__lost_place_is_restored(void **state)
+static void test_redis_notify__lost_place_is_restored(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
                carol = person(&first, "carol");
@@ -175,7 +176,7 @@ static void test_redis_push__lost_place_is_restored(void **state)
     assert_int_equal(got.position, bob.position);
 }
 
-static void test_redis_push__observer_hears_every_change(void **state)
+static void test_redis_notify__observer_hears_every_change(void **state)
 {
     struct who alice = person(&first, "alice");
 
@@ -203,7 +204,7 @@ static long long commands_of(const char *name)
     return found == NULL ? 0 : atoll(found + strlen(field));
 }
 
-static void test_redis_push__idle_waiter_costs_no_command(void **state)
+static void test_redis_notify__idle_waiter_costs_no_command(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     long long before;
@@ -221,7 +222,7 @@ static void test_redis_push__idle_waiter_costs_no_command(void **state)
                      before);
 }
 
-static void test_redis_push__subscribes_anew_and_looks_again(void **state)
+static void test_redis_notify__subscribes_anew_and_looks_again(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
@@ -241,16 +242,16 @@ static void test_redis_push__subscribes_anew_and_looks_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_push__release_calls_the_head),
-        REDIS_TEST(test_redis_push__newcomer_does_not_pass_the_line),
-        REDIS_TEST(test_redis_push__dead_waiter_is_passed_over),
-        REDIS_TEST(test_redis_push__pattern_subscriber_revives_nobody),
-        REDIS_TEST(test_redis_push__called_one_that_does_not_come_is_last),
-        REDIS_TEST(test_redis_push__leaving_while_called_calls_the_next),
-        REDIS_TEST(test_redis_push__lost_place_is_restored),
-        REDIS_TEST(test_redis_push__observer_hears_every_change),
-        REDIS_TEST(test_redis_push__idle_waiter_costs_no_command),
-        REDIS_TEST(test_redis_push__subscribes_anew_and_looks_again),
+        REDIS_TEST(test_redis_notify__release_calls_the_head),
+        REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_line),
+        REDIS_TEST(test_redis_notify__dead_waiter_is_passed_over),
+        REDIS_TEST(test_redis_notify__pattern_subscriber_revives_nobody),
+        REDIS_TEST(test_redis_notify__called_one_that_does_not_come_is_last),
+        REDIS_TEST(test_redis_notify__leaving_while_called_calls_the_next),
+        REDIS_TEST(test_redis_notify__lost_place_is_restored),
+        REDIS_TEST(test_redis_notify__observer_hears_every_change),
+        REDIS_TEST(test_redis_notify__idle_waiter_costs_no_command),
+        REDIS_TEST(test_redis_notify__subscribes_anew_and_looks_again),
     };
 
     return cmocka_run_group_tests(tests, start_server, remove_server);

@@ -92,7 +92,7 @@ static void jvm_release_c(const struct jvm *jvm)
 
 /* --- sharing ------------------------------------------------------------- */
 
-static void test_redis_wire__c_owner_hands_to_a(void **state)
+static void test_redis_jvm__c_owner_hands_to_a(void **state)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
@@ -106,12 +106,12 @@ static void test_redis_wire__c_owner_hands_to_a(void **state)
     release(&alice);
     assert_string_equal(jvm_hear(&java), "released@@alice");
     assert_true(jvm_acquire(&java, true));
-    /* taken out of the line when woken */
+    /* taken out of the queue when woken */
     assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 0);
     jvm_close(&java);
 }
 
-static void test_redis_wire__a_owner_hands_to_c(void **state)
+static void test_redis_jvm__a_owner_hands_to_c(void **state)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
@@ -123,14 +123,14 @@ static void test_redis_wire__a_owner_hands_to_c(void **state)
     ask(&alice);
     expect_in_line(true);
     assert_string_equal(got.owner.id, "java");
-    jvm_release_a(&java); /* pops alice from the line */
+    jvm_release_a(&java); /* pops alice from the queue */
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&alice);
     expect_mine(&alice);
     jvm_close(&java);
 }
 
-static void test_redis_wire__c_generation_owner_hands_to_c(void **state)
+static void test_redis_jvm__c_generation_owner_hands_to_c(void **state)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
@@ -148,7 +148,7 @@ static void test_redis_wire__c_generation_owner_hands_to_c(void **state)
     expect_in_line(true);
     assert_true(got.owner.token > token); /* INCR goes on from ours */
     token = got.owner.token;
-    jvm_release_c(&java); /* broadcasts only, and deletes the line */
+    jvm_release_c(&java); /* broadcasts only, and deletes the queue */
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&alice);
     expect_mine(&alice);
@@ -156,7 +156,7 @@ static void test_redis_wire__c_generation_owner_hands_to_c(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_wire__c_owner_hands_to_b_and_c(void **state)
+static void test_redis_jvm__c_owner_hands_to_b_and_c(void **state)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
@@ -173,7 +173,7 @@ static void test_redis_wire__c_owner_hands_to_b_and_c(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_wire__dead_jvm_head_swallows_no_wake_up(void **state)
+static void test_redis_jvm__dead_jvm_head_swallows_no_wake_up(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
@@ -190,7 +190,7 @@ static void test_redis_wire__dead_jvm_head_swallows_no_wake_up(void **state)
     assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 0);
 }
 
-static void test_redis_wire__jvm_never_finds_itself_owner(void **state)
+static void test_redis_jvm__jvm_never_finds_itself_owner(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct jvm java;
@@ -212,7 +212,7 @@ static void test_redis_wire__jvm_never_finds_itself_owner(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_wire__called_waiter_passed_by_jvm_keeps_its_place(
+static void test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position(
     void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
@@ -225,7 +225,7 @@ static void test_redis_wire__called_waiter_passed_by_jvm_keeps_its_place(
     ask(&alice);
     ask(&bob);
     release(&alice);
-    assert_true(jvm_acquire(&java, false)); /* knows no reservation */
+    assert_true(jvm_acquire(&java, false)); /* knows no offer */
     ask(&bob);
     expect_in_line(true);
     assert_int_equal(got.position, bob.position);
@@ -237,7 +237,7 @@ static void test_redis_wire__called_waiter_passed_by_jvm_keeps_its_place(
     jvm_close(&java);
 }
 
-static void test_redis_wire__scores_compare_with_whole_seconds(void **state)
+static void test_redis_jvm__scores_compare_with_whole_seconds(void **state)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     const char *score;
@@ -252,7 +252,7 @@ static void test_redis_wire__scores_compare_with_whole_seconds(void **state)
                     got.store_ms / 1000 + 5);
 }
 
-static void test_redis_wire__jvm_owner_can_be_broken(void **state)
+static void test_redis_jvm__jvm_owner_can_be_broken(void **state)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
@@ -275,16 +275,16 @@ static void test_redis_wire__jvm_owner_can_be_broken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_wire__c_owner_hands_to_a),
-        REDIS_TEST(test_redis_wire__a_owner_hands_to_c),
-        REDIS_TEST(test_redis_wire__c_generation_owner_hands_to_c),
-        REDIS_TEST(test_redis_wire__c_owner_hands_to_b_and_c),
-        REDIS_TEST(test_redis_wire__dead_jvm_head_swallows_no_wake_up),
-        REDIS_TEST(test_redis_wire__jvm_never_finds_itself_owner),
+        REDIS_TEST(test_redis_jvm__c_owner_hands_to_a),
+        REDIS_TEST(test_redis_jvm__a_owner_hands_to_c),
+        REDIS_TEST(test_redis_jvm__c_generation_owner_hands_to_c),
+        REDIS_TEST(test_redis_jvm__c_owner_hands_to_b_and_c),
+        REDIS_TEST(test_redis_jvm__dead_jvm_head_swallows_no_wake_up),
+        REDIS_TEST(test_redis_jvm__jvm_never_finds_itself_owner),
         REDIS_TEST(
-            test_redis_wire__called_waiter_passed_by_jvm_keeps_its_place),
-        REDIS_TEST(test_redis_wire__scores_compare_with_whole_seconds),
-        REDIS_TEST(test_redis_wire__jvm_owner_can_be_broken),
+            test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position),
+        REDIS_TEST(test_redis_jvm__scores_compare_with_whole_seconds),
+        REDIS_TEST(test_redis_jvm__jvm_owner_can_be_broken),
     };
 
     return cmocka_run_group_tests(tests, start_server, remove_server);

@@ -96,7 +96,7 @@ static void *wait_for_it(void *argument)
     return NULL;
 }
 
-static long long line_length(void)
+static long long queue_length(void)
 {
     return redis_number(&server, "ZCARD simba:{" MUTEX "}:contender");
 }
@@ -110,7 +110,7 @@ static pthread_t begin_waiting(void)
     own();
     atomic_store(&granted_ms, 0);
     pthread_create(&thread, NULL, wait_for_it, NULL);
-    while (line_length() == 0) {
+    while (queue_length() == 0) {
         if (now_ms() > until) {
             fail_msg("%s", "nobody waits");
         }
@@ -168,14 +168,16 @@ static int restart_with(const char *appendonly)
     return 0;
 }
 
-static void test_redis_back__within_a_second_when_data_was_kept(void **state)
+static void test_redis_reconnect__within_a_second_when_data_was_kept(
+    void **state)
 {
     (void)state;
     restart_with("yes");
     expect_back_within(SECOND_MS, true);
 }
 
-static void test_redis_back__within_a_lease_and_a_second_when_not(void **state)
+static void test_redis_reconnect__within_a_lease_and_a_second_when_not(
+    void **state)
 {
     (void)state;
     restart_with("no");
@@ -185,7 +187,7 @@ static void test_redis_back__within_a_lease_and_a_second_when_not(void **state)
 /* What a killed server had not yet written to its file is forgotten, however
  * soon it is back: its owner must hear of that before anybody else is granted,
  * also one that does nothing but own. */
-static void test_redis_back__owner_hears_what_was_forgotten(void **state)
+static void test_redis_reconnect__owner_hears_what_was_forgotten(void **state)
 {
     char command[128];
     pthread_t thread;
@@ -218,7 +220,7 @@ static uint64_t reconnects(void)
     return count;
 }
 
-static void test_redis_back__reconnects_are_counted(void **state)
+static void test_redis_reconnect__reconnects_are_counted(void **state)
 {
     (void)state;
     restart_with("yes");
@@ -248,10 +250,10 @@ static int remove_server(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BACK_TEST(test_redis_back__within_a_second_when_data_was_kept),
-        BACK_TEST(test_redis_back__within_a_lease_and_a_second_when_not),
-        BACK_TEST(test_redis_back__owner_hears_what_was_forgotten),
-        BACK_TEST(test_redis_back__reconnects_are_counted),
+        BACK_TEST(test_redis_reconnect__within_a_second_when_data_was_kept),
+        BACK_TEST(test_redis_reconnect__within_a_lease_and_a_second_when_not),
+        BACK_TEST(test_redis_reconnect__owner_hears_what_was_forgotten),
+        BACK_TEST(test_redis_reconnect__reconnects_are_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, remove_server);
