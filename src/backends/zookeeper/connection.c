@@ -233,8 +233,7 @@ static void connected(struct simba__zk *self)
     }
     simba__zk_observe_all(self);
     simba__zk_latches_each(self, NULL, simba__zk_latch_go);
-    simba__zk_renewals_send(self);
-    simba__zk_check_schedule(self);
+    simba__zk_check(self);
     simba__zk_admin_go(self);
 }
 

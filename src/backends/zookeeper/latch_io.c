@@ -409,7 +409,7 @@ void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
         simba__zk_latch_replied(latch);
     }
     simba__zk_latch_unref(latch);
-    simba__zk_check_schedule(self);
+    simba__zk_check(self);
 }
 
 /* --- the watch on our own node ------------------------------------------- */

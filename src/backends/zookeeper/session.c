@@ -211,7 +211,7 @@ static void on_checked(int rc, const void *data)
 
     simba_loop_enter(self->base.loop);
     take_reply(check, rc);
-    simba__zk_renewals_send(self);
+    simba__zk_check(self);
     simba_loop_leave(self->base.loop);
     free(check);
 }
@@ -255,34 +255,28 @@ static void send_check(struct simba__zk *self)
     }
 }
 
-void simba__zk_renewals_send(struct simba__zk *self)
-{
-    if (self->is_connected && !self->is_closing && self->checks == 0 &&
-        self->renewals != NULL) {
-        send_check(self);
-        simba__zk_check_schedule(self);
-    }
-}
-
 static void on_check_due(simba_timer *timer)
 {
     struct simba__zk *self = container_of(timer, struct simba__zk, checking);
 
     if (self->is_connected && self->latch_count > 0) {
         send_check(self);
-        simba__zk_check_schedule(self);
+        simba__zk_check(self);
     }
 }
 
-void simba__zk_check_schedule(struct simba__zk *self)
+void simba__zk_check(struct simba__zk *self)
 {
-    bool is_due =
-        self->is_connected && self->latch_count > 0 && !self->is_closing;
+    bool is_able = self->is_connected && !self->is_closing;
 
+    if (is_able && self->checks == 0 && self->renewals != NULL) {
+        send_check(self);
+    }
     self->checking.fire = on_check_due;
     simba_timer_set(self->base.loop, &self->checking,
-                    is_due ? self->written_ms + self->certainty.timeout_ms / 4
-                           : INT64_MAX);
+                    is_able && self->latch_count > 0
+                        ? self->written_ms + self->certainty.timeout_ms / 4
+                        : INT64_MAX);
 }
 
 /* --- the request --------------------------------------------------------- */
@@ -304,7 +298,7 @@ void simba__zk_renew(struct simba__zk *self, simba_request *request)
     } else {
         simba__zk_latch_arm(latch);
         queue_renewal(latch);
-        simba__zk_renewals_send(self);
+        simba__zk_check(self);
     }
     if (earlier != NULL) {
         simba_request_done(earlier, SIMBA_EUNKNOWN, NULL);

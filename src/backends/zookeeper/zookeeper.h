@@ -381,11 +381,9 @@ void simba__zk_renew(struct simba__zk *self, simba_request *request);
 /** Answer a renewal: not yours, not any more. */
 void simba__zk_renew_refuse(struct simba__zk_latch *latch);
 
-/** Send what renewals wait, as one check. */
-void simba__zk_renewals_send(struct simba__zk *self);
-
-/** See to it that a quorum write comes in time, while there are latches. */
-void simba__zk_check_schedule(struct simba__zk *self);
+/** Send what renewals wait, as one check; and see to it that a quorum write
+ * comes in time, while there are latches. */
+void simba__zk_check(struct simba__zk *self);
 
 /* --- mutex_nodes.c ------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static struct handle first, second;
 static struct {
     zhandle_t *handle;
 } admin;
-static char room[128]; /* its node */
+static char mutex_path[128]; /* its node */
 
 /* --- what the runtime notes ---------------------------------------------- */
 
@@ -102,7 +102,7 @@ static inline int new_mutex(void **state)
 
     (void)state;
     snprintf(mutex, sizeof mutex, "m%d", count++);
-    snprintf(room, sizeof room, "/simba/%s", mutex);
+    snprintf(mutex_path, sizeof mutex_path, "/simba/%s", mutex);
     noted[0] = '\0';
     return 0;
 }
@@ -152,7 +152,7 @@ static inline void expect_mine(const struct who *who)
     assert_int_equal(got.owner.token, got.token);
 }
 
-static inline void expect_in_line(bool is_head, const char *owner)
+static inline void expect_queued(bool is_head, const char *owner)
 {
     assert_false(got.mine);
     assert_true(got.is_queued);
@@ -191,11 +191,12 @@ static inline const char *node_of(const struct who *who)
     struct String_vector children = {0, NULL};
     struct simba__zk_standing where;
 
-    assert_int_equal(zoo_get_children(admin.handle, room, 0, &children), ZOK);
+    assert_int_equal(zoo_get_children(admin.handle, mutex_path, 0, &children),
+                     ZOK);
     simba__zk_prefix(who->attempt, prefix);
     simba__zk_stand(children.data, children.count, prefix, &where);
     assert_true(where.own >= 0);
-    snprintf(path, sizeof path, "%s/%s", room, children.data[where.own]);
+    snprintf(path, sizeof path, "%s/%s", mutex_path, children.data[where.own]);
     deallocate_String_vector(&children);
     return path;
 }

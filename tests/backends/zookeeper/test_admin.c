@@ -5,7 +5,7 @@
 
 /* --- looking ------------------------------------------------------------- */
 
-static void test_admin__tells_owner_and_line(void **state)
+static void test_admin__tells_owner_and_queue(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
                cid = person(&first, "cid"), eve = person(&second, "eve");
@@ -91,7 +91,7 @@ static void put_latch(const char *name, const char *data, int length)
 {
     char path[160];
 
-    snprintf(path, sizeof path, "%s/%s", room, name);
+    snprintf(path, sizeof path, "%s/%s", mutex_path, name);
     assert_int_equal(zoo_create(admin.handle, path, data, length,
                                 &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
                      ZOK);
@@ -101,7 +101,7 @@ static void drop_latch(const char *name)
 {
     char path[160];
 
-    snprintf(path, sizeof path, "%s/%s", room, name);
+    snprintf(path, sizeof path, "%s/%s", mutex_path, name);
     assert_int_equal(zoo_delete(admin.handle, path, -1), ZOK);
 }
 
@@ -129,7 +129,7 @@ static void test_admin__latch_of_anybody_has_an_owner(void **state)
     put_latch("_c_x-latch-00000000", NULL, -1);
     expect_owner(&eve, "(unnamed)");
     ask(&bob);
-    expect_in_line(false, "(unnamed)");
+    expect_queued(false, "(unnamed)");
     leave(&bob);
     drop_latch("_c_x-latch-00000000");
     put_latch("_c_y-latch-00000000", "a\tb", 3);
@@ -229,7 +229,7 @@ static void test_admin__node_changed_then_deleted_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ZK_TEST(test_admin__tells_owner_and_line),
+        ZK_TEST(test_admin__tells_owner_and_queue),
         ZK_TEST(test_admin__lists_mutexes_of_any_name),
         ZK_TEST(test_admin__observer_hears_of_changes),
         ZK_TEST(test_admin__doctor_names_what_it_finds),

@@ -35,7 +35,7 @@ static void become_jvm(int in, int out)
     dup2(out, STDOUT_FILENO);
     dup2(nowhere, STDERR_FILENO);
     execl("/usr/bin/java", "java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp",
-          CLASS_PATH, source, servers.hosts, room, "jvm", (char *)NULL);
+          CLASS_PATH, source, servers.hosts, mutex_path, "jvm", (char *)NULL);
     _exit(127);
 }
 
@@ -110,7 +110,7 @@ static void test_curator__leads_and_hands_over_to_us(void **state)
     start_jvm();
     assert_true(jvm_says("\nleader\n", PATIENCE_MS));
     ask(&ann);
-    expect_in_line(true, "jvm");
+    expect_queued(true, "jvm");
     tell_jvm("who");
     assert_true(jvm_says("who jvm 2\n", PATIENCE_MS));
     tell_jvm("close");
@@ -123,7 +123,7 @@ static void test_curator__leads_and_hands_over_to_us(void **state)
 static void await_jvm(struct who *owner)
 {
     await((renew(owner), jvm_says("started\n", LEASE / 20)));
-    await((renew(owner), count_children(room) == 2));
+    await((renew(owner), count_children(mutex_path) == 2));
     expect_mine(owner);
 }
 
@@ -151,7 +151,7 @@ static void test_curator__waits_for_us_and_takes_over(void **state)
 }
 
 /* Between two of ours, in the order in which they came. */
-static void test_curator__has_its_place_in_line(void **state)
+static void test_curator__has_its_position_in_the_queue(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
@@ -161,13 +161,13 @@ static void test_curator__has_its_place_in_line(void **state)
     start_jvm();
     await_jvm(&ann);
     ask(&bob);
-    expect_in_line(false, "ann");
+    expect_queued(false, "ann");
     look(&bob);
     assert_string_equal(noted, "[jvm][bob]");
     release(&ann);
     assert_true(jvm_says("leader\n", PATIENCE_MS));
     ask(&bob);
-    expect_in_line(true, "jvm");
+    expect_queued(true, "jvm");
     tell_jvm("close");
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
@@ -178,13 +178,13 @@ static void test_curator__has_its_place_in_line(void **state)
 static void take_over(struct who *who)
 {
     ask(who);
-    expect_in_line(true, "jvm");
+    expect_queued(true, "jvm");
     tell_jvm("again");
     assert_true(handle_woken(who->at, mutex, PATIENCE_MS));
     await((ask(who), got.mine));
     expect_mine(who);
     await((renew(who), jvm_says("again\n", LEASE / 20)));
-    await((renew(who), count_children(room) == 2));
+    await((renew(who), count_children(mutex_path) == 2));
     expect_mine(who);
 }
 
@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CURATOR_TEST(test_curator__leads_and_hands_over_to_us),
         CURATOR_TEST(test_curator__waits_for_us_and_takes_over),
-        CURATOR_TEST(test_curator__has_its_place_in_line),
+        CURATOR_TEST(test_curator__has_its_position_in_the_queue),
         CURATOR_TEST(test_curator__contends_by_turns_with_ours),
     };
 

@@ -24,8 +24,8 @@ static int follower(void)
     return (leader + 1) % MANY;
 }
 
-/* The very thing guards are for: the follower goes on answering reads and
- * pings, while the leader has ended the session. */
+/* The very thing quorum writes are for: the follower goes on answering reads
+ * and pings, while the leader has ended the session. */
 static void test_ensemble__owner_on_a_follower_cut_off(void **state)
 {
     int cut = follower();

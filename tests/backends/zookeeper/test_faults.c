@@ -22,7 +22,7 @@ static void lose_create(struct who *ann, struct who *bob)
     ask(bob);
     proxy_hold(proxy, false, true);
     start(&b, ann, asking(ann));
-    await(count_children(room) == 2);
+    await(count_children(mutex_path) == 2);
     proxy_cut(proxy);
     proxy_hold(proxy, false, false);
     finish(&b);
@@ -36,8 +36,8 @@ static void test_faults__lost_create_is_found_again(void **state)
     (void)state;
     lose_create(&ann, &bob);
     ask(&ann);
-    expect_in_line(true, "bob");
-    assert_int_equal(count_children(room), 2);
+    expect_queued(true, "bob");
+    assert_int_equal(count_children(mutex_path), 2);
     release(&bob);
     ask(&ann);
     expect_mine(&ann);
@@ -50,7 +50,7 @@ static void test_faults__lost_create_is_undone(void **state)
     (void)state;
     lose_create(&ann, &bob);
     run(&ann, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
-    assert_int_equal(count_children(room), 1);
+    assert_int_equal(count_children(mutex_path), 1);
 }
 
 static void test_faults__lost_release_is_repeated(void **state)
@@ -117,7 +117,7 @@ static void test_faults__lost_break_is_found_done(void **state)
     proxy_trap(proxy, DELETE);
     eve.token = ann.token;
     start(&b, &eve, (simba_request){.kind = SIMBA_BREAK, .now = true});
-    await(count_children(room) <= 0);
+    await(count_children(mutex_path) <= 0);
     proxy_cut(proxy);
     proxy_hold(proxy, false, false);
     finish(&b);
@@ -166,11 +166,12 @@ static void test_faults__ended_session_loses_and_begins_anew(void **state)
     await((ask(&cid), got.mine));
     expect_mine(&cid);
     ask(&bob); /* the same attempt, a new latch behind cid's */
-    expect_in_line(true, "cid");
+    expect_queued(true, "cid");
     assert_true(cid.token > ann.token);
 }
 
-/* --- sessions that nobody guarded ---------------------------------------- */
+/* --- sessions that nobody writes through
+ * ---------------------------------------- */
 
 static uint64_t session_of(const struct handle *handle)
 {
@@ -187,7 +188,7 @@ static void test_faults__idle_session_is_made_anew(void **state)
     ask(&ann);
     release(&ann);
     before = session_of(&first);
-    nap_ms(LEASE * 3 / 4); /* nobody guards it */
+    nap_ms(LEASE * 3 / 4); /* nobody writes through it */
     /* At the first try, though the old one has to be buried. */
     assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_OK);
     expect_mine(&bob);
@@ -195,7 +196,7 @@ static void test_faults__idle_session_is_made_anew(void **state)
     assert_true(got.lease_ms > LEASE * 3 / 4);
 }
 
-/* Only the guards that nobody asked for make this so. */
+/* Only the quorum writes that nobody asked for make this so. */
 static void test_faults__waiter_is_granted_at_once_after_long(void **state)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob");
@@ -236,7 +237,7 @@ static void test_faults__frozen_owner_is_not_renewed(void **state)
         expect_mine(&ann);
         certain_until = asked_at + got.lease_ms;
     }
-    ask(&bob); /* or its place lapses */
+    ask(&bob); /* or its position lapses */
     proxy_hold(proxy, true, true);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     granted_at = simba_loop_now_ms();

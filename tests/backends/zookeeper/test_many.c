@@ -9,7 +9,7 @@ static struct who crowd[CROWD];
 
 /* They stand in the queue by turns, so that the next is always another
  * process's. */
-static void line_up(struct who *owner, int count)
+static void queue_up(struct who *owner, int count)
 {
     for (int i = 0; i < count; i++) {
         simba_request request;
@@ -18,7 +18,7 @@ static void line_up(struct who *owner, int count)
         request = asking(&crowd[i]);
         request.waiter_ms = 600000; /* nobody asks again for them */
         run(&crowd[i], request);
-        expect_in_line(i == 0, "owner");
+        expect_queued(i == 0, "owner");
         crowd[i].position = got.position;
         if (i % 10 == 0) {
             renew(owner);
@@ -27,7 +27,7 @@ static void line_up(struct who *owner, int count)
     }
 }
 
-/* What the server has been sent; its own numbers, so guards are counted. */
+/* What the server has been sent; its own numbers, so checks are counted. */
 static long received(void)
 {
     return server_received(&servers, 0);
@@ -42,7 +42,7 @@ static void test_many__release_wakes_one(void **state)
     (void)state;
     open_handles();
     ask(&owner);
-    line_up(&owner, CROWD);
+    queue_up(&owner, CROWD);
     for (int i = 0; i < 4; i++) {
         first_wakes = handle_wakes(&first);
         second_wakes = handle_wakes(&second);
@@ -56,14 +56,14 @@ static void test_many__release_wakes_one(void **state)
         /* One heard of it, once; the others heard and asked nothing. */
         assert_int_equal(handle_wakes(&first) - first_wakes, i % 2 == 0);
         assert_int_equal(handle_wakes(&second) - second_wakes, i % 2 == 1);
-        /* Delete, check, children, watch; and a few guards, pings, questions
+        /* Delete, check, children, watch; and a few checks, pings, questions
          * of ours, if the machine is slow. */
         assert_true(after - before < 50);
     }
-    for (int i = 4; i < CROWD; i++) { /* the line is whole */
+    for (int i = 4; i < CROWD; i++) { /* the queue is whole */
         assert_true(i == 4 || crowd[i].position > crowd[i - 1].position);
     }
-    assert_int_equal(count_children(room), CROWD - 3);
+    assert_int_equal(count_children(mutex_path), CROWD - 3);
 }
 
 /* --- the backstop -------------------------------------------------------- */
@@ -87,7 +87,7 @@ static void expect_answers(simba_request *ops, int from, const char *owner)
     for (int i = from; i < FEW; i++) {
         assert_int_equal(handle_join(crowd[i].at, &ops[i], &why), SIMBA_OK);
         got = ops[i].reply;
-        expect_in_line(i == from, owner);
+        expect_queued(i == from, owner);
         assert_int_equal(got.position, crowd[i].position);
     }
 }
@@ -102,7 +102,7 @@ static void test_many__backstop_is_one_look_for_all(void **state)
     (void)state;
     open_handles();
     ask(&owner);
-    line_up(&owner, FEW);
+    queue_up(&owner, FEW);
     before = received();
     ask_in_case(ops, 0);
     expect_answers(ops, 0, "owner");
@@ -117,8 +117,8 @@ static void test_many__backstop_is_one_look_for_all(void **state)
     assert_true(received() - before < 50);
 }
 
-/* Also for who asks by the backstop only. */
-static void test_many__backstop_takes_its_turn(void **state)
+/* Who asks by the backstop only becomes the owner all the same. */
+static void test_many__backstop_grants_to_the_first(void **state)
 {
     static simba_request ops[FEW];
     struct who owner = person(&second, "owner");
@@ -127,7 +127,7 @@ static void test_many__backstop_takes_its_turn(void **state)
     (void)state;
     open_handles();
     ask(&owner);
-    line_up(&owner, FEW);
+    queue_up(&owner, FEW);
     ask_in_case(ops, 0);
     expect_answers(ops, 0, "owner");
     release(&owner);
@@ -146,7 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ZK_TEST(test_many__release_wakes_one),
         ZK_TEST(test_many__backstop_is_one_look_for_all),
-        ZK_TEST(test_many__backstop_takes_its_turn),
+        ZK_TEST(test_many__backstop_grants_to_the_first),
     };
 
     return run_beside_server(tests);

@@ -17,7 +17,7 @@ static int close_all(void **state)
     return rc;
 }
 
-static void line_up(void)
+static void queue_up(void)
 {
     for (int i = 0; i < CROWD; i++) {
         struct who who = person(&first, "waiter");
@@ -49,11 +49,11 @@ static void test_packets__session_of_no_use_is_given_up(void **state)
     assert_int_equal(try_open(&second, "//%s", servers.hosts), SIMBA_OK);
     ask(&ann);
     expect_mine(&ann);
-    line_up();
+    queue_up();
     proxy_cut(proxy);
     await(!is_renewed(&ann));
     await((ask(&bob), got.mine)); /* all of its nodes are gone */
-    assert_int_equal(count_children(room), 1);
+    assert_int_equal(count_children(mutex_path), 1);
     release(&bob);
     await((ask(&ann), got.mine)); /* it contends again, in another session */
 }
@@ -64,7 +64,8 @@ static bool is_watched(void)
     bool is_so;
 
     simba_loop_enter(first.loop);
-    is_so = simba__zk_mutex_at(self, room, strlen(room))->serials.is_watched;
+    is_so = simba__zk_mutex_at(self, mutex_path, strlen(mutex_path))
+                ->serials.is_watched;
     simba_loop_leave(first.loop);
     return is_so;
 }

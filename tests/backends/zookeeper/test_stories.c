@@ -212,14 +212,14 @@ static void test_story__stray_child(void **state)
 }
 
 /* The one latch that there is. */
-static void delete_latch(const char *room)
+static void delete_latch(const char *mutex_path)
 {
     struct String_vector children = {0, NULL};
     char path[256];
 
-    assert_int_equal(zoo_get_children(admin, room, 0, &children), ZOK);
+    assert_int_equal(zoo_get_children(admin, mutex_path, 0, &children), ZOK);
     assert_int_equal(children.count, 1);
-    snprintf(path, sizeof path, "%s/%s", room, children.data[0]);
+    snprintf(path, sizeof path, "%s/%s", mutex_path, children.data[0]);
     deallocate_String_vector(&children);
     assert_int_equal(zoo_delete(admin, path, -1), ZOK);
 }

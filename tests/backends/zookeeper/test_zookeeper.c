@@ -12,12 +12,12 @@ static void test_zookeeper__grants_when_free_and_renews(void **state)
     open_handles();
     ask(&ann);
     expect_mine(&ann);
-    assert_int_equal(count_children(room), 1);
+    assert_int_equal(count_children(mutex_path), 1);
     renew(&ann);
     expect_mine(&ann);
     assert_int_equal(got.token, ann.token);
     release(&ann);
-    assert_true(is_empty(room));
+    assert_true(is_empty(mutex_path));
     renew(&ann);
     assert_false(got.mine);
 }
@@ -34,7 +34,7 @@ static void test_zookeeper__asking_again_finds_the_same_tenure(void **state)
     ask(&ann);
     expect_mine(&ann);
     assert_int_equal(got.token, token);
-    assert_int_equal(count_children(room), 1);
+    assert_int_equal(count_children(mutex_path), 1);
 }
 
 static void test_zookeeper__refuses_and_lines_up(void **state)
@@ -46,14 +46,14 @@ static void test_zookeeper__refuses_and_lines_up(void **state)
     open_handles();
     ask(&ann);
     ask(&bob);
-    expect_in_line(true, "ann");
+    expect_queued(true, "ann");
     ask(&cid);
-    expect_in_line(false, "ann");
+    expect_queued(false, "ann");
     assert_true(cid.position > bob.position);
     ask(&cid); /* keeps its place */
-    expect_in_line(false, "ann");
+    expect_queued(false, "ann");
     assert_int_equal(got.position, cid.position);
-    assert_int_equal(count_children(room), 3);
+    assert_int_equal(count_children(mutex_path), 3);
 }
 
 static void test_zookeeper__release_wakes_the_next(void **state)
@@ -83,7 +83,7 @@ static void test_zookeeper__who_leaves_is_passed(void **state)
     ask(&bob);
     ask(&cid);
     leave(&bob);
-    assert_int_equal(count_children(room), 2);
+    assert_int_equal(count_children(mutex_path), 2);
     leave(
         &ann); /* no position in the queue: a tenure is not left but released */
     renew(&ann);
@@ -115,7 +115,7 @@ static void test_zookeeper__who_lost_sight_is_woken_in_its_turn(void **state)
     leave(&bob);
     assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&eve);
-    expect_in_line(true, "ann");
+    expect_queued(true, "ann");
     (void)handle_woken(&first, mutex, 0);
     release(&ann);
     assert_true(handle_woken(&first, mutex, PATIENCE_MS));
@@ -136,7 +136,7 @@ static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
     assert_false(got.mine);
     assert_false(got.is_queued);
     assert_string_equal(got.owner.id, "ann");
-    assert_int_equal(count_children(room), 1);
+    assert_int_equal(count_children(mutex_path), 1);
 }
 
 static void test_zookeeper__undone_attempt_stays_undone(void **state)
@@ -150,7 +150,7 @@ static void test_zookeeper__undone_attempt_stays_undone(void **state)
     ask(&ann);
     assert_false(got.mine);
     assert_false(got.is_queued);
-    assert_true(is_empty(room));
+    assert_true(is_empty(mutex_path));
 }
 
 static void test_zookeeper__one_handle_has_one_lease(void **state)
@@ -219,8 +219,8 @@ static void test_zookeeper__waiter_whose_node_vanished_lines_up_anew(
     assert_int_equal(zoo_delete(admin.handle, node_of(&bob), -1), ZOK);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&bob);
-    expect_in_line(true, "ann");
-    assert_int_equal(count_children(room), 2);
+    expect_queued(true, "ann");
+    assert_int_equal(count_children(mutex_path), 2);
 }
 
 static void test_zookeeper__stray_child_is_ignored(void **state)
@@ -231,12 +231,12 @@ static void test_zookeeper__stray_child_is_ignored(void **state)
     (void)state;
     open_handles();
     ask(&ann);
-    snprintf(stray, sizeof stray, "%s/000", room);
+    snprintf(stray, sizeof stray, "%s/000", mutex_path);
     assert_int_equal(zoo_create(admin.handle, stray, "", 0,
                                 &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
                      ZOK);
     ask(&bob);
-    expect_in_line(true, "ann");
+    expect_queued(true, "ann");
     release(&ann);
     ask(&bob);
     expect_mine(&bob);
@@ -251,7 +251,7 @@ static void test_zookeeper__reaped_parents_are_made_anew(void **state)
     open_handles();
     ask(&ann);
     release(&ann);
-    await(count_children(room) == ZNONODE);
+    await(count_children(mutex_path) == ZNONODE);
     ask(&bob);
     expect_mine(&bob);
     assert_true(bob.token > ann.token); /* though the sequence restarts */
@@ -274,7 +274,7 @@ static void test_zookeeper__credentials_keep_others_out(void **state)
     assert_int_equal(
         try_open(&second, "//ann:secret@%s/private", servers.hosts), SIMBA_OK);
     ask(&bob);
-    expect_in_line(true, "ann");
+    expect_queued(true, "ann");
 }
 
 /* Parents that are missing are made, above all those of the chroot. */
@@ -294,7 +294,7 @@ static void test_zookeeper__chroots_are_made_and_kept_apart(void **state)
     expect_mine(&bob);
     snprintf(path, sizeof path, "/deep/simba/%s", mutex);
     assert_int_equal(count_children(path), 1);
-    assert_int_equal(count_children(room), ZNONODE);
+    assert_int_equal(count_children(mutex_path), ZNONODE);
 }
 
 static int64_t session_behind(const struct who *who)

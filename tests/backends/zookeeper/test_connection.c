@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-static void test_faults__unreachable_is_said_at_the_deadline(void **state)
+static void test_connection__unreachable_is_said_at_the_deadline(void **state)
 {
     struct who ann = person(&first, "ann");
     simba_request request = asking(&ann);
@@ -24,7 +24,8 @@ static void test_faults__unreachable_is_said_at_the_deadline(void **state)
 }
 
 /* Who was never answered is told long before the deadline, not at it. */
-static void test_faults__unreachable_from_the_start_is_said_soon(void **state)
+static void test_connection__unreachable_from_the_start_is_said_soon(
+    void **state)
 {
     static const enum simba_request_kind kinds[] = {SIMBA_ACQUIRE, SIMBA_READ,
                                                     SIMBA_DOCTOR};
@@ -56,7 +57,7 @@ static void test_faults__unreachable_from_the_start_is_said_soon(void **state)
 
 /* Two of three servers are silent, as machines without power are. Who has a
  * long lease is not to wait for a part of it. */
-static void test_faults__silent_servers_are_passed_by(void **state)
+static void test_connection__silent_servers_are_passed_by(void **state)
 {
     (void)state;
     proxy = proxy_open(servers.one[0].client_port);
@@ -78,7 +79,7 @@ static void test_faults__silent_servers_are_passed_by(void **state)
 }
 
 /* A connection that was lost is waited for as long as the deadline allows. */
-static void test_faults__reading_outlasts_an_election(void **state)
+static void test_connection__reading_outlasts_an_election(void **state)
 {
     struct who ann = person(&first, "ann");
     simba_request request = {.kind = SIMBA_READ};
@@ -97,7 +98,7 @@ static void test_faults__reading_outlasts_an_election(void **state)
     assert_int_equal(handle_join(&first, &request, &why), SIMBA_OK);
 }
 
-static void test_faults__unknown_host_is_said_at_the_deadline(void **state)
+static void test_connection__unknown_host_is_said_at_the_deadline(void **state)
 {
     struct who ann = person(&first, "ann");
     simba_request request = asking(&ann);
@@ -135,7 +136,7 @@ static int listen_on_ipv6(int *port)
     return fd;
 }
 
-static void test_faults__ipv6_address_is_reached(void **state)
+static void test_connection__ipv6_address_is_reached(void **state)
 {
     struct who ann = person(&first, "ann");
     simba_request request = {.kind = SIMBA_READ};
@@ -168,7 +169,7 @@ static bool has_both_open(void)
 }
 
 /* As a caller does that has left: the store is closed under its operation. */
-static void test_faults__closing_ends_what_is_open(void **state)
+static void test_connection__closing_ends_what_is_open(void **state)
 {
     struct who ann = person(&first, "ann");
     struct background asked, read;
@@ -188,13 +189,13 @@ static void test_faults__closing_ends_what_is_open(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FAULT_TEST(test_faults__unreachable_is_said_at_the_deadline),
-        FAULT_TEST(test_faults__unreachable_from_the_start_is_said_soon),
-        FAULT_TEST(test_faults__silent_servers_are_passed_by),
-        FAULT_TEST(test_faults__reading_outlasts_an_election),
-        FAULT_TEST(test_faults__unknown_host_is_said_at_the_deadline),
-        FAULT_TEST(test_faults__ipv6_address_is_reached),
-        FAULT_TEST(test_faults__closing_ends_what_is_open),
+        FAULT_TEST(test_connection__unreachable_is_said_at_the_deadline),
+        FAULT_TEST(test_connection__unreachable_from_the_start_is_said_soon),
+        FAULT_TEST(test_connection__silent_servers_are_passed_by),
+        FAULT_TEST(test_connection__reading_outlasts_an_election),
+        FAULT_TEST(test_connection__unknown_host_is_said_at_the_deadline),
+        FAULT_TEST(test_connection__ipv6_address_is_reached),
+        FAULT_TEST(test_connection__closing_ends_what_is_open),
     };
 
     return run_beside_server(tests);

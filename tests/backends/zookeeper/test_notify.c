@@ -1,11 +1,11 @@
-/* Whose turn it is, as who observes a mutex on a real server sees it: whether
- * it has missed somebody. The servers' reaper sleeps; the admin removes unused
- * nodes when it is time for that. */
+/* Whether an observer of a mutex on a real server has missed somebody, by the
+ * serial numbers it is told. The servers' reaper sleeps; the admin removes
+ * unused nodes when it is time for that. */
 #define _GNU_SOURCE
 #include "driver.h"
 
 static struct who eve;
-static uint64_t next_turn; /* as of the last look */
+static uint64_t next_serial; /* as of the last look */
 
 static void observe(void)
 {
@@ -25,8 +25,8 @@ static bool has_missed(const char *owner)
     look(&eve);
     assert_string_equal(got.owner.id, owner);
     assert_true(got.serial != 0 && got.next_serial >= got.serial);
-    is_missed = got.serial != next_turn;
-    next_turn = got.next_serial;
+    is_missed = got.serial != next_serial;
+    next_serial = got.next_serial;
     return is_missed;
 }
 
@@ -38,7 +38,7 @@ static void settle_down(const char *owner)
     (void)has_missed(owner);
 }
 
-static void test_turns__neighbours_are_no_gap(void **state)
+static void test_observers__neighbours_are_no_gap(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&second, "cid");
@@ -58,7 +58,7 @@ static void test_turns__neighbours_are_no_gap(void **state)
     assert_false(has_missed(""));
 }
 
-static void test_turns__who_left_the_line_is_no_gap(void **state)
+static void test_observers__who_left_the_queue_is_no_gap(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
@@ -75,7 +75,7 @@ static void test_turns__who_left_the_line_is_no_gap(void **state)
     assert_false(has_missed("cid"));
 }
 
-static void test_turns__who_was_not_seen_is_a_gap(void **state)
+static void test_observers__who_was_not_seen_is_a_gap(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
@@ -94,10 +94,10 @@ static void test_turns__who_was_not_seen_is_a_gap(void **state)
 
 static void remove_node(void)
 {
-    assert_int_equal(zoo_delete(admin.handle, room, -1), ZOK);
+    assert_int_equal(zoo_delete(admin.handle, mutex_path, -1), ZOK);
 }
 
-static void test_turns__unused_node_removed_is_no_gap(void **state)
+static void test_observers__unused_node_removed_is_no_gap(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
 
@@ -116,7 +116,7 @@ static void test_turns__unused_node_removed_is_no_gap(void **state)
     assert_false(has_missed("bob"));
 }
 
-static void test_turns__node_made_and_removed_unseen_is_a_gap(void **state)
+static void test_observers__node_made_and_removed_unseen_is_a_gap(void **state)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
@@ -138,11 +138,11 @@ static void test_turns__node_made_and_removed_unseen_is_a_gap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ZK_TEST(test_turns__neighbours_are_no_gap),
-        ZK_TEST(test_turns__who_left_the_line_is_no_gap),
-        ZK_TEST(test_turns__who_was_not_seen_is_a_gap),
-        ZK_TEST(test_turns__unused_node_removed_is_no_gap),
-        ZK_TEST(test_turns__node_made_and_removed_unseen_is_a_gap),
+        ZK_TEST(test_observers__neighbours_are_no_gap),
+        ZK_TEST(test_observers__who_left_the_queue_is_no_gap),
+        ZK_TEST(test_observers__who_was_not_seen_is_a_gap),
+        ZK_TEST(test_observers__unused_node_removed_is_no_gap),
+        ZK_TEST(test_observers__node_made_and_removed_unseen_is_a_gap),
     };
 
     if (!servers_installed()) {
