@@ -1,7 +1,7 @@
 # The commands of the README; the work is done by CMake and scripts/.
 # Silent: what the scripts say is enough.
 .SILENT:
-.PHONY: help demo test check lint coverage seeds format install clean release
+.PHONY: help demo test test-more check lint coverage seeds format install clean release
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
@@ -10,6 +10,7 @@ SIM := build/release/tests/sim/sim
 help:
 	echo 'make demo      contenders elect a leader, and lose it to kill -9'
 	echo 'make test      everything, under gcc, clang and the sanitizers'
+	echo 'make test-more the long forms too: more seeds, servers under sanitizers'
 	echo 'make check     the developer loop: one build, all its tests'
 	echo 'make lint      format, clang-tidy, cppcheck, budgets'
 	echo 'make coverage  branch coverage of src/core'
@@ -23,7 +24,11 @@ demo: release
 
 test:
 	scripts/deps test
-	scripts/test clang:build dev asan-ubsan:lean tsan:lean
+	scripts/test dev asan-ubsan:lean tsan:lean clang:build
+
+test-more:
+	scripts/deps test
+	scripts/test --more dev asan-ubsan tsan clang:build
 
 check:
 	scripts/deps test

@@ -210,11 +210,9 @@ change_of_leader_keeps_the_beat() {
 # The store is gone for longer than the lease: CMD is stopped, simba waits, and
 # leads again when the store is back. For lock that is the end.
 outage_stops_the_command_until_the_store_is_back() {
-    local server locked
+    local server=${SIMBA_SERVER_CONTROL-} locked
 
-    [ -n "${SIMBA_SERVER_DIR-}" ] || return 200
-    server=$(dirname "$0")/../backends/with_${SIMBA_STORE%%:*}
-    [ -x "$server" ] || return 200
+    [ -n "$server" ] || return 200
     : >"$scratch/u.cmd"
     "$simba" -q lead u "${lease[@]}" -- sh -c 'echo $$ >>"$0"
         exec sleep 600' "$scratch/u.cmd" &

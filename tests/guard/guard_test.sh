@@ -60,7 +60,8 @@ answers() {
         "$@" >/dev/null 2>&1 && return
         sleep 0.1
     done
-    cat "$dir/log"
+    echo "# the server does not start; its log ends with:"
+    tail -n 20 "$dir/log" | sed 's/^/# /'
     exit 1
 }
 
