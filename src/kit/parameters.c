@@ -249,11 +249,11 @@ int simba__tls_settle(struct simba__tls_settings *tls,
     if (tls->use == SIMBA__TLS_ON && !tls->is_verified) {
         tls->use = SIMBA__TLS_UNVERIFIED;
     }
+    tls->is_on = tls->use != SIMBA__TLS_OFF;
     tls->is_verified = tls->use == SIMBA__TLS_ON;
     if ((tls->cert == NULL) != (tls->key == NULL)) {
         problem = "cert and key belong together";
-    } else if (tls->use == SIMBA__TLS_OFF &&
-               (tls->ca != NULL || tls->cert != NULL)) {
+    } else if (!tls->is_on && (tls->ca != NULL || tls->cert != NULL)) {
         problem = "certificates are for TLS: write tls=on";
     }
     return problem == NULL ? SIMBA_OK

@@ -65,13 +65,15 @@ enum simba__tls_use {
 };
 
 struct simba__tls_settings {
-    int use; /* enum simba__tls_use */
+    int use;    /* enum simba__tls_use */
+    bool is_on; /* once it is settled */
     bool is_verified;
     const char *ca, *cert, *key; /* files, or NULL */
 };
 
 #define SIMBA__TLS_DEFAULTS                                                    \
-    ((struct simba__tls_settings){SIMBA__TLS_UNSAID, true, NULL, NULL, NULL})
+    ((struct simba__tls_settings){.use = SIMBA__TLS_UNSAID,                    \
+                                  .is_verified = true})
 
 /** The rows of a table for such a member of the settings. */
 #define SIMBA__TLS_PARAMETERS(type, member)                                    \

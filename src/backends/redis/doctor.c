@@ -223,13 +223,13 @@ void simba__redis_doctor(struct simba__redis_survey *survey,
         {on_user, {"ACL", "WHOAMI"}},
     };
 
-    if (settings->is_tls) {
+    if (settings->tls.is_on) {
         simba_request_add_finding(
             survey->request,
-            settings->is_verified ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
+            settings->tls.is_verified ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
             "wire", "%s: TLS%s", server->command.shown,
-            settings->is_verified ? ", its certificate verified"
-                                  : ", but anybody could be the server");
+            settings->tls.is_verified ? ", its certificate verified"
+                                      : ", but anybody could be the server");
     } else if (address->port != 0 && strncmp(address->host, "127.", 4) != 0 &&
                strcmp(address->host, "::1") != 0) {
         simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "wire",

@@ -3,9 +3,8 @@
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
-#include "backends/redis/settings.h"
-#include "backends/redis/text.h"
 #include "kit/lookup.h"
+#include "kit/url.h"
 #include "util/container.h"
 #include "util/hash.h"
 
@@ -19,6 +18,64 @@ struct simba__redis;
 struct simba__redis_connection;
 struct simba__redis_request;
 struct simba__redis_server;
+
+/* --- settings.c: the URL, and addresses of servers -------------------------
+ */
+
+enum { SIMBA__REDIS_HOST_MAX = 255, SIMBA__REDIS_SHOWN = 100 };
+
+enum simba__redis_shape {
+    SIMBA__REDIS_SINGLE,
+    SIMBA__REDIS_SENTINEL,
+    SIMBA__REDIS_CLUSTER,
+};
+
+/* A server. */
+struct simba__redis_address {
+    char host[SIMBA__REDIS_HOST_MAX + 1]; /* or the path of a socket */
+    int port;                             /* 0: a unix socket */
+};
+
+struct simba__redis_settings {
+    struct simba__url url; /* which the strings below point into */
+    enum simba__redis_shape shape;
+    struct simba__redis_address *addresses; /* of servers or sentinels */
+    int address_count;
+    const char *master; /* the name the sentinels know it by */
+    int database;
+    const char *user, *password; /* NULL: none */
+    const char *sentinel_user, *sentinel_password;
+    struct simba__tls_settings tls;
+    int replicas;   /* that must have an acquire; 0: none */
+    bool has_grace; /* after a restart that may have lost data */
+    char shown[SIMBA__REDIS_SHOWN + 1]; /* for messages, without secrets */
+};
+
+/**
+ * Read a URL, the environment and the files they name.
+ *
+ * @param[out] settings  to be given to simba__redis_settings_fini(), also
+ *                       after a failure
+ * @return SIMBA_OK or what simba__url_read() returns
+ */
+int simba__redis_settings_init(struct simba__redis_settings *settings,
+                               const char *url,
+                               simba_error *error);
+
+void simba__redis_settings_fini(struct simba__redis_settings *settings);
+
+/** A number without sign or anything behind it, at most `most`; -1: none. */
+int simba__redis_number(const char *text, int most);
+
+/** Fill an address; false when the host is too long. */
+bool simba__redis_put_address(struct simba__redis_address *address,
+                              const char *host,
+                              int port);
+
+/** An address for messages: one line, cut when it does not fit. */
+void simba__redis_show_address(const struct simba__redis_address *address,
+                               char *shown,
+                               size_t room);
 
 /* --- tls.c: bytes of the wire go in and come out, sockets are not its business
  */

@@ -1,9 +1,7 @@
-/* What the URL of a Redis store says; see settings.h. */
+/* What the URL of a Redis store says, and addresses of servers. */
 #define _GNU_SOURCE
-#include "backends/redis/settings.h"
+#include "backends/redis/redis.h"
 
-#include "backends/redis/secret.h"
-#include "backends/redis/text.h"
 #include "util/text.h"
 
 #include <stdio.h>
@@ -13,416 +11,221 @@
 
 enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000 };
 
-static int invalid(simba_error *error, const char *what, const char *text)
+#define OFFSET(member) offsetof(struct simba__redis_settings, member)
+
+static const struct simba__parameter parameters[] = {
+    {"db", SIMBA__PARAMETER_INT, OFFSET(database), NULL, DATABASE_MOST,
+     "the database, as behind the host"},
+    {"replicas", SIMBA__PARAMETER_INT, OFFSET(replicas), NULL, REPLICAS_MOST,
+     "replicas that must have an acquire before it is granted"},
+    {"restart_grace", SIMBA__PARAMETER_FLAG, OFFSET(has_grace), SIMBA__OFF_ON,
+     0, "whether to wait after the restart of a server that may forget"},
+    {"sentinel_user", SIMBA__PARAMETER_TEXT, OFFSET(sentinel_user), NULL, 0,
+     "the user for the sentinels"},
+    {"sentinel_password", SIMBA__PARAMETER_TEXT, OFFSET(sentinel_password),
+     NULL, 0, "the password for the sentinels"},
+    SIMBA__TLS_PARAMETERS(struct simba__redis_settings, tls),
+    {0}};
+
+static const struct simba__url_form form = {.store = "redis",
+                                            .example = "redis://host:6379/0",
+                                            .parameters = parameters,
+                                            .is_networked = true};
+
+/* --- numbers and addresses ----------------------------------------------- */
+
+int simba__redis_number(const char *text, int most)
 {
-    return simba_error_set(error, SIMBA_EINVAL, 0, "redis: %s \"%s\"", what,
-                           text);
+    uint64_t number;
+
+    return simba__text_number(text, (uint64_t)most, &number) ? (int)number : -1;
 }
 
-/* --- parameters ---------------------------------------------------------- */
-
-static int read_number(const char *text, int most, int *number)
+bool simba__redis_put_address(struct simba__redis_address *address,
+                              const char *host,
+                              int port)
 {
-    *number = simba__redis_number(text, most);
-    return *number < 0 ? SIMBA_EINVAL : SIMBA_OK;
-}
+    size_t length = strlen(host);
 
-static int read_switch(const char *text, bool *is_on)
-{
-    static const char *const words[] = {"on", "1", "yes", "off", "0", "no"};
-
-    for (int i = 0; i < 6; i++) {
-        if (strcasecmp(text, words[i]) == 0) {
-            *is_on = i < 3;
-            return SIMBA_OK;
-        }
+    if (length == 0 || length > SIMBA__REDIS_HOST_MAX) {
+        return false;
     }
-    return SIMBA_EINVAL;
-}
-
-static int take_copy(char **to, const char *text)
-{
-    simba__redis_secret_free(*to);
-    *to = strdup(text);
-    return *to == NULL ? SIMBA_ENOMEM : SIMBA_OK;
-}
-
-/* Where a parameter goes: one of the four. */
-struct parameter {
-    const char *name;
-    const char **text;
-    char **copy;
-    bool *flag;
-    int *number;
-    int most;
-};
-
-static int read_value(const struct parameter *parameter, char *value)
-{
-    if (parameter->text != NULL) {
-        *parameter->text = value;
-        return SIMBA_OK;
-    }
-    if (parameter->copy != NULL) {
-        return take_copy(parameter->copy, value);
-    }
-    return parameter->flag != NULL
-               ? read_switch(value, parameter->flag)
-               : read_number(value, parameter->most, parameter->number);
-}
-
-static int set_parameter(struct simba__redis_settings *s,
-                         const char *name,
-                         char *value,
-                         simba_error *error)
-{
-    const struct parameter known[] = {
-        {.name = "ca", .text = &s->ca},
-        {.name = "cert", .text = &s->cert},
-        {.name = "key", .text = &s->key},
-        {.name = "user", .copy = &s->user},
-        {.name = "password", .copy = &s->password},
-        {.name = "sentinel_user", .copy = &s->sentinel_user},
-        {.name = "sentinel_password", .copy = &s->sentinel_password},
-        {.name = "tls", .flag = &s->is_tls},
-        {.name = "verify", .flag = &s->is_verified},
-        {.name = "restart_grace", .flag = &s->has_grace},
-        {.name = "db", .number = &s->database, .most = DATABASE_MOST},
-        {.name = "replicas", .number = &s->replicas, .most = REPLICAS_MOST},
-    };
-    size_t i = 0;
-    int rc;
-
-    if (strcmp(name, "password_file") == 0) {
-        return simba__redis_secret_read(value, &s->password, error);
-    }
-    while (i < sizeof known / sizeof known[0] &&
-           strcmp(known[i].name, name) != 0) {
-        i++;
-    }
-    if (i == sizeof known / sizeof known[0]) {
-        return invalid(error, "the URL has an unknown parameter", name);
-    }
-    rc = read_value(&known[i], value);
-    return rc == SIMBA_EINVAL
-               ? simba_error_set(error, rc, 0,
-                                 "redis: parameter %s cannot be \"%s\"", name,
-                                 value)
-               : rc;
-}
-
-static int read_query(struct simba__redis_settings *s,
-                      char *query,
-                      simba_error *error)
-{
-    char *rest = NULL;
-
-    for (char *one = strtok_r(query, "&", &rest); one != NULL;
-         one = strtok_r(NULL, "&", &rest)) {
-        char *value = strchr(one, '=');
-        int rc;
-
-        if (value == NULL) {
-            return invalid(error, "a parameter of the URL has no value:", one);
-        }
-        *value++ = '\0';
-        if (!simba__text_unescape(one) || !simba__text_unescape(value)) {
-            return invalid(error, "broken %-escape in the URL, parameter", one);
-        }
-        rc = set_parameter(s, one, value, error);
-        if (rc != SIMBA_OK) {
-            return rc;
-        }
-    }
-    return SIMBA_OK;
-}
-
-/* --- who and where ------------------------------------------------------- */
-
-static int read_user(struct simba__redis_settings *s,
-                     char *user,
-                     simba_error *error)
-{
-    char *password = strchr(user, ':');
-
-    if (password != NULL) {
-        *password++ = '\0';
-    }
-    if (!simba__text_unescape(user) ||
-        (password != NULL && !simba__text_unescape(password))) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: broken %%-escape in the user part of "
-                               "the URL");
-    }
-    if (user[0] != '\0' && take_copy(&s->user, user) != SIMBA_OK) {
-        return SIMBA_ENOMEM;
-    }
-    return password == NULL ? SIMBA_OK : take_copy(&s->password, password);
-}
-
-/* host, host:port, [v6], [v6]:port */
-static int read_address(struct simba__redis_address *address,
-                        char *text,
-                        int port,
-                        simba_error *error)
-{
-    char *host = text;
-    char *colon;
-
-    if (text[0] == '[') {
-        host = text + 1;
-        colon = strchr(text, ']');
-        if (colon == NULL) {
-            return invalid(error, "no such address:", text);
-        }
-        *colon++ = '\0';
-        if (*colon != ':' && *colon != '\0') {
-            return invalid(error,
-                           "what follows an address in [] is no port:", colon);
-        }
-        colon = *colon == ':' ? colon : NULL;
-    } else {
-        colon = strrchr(text, ':');
-    }
-    if (colon != NULL) {
-        *colon++ = '\0';
-        if (read_number(colon, 65535, &port) != SIMBA_OK || port == 0) {
-            return invalid(error, "no such port:", colon);
-        }
-    }
-    if (*host == '\0') {
-        host = "127.0.0.1";
-    }
-    if (!simba__redis_put_address(address, host, port)) {
-        return invalid(error, "the host name is too long:", host);
-    }
-    return SIMBA_OK;
-}
-
-static int read_addresses(struct simba__redis_settings *s,
-                          char *hosts,
-                          simba_error *error)
-{
-    int port = s->shape == SIMBA__REDIS_SENTINEL ? 26379 : 6379;
-    char *rest = hosts;
-    size_t most = 1;
-    char *one;
-
-    for (const char *c = hosts; *c != '\0'; c++) {
-        most += *c == ',';
-    }
-    if (most > 1 && s->shape == SIMBA__REDIS_SINGLE) {
-        return invalid(error, "one server only, not", hosts);
-    }
-    s->addresses = calloc(most, sizeof *s->addresses);
-    if (s->addresses == NULL) {
-        return SIMBA_ENOMEM;
-    }
-    while ((one = strsep(&rest, ",")) != NULL) {
-        int rc =
-            read_address(&s->addresses[s->address_count], one, port, error);
-
-        if (rc != SIMBA_OK) {
-            return rc;
-        }
-        s->address_count++;
-    }
-    return SIMBA_OK;
-}
-
-static int read_path(struct simba__redis_settings *s,
-                     char *path,
-                     simba_error *error)
-{
-    char *database = path;
-
-    if (s->shape == SIMBA__REDIS_SENTINEL) {
-        s->master = path;
-        database = strchrnul(path, '/');
-        if (*database == '/') {
-            *database++ = '\0';
-        }
-        if (!simba__text_unescape(path) || *path == '\0') {
-            return simba_error_set(error, SIMBA_EINVAL, 0,
-                                   "redis: the URL names no master: write "
-                                   "redis+sentinel://host1,host2/master");
-        }
-    }
-    if (*database != '\0' &&
-        read_number(database, DATABASE_MOST, &s->database) != SIMBA_OK) {
-        return invalid(error, "no such database:", database);
-    }
-    return SIMBA_OK;
-}
-
-static int read_socket(struct simba__redis_settings *s,
-                       char *path,
-                       simba_error *error)
-{
-    s->addresses = calloc(1, sizeof *s->addresses);
-    if (s->addresses == NULL) {
-        return SIMBA_ENOMEM;
-    }
-    s->address_count = 1;
-    if (*path != '/' || !simba__text_unescape(path) ||
-        !simba__redis_put_address(s->addresses, path, 0)) {
-        return invalid(error, "no path of a socket:", path);
-    }
-    return SIMBA_OK;
-}
-
-static int read_place(struct simba__redis_settings *s,
-                      char *rest,
-                      bool is_socket,
-                      simba_error *error)
-{
-    char *query = strchr(rest, '?');
-    char *user_end, *path;
-    int rc = SIMBA_OK;
-
-    if (query != NULL) {
-        *query++ = '\0';
-    }
-    user_end = strrchr(rest, '@');
-    if (user_end != NULL) {
-        *user_end = '\0';
-        rc = read_user(s, rest, error);
-        rest = user_end + 1;
-    }
-    if (rc == SIMBA_OK && is_socket) {
-        rc = read_socket(s, rest, error);
-    } else if (rc == SIMBA_OK) {
-        path = strchrnul(rest, '/');
-        if (*path == '/') {
-            *path++ = '\0';
-        }
-        rc = read_addresses(s, rest, error);
-        rc = rc != SIMBA_OK ? rc : read_path(s, path, error);
-    }
-    return rc != SIMBA_OK || query == NULL ? rc : read_query(s, query, error);
-}
-
-/* --- the whole ----------------------------------------------------------- */
-
-static int read_environment(struct simba__redis_settings *s)
-{
-    const char *user = getenv("SIMBA_REDIS_USER");
-    const char *password = getenv("SIMBA_REDIS_PASSWORD");
-    int rc = SIMBA_OK;
-
-    if (user != NULL && user[0] != '\0') {
-        rc = take_copy(&s->user, user);
-    }
-    if (rc == SIMBA_OK && password != NULL && password[0] != '\0') {
-        rc = take_copy(&s->password, password);
-    }
-    return rc;
-}
-
-static int check(const struct simba__redis_settings *s, simba_error *error)
-{
-    if (s->user != NULL && s->password == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: a user but no password is given");
-    }
-    if (s->shape == SIMBA__REDIS_CLUSTER && s->database != 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: a cluster has database 0 only");
-    }
-    if ((s->cert == NULL) != (s->key == NULL)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: cert and key belong together");
-    }
-    if (s->is_tls && s->addresses->port == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: a socket of this machine has no TLS");
-    }
-    if (!s->is_tls && (s->ca != NULL || s->cert != NULL)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "redis: certificates are for TLS: write "
-                               "rediss:// or tls=on");
-    }
-    return SIMBA_OK;
-}
-
-static bool read_scheme(struct simba__redis_settings *s,
-                        const char *scheme,
-                        bool *is_socket)
-{
-    *is_socket = strcasecmp(scheme, "redis+unix") == 0;
-    s->is_tls = strcasecmp(scheme, "rediss") == 0;
-    if (strcasecmp(scheme, "redis+sentinel") == 0) {
-        s->shape = SIMBA__REDIS_SENTINEL;
-    } else if (strcasecmp(scheme, "redis+cluster") == 0) {
-        s->shape = SIMBA__REDIS_CLUSTER;
-    } else {
-        return *is_socket || s->is_tls || strcasecmp(scheme, "redis") == 0;
-    }
+    memcpy(address->host, host, length + 1);
+    address->port = port;
     return true;
 }
 
-/* "redis://user:pass?word@host" reads as a host "user" and a parameter; no
- * error may show it (S13). */
-static bool is_cut_in_user(const char *url)
+void simba__redis_show_address(const struct simba__redis_address *address,
+                               char *shown,
+                               size_t room)
 {
-    const char *query = strchr(url, '?');
-    const char *at = strchr(url, '@');
+    const char *host = address->host;
+    /* Of a long path the end tells more than the beginning. */
+    size_t length = strlen(host);
+    size_t most = room - 8;
 
-    return query != NULL && at > query;
+    if (length > most) {
+        host += length - most;
+    }
+    if (address->port == 0) {
+        snprintf(shown, room, "%s", host);
+    } else if (strchr(host, ':') != NULL) {
+        snprintf(shown, room, "[%s]:%d", host, address->port);
+    } else {
+        snprintf(shown, room, "%s:%d", host, address->port);
+    }
+    for (char *c = shown; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        }
+    }
+}
+
+/* --- the URL ------------------------------------------------------------- */
+
+static const struct scheme {
+    const char *name;
+    enum simba__redis_shape shape;
+    bool is_tls;
+    int port; /* 0: a socket */
+} schemes[] = {
+    {"redis", SIMBA__REDIS_SINGLE, false, 6379},
+    {"rediss", SIMBA__REDIS_SINGLE, true, 6379},
+    {"redis+unix", SIMBA__REDIS_SINGLE, false, 0},
+    {"redis+sentinel", SIMBA__REDIS_SENTINEL, false, 26379},
+    {"redis+cluster", SIMBA__REDIS_CLUSTER, false, 6379},
+};
+
+static const struct scheme *scheme_of(const char *url)
+{
+    size_t length = strcspn(url, ":");
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strlen(schemes[i].name) == length &&
+            strncasecmp(schemes[i].name, url, length) == 0) {
+            return &schemes[i];
+        }
+    }
+    return NULL;
+}
+
+/* Says what is wrong, or NULL. The addresses have been allocated. */
+static const char *read_addresses(struct simba__redis_settings *s,
+                                  const struct scheme *scheme)
+{
+    const struct simba__url *url = &s->url;
+
+    s->address_count = url->host_count == 0 ? 1 : (int)url->host_count;
+    if (s->address_count > 1 && s->shape == SIMBA__REDIS_SINGLE) {
+        return "one server only";
+    }
+    if (scheme->port == 0) {
+        return url->host_count > 0 || url->path[0] != '/' ||
+                       !simba__text_unescape(url->path) ||
+                       !simba__redis_put_address(s->addresses, url->path, 0)
+                   ? "no path of a socket"
+                   : NULL;
+    }
+    for (int i = 0; i < s->address_count; i++) {
+        struct simba__url_host none = {"127.0.0.1", 0};
+        const struct simba__url_host *host =
+            url->host_count == 0 ? &none : &url->hosts[i];
+
+        if (!simba__redis_put_address(&s->addresses[i], host->name,
+                                      host->port == 0 ? scheme->port
+                                                      : host->port)) {
+            return "the host name is too long";
+        }
+    }
+    return NULL;
+}
+
+/* /database, or with sentinels /master/database; says what is wrong, or
+ * NULL. */
+static const char *read_path(struct simba__redis_settings *s)
+{
+    char *database = s->url.path + (s->url.path[0] == '/');
+    int number = 0;
+
+    if (s->shape == SIMBA__REDIS_SENTINEL) {
+        char *master = database;
+
+        database = strchrnul(master, '/');
+        if (*database == '/') {
+            *database++ = '\0';
+        }
+        if (!simba__text_unescape(master) || *master == '\0') {
+            return "the URL names no master: write "
+                   "redis+sentinel://host1,host2/master";
+        }
+        s->master = master;
+    }
+    if (*database != '\0') {
+        number = simba__redis_number(database, DATABASE_MOST);
+    }
+    if (s->database < 0) { /* no parameter says it */
+        s->database = number;
+    }
+    return number < 0 ? "no such database" : NULL;
+}
+
+static const char *check(const struct simba__redis_settings *s)
+{
+    if (s->user != NULL && s->password == NULL) {
+        return "a user but no password is given";
+    }
+    if (s->shape == SIMBA__REDIS_CLUSTER && s->database != 0) {
+        return "a cluster has database 0 only";
+    }
+    return s->tls.is_on && s->addresses->port == 0
+               ? "a socket of this machine has no TLS"
+               : NULL;
 }
 
 int simba__redis_settings_init(struct simba__redis_settings *s,
                                const char *url,
                                simba_error *error)
 {
-    bool is_socket = false;
-    char *rest;
-    int rc = SIMBA_ENOMEM;
+    const struct scheme *scheme = scheme_of(url);
+    const char *problem;
+    int rc;
 
-    *s = (struct simba__redis_settings){.is_verified = true, .has_grace = true};
-    s->text = strdup(url);
-    s->text_length = strlen(url);
-    if (s->text != NULL) {
-        bool is_cut = is_cut_in_user(url);
-
-        rest = strchr(s->text, ':');
-        if (rest == NULL || strncmp(rest, "://", 3) != 0) {
-            return simba_error_set(error, SIMBA_EINVAL, 0,
-                                   "redis: the URL should begin as in "
-                                   "redis://host:6379/0");
-        }
-        *rest = '\0';
-        if (!read_scheme(s, s->text, &is_socket)) {
-            return invalid(error, "unknown scheme", s->text);
-        }
-        rc = read_environment(s);
-        rc = rc != SIMBA_OK ? rc : read_place(s, rest + 3, is_socket, error);
-        if (rc == SIMBA_EINVAL && is_cut) {
-            return simba_error_set(error, rc, 0,
-                                   "redis: the URL is not understood; in users "
-                                   "and passwords write ? as %%3F");
-        }
+    *s = (struct simba__redis_settings){
+        .tls = SIMBA__TLS_DEFAULTS, .has_grace = true, .database = -1};
+    if (scheme == NULL) {
+        return simba__url_refuse(&form, "unknown scheme", error);
     }
-    if (rc == SIMBA_ENOMEM) {
-        return simba_error_set(error, rc, 0, "redis: out of memory");
+    s->shape = scheme->shape;
+    rc = simba__url_read(&s->url, &form, strchr(url, ':') + 1, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
-    if (rc == SIMBA_OK) {
+    s->user = s->url.user;
+    s->password = s->url.password;
+    s->addresses = calloc(s->url.host_count + 1, sizeof *s->addresses);
+    if (s->addresses == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
+    }
+    problem = read_addresses(s, scheme);
+    if (problem == NULL) {
         simba__redis_show_address(s->addresses, s->shown, sizeof s->shown);
-        rc = check(s, error);
     }
-    return rc;
+    if (problem == NULL && scheme->port != 0) {
+        problem = read_path(s);
+    }
+    s->database = s->database < 0 ? 0 : s->database;
+    rc = problem == NULL
+             ? simba__tls_settle(&s->tls, &form, scheme->is_tls, error)
+             : SIMBA_OK;
+    if (problem == NULL && rc == SIMBA_OK) {
+        problem = check(s);
+    }
+    return problem == NULL ? rc : simba__url_refuse(&form, problem, error);
 }
 
 void simba__redis_settings_fini(struct simba__redis_settings *s)
 {
     free(s->addresses);
-    free(s->user);
-    free(s->sentinel_user);
-    simba__redis_secret_free(s->password);
-    simba__redis_secret_free(s->sentinel_password);
-    if (s->text != NULL) { /* the parser has cut it into pieces */
-        explicit_bzero(s->text, s->text_length);
-        free(s->text);
-    }
+    simba__url_fini(&s->url);
     *s = (struct simba__redis_settings){0};
 }

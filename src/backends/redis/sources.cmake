@@ -20,11 +20,9 @@ set(simba_redis_sources
   ${simba_redis_dir}/reply.c
   ${simba_redis_dir}/request.c
   ${simba_redis_dir}/scripts.c
-  ${simba_redis_dir}/secret.c
   ${simba_redis_dir}/sentinel.c
   ${simba_redis_dir}/server.c
   ${simba_redis_dir}/settings.c
-  ${simba_redis_dir}/text.c
   ${simba_redis_dir}/tls.c
 )
 

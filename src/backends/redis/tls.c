@@ -34,26 +34,27 @@ static int load_files(SSL_CTX *ssl,
                       const struct simba__redis_settings *settings,
                       simba_error *error)
 {
-    if (settings->ca == NULL) {
+    if (settings->tls.ca == NULL) {
         SSL_CTX_set_default_verify_paths(ssl);
-    } else if (SSL_CTX_load_verify_locations(ssl, settings->ca, NULL) != 1) {
+    } else if (SSL_CTX_load_verify_locations(ssl, settings->tls.ca, NULL) !=
+               1) {
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: CA file %s: %s", settings->ca,
+                               "redis: CA file %s: %s", settings->tls.ca,
                                last_words());
     }
-    if (settings->cert == NULL) {
+    if (settings->tls.cert == NULL) {
         return SIMBA_OK;
     }
-    if (SSL_CTX_use_certificate_chain_file(ssl, settings->cert) != 1) {
+    if (SSL_CTX_use_certificate_chain_file(ssl, settings->tls.cert) != 1) {
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: certificate file %s: %s", settings->cert,
-                               last_words());
+                               "redis: certificate file %s: %s",
+                               settings->tls.cert, last_words());
     }
-    if (SSL_CTX_use_PrivateKey_file(ssl, settings->key, SSL_FILETYPE_PEM) !=
+    if (SSL_CTX_use_PrivateKey_file(ssl, settings->tls.key, SSL_FILETYPE_PEM) !=
             1 ||
         SSL_CTX_check_private_key(ssl) != 1) {
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: key file %s: %s", settings->key,
+                               "redis: key file %s: %s", settings->tls.key,
                                last_words());
     }
     return SIMBA_OK;
@@ -67,7 +68,7 @@ int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
     int rc;
 
     *out = NULL;
-    if (!settings->is_tls) {
+    if (!settings->tls.is_on) {
         return SIMBA_OK;
     }
     ERR_clear_error();
@@ -77,11 +78,11 @@ int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
         free(context);
         return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
     }
-    context->is_verified = settings->is_verified;
+    context->is_verified = settings->tls.is_verified;
     SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
     SSL_CTX_set_verify(
-        context->ssl, settings->is_verified ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
-        NULL);
+        context->ssl,
+        settings->tls.is_verified ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
     rc = load_files(context->ssl, settings, error);
     if (rc != SIMBA_OK) {
         simba__redis_tls_context_close(context);

@@ -332,7 +332,7 @@ static int open_floor(const char *url,
         return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
     }
     rc = simba__redis_settings_init(&floor->settings, url, error);
-    if (rc == SIMBA_OK && floor->settings.is_tls) {
+    if (rc == SIMBA_OK && floor->settings.tls.is_on) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
                              "redis: there is no floor with TLS: hiredis "
                              "speaks none");
