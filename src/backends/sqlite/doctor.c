@@ -95,7 +95,7 @@ static void examine_clock_and_wake_ups(const struct simba__sqlite *self,
                 "do its work must be gone first, else ?crash_handover=off"
               : "off: what a dead process owned is free at the end of its "
                 "lease");
-    if (fd >= 0 && !self->is_deaf) {
+    if (fd >= 0 && !self->is_poll_logged) {
         simba_request_add_finding(
             request, SIMBA_FINDING_OK, "push",
             "inotify: a release or a death wakes the next in the queue");

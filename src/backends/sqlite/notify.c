@@ -278,7 +278,7 @@ static void on_poll(simba_timer *timer)
     bool is_over;
 
     pthread_mutex_lock(&watch->lock);
-    is_over = !watch->is_deaf || watch->count == 0;
+    is_over = !watch->lacks_inotify || watch->count == 0;
     watch->is_polling = !is_over;
     for (size_t i = 0; i < watch->count; i++) {
         watch->waiting[i].is_due = true;
@@ -345,7 +345,7 @@ static bool start(struct simba__sqlite *self)
         if (watch->fd < 0) {
             return false;
         }
-        watch->is_unheard = true;
+        watch->is_new = true;
     }
     return watch->wake_fd >= 0 || make_wake_file(self);
 }
@@ -357,10 +357,10 @@ static void listen_if_new(struct simba__sqlite *self)
 {
     struct simba__sqlite_watch *watch = &self->watch;
 
-    if (!watch->is_unheard) {
+    if (!watch->is_new) {
         return;
     }
-    watch->is_unheard = false;
+    watch->is_new = false;
     simba_loop_enter(self->base.loop);
     if (!watch->is_detached) {
         watch->readable.fd = watch->fd; /* only the worker changes it */
@@ -479,16 +479,16 @@ bool simba__sqlite_watch_wait(struct simba__sqlite *self,
 {
     struct simba__sqlite_watch *watch = &self->watch;
     struct simba__sqlite_waiting *one;
-    bool is_deaf, must_look = false, must_poll = false;
+    bool is_polling, must_look = false, must_poll = false;
 
     pthread_mutex_lock(&watch->lock);
     one = find_or_add(watch, request);
-    watch->is_deaf = is_deaf = !start(self);
+    watch->lacks_inotify = is_polling = !start(self);
     if (one != NULL) {
         one->lapses_ms = simba_loop_now_ms() + request->waiter_ms;
         one->is_head = is_head;
     }
-    if (one != NULL && !is_deaf) {
+    if (one != NULL && !is_polling) {
         must_look = watch_process(self, one, process);
     } else if (one != NULL) {
         must_poll = !watch->is_polling || is_head;
@@ -502,7 +502,7 @@ bool simba__sqlite_watch_wait(struct simba__sqlite *self,
     if (must_poll) {
         simba_loop_post(self->base.loop, start_poll, self);
     }
-    return !is_deaf;
+    return !is_polling;
 }
 
 void simba__sqlite_watch_forget(struct simba__sqlite *self,

@@ -80,7 +80,7 @@ static void add_file(struct simba__sqlite *self,
 
     one->is_open = true;
     if (!simba__sqlite_watch_start(self)) {
-        self->observers.is_deaf = true;
+        self->observers.lacks_wake_file = true;
         return;
     }
     name_directory(one->mutex, name);
@@ -225,8 +225,8 @@ void simba__sqlite_observers_settle(struct simba__sqlite *self)
     bool is_wanted;
 
     atomic_store(&observers->is_unsettled, false);
-    if (observers->is_deaf) { /* try again */
-        observers->is_deaf = false;
+    if (observers->lacks_wake_file) { /* try again */
+        observers->lacks_wake_file = false;
         mark_removed(observers);
     }
     while ((one = find_unsettled(observers, &is_wanted)) != NULL) {
@@ -237,7 +237,7 @@ void simba__sqlite_observers_settle(struct simba__sqlite *self)
             free(one);
         }
     }
-    if (observers->is_deaf) {
+    if (observers->lacks_wake_file) {
         simba_loop_enter(self->base.loop);
         if (!observers->is_detached && !observers->again.is_set) {
             observers->again.fire = look_all;

@@ -183,8 +183,8 @@ static int decide(struct simba__sqlite *self,
         if (!simba__sqlite_watch_wait(self, request,
                                       find_obstacle(self, reply->position),
                                       reply->is_head) &&
-            !self->is_deaf) {
-            self->is_deaf = true;
+            !self->is_poll_logged) {
+            self->is_poll_logged = true;
             self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
                       "no wake-ups: inotify cannot be had; waiters poll");
         }
@@ -346,7 +346,8 @@ int simba__sqlite_serve(void *argument,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (atomic_load(&self->observers.is_unsettled) || self->observers.is_deaf) {
+    if (atomic_load(&self->observers.is_unsettled) ||
+        self->observers.lacks_wake_file) {
         simba__sqlite_observers_settle(self);
     }
     switch (request->kind) {

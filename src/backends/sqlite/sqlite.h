@@ -1,8 +1,8 @@
 /* The SQLite store: mutexes of the processes of one machine, kept in one file.
  * README.md here tells how. Outside of this folder only the table is used.
  *
- * One thread at a time works on the database: who opens the store, then its
- * worker. What the loop does is said to be so. */
+ * One thread at a time works on the database: the one that opens the store,
+ * then its worker. What runs in the loop is marked. */
 #ifndef SIMBA_SQLITE_H
 #define SIMBA_SQLITE_H
 
@@ -93,8 +93,8 @@ struct simba__sqlite_reserve {
     bool is_untold;        /* and is not */
 };
 
-/* Through which handle somebody owns or waits. A waiter's `connection` is an
- * index of these. */
+/* The handle through which somebody owns or waits. A waiter's `connection` is
+ * an index of these. */
 struct simba__sqlite_peer {
     char process[SIMBA__SQLITE_PROCESS + 1];
     char boot[SIMBA__SQLITE_BOOT + 1];
@@ -116,9 +116,9 @@ struct simba__sqlite_record {
     struct simba__sqlite_peer *peers;
     size_t peer_count, peer_room;
 
-    /* Whom to notify after the commit, as peers: who is offered the mutex, the
-     * second in the queue, and who stands behind a change that nobody else
-     * tells of. */
+    /* The peers to notify after the commit: the one that is offered the mutex,
+     * the second in the queue, and one behind a change that reaches nobody else
+     * (request.c). */
     size_t wakes[3];
     size_t wake_count;
 };
@@ -136,8 +136,8 @@ struct simba__sqlite_sighting {
 struct simba__sqlite_waiting {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
     simba_attempt attempt;
-    char process[SIMBA__SQLITE_PROCESS + 1]; /* who is in the way, or "" */
-    int64_t lapses_ms; /* by our clock: forgotten when not heard of since */
+    char process[SIMBA__SQLITE_PROCESS + 1]; /* in its way, or "" */
+    int64_t lapses_ms; /* by our clock: forgotten if it did not ask since */
     int wd;            /* the watch on that process's file, or -1 */
     int looks;         /* left, to see whether the process is really dead */
     bool is_head;      /* of the queue */
@@ -153,10 +153,10 @@ struct simba__sqlite_watch {
     int fd;      /* inotify; -1 until somebody waits */
     int wake_fd; /* our wake-up file */
     int wake_wd;
-    int64_t wake_read; /* how much of it */
-    bool is_deaf;      /* no descriptor or watch was to be had */
-    bool is_polling;   /* and therefore the loop makes up wake-ups */
-    bool is_unheard;   /* the loop does not listen yet; the worker's alone */
+    int64_t wake_read;  /* how much of it */
+    bool lacks_inotify; /* there was no descriptor or watch left */
+    bool is_polling;    /* and therefore the loop makes up wake-ups */
+    bool is_new;        /* the loop does not read fd yet; the worker's alone */
 
     /* The loop's alone. */
     simba_io readable;
@@ -178,7 +178,7 @@ struct simba__sqlite_observers {
     _Atomic bool is_unsettled; /* what is wanted and what is there differ */
     pthread_mutex_t lock;      /* guards the list */
     struct simba__sqlite_observed *first;
-    bool is_deaf; /* no wake-up file was to be had; the worker's alone */
+    bool lacks_wake_file; /* there is no inotify; the worker's alone */
 
     /* The loop's alone. */
     simba_timer again;
@@ -215,8 +215,8 @@ struct simba__sqlite {
     struct simba__sqlite_reserve reserve;
     struct simba__sqlite_sighting *sightings;
     size_t sighting_count, sighting_room;
-    bool has_dead; /* somebody was found dead, and left things behind */
-    bool is_deaf;  /* it was said that there are no wake-ups */
+    bool has_dead; /* a process was found dead, with rows and files left */
+    bool is_poll_logged; /* it was logged that waiters poll */
 };
 
 /* --- settings.c ---------------------------------------------------------- */
@@ -282,7 +282,7 @@ bool simba__sqlite_file_is_inherited(
  * Connect, and make or check the schema. The file exists.
  *
  * @param deadline_ms  boot clock; how long to wait for others, but no longer
- *                     than a second for one who keeps the database locked
+ *                     than a second while nobody else commits
  * @return SIMBA_OK, SIMBA_EDENIED, SIMBA_EMISCONFIG, SIMBA_EUNAVAIL,
  *         SIMBA_ENOMEM
  */
@@ -314,7 +314,7 @@ int simba__sqlite_commit(struct simba__sqlite *self,
 /** End the transaction, if there is one, without effect. */
 void simba__sqlite_rollback(struct simba__sqlite *self);
 
-/** A statement to bind and step, reset; NULL and `error` when it cannot be. */
+/** A statement to bind and step; NULL: `error` says why there is none. */
 sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
                                     enum simba__sqlite_statement which,
                                     simba_error *error);
@@ -426,8 +426,8 @@ enum simba__sqlite_life simba__sqlite_life_of(const struct simba__sqlite *self,
 /** Is this how processes are named? */
 bool simba__sqlite_is_process(const char *name);
 
-/** Give a new file to the owner of the directory, as far as we can: root at a
- * user's database. */
+/** Give a new file the owner and the mode of the directory, as far as we can.
+ */
 void simba__sqlite_share(const struct simba__sqlite *self, int fd);
 
 /**
@@ -445,8 +445,8 @@ void simba__sqlite_remove_dead(struct simba__sqlite *self);
 /* --- notify.c: wake-ups -------------------------------------------------- */
 
 /** A line in a wake-up file is the name of a mutex to ask for. One that begins
- * with a tab is for observers: a change of owner, its parts divided by tabs,
- * which no name and no id contains. */
+ * with a tab tells observers of a change of owner; tabs divide its parts, for
+ * no name and no id contains one. */
 #define SIMBA__SQLITE_CHANGED '\t'
 
 /** The longest line: a change, with both names and five numbers. */
@@ -512,7 +512,8 @@ void simba__sqlite_observe(struct simba__sqlite *self,
                            const char *mutex,
                            bool is_wanted);
 
-/** The worker, before a request, if unsettled or deaf: do what is wanted. */
+/** The worker, before a request, if is_unsettled or lacks_wake_file: do what is
+ * wanted. */
 void simba__sqlite_observers_settle(struct simba__sqlite *self);
 
 /** The worker: the directory was made anew, without our files. */

@@ -22,7 +22,7 @@
  * it leaves the end of the rollback journal's name to the file system, and a
  * journal that comes back undoes the commit. EXTRA flushes the directory.
  *
- * Copying the log back flushes the log, then the database, and who writes next
+ * Copying the log back flushes the log, then the database, and the next writer
  * flushes the head of the new log: three times the disk. SQLite would do it in
  * whichever commit makes the log too long, before the waiters are notified. We
  * do all of it after the answer to a release or a renewal was found and the
@@ -36,7 +36,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How long we wait for others who write, to keep them out. */
+/* How long we wait for other writers, to keep them out. */
 enum { CUT_PATIENCE_MS = 20 };
 
 /* The pragma is always given, because builds of SQLite differ in the default.
