@@ -58,7 +58,7 @@ typedef struct simba_store_counts {
                                 thread although all there may be were busy */
     uint64_t contenders;     /**< open at this instant */
     uint64_t owned;          /**< mutexes owned at this instant */
-    uint64_t operations;     /**< that the store was asked for */
+    uint64_t requests;       /**< that the store was asked for */
 } simba_store_counts;
 
 typedef struct simba_metrics simba_metrics; /* opaque, a snapshot */

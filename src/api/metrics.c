@@ -52,7 +52,7 @@ static void copy_store(simba_metrics *metrics, struct simba__tallies *tallies)
 {
     metrics->store.reconnects = atomic_load(&tallies->reconnects);
     metrics->store.callback_waits = atomic_load(&tallies->callback_waits);
-    metrics->store.operations = tallies->operations;
+    metrics->store.requests = tallies->operations;
     metrics->store.contenders = tallies->contenders;
     metrics->store.owned = tallies->owned;
 }
@@ -194,8 +194,8 @@ static const struct {
 } of_store[] = {
     {"reconnects_total", "counter", "Connections that were made anew.",
      offsetof(simba_store_counts, reconnects)},
-    {"operations_total", "counter", "Operations the store was asked for.",
-     offsetof(simba_store_counts, operations)},
+    {"requests_total", "counter", "Requests the store was asked for.",
+     offsetof(simba_store_counts, requests)},
     {"callback_waits_total", "counter",
      "Times callbacks waited although all notifier threads were busy.",
      offsetof(simba_store_counts, callback_waits)},

@@ -283,8 +283,8 @@ static void test_metrics__are_printed_for_prometheus(void **state)
     assert_has(text, "cause=\"expired\"} 0\n");
     assert_has(text, "le=\"+Inf\"} 1\n");
     assert_has(text, "simba_reconnects_total{store=\"");
-    assert_has(text, "simba_operations_total{store=\"");
-    assert_int_equal(counts_of_store(store).operations, 1);
+    assert_has(text, "simba_requests_total{store=\"");
+    assert_int_equal(counts_of_store(store).requests, 1);
     free(text);
     simba_locker_close(locker);
     simba_store_close(store);

@@ -157,7 +157,7 @@ static int read_usage(const struct crowd *crowd,
     usage->cpu_us =
         (int64_t)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) * 1000000 +
         self.ru_utime.tv_usec + self.ru_stime.tv_usec;
-    usage->operations = simba_metrics_store(metrics)->operations;
+    usage->operations = simba_metrics_store(metrics)->requests;
     simba_metrics_free(metrics);
     return SIMBA_OK;
 }
