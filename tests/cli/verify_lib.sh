@@ -18,7 +18,7 @@ answered() {
 line() {
     printf '{"trace":"%s","us":%d,"boot":"%s","pid":%d,' "$1" $((1000 * $2)) \
         "$boot" "$3"
-    printf '"handle":"%016x","n":%d,"op":"%s","mutex":"m","id":"i%d",' \
+    printf '"handle":"%016x","n":%d,"request":"%s","mutex":"m","id":"i%d",' \
         "$3" "$4" "$5" "$3"
     printf '"attempt":"%032x"%s}\n' "${attempt-$3}" "${6-}"
 }
@@ -33,8 +33,14 @@ mine() {
     echo "\"mine\":true,\"token\":$1"
 }
 
-in_line() {
-    echo "\"in_line\":true,\"place\":$1"
+queued() {
+    echo "\"queued\":true,\"position\":$1"
+}
+
+# as_before: the lines on stdin as traces had them before words were changed.
+as_before() {
+    sed -e 's/"request":/"op":/' -e 's/"queued":/"in_line":/' \
+        -e 's/"position":/"place":/' -e 's/"trace":"wake_up"/"trace":"hint"/'
 }
 
 # event NAME MS ID TOKEN [MEMBERS]: a line of simba --json lock.

@@ -232,64 +232,77 @@ renewed_after_the_break() {
 one_who_waits_is_passed() {
     {
         asked 100 1 1 acquire "$(mine 5)"
-        asked 200 2 1 acquire "$(in_line 11)"
-        asked 800 3 1 acquire "$(in_line 12)"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 800 3 1 acquire "$(queued 12)"
         asked 1400 1 2 release
         asked 1500 3 2 acquire "$(mine 6)"
-        asked 1600 2 2 acquire "$(in_line 11)"
+        asked 1600 2 2 acquire "$(queued 11)"
     } | finds unfair && grep -q "'i2' waits in its old position, and was passed by 'i3' (token 6)" "$scratch/out"
+}
+
+old_logs_are_read_alike() {
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 800 3 1 acquire "$(queued 12)"
+        asked 1400 1 2 release
+        line wake_up 1450 2 9 ""
+        asked 1500 3 2 acquire "$(mine 6)"
+        asked 1600 2 2 acquire "$(queued 11)"
+    } | as_before | finds unfair && grep -q '"place":11' "$scratch/a.log" &&
+        ! grep -q position "$scratch/a.log"
 }
 
 a_newcomer_passes_the_line() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
+        asked 200 2 1 acquire "$(queued 11)"
         asked 800 3 1 acquire "$(mine 6)"
-        asked 900 2 2 acquire "$(in_line 11)"
+        asked 900 2 2 acquire "$(queued 11)"
     } | finds unfair
 }
 
 # Who was called has 300 ms to come, whoever comes back to its place meanwhile.
 one_who_was_called_before_is_no_passer() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
+        asked 200 2 1 acquire "$(queued 11)"
         asked 500 3 1 acquire "$(mine 6)"
-        asked 600 2 2 acquire "$(in_line 11)"
+        asked 600 2 2 acquire "$(queued 11)"
     } | finds
 }
 
 one_who_missed_its_call_has_another_place() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
-        asked 800 3 1 acquire "$(in_line 12)"
+        asked 200 2 1 acquire "$(queued 11)"
+        asked 800 3 1 acquire "$(queued 12)"
         asked 900 3 2 acquire "$(mine 6)"
-        asked 950 2 2 acquire "$(in_line 13)"
+        asked 950 2 2 acquire "$(queued 13)"
     } | finds
 }
 
 one_whose_place_lapsed_is_not_passed() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
+        asked 200 2 1 acquire "$(queued 11)"
         asked 50000 3 1 acquire "$(mine 6)"
-        asked 50100 2 2 acquire "$(in_line 11)"
+        asked 50100 2 2 acquire "$(queued 11)"
     } | finds
 }
 
 one_in_doubt_is_not_passed() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
+        asked 200 2 1 acquire "$(queued 11)"
         sent 300 2 2 acquire
         line answered 400 2 2 acquire ',"status":"unknown-outcome"'
         asked 800 3 1 acquire "$(mine 6)"
-        asked 900 2 3 acquire "$(in_line 11)"
+        asked 900 2 3 acquire "$(queued 11)"
     } | finds
 }
 
 one_who_left_is_not_passed() {
     {
-        asked 200 2 1 acquire "$(in_line 11)"
+        asked 200 2 1 acquire "$(queued 11)"
         asked 300 2 2 leave
         asked 800 3 1 acquire "$(mine 6)"
-        attempt=99 asked 900 2 3 acquire "$(in_line 14)"
+        attempt=99 asked 900 2 3 acquire "$(queued 14)"
     } | finds
 }
 

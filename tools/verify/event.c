@@ -212,7 +212,7 @@ static void take_operation(const struct members *m, struct simba__deed *deed)
     deed->undoes = m->tombstone_ms > 0;
     deed->use_us = use_us(m);
     /* A store need not write a longer waiter lease before half of it is over,
-     * so half is what a place surely has. */
+     * so half is what a position surely has. */
     deed->waiter_us = (int64_t)m->waiter_ms * 500;
     deed->outcome = is_sent ? SIMBA__DEED_HEARD : read_outcome(m->status);
 }

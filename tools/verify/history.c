@@ -1,5 +1,5 @@
-/* The history checker: mutexes, operations under way, and what an answer is
- * about; see history.h. */
+/* The history checker: mutexes, requests under way, what an answer is about,
+ * and runs of commands; see history.h. */
 #include "verify/history.h"
 
 #include "verify/track.h"
@@ -8,6 +8,21 @@
 #include <string.h>
 
 enum { BUCKETS_LEAST = 64 };
+
+bool simba__grow(void *items, size_t *room, size_t size)
+{
+    size_t wanted = *room == 0 ? 4 : *room * 2;
+    void *grown;
+
+    memcpy(&grown, items, sizeof grown);
+    grown = realloc(grown, wanted * size);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(items, &grown, sizeof grown);
+    *room = wanted;
+    return true;
+}
 
 const char *simba__finding_word(enum simba__finding_kind kind)
 {
@@ -19,56 +34,40 @@ const char *simba__finding_word(enum simba__finding_kind kind)
     return words[kind];
 }
 
-void simba__history_tell(const struct simba__turn *turn,
+void simba__history_tell(const struct simba__step *step,
                          enum simba__finding_kind kind,
                          const struct simba__tenure *other)
 {
     struct simba__history_finding finding = {
-        .kind = kind, .deed = turn->deed, .token = turn->deed->token};
+        .kind = kind, .deed = step->deed, .token = step->deed->token};
 
     if (other != NULL) {
         finding.other = other->where;
         finding.other_token = other->token;
         memcpy(finding.other_id, other->id, sizeof finding.other_id);
     }
-    turn->history->finding_count++;
-    turn->history->found(turn->history->user, &finding);
+    step->history->finding_count++;
+    step->history->found(step->history->user, &finding);
 }
 
 /* --- suspicions ---------------------------------------------------------- */
 
-static bool reserve_suspicion(struct simba__history *history)
-{
-    size_t room =
-        history->suspicion_room == 0 ? 4 : history->suspicion_room * 2;
-    struct simba__suspicion *grown;
-
-    if (history->suspicion_count < history->suspicion_room) {
-        return true;
-    }
-    grown = realloc(history->suspicions, room * sizeof *grown);
-    if (grown == NULL) {
-        return false;
-    }
-    history->suspicions = grown;
-    history->suspicion_room = room;
-    return true;
-}
-
-bool simba__history_suspect(const struct simba__turn *turn,
+bool simba__history_suspect(const struct simba__step *step,
                             const struct simba__tenure *other)
 {
-    struct simba__history *history = turn->history;
+    struct simba__history *history = step->history;
 
-    if (other->handle == turn->deed->handle) {
-        simba__history_tell(turn, SIMBA__OVERLAP, other);
+    if (other->handle == step->deed->handle) {
+        simba__history_tell(step, SIMBA__OVERLAP, other);
         return true;
     }
-    if (!reserve_suspicion(history)) {
+    if (history->suspicion_count == history->suspicion_room &&
+        !simba__grow(&history->suspicions, &history->suspicion_room,
+                     sizeof(*history->suspicions))) {
         return false;
     }
     history->suspicions[history->suspicion_count++] =
-        (struct simba__suspicion){other->handle, *turn->deed, *other};
+        (struct simba__suspicion){other->handle, *step->deed, *other};
     return true;
 }
 
@@ -80,7 +79,7 @@ static void confirm(struct simba__history *history,
 
     while (i < history->suspicion_count) {
         struct simba__suspicion s = history->suspicions[i];
-        struct simba__turn turn = {history, NULL, &s.deed};
+        struct simba__step step = {history, NULL, &s.deed};
 
         if (s.handle != deed->handle ||
             strcmp(s.deed.scope, deed->scope) != 0) {
@@ -89,7 +88,7 @@ static void confirm(struct simba__history *history,
         }
         history->suspicions[i] =
             history->suspicions[--history->suspicion_count];
-        simba__history_tell(&turn, SIMBA__OVERLAP, &s.other);
+        simba__history_tell(&step, SIMBA__OVERLAP, &s.other);
     }
 }
 
@@ -187,29 +186,14 @@ static struct simba__pending *find_pending(struct simba__track *track,
     return NULL;
 }
 
-static bool reserve_pending(struct simba__track *track)
+static bool add_sent(const struct simba__step *step)
 {
-    size_t room = track->pending_room == 0 ? 4 : track->pending_room * 2;
-    struct simba__pending *grown;
+    const struct simba__deed *deed = step->deed;
+    struct simba__track *track = step->track;
 
-    if (track->pending_count < track->pending_room) {
-        return true;
-    }
-    grown = realloc(track->pendings, room * sizeof *grown);
-    if (grown == NULL) {
-        return false;
-    }
-    track->pendings = grown;
-    track->pending_room = room;
-    return true;
-}
-
-static bool add_sent(const struct simba__turn *turn)
-{
-    const struct simba__deed *deed = turn->deed;
-    struct simba__track *track = turn->track;
-
-    if (!reserve_pending(track)) {
+    if (track->pending_count == track->pending_room &&
+        !simba__grow(&track->pendings, &track->pending_room,
+                     sizeof(*track->pendings))) {
         return false;
     }
     track->pendings[track->pending_count++] = (struct simba__pending){
@@ -225,53 +209,53 @@ static bool add_sent(const struct simba__turn *turn)
         .now = deed->now,
     };
     if (deed->request == SIMBA__DEED_RELEASE) {
-        simba__tenure_release_sent(turn);
+        simba__tenure_release_sent(step);
     }
     if (deed->request == SIMBA__DEED_RELEASE ||
         deed->request == SIMBA__DEED_LEAVE) {
-        simba__standing_gone(turn);
+        simba__queue_gone(step);
     }
-    return deed->request != SIMBA__DEED_ACQUIRE || simba__standing_asked(turn);
+    return deed->request != SIMBA__DEED_ACQUIRE || simba__queue_asked(step);
 }
 
-static bool hear_acquire(const struct simba__turn *turn,
+static bool hear_acquire(const struct simba__step *step,
                          const struct simba__pending *asked)
 {
-    if (turn->deed->mine) {
-        if (simba__tenure_granted(turn, asked)) {
-            simba__standing_granted(turn, asked);
+    if (step->deed->mine) {
+        if (simba__tenure_granted(step, asked)) {
+            simba__queue_granted(step, asked);
         }
-        simba__standing_served(turn, asked);
+        simba__queue_served(step, asked);
         return true;
     }
-    if (!simba__tenure_refused(turn, asked)) {
+    if (!simba__tenure_refused(step, asked)) {
         return true;
     }
-    if (turn->deed->is_queued) {
-        simba__standing_heard(turn, asked);
+    if (step->deed->is_queued) {
+        simba__queue_heard(step, asked);
         return true;
     }
-    simba__standing_gone(turn);
+    simba__queue_gone(step);
     return true;
 }
 
 /* An answer that is one. */
-static bool hear(const struct simba__turn *turn,
+static bool hear(const struct simba__step *step,
                  const struct simba__pending *asked)
 {
     switch (asked->request) {
     case SIMBA__DEED_ACQUIRE:
-        return hear_acquire(turn, asked);
+        return hear_acquire(step, asked);
     case SIMBA__DEED_RENEW:
-        if (turn->deed->mine) {
-            (void)simba__tenure_granted(turn, asked);
+        if (step->deed->mine) {
+            (void)simba__tenure_granted(step, asked);
         } else {
-            (void)simba__tenure_refused(turn, asked);
+            (void)simba__tenure_refused(step, asked);
         }
         return true;
     case SIMBA__DEED_BREAK:
-        if (turn->deed->mine) {
-            simba__tenure_broken(turn, asked);
+        if (step->deed->mine) {
+            simba__tenure_broken(step, asked);
         }
         return true;
     default:
@@ -279,11 +263,11 @@ static bool hear(const struct simba__turn *turn,
     }
 }
 
-static bool add_answered(const struct simba__turn *turn)
+static bool add_answered(const struct simba__step *step)
 {
-    struct simba__track *track = turn->track;
-    struct simba__pending *found = find_pending(track, turn->deed);
-    struct simba__turn answer = *turn;
+    struct simba__track *track = step->track;
+    struct simba__pending *found = find_pending(track, step->deed);
+    struct simba__step answer = *step;
     struct simba__pending asked;
     struct simba__deed heard;
 
@@ -291,15 +275,92 @@ static bool add_answered(const struct simba__turn *turn)
         return true; /* the log begins in the middle */
     }
     asked = *found;
-    heard = *turn->deed;
+    heard = *step->deed;
     heard.attempt = asked.attempt; /* it is the question that counts */
     answer.deed = &heard;
     *found = track->pendings[--track->pending_count];
-    if (turn->deed->outcome == SIMBA__DEED_UNKNOWN &&
+    if (step->deed->outcome == SIMBA__DEED_UNKNOWN &&
         asked.request == SIMBA__DEED_ACQUIRE) {
-        simba__standing_doubt(&answer);
+        simba__queue_doubt(&answer);
     }
-    return turn->deed->outcome != SIMBA__DEED_HEARD || hear(&answer, &asked);
+    return step->deed->outcome != SIMBA__DEED_HEARD || hear(&answer, &asked);
+}
+
+/* --- runs ---------------------------------------------------------------- */
+
+/* Runs of a command under a mutex, as `simba lead` and `every` log them: one at
+ * a time, whoever leads, and each beat once. */
+
+static bool is_run_of(const struct simba__run *run,
+                      const struct simba__deed *deed)
+{
+    return run->number == deed->number && run->token == deed->token &&
+           strcmp(run->id, deed->id) == 0;
+}
+
+/* The other side of a finding. */
+static void tell_run(const struct simba__step *step,
+                     enum simba__finding_kind kind,
+                     const struct simba__run *run)
+{
+    struct simba__tenure other = {.token = run->token, .where = run->where};
+
+    memcpy(other.id, run->id, sizeof other.id);
+    simba__history_tell(step, kind, &other);
+}
+
+/* When the end of one is told, it is known whether another had begun by then.
+ * The oldest is forgotten: its end will not come any more, for its process was
+ * killed. */
+static void start_run(const struct simba__step *step)
+{
+    struct simba__track *track = step->track;
+    const struct simba__deed *deed = step->deed;
+    struct simba__run *run = &track->runs[track->run_next];
+
+    if (deed->beat_ms != 0 && deed->beat_ms <= track->beat.beat_ms) {
+        tell_run(step, SIMBA__BEAT_TWICE, &track->beat);
+    }
+    *run = (struct simba__run){.number = deed->number,
+                               .token = deed->token,
+                               .where = deed->where,
+                               .from_us = deed->at_us,
+                               .beat_ms = deed->beat_ms,
+                               .is_open = true};
+    memcpy(run->id, deed->id, sizeof run->id);
+    if (deed->beat_ms > track->beat.beat_ms) {
+        track->beat = *run;
+    }
+    track->run_next = (track->run_next + 1) % SIMBA__RUNS_MOST;
+}
+
+static bool is_during(const struct simba__run *other,
+                      const struct simba__run *run,
+                      int64_t until_us)
+{
+    return other != run && other->from_us >= run->from_us &&
+           other->from_us < until_us && other->where.line != 0;
+}
+
+static void end_run(const struct simba__step *step)
+{
+    struct simba__track *track = step->track;
+    struct simba__run *run = NULL;
+
+    for (size_t i = 0; i < SIMBA__RUNS_MOST; i++) {
+        if (track->runs[i].is_open && is_run_of(&track->runs[i], step->deed)) {
+            run = &track->runs[i];
+        }
+    }
+    if (run == NULL) {
+        return; /* the log begins in the middle */
+    }
+    run->is_open = false;
+    for (size_t i = 0; i < SIMBA__RUNS_MOST; i++) {
+        if (is_during(&track->runs[i], run, step->deed->until_us)) {
+            tell_run(step, SIMBA__RUN_OVERLAP, &track->runs[i]);
+        }
+    }
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -307,7 +368,7 @@ static bool add_answered(const struct simba__turn *turn)
 bool simba__history_add(struct simba__history *history,
                         const struct simba__deed *deed)
 {
-    struct simba__turn turn = {history, NULL, deed};
+    struct simba__step step = {history, NULL, deed};
 
     if (deed->handle != 0) {
         confirm(history, deed);
@@ -315,32 +376,32 @@ bool simba__history_add(struct simba__history *history,
     if (deed->kind == SIMBA__DEED_ALIVE) {
         return true;
     }
-    turn.track = find_track(history, deed);
-    if (turn.track == NULL || !simba__tenure_reserve(turn.track)) {
+    step.track = find_track(history, deed);
+    if (step.track == NULL || !simba__tenure_reserve(step.track)) {
         return false;
     }
     switch (deed->kind) {
     case SIMBA__DEED_SENT:
-        return add_sent(&turn);
+        return add_sent(&step);
     case SIMBA__DEED_ANSWERED:
-        return add_answered(&turn);
+        return add_answered(&step);
     case SIMBA__DEED_ACQUIRED:
-        simba__tenure_whole(&turn);
+        simba__tenure_whole(&step);
         break;
     case SIMBA__DEED_ENDED:
-        simba__tenure_whole_ended(&turn);
+        simba__tenure_whole_ended(&step);
         break;
     case SIMBA__DEED_STARTED:
-        simba__run_started(&turn);
+        start_run(&step);
         break;
     case SIMBA__DEED_OVER:
-        simba__run_ended(&turn);
+        end_run(&step);
         break;
     case SIMBA__DEED_ALIVE:
         break;
     case SIMBA__DEED_FORCED:
-        if (deed->until_us > turn.track->forced_until_us) {
-            turn.track->forced_until_us = deed->until_us;
+        if (deed->until_us > step.track->forced_until_us) {
+            step.track->forced_until_us = deed->until_us;
         }
         break;
     }
@@ -376,7 +437,7 @@ void simba__history_close(struct simba__history *history)
             next = t->next;
             free(t->tenures);
             free(t->pendings);
-            free(t->standers);
+            free(t->waiters);
             free(t);
         }
     }

@@ -79,7 +79,7 @@ struct simba__deed {
     enum simba__deed_op request;
     int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on;
                         * ANSWERED: the same, if that is less; 0: it is not */
-    int64_t waiter_us; /* SENT acquire: how long a place surely lives */
+    int64_t waiter_us; /* SENT acquire: how long a position surely lives */
     bool now;          /* SENT break: frees at once */
     bool undoes;       /* SENT release: with a tombstone */
     enum simba__deed_outcome outcome;

@@ -73,10 +73,10 @@ static void choose_place(struct simba__track *track)
     }
 }
 
-static struct simba__tenure *begin_tenure(const struct simba__turn *turn)
+static struct simba__tenure *begin_tenure(const struct simba__step *step)
 {
-    struct simba__track *track = turn->track;
-    const struct simba__deed *deed = turn->deed;
+    struct simba__track *track = step->track;
+    const struct simba__deed *deed = step->deed;
     struct simba__tenure *t;
 
     assert(track->tenure_next < track->tenure_room);
@@ -109,24 +109,24 @@ static bool is_same_tenure(const struct simba__tenure *a,
 }
 
 /* S4. `newest` was known when this tenure was asked for. */
-static void check_token(const struct simba__turn *turn,
+static void check_token(const struct simba__step *step,
                         const struct simba__tenure *mine,
                         uint64_t newest)
 {
-    struct simba__track *track = turn->track;
+    struct simba__track *track = step->track;
 
     for (size_t i = 0; i < track->tenure_count; i++) {
         const struct simba__tenure *t = &track->tenures[i];
         if (t->token == mine->token && mine->token != 0 &&
             !is_same_tenure(t, mine)) {
-            simba__history_tell(turn, SIMBA__TOKEN_TWICE, t);
+            simba__history_tell(step, SIMBA__TOKEN_TWICE, t);
             return;
         }
     }
     if (mine->token <= newest && mine->token != 0) {
         const struct simba__tenure *last = find_token(track, newest);
         if (last == NULL || !is_same_tenure(last, mine)) {
-            simba__history_tell(turn, SIMBA__TOKEN_BACK, last);
+            simba__history_tell(step, SIMBA__TOKEN_BACK, last);
         }
     }
     if (mine->token > track->newest_token) {
@@ -137,11 +137,11 @@ static void check_token(const struct simba__turn *turn,
 /* S1: from now on somebody relies on this tenure; does anybody else as well?
  * Of a whole tenure the end is not known before it is told: it is only noted
  * that another began. */
-static void check_overlap(const struct simba__turn *turn,
+static void check_overlap(const struct simba__step *step,
                           struct simba__tenure *mine)
 {
-    struct simba__track *track = turn->track;
-    int64_t now_us = turn->deed->at_us;
+    struct simba__track *track = step->track;
+    int64_t now_us = step->deed->at_us;
 
     for (size_t i = 0; i < track->tenure_count; i++) {
         struct simba__tenure *t = &track->tenures[i];
@@ -151,7 +151,7 @@ static void check_overlap(const struct simba__turn *turn,
             continue;
         }
         if (!t->is_whole) {
-            t->is_told = mine->is_told = simba__history_suspect(turn, t);
+            t->is_told = mine->is_told = simba__history_suspect(step, t);
         } else if (t->overtaken_us == SIMBA__UNENDED) {
             t->overtaken_us = now_us;
             t->overtaker = mine->where;
@@ -163,20 +163,20 @@ static void check_overlap(const struct simba__turn *turn,
 
 /* The answer counts from when it was asked for. One that comes when that time
  * is up is given back, and no renewal brings back what has lapsed. */
-static void rely_on(const struct simba__turn *turn,
+static void rely_on(const struct simba__step *step,
                     struct simba__tenure *t,
                     const struct simba__pending *asked)
 {
-    int64_t granted_us = turn->deed->use_us;
+    int64_t granted_us = step->deed->use_us;
     bool is_less = granted_us > 0 && granted_us < asked->use_us;
     int64_t until_us = asked->sent_us + (is_less ? granted_us : asked->use_us);
-    bool is_new = t->from_us == turn->deed->at_us;
-    bool is_lapsed = !is_new && t->until_us <= turn->deed->at_us;
+    bool is_new = t->from_us == step->deed->at_us;
+    bool is_lapsed = !is_new && t->until_us <= step->deed->at_us;
 
-    if (until_us > t->until_us && !is_lapsed && until_us > turn->deed->at_us &&
+    if (until_us > t->until_us && !is_lapsed && until_us > step->deed->at_us &&
         t->ended_us == SIMBA__UNENDED) {
         t->until_us = until_us;
-        check_overlap(turn, t);
+        check_overlap(step, t);
     }
 }
 
@@ -184,101 +184,101 @@ static void rely_on(const struct simba__turn *turn,
  * used, the tenure lapsed, and it went on asking. Not when it was released:
  * what was undone stays undone (S8). */
 static bool is_over(const struct simba__tenure *t,
-                    const struct simba__turn *turn,
+                    const struct simba__step *step,
                     const struct simba__pending *asked)
 {
-    int64_t now_us = turn->deed->at_us;
+    int64_t now_us = step->deed->at_us;
     bool may_be = t->until_us <= now_us || t->broken_us != SIMBA__UNENDED ||
-                  now_us < turn->track->forced_until_us;
+                  now_us < step->track->forced_until_us;
 
     bool is_undone = asked->sent_us > t->released_us;
 
     return may_be && asked->request == SIMBA__DEED_ACQUIRE && !is_undone &&
-           t->token != turn->deed->token;
+           t->token != step->deed->token;
 }
 
-static void check_going_on(const struct simba__turn *turn,
+static void check_going_on(const struct simba__step *step,
                            const struct simba__tenure *t,
                            const struct simba__pending *asked)
 {
-    bool is_same = t->token == turn->deed->token;
-    bool is_forced = asked->sent_us < turn->track->forced_until_us;
+    bool is_same = t->token == step->deed->token;
+    bool is_forced = asked->sent_us < step->track->forced_until_us;
 
     if (is_forced || (t->released_us != SIMBA__UNENDED &&
                       asked->sent_us <= t->released_us)) {
         return; /* what crosses the release means nothing any more */
     }
     if (asked->sent_us > t->ended_us) {
-        simba__history_tell(turn, SIMBA__AFTER_END, t);
+        simba__history_tell(step, SIMBA__AFTER_END, t);
     } else if (is_same && asked->sent_us > t->broken_us) {
-        simba__history_tell(turn, SIMBA__AFTER_BREAK, t);
+        simba__history_tell(step, SIMBA__AFTER_BREAK, t);
     } else if (!is_same && t->token != 0) {
-        simba__history_tell(turn, SIMBA__TOKEN_CHANGED, t);
+        simba__history_tell(step, SIMBA__TOKEN_CHANGED, t);
     }
 }
 
 /* A yes of an earlier tenure of this attempt, heard after that of a newer. */
 static bool is_stale(const struct simba__tenure *t,
-                     const struct simba__turn *turn,
+                     const struct simba__step *step,
                      const struct simba__pending *asked)
 {
-    for (size_t i = 0; i < turn->track->tenure_count; i++) {
-        const struct simba__tenure *former = &turn->track->tenures[i];
+    for (size_t i = 0; i < step->track->tenure_count; i++) {
+        const struct simba__tenure *former = &step->track->tenures[i];
 
-        if (former->is_former && former->token == turn->deed->token &&
+        if (former->is_former && former->token == step->deed->token &&
             simba__deed_attempt_equal(former->attempt, asked->attempt)) {
             return true;
         }
     }
-    return asked->sent_us < t->asked_us && turn->deed->token < t->token;
+    return asked->sent_us < t->asked_us && step->deed->token < t->token;
 }
 
 /* The tenure that this yes is about; NULL: none that matters any more. */
-static struct simba__tenure *tenure_of(const struct simba__turn *turn,
+static struct simba__tenure *tenure_of(const struct simba__step *step,
                                        const struct simba__pending *asked)
 {
-    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
-    bool is_again = t != NULL && is_over(t, turn, asked);
+    struct simba__tenure *t = find_tenure(step->track, asked->attempt);
+    bool is_again = t != NULL && is_over(t, step, asked);
     int64_t released_us = is_again ? t->released_us : SIMBA__UNENDED;
 
-    if (t != NULL && is_stale(t, turn, asked)) {
+    if (t != NULL && is_stale(t, step, asked)) {
         return NULL;
     }
     if (t != NULL && !is_again) {
-        check_going_on(turn, t, asked);
+        check_going_on(step, t, asked);
         return t;
     }
     if (is_again) {
         t->is_former = true;
     }
-    t = begin_tenure(turn);
+    t = begin_tenure(step);
     t->token = 0;
     t->released_us = released_us; /* the yes has crossed the release */
     t->ended_us = released_us;
     return t;
 }
 
-bool simba__tenure_granted(const struct simba__turn *turn,
+bool simba__tenure_granted(const struct simba__step *step,
                            const struct simba__pending *asked)
 {
-    struct simba__tenure *t = tenure_of(turn, asked);
+    struct simba__tenure *t = tenure_of(step, asked);
     bool is_new = t != NULL && t->token == 0;
 
     if (t == NULL) {
         return false;
     }
     if (is_new) {
-        t->token = turn->deed->token;
-        t->where = turn->deed->where;
+        t->token = step->deed->token;
+        t->where = step->deed->where;
     }
     if (is_new && asked->request == SIMBA__DEED_ACQUIRE) {
-        check_token(turn, t, asked->newest_token);
+        check_token(step, t, asked->newest_token);
     } /* else the log begins in the middle */
     if (asked->sent_us > t->asked_us) {
         t->asked_us = asked->sent_us;
     }
-    t->heard_us = turn->deed->at_us;
-    rely_on(turn, t, asked);
+    t->heard_us = step->deed->at_us;
+    rely_on(step, t, asked);
     return is_new && asked->request == SIMBA__DEED_ACQUIRE;
 }
 
@@ -289,18 +289,18 @@ static void end_at(struct simba__tenure *t, int64_t at_us)
     }
 }
 
-bool simba__tenure_refused(const struct simba__turn *turn,
+bool simba__tenure_refused(const struct simba__step *step,
                            const struct simba__pending *asked)
 {
-    struct simba__tenure *t = find_tenure(turn->track, asked->attempt);
+    struct simba__tenure *t = find_tenure(step->track, asked->attempt);
 
     if (t != NULL && t->token != 0 && asked->sent_us <= t->heard_us) {
         return false;
     }
     if (t != NULL) {
-        end_at(t, turn->deed->at_us);
+        end_at(t, step->deed->at_us);
         if (t->ended_us == SIMBA__UNENDED) {
-            t->ended_us = turn->deed->at_us;
+            t->ended_us = step->deed->at_us;
         }
     }
     return true;
@@ -308,55 +308,55 @@ bool simba__tenure_refused(const struct simba__turn *turn,
 
 /* Also of a tenure that was not heard of yet: when its yes comes after this,
  * nobody relies on it, and what was undone stays undone (S8). */
-void simba__tenure_release_sent(const struct simba__turn *turn)
+void simba__tenure_release_sent(const struct simba__step *step)
 {
-    struct simba__tenure *t = find_tenure(turn->track, turn->deed->attempt);
+    struct simba__tenure *t = find_tenure(step->track, step->deed->attempt);
 
-    if (t == NULL && !turn->deed->undoes) {
+    if (t == NULL && !step->deed->undoes) {
         return; /* it has no doubt that there is none */
     }
     if (t == NULL) {
-        t = begin_tenure(turn);
+        t = begin_tenure(step);
         t->token = 0;
     }
-    end_at(t, turn->deed->at_us);
+    end_at(t, step->deed->at_us);
     if (t->released_us == SIMBA__UNENDED) {
-        t->released_us = turn->deed->at_us;
+        t->released_us = step->deed->at_us;
     }
     if (t->ended_us == SIMBA__UNENDED) {
-        t->ended_us = turn->deed->at_us;
+        t->ended_us = step->deed->at_us;
     }
 }
 
-void simba__tenure_broken(const struct simba__turn *turn,
+void simba__tenure_broken(const struct simba__step *step,
                           const struct simba__pending *asked)
 {
-    struct simba__tenure *t = find_token(turn->track, asked->token);
+    struct simba__tenure *t = find_token(step->track, asked->token);
 
     if (t == NULL) {
         return;
     }
     if (t->broken_us == SIMBA__UNENDED) {
-        t->broken_us = turn->deed->at_us;
+        t->broken_us = step->deed->at_us;
     }
     if (asked->now && t->is_whole) {
-        end_at(t, turn->deed->at_us); /* its user may believe a while longer */
-    } else if (asked->now && t->until_us > turn->track->forced_until_us) {
-        turn->track->forced_until_us = t->until_us;
+        end_at(t, step->deed->at_us); /* its user may believe a while longer */
+    } else if (asked->now && t->until_us > step->track->forced_until_us) {
+        step->track->forced_until_us = t->until_us;
     }
 }
 
 /* --- whole tenures ------------------------------------------------------- */
 
-void simba__tenure_whole(const struct simba__turn *turn)
+void simba__tenure_whole(const struct simba__step *step)
 {
-    uint64_t newest = turn->track->newest_token;
-    struct simba__tenure *t = begin_tenure(turn);
+    uint64_t newest = step->track->newest_token;
+    struct simba__tenure *t = begin_tenure(step);
 
     t->is_whole = true;
     t->until_us = SIMBA__UNENDED;
-    check_token(turn, t, newest);
-    check_overlap(turn, t);
+    check_token(step, t, newest);
+    check_overlap(step, t);
 }
 
 static struct simba__tenure *find_whole(struct simba__track *track,
@@ -372,19 +372,19 @@ static struct simba__tenure *find_whole(struct simba__track *track,
     return NULL;
 }
 
-void simba__tenure_whole_ended(const struct simba__turn *turn)
+void simba__tenure_whole_ended(const struct simba__step *step)
 {
-    struct simba__tenure *t = find_whole(turn->track, turn->deed);
+    struct simba__tenure *t = find_whole(step->track, step->deed);
     struct simba__tenure other = {.token = 0};
 
     if (t == NULL) {
         return; /* the log begins in the middle */
     }
-    t->until_us = turn->deed->until_us;
+    t->until_us = step->deed->until_us;
     if (t->overtaken_us < t->until_us) {
         other.where = t->overtaker;
         other.token = t->overtaker_token;
         memcpy(other.id, t->overtaker_id, sizeof other.id);
-        simba__history_tell(turn, SIMBA__OVERLAP, &other);
+        simba__history_tell(step, SIMBA__OVERLAP, &other);
     }
 }

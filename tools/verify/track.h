@@ -44,12 +44,12 @@ struct simba__pending {
 };
 
 /* One who asks for the mutex, and may stand in the queue. */
-struct simba__stander {
+struct simba__waiter {
     struct simba__deed_attempt attempt;
     int64_t first_us;  /* when it asked first; 0: before it had the mutex */
     int64_t newest_us; /* and last */
     uint64_t position; /* 0: it was not told yet */
-    int64_t told_us;   /* when it was first told this place */
+    int64_t told_us;   /* when it was first told this one */
     int64_t asked_us;  /* of the last time it was told so */
     int64_t waiter_us; /* the shortest it ever asked for: it may come late */
     bool is_doubtful;  /* a question of it came to an unknown end */
@@ -81,8 +81,8 @@ struct simba__track {
     int64_t forced_until_us; /* freed by force: exclusion does not hold */
     struct simba__pending *pendings;
     size_t pending_count, pending_room;
-    struct simba__stander *standers;
-    size_t stander_count, stander_room;
+    struct simba__waiter *waiters;
+    size_t waiter_count, waiter_room;
     struct simba__run runs[SIMBA__RUNS_MOST];
     size_t run_next;
     struct simba__run beat; /* the run of the newest beat */
@@ -106,20 +106,24 @@ struct simba__history {
 };
 
 /* A deed, the mutex it is about, and who hears of findings. */
-struct simba__turn {
+struct simba__step {
     struct simba__history *history;
     struct simba__track *track;
     const struct simba__deed *deed;
 };
 
+/** Make room for twice as many; `items` is the address of the pointer to the
+ * first. False: no memory. */
+bool simba__grow(void *items, size_t *room, size_t size);
+
 /** Tell a finding; `other` may be NULL. */
-void simba__history_tell(const struct simba__turn *turn,
+void simba__history_tell(const struct simba__step *step,
                          enum simba__finding_kind kind,
                          const struct simba__tenure *other);
 
 /** Tell of an overlap with a tenure when its owner turns out to live. False:
  * no memory. */
-bool simba__history_suspect(const struct simba__turn *turn,
+bool simba__history_suspect(const struct simba__step *step,
                             const struct simba__tenure *other);
 
 /* --- tenure.c ------------------------------------------------------------ */
@@ -131,39 +135,34 @@ bool simba__tenure_reserve(struct simba__track *track);
 bool simba__tenure_is_known(struct simba__track *track,
                             struct simba__deed_attempt attempt);
 /** The attempt was answered yes. True: a tenure begins. */
-bool simba__tenure_granted(const struct simba__turn *turn,
+bool simba__tenure_granted(const struct simba__step *step,
                            const struct simba__pending *asked);
 /** The store says no. False: to a question from before it was heard to say
  * yes, which means nothing any more. */
-bool simba__tenure_refused(const struct simba__turn *turn,
+bool simba__tenure_refused(const struct simba__step *step,
                            const struct simba__pending *asked);
-void simba__tenure_release_sent(const struct simba__turn *turn);
-void simba__tenure_broken(const struct simba__turn *turn,
+void simba__tenure_release_sent(const struct simba__step *step);
+void simba__tenure_broken(const struct simba__step *step,
                           const struct simba__pending *asked);
-void simba__tenure_whole(const struct simba__turn *turn);
-void simba__tenure_whole_ended(const struct simba__turn *turn);
+void simba__tenure_whole(const struct simba__step *step);
+void simba__tenure_whole_ended(const struct simba__step *step);
 
-/* --- run.c --------------------------------------------------------------- */
-
-void simba__run_started(const struct simba__turn *turn);
-void simba__run_ended(const struct simba__turn *turn);
-
-/* --- standing.c ---------------------------------------------------------- */
+/* --- queue.c ------------------------------------------------------------- */
 
 /** It asks. False: no memory. */
-bool simba__standing_asked(const struct simba__turn *turn);
-/** It was told its place. */
-void simba__standing_heard(const struct simba__turn *turn,
-                           const struct simba__pending *asked);
+bool simba__queue_asked(const struct simba__step *step);
+/** It was told its position. */
+void simba__queue_heard(const struct simba__step *step,
+                        const struct simba__pending *asked);
 /** A question of it came to an unknown end. */
-void simba__standing_doubt(const struct simba__turn *turn);
+void simba__queue_doubt(const struct simba__step *step);
 /** It stands there no more. */
-void simba__standing_gone(const struct simba__turn *turn);
+void simba__queue_gone(const struct simba__step *step);
 /** It was answered yes; with a newer question open it may not have noticed. */
-void simba__standing_served(const struct simba__turn *turn,
-                            const struct simba__pending *asked);
+void simba__queue_served(const struct simba__step *step,
+                         const struct simba__pending *asked);
 /** It was granted the mutex: does anybody stand before it? */
-void simba__standing_granted(const struct simba__turn *turn,
-                             const struct simba__pending *asked);
+void simba__queue_granted(const struct simba__step *step,
+                          const struct simba__pending *asked);
 
 #endif

@@ -36,12 +36,12 @@ static const char *const texts[STATEMENTS] = {
 
 struct simba_floor {
     struct simba__my_settings settings;
-    MYSQL *mysql; /* for statements */
-    MYSQL *bell;  /* that sleeps, when armed */
+    MYSQL *mysql;   /* for statements */
+    MYSQL *sleeper; /* waits there, when armed */
     MYSQL_STMT *statements[STATEMENTS];
-    char name[32]; /* of its row and its lock */
+    char name[32]; /* of its record and its lock */
     unsigned long length;
-    unsigned long bell_id; /* of who is armed; 0: not known yet */
+    unsigned long sleeper_id; /* of who is armed; 0: not known yet */
 };
 
 static int fail(MYSQL *mysql, simba_error *error)
@@ -50,7 +50,7 @@ static int fail(MYSQL *mysql, simba_error *error)
                            "mysql: %s", mysql_error(mysql));
 }
 
-static MYSQL *dial(const struct simba__my_settings *settings)
+static MYSQL *connect_to(const struct simba__my_settings *settings)
 {
     MYSQL *mysql = mysql_init(NULL);
 
@@ -96,8 +96,8 @@ static int prepare(struct simba_floor *floor, simba_error *error)
     return SIMBA_OK;
 }
 
-/* A row to play with. */
-static int make_row(struct simba_floor *floor, simba_error *error)
+/* A record to play with. */
+static int make_record(struct simba_floor *floor, simba_error *error)
 {
     char text[256];
     int rc = run(floor->mysql, SIMBA__MY_SCHEMA, error);
@@ -110,7 +110,7 @@ static int make_row(struct simba_floor *floor, simba_error *error)
     return rc == SIMBA_OK ? run(floor->mysql, text, error) : rc;
 }
 
-/* All floors of a mutex use one row and one lock: not the mutex's own. */
+/* All floors of a mutex use one record and one lock: not the mutex's own. */
 static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
@@ -131,8 +131,8 @@ static void close_floor(simba_floor *floor)
     if (floor->mysql != NULL) {
         mysql_close(floor->mysql);
     }
-    if (floor->bell != NULL) {
-        mysql_close(floor->bell);
+    if (floor->sleeper != NULL) {
+        mysql_close(floor->sleeper);
     }
     simba__my_settings_fini(&floor->settings);
     free(floor);
@@ -148,13 +148,13 @@ static int connect_floor(struct simba_floor *floor,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    floor->mysql = dial(&floor->settings);
+    floor->mysql = connect_to(&floor->settings);
     if (mysql_errno(floor->mysql) != 0) {
         return fail(floor->mysql, error);
     }
     rc = run(floor->mysql, SIMBA__MY_SESSION_SETUP, error);
     if (rc == SIMBA_OK) {
-        rc = make_row(floor, error);
+        rc = make_record(floor, error);
     }
     return rc == SIMBA_OK ? prepare(floor, error) : rc;
 }
@@ -196,19 +196,19 @@ static int arm(struct simba_floor *floor, simba_error *error)
     char text[96];
     int rc = SIMBA_OK;
 
-    if (floor->bell == NULL) {
-        floor->bell = dial(&floor->settings);
+    if (floor->sleeper == NULL) {
+        floor->sleeper = connect_to(&floor->settings);
         snprintf(text, sizeof text, "SELECT get_lock('%s', 0)", floor->name);
-        rc = run(floor->bell, text, error);
+        rc = run(floor->sleeper, text, error);
     }
     if (rc == SIMBA_OK &&
-        mysql_send_query(floor->bell, sleep, sizeof sleep - 1) != 0) {
-        rc = fail(floor->bell, error);
+        mysql_send_query(floor->sleeper, sleep, sizeof sleep - 1) != 0) {
+        rc = fail(floor->sleeper, error);
     }
     return rc;
 }
 
-static int find_bell(struct simba_floor *floor, simba_error *error)
+static int find_sleeper(struct simba_floor *floor, simba_error *error)
 {
     char text[96];
     MYSQL_RES *result;
@@ -220,34 +220,34 @@ static int find_bell(struct simba_floor *floor, simba_error *error)
         return fail(floor->mysql, error);
     }
     row = mysql_fetch_row(result);
-    floor->bell_id =
+    floor->sleeper_id =
         row == NULL || row[0] == NULL ? 0 : strtoul(row[0], NULL, 10);
     mysql_free_result(result);
     return SIMBA_OK;
 }
 
-static int ring(struct simba_floor *floor, simba_error *error)
+static int notify(struct simba_floor *floor, simba_error *error)
 {
     char text[64];
-    int rc = floor->bell_id == 0 ? find_bell(floor, error) : SIMBA_OK;
+    int rc = floor->sleeper_id == 0 ? find_sleeper(floor, error) : SIMBA_OK;
 
     if (rc == SIMBA_OK) {
         rc = execute(floor, RELEASE, error);
     }
-    if (rc != SIMBA_OK || floor->bell_id == 0) {
+    if (rc != SIMBA_OK || floor->sleeper_id == 0) {
         return rc;
     }
-    snprintf(text, sizeof text, "KILL QUERY %lu", floor->bell_id);
+    snprintf(text, sizeof text, "KILL QUERY %lu", floor->sleeper_id);
     return run(floor->mysql, text, error);
 }
 
 /* Woken by the end of its statement, however it ends. */
 static int await(struct simba_floor *floor, simba_error *error)
 {
-    if (mysql_read_query_result(floor->bell) == 0) {
-        mysql_free_result(mysql_store_result(floor->bell));
-    } else if (mysql_errno(floor->bell) != ER_QUERY_INTERRUPTED) {
-        return fail(floor->bell, error);
+    if (mysql_read_query_result(floor->sleeper) == 0) {
+        mysql_free_result(mysql_store_result(floor->sleeper));
+    } else if (mysql_errno(floor->sleeper) != ER_QUERY_INTERRUPTED) {
+        return fail(floor->sleeper, error);
     }
     return execute(floor, ACQUIRE, error);
 }
@@ -265,7 +265,7 @@ static int run_step(simba_floor *floor,
     case SIMBA_FLOOR_ARM:
         return arm(floor, error);
     case SIMBA_FLOOR_NOTIFY:
-        return ring(floor, error);
+        return notify(floor, error);
     case SIMBA_FLOOR_AWAIT:
         return await(floor, error);
     }

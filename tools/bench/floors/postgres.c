@@ -28,7 +28,7 @@
 
 struct simba_floor {
     PGconn *conn;
-    char name[32]; /* of its row and its channel */
+    char name[32]; /* of its record and its channel */
 };
 
 static int fail(const struct simba_floor *floor, simba_error *error)
@@ -90,8 +90,8 @@ static int prepare(struct simba_floor *floor, simba_error *error)
     return rc;
 }
 
-/* A row to play with. */
-static int make_row(struct simba_floor *floor, simba_error *error)
+/* A record to play with. */
+static int make_record(struct simba_floor *floor, simba_error *error)
 {
     const char *values[] = {floor->name};
     int rc = run(floor, SIMBA__PG_SCHEMA, error);
@@ -104,7 +104,7 @@ static int make_row(struct simba_floor *floor, simba_error *error)
                : rc;
 }
 
-/* All floors of a mutex use one row and one channel: not the mutex's own. */
+/* All floors of a mutex use one record and one channel: not the mutex's own. */
 static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
@@ -125,7 +125,7 @@ static void ignore_notice(void *user, const char *message)
     (void)message;
 }
 
-/* A pooler keeps neither prepared statements nor ears. */
+/* A pooler keeps neither prepared statements nor subscriptions. */
 static bool is_pooled(const struct simba_floor *floor)
 {
     PGresult *result = PQexec(floor->conn, "SELECT pg_backend_pid()");
@@ -138,7 +138,9 @@ static bool is_pooled(const struct simba_floor *floor)
 }
 
 /* As the store does it. */
-static int dial(struct simba_floor *floor, const char *url, simba_error *error)
+static int connect_floor(struct simba_floor *floor,
+                         const char *url,
+                         simba_error *error)
 {
     struct simba__pg pg = {.options = NULL};
     struct simba__pg_parameters parameters;
@@ -173,9 +175,9 @@ static int open_floor(const char *url,
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     name_floor(floor, mutex);
-    rc = dial(floor, url, error);
+    rc = connect_floor(floor, url, error);
     if (rc == SIMBA_OK) {
-        rc = make_row(floor, error);
+        rc = make_record(floor, error);
     }
     if (rc == SIMBA_OK) {
         rc = prepare(floor, error);
@@ -193,14 +195,14 @@ static int open_floor(const char *url,
 static int await(const struct simba_floor *floor, simba_error *error)
 {
     struct pollfd fd = {.fd = PQsocket(floor->conn), .events = POLLIN};
-    PGnotify *ring;
+    PGnotify *message;
 
-    while ((ring = PQnotifies(floor->conn)) == NULL) {
+    while ((message = PQnotifies(floor->conn)) == NULL) {
         if (poll(&fd, 1, -1) < 0 || PQconsumeInput(floor->conn) == 0) {
             return fail(floor, error);
         }
     }
-    PQfreemem(ring);
+    PQfreemem(message);
     return run_prepared(floor, "acquire", error);
 }
 

@@ -236,7 +236,7 @@ static int arm(simba_floor *floor, simba_error *error)
     return rc;
 }
 
-static int ring(simba_floor *floor, simba_error *error)
+static int notify(simba_floor *floor, simba_error *error)
 {
     const char *words[] = {"PUBLISH", floor->channel, "floor"};
 
@@ -264,7 +264,7 @@ static int run_step(simba_floor *floor,
     case SIMBA_FLOOR_ARM:
         return arm(floor, error);
     case SIMBA_FLOOR_NOTIFY:
-        return ring(floor, error);
+        return notify(floor, error);
     default:
         return await(floor, error);
     }

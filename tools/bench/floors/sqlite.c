@@ -25,9 +25,9 @@ struct simba_floor {
     struct simba__sqlite_settings settings;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
-    char *path, *bell;
-    int bell_fd;   /* to ring */
-    int notify_fd; /* to be rung; -1 until armed */
+    char *path, *watched;
+    int watched_fd; /* to write to */
+    int notify_fd;  /* says when that was done; -1 until armed */
 };
 
 static int fail(const simba_floor *floor, const char *what, simba_error *error)
@@ -57,12 +57,12 @@ static bool arm(simba_floor *floor)
 {
     floor->notify_fd = inotify_init1(IN_CLOEXEC);
     return floor->notify_fd >= 0 &&
-           inotify_add_watch(floor->notify_fd, floor->bell, IN_MODIFY) >= 0;
+           inotify_add_watch(floor->notify_fd, floor->watched, IN_MODIFY) >= 0;
 }
 
-static bool ring(simba_floor *floor)
+static bool notify(simba_floor *floor)
 {
-    return commit_one(floor) && pwrite(floor->bell_fd, "!", 1, 0) == 1;
+    return commit_one(floor) && pwrite(floor->watched_fd, "!", 1, 0) == 1;
 }
 
 static bool await(simba_floor *floor)
@@ -90,7 +90,7 @@ static int run_step(simba_floor *floor,
         is_done = floor->notify_fd >= 0 || arm(floor);
         break;
     case SIMBA_FLOOR_NOTIFY:
-        is_done = ring(floor);
+        is_done = notify(floor);
         break;
     case SIMBA_FLOOR_AWAIT:
         is_done = await(floor);
@@ -109,22 +109,22 @@ static void close_floor(simba_floor *floor)
         sqlite3_finalize(floor->statements[i]);
     }
     sqlite3_close(floor->db);
-    if (floor->bell_fd >= 0) {
-        close(floor->bell_fd);
+    if (floor->watched_fd >= 0) {
+        close(floor->watched_fd);
     }
     if (floor->notify_fd >= 0) {
         close(floor->notify_fd);
     }
-    if (floor->path != NULL && floor->bell != NULL) {
+    if (floor->path != NULL && floor->watched != NULL) {
         unlink(floor->path);
-        unlink(floor->bell);
+        unlink(floor->watched);
         snprintf(file, sizeof file, "%s-wal", floor->path);
         unlink(file);
         snprintf(file, sizeof file, "%s-shm", floor->path);
         unlink(file);
     }
     free(floor->path);
-    free(floor->bell);
+    free(floor->watched);
     simba__sqlite_settings_fini(&floor->settings);
     free(floor);
 }
@@ -177,7 +177,7 @@ static bool name_files(simba_floor *floor, const char *mutex)
     }
     return asprintf(&floor->path, "%s-floor-%s", floor->settings.path, plain) >
                0 &&
-           asprintf(&floor->bell, "%s-bell", floor->path) > 0;
+           asprintf(&floor->watched, "%s-bell", floor->path) > 0;
 }
 
 static int open_floor(const char *url,
@@ -192,16 +192,16 @@ static int open_floor(const char *url,
     if (floor == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    floor->bell_fd = floor->notify_fd = -1;
+    floor->watched_fd = floor->notify_fd = -1;
     rc = simba__sqlite_settings_init(&floor->settings, strchr(url, ':') + 1,
                                      error);
     if (rc == SIMBA_OK && !name_files(floor, mutex)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (rc == SIMBA_OK) {
-        floor->bell_fd =
-            open(floor->bell, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-        if (floor->bell_fd < 0 || !open_database(floor)) {
+        floor->watched_fd =
+            open(floor->watched, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (floor->watched_fd < 0 || !open_database(floor)) {
             rc = fail(floor, "cannot be opened", error);
         }
     }
