@@ -47,6 +47,7 @@ simba_add_layer(simba_core
   ${simba_src}/core/contend_own.c
   ${simba_src}/core/contend_wait.c
   ${simba_src}/core/lease.c
+  ${simba_src}/core/mutex_model.c
   ${simba_src}/core/name.c
   ${simba_src}/core/observe.c
   ${simba_src}/core/owner.c

@@ -1,18 +1,15 @@
-/* One mutex as a store keeps it: the owner, the tenure, the line, the called
- * waiter, the tombstones. Time and liveness are given by the caller.
+/* One mutex as a store keeps it: the owner, the tenure, the queue, the offer,
+ * the tombstones. It gathers the snapshot that the rules of mutex_model.h
+ * judge, and carries out their verdict. Time and liveness are given by the
+ * caller.
  *
- * It is the heart of the memory store and the model store of the simulator, so
- * what the simulator proves holds for code that runs; the other stores say the
- * same in SQL, Lua or znodes. */
+ * The memory store, SQLite, the SQL servers and the simulator's store run this
+ * very code, so what the simulator proves holds for them; the other stores say
+ * the same in Lua or znodes. */
 #ifndef SIMBA_CORE_MUTEX_RECORD_H
 #define SIMBA_CORE_MUTEX_RECORD_H
 
-#include <simba/sys/request.h>
-
-/** How long the mutex is kept for a waiter that it was offered to. */
-#define SIMBA__OFFER_MS 300
-
-bool simba__attempt_equal(simba_attempt a, simba_attempt b);
+#include "core/mutex_model.h"
 
 struct simba__waiter {
     simba_attempt attempt;
@@ -45,7 +42,7 @@ struct simba__mutex_record {
     size_t tombstone_count, tombstone_room;
 };
 
-/* What the row asks of, and says to, the store around it. */
+/* What the record asks of, and says to, the store around it. */
 struct simba__mutex_host {
     void *self;
     /* S11: is this waiter's connection still there? */
@@ -60,19 +57,15 @@ struct simba__mutex_call {
     int64_t now_ms; /* the store's clock */
 };
 
-void simba__mutex_init(struct simba__mutex_record *row);
-void simba__mutex_fini(struct simba__mutex_record *row);
+void simba__mutex_init(struct simba__mutex_record *record);
+void simba__mutex_fini(struct simba__mutex_record *record);
 
 /** Is a lease running? A lease is free after its last millisecond. */
-bool simba__mutex_is_held(const struct simba__mutex_record *row,
+bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms);
 
-/** The token of the tenure that ended last, for observers; 0: not known. */
-uint64_t simba__mutex_ended(const struct simba__mutex_record *row,
-                            int64_t now_ms);
-
 /** Tell who owns it now, and which tenure ended last. */
-void simba__mutex_read(const struct simba__mutex_record *row,
+void simba__mutex_read(const struct simba__mutex_record *record,
                        int64_t now_ms,
                        simba_reply *reply);
 
@@ -83,7 +76,7 @@ void simba__mutex_read(const struct simba__mutex_record *row,
  * @param[out] reply  may be the request's own
  * @return false when memory ran out: the record is as it was
  */
-bool simba__mutex_serve(struct simba__mutex_record *row,
+bool simba__mutex_serve(struct simba__mutex_record *record,
                         const struct simba__mutex_host *host,
                         const struct simba__mutex_call *call,
                         simba_reply *reply);
@@ -92,10 +85,10 @@ bool simba__mutex_serve(struct simba__mutex_record *row,
  * The next who waits and lives, in the order of the queue.
  *
  * @param[in,out] i  0 for the first
- * @param[out] told  borrowed by nobody; may be NULL
+ * @param[out] told  may be NULL
  * @return false when there is none
  */
-bool simba__mutex_next_waiter(const struct simba__mutex_record *row,
+bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
                               const struct simba__mutex_host *host,
                               int64_t now_ms,
                               size_t *i,

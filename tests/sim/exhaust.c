@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 2, FLIGHT = 6, LINE = 16, DEPTH_MOST = 32 };
+enum { NODES = 2, FLIGHT = 6, QUEUE = 16, DEPTH_MOST = 32 };
 
 enum parcel_kind { TO_STORE, TO_NODE };
 
@@ -30,13 +30,14 @@ struct state {
     int64_t now;
     struct simba__contend node[NODES];
     bool is_told[NODES], is_calling[NODES];
-    struct parcel flight[FLIGHT];
-    int flight_count;
-    struct simba__mutex_record row;
-    struct simba__waiter line[LINE];
-    struct simba__tombstone tombs[LINE];
+    struct simba__mutex_record record;
     uint64_t newest_token;
     const char *broken; /* the first rule broken, or NULL */
+    int flight_count;
+    const struct parcel *flight[FLIGHT];
+    /* Only so much of these as is used. */
+    struct simba__waiter queue[QUEUE];
+    struct simba__tombstone tombstones[QUEUE];
 };
 
 static const struct simba__contend_config config = {
@@ -47,6 +48,12 @@ static const struct simba__contend_config config = {
 static unsigned long long schedules;
 static int path[DEPTH_MOST], path_length;
 
+/* What was posted on the way to the present state: a branch has only to note
+ * which of it is still under way. */
+enum { PARCELS = 4 * (DEPTH_MOST + 1) };
+static struct parcel parcels[PARCELS];
+static int parcel_count;
+
 static void blame(struct state *s, const char *what)
 {
     if (s->broken == NULL) {
@@ -54,10 +61,12 @@ static void blame(struct state *s, const char *what)
     }
 }
 
-static void post(struct state *s, struct parcel p)
+static void post(struct state *s, const struct parcel *p)
 {
-    if (s->flight_count < FLIGHT) {
-        s->flight[s->flight_count++] = p; /* a full network drops */
+    if (s->flight_count < FLIGHT) { /* a full network drops */
+        assert(parcel_count < PARCELS);
+        parcels[parcel_count] = *p;
+        s->flight[s->flight_count++] = &parcels[parcel_count++];
     }
 }
 
@@ -74,7 +83,7 @@ static void hear(struct state *s, int i, const struct simba__contend_update *up)
         s->is_told[i] = false;
         s->is_calling[i] = true;
         back.event.type = SIMBA__RETURNED;
-        post(s, back);
+        post(s, &back);
     }
     if (up->send.kind == SIMBA_RELEASE && s->is_calling[i] &&
         !s->node[i].is_overrun) {
@@ -102,7 +111,7 @@ static void feed(struct state *s, int i, struct simba__contend_event event)
     if (up.send.kind != SIMBA_NO_REQUEST) {
         out.request = up.send;
         out.request.id = i == 0 ? "a" : "b";
-        post(s, out);
+        post(s, &out);
     }
 }
 
@@ -120,7 +129,7 @@ static void post_wake(void *self, const struct simba__waiter *waiter)
     struct parcel wake = {.kind = TO_NODE, .node = (int)waiter->connection};
 
     wake.event.type = SIMBA__WAKE_UP;
-    post(self, wake);
+    post(self, &wake);
 }
 
 static void check_served(struct state *s,
@@ -141,36 +150,36 @@ static void check_served(struct state *s,
     }
 }
 
-static void serve(struct state *s, struct parcel p)
+static void serve(struct state *s, const struct parcel *p)
 {
     struct simba__mutex_host host = {
         .self = s, .is_connected = always_connected, .wake = post_wake};
     struct simba__mutex_call call = {
-        .request = &p.request,
-        .connection = (uint64_t)p.node,
+        .request = &p->request,
+        .connection = (uint64_t)p->node,
         .now_ms = s->now,
     };
     simba_attempt before = {0, 0};
-    struct parcel back = {.kind = TO_NODE, .node = p.node};
+    struct parcel back = {.kind = TO_NODE, .node = p->node};
 
-    if (simba__mutex_is_held(&s->row, s->now)) {
-        before = s->row.attempt;
+    if (simba__mutex_is_held(&s->record, s->now)) {
+        before = s->record.attempt;
     }
-    assert(s->row.queue_count < LINE && s->row.tombstone_count < LINE);
-    if (simba__mutex_serve(&s->row, &host, &call, &back.request.reply)) {
-        check_served(s, &p, &back.request.reply, before);
+    assert(s->record.queue_count < QUEUE && s->record.tombstone_count < QUEUE);
+    if (simba__mutex_serve(&s->record, &host, &call, &back.request.reply)) {
+        check_served(s, p, &back.request.reply, before);
         back.event.type = SIMBA__REPLIED;
-        back.event.seq = p.request.seq;
+        back.event.seq = p->request.seq;
         back.event.outcome = SIMBA__ANSWERED;
-        post(s, back);
+        post(s, &back);
     }
 }
 
 /* --- choices ------------------------------------------------------------- */
 
-static struct parcel take(struct state *s, int k)
+static const struct parcel *take(struct state *s, int k)
 {
-    struct parcel p = s->flight[k];
+    const struct parcel *p = s->flight[k];
 
     s->flight_count--;
     memmove(&s->flight[k], &s->flight[k + 1],
@@ -180,13 +189,14 @@ static struct parcel take(struct state *s, int k)
 
 static void deliver(struct state *s, int k)
 {
-    struct parcel p = take(s, k);
+    const struct parcel *p = take(s, k);
+    struct simba__contend_event event = p->event;
 
-    if (p.kind == TO_STORE) {
+    if (p->kind == TO_STORE) {
         serve(s, p);
     } else {
-        p.event.reply = &p.request.reply;
-        feed(s, p.node, p.event);
+        event.reply = &p->request.reply;
+        feed(s, p->node, event);
     }
 }
 
@@ -237,15 +247,20 @@ static void apply(struct state *s, int choice)
 
 static void copy_state(struct state *to, const struct state *from)
 {
-    *to = *from;
-    to->row.queue = to->line; /* the row's memory is part of the state */
-    to->row.tombstones = to->tombs;
+    memcpy(to, from, offsetof(struct state, queue));
+    memcpy(to->queue, from->queue,
+           from->record.queue_count * sizeof *to->queue);
+    memcpy(to->tombstones, from->tombstones,
+           from->record.tombstone_count * sizeof *to->tombstones);
+    to->record.queue = to->queue; /* the memory is part of the state */
+    to->record.tombstones = to->tombstones;
 }
 
 /* Returns whether everything below is as it should be. */
 static bool explore(const struct state *from, int depth_left)
 {
     struct state s;
+    int posted = parcel_count;
     int choices = from->flight_count + 4 + (from->flight_count > 0);
 
     if (depth_left == 0) {
@@ -254,6 +269,7 @@ static bool explore(const struct state *from, int depth_left)
     }
     for (int choice = 0; choice < choices; choice++) {
         copy_state(&s, from);
+        parcel_count = posted;
         path[path_length++] = choice;
         apply(&s, choice);
         if (s.broken != NULL) {
@@ -278,9 +294,9 @@ static void begin(struct state *s)
 
     memset(s, 0, sizeof *s);
     s->now = 1000;
-    s->row.queue = s->line;
-    s->row.tombstones = s->tombs;
-    s->row.queue_room = s->row.tombstone_room = LINE;
+    s->record.queue = s->queue;
+    s->record.tombstones = s->tombstones;
+    s->record.queue_room = s->record.tombstone_room = QUEUE;
     for (int i = 0; i < NODES; i++) {
         simba__rng_seed(&rng, (uint64_t)i + 1);
         simba__contend_init(&s->node[i], &config, &rng);
@@ -294,7 +310,7 @@ static bool search(int depth)
     bool is_fine;
 
     schedules = 0;
-    path_length = 0;
+    path_length = parcel_count = 0;
     begin(&start);
     is_fine = explore(&start, depth);
     printf("# depth %d: %llu schedules, %s\n", depth, schedules,

@@ -245,7 +245,7 @@ static void deliver(struct world *w, const struct message *m)
 {
     struct node *n = &w->node[m->node];
     bool is_alive = n->is_up && m->life == n->life;
-    struct message later = *m;
+    struct simba__contend_event event = m->event;
 
     if (m->kind == MSG_REQUEST) {
         store_receive(w, m);
@@ -259,15 +259,15 @@ static void deliver(struct world *w, const struct message *m)
     } else if (!is_alive) {
         return;
     } else if (n->paused_until_us > w->now_us) {
-        world_post(w, &later, n->paused_until_us - w->now_us);
+        world_post(w, m, n->paused_until_us - w->now_us);
     } else if (m->kind == MSG_LOCAL) {
         happen_locally(w, m);
     } else if (m->store_epoch == w->store_epoch) {
         if (m->kind == MSG_REPLY) {
             record_heard(w, m->node, m);
         }
-        later.event.reply = &m->request.reply;
-        world_feed(w, m->node, later.event);
+        event.reply = &m->request.reply;
+        world_feed(w, m->node, event);
     }
 }
 
