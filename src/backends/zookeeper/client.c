@@ -33,7 +33,7 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
 {
     /* The client library multiplies this by two in an int. */
     int timeout = timeout_ms < INT32_MAX / 2 ? (int)timeout_ms : INT32_MAX / 2;
-    char *hosts = simba__zk_hosts_from(settings->hosts, first_host);
+    char *hosts = simba__zk_hosts_from(settings, first_host);
     sigset_t all, before;
     zhandle_t *handle;
     int cause;
@@ -65,6 +65,22 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
     return handle;
 }
 
+/* The client library waits two thirds of the session's timeout for a server
+ * that does not answer, as one without power, before it tries the next. So it
+ * is told the order, and begun anew with the next one first, long before. Three
+ * moments fit into what is waited for an ensemble that never answered. */
+int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
+                               unsigned tried,
+                               int64_t timeout_ms)
+{
+    enum { MOMENT_MS = 800, DOUBLED_MOST = 8 };
+    size_t count = settings->url.host_count, doubled = tried / count;
+    int64_t wait_ms = MOMENT_MS, most_ms = timeout_ms / 3;
+
+    wait_ms <<= doubled < DOUBLED_MOST ? doubled : DOUBLED_MOST;
+    return count > 1 && wait_ms < most_ms ? wait_ms : most_ms;
+}
+
 /* --- blocking calls ------------------------------------------------------ */
 
 static void ignore_event(zhandle_t *handle,
@@ -89,9 +105,8 @@ zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
 
     /* As long as there is time, and each server for a while. */
     for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
-        int64_t next_ms =
-            simba_loop_now_ms() +
-            simba__zk_hosts_wait(settings->hosts, tried, timeout_ms);
+        int64_t next_ms = simba_loop_now_ms() +
+                          simba__zk_host_wait_ms(settings, tried, timeout_ms);
         zhandle_t *handle = simba__zk_handle_open(
             settings, first + tried, timeout_ms, ignore_event, NULL);
 

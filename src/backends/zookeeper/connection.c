@@ -339,9 +339,9 @@ static void take_handle(struct simba__zk *self,
     self->certainty = (struct simba__zk_certainty){0};
     self->unanswered = 0;
     self->failover.fire = on_failover;
-    set_timer(self, &self->failover,
-              simba__zk_hosts_wait(self->settings.hosts, self->tried,
-                                   self->asked_ms));
+    set_timer(
+        self, &self->failover,
+        simba__zk_host_wait_ms(&self->settings, self->tried, self->asked_ms));
     follow_state(self,
                  zoo_state(handle)); /* its event may have come too early */
 }

@@ -1,5 +1,9 @@
+/* What the URL of a ZooKeeper store says:
+ *
+ *   zookeeper://[user[:password]@]host[:port][,host[:port]...][/chroot]
+ *               [?acl=open|creator|shared][&password_file=path][&tls=off] */
 #define _GNU_SOURCE
-#include "backends/zookeeper/settings.h"
+#include "backends/zookeeper/zookeeper.h"
 
 #include "util/file.h"
 #include "util/text.h"
@@ -25,13 +29,15 @@ static const struct simba__url_form form = {
     .parameters = parameters,
     .is_networked = true};
 
-/* As the client library wants them. */
-static char *list_hosts(const struct simba__url *url)
+char *simba__zk_hosts_from(const struct simba__zk_settings *settings,
+                           unsigned first)
 {
+    size_t count = settings->url.host_count;
     struct simba__text text = {0};
 
-    for (size_t i = 0; i < url->host_count; i++) {
-        const struct simba__url_host *host = &url->hosts[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct simba__url_host *host =
+            &settings->url.hosts[(first + i) % count];
         bool is_v6 = strchr(host->name, ':') != NULL;
 
         simba__text_printf(&text, "%s%s%s%s:%d", i == 0 ? "" : ",",
@@ -96,7 +102,7 @@ int simba__zk_settings_init(struct simba__zk_settings *settings,
         settings->acl =
             url->user == NULL ? SIMBA__ZK_ACL_OPEN : SIMBA__ZK_ACL_CREATOR;
     }
-    settings->hosts = list_hosts(url);
+    settings->hosts = simba__zk_hosts_from(settings, 0);
     settings->chroot = url->path;
     if (asprintf(&settings->base, "%s/simba", url->path) < 0) {
         settings->base = NULL;

@@ -11,7 +11,7 @@ find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
-  foreach(name IN ITEMS admin client connection doctor hosts init latch_io
+  foreach(name IN ITEMS admin client connection doctor init latch_io
                         mutex_nodes node_names notify request session settings
                         zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)

@@ -21,8 +21,7 @@
 
 #include <simba/sys/backend.h>
 
-#include "backends/zookeeper/hosts.h"
-#include "backends/zookeeper/settings.h"
+#include "kit/url.h"
 #include "util/hash.h"
 
 #define THREADED /* the blocking calls as well */
@@ -31,6 +30,37 @@
 #include <pthread.h>
 
 struct simba__zk;
+
+/* --- settings.c ---------------------------------------------------------- */
+
+/* Who may do what with the nodes we make. */
+enum simba__zk_acl {
+    SIMBA__ZK_ACL_OPEN,    /* anybody everything, as Curator's */
+    SIMBA__ZK_ACL_CREATOR, /* only who has our name and password */
+    SIMBA__ZK_ACL_SHARED   /* the same, but anybody may read */
+};
+
+struct simba__zk_settings {
+    struct simba__url url;
+    char *hosts; /* host:port,host:port: as the client library wants it */
+    const char *chroot; /* "" or "/a/b" */
+    char *base;         /* where the mutexes are: chroot and "/simba" */
+    char *auth;         /* "user:password", or NULL */
+    int acl;            /* enum simba__zk_acl */
+    int tls;            /* 0: none */
+};
+
+int simba__zk_settings_init(struct simba__zk_settings *settings,
+                            const char *rest,
+                            simba_error *error);
+
+/** Free what it holds; copes with a half-read one. */
+void simba__zk_settings_fini(struct simba__zk_settings *settings);
+
+/** The hosts, beginning with the one that is number `first`, counted from 0 and
+ * round and round; to be freed. NULL: no memory. */
+char *simba__zk_hosts_from(const struct simba__zk_settings *settings,
+                           unsigned first);
 
 /* --- node_names.c: pure -------------------------------------------------- */
 
@@ -520,6 +550,14 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  int64_t timeout_ms,
                                  watcher_fn watcher,
                                  void *context);
+
+/** How long to wait for a first connection when so many tries were in vain:
+ * first for each server a moment, so that whoever answers is soon found; then
+ * longer, for all may be slow; and never so long that a session would be old
+ * before it is of use. A lone one has no other before it. */
+int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
+                               unsigned tried,
+                               int64_t timeout_ms);
 
 /** A handle for blocking calls, connected; NULL: not by then (boot clock). */
 zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,

@@ -77,12 +77,17 @@ void simba_request_add_finding(simba_request *request,
 
 static inline int start_server(void **state)
 {
-    struct simba__zk_settings settings = {.hosts = servers.hosts};
+    struct simba__zk_settings settings;
+    char rest[sizeof servers.hosts + 2];
 
     (void)state;
     servers_start(&servers, 1);
-    admin.handle =
-        simba__zk_connect(&settings, 30000, simba_loop_now_ms() + PATIENCE_MS);
+    snprintf(rest, sizeof rest, "//%s", servers.hosts);
+    if (simba__zk_settings_init(&settings, rest, &why) == SIMBA_OK) {
+        admin.handle = simba__zk_connect(&settings, 30000,
+                                         simba_loop_now_ms() + PATIENCE_MS);
+    }
+    simba__zk_settings_fini(&settings);
     return admin.handle == NULL ? -1 : 0;
 }
 

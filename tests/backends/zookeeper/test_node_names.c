@@ -1,0 +1,256 @@
+/* Names of nodes, the order of latches, serial numbers. */
+#include "backends/zookeeper/zookeeper.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* --- names --------------------------------------------------------------- */
+
+static void expect_escaped(const char *mutex, const char *expected)
+{
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
+    char back[SIMBA_MUTEX_MAX_BYTES + 1];
+
+    simba__zk_escape(mutex, escaped);
+    assert_string_equal(escaped, expected);
+    assert_true(simba__zk_unescape(escaped, back));
+    assert_string_equal(back, mutex);
+}
+
+static void test_names__what_zookeeper_takes_stays(void **state)
+{
+    (void)state;
+    expect_escaped("nightly-report", "nightly-report");
+    expect_escaped("a b{c}:'d'\"e\"", "a b{c}:'d'\"e\"");
+    expect_escaped("100%", "100%");
+    expect_escaped("50% off", "50% off");
+    expect_escaped("l\xc3\xb6we", "l\xc3\xb6we");
+    expect_escaped("...", "...");
+}
+
+static void test_names__what_it_refuses_is_escaped(void **state)
+{
+    (void)state;
+    expect_escaped("a/b", "a%2Fb");
+    expect_escaped(".", "%2E");
+    expect_escaped("..", "%2E%2E");
+    expect_escaped("\xf0\x9f\xa6\x81", "%F0%9F%A6%81"); /* two UTF-16 units */
+    expect_escaped("\xee\x80\x80", "%EE%80%80");        /* private use */
+    expect_escaped("\xc2\x85", "%C2%85");
+}
+
+static void test_names__no_two_mutexes_share_a_node(void **state)
+{
+    (void)state;
+    expect_escaped("%2F", "%252F");
+    expect_escaped("%/", "%%2F");
+    expect_escaped("%2/", "%2%2F");
+    expect_escaped("%25", "%2525");
+}
+
+static void test_names__attempt_is_a_uuid_of_version_4(void **state)
+{
+    char prefix[SIMBA__ZK_PREFIX_SIZE];
+
+    (void)state;
+    simba__zk_prefix((simba_attempt){UINT64_C(0x0123456789abcdef),
+                                     UINT64_C(0x1122334455667788)},
+                     prefix);
+    assert_string_equal(prefix,
+                        "_c_01234567-89ab-4def-9122-334455667788-latch-");
+}
+
+static void test_names__order_is_by_what_follows_the_last_latch(void **state)
+{
+    char *children[] = {"_c_b-latch-0000000007", "stray",
+                        "x-latch-9-latch-0000000003", "_c_a-latch-0000000010"};
+    struct simba__zk_standing where;
+
+    (void)state;
+    simba__zk_stand(children, 4, "_c_a-latch-", &where);
+    assert_int_equal(where.own, 3);
+    assert_int_equal(where.lowest, 2);
+    assert_int_equal(where.before, 0);
+    assert_int_equal(where.latches, 3);
+    simba__zk_stand(children, 2, "_c_a-latch-", &where);
+    assert_int_equal(where.own, -1);
+    assert_int_equal(where.lowest, 0);
+}
+
+/* A later client says before "latch-" how many may own. */
+static void test_names__latch_with_slots_stands_in_the_same_queue(void **state)
+{
+    char *children[] = {"_c_01234567-89ab-4def-9122-334455667788-n3-"
+                        "latch-0000000002",
+                        "_c_a-latch-0000000003", "_c_b-n12-latch-0000000001"};
+    struct simba__zk_standing where;
+
+    (void)state;
+    simba__zk_stand(children, 3, "_c_a-latch-", &where);
+    assert_int_equal(where.own, 1);
+    assert_int_equal(where.before, 0);
+    assert_int_equal(where.lowest, 2);
+    assert_int_equal(where.latches, 3);
+    assert_int_equal(simba__zk_position(children[0]), 3);
+}
+
+static void test_names__counter_that_wrapped_is_seen(void **state)
+{
+    (void)state;
+    assert_false(simba__zk_is_wrapped("_c_x-latch-2147483647"));
+    assert_true(simba__zk_is_wrapped("_c_x-latch--2147483648"));
+    assert_false(simba__zk_is_wrapped("-2147483648"));
+}
+
+/* --- serial numbers ------------------------------------------------------ */
+
+static struct simba__zk_serials serials;
+
+static void begin_serials(void)
+{
+    serials = (struct simba__zk_serials){0};
+}
+
+static void see(int64_t czxid, uint64_t made, uint64_t mutexes)
+{
+    simba__zk_serials_read(&serials,
+                           &(struct simba__zk_view){czxid, made, mutexes});
+}
+
+static void watch_is_set(int64_t czxid, uint64_t made)
+{
+    simba__zk_serials_watched(&serials,
+                              &(struct simba__zk_view){czxid, made, 0});
+}
+
+static void expect_next(uint64_t expected)
+{
+    assert_int_equal(simba__zk_serial(&serials, serials.seen.latches_made + 1),
+                     expected);
+}
+
+static uint64_t children_made(int32_t changes, int32_t present)
+{
+    struct Stat stat = {.cversion = changes, .numChildren = present};
+
+    return simba__zk_children_made(&stat);
+}
+
+static void test_serials__children_are_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(children_made(0, 0), 0);
+    assert_int_equal(children_made(1, 1), 1); /* one came */
+    assert_int_equal(children_made(2, 0), 1); /* and went */
+    assert_int_equal(children_made(7, 3), 5); /* five came, two went */
+    begin_serials();
+    see(10, 5, 1);
+    assert_int_equal(simba__zk_serial(&serials, 5), 5);
+    expect_next(6);
+}
+
+static void test_serials__go_on_in_the_next_life(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(10, 2, 1);
+    watch_is_set(10, 3); /* one more since we looked */
+    simba__zk_serials_changed(&serials, true);
+    see(0, 0, 1);
+    expect_next(4);
+    watch_is_set(0, 0);
+    simba__zk_serials_changed(&serials, false);
+    see(20, 1, 2); /* one has come */
+    assert_int_equal(simba__zk_serial(&serials, 1), 4);
+    expect_next(5);
+}
+
+static void test_serials__go_on_if_a_life_was_not_missed(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_serials_changed(&serials, true);
+    see(20, 1, 2); /* gone and made again between two looks */
+    assert_int_equal(simba__zk_serial(&serials, 1), 3);
+}
+
+static void test_serials__leave_one_out_after_an_unseen_end(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_serials_changed(&serials, false); /* somebody came */
+    simba__zk_serials_changed(&serials, true); /* gone before it was set anew */
+    see(0, 0, 1);
+    expect_next(4); /* not 3 */
+}
+
+static void test_serials__leave_one_out_after_a_lost_connection(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(10, 2, 1);
+    watch_is_set(10, 2);
+    simba__zk_serials_changed(&serials, false);
+    see(0, 0, 1);
+    expect_next(4);
+}
+
+static void test_serials__leave_one_out_where_a_life_may_be_missed(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(0, 0, 5);
+    watch_is_set(0, 0);
+    simba__zk_serials_changed(&serials, false);
+    see(20, 1, 7); /* this one twice, or another beside it */
+    assert_int_equal(simba__zk_serial(&serials, 1), 2);
+}
+
+static void test_serials__others_do_not_count_while_there_is_none(void **state)
+{
+    (void)state;
+    begin_serials();
+    see(0, 0, 5);
+    watch_is_set(0, 0);
+    see(0, 0, 5); /* the watch was there */
+    see(0, 0, 9);
+    expect_next(1);
+    simba__zk_serials_changed(&serials, false); /* it may have come and gone */
+    see(0, 0, 10);
+    expect_next(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names__what_zookeeper_takes_stays),
+        cmocka_unit_test(test_names__what_it_refuses_is_escaped),
+        cmocka_unit_test(test_names__no_two_mutexes_share_a_node),
+        cmocka_unit_test(test_names__attempt_is_a_uuid_of_version_4),
+        cmocka_unit_test(test_names__order_is_by_what_follows_the_last_latch),
+        cmocka_unit_test(test_names__latch_with_slots_stands_in_the_same_queue),
+        cmocka_unit_test(test_names__counter_that_wrapped_is_seen),
+        cmocka_unit_test(test_serials__children_are_counted),
+        cmocka_unit_test(test_serials__go_on_in_the_next_life),
+        cmocka_unit_test(test_serials__go_on_if_a_life_was_not_missed),
+        cmocka_unit_test(test_serials__leave_one_out_after_an_unseen_end),
+        cmocka_unit_test(test_serials__leave_one_out_after_a_lost_connection),
+        cmocka_unit_test(
+            test_serials__leave_one_out_where_a_life_may_be_missed),
+        cmocka_unit_test(test_serials__others_do_not_count_while_there_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* What the URL says, and the order of the servers. */
+#define _GNU_SOURCE
+#include "backends/zookeeper/zookeeper.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct simba__zk_settings settings;
+static simba_error error;
+
+/* --- hosts --------------------------------------------------------------- */
+
+static void read_url(const char *rest)
+{
+    assert_int_equal(simba__zk_settings_init(&settings, rest, &error),
+                     SIMBA_OK);
+}
+
+static void expect_hosts(const char *rest, unsigned first, const char *want)
+{
+    char *got;
+
+    read_url(rest);
+    got = simba__zk_hosts_from(&settings, first);
+    assert_non_null(got);
+    assert_string_equal(got, want);
+    free(got);
+    simba__zk_settings_fini(&settings);
+}
+
+static void test_hosts__each_comes_first_in_turn(void **state)
+{
+    (void)state;
+    expect_hosts("//a:1,b:2,c:3", 0, "a:1,b:2,c:3");
+    expect_hosts("//a:1,b:2,c:3", 1, "b:2,c:3,a:1");
+    expect_hosts("//a:1,b:2,c:3", 2, "c:3,a:1,b:2");
+    expect_hosts("//a:1,b:2,c:3", 3, "a:1,b:2,c:3");
+    expect_hosts("//[::1]:1", 7, "[::1]:1");
+}
+
+static void expect_wait(unsigned tried, int64_t timeout_ms, int64_t want_ms)
+{
+    assert_int_equal(simba__zk_host_wait_ms(&settings, tried, timeout_ms),
+                     want_ms);
+}
+
+static void test_hosts__are_waited_for_longer_and_longer(void **state)
+{
+    (void)state;
+    read_url("//a:1,b:2");
+    expect_wait(0, 16000, 800);
+    expect_wait(1, 16000, 800);
+    expect_wait(2, 16000, 1600);
+    expect_wait(1000, 16000, 5333);
+    expect_wait(1000, 900000, 204800);
+    simba__zk_settings_fini(&settings);
+    read_url("//a:1");
+    expect_wait(0, 16000, 5333);
+    simba__zk_settings_fini(&settings);
+}
+
+/* --- the URL ------------------------------------------------------------- */
+
+static void test_url__names_hosts_and_chroot(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__zk_settings_init(
+                         &settings, "//a,b:99,[::1],[::1]:7/x/y/", &error),
+                     SIMBA_OK);
+    assert_string_equal(settings.hosts, "a:2181,b:99,[::1]:2181,[::1]:7");
+    assert_string_equal(settings.chroot, "/x/y");
+    assert_string_equal(settings.base, "/x/y/simba");
+    assert_null(settings.auth);
+    assert_int_equal(settings.acl, SIMBA__ZK_ACL_OPEN);
+    simba__zk_settings_fini(&settings);
+}
+
+static void test_url__has_credentials(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        simba__zk_settings_init(&settings, "//ann:p%40ss@h?acl=shared", &error),
+        SIMBA_OK);
+    assert_string_equal(settings.auth, "ann:p@ss");
+    assert_string_equal(settings.hosts, "h:2181");
+    assert_string_equal(settings.base, "/simba");
+    assert_int_equal(settings.acl, SIMBA__ZK_ACL_SHARED);
+    simba__zk_settings_fini(&settings);
+}
+
+static void expect_refused(const char *rest, int code)
+{
+    assert_int_equal(simba__zk_settings_init(&settings, rest, &error), code);
+    assert_null(strstr(error.message, "secret"));
+    simba__zk_settings_fini(&settings);
+}
+
+static void test_url__is_refused_when_wrong(void **state)
+{
+    (void)state;
+    expect_refused("h:2181", SIMBA_EINVAL);
+    expect_refused("///chroot", SIMBA_EINVAL);
+    expect_refused("//h/a//b", SIMBA_EINVAL);
+    expect_refused("//h:", SIMBA_EINVAL);
+    expect_refused("//h:zk", SIMBA_EINVAL);
+    expect_refused("//h:0,i", SIMBA_EINVAL);
+    expect_refused("//h,i:65536", SIMBA_EINVAL);
+    expect_refused("//:2181", SIMBA_EINVAL);
+    expect_refused("//ann:a?secret@h", SIMBA_EINVAL);
+    expect_refused("//ann:1/secret@h", SIMBA_EINVAL);
+    expect_refused("//h?acl=creator", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?acl=any", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?timeout=1", SIMBA_EINVAL);
+    expect_refused("//ann:secret%zz@h", SIMBA_EINVAL);
+    expect_refused("//ann:secret@h?tls=on", SIMBA_EMISCONFIG);
+    expect_refused("//ann@h?password_file=/nonexistent", SIMBA_EMISCONFIG);
+}
+
+static void test_url__names_a_password_file(void **state)
+{
+    char path[] = "/tmp/simba-zookeeper-XXXXXX", rest[64];
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_int_equal(write(fd, "secret\n", 7), 7);
+    snprintf(rest, sizeof rest, "//ann@h?password_file=%s", path);
+    assert_int_equal(simba__zk_settings_init(&settings, rest, &error),
+                     SIMBA_OK);
+    assert_string_equal(settings.auth, "ann:secret");
+    simba__zk_settings_fini(&settings);
+    assert_int_equal(fchmod(fd, 0644), 0); /* others can read it */
+    expect_refused(rest, SIMBA_EMISCONFIG);
+    snprintf(rest, sizeof rest, "//ann:secret@h?password_file=%s", path);
+    expect_refused(rest, SIMBA_EINVAL);
+    close(fd);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hosts__each_comes_first_in_turn),
+        cmocka_unit_test(test_hosts__are_waited_for_longer_and_longer),
+        cmocka_unit_test(test_url__names_hosts_and_chroot),
+        cmocka_unit_test(test_url__has_credentials),
+        cmocka_unit_test(test_url__is_refused_when_wrong),
+        cmocka_unit_test(test_url__names_a_password_file),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
