@@ -102,7 +102,7 @@ static void woken(struct simba__my_session *session)
 
     if (self->subscriptions.count == 1) {
         snprintf(mutex, sizeof mutex, "%s",
-                 simba__sql_subscription_next(self, NULL)->mutex);
+                 simba__sql_subscription_next(self, NULL)->link.key);
         simba__sql_wake(self, mutex);
     }
     ask(session, SIMBA__MY_STEP_POLL);

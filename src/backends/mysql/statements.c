@@ -116,16 +116,6 @@ static int read_number(const char **at)
     return number;
 }
 
-static char *quote(struct simba__my_session *session,
-                   const char *value,
-                   char *to)
-{
-    *to++ = '\'';
-    to += mysql_real_escape_string(&session->mysql, to, value, strlen(value));
-    *to++ = '\'';
-    return to;
-}
-
 /* Each of a list in quotes. They are hexadecimal. */
 static char *quote_list(const char *list, char *to)
 {
@@ -163,7 +153,10 @@ static char *substitute(struct simba__my_session *session, const char *template)
         } else if (params->list != 0 && params->list == number - 1) {
             to = quote_list(value, to);
         } else {
-            to = quote(session, value, to);
+            *to++ = '\'';
+            to += mysql_real_escape_string(&session->mysql, to, value,
+                                           strlen(value));
+            *to++ = '\'';
         }
     }
     if (text != NULL) {

@@ -253,8 +253,9 @@ UPDATE simba_line
 SET lapses_at = cast(unix_timestamp(now(3)) * 1000 AS unsigned) + $2
 WHERE process = $1 AND attempt IN ($3);
 SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
-    if(t.version = m.version, t.token, m.fencing_token), ours.waiting,
-    cast(unix_timestamp(now(3)) * 1000 AS unsigned),
+    if(t.version = m.version, t.token, m.fencing_token),
+    if(t.version = m.version, t.broken, 0),
+    cast(unix_timestamp(now(3)) * 1000 AS unsigned), ours.waiting,
     t.called_attempt <> ''
         OR m.transition_at < cast(unix_timestamp(now(3)) * 1000 AS unsigned),
     m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
@@ -329,11 +330,8 @@ SELECT if(EXISTS (
 -- The mutexes that have an owner or waiters.
 SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     if(t.version = m.version, t.token, m.fencing_token),
-    coalesce(w.waiting, 0),
-    m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
-        AND m.owner_id <> '',
-    cast(unix_timestamp(now(3)) * 1000 AS unsigned),
-    if(t.version = m.version, t.broken, 0)
+    if(t.version = m.version, t.broken, 0),
+    cast(unix_timestamp(now(3)) * 1000 AS unsigned), coalesce(w.waiting, 0)
 FROM simba_mutex m
 LEFT JOIN simba_tenure t
     ON cast(t.mutex AS binary) = cast(m.mutex AS binary)
@@ -352,8 +350,6 @@ ORDER BY m.mutex
 -- $1 mutex, or '': all that have an owner
 SELECT m.mutex, m.owner_id, m.acquired_at, m.ttl_at, m.transition_at,
     m.fencing_token, 0,
-    m.transition_at >= cast(unix_timestamp(now(3)) * 1000 AS unsigned)
-        AND m.owner_id <> '',
     cast(unix_timestamp(now(3)) * 1000 AS unsigned), 0, m.version
 FROM simba_mutex m
 WHERE m.mutex = $1 OR $1 = ''

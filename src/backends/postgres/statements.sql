@@ -280,7 +280,7 @@ WITH moment AS MATERIALIZED (
 )
 SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
-    ours.waiting, ms,
+    CASE WHEN t.version = m.version THEN t.broken ELSE 0 END, ms, ours.waiting,
     CASE WHEN t.called_attempt <> '' OR m.transition_at < ms
         THEN 1 ELSE 0 END,
     CASE WHEN m.transition_at >= ms
@@ -319,9 +319,8 @@ WITH moment AS MATERIALIZED (
 )
 SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
     CASE WHEN t.version = m.version THEN t.token ELSE m.fencing_token END,
-    coalesce(line.waiting, 0),
-    CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
-    ms, CASE WHEN t.version = m.version THEN t.broken ELSE 0 END
+    CASE WHEN t.version = m.version THEN t.broken ELSE 0 END, ms,
+    coalesce(line.waiting, 0)
 FROM moment, simba_mutex m
 LEFT JOIN simba_tenure t ON t.mutex = m.mutex COLLATE "C"
 LEFT JOIN line ON line.mutex = m.mutex COLLATE "C"
@@ -336,9 +335,7 @@ WITH moment AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms
 )
 SELECT m.mutex, m.owner_id::text, m.acquired_at, m.ttl_at, m.transition_at,
-    m.fencing_token, 0,
-    CASE WHEN m.transition_at >= ms AND m.owner_id <> '' THEN 1 ELSE 0 END,
-    ms, 0, m.version
+    m.fencing_token, 0, ms, 0, m.version
 FROM moment, simba_mutex m
 WHERE m.mutex = $1 OR $1 = '' AND m.transition_at >= ms
 ORDER BY m.mutex

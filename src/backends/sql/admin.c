@@ -7,54 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of `list`. */
-enum column {
-    MUTEX,
-    OWNER_ID,
-    ACQUIRED_AT,
-    TTL_AT,
-    TRANSITION_AT,
-    TOKEN,
-    WAITING,
-    IS_HELD,
-    NOW,
-    IS_BROKEN,
-    VERSION /* of `list_bare` only */
-};
-
-/* None, if it has no owner. */
-static simba_owner read_owner(const struct simba__sql_rows *rows, int row)
-{
-    const char *id = rows->cell(rows, row, OWNER_ID);
-    simba_owner owner = {.id = ""};
-
-    if (simba__sql_number(rows, row, IS_HELD) != 0 && id != NULL &&
-        strlen(id) <= SIMBA_ID_MAX) {
-        memcpy(owner.id, id, strlen(id) + 1);
-        owner.acquired_at_ms = simba__sql_number(rows, row, ACQUIRED_AT);
-        owner.ttl_at_ms = simba__sql_number(rows, row, TTL_AT);
-        owner.transition_at_ms = simba__sql_number(rows, row, TRANSITION_AT);
-        owner.token = (uint64_t)simba__sql_number(rows, row, TOKEN);
-        owner.is_broken = simba__sql_number(rows, row, IS_BROKEN) != 0;
-    }
-    return owner;
-}
-
 bool simba__sql_read_bare(struct simba__sql_request *request,
                           const struct simba__sql_rows *rows)
 {
     simba_reply *reply = &request->asked->reply;
 
     for (int i = 0; i < rows->count; i++) {
-        const char *name = rows->cell(rows, i, MUTEX);
+        const char *name = rows->cell(rows, i, SIMBA__SQL_MUTEX);
 
         if (name != NULL &&
             strcmp(name, request->asked->mutex) == 0) { /* S14 */
-            reply->owner = read_owner(rows, i);
-            reply->store_ms = simba__sql_number(rows, i, NOW);
-            reply->ended = simba__sql_number(rows, i, VERSION) == 0
-                               ? 0
-                               : SIMBA__SQL_ANOTHER;
+            reply->owner = simba__sql_read_owner(rows, i);
+            reply->store_ms = simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
+            /* `list_bare` tells the version, too. */
+            reply->ended =
+                simba__sql_number(rows, i, SIMBA__SQL_MUTEX_MORE) == 0
+                    ? 0
+                    : SIMBA__SQL_ANOTHER;
         }
     }
     return reply->owner.id[0] != '\0';
@@ -64,12 +33,13 @@ void simba__sql_add_list(struct simba__sql_request *request,
                          const struct simba__sql_rows *rows)
 {
     for (int i = 0; i < rows->count; i++) {
-        simba_owner owner = read_owner(rows, i);
+        simba_owner owner = simba__sql_read_owner(rows, i);
 
-        request->asked->reply.store_ms = simba__sql_number(rows, i, NOW);
-        simba_request_add_mutex(request->asked, rows->cell(rows, i, MUTEX),
-                                &owner,
-                                (int)simba__sql_number(rows, i, WAITING));
+        request->asked->reply.store_ms =
+            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
+        simba_request_add_mutex(
+            request->asked, rows->cell(rows, i, SIMBA__SQL_MUTEX), &owner,
+            (int)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING));
     }
 }
 

@@ -24,17 +24,9 @@ enum {
  * between would keep locks. The rest has to wait for the next one. */
 enum { KEPT_MOST = 1500 };
 
-/* The columns of `heartbeat`. */
+/* The columns of `heartbeat`, after those of a summary. */
 enum column {
-    MUTEX,
-    OWNER_ID,
-    ACQUIRED_AT,
-    TTL_AT,
-    TRANSITION_AT,
-    TOKEN,
-    WAITING, /* so many of us are in the queue or offered the mutex */
-    NOW_MS,
-    IS_WORTH_ASKING,
+    IS_WORTH_ASKING = SIMBA__SQL_MUTEX_MORE,
     IS_FOREIGN /* somebody there cannot notify us */
 };
 
@@ -191,27 +183,19 @@ static void read_row(struct simba__sql *self,
                      const struct simba__sql_rows *rows,
                      int row)
 {
-    struct simba__sql_subscription *at =
-        simba__sql_subscription_find(self, rows->cell(rows, row, MUTEX));
-    const char *id = rows->cell(rows, row, OWNER_ID);
-    int64_t left_ms = simba__sql_number(rows, row, TRANSITION_AT) -
-                      simba__sql_number(rows, row, NOW_MS);
+    struct simba__sql_subscription *at = simba__sql_subscription_find(
+        self, rows->cell(rows, row, SIMBA__SQL_MUTEX));
+    int64_t left_ms =
+        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_TRANSITION_AT) -
+        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_NOW);
 
-    if (at == NULL) {
-        return;
-    }
-    at->seen_heartbeat = self->heartbeat_number;
-    at->seen_waiting = simba__sql_number(rows, row, WAITING);
-    at->held_until_ms = simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
-    at->is_foreign = simba__sql_number(rows, row, IS_FOREIGN) != 0;
-    at->owner = simba_owner_none();
-    if (id != NULL && strlen(id) <= SIMBA_ID_MAX && left_ms >= 0) {
-        memcpy(at->owner.id, id, strlen(id) + 1);
-        at->owner.acquired_at_ms = simba__sql_number(rows, row, ACQUIRED_AT);
-        at->owner.ttl_at_ms = simba__sql_number(rows, row, TTL_AT);
-        at->owner.transition_at_ms =
-            simba__sql_number(rows, row, TRANSITION_AT);
-        at->owner.token = (uint64_t)simba__sql_number(rows, row, TOKEN);
+    if (at != NULL) {
+        at->seen_heartbeat = self->heartbeat_number;
+        at->seen_waiting =
+            simba__sql_number(rows, row, SIMBA__SQL_MUTEX_WAITING);
+        at->held_until_ms = simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
+        at->is_foreign = simba__sql_number(rows, row, IS_FOREIGN) != 0;
+        at->owner = simba__sql_read_owner(rows, row);
     }
 }
 
@@ -260,7 +244,7 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
     /* Who is woken may ask, and so change what we have gone through. */
     for (int i = 0; i < rows->count; i++) {
         if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0) {
-            simba__sql_wake(self, rows->cell(rows, i, MUTEX));
+            simba__sql_wake(self, rows->cell(rows, i, SIMBA__SQL_MUTEX));
         }
     }
     if (!is_poll && self->has_lost_positions) {

@@ -38,6 +38,29 @@ static uint64_t token_of(const struct simba__sql_rows *rows, int column)
     return (uint64_t)simba__sql_number(rows, 0, column);
 }
 
+simba_owner simba__sql_read_owner(const struct simba__sql_rows *rows, int row)
+{
+    const char *id = text_of(rows, row, SIMBA__SQL_MUTEX_OWNER);
+    simba_owner owner = simba_owner_none();
+
+    owner.transition_at_ms =
+        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_TRANSITION_AT);
+    if (id[0] == '\0' || strlen(id) > SIMBA_ID_MAX ||
+        owner.transition_at_ms <
+            simba__sql_number(rows, row, SIMBA__SQL_MUTEX_NOW)) {
+        return simba_owner_none();
+    }
+    memcpy(owner.id, id, strlen(id) + 1);
+    owner.acquired_at_ms =
+        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_ACQUIRED_AT);
+    owner.ttl_at_ms = simba__sql_number(rows, row, SIMBA__SQL_MUTEX_TTL_AT);
+    owner.token =
+        (uint64_t)simba__sql_number(rows, row, SIMBA__SQL_MUTEX_TOKEN);
+    owner.is_broken =
+        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_BROKEN) != 0;
+    return owner;
+}
+
 /* A text that does not fit was not written by us; cut, it equals nothing. */
 static void copy(char *to, size_t room, const char *text)
 {
@@ -78,7 +101,7 @@ void simba__sql_write_attempt(simba_attempt attempt,
 void simba__sql_record_fini(struct simba__sql_record *record)
 {
     simba__mutex_fini(&record->mutex);
-    free(record->queue);
+    simba__mutex_fini(&record->was);
     free(record->peers);
     memset(record, 0, sizeof *record);
 }
@@ -89,12 +112,8 @@ static void clear(struct simba__sql_record *record)
     struct simba__sql_record kept = *record;
 
     *record = (struct simba__sql_record){
-        .mutex = {.queue = kept.mutex.queue,
-                  .queue_room = kept.mutex.queue_room,
-                  .tombstones = kept.mutex.tombstones,
-                  .tombstone_room = kept.mutex.tombstone_room},
-        .queue = kept.queue,
-        .queue_room = kept.queue_room,
+        .was = {.queue = kept.was.queue, .queue_room = kept.was.queue_room},
+        .mutex = kept.mutex,
         .peers = kept.peers,
         .peer_room = kept.peer_room};
 }
@@ -122,19 +141,18 @@ static struct simba__waiter read_waiter(struct simba__sql_record *record,
     peer->can_notify = simba__sql_number(rows, row, first + 3) != 0;
     peer->notify_id = (uint64_t)simba__sql_number(rows, row, live);
     peer->is_live = peer->notify_id != 0;
-    if (waiter.position > record->mutex.last_position) {
-        record->mutex.last_position = waiter.position;
+    if (waiter.position > record->was.last_position) {
+        record->was.last_position = waiter.position;
     }
     return waiter;
 }
 
-static const struct simba__waiter *find(const struct simba__waiter *queue,
-                                        size_t count,
+static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
                                         simba_attempt attempt)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (simba__attempt_equal(queue[i].attempt, attempt)) {
-            return &queue[i];
+    for (size_t i = 0; i < mutex->queue_count; i++) {
+        if (simba__attempt_equal(mutex->queue[i].attempt, attempt)) {
+            return &mutex->queue[i];
         }
     }
     return NULL;
@@ -144,26 +162,22 @@ static const struct simba__waiter *find(const struct simba__waiter *queue,
 static void load_queue(struct simba__sql_record *record,
                        const struct simba__sql_rows *rows)
 {
-    struct simba__mutex_record *mutex = &record->mutex;
+    struct simba__mutex_record *was = &record->was;
     uint64_t last = token_of(rows, SIMBA__SQL_LAST_POSITION);
 
     for (int i = 0;
          i < rows->count && rows->cell(rows, i, SIMBA__SQL_WAITER) != NULL;
          i++) {
-        record->queue[record->queue_count++] =
+        was->queue[was->queue_count++] =
             read_waiter(record, rows, i, SIMBA__SQL_WAITER);
     }
     if (rows->cell(rows, 0, SIMBA__SQL_SELF) != NULL &&
-        find(record->queue, record->queue_count,
-             read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
-        record->queue[record->queue_count++] =
+        find(was, read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
+        was->queue[was->queue_count++] =
             read_waiter(record, rows, 0, SIMBA__SQL_SELF);
     }
-    memcpy(mutex->queue, record->queue,
-           record->queue_count * sizeof *record->queue);
-    mutex->queue_count = record->queue_count;
-    if (last > mutex->last_position) {
-        mutex->last_position = last;
+    if (last > was->last_position) {
+        was->last_position = last;
     }
 }
 
@@ -172,8 +186,8 @@ static void load_queue(struct simba__sql_record *record,
 static void load_owner(struct simba__sql_record *record,
                        const struct simba__sql_rows *rows)
 {
-    struct simba__mutex_record *mutex = &record->mutex;
-    simba_owner *owner = &record->owner;
+    struct simba__mutex_record *was = &record->was;
+    simba_owner *owner = &was->owner;
     /* Nobody who does not know us was there since. */
     bool is_ours = record->is_quiet ||
                    (rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL &&
@@ -181,13 +195,13 @@ static void load_owner(struct simba__sql_record *record,
                         simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION));
 
     if (record->is_quiet) {
-        mutex->tenure_token = record->token;
-        mutex->former_token = token_of(rows, SIMBA__SQL_QUIET_FORMER);
+        was->tenure_token = record->token;
+        was->former_token = token_of(rows, SIMBA__SQL_QUIET_FORMER);
     } else if (is_ours) {
-        mutex->tenure_token = token_of(rows, SIMBA__SQL_TENURE_TOKEN);
-        mutex->former_token = token_of(rows, SIMBA__SQL_FORMER_TOKEN);
+        was->tenure_token = token_of(rows, SIMBA__SQL_TENURE_TOKEN);
+        was->former_token = token_of(rows, SIMBA__SQL_FORMER_TOKEN);
     } else if (record->version != 0) { /* somebody had it ever */
-        mutex->tenure_token = mutex->former_token = SIMBA__SQL_ANOTHER;
+        was->tenure_token = was->former_token = SIMBA__SQL_ANOTHER;
     }
     copy(owner->id, sizeof owner->id, text_of(rows, 0, SIMBA__SQL_OWNER_ID));
     if (owner->id[0] == '\0') {
@@ -198,11 +212,10 @@ static void load_owner(struct simba__sql_record *record,
     owner->transition_at_ms = record->transition_at_ms;
     owner->token = record->token;
     if (record->is_quiet) {
-        record->attempt =
-            read_attempt(text_of(rows, 0, SIMBA__SQL_QUIET_ATTEMPT));
+        was->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_QUIET_ATTEMPT));
     } else if (is_ours) {
-        owner->token = mutex->tenure_token;
-        record->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
+        owner->token = was->tenure_token;
+        was->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
         owner->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
     }
 }
@@ -214,13 +227,13 @@ static bool is_enough(const struct simba__sql_record *record)
     int64_t now_ms = record->now_us / 1000;
     int live = 0;
 
-    for (size_t i = 0; i < record->queue_count; i++) {
-        const struct simba__waiter *waiter = &record->queue[i];
+    for (size_t i = 0; i < record->was.queue_count; i++) {
+        const struct simba__waiter *waiter = &record->was.queue[i];
 
         live += waiter->lapses_ms >= now_ms &&
                 record->peers[waiter->connection].is_live;
     }
-    return record->queue_count < LOADED_FIRST || live >= 3;
+    return record->was.queue_count < LOADED_FIRST || live >= 3;
 }
 
 enum simba__sql_loaded simba__sql_record_load(
@@ -228,7 +241,8 @@ enum simba__sql_loaded simba__sql_record_load(
     const struct simba__sql_rows *rows,
     const simba_request *asked)
 {
-    struct simba__mutex_record *mutex = &record->mutex;
+    struct simba__mutex_record *was = &record->was, *mutex = &record->mutex;
+    struct simba__mutex_record room; /* what the record to be has */
     int64_t tomb_until_ms;
     size_t most; /* in the queue, who asks included */
 
@@ -243,8 +257,8 @@ enum simba__sql_loaded simba__sql_record_load(
     most = (size_t)rows->count + 1;
     if (!simba__array_reserve(&record->peers, &record->peer_room, most + 2,
                               sizeof *record->peers) ||
-        !simba__array_reserve(&record->queue, &record->queue_room, most,
-                              sizeof *record->queue) ||
+        !simba__array_reserve(&was->queue, &was->queue_room, most,
+                              sizeof *was->queue) ||
         !simba__array_reserve(&mutex->queue, &mutex->queue_room, most,
                               sizeof *mutex->queue) ||
         !simba__array_reserve(&mutex->tombstones, &mutex->tombstone_room, 1,
@@ -261,69 +275,68 @@ enum simba__sql_loaded simba__sql_record_load(
         simba__sql_number(rows, 0, SIMBA__SQL_QUIET) == record->version;
     record->is_waiting = !record->is_quiet &&
                          simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
-    record->is_offered =
+    was->is_offered =
         !record->is_quiet && text_of(rows, 0, SIMBA__SQL_OFFERED)[0] != '\0';
     memset(&record->peers[0], 0, sizeof record->peers[0]);
     record->peer_count = 1;
-    if (record->is_offered) {
-        record->offered = read_waiter(record, rows, 0, SIMBA__SQL_OFFERED);
-        record->offered_until_ms =
+    if (was->is_offered) {
+        was->offered = read_waiter(record, rows, 0, SIMBA__SQL_OFFERED);
+        was->offered_until_ms =
             simba__sql_number(rows, 0, SIMBA__SQL_OFFERED_UNTIL);
     }
     load_queue(record, rows);
-    tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
     record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
+    load_owner(record, rows);
+    /* Does nobody notify us when its owner is done? Other implementations do
+     * not, and have no attempt. */
+    record->is_foreign = record->transition_at_ms >= record->now_us / 1000 &&
+                         ((was->attempt.high == 0 && was->attempt.low == 0) ||
+                          simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
+    /* S4: the clock carries the token over lost data; the version over the
+     * tokens of implementations that take it for one. */
+    was->last_token = record->token;
+    if (was->last_token < (uint64_t)record->version) {
+        was->last_token = (uint64_t)record->version;
+    }
+    if (was->last_token + 1 < (uint64_t)record->now_us) {
+        was->last_token = (uint64_t)record->now_us - 1;
+    }
+    room = *mutex;
+    *mutex = *was;
+    mutex->queue = room.queue;
+    mutex->queue_room = room.queue_room;
+    memcpy(mutex->queue, was->queue, was->queue_count * sizeof *was->queue);
+    mutex->tombstones = room.tombstones;
+    mutex->tombstone_room = room.tombstone_room;
+    tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
     if (tomb_until_ms != 0) {
         mutex->tombstones[mutex->tombstone_count++] =
             (struct simba__tombstone){asked->attempt, tomb_until_ms};
     }
-    load_owner(record, rows);
-    /* Does nobody notify us when its owner is done? Other implementations do
-     * not, and have no attempt. */
-    record->is_foreign =
-        record->transition_at_ms >= record->now_us / 1000 &&
-        ((record->attempt.high == 0 && record->attempt.low == 0) ||
-         simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
-    /* S4: the clock carries the token over lost data; the version over the
-     * tokens of implementations that take it for one. */
-    mutex->last_token = record->token;
-    if (mutex->last_token < (uint64_t)record->version) {
-        mutex->last_token = (uint64_t)record->version;
-    }
-    if (mutex->last_token + 1 < (uint64_t)record->now_us) {
-        mutex->last_token = (uint64_t)record->now_us - 1;
-    }
-    mutex->owner = record->owner;
-    mutex->attempt = record->attempt;
-    mutex->is_offered = record->is_offered;
-    mutex->offered = record->offered;
-    mutex->offered_until_ms = record->offered_until_ms;
     return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;
 }
 
 /* --- what has changed ---------------------------------------------------- */
 
-static bool is_same_owner(const struct simba__sql_record *record)
+static bool is_same_tenure(const struct simba__mutex_record *a,
+                           const struct simba__mutex_record *b)
 {
-    const simba_owner *was = &record->owner, *is = &record->mutex.owner;
-
-    return strcmp(was->id, is->id) == 0 &&
-           was->acquired_at_ms == is->acquired_at_ms &&
-           was->ttl_at_ms == is->ttl_at_ms &&
-           was->transition_at_ms == is->transition_at_ms &&
-           was->token == is->token && was->is_broken == is->is_broken &&
-           simba__attempt_equal(record->attempt, record->mutex.attempt);
+    return strcmp(a->owner.id, b->owner.id) == 0 &&
+           a->owner.acquired_at_ms == b->owner.acquired_at_ms &&
+           a->owner.ttl_at_ms == b->owner.ttl_at_ms &&
+           a->owner.transition_at_ms == b->owner.transition_at_ms &&
+           a->owner.token == b->owner.token &&
+           a->owner.is_broken == b->owner.is_broken &&
+           simba__attempt_equal(a->attempt, b->attempt);
 }
 
-static bool is_same_offer(const struct simba__sql_record *record)
+static bool is_same_offer(const struct simba__mutex_record *a,
+                          const struct simba__mutex_record *b)
 {
-    const struct simba__mutex_record *mutex = &record->mutex;
-
-    return record->is_offered == mutex->is_offered &&
-           (!mutex->is_offered ||
-            (record->offered_until_ms == mutex->offered_until_ms &&
-             simba__attempt_equal(record->offered.attempt,
-                                  mutex->offered.attempt)));
+    return a->is_offered == b->is_offered &&
+           (!a->is_offered ||
+            (a->offered_until_ms == b->offered_until_ms &&
+             simba__attempt_equal(a->offered.attempt, b->offered.attempt)));
 }
 
 /* Of a waiter that merely asks again the row is left alone, as long as over
@@ -346,8 +359,7 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
                                const simba_request *asked,
                                const struct simba__sql_record *record)
 {
-    const struct simba__waiter *was =
-        find(record->queue, record->queue_count, asked->attempt);
+    const struct simba__waiter *was = find(&record->was, asked->attempt);
 
     for (size_t i = 0; i < change->come_count; i++) {
         if (simba__attempt_equal(change->come[i]->attempt, asked->attempt)) {
@@ -361,6 +373,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                             const struct simba__sql_record *record,
                             const simba_request *asked)
 {
+    const struct simba__mutex_record *was = &record->was;
     const struct simba__mutex_record *mutex = &record->mutex;
     int64_t now_ms = record->now_us / 1000;
     bool is_waiting = mutex->queue_count > 0 || mutex->is_offered;
@@ -373,21 +386,20 @@ bool simba__sql_change_find(struct simba__sql_change *change,
      * was offered the mutex and did not come. */
     for (size_t i = 0; i < mutex->queue_count && change->come_count < 2; i++) {
         const struct simba__waiter *is = &mutex->queue[i];
-        const struct simba__waiter *was =
-            find(record->queue, record->queue_count, is->attempt);
+        const struct simba__waiter *before = find(was, is->attempt);
 
-        if (was == NULL || !is_fresh(record, was, is)) {
+        if (before == NULL || !is_fresh(record, before, is)) {
             change->come[change->come_count++] = is;
         }
     }
     if (!simba__array_reserve(&change->gone, &change->gone_room,
-                              record->queue_count, sizeof *change->gone)) {
+                              was->queue_count, sizeof *change->gone)) {
         return false;
     }
-    for (size_t i = 0; i < record->queue_count; i++) {
-        simba_attempt attempt = record->queue[i].attempt;
+    for (size_t i = 0; i < was->queue_count; i++) {
+        simba_attempt attempt = was->queue[i].attempt;
 
-        if (find(mutex->queue, mutex->queue_count, attempt) == NULL) {
+        if (find(mutex, attempt) == NULL) {
             change->gone[change->gone_count++] = attempt;
         }
     }
@@ -397,9 +409,9 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                        record->tombs_until_ms < now_ms &&
                        mutex->tenure_token != SIMBA__SQL_ANOTHER &&
                        mutex->former_token != SIMBA__SQL_ANOTHER;
-    change->is_any = !is_same_owner(record) || !is_same_offer(record) ||
-                     change->come_count > 0 || change->gone_count > 0 ||
-                     change->tomb_until_ms != 0 ||
+    change->is_any = !is_same_tenure(was, mutex) ||
+                     !is_same_offer(was, mutex) || change->come_count > 0 ||
+                     change->gone_count > 0 || change->tomb_until_ms != 0 ||
                      is_waiting != record->is_waiting;
     return true;
 }
@@ -472,7 +484,7 @@ static bool bind_apply(struct simba__sql_params *params,
     }
     add_number(params, record->version);
     add_number(params, record->transition_at_ms);
-    add_text(params, record->owner.id);
+    add_text(params, record->was.owner.id);
     add_number(params, mutex->owner.acquired_at_ms);
     add_number(params, mutex->owner.ttl_at_ms);
     add_number(params, mutex->owner.transition_at_ms);
@@ -504,7 +516,7 @@ static bool bind_apply(struct simba__sql_params *params,
                            ? SIMBA__SQL_ANOTHER
                            : 0);
     add_number(params, change->is_quiet ? change->version : -1);
-    add_number(params, mutex->owner.token == record->owner.token
+    add_number(params, mutex->owner.token == record->was.owner.token
                            ? record->account
                            : -1);
     return true;
@@ -548,7 +560,7 @@ bool simba__sql_bind(struct simba__sql_params *params,
         return bind_apply(params, request);
     case SIMBA__SQL_RECORD_BREAK:
         add_number(params, (int64_t)asked->token);
-        add_text(params, request->record.owner.id);
+        add_text(params, request->record.was.owner.id);
         add_number(params, asked->now);
         add_text(params, asked->reason == NULL ? "" : asked->reason);
         return true;

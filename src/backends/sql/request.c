@@ -240,7 +240,7 @@ static void decide(struct simba__sql_request *request)
         return;
     }
     if (self->has_no_token && asked->reply.mine &&
-        mutex->owner.token != record->owner.token) {
+        mutex->owner.token != record->was.owner.token) {
         /* Where simba_mutex has no column for it, the token is the version that
          * the acquire leaves. */
         mutex->owner.token = mutex->last_token =
@@ -249,7 +249,7 @@ static void decide(struct simba__sql_request *request)
         asked->reply.token = mutex->owner.token;
     }
     if (asked->kind == SIMBA_RELEASE) {
-        self->has_queue[mark_of(request)] = record->queue_count > 0;
+        self->has_queue[mark_of(request)] = record->was.queue_count > 0;
     }
     self->is_loud[mark_of(request)] = !record->is_quiet;
     if (asked->reply.is_queued &&
@@ -281,29 +281,12 @@ static bool is_looking(const struct simba__sql_request *request)
             request->statement != SIMBA__SQL_RECORD_BREAK);
 }
 
-/* A row that is there for the server's insert and not for our search bears
- * another name, which the server takes for the same (S14). */
-static void insert_mutex(struct simba__sql_request *request)
-{
-    simba_error error;
-
-    if (!request->was_ensured) {
-        request->was_ensured = true;
-        send(request, SIMBA__SQL_INSERT_MUTEX);
-        return;
-    }
-    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
-                    "%s: simba_mutex does not tell this name from another: "
-                    "its collation or its character set",
-                    request->self->shown);
-    simba__sql_end(request, SIMBA_EMISCONFIG, &error);
-}
-
 static void loaded(struct simba__sql_request *request,
                    const struct simba__sql_rows *rows)
 {
     bool is_whole = request->statement == SIMBA__SQL_LOAD_ALL;
     enum simba__sql_loaded result;
+    simba_error error;
 
     if (learn(request, rows)) {
         return;
@@ -313,13 +296,24 @@ static void loaded(struct simba__sql_request *request,
         simba__sql_end(request, SIMBA_ENOMEM, NULL);
     } else if (result == SIMBA__SQL_NO_ROW && is_looking(request)) {
         simba__sql_end(request, SIMBA_OK, NULL);
-    } else if (result == SIMBA__SQL_NO_ROW || result == SIMBA__SQL_NO_TENURE) {
-        insert_mutex(request);
-    } else if (!is_whole &&
-               (result == SIMBA__SQL_IN_PART || request->asked->want_queue)) {
-        send(request, SIMBA__SQL_LOAD_ALL);
+    } else if (result == SIMBA__SQL_LOADED || result == SIMBA__SQL_IN_PART) {
+        if (!is_whole &&
+            (result == SIMBA__SQL_IN_PART || request->asked->want_queue)) {
+            send(request, SIMBA__SQL_LOAD_ALL);
+        } else {
+            decide(request);
+        }
+    } else if (!request->was_ensured) {
+        request->was_ensured = true;
+        send(request, SIMBA__SQL_INSERT_MUTEX);
     } else {
-        decide(request);
+        /* A row that is there for the server's insert and not for our search
+         * bears another name, which the server takes for the same (S14). */
+        simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                        "%s: simba_mutex does not tell this name from another: "
+                        "its collation or its character set",
+                        request->self->shown);
+        simba__sql_end(request, SIMBA_EMISCONFIG, &error);
     }
 }
 
@@ -353,21 +347,6 @@ static void make_tables(struct simba__sql_request *request)
     request->was_booked = false;
     request->is_written = false;
     send(request, SIMBA__SQL_SCHEMA);
-}
-
-/* False: there is nothing to be done about it. */
-static bool do_without_table(struct simba__sql_request *request)
-{
-    if (request->statement == SIMBA__SQL_LIST_BARE) {
-        simba__sql_end(request, SIMBA_OK, NULL); /* nobody ever had any */
-    } else if (request->was_created) {
-        return false;
-    } else if (is_looking(request)) {
-        send(request, SIMBA__SQL_LIST_BARE);
-    } else {
-        make_tables(request);
-    }
-    return true;
 }
 
 /* --- answers ------------------------------------------------------------- */
@@ -442,42 +421,13 @@ static void fine(struct simba__sql_request *request,
     }
 }
 
-/* Who may use the tables need not be one who may make them. */
-static void refused(struct simba__sql_request *request,
-                    const struct simba__sql_result *result)
-{
-    simba_error error = result->error;
-    int status = result->status;
-
-    if (request->statement == SIMBA__SQL_SCHEMA && status == SIMBA_EDENIED &&
-        request->asked->kind != SIMBA_INIT) {
-        status = simba_error_set(
-            &error, SIMBA_ENOTINIT, result->error.native,
-            "%s: no table simba_mutex, or not all that belong to it, and no "
-            "right to make them: run `simba init` as somebody who may",
-            request->self->shown);
-    }
-    simba__sql_end(request, status, &error);
-}
-
-/* A server that took changes before has stepped down: there will be another, or
- * it comes back. Who never did is not the one that is meant. */
-static void stepped_down(struct simba__sql_request *request,
-                         const struct simba__sql_result *result)
-{
-    struct simba__sql_session *session = request->session;
-    simba_error error = result->error;
-
-    error.code = request->self->was_primary ? SIMBA_EUNAVAIL : result->status;
-    request->is_written = false;
-    simba__sql_session_leave(request->self, &error);
-    simba__sql_lost(session, error.code, &error);
-}
-
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_result *result)
 {
     struct simba__sql_request *request = session->request;
+    struct simba__sql *self = session->self;
+    simba_error error = result->error;
+    int status = result->status;
 
     if (request == NULL) {
         return;
@@ -501,15 +451,39 @@ void simba__sql_answered(struct simba__sql_session *session,
         }
         break;
     case SIMBA__SQL_NO_TABLE:
-        if (do_without_table(request)) {
+        if (request->statement == SIMBA__SQL_LIST_BARE) {
+            simba__sql_end(request, SIMBA_OK, NULL); /* nobody ever had any */
+            return;
+        }
+        if (!request->was_created) {
+            if (is_looking(request)) {
+                send(request, SIMBA__SQL_LIST_BARE);
+            } else {
+                make_tables(request);
+            }
             return;
         }
         break;
     case SIMBA__SQL_READ_ONLY:
-        stepped_down(request, result);
+        /* A server that took changes before has stepped down: there will be
+         * another, or it comes back. Who never did is not the one that is
+         * meant. */
+        error.code = self->was_primary ? SIMBA_EUNAVAIL : status;
+        request->is_written = false;
+        simba__sql_session_leave(self, &error);
+        simba__sql_lost(session, error.code, &error);
         return;
     case SIMBA__SQL_REFUSED:
         break;
     }
-    refused(request, result);
+    /* Who may use the tables need not be one who may make them. */
+    if (request->statement == SIMBA__SQL_SCHEMA && status == SIMBA_EDENIED &&
+        request->asked->kind != SIMBA_INIT) {
+        status = simba_error_set(
+            &error, SIMBA_ENOTINIT, error.native,
+            "%s: no table simba_mutex, or not all that belong to it, and no "
+            "right to make them: run `simba init` as somebody who may",
+            self->shown);
+    }
+    simba__sql_end(request, status, &error);
 }

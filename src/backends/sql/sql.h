@@ -153,26 +153,16 @@ struct simba__sql_peer {
 };
 
 struct simba__sql_record {
-    struct simba__mutex_record mutex; /* as it is to be */
-
-    /* As it was. */
+    struct simba__mutex_record was, mutex; /* as loaded; as it is to be */
     int64_t now_us;
-    simba_owner owner;
-    simba_attempt attempt;
     uint64_t token; /* the last one, also of a free mutex */
     int64_t version;
     int64_t transition_at_ms; /* of the table, also when nobody owns it */
     bool is_quiet;            /* simba_mutex alone says it all */
     bool is_foreign;          /* nobody will notify us when its owner is done */
     bool is_waiting;          /* the mark that somebody may be in the queue */
-    bool is_offered;
-    struct simba__waiter offered;
-    int64_t offered_until_ms;
-    struct simba__waiter *queue;
-    size_t queue_count, queue_room;
-    int64_t tombs_until_ms; /* of all attempts */
-    int64_t account;        /* whose tenure it is, if that matters */
-
+    int64_t tombs_until_ms;   /* of all attempts */
+    int64_t account;          /* whose tenure it is, if that matters */
     struct simba__sql_peer *peers;
     size_t peer_count, peer_room;
 };
@@ -314,7 +304,7 @@ struct simba__sql_waiter {
 
 /** A mutex that somebody of this process waits for or watches. */
 struct simba__sql_subscription {
-    struct simba__hash_link link;
+    struct simba__hash_link link; /* by its name */
     enum simba_subscription subscription;
     struct simba__sql_waiter *waiters;
     simba_owner owner;       /* as last told, to those who wait */
@@ -322,7 +312,6 @@ struct simba__sql_subscription {
     bool is_foreign;         /* somebody there cannot notify us */
     uint32_t seen_heartbeat; /* the newest that knew of us here */
     int64_t seen_waiting;    /* and how many */
-    char mutex[];            /* its name */
 };
 
 /** One open store. A dialect's own struct begins with it. */
@@ -503,6 +492,23 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
 /** An attempt as it stands in the tables; "" for none. */
 void simba__sql_write_attempt(simba_attempt attempt,
                               char text[SIMBA__SQL_HEX + 1]);
+/* The columns that `list` and `heartbeat` have in common. */
+enum simba__sql_summary {
+    SIMBA__SQL_MUTEX,
+    SIMBA__SQL_MUTEX_OWNER,
+    SIMBA__SQL_MUTEX_ACQUIRED_AT,
+    SIMBA__SQL_MUTEX_TTL_AT,
+    SIMBA__SQL_MUTEX_TRANSITION_AT,
+    SIMBA__SQL_MUTEX_TOKEN,
+    SIMBA__SQL_MUTEX_BROKEN,
+    SIMBA__SQL_MUTEX_NOW,
+    SIMBA__SQL_MUTEX_WAITING,
+    SIMBA__SQL_MUTEX_MORE
+};
+
+/** The owner in a row of these; none, if nobody has it. */
+simba_owner simba__sql_read_owner(const struct simba__sql_rows *rows, int row);
+
 /** A number in a cell; 0 for NULL. */
 int64_t simba__sql_number(const struct simba__sql_rows *rows,
                           int row,

@@ -15,48 +15,38 @@ enum { LATE_MS = 100 };
 
 /* --- subscriptions ------------------------------------------------------- */
 
+static struct simba__sql_subscription *from_link(struct simba__hash_link *link)
+{
+    return link == NULL
+               ? NULL
+               : container_of(link, struct simba__sql_subscription, link);
+}
+
 struct simba__sql_subscription *simba__sql_subscription_find(
     const struct simba__sql *self,
     const char *mutex)
 {
-    struct simba__hash_link *link =
-        self->subscriptions.count == 0
-            ? NULL
-            : simba__hash_find(&self->subscriptions, mutex);
-
-    return link == NULL
-               ? NULL
-               : container_of(link, struct simba__sql_subscription, link);
+    return from_link(simba__hash_find(&self->subscriptions, mutex));
 }
 
 struct simba__sql_subscription *simba__sql_subscription_next(
     const struct simba__sql *self,
     const struct simba__sql_subscription *after)
 {
-    struct simba__hash_link *link = simba__hash_next(
-        &self->subscriptions, after == NULL ? NULL : &after->link);
-
-    return link == NULL
-               ? NULL
-               : container_of(link, struct simba__sql_subscription, link);
+    return from_link(simba__hash_next(&self->subscriptions,
+                                      after == NULL ? NULL : &after->link));
 }
 
 /* Finds it or makes it; NULL: no memory. */
 static struct simba__sql_subscription *get(struct simba__sql *self,
                                            const char *mutex)
 {
-    size_t room = strlen(mutex) + 1;
     struct simba__sql_subscription *at =
         simba__sql_subscription_find(self, mutex);
 
-    if (at == NULL && (at = calloc(1, sizeof *at + room)) != NULL) {
-        memcpy(at->mutex, mutex, room);
-        if (!simba__hash_add(&self->subscriptions, &at->link, at->mutex)) {
-            free(at);
-            at = NULL;
-        }
-    }
-    return at;
+    return at != NULL
+               ? at
+               : simba__hash_new(&self->subscriptions, sizeof *at, mutex);
 }
 
 /* Unless somebody still needs it. */
@@ -173,24 +163,11 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked)
     return true;
 }
 
-/* Of those who own it or wait for it, some cannot or will not notify us. */
-static bool is_foreign(const struct simba__sql_request *request)
-{
-    const struct simba__sql_record *record = &request->record;
-    bool is_foreign = record->is_foreign;
-
-    for (size_t i = 1; i < record->peer_count && request->self->account != 0;
-         i++) {
-        is_foreign |= strncmp(record->peers[i].process, request->self->process,
-                              SIMBA__SQL_ACCOUNT) != 0;
-    }
-    return is_foreign;
-}
-
 void simba__sql_waiter_note(const struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
     const simba_request *asked = request->asked;
+    const struct simba__sql_record *record = &request->record;
     struct simba__sql_subscription *at = get(self, asked->mutex);
     struct simba__sql_waiter *waiter =
         at == NULL ? NULL : calloc(1, sizeof *waiter);
@@ -207,13 +184,18 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
         .attempt = asked->attempt,
         .position = asked->reply.position,
         .life_ms = asked->waiter_ms,
-        .lapses_ms = now_ms + simba__sql_change_life(&request->change, asked,
-                                                     &request->record),
+        .lapses_ms =
+            now_ms + simba__sql_change_life(&request->change, asked, record),
         .since_heartbeat = self->heartbeat_number,
         .is_head = asked->reply.is_head,
         .must_ask = request->is_woken};
     at->waiters = waiter;
-    at->is_foreign = is_foreign(request);
+    /* Of those who own it or wait for it, some cannot or will not notify us. */
+    at->is_foreign = record->is_foreign;
+    for (size_t i = 1; i < record->peer_count && self->account != 0; i++) {
+        at->is_foreign |= strncmp(record->peers[i].process, self->process,
+                                  SIMBA__SQL_ACCOUNT) != 0;
+    }
     self->has_foreign |= at->is_foreign;
     at->owner = asked->reply.owner;
     at->held_until_ms = now_ms + asked->reply.wait_ms;
