@@ -223,6 +223,61 @@ static void test_sql_tables__upgrades_only_when_told(void **state)
     server_sql("DROP TABLE simba_mutex");
 }
 
+static int64_t count_new_columns(void)
+{
+    return server_sql(
+        "SELECT count(*) FROM information_schema.columns WHERE (table_name = "
+        "'simba_line' AND column_name IN ('slots', 'rank')) OR "
+        "(table_name = 'simba_tenure' AND column_name = 'asked')");
+}
+
+static void contend_for_it(void)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+
+    ask(&a);
+    expect_mine(&a);
+    ask(&b);
+    expect_in_line(true);
+    release(&a);
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS));
+    ask(&b);
+    expect_mine(&b);
+    release(&b);
+}
+
+/* Versions before these columns name none when they insert. */
+static void test_sql_tables__older_versions_can_insert(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    gravest_of_init(&a, false);
+    assert_int_equal(count_new_columns(), 3);
+    server_sql("DELETE FROM simba_line");
+    server_sql("INSERT INTO simba_line SELECT 'm', 'x', 'x', 'x', 0, 1, 1");
+    assert_int_equal(server_sql("SELECT slots FROM simba_line"), 0);
+    server_sql("DELETE FROM simba_line");
+}
+
+static void test_sql_tables__upgrades_those_of_older_versions(void **state)
+{
+    struct who a = person(&first, "a");
+
+    (void)state;
+    gravest_of_init(&a, false);
+    server_sql("ALTER TABLE simba_line DROP COLUMN slots");
+    server_sql("ALTER TABLE simba_line DROP COLUMN rank");
+    server_sql("ALTER TABLE simba_tenure DROP COLUMN asked");
+    contend_for_it();
+    assert_int_equal(gravest_of_init(&a, false), SIMBA_FINDING_OK);
+    assert_int_equal(count_new_columns(), 0);
+    assert_int_equal(gravest_of_init(&a, true), SIMBA_FINDING_OK);
+    assert_int_equal(count_new_columns(), 3);
+    contend_for_it();
+}
+
 /* S4: who took versions for tokens before the upgrade, and saw nothing since,
  * gets no smaller ones than those after it got, whatever came between. */
 static void upgrade_behind_its_back(struct who *idle)
@@ -438,6 +493,8 @@ int main(void)
         SQL_TEST(test_sql_tables__adopts_a_table_without_tokens),
         SQL_TEST(test_sql_tables__names_a_column_that_is_too_short),
         SQL_TEST(test_sql_tables__upgrades_only_when_told),
+        SQL_TEST(test_sql_tables__older_versions_can_insert),
+        SQL_TEST(test_sql_tables__upgrades_those_of_older_versions),
         SQL_TEST(test_sql_tables__learns_of_tokens_after_others),
         SQL_TEST(test_sql_tables__learns_of_tokens_without_rows),
         SQL_TEST(test_sql_tables__tells_its_tables),
