@@ -101,13 +101,11 @@ simba_add_layer(simba_shims
 simba_add_layer(simba_api
   ${simba_src}/api/admin.c
   ${simba_src}/api/ask.c
-  ${simba_src}/api/conf.c
-  ${simba_src}/api/conf_file.c
+  ${simba_src}/api/config_file.c
   ${simba_src}/api/contender.c
   ${simba_src}/api/duration.c
   ${simba_src}/api/error.c
   ${simba_src}/api/guard.c
-  ${simba_src}/api/ini.c
   ${simba_src}/api/locker.c
   ${simba_src}/api/metrics.c
   ${simba_src}/api/modules.c
@@ -118,7 +116,6 @@ simba_add_layer(simba_api
   ${simba_src}/api/service.c
   ${simba_src}/api/settings.c
   ${simba_src}/api/store.c
-  ${simba_src}/api/url.c
 )
 
 target_compile_definitions(simba_api PRIVATE

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "api/settings.h"
 
-#include "api/conf.h"
+#include "api/config_file.h"
+#include "kit/secret.h"
+#include "util/text.h"
 
 #include <simba/duration.h>
 
@@ -14,129 +16,105 @@ static int fail_memory(simba_error *error)
     return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
 }
 
-bool simba__log_level_of(const char *name, enum simba_log_level *level)
+/* --- the URL ------------------------------------------------------------- */
+
+void simba_url_hide_secrets(char *url)
 {
-    for (int i = SIMBA_LOG_ERROR; i <= (int)SIMBA_LOG_DEBUG; i++) {
-        *level = (enum simba_log_level)i;
-        if (strcmp(simba_log_level_name(*level), name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    simba__url_hide(url);
 }
 
 /* The embedded store of this user; to be freed. */
 static char *default_url(void)
 {
-    const char *state = secure_getenv("XDG_STATE_HOME");
-    bool is_given = state != NULL && state[0] == '/';
-    char *home = is_given ? strdup(state) : simba__home_directory();
+    char *path = simba__path_of_user("XDG_STATE_HOME", "/.local/state",
+                                     "simba/simba.db");
     char *url = NULL;
 
-    if (home != NULL && asprintf(&url, "sqlite:%s%s/simba/simba.db", home,
-                                 is_given ? "" : "/.local/state") < 0) {
+    if (path != NULL && asprintf(&url, "sqlite:%s", path) < 0) {
         url = NULL;
     }
-    free(home);
+    free(path);
     return url;
+}
+
+/* Puts user and password, or NULL, before the @ of a URL. Returns what is
+ * wrong, or NULL; *whole NULL: no memory. */
+static const char *put_in(const char *url,
+                          const char *user,
+                          const char *password,
+                          char **whole)
+{
+    const char *start = strstr(url, "://");
+    struct simba__text text = {0};
+    const char *at;
+
+    *whole = NULL;
+    if (user == NULL && password == NULL) {
+        *whole = strdup(url);
+        return NULL;
+    }
+    if (start == NULL) {
+        return "this store knows no user or password";
+    }
+    start += strlen("://");
+    at = memrchr(start, '@', strcspn(start, "/?"));
+    if (at != NULL && user != NULL) {
+        return "the URL names a user already";
+    }
+    if (at != NULL && memchr(start, ':', (size_t)(at - start)) != NULL) {
+        return "the URL has a password already";
+    }
+    simba__text_add(&text, url, (size_t)((at != NULL ? at : start) - url));
+    simba__text_escape(&text, user != NULL ? user : "");
+    if (password != NULL) {
+        simba__text_put(&text, ":");
+        simba__text_escape(&text, password);
+    }
+    simba__text_put(&text, "@");
+    simba__text_put(&text, at != NULL ? at + 1 : start);
+    *whole = simba__text_take(&text);
+    return NULL;
 }
 
 /* --- from the file ------------------------------------------------------- */
 
-static int fail_password(const char *path, const char *what, simba_error *error)
-{
-    return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%s: %s", path, what);
-}
-
-/* The first line of a file; what follows it is no part of a password. */
-static int read_password(const char *path, char **password, simba_error *error)
-{
-    struct simba__conf_text text;
-    int rc = simba__conf_text_read(&text, path, error);
-
-    *password = NULL;
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    if (text.is_open_to_others) {
-        rc = fail_password(path, "others can read this password; chmod o= it",
-                           error);
-    } else if (strlen(text.bytes) != text.size) {
-        rc = fail_password(path, "not a text file", error);
-    } else if (strcspn(text.bytes, "\r\n") == 0) {
-        rc = fail_password(path, "its first line is empty", error);
-    } else {
-        text.bytes[strcspn(text.bytes, "\r\n")] = '\0';
-        *password = strdup(text.bytes);
-        rc = *password == NULL ? fail_memory(error) : SIMBA_OK;
-    }
-    simba__conf_text_free(&text);
-    return rc;
-}
-
-/* The password that a section names a file for, if it does. */
-static int take_password(const struct simba__conf *conf,
-                         const struct simba__conf_section *section,
-                         char **password,
-                         simba_error *error)
-{
-    const char *file = section->values[SIMBA__CONF_PASSWORD_FILE];
-    simba_error why;
-    int rc;
-
-    *password = NULL;
-    if (file == NULL) {
-        return SIMBA_OK;
-    }
-    rc = read_password(file, password, &why);
-    if (rc == SIMBA_OK || rc == SIMBA_ENOMEM) {
-        return rc == SIMBA_OK ? rc : fail_memory(error);
-    }
-    return simba_error_set(
-        error, rc, why.native, "%s:%d: password_file: %s", conf->path,
-        section->lines[SIMBA__CONF_PASSWORD_FILE], why.message);
-}
-
 /* The URL that a section, or the head, stands for. */
 static int url_of_section(struct simba__settings *settings,
-                          const struct simba__conf *conf,
-                          const struct simba__conf_section *section,
+                          const struct simba__config_file *config,
+                          const struct simba__config_section *section,
                           simba_error *error)
 {
-    enum simba__conf_key key =
-        section->name == NULL ? SIMBA__CONF_STORE : SIMBA__CONF_URL;
-    struct simba__credentials credentials = {
-        section->values[SIMBA__CONF_USER],
-        section->values[SIMBA__CONF_PASSWORD]};
-    char *password;
-    int rc = take_password(conf, section, &password, error);
+    enum simba__config_key key =
+        section->name == NULL ? SIMBA__CONFIG_STORE : SIMBA__CONFIG_URL;
+    const char *file = section->values[SIMBA__CONFIG_PASSWORD_FILE];
+    const char *given = section->values[SIMBA__CONFIG_PASSWORD];
+    char *password = NULL;
+    const char *problem;
+    simba_error why;
+    int rc =
+        file == NULL ? SIMBA_OK : simba__secret_read(file, &password, &why);
 
-    if (password != NULL) {
-        credentials.password = password;
+    if (rc != SIMBA_OK) {
+        return simba_error_set(
+            error, rc, why.native, "%s:%d: password_file: %s", config->path,
+            section->lines[SIMBA__CONFIG_PASSWORD_FILE], why.message);
     }
-    if (rc == SIMBA_OK) {
-        simba_error why;
-
-        rc = simba__url_with(section->values[key], &credentials, &settings->url,
-                             &why);
-        if (rc == SIMBA_EMISCONFIG) {
-            rc =
-                simba__conf_fail(conf, section->lines[key], why.message, error);
-        } else if (rc != SIMBA_OK) {
-            rc = fail_memory(error);
-        }
-    }
+    problem = put_in(section->values[key], section->values[SIMBA__CONFIG_USER],
+                     password != NULL ? password : given, &settings->url);
     simba__secret_free(password);
-    return rc;
+    if (problem != NULL) {
+        return simba__config_fail(config, section->lines[key], problem, error);
+    }
+    return settings->url == NULL ? fail_memory(error) : SIMBA_OK;
 }
 
+/* They were checked when the file was read. */
 static void take_times(struct simba__settings *settings,
-                       const struct simba__conf_section *section)
+                       const struct simba__config_section *section)
 {
-    const char *ttl = section->values[SIMBA__CONF_TTL];
-    const char *transition = section->values[SIMBA__CONF_TRANSITION];
+    const char *ttl = section->values[SIMBA__CONFIG_TTL];
+    const char *transition = section->values[SIMBA__CONFIG_TRANSITION];
 
-    /* They were checked when the file was read. */
     if (ttl != NULL) {
         (void)!simba_duration_parse(ttl, &settings->ttl_ms, NULL);
     }
@@ -146,64 +124,55 @@ static void take_times(struct simba__settings *settings,
 }
 
 /* What the program or the environment gave, or the file itself. */
-static int no_such_section(const struct simba__conf *conf,
+static int no_such_section(const struct simba__config_file *config,
                            const char *name,
                            simba_error *error)
 {
-    const char *store = conf->head.values[SIMBA__CONF_STORE];
-
-    if (name == store) {
-        return simba__conf_fail(conf, conf->head.lines[SIMBA__CONF_STORE],
-                                "store: neither a store URL, such as "
-                                "sqlite:path, nor the name of a section",
-                                error);
+    if (name == config->head.values[SIMBA__CONFIG_STORE]) {
+        return simba__config_fail(config,
+                                  config->head.lines[SIMBA__CONFIG_STORE],
+                                  "store: neither a store URL, such as "
+                                  "sqlite:path, nor the name of a section",
+                                  error);
     }
-    if (!simba__conf_is_name(name)) {
+    if (!simba__config_is_name(name)) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "not a store URL: it should begin as in "
                                "sqlite:path or redis://host");
     }
-    return simba_error_set(error, SIMBA_EINVAL, 0,
-                           "'%s' is not a store URL, such as sqlite:path, and "
-                           "there is no [store %s] in %s",
-                           name, name,
-                           conf->path != NULL ? conf->path : "a config file");
+    return simba_error_set(
+        error, SIMBA_EINVAL, 0,
+        "'%s' is not a store URL, such as sqlite:path, and there is no "
+        "[store %s] in %s",
+        name, name, config->path != NULL ? config->path : "a config file");
 }
 
-/* A name leads to its section, whoever gave it. */
-static int take_named(struct simba__settings *settings,
-                      const struct simba__conf *conf,
-                      const char *name,
-                      simba_error *error)
+static int take_config(struct simba__settings *settings,
+                       const struct simba__config_file *config,
+                       const char *given,
+                       simba_error *error)
 {
-    const struct simba__conf_section *section = simba__conf_find(conf, name);
-
-    if (section == NULL) {
-        return no_such_section(conf, name, error);
-    }
-    take_times(settings, section);
-    return url_of_section(settings, conf, section, error);
-}
-
-static int take_conf(struct simba__settings *settings,
-                     const struct simba__conf *conf,
-                     const char *given,
-                     simba_error *error)
-{
-    const char *store = conf->head.values[SIMBA__CONF_STORE];
-    const char *level = conf->head.values[SIMBA__CONF_LOG_LEVEL];
+    const char *store = config->head.values[SIMBA__CONFIG_STORE];
+    const char *level = config->head.values[SIMBA__CONFIG_LOG_LEVEL];
     const char *name = given != NULL ? given : store;
 
-    take_times(settings, &conf->head);
+    take_times(settings, &config->head);
     if (level != NULL) {
         (void)simba__log_level_of(level, &settings->log_level);
     }
     if (name == NULL) {
         settings->url = default_url();
-    } else if (strchr(name, ':') == NULL) {
-        return take_named(settings, conf, name, error);
+    } else if (strchr(name, ':') == NULL) { /* it leads to its section */
+        const struct simba__config_section *section =
+            simba__config_file_find(config, name);
+
+        if (section == NULL) {
+            return no_such_section(config, name, error);
+        }
+        take_times(settings, section);
+        return url_of_section(settings, config, section, error);
     } else if (given == NULL) {
-        return url_of_section(settings, conf, &conf->head, error);
+        return url_of_section(settings, config, &config->head, error);
     } else {
         settings->url = strdup(given);
     }
@@ -217,7 +186,7 @@ int simba__settings_find(struct simba__settings *settings,
                          enum simba_config_use use,
                          simba_error *error)
 {
-    struct simba__conf conf = {0};
+    struct simba__config_file config = {0};
     bool is_url = given != NULL && strchr(given, ':') != NULL;
     int rc = SIMBA_OK;
 
@@ -229,12 +198,12 @@ int simba__settings_find(struct simba__settings *settings,
     }
     if (use == SIMBA_CONFIG_ALWAYS ||
         (use == SIMBA_CONFIG_WHEN_ASKED && !is_url)) {
-        rc = simba__conf_load(&conf, error);
+        rc = simba__config_file_load(&config, error);
     }
     if (rc == SIMBA_OK) {
-        rc = take_conf(settings, &conf, given, error);
+        rc = take_config(settings, &config, given, error);
     }
-    simba__conf_free(&conf);
+    simba__config_file_free(&config);
     return rc;
 }
 

@@ -25,22 +25,4 @@ int simba__settings_find(struct simba__settings *settings,
                          simba_error *error);
 void simba__settings_free(struct simba__settings *settings);
 
-/** Read the name of a level; false: there is none of this name. */
-bool simba__log_level_of(const char *name, enum simba_log_level *level);
-
-/* --- url.c --------------------------------------------------------------- */
-
-/* What goes before the @ of a URL. */
-struct simba__credentials {
-    const char *user;     /* NULL: as in the URL */
-    const char *password; /* NULL: none */
-};
-
-/** A URL with user and password put in, percent-encoded; to be wiped and freed.
- * SIMBA_EMISCONFIG says why it cannot be. */
-int simba__url_with(const char *url,
-                    const struct simba__credentials *credentials,
-                    char **whole,
-                    simba_error *error);
-
 #endif

@@ -60,8 +60,6 @@ int simba__secret_read(const char *path, char **secret, simba_error *error)
                geteuid() != 0) {
         problem = "belongs to somebody else; chown it to root or to the user "
                   "who reads it";
-    } else if (file.size == 0) {
-        problem = "it is empty";
     } else if (strlen(file.bytes) != file.size) {
         problem = "not a text file";
     } else if (strcspn(file.bytes, "\r\n") == 0) {

@@ -3,8 +3,8 @@
  * fails. What it does to which is a function of its seed. */
 #define _GNU_SOURCE
 #include "core/rng.h"
+#include "kit/parameters.h"
 #include "shims/shim.h"
-#include "util/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,12 +33,12 @@ struct options {
     uint64_t seed;
     /* Percent of requests. `lose` is half requests, half replies; `delay`
      * likewise. */
-    unsigned lose, delay, twice, fail, echo;
-    unsigned wake_lose, wake_late, wake_double; /* percent of wake-ups */
-    int64_t late_ms;                            /* the longest delay */
-    uint64_t nth;                 /* only the n-th request, from 1; 0: off */
-    enum fault as;                /* what befalls the n-th */
-    enum simba_request_kind only; /* of this kind; 0: all of the contention */
+    int lose, delay, twice, fail, echo;
+    int wake_lose, wake_late, wake_double; /* percent of wake-ups */
+    int late_ms;                           /* the longest delay */
+    uint64_t nth; /* only the n-th request, from 1; 0: off */
+    int as;       /* enum fault: what befalls the n-th */
+    int only;     /* simba_request_kind; 0: all of the contention */
 };
 
 /* What befalls one. */
@@ -85,56 +85,48 @@ struct late_wake {
 
 /* --- options ------------------------------------------------------------- */
 
-static bool read_option(struct options *options,
-                        const char *name,
-                        const char *value,
-                        bool *is_chosen)
+#define OFFSET(member) offsetof(struct options, member)
+#define RATE(name, member, help)                                               \
+    {                                                                          \
+        name, SIMBA__PARAMETER_INT, OFFSET(member), NULL, PERCENT, help        \
+    }
+
+static const struct simba__parameter parameters[] = {
+    {"seed", SIMBA__PARAMETER_U64, OFFSET(seed), NULL, UINT64_MAX,
+     "which of the streams of chance"},
+    RATE("lose", lose, "percent of requests or replies that never arrive"),
+    RATE("delay", delay, "percent that arrive late"),
+    RATE("double", twice, "percent that are carried out twice"),
+    RATE("fail", fail, "percent that are refused"),
+    RATE("echo", echo, "percent that are carried out again later"),
+    RATE("wake_lose", wake_lose, "percent of wake-ups that never arrive"),
+    RATE("wake_late", wake_late, "percent that arrive late"),
+    RATE("wake_double", wake_double, "percent that arrive twice"),
+    {"late", SIMBA__PARAMETER_INT, OFFSET(late_ms), NULL, LATE_MOST_MS,
+     "the longest delay in milliseconds"},
+    {"nth", SIMBA__PARAMETER_U64, OFFSET(nth), NULL, UINT64_MAX,
+     "only this request, from 1"},
+    {"as", SIMBA__PARAMETER_CHOICE, OFFSET(as),
+     "none fail lose mute delay slow double echo", 0, "what befalls it"},
+    {"only", SIMBA__PARAMETER_CHOICE, OFFSET(only),
+     "all acquire renew release leave read list break doctor init", 0,
+     "requests of this kind"},
+    {0}};
+
+static const struct simba__url_form form = {.store = "fault",
+                                            .example =
+                                                "fault:seed=7,lose=5:URL",
+                                            .parameters = parameters,
+                                            .separator = ','};
+
+/* Does the text say how often, or when? */
+static bool is_chosen(const char *text)
 {
-    static const char *const faults[FAULT_KINDS] = {
-        "none", "fail", "lose", "mute", "delay", "slow", "double", "echo"};
-    const struct {
-        const char *name;
-        unsigned *rate;
-    } rates[] = {{"lose", &options->lose},
-                 {"delay", &options->delay},
-                 {"double", &options->twice},
-                 {"fail", &options->fail},
-                 {"echo", &options->echo},
-                 {"wake_lose", &options->wake_lose},
-                 {"wake_late", &options->wake_late},
-                 {"wake_double", &options->wake_double}};
-    uint64_t number = 0;
+    for (const struct simba__parameter *p = parameters; p->name != NULL; p++) {
+        const char *at = strstr(text, p->name);
 
-    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
-        if (strcmp(rates[i].name, name) == 0) {
-            *is_chosen = simba__text_number(value, PERCENT, &number);
-            *rates[i].rate = (unsigned)number;
-            return *is_chosen;
-        }
-    }
-    if (strcmp(name, "seed") == 0) {
-        return simba__text_number(value, UINT64_MAX, &options->seed);
-    }
-    if (strcmp(name, "nth") == 0) {
-        *is_chosen = simba__text_number(value, UINT64_MAX, &options->nth);
-        return *is_chosen;
-    }
-    if (strcmp(name, "late") == 0) {
-        bool is_fine = simba__text_number(value, LATE_MOST_MS, &number);
-
-        options->late_ms = number == 0 ? 1 : (int64_t)number;
-        return is_fine;
-    }
-    for (int i = 1; i < FAULT_KINDS && strcmp(name, "as") == 0; i++) {
-        if (strcmp(faults[i], value) == 0) {
-            options->as = (enum fault)i;
-            return true;
-        }
-    }
-    for (int i = SIMBA_ACQUIRE; i <= SIMBA_INIT && strcmp(name, "only") == 0;
-         i++) {
-        options->only = (enum simba_request_kind)i;
-        if (strcmp(simba__shim_request_name(options->only), value) == 0) {
+        if (at != NULL && at[strlen(p->name)] == '=' &&
+            (p->most == PERCENT || strcmp(p->name, "nth") == 0)) {
             return true;
         }
     }
@@ -144,52 +136,35 @@ static bool read_option(struct options *options,
 /* Reads "seed=7,lose=5,…"; `text` is torn apart. */
 static int read_options(struct options *options, char *text, simba_error *error)
 {
-    bool is_chosen = false;
-    char *rest = text;
-    char *word;
+    int rc;
 
     *options = (struct options){.late_ms = LATE_DEFAULT_MS, .as = FAULT_FAIL};
-    while ((word = strsep(&rest, ",")) != NULL) {
-        char *value = strchr(word, '=');
-
-        if (*word == '\0' && value == NULL) {
-            continue;
-        }
-        if (value != NULL) {
-            *value++ = '\0';
-        }
-        if (value == NULL || !read_option(options, word, value, &is_chosen)) {
-            return simba_error_set(
-                error, SIMBA_EINVAL, 0,
-                "fault: \"%.40s\" must be seed=N, lose, delay, double, fail, "
-                "echo, wake_lose, wake_late or wake_double=PERCENT, late=MS, "
-                "nth=N, as=FAULT or only=REQUEST",
-                word);
-        }
-    }
-    if (!is_chosen && options->nth == 0) {
+    if (!is_chosen(text)) {
         options->lose = options->twice = options->fail = 5;
         options->delay = options->wake_lose = 10;
         options->wake_late = options->wake_double = 10;
     }
-    if (options->lose + options->delay + options->twice + options->fail +
-                options->echo >
-            PERCENT ||
-        options->wake_lose + options->wake_late + options->wake_double >
-            PERCENT) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "fault: more than 100 percent altogether");
+    rc = simba__parameters_read(&form, text, options, error);
+    options->late_ms = options->late_ms == 0 ? 1 : options->late_ms;
+    if (rc == SIMBA_OK &&
+        (options->lose + options->delay + options->twice + options->fail +
+                 options->echo >
+             PERCENT ||
+         options->wake_lose + options->wake_late + options->wake_double >
+             PERCENT)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "fault: more than 100 percent altogether");
     }
-    return SIMBA_OK;
+    return rc;
 }
 
 /* --- drawing ------------------------------------------------------------- */
 
 /* Which of the faults a roll of 0 to 99 hits, each having so many percent. */
 static enum fault hit(const enum fault *faults,
-                      const unsigned *percents,
+                      const int *percents,
                       size_t count,
-                      unsigned roll)
+                      int roll)
 {
     for (size_t i = 0; i < count; i++) {
         if (roll < percents[i]) {
@@ -203,21 +178,21 @@ static enum fault hit(const enum fault *faults,
 /* The fate of the n-th request, from 1. */
 static struct fate draw_request(const struct options *options, uint64_t n)
 {
-    const unsigned percents[] = {options->lose, options->delay, options->twice,
-                                 options->fail, options->echo};
+    const int percents[] = {options->lose, options->delay, options->twice,
+                            options->fail, options->echo};
     enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE, FAULT_FAIL,
                            FAULT_ECHO};
     struct simba__rng rng;
     struct fate fate;
-    unsigned roll;
+    int roll;
 
     simba__rng_seed(&rng, options->seed * UINT64_C(0x9e3779b97f4a7c15) + n);
-    roll = (unsigned)simba__rng_below(&rng, PERCENT);
+    roll = (int)simba__rng_below(&rng, PERCENT);
     if (simba__rng_below(&rng, 2) != 0) { /* the reply, not the request */
         faults[0] = FAULT_MUTE;
         faults[1] = FAULT_SLOW;
     }
-    fate.fault = n != 0 && n == options->nth ? options->as
+    fate.fault = n != 0 && n == options->nth ? (enum fault)options->as
                                              : hit(faults, percents, 5, roll);
     fate.late_ms =
         1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
@@ -228,15 +203,14 @@ static struct fate draw_request(const struct options *options, uint64_t n)
 static struct fate draw_wake(const struct options *options, uint64_t n)
 {
     static const enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE};
-    const unsigned percents[] = {options->wake_lose, options->wake_late,
-                                 options->wake_double};
+    const int percents[] = {options->wake_lose, options->wake_late,
+                            options->wake_double};
     struct simba__rng rng;
     struct fate fate;
 
     simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
                               WAKE_STREAM);
-    fate.fault =
-        hit(faults, percents, 3, (unsigned)simba__rng_below(&rng, PERCENT));
+    fate.fault = hit(faults, percents, 3, (int)simba__rng_below(&rng, PERCENT));
     fate.late_ms =
         1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
     return fate;
@@ -385,7 +359,7 @@ static void submit(simba_backend *self, simba_request *request)
     p->next = fault->pending;
     fault->pending = p;
     /* Admins ask once and do not retry, so they are spared unless named. */
-    if (fault->options.only == request->kind ||
+    if (fault->options.only == (int)request->kind ||
         (fault->options.only == 0 && request->kind <= SIMBA_READ)) {
         p->fate = draw_request(&fault->options, ++fault->request_count);
     }
