@@ -4,6 +4,7 @@
 
 #include "core/name.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,7 @@ static void on_reply(struct simba__redis_connection *conn,
         question->replied(survey, conn->server, reply);
     }
     free(question);
+    assert(survey->open > 0);
     survey->open--;
     finish_if_done(survey);
 }

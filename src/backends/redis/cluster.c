@@ -4,6 +4,7 @@
  * whenever something contradicts it, from any server that is there. */
 #include "backends/redis/redis.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,7 @@ static bool take_range(struct simba__redis_cluster *c, const redisReply *range)
     struct simba__redis_server *server;
     const char *host;
 
+    assert(c->asked != NULL);
     if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 ||
         range->element[2]->type != REDIS_REPLY_ARRAY ||
         range->element[2]->elements < 2) {

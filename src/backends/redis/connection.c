@@ -223,6 +223,7 @@ void simba__redis_disconnect(struct simba__redis_connection *conn,
     char words[160];
     va_list arguments;
 
+    assert(code != SIMBA_OK);
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
@@ -544,6 +545,7 @@ static void deliver(struct simba__redis_connection *conn,
             reply->str == NULL ? "" : reply->str);
         return;
     }
+    assert(conn->pending_count > 0);
     conn->first = pending->next;
     if (conn->first == NULL) {
         conn->last = &conn->first;

@@ -3,6 +3,7 @@
  * becomes simba_wake(). */
 #include "backends/redis/redis.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -364,6 +365,7 @@ static void resume_requests(struct simba__redis_channel *channel,
     while (r != NULL) {
         struct simba__redis_request *next = r->next_waiting;
 
+        assert(r->state == SIMBA__REDIS_SUBSCRIBING);
         r->next_waiting = NULL;
         simba__redis_request_subscribed(r, why);
         r = next;

@@ -44,8 +44,7 @@ static void detach(simba_backend *self)
 
     simba__redis_cork(store);
     if (store->sentinel != NULL) {
-        simba__redis_connection_close(
-            simba__redis_sentinel_connection(store->sentinel));
+        simba__redis_connection_close(&store->sentinel->connection);
     }
     while (store->servers != NULL) {
         simba__redis_server_remove(store->servers);
@@ -96,7 +95,7 @@ static void forked(simba_backend *self)
         close_in_child(&s->replication);
     }
     if (store->sentinel != NULL) {
-        close_in_child(simba__redis_sentinel_connection(store->sentinel));
+        close_in_child(&store->sentinel->connection);
     }
 }
 

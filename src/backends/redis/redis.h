@@ -640,6 +640,21 @@ bool simba__redis_drive(simba_backend *self, int64_t until_ms);
 
 /* --- sentinel.c ---------------------------------------------------------- */
 
+/* The connections of a server: command, subscriber, replication. */
+enum { SIMBA__REDIS_SEEKERS = 3 };
+
+struct simba__redis_sentinel {
+    struct simba__redis *store;
+    struct simba__redis_connection connection; /* to the one that is asked */
+    struct simba__redis_pending pending;
+    struct simba__redis_connection *seekers[SIMBA__REDIS_SEEKERS];
+    int which;  /* sentinel is asked */
+    int tried;  /* without success, in this round */
+    int misled; /* answers in a row that led to no master, the last included
+                   until it proves good */
+    bool is_unknown; /* no sentinel knew, the last time */
+};
+
 /** NULL: no memory. Any thread. */
 struct simba__redis_sentinel *simba__redis_sentinel_make(
     struct simba__redis *store);
@@ -648,16 +663,9 @@ struct simba__redis_sentinel *simba__redis_sentinel_make(
 void simba__redis_sentinel_aim(struct simba__redis_sentinel *sentinel,
                                struct simba__redis_connection *conn);
 
-/** The master that was found is one. */
-void simba__redis_sentinel_was_right(struct simba__redis_sentinel *sentinel);
-
 /** All of them were asked, and none has led to a master. */
 bool simba__redis_sentinel_is_hopeless(
     const struct simba__redis_sentinel *sentinel);
-
-/** The connection to the sentinel that is asked. */
-struct simba__redis_connection *simba__redis_sentinel_connection(
-    struct simba__redis_sentinel *sentinel);
 
 /* --- cluster.c: which server keeps which slot ---------------------------- */
 

@@ -350,6 +350,7 @@ void simba__redis_request_route(struct simba__redis_request *r)
     struct simba__redis_connection *conn;
     int64_t grace_ms;
 
+    assert(r->request != NULL);
     if (r->tries++ >= TRIES_MOST) {
         r->state = SIMBA__REDIS_PAUSED;
         simba__redis_request_fail(r, SIMBA_EUNAVAIL,
@@ -514,6 +515,7 @@ static void await_replicas(struct simba__redis_request *r,
     int64_t left_ms = (r->request->deadline_ms - simba_loop_now_ms()) * 3 / 4;
     char count[16], most[24];
 
+    assert(conn == &r->server->replication);
     snprintf(count, sizeof count, "%d", r->store->settings.replicas);
     snprintf(most, sizeof most, "%" PRId64, left_ms > 1 ? left_ms : 1);
     r->pending.replied = on_waited;
@@ -681,6 +683,7 @@ void simba__redis_request_start(struct simba__redis *store,
     };
     struct simba__redis_request *r = calloc(1, sizeof *r);
 
+    assert((size_t)request->kind < sizeof scripts / sizeof scripts[0]);
     if (r == NULL) {
         simba_request_done(request, SIMBA_ENOMEM, NULL);
         return;

@@ -6,26 +6,11 @@
 
 #include <stdlib.h>
 
-/* The connections of a server: command, subscriber, replication. */
-enum { SEEKERS_MOST = 3 };
-
-struct simba__redis_sentinel {
-    struct simba__redis *store;
-    struct simba__redis_connection connection; /* to the one that is asked */
-    struct simba__redis_pending pending;
-    struct simba__redis_connection *seekers[SEEKERS_MOST];
-    int which;  /* sentinel is asked */
-    int tried;  /* without success, in this round */
-    int misled; /* answers in a row that led to no master, the last included
-                   until it proves good */
-    bool is_unknown; /* no sentinel knew, the last time */
-};
-
 /* Takes one of those who wait; those who gave up meanwhile are passed over. */
 static struct simba__redis_connection *take_seeker(
     struct simba__redis_sentinel *s)
 {
-    for (int i = 0; i < SEEKERS_MOST; i++) {
+    for (int i = 0; i < SIMBA__REDIS_SEEKERS; i++) {
         struct simba__redis_connection *conn = s->seekers[i];
 
         s->seekers[i] = NULL;
@@ -142,7 +127,7 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
 {
     int free_at = 0;
 
-    for (int i = 0; i < SEEKERS_MOST; i++) {
+    for (int i = 0; i < SIMBA__REDIS_SEEKERS; i++) {
         if (s->seekers[i] == conn) {
             return; /* waits already */
         }
@@ -157,18 +142,7 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
     }
 }
 
-void simba__redis_sentinel_was_right(struct simba__redis_sentinel *s)
-{
-    s->misled = 0;
-}
-
 bool simba__redis_sentinel_is_hopeless(const struct simba__redis_sentinel *s)
 {
     return s->is_unknown || s->misled >= s->store->settings.address_count;
-}
-
-struct simba__redis_connection *simba__redis_sentinel_connection(
-    struct simba__redis_sentinel *s)
-{
-    return &s->connection;
 }

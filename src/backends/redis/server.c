@@ -47,7 +47,7 @@ static void command_ready(struct simba__redis_connection *conn)
     /* Until something overlaps, a lone caller may read for itself. */
     conn->lone_replies = INT32_MAX;
     if (store->sentinel != NULL) {
-        simba__redis_sentinel_was_right(store->sentinel);
+        store->sentinel->misled = 0; /* what it named is one */
     }
     if (store->cluster != NULL) {
         simba__redis_cluster_ready(server);
