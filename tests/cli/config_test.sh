@@ -8,7 +8,7 @@ set -u
 export LC_ALL=C
 
 simba=$(realpath "$1")
-scratch=$(mktemp -d "$2/config.XXXXXX")
+scratch=$(mktemp -d "$2/simba-config.XXXXXX")
 unset SIMBA_STORE
 export SIMBA_CONFIG=$scratch/simba.conf
 count=0

@@ -16,7 +16,7 @@ failed=0
 begin() {
     export LC_ALL=C SIMBA_CONFIG=/dev/null
     simba=$(realpath "$2")
-    mkdir -p "$3" && scratch=$(mktemp -d "$3/$1.XXXXXX") || exit 1
+    mkdir -p "$3" && scratch=$(mktemp -d "$3/simba-$1.XXXXXX") || exit 1
     pattern=* pty=
     export simba scratch
     export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}
