@@ -43,9 +43,6 @@ simba_add_layer(simba_kit
 
 simba_add_layer(simba_core
   ${simba_src}/core/contend.c
-  ${simba_src}/core/contend_leave.c
-  ${simba_src}/core/contend_own.c
-  ${simba_src}/core/contend_wait.c
   ${simba_src}/core/lease.c
   ${simba_src}/core/mutex_model.c
   ${simba_src}/core/name.c

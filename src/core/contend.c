@@ -1,38 +1,66 @@
-/* The contention machine: events in, dispatch, timers, invariants. What a
- * phase does about them is in contend_wait.c, contend_own.c and
- * contend_leave.c. */
-#include "core/contend_internal.h"
+/* The contention machine; see contend.h for its phases and docs/safety.md for
+ * the rules. In the order of this file: what all phases share, the way out
+ * (LEAVING, RELEASING), OWNER, WAITING, and the events that drive them. */
+#include "core/contend.h"
+
+#include "core/mutex_model.h"
 #include "core/plant.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* No try is cut off earlier: a healthy store may take this long. */
-enum { TRY_LEAST_MS = 50 };
+enum {
+    /* No try is cut off earlier: a healthy store may take this long. */
+    TRY_LEAST_MS = 50,
+    /* Asking again after a failure. */
+    ASK_FIRST_MS = 50,
+    ASK_MOST_MS = 5000,
+    /* Renewing again after a failure: fast at first (S8). */
+    RENEW_FIRST_MS = 10,
+    RENEW_LATE_MS = 1000,
+    /* Releasing again after a failure. */
+    PART_FIRST_MS = 20,
+    PART_MOST_MS = 1000,
+    /* For those without a position in the queue, around the end of a lease. */
+    JITTER_LOW_MS = -200,
+    JITTER_HIGH_MS = 1000,
+    /* However little the store says is left, ask no oftener than this. */
+    ASK_SPACING_MS = 5,
+    /* A wake-up is followed, but a storm of them, forged or doubled, must not
+     * become a storm of requests. */
+    WAKE_SPACING_MS = 2,
+    OWNER_WAKE_SPACING_MS = 50
+};
+
+/* --- what all phases share ----------------------------------------------- */
 
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
+static int64_t later_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Adds without overflow, so that "never" stays never. */
-int64_t simba__contend_later(int64_t at_ms, int64_t by_ms)
+static int64_t later(int64_t at_ms, int64_t by_ms)
 {
     assert(by_ms >= 0);
     return at_ms > SIMBA__NEVER - by_ms ? SIMBA__NEVER : at_ms + by_ms;
 }
 
-/* Four tries fit into what is left (design 5). */
-int64_t simba__contend_try_ms(int64_t left_ms)
+/* Four tries fit into what is left. */
+static int64_t try_ms(int64_t left_ms)
 {
     return left_ms / 4 > TRY_LEAST_MS ? left_ms / 4 : TRY_LEAST_MS;
 }
 
-/* Doubles with every failure in a row, spread by a quarter either way so that
- * contenders that failed together do not come back together. */
-int64_t simba__contend_backoff_ms(struct simba__contend *c,
-                                  int64_t first_ms,
-                                  int64_t most_ms)
+/* When to try again what failed. The delay doubles with every failure in a row
+ * and is spread by a quarter either way, so that contenders that failed
+ * together do not come back together. */
+static void retry(struct simba__contend *c, int64_t first_ms, int64_t most_ms)
 {
     unsigned doublings = c->failures < 16 ? c->failures : 16;
     int64_t delay = earlier(first_ms << doublings, most_ms);
@@ -40,20 +68,21 @@ int64_t simba__contend_backoff_ms(struct simba__contend *c,
 
     assert(first_ms > 0 && most_ms > 0);
     c->failures++;
-    return delay - delay / 4 + (int64_t)simba__rng_below(&c->rng, spread);
+    delay += (int64_t)simba__rng_below(&c->rng, spread) - delay / 4;
+    c->next_ms = later_of(later(c->sent_ms, delay), c->now_ms);
 }
 
 /* A request under way when the next is sent is given up: its reply is stale
  * from here on. */
-void simba__contend_send(struct simba__contend *c,
-                         enum simba_request_kind kind,
-                         int64_t timeout_ms,
-                         struct simba__contend_update *up)
+static void send(struct simba__contend *c,
+                 enum simba_request_kind kind,
+                 int64_t timeout_ms,
+                 struct simba__contend_update *up)
 {
     assert(up->send.kind == SIMBA_NO_REQUEST); /* one request a step */
     c->inflight = kind;
     c->sent_ms = c->now_ms;
-    c->timeout_at_ms = simba__contend_later(c->now_ms, timeout_ms);
+    c->timeout_at_ms = later(c->now_ms, timeout_ms);
     c->next_ms = SIMBA__NEVER;
     c->seq++;
     if (kind == SIMBA_ACQUIRE || kind == SIMBA_RENEW) {
@@ -69,6 +98,348 @@ void simba__contend_send(struct simba__contend *c,
     up->send.transition_ms = c->config.lease.transition_ms;
     up->send.deadline_ms = c->timeout_at_ms;
 }
+
+/* A new attempt, the first request of which is due at `at_ms`. */
+static void begin(struct simba__contend *c, int64_t at_ms)
+{
+    c->phase = SIMBA__WAITING;
+    c->attempt.high = simba__rng_next(&c->rng);
+    c->attempt.low = simba__rng_next(&c->rng);
+    c->is_doubtful = false;
+    c->is_queued = false;
+    c->is_woken = false;
+    c->is_backstop = false;
+    c->is_gone = false;
+    c->position = 0;
+    c->token = 0;
+    c->last_claim_ms = -1;
+    c->next_ms = at_ms;
+}
+
+/* The store knows nothing of us any more: rest, or contend anew. */
+static void finish(struct simba__contend *c, struct simba__contend_update *up)
+{
+    c->inflight = SIMBA_NO_REQUEST;
+    c->failures = 0;
+    if (!c->stopping) {
+        begin(c, c->now_ms);
+        return;
+    }
+    c->phase = SIMBA__IDLE;
+    c->stopping = false;
+    c->is_heard = false;
+    c->last_claim_ms = -1;
+    c->next_ms = SIMBA__NEVER;
+    up->tell |= SIMBA__TELL_STOPPED;
+    if (PLANTED(TOLD_AFTER_STOP)) {
+        up->tell |= SIMBA__TELL_ACQUIRED;
+    }
+}
+
+/* --- RELEASING: telling the store ----------------------------------------- */
+
+/* Once more if need be (S8). */
+static void tell_store(struct simba__contend *c,
+                       struct simba__contend_update *up)
+{
+    int64_t left = c->part_until_ms - c->now_ms;
+
+    assert(c->phase == SIMBA__RELEASING);
+    send(c, c->parting, try_ms(left), up);
+    if (c->is_doubtful && !PLANTED(NO_TOMBSTONE)) {
+        up->send.tombstone_ms = simba__lease_length_ms(&c->config.lease);
+    }
+}
+
+/* A release is sent until it is answered, or until the store has ended the
+ * lease by itself, whatever it heard. An acquire still on its way makes its
+ * lease only when it arrives, so a doubtful attempt counts from now: the
+ * tombstone must get there (S8). A position in the queue outlives a lease, so
+ * leaving it counts from now as well. */
+static void part(struct simba__contend *c,
+                 enum simba_request_kind parting,
+                 struct simba__contend_update *up)
+{
+    bool is_tenure = parting == SIMBA_RELEASE && !c->is_doubtful;
+
+    c->phase = SIMBA__RELEASING;
+    c->parting = parting;
+    c->part_until_ms = later(is_tenure ? c->last_claim_ms : c->now_ms,
+                             simba__lease_over_ms(&c->config.lease));
+    c->failures = 0;
+    if (c->now_ms >= c->part_until_ms) {
+        finish(c, up); /* nothing is left to release */
+    } else {
+        tell_store(c, up);
+    }
+}
+
+/* --- LEAVING: on_released runs ------------------------------------------- */
+
+static void leave(struct simba__contend *c,
+                  enum simba__cause cause,
+                  struct simba__contend_update *up)
+{
+    bool is_by_choice =
+        cause == SIMBA__CAUSE_STOP || cause == SIMBA__CAUSE_MAX_HOLD;
+    int64_t budget_until = later(c->now_ms, c->config.lease.budget_ms);
+    int64_t hard = simba__lease_hard_ms(&c->granted);
+    int64_t hard_until = later(c->lease_from_ms, later_of(hard, 0));
+
+    assert(c->phase == SIMBA__OWNER && !c->is_calling);
+    c->phase = SIMBA__LEAVING;
+    c->owner_until_ms = 0;
+    c->cause = cause;
+    c->is_calling = true;
+    c->is_overrun = false;
+    /* By choice on_released has its budget from now: at most U, so it ends
+     * before H. On loss it has until H; after a pause over U the budget all the
+     * same, for the lease is spoilt already and an overrun should mean the
+     * user's slowness. */
+    c->leave_until_ms =
+        is_by_choice ? budget_until : later_of(budget_until, hard_until);
+    c->keep_until_ms = 0;
+    if (cause == SIMBA__CAUSE_STOP && c->config.min_hold_ms > 0) {
+        c->keep_until_ms = later(c->held_since_ms, c->config.min_hold_ms);
+    }
+    if (!is_by_choice) {
+        c->inflight = SIMBA_NO_REQUEST;
+        c->next_ms = SIMBA__NEVER;
+    } else if (c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER) {
+        c->next_ms = c->now_ms; /* held back for want of progress; but now it
+                                 * is renewed until on_released is back */
+    }
+    up->tell |= SIMBA__TELL_RELEASED;
+    up->cause = cause;
+    up->token = c->token;
+    up->deadline_ms = c->leave_until_ms;
+    if (PLANTED(RELEASE_FIRST)) {
+        part(c, SIMBA_RELEASE, up);
+    }
+}
+
+/* The instant at which LEAVING has something to do. */
+static int64_t leave_at(const struct simba__contend *c)
+{
+    if (c->is_calling && !c->is_overrun) {
+        return c->leave_until_ms;
+    }
+    return c->is_gone ? 0 : c->keep_until_ms; /* renewed meanwhile */
+}
+
+static void left(struct simba__contend *c, struct simba__contend_update *up)
+{
+    if (c->now_ms < leave_at(c)) {
+        return;
+    }
+    if (c->is_calling && !c->is_overrun) {
+        c->is_overrun = true;
+        up->tell |= SIMBA__TELL_OVERRUN;
+        if (c->now_ms < leave_at(c)) {
+            return; /* min_hold goes on */
+        }
+    }
+    if (c->is_gone && !c->is_doubtful) {
+        finish(c, up);
+    } else {
+        part(c, SIMBA_RELEASE, up);
+    }
+}
+
+/* --- OWNER: renewing the lease, and noticing that it is lost -------------- */
+
+static int64_t use_from(int64_t from_ms, const struct simba__lease *granted)
+{
+    /* Below zero when less was granted than the budget takes. */
+    return later(from_ms, later_of(simba__lease_use_ms(granted), 0));
+}
+
+static int64_t use_until(const struct simba__contend *c)
+{
+    return use_from(c->lease_from_ms, &c->granted);
+}
+
+/* The newest grant counts, unless an older one lasts longer: a store may grant
+ * less, but never takes back what it has granted. */
+static void extend(struct simba__contend *c, int64_t granted_ms)
+{
+    bool is_first = c->phase == SIMBA__OWNER && c->owner_until_ms == 0;
+    /* S2: the lease runs from when we asked, never from when we heard; the
+     * store began to count somewhere in between. */
+    int64_t from = PLANTED(LEASE_FROM_REPLY) ? c->now_ms : c->sent_ms;
+    struct simba__lease granted = simba__lease_shorten(
+        &c->config.lease, PLANTED(GRANT_STRETCHED) ? 0 : granted_ms);
+
+    c->failures = 0;
+    c->next_ms = later(from, simba__lease_renew_after_ms(&granted));
+    if (is_first || use_from(from, &granted) > use_until(c)) {
+        c->lease_from_ms = from;
+        c->granted = granted;
+    }
+    if (c->is_woken) { /* asked for while the renewal was under way */
+        c->is_woken = false;
+        c->next_ms = later(c->sent_ms, OWNER_WAKE_SPACING_MS);
+    }
+    if (c->phase == SIMBA__OWNER) {
+        c->owner_until_ms = earlier(use_until(c), c->cap_ms);
+    }
+}
+
+/* The store granted the request sent at `sent_ms`. */
+static void own(struct simba__contend *c,
+                const simba_reply *reply,
+                struct simba__contend_update *up)
+{
+    int64_t max_hold = c->config.max_hold_ms;
+
+    c->token = reply->token;
+    c->is_woken = false;
+    c->cap_ms = max_hold == 0 ? SIMBA__NEVER : later(c->now_ms, max_hold);
+    c->phase = SIMBA__OWNER;
+    extend(c, reply->lease_ms);
+    if (c->now_ms >= c->owner_until_ms) { /* the answer came too late */
+        c->owner_until_ms = 0;
+        part(c, SIMBA_RELEASE, up);
+        return;
+    }
+    c->held_since_ms = c->now_ms;
+    c->progress_ms = c->now_ms;
+    up->tell |= SIMBA__TELL_ACQUIRED;
+    up->token = reply->token;
+}
+
+static void renew(struct simba__contend *c, struct simba__contend_update *up)
+{
+    bool is_stalled = c->phase == SIMBA__OWNER && c->config.progress_ms > 0 &&
+                      c->now_ms - c->progress_ms > c->config.progress_ms;
+
+    assert(c->phase == SIMBA__OWNER || c->phase == SIMBA__LEAVING);
+    c->next_ms = SIMBA__NEVER;
+    if (!is_stalled) { /* else the next sign of progress renews */
+        send(c, SIMBA_RENEW, try_ms(use_until(c) - c->now_ms), up);
+    }
+}
+
+/* S8: renewed, lost, or unknown; the last is asked again until U. */
+static void renewed(struct simba__contend *c,
+                    const simba_reply *reply,
+                    struct simba__contend_update *up)
+{
+    int64_t left = use_until(c) - c->now_ms;
+
+    if (reply == NULL && !PLANTED(UNKNOWN_IS_LOST)) {
+        /* After U it is only for min_hold, and there is no hurry. */
+        retry(c, RENEW_FIRST_MS, left > 0 ? try_ms(left) : RENEW_LATE_MS);
+    } else if (reply != NULL && reply->mine && reply->token == c->token) {
+        extend(c, reply->lease_ms);
+        if (PLANTED(TELL_TWICE)) {
+            up->tell |= SIMBA__TELL_ACQUIRED;
+        }
+    } else {
+        /* Ours, but under another token: a doubled acquire began a tenure that
+         * nobody was told of. It is given back like any other. */
+        c->is_gone = reply == NULL || !reply->mine;
+        c->next_ms = SIMBA__NEVER;
+        if (c->phase == SIMBA__OWNER) {
+            leave(c, SIMBA__CAUSE_GONE, up);
+        }
+    }
+}
+
+/* The time is up: say of what. */
+static void lapse(struct simba__contend *c, struct simba__contend_update *up)
+{
+    bool is_held_back =
+        c->inflight == SIMBA_NO_REQUEST && c->next_ms == SIMBA__NEVER;
+    enum simba__cause cause = SIMBA__CAUSE_EXPIRED;
+
+    if (c->now_ms < use_until(c)) {
+        cause = SIMBA__CAUSE_MAX_HOLD;
+    } else if (is_held_back) {
+        cause = SIMBA__CAUSE_STALLED;
+    }
+    leave(c, cause, up);
+}
+
+/* --- WAITING: asking, the queue, the backstop behind wake-ups ------------- */
+
+/* The same attempt asks again and again until it is granted or given up, so
+ * that an earlier request whose answer was lost is found, not repeated (S8). */
+static void ask(struct simba__contend *c, struct simba__contend_update *up)
+{
+    const struct simba__lease *lease = &c->config.lease;
+    int64_t backstop = simba__lease_length_ms(lease) + JITTER_HIGH_MS;
+
+    assert(c->phase == SIMBA__WAITING && !c->is_calling);
+    c->is_woken = false;
+    send(c, SIMBA_ACQUIRE, try_ms(simba__lease_use_ms(lease)), up);
+    up->send.position = c->position;
+    up->send.join = c->config.join;
+    up->send.is_backstop = c->is_backstop;
+    up->send.waiter_ms = 2 * backstop;
+}
+
+/* The backstop: with every wake-up lost, a waiter asks when the owner's lease
+ * ends. The head of the queue right then; who stands behind it one offer later,
+ * in case the head is dead; who has no position some time around it. */
+static int64_t backstop_ms(struct simba__contend *c, const simba_reply *reply)
+{
+    int64_t most = simba__lease_length_ms(&c->config.lease);
+    int64_t wait = later_of(earlier(reply->wait_ms, most), 0);
+    int64_t low = c->config.lease.transition_ms == 0 ? 0 : JITTER_LOW_MS;
+
+    if (!reply->is_queued) {
+        wait += low + (int64_t)simba__rng_below(
+                          &c->rng, (uint64_t)(JITTER_HIGH_MS - low));
+    } else if (!reply->is_head) {
+        wait += SIMBA__OFFER_MS;
+    } else {
+        wait += 1; /* the store frees a lease after its last millisecond */
+    }
+    return later_of(wait, ASK_SPACING_MS);
+}
+
+static int64_t woken_at(const struct simba__contend *c)
+{
+    return later_of(later(c->sent_ms, WAKE_SPACING_MS), c->now_ms);
+}
+
+/* Granted, refused, or failed, and then perhaps without our knowing granted. */
+static void asked(struct simba__contend *c,
+                  enum simba__outcome outcome,
+                  const simba_reply *reply,
+                  struct simba__contend_update *up)
+{
+    int64_t most = simba__lease_length_ms(&c->config.lease) / 4;
+
+    if (reply != NULL && reply->mine) {
+        own(c, reply, up);
+        return;
+    }
+    if (reply != NULL) {
+        c->failures = 0;
+        c->is_queued = reply->is_queued;
+        c->is_backstop = reply->is_queued && !c->is_woken;
+        if (reply->is_queued) {
+            c->position = reply->position;
+        }
+        if (!c->is_woken) {
+            c->next_ms = later(c->now_ms, backstop_ms(c, reply));
+        }
+    } else {
+        c->is_doubtful |= outcome == SIMBA__UNKNOWN;
+        c->is_backstop = false;
+        retry(c, ASK_FIRST_MS, earlier(most, ASK_MOST_MS));
+    }
+    if (c->is_woken) {
+        c->next_ms = woken_at(c);
+    }
+    if (reply == NULL && PLANTED(NO_RETRY)) {
+        c->next_ms = SIMBA__NEVER;
+    }
+}
+
+/* --- events -------------------------------------------------------------- */
 
 static bool is_out_of_range(int64_t ms)
 {
@@ -112,17 +483,6 @@ void simba__contend_init(struct simba__contend *c,
     c->last_claim_ms = -1;
 }
 
-/* Told, and far enough from the ends of the number line to reckon with. */
-static bool is_clock(int64_t store_ms)
-{
-    return store_ms > 0 && store_ms < SIMBA__NEVER / 4;
-}
-
-static int64_t later_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* S1: a step of the store's clock shows as two intervals of its offset that
  * clock rates alone cannot explain. What is known of the offset is kept as
  * narrow as the answers allow: a slow one must not hide a step. */
@@ -148,10 +508,10 @@ static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
 }
 
 /* `reply` is NULL when there is no answer. */
-static void dispatch_reply(struct simba__contend *c,
-                           enum simba__outcome outcome,
-                           const simba_reply *reply,
-                           struct simba__contend_update *up)
+static void answered(struct simba__contend *c,
+                     enum simba__outcome outcome,
+                     const simba_reply *reply,
+                     struct simba__contend_update *up)
 {
     enum simba_request_kind kind = c->inflight;
     bool jumped = false;
@@ -160,23 +520,24 @@ static void dispatch_reply(struct simba__contend *c,
     c->inflight = SIMBA_NO_REQUEST;
     if (reply != NULL) {
         c->is_heard = true;
-        jumped =
-            is_clock(reply->store_ms) && has_clock_jumped(c, reply->store_ms);
+        /* Told, and far enough from the ends of the numbers to reckon with. */
+        jumped = reply->store_ms > 0 && reply->store_ms < SIMBA__NEVER / 4 &&
+                 has_clock_jumped(c, reply->store_ms);
     }
     if (kind == SIMBA_ACQUIRE) {
-        simba__contend_asked(c, outcome, reply, up);
+        asked(c, outcome, reply, up);
     } else if (kind == SIMBA_RENEW) {
-        simba__contend_renewed(c, reply, up);
+        renewed(c, reply, up);
+    } else if (reply != NULL) {
+        finish(c, up);
     } else {
-        simba__contend_parted(c, reply, up);
+        retry(c, PART_FIRST_MS, PART_MOST_MS);
     }
     if (jumped) {
         up->tell |= SIMBA__TELL_CLOCK_JUMP;
         if (c->phase == SIMBA__OWNER) { /* asks again at once, once */
-            c->next_ms =
-                c->was_jump
-                    ? simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS)
-                    : c->now_ms;
+            c->next_ms = c->was_jump ? later(c->sent_ms, OWNER_WAKE_SPACING_MS)
+                                     : c->now_ms;
         }
     }
     if (reply != NULL) {
@@ -184,30 +545,17 @@ static void dispatch_reply(struct simba__contend *c,
     }
 }
 
-static void step_reply(struct simba__contend *c,
-                       const struct simba__contend_event *event,
-                       struct simba__contend_update *up)
-{
-    bool is_stale = event->seq != c->seq && !PLANTED(STALE_REPLIES);
-
-    if (c->inflight == SIMBA_NO_REQUEST || is_stale) {
-        return; /* given up long ago: nothing may hang on it any more */
-    }
-    dispatch_reply(c, event->outcome,
-                   event->outcome == SIMBA__ANSWERED ? event->reply : NULL, up);
-}
-
 static void step_wake(struct simba__contend *c,
                       struct simba__contend_update *up)
 {
-    int64_t soon = simba__contend_later(c->sent_ms, SIMBA__WAKE_SPACING_MS);
+    int64_t soon = later(c->sent_ms, OWNER_WAKE_SPACING_MS);
 
     if (PLANTED(WAKE_IS_GRANT) && c->phase == SIMBA__WAITING) {
         simba_reply grant = {.mine = true, .token = c->token + 1};
 
         c->sent_ms = c->now_ms;
         c->inflight = SIMBA_NO_REQUEST;
-        simba__contend_own(c, &grant, up);
+        own(c, &grant, up);
         return;
     }
     if (c->last_claim_ms < 0) {
@@ -217,7 +565,7 @@ static void step_wake(struct simba__contend *c,
         /* S10: the store may have looked before it changed. */
         c->is_woken = !PLANTED(WAKE_DROPPED);
     } else if (c->phase == SIMBA__WAITING) {
-        c->next_ms = simba__contend_woken_at(c);
+        c->next_ms = woken_at(c);
         c->is_backstop = false;
     } else if (c->phase == SIMBA__OWNER) {
         c->next_ms = earlier(c->next_ms, soon);
@@ -231,31 +579,26 @@ static void step_stop(struct simba__contend *c,
         return;
     }
     c->stopping = true;
-    if (c->phase == SIMBA__WAITING) {
-        simba__contend_quit(c, up);
-    } else if (c->phase == SIMBA__OWNER) {
-        simba__contend_leave(c, SIMBA__CAUSE_STOP, up);
+    if (c->phase == SIMBA__OWNER) {
+        leave(c, SIMBA__CAUSE_STOP, up);
+    } else if (c->phase == SIMBA__WAITING) {
+        /* Take back what the store may know of us. */
+        c->is_doubtful |=
+            c->inflight == SIMBA_ACQUIRE && !PLANTED(FORGET_ON_STOP);
+        if (c->is_doubtful) {
+            part(c, SIMBA_RELEASE, up);
+        } else if (c->is_queued) {
+            part(c, SIMBA_LEAVE, up);
+        } else {
+            finish(c, up);
+        }
     }
-}
-
-static void step_start(struct simba__contend *c)
-{
-    assert(c->phase == SIMBA__IDLE);
-    c->stopping = false;
-    c->is_heard = false;
-    c->failures = 0;
-    simba__contend_begin(
-        c, simba__contend_later(c->now_ms, c->config.initial_delay_ms));
 }
 
 static void step_progress(struct simba__contend *c, int64_t given_ms)
 {
-    if (given_ms == 0) {
-        given_ms = c->now_ms;
-    }
-    if (given_ms > c->progress_ms) {
-        c->progress_ms = given_ms;
-    }
+    c->progress_ms =
+        later_of(c->progress_ms, given_ms == 0 ? c->now_ms : given_ms);
     if (c->phase == SIMBA__OWNER && c->inflight == SIMBA_NO_REQUEST &&
         c->next_ms == SIMBA__NEVER) {
         c->next_ms = c->now_ms; /* a renewal had been held back */
@@ -268,13 +611,23 @@ static void dispatch(struct simba__contend *c,
 {
     switch (event->type) {
     case SIMBA__START:
-        step_start(c);
+        assert(c->phase == SIMBA__IDLE);
+        c->stopping = false;
+        c->is_heard = false;
+        c->failures = 0;
+        begin(c, later(c->now_ms, c->config.initial_delay_ms));
         break;
     case SIMBA__STOP:
         step_stop(c, up);
         break;
     case SIMBA__REPLIED:
-        step_reply(c, event, up);
+        /* Else it was given up long ago: nothing may hang on it any more. */
+        if (c->inflight != SIMBA_NO_REQUEST &&
+            (event->seq == c->seq || PLANTED(STALE_REPLIES))) {
+            bool is_answer = event->outcome == SIMBA__ANSWERED;
+
+            answered(c, event->outcome, is_answer ? event->reply : NULL, up);
+        }
         break;
     case SIMBA__WAKE_UP:
         step_wake(c, up);
@@ -298,33 +651,29 @@ static bool may_send(const struct simba__contend *c)
            !(c->phase == SIMBA__WAITING && c->is_calling);
 }
 
-static void send_next(struct simba__contend *c,
-                      struct simba__contend_update *up)
-{
-    if (c->phase == SIMBA__WAITING) {
-        simba__contend_ask(c, up);
-    } else if (c->phase == SIMBA__RELEASING) {
-        simba__contend_parting(c, up);
-    } else {
-        simba__contend_renew(c, up);
-    }
-}
-
 /* Everything that has come due by now, in the order of its urgency. */
 static void do_what_is_due(struct simba__contend *c,
                            struct simba__contend_update *up)
 {
     if (c->inflight != SIMBA_NO_REQUEST && c->now_ms >= c->timeout_at_ms) {
-        dispatch_reply(c, SIMBA__UNKNOWN, NULL, up);
+        answered(c, SIMBA__UNKNOWN, NULL, up);
     }
     if (c->phase == SIMBA__LEAVING) {
-        simba__contend_left(c, up);
+        left(c, up);
     }
-    if (c->phase == SIMBA__RELEASING) {
-        simba__contend_part_if_over(c, up);
+    if (c->phase == SIMBA__RELEASING && c->now_ms >= c->part_until_ms) {
+        up->tell |= SIMBA__TELL_UNRELEASED;
+        finish(c, up);
     }
-    if (may_send(c) && c->now_ms >= c->next_ms) {
-        send_next(c, up);
+    if (!may_send(c) || c->now_ms < c->next_ms) {
+        return;
+    }
+    if (c->phase == SIMBA__WAITING) {
+        ask(c, up);
+    } else if (c->phase == SIMBA__RELEASING) {
+        tell_store(c, up);
+    } else {
+        renew(c, up);
     }
 }
 
@@ -353,7 +702,7 @@ void simba__contend_step(struct simba__contend *c,
         c->now_ms = event->now_ms;
     }
     if (c->phase == SIMBA__OWNER && c->now_ms >= c->owner_until_ms) {
-        simba__contend_lapse(c, update); /* noticed before anything else */
+        lapse(c, update); /* noticed before anything else */
     }
     dispatch(c, event, update);
     do_what_is_due(c, update);
@@ -380,7 +729,7 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
     if (c->phase == SIMBA__OWNER) {
         at = earlier(at, c->owner_until_ms);
     } else if (c->phase == SIMBA__LEAVING) {
-        at = earlier(at, simba__contend_leave_at(c));
+        at = earlier(at, leave_at(c));
     } else if (c->phase == SIMBA__RELEASING) {
         at = earlier(at, c->part_until_ms);
     }

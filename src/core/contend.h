@@ -61,7 +61,7 @@ enum simba__contend_phase {
     SIMBA__RELEASING, /* telling the store */
 };
 
-/** The service status of the seed. */
+/** The status of a service, as users see it. */
 enum simba__status {
     SIMBA__INITIAL,
     SIMBA__STARTING, /* the store has not answered yet */

@@ -1,4 +1,4 @@
-/* The arithmetic of a lease (design 5): L, m, B, U and H.
+/* The arithmetic of a lease: L, m, B, U and H.
  *
  *   s                        s + 2/3 ttl            U          H        s + L
  *   |---- owner ----------------|---- renew late ----|--- B ----|--- m ---|

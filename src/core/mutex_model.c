@@ -60,7 +60,8 @@ static uint64_t next_position(const struct simba__mutex_snapshot *s)
 static void offer_next(const struct simba__mutex_snapshot *s,
                        struct simba__verdict *v)
 {
-    if (s->first.is_there && has_room(s, s->first.slots) && !PLANTED(NO_CALL)) {
+    if (s->first.is_there && has_room(s, s->first.slots) &&
+        !PLANTED(NO_OFFER)) {
         v->offer = true;
         v->wake = s->second.is_there;
     }
@@ -115,7 +116,7 @@ static void judge_acquire(const struct simba__mutex_snapshot *given,
 {
     struct simba__mutex_snapshot s = *given;
 
-    if (PLANTED(NEXT_FORGOTTEN)) {
+    if (PLANTED(OFFER_FORGOTTEN)) {
         s.offered.count = 0;
         s.me.is_offered = false;
     }

@@ -209,7 +209,7 @@ static bool is_live(const struct simba__mutex_host *host,
                     const struct simba__mutex_snapshot *s,
                     bool is_me)
 {
-    return (is_me && s->me.is_connected) || PLANTED(DEAD_CALLED) ||
+    return (is_me && s->me.is_connected) || PLANTED(DEAD_OFFERED) ||
            host->is_connected(host->self, waiter->connection);
 }
 
@@ -312,7 +312,7 @@ static void look(struct simba__mutex_record *record,
         return; /* nothing can become free */
     }
     view->first = find_candidate(record, host, request, s, 0, &s->first);
-    if (PLANTED(LINE_REVERSED) && s->first.is_there) {
+    if (PLANTED(QUEUE_REVERSED) && s->first.is_there) {
         view->first = record->queue_count - 1;
     }
     if (s->first.is_there && s->owners.count + s->offered.count == 0) {

@@ -27,18 +27,18 @@
     X(BREAK_RENEWS, S5, "a broken tenure can be renewed")                      \
     X(RELEASE_FIRST, S6, "the store told before on_released")                  \
     X(NO_BUDGET, S6, "a loss announced at H, not at U")                        \
-    X(WAKE_IS_GRANT, S7, "a hint taken as a grant")                            \
+    X(WAKE_IS_GRANT, S7, "a wake-up taken as a grant")                         \
     X(UNKNOWN_IS_LOST, S8, "an unanswered renewal taken as a loss")            \
     X(FORGET_ON_STOP, S8, "stop leaves an acquire behind")                     \
     X(NO_TOMBSTONE, S8, "a late acquire outlives its undoing")                 \
     X(TELL_TWICE, S9, "a renewal told as a tenure")                            \
     X(TOLD_AFTER_STOP, S9, "acquired told when stopped")                       \
-    X(WAKE_DROPPED, S10, "a hint lost while asking")                           \
-    X(DEAD_CALLED, S10, "dead waiters are called")                             \
-    X(NO_CALL, S10, "a release that calls nobody")                             \
-    X(BARGING, S11, "newcomers pass the line")                                 \
-    X(LINE_REVERSED, S11, "last come, first served")                           \
-    X(NEXT_FORGOTTEN, S11, "the reservation is not honoured")                  \
+    X(WAKE_DROPPED, S10, "a wake-up lost while asking")                        \
+    X(DEAD_OFFERED, S10, "the dead are offered it")                            \
+    X(NO_OFFER, S10, "a release that offers nothing")                          \
+    X(BARGING, S11, "newcomers pass the queue")                                \
+    X(QUEUE_REVERSED, S11, "last come, first served")                          \
+    X(OFFER_FORGOTTEN, S11, "the offer is not honoured")                       \
     X(NO_RETRY, PROGRESS, "one failure ends the asking")
 
 #define SIMBA__PLANT_ENUM(fault, rule, text) SIMBA__PLANT_##fault,

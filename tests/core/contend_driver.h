@@ -26,13 +26,13 @@ enum {
     LEASE = 16000,
     MARGIN = 346, /* 10 ms + 2.1 % of 16 s */
     BUDGET = 2000,
-    RENEW = 6666,      /* 2/3 ttl */
-    USE = 13654,       /* U: 16000 - 346 - 2000 */
-    HARD = 15654,      /* H: 16000 - 346 */
-    OVER = 16346,      /* the store's lease is surely over */
-    ASK_TRY = 3413,    /* (U - s) / 4 */
-    RENEW_TRY = 1747,  /* (U - s - 2/3 ttl) / 4 */
-    PLACE_LIFE = 34000 /* twice the lease and the greatest jitter */
+    RENEW = 6666,       /* 2/3 ttl */
+    USE = 13654,        /* U: 16000 - 346 - 2000 */
+    HARD = 15654,       /* H: 16000 - 346 */
+    OVER = 16346,       /* the store's lease is surely over */
+    ASK_TRY = 3413,     /* (U - s) / 4 */
+    RENEW_TRY = 1747,   /* (U - s - 2/3 ttl) / 4 */
+    WAITER_LIFE = 34000 /* twice the lease and the greatest jitter */
 };
 
 /* When the stories begin; the first request goes out then. */

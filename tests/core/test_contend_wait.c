@@ -111,7 +111,7 @@ static void test_contend_wait__start_asks_at_once(void **state)
     expect_sent(SIMBA_ACQUIRE);
     expect_told(0);
     assert_int_equal(patience_ms, ASK_TRY);
-    assert_int_equal(sent.waiter_ms, PLACE_LIFE);
+    assert_int_equal(sent.waiter_ms, WAITER_LIFE);
     assert_int_equal(sent.token, 0);
     assert_int_equal(sent.position, 0);
     assert_int_equal(sent.tombstone_ms, 0);

@@ -91,7 +91,7 @@ static void check_wake(struct world *w,
 
     if (event->type == SIMBA__WAKE_UP &&
         (is_loss || (up->tell & SIMBA__TELL_ACQUIRED) != 0)) {
-        violate(w, S7, "n%d changes ownership on a hint", i);
+        violate(w, S7, "n%d changes ownership on a wake-up", i);
     }
 }
 
@@ -154,7 +154,7 @@ void check_step(struct world *w,
     check_loss(w, i, up);
     check_alternation(w, i, up);
     if (is_abandoned) {
-        n->stand.is_in = false;
+        n->queued.is_in = false;
     }
     if (is_abandoned && !(up->tell & SIMBA__TELL_UNRELEASED)) {
         note_undone(w, before->attempt);
@@ -176,7 +176,7 @@ static void check_identity(struct world *w,
                            const simba_reply *reply)
 {
     bool is_same = simba__attempt_equal(before->attempt, m->request.attempt);
-    bool is_kept = simba__attempt_equal(before->attempt, w->row.attempt);
+    bool is_kept = simba__attempt_equal(before->attempt, w->record.attempt);
     bool is_renewable =
         was_held(w, before) && is_same && !before->owner.is_broken;
 
@@ -217,33 +217,33 @@ static void check_undone(struct world *w, const struct message *m)
     }
 }
 
-static bool is_standing(const struct stand *s, const struct message *m)
+static bool is_standing(const struct queued *s, const struct message *m)
 {
     return s->is_in && simba__attempt_equal(s->attempt, m->request.attempt);
 }
 
-static bool has_reservation(const struct world *w, const struct stand *s)
+static bool has_offer(const struct world *w, const struct queued *s)
 {
-    return s->is_in && s->called_ms >= world_store_ms(w);
+    return s->is_in && s->offered_ms >= world_store_ms(w);
 }
 
 /* S11: nobody who is alive stands in the queue before the one whose turn it is,
- * and nobody else has been called. Whose turn it is was decided when it was
- * called, or is now, when it is granted without a call. */
+ * and nobody else is offered it. Whose turn it is was decided when it was
+ * offered, or is now, when it is granted without an offer. */
 static void check_fairness(struct world *w, int turn, simba_attempt attempt)
 {
-    const struct stand *mine = &w->node[turn].stand;
+    const struct queued *mine = &w->node[turn].queued;
     bool am_in = mine->is_in && simba__attempt_equal(mine->attempt, attempt);
     int64_t now = world_store_ms(w);
 
     for (int i = 0; i < w->node_count; i++) {
-        const struct stand *s = &w->node[i].stand;
-        bool is_late = s->called_ms != 0 && s->called_ms < now;
+        const struct queued *s = &w->node[i].queued;
+        bool is_late = s->offered_ms != 0 && s->offered_ms < now;
         bool is_live = s->lapses_ms >= now &&
                        w->host.is_connected(w->host.self, s->connection);
         bool is_first = !am_in || s->position < mine->position;
         if (i != turn && s->is_in && is_live && !is_late &&
-            (is_first || has_reservation(w, s))) {
+            (is_first || has_offer(w, s))) {
             violate(w, S11, "n%d passed n%d, at %llu before %llu", turn, i,
                     (unsigned long long)s->position,
                     am_in ? (unsigned long long)mine->position : 0);
@@ -284,82 +284,82 @@ static void check_grant(struct world *w,
     }
     w->newest_token = reply->token;
     check_undone(w, m);
-    if (!is_dead &&
-        !(is_standing(&n->stand, m) && has_reservation(w, &n->stand))) {
+    if (!is_dead && !(is_standing(&n->queued, m) && has_offer(w, &n->queued))) {
         check_fairness(w, m->node, m->request.attempt);
     }
     check_nobody_inside(w, m->node);
     world_say(w, "store grants to n%d", m->node);
 }
 
-/* S11: a new place is behind all others; an old one was its own before. */
-static void check_place(struct world *w,
-                        const struct message *m,
-                        uint64_t position)
+/* S11: a new position is behind all others; an old one was its own before. */
+static void check_position(struct world *w,
+                           const struct message *m,
+                           uint64_t position)
 {
-    const struct stand *s = &w->node[m->node].stand;
+    const struct queued *s = &w->node[m->node].queued;
     bool is_own = position == m->request.position || position == s->position ||
-                  position == w->place_before;
+                  position == w->position_before;
 
-    if (position > w->newest_place) {
-        w->newest_place = position;
+    if (position > w->newest_position) {
+        w->newest_position = position;
     } else if (!is_own) {
-        violate(w, S11, "n%d was given a place before others", m->node);
+        violate(w, S11, "n%d was given a position before others", m->node);
     }
 }
 
-static void note_line(struct world *w,
-                      const struct message *m,
-                      const simba_reply *reply)
+static void note_queue(struct world *w,
+                       const struct message *m,
+                       const simba_reply *reply)
 {
     struct node *n = &w->node[m->node];
-    struct stand *s = &n->stand;
+    struct queued *s = &n->queued;
 
     if (m->life != n->life || is_given_up(n, m)) {
         return;
     }
     if (reply->is_queued) {
-        world_say(w, "n%d stands in line at %llu", m->node,
+        world_say(w, "n%d waits at %llu", m->node,
                   (unsigned long long)reply->position);
-        check_place(w, m, reply->position);
+        check_position(w, m, reply->position);
         s->position = reply->position;
         s->is_in = true;
         s->attempt = m->request.attempt;
         s->connection = m->connection;
         s->lapses_ms = world_store_ms(w) + m->request.waiter_ms;
-        s->called_ms = 0;
+        s->offered_ms = 0;
     } else if (is_standing(s, m) && m->request.kind != SIMBA_RENEW) {
         s->is_in = false; /* granted, released, left */
     }
 }
 
-/* Who did not come when called was sent to the end of the line. */
+/* Who was offered it and did not come was sent to the end of the queue. */
 static void note_requeued(struct world *w)
 {
-    for (size_t k = 0; k < w->row.queue_count; k++) {
-        const struct simba__waiter *waiter = &w->row.queue[k];
-        struct stand *s = &w->node[waiter->connection % WORLD_NODES_MOST].stand;
+    for (size_t k = 0; k < w->record.queue_count; k++) {
+        const struct simba__waiter *waiter = &w->record.queue[k];
+        struct queued *s =
+            &w->node[waiter->connection % WORLD_NODES_MOST].queued;
         bool is_same =
             s->is_in && simba__attempt_equal(s->attempt, waiter->attempt);
-        bool is_late = s->called_ms != 0 && s->called_ms < world_store_ms(w);
-        if (is_same && is_late && waiter->position > w->newest_place) {
-            s->position = w->newest_place = waiter->position;
+        bool is_late = s->offered_ms != 0 && s->offered_ms < world_store_ms(w);
+        if (is_same && is_late && waiter->position > w->newest_position) {
+            s->position = w->newest_position = waiter->position;
         }
     }
 }
 
-/* Whoever has been called and does not come in time has lost its turn. */
-void check_called(struct world *w)
+/* Whoever is offered it and does not come in time has lost its turn. */
+void check_offered(struct world *w)
 {
     note_requeued(w);
-    for (int i = 0; i < w->node_count && w->row.is_offered; i++) {
-        struct stand *s = &w->node[i].stand;
+    for (int i = 0; i < w->node_count && w->record.is_offered; i++) {
+        struct queued *s = &w->node[i].queued;
         if (s->is_in && /* else of a dead incarnation */
-            simba__attempt_equal(s->attempt, w->row.offered.attempt) &&
-            s->called_ms != w->row.offered_until_ms) {
-            world_say(w, "store calls n%d", i);
+            simba__attempt_equal(s->attempt, w->record.offered.attempt) &&
+            s->offered_ms != w->record.offered_until_ms) {
+            world_say(w, "store offers it to n%d", i);
             check_fairness(w, i, s->attempt);
-            s->called_ms = w->row.offered_until_ms;
+            s->offered_ms = w->record.offered_until_ms;
         }
     }
 }
@@ -385,19 +385,19 @@ void check_served(struct world *w,
         (!reply->mine || reply->token != m->request.token)) {
         w->node[m->node].was_refused = true;
     }
-    /* A release leaves the line before the next is called; an acquire joins it
-     * after that. */
+    /* A release leaves the queue before the next is offered it; an acquire
+     * joins it after that. */
     if (m->request.kind == SIMBA_ACQUIRE) {
-        check_called(w);
+        check_offered(w);
     }
-    note_line(w, m, reply);
-    check_called(w);
+    note_queue(w, m, reply);
+    check_offered(w);
 }
 
 void check_wiped(struct world *w)
 {
     for (int i = 0; i < w->node_count; i++) {
-        w->node[i].stand.is_in = false;
+        w->node[i].queued.is_in = false;
         w->node[i].was_refused = true;
     }
     memset(w->undone, 0, sizeof w->undone); /* tombstones are gone as well */

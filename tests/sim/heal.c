@@ -106,7 +106,7 @@ static void hand_over(struct world *w, bool has_idle_wakes)
     run_for(w, w->config.initial_delay_ms * 1020 + SLACK_US);
 }
 
-/* S10 after somebody left the line: its place is nobody's turn. */
+/* S10 after somebody left the queue: its position is nobody's turn. */
 static void hand_over_past_a_leaver(struct world *w)
 {
     int owner = world_owner(w);
@@ -169,7 +169,7 @@ static void stop_all(struct world *w)
     if (!is_everybody_idle(w)) {
         violate(w, PROGRESS, "somebody did not come to rest");
     }
-    if (simba__mutex_is_held(&w->row, world_store_ms(w))) {
+    if (simba__mutex_is_held(&w->record, world_store_ms(w))) {
         violate(w, S8, "the mutex is held by nobody");
     }
 }

@@ -128,8 +128,8 @@ static bool shows_in_history(enum simba__plant fault)
     case SIMBA__PLANT_ACQUIRE_BY_ID:
     case SIMBA__PLANT_BREAK_RENEWS:
     case SIMBA__PLANT_BARGING:
-    case SIMBA__PLANT_LINE_REVERSED:
-    case SIMBA__PLANT_NEXT_FORGOTTEN:
+    case SIMBA__PLANT_QUEUE_REVERSED:
+    case SIMBA__PLANT_OFFER_FORGOTTEN:
         return true;
     default:
         return false;
@@ -204,10 +204,11 @@ static int demo(void)
 {
     struct world w;
 
-    puts("Three contenders share one mutex in simulated time (ms), on leases\n"
-         "of 3 s. n0 gets it first and is killed; when its lease has run out\n"
-         "the first in line takes over, and then hands it on by stopping.\n"
-         "Tokens grow with every tenure.\n");
+    puts(
+        "Three contenders share one mutex in simulated time (ms), on leases\n"
+        "of 3 s. n0 gets it first and is killed; when its lease has run out\n"
+        "the first of the queue takes over, and then hands it on by stopping.\n"
+        "Tokens grow with every tenure.\n");
     story_begin(&w, 3, stdout);
     for (int i = 0; i < 3; i++) {
         story_start(&w, i);

@@ -11,7 +11,7 @@ static void on_found(void *user, const struct simba__history_finding *finding)
 {
     struct world *w = user;
 
-    if (finding->kind == SIMBA__UNFAIR && w->is_line_hidden) {
+    if (finding->kind == SIMBA__UNFAIR && w->is_queue_hidden) {
         return;
     }
     violate(w, HISTORY, "%s: %s, token %llu, and %s, token %llu",
@@ -24,8 +24,8 @@ void record_begin(struct world *w)
 {
     /* Where requests are doubled, connections break or data is lost, a waiter
      * may have had the mutex, or looked dead, and no trace tells. */
-    w->is_line_hidden = w->weather.copy > 0 || w->weather.reset > 0 ||
-                        w->weather.store_restart > 0;
+    w->is_queue_hidden = w->weather.copy > 0 || w->weather.reset > 0 ||
+                         w->weather.store_restart > 0;
     w->history = simba__history_open(on_found, w);
     if (w->history == NULL) {
         abort();

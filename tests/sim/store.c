@@ -121,8 +121,8 @@ static void reply_to(struct world *w,
     transmit(w, &answer);
 }
 
-static uint64_t place_of(const struct simba__mutex_record *row,
-                         simba_attempt attempt)
+static uint64_t position_of(const struct simba__mutex_record *row,
+                            simba_attempt attempt)
 {
     for (size_t i = 0; i < row->queue_count; i++) {
         if (simba__attempt_equal(row->queue[i].attempt, attempt)) {
@@ -139,7 +139,7 @@ static struct simba__lease lease_offered(struct world *w,
 {
     const struct simba__lease *asked = &w->config.lease;
     int64_t most = simba__lease_length_ms(asked);
-    int64_t left = w->row.owner.transition_at_ms - world_store_ms(w);
+    int64_t left = w->record.owner.transition_at_ms - world_store_ms(w);
     int64_t granted = most / 2;
     struct simba__lease offered;
 
@@ -148,7 +148,7 @@ static struct simba__lease lease_offered(struct world *w,
     }
     granted += (int64_t)world_random(w, (uint64_t)(most - granted));
     if (granted < left &&
-        simba__attempt_equal(w->row.attempt, m->request.attempt)) {
+        simba__attempt_equal(w->record.attempt, m->request.attempt)) {
         granted = left;
     }
     offered = simba__lease_shorten(asked, granted);
@@ -157,7 +157,7 @@ static struct simba__lease lease_offered(struct world *w,
 
 void store_receive(struct world *w, const struct message *m)
 {
-    struct simba__mutex_record before = w->row;
+    struct simba__mutex_record before = w->record;
     simba_reply reply;
     struct simba__lease lease = lease_offered(w, m);
     simba_request request = m->request;
@@ -174,8 +174,8 @@ void store_receive(struct world *w, const struct message *m)
         post_outcome(w, m->node, m->request.seq, SIMBA__FAILED);
         return;
     }
-    w->place_before = place_of(&w->row, m->request.attempt);
-    if (simba__mutex_serve(&w->row, &w->host, &call, &reply)) {
+    w->position_before = position_of(&w->record, m->request.attempt);
+    if (simba__mutex_serve(&w->record, &w->host, &call, &reply)) {
         check_served(w, &before, m, &reply);
         if (reply.mine) {
             reply.lease_ms = simba__lease_length_ms(&lease);
@@ -206,8 +206,8 @@ void store_restart(struct world *w, bool loses_data, int64_t down_us)
     world_say(w, "store restarts%s", loses_data ? ", its data lost" : "");
     w->store_epoch++;
     if (loses_data) {
-        simba__mutex_fini(&w->row);
-        simba__mutex_init(&w->row);
+        simba__mutex_fini(&w->record);
+        simba__mutex_init(&w->record);
         /* Nobody is granted anything before every old lease is over. */
         w->grace_until_us = w->now_us + down_us + world_lease_us(w) / 100 * 103;
         check_wiped(w);

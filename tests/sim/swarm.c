@@ -142,7 +142,7 @@ void swarm_crash(struct world *w, int i)
     n->ghost = n->connection;
     n->ghost_until_us = w->now_us + w->weather.half_open_us;
     n->is_told = n->is_calling = n->is_inside = false;
-    n->stand.is_in = false;
+    n->queued.is_in = false;
     n->paused_until_us = 0;
     world_post(w, &m, (int64_t)world_random(w, (uint64_t)lease_us));
 }
@@ -172,15 +172,15 @@ static void change_mind(struct world *w, int i)
 static void break_tenure(struct world *w, bool at_once)
 {
     simba_request request = {
-        .kind = SIMBA_BREAK, .token = w->row.owner.token, .now = at_once};
+        .kind = SIMBA_BREAK, .token = w->record.owner.token, .now = at_once};
     struct simba__mutex_call call = {.request = &request,
                                      .now_ms = world_store_ms(w)};
 
     if (w->is_store_up &&
-        simba__mutex_serve(&w->row, &w->host, &call, &request.reply) &&
+        simba__mutex_serve(&w->record, &w->host, &call, &request.reply) &&
         request.reply.mine) {
         world_say(w, "admin breaks the tenure%s", at_once ? " by force" : "");
-        check_called(w);
+        check_offered(w);
         if (at_once) {
             w->forced_until_us =
                 w->now_us + world_lease_us(w) / 100 * 103 + 100000;

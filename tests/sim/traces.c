@@ -62,7 +62,7 @@ static void test_trace__acquire(void **state)
     story_run_to(&t.w, 1000);
     expect(&t, "[   100] n1 boots\n"
                "[   100] n1 -> acquire\n"
-               "[   105] n1 stands in line at 105000\n");
+               "[   105] n1 waits at 105000\n");
     end(&t);
 }
 
@@ -101,10 +101,10 @@ static void test_trace__expiry_and_hand_over(void **state)
                "[    10] n0 acquired, token 5000\n"
                "[   100] n1 boots\n"
                "[   100] n1 -> acquire\n"
-               "[   105] n1 stands in line at 105000\n"
+               "[   105] n1 waits at 105000\n"
                "[   200] n2 boots\n"
                "[   200] n2 -> acquire\n"
-               "[   205] n2 stands in line at 205000\n");
+               "[   205] n2 waits at 205000\n");
     story_kill(&t.w, 0);
     story_run_to(&t.w, 4000);
     expect(&t, "[   500] n0 is killed\n"
@@ -112,7 +112,7 @@ static void test_trace__expiry_and_hand_over(void **state)
                "[  3016] store grants to n1\n"
                "[  3021] n1 acquired, token 3016000\n"
                "[  3310] n2 -> acquire\n"
-               "[  3315] n2 stands in line at 205000\n");
+               "[  3315] n2 waits at 205000\n");
     end(&t);
 }
 
@@ -170,28 +170,28 @@ static void test_trace__stop_hands_over_in_line(void **state)
                "[    10] n0 acquired, token 5000\n"
                "[   100] n1 boots\n"
                "[   100] n1 -> acquire\n"
-               "[   105] n1 stands in line at 105000\n"
+               "[   105] n1 waits at 105000\n"
                "[   200] n2 boots\n"
                "[   200] n2 -> acquire\n"
-               "[   205] n2 stands in line at 205000\n");
+               "[   205] n2 waits at 205000\n");
     story_stop(&t.w, 0);
     story_run_to(&t.w, 500);
     expect(&t, "[   300] n0 is asked to stop\n"
                "[   300] n0 released (stop)\n"
                "[   320] n0 -> release\n"
-               "[   325] store calls n1\n"
+               "[   325] store offers it to n1\n"
                "[   330] n1 -> acquire\n"
                "[   330] n2 -> acquire\n"
                "[   330] n0 stopped\n"
                "[   335] store grants to n1\n"
-               "[   335] n2 stands in line at 205000\n"
+               "[   335] n2 waits at 205000\n"
                "[   340] n1 acquired, token 335000\n");
     story_stop(&t.w, 1);
     story_run_to(&t.w, 1000);
     expect(&t, "[   500] n1 is asked to stop\n"
                "[   500] n1 released (stop)\n"
                "[   520] n1 -> release\n"
-               "[   525] store calls n2\n"
+               "[   525] store offers it to n2\n"
                "[   530] n2 -> acquire\n"
                "[   530] n1 stopped\n"
                "[   535] store grants to n2\n"
@@ -215,7 +215,7 @@ static void test_trace__stop_while_waiting(void **state)
                "[    10] n0 acquired, token 5000\n"
                "[   100] n1 boots\n"
                "[   100] n1 -> acquire\n"
-               "[   105] n1 stands in line at 105000\n");
+               "[   105] n1 waits at 105000\n");
     story_stop(&t.w, 1);
     story_run_to(&t.w, 300);
     expect(&t, "[   200] n1 is asked to stop\n"
@@ -286,7 +286,7 @@ static void test_trace__pause_over_the_lease(void **state)
                "[    10] n0 acquired, token 5000\n"
                "[   100] n1 boots\n"
                "[   100] n1 -> acquire\n"
-               "[   105] n1 stands in line at 105000\n");
+               "[   105] n1 waits at 105000\n");
     t.w.node[0].paused_until_us = 5000000;
     t.w.node[0].is_excused = true;
     story_run_to(&t.w, 5100);
@@ -296,7 +296,7 @@ static void test_trace__pause_over_the_lease(void **state)
                "[  4344] n1 -> renew\n"
                "[  5000] n0 released (expired)\n"
                "[  5020] n0 -> acquire\n"
-               "[  5025] n0 stands in line at 5025000\n");
+               "[  5025] n0 waits at 5025000\n");
     end(&t);
 }
 

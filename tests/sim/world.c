@@ -357,13 +357,13 @@ void world_init(struct world *w, uint64_t seed, FILE *trace)
     w->trace = trace;
     w->now_us = 1000000; /* clocks have room below zero offsets */
     simba__rng_seed(&w->rng, seed);
-    simba__mutex_init(&w->row);
+    simba__mutex_init(&w->record);
     store_open(w);
 }
 
 void world_fini(struct world *w)
 {
-    simba__mutex_fini(&w->row);
+    simba__mutex_fini(&w->record);
     free(w->pool);
     free(w->heap);
     free(w->spare);

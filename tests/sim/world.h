@@ -39,13 +39,13 @@ struct message {
 };
 
 /* Where the checkers think a waiter stands in the queue. */
-struct stand {
+struct queued {
     bool is_in;
     simba_attempt attempt;
     uint64_t position; /* as the store numbered it */
     uint64_t connection;
-    int64_t lapses_ms; /* its waiter lease, store time */
-    int64_t called_ms; /* end of its reservation, or 0 */
+    int64_t lapses_ms;  /* its waiter lease, store time */
+    int64_t offered_ms; /* end of its offer, or 0 */
 };
 
 struct node {
@@ -71,7 +71,7 @@ struct node {
     int64_t callback_free_us;
     int64_t was_until_ms; /* newest owner_until */
     bool was_refused;     /* the store refused a renewal of this tenure */
-    struct stand stand;
+    struct queued queued;
 };
 
 /* How bad this world is; drawn from the seed. Chances are per thousand. */
@@ -102,7 +102,7 @@ struct world {
     bool is_told;        /* a story: latencies are what weather says */
     int64_t callback_us; /* a story: how long callbacks take */
 
-    struct simba__mutex_record row;
+    struct simba__mutex_record record;
     struct simba__mutex_host host;
     int store_ppm;
     int64_t store_offset_ms;
@@ -126,9 +126,9 @@ struct world {
     uint64_t grants;
     uint64_t tenures; /* told to users */
     uint64_t newest_token;
-    uint64_t newest_place;
-    uint64_t place_before;   /* of the request being served */
-    int64_t forced_until_us; /* S1 may fail for a lease after a force */
+    uint64_t newest_position;
+    uint64_t position_before; /* of the request being served */
+    int64_t forced_until_us;  /* S1 may fail for a lease after a force */
     struct undone undone[WORLD_UNDONE];
     int undone_next;
     int violations[RULES];
@@ -136,7 +136,7 @@ struct world {
 
     FILE *trace;                    /* NULL: silent */
     struct simba__history *history; /* NULL: not recorded */
-    bool is_line_hidden; /* from the history: it cannot judge fairness */
+    bool is_queue_hidden; /* from the history: it cannot judge fairness */
 };
 
 /* world.c */
@@ -207,7 +207,7 @@ void check_served(struct world *w,
                   const struct simba__mutex_record *before,
                   const struct message *m,
                   const simba_reply *reply);
-void check_called(struct world *w);
+void check_offered(struct world *w);
 void check_wiped(struct world *w);
 
 #endif

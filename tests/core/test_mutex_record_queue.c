@@ -1,10 +1,10 @@
-/* One mutex as a store keeps it: the line, and how the dead are passed over
- * (S11). Who is called from it is in test_row_called.c. */
-#include "row_driver.h"
+/* One mutex as a store keeps it: the queue, and how the dead are passed over
+ * (S11). Who is offered the mutex is in test_mutex_record_offer.c. */
+#include "mutex_record_driver.h"
 
-/* --- the line ------------------------------------------------------------ */
+/* --- the queue ----------------------------------------------------------- */
 
-static void test_row_line__first_come_is_first_served(void **state)
+static void test_mutex_record_queue__first_come_is_first_served(void **state)
 {
     struct who *order[] = {&alice, &bob, &carol, &dave};
 
@@ -20,7 +20,7 @@ static void test_row_line__first_come_is_first_served(void **state)
     }
 }
 
-static void test_row_line__line_outgrows_its_first_room(void **state)
+static void test_mutex_record_queue__queue_outgrows_its_first_room(void **state)
 {
     struct who crowd[40];
 
@@ -29,7 +29,7 @@ static void test_row_line__line_outgrows_its_first_room(void **state)
     for (uint64_t i = 0; i < 40; i++) {
         crowd[i] = person("crowd", i + 10);
         ask(&crowd[i], T + 1);
-        expect_in_line(i == 0);
+        expect_queued(i == 0);
         assert_true(i == 0 || crowd[i].position > crowd[i - 1].position);
     }
     release(&alice, T + 2);
@@ -41,7 +41,7 @@ static void test_row_line__line_outgrows_its_first_room(void **state)
     }
 }
 
-static void test_row_line__places_follow_the_clock(void **state)
+static void test_mutex_record_queue__positions_follow_the_clock(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -53,7 +53,8 @@ static void test_row_line__places_follow_the_clock(void **state)
     assert_int_equal(dave.position, bob.position + 2);
 }
 
-static void test_row_line__asking_again_keeps_the_place(void **state)
+static void test_mutex_record_queue__asking_again_keeps_the_position(
+    void **state)
 {
     uint64_t position;
 
@@ -62,33 +63,34 @@ static void test_row_line__asking_again_keeps_the_place(void **state)
     position = carol.position;
     carol.position = 0; /* even when it is not told */
     ask(&carol, T + 50);
-    expect_in_line(false);
+    expect_queued(false);
     assert_int_equal(got.position, position);
     ask(&bob, T + 60);
-    expect_in_line(true);
-    assert_int_equal(row.queue_count, 3);
+    expect_queued(true);
+    assert_int_equal(record.queue_count, 3);
 }
 
-static void test_row_line__lost_place_is_given_back(void **state)
+static void test_mutex_record_queue__lost_position_is_given_back(void **state)
 {
     (void)state;
     four_meet();
-    simba__mutex_fini(&row); /* the store lost its data */
+    simba__mutex_fini(&record); /* the store lost its data */
     ask(&alice, T + 100);
     ask(&dave, T + 101);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&carol, T + 102);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&bob, T + 103);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&carol, T + 104);
-    expect_in_line(false);
+    expect_queued(false);
     release(&alice, T + 105);
     expect_wakes(&bob, &carol);
 }
 
-/* Two lives of a store may have given out the same place. */
-static void test_row_line__equal_places_are_first_come_first_served(
+/* Two lives of a store may have given out the same position. */
+static void
+test_mutex_record_queue__equal_positions_are_first_come_first_served(
     void **state)
 {
     (void)state;
@@ -96,12 +98,13 @@ static void test_row_line__equal_places_are_first_come_first_served(
     bob.position = carol.position = 42;
     ask(&bob, T + 1);
     ask(&carol, T + 2);
-    expect_in_line(false);
+    expect_queued(false);
     release(&alice, T + 3);
     expect_wakes(&bob, &carol);
 }
 
-static void test_row_line__place_given_back_does_not_move_the_end(void **state)
+static void test_mutex_record_queue__position_given_back_does_not_move_the_end(
+    void **state)
 {
     struct who newcomer = person("erin", 5);
 
@@ -113,7 +116,8 @@ static void test_row_line__place_given_back_does_not_move_the_end(void **state)
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void test_row_line__newcomer_stands_behind_places_given_back(
+static void
+test_mutex_record_queue__newcomer_stands_behind_positions_given_back(
     void **state)
 {
     struct who newcomer = person("erin", 5);
@@ -127,7 +131,8 @@ static void test_row_line__newcomer_stands_behind_places_given_back(
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void test_row_line__who_does_not_join_leaves_no_trace(void **state)
+static void test_mutex_record_queue__who_does_not_join_leaves_no_trace(
+    void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -135,26 +140,28 @@ static void test_row_line__who_does_not_join_leaves_no_trace(void **state)
     expect_refused(LEASE - 1);
     assert_false(got.is_queued || got.is_head);
     ask(&carol, T + 2);
-    expect_in_line(true);
+    expect_queued(true);
     release(&alice, T + 3);
     expect_wakes(&carol, NULL);
 }
 
-static void test_row_line__leaving_the_line_lets_the_next_be_head(void **state)
+static void test_mutex_record_queue__leaving_the_queue_lets_the_next_be_head(
+    void **state)
 {
     (void)state;
     four_meet();
     leave(&bob, T + 10);
     expect_wakes(NULL, NULL);
-    assert_true(simba__mutex_is_held(&row, T + 10));
+    assert_true(simba__mutex_is_held(&record, T + 10));
     ask(&carol, T + 11);
-    expect_in_line(true);
-    leave(&dave, T + 12); /* the last of the line */
+    expect_queued(true);
+    leave(&dave, T + 12); /* the last of the queue */
     release(&alice, T + 20);
     expect_wakes(&carol, NULL);
 }
 
-static void test_row_line__newcomer_does_not_pass_the_line(void **state)
+static void test_mutex_record_queue__newcomer_does_not_pass_the_line(
+    void **state)
 {
     struct who newcomer = person("erin", 5);
 
@@ -162,14 +169,15 @@ static void test_row_line__newcomer_does_not_pass_the_line(void **state)
     four_meet();
     /* The lease ends without a release; the newcomer is the first to ask. */
     ask(&newcomer, T + LEASE + 1);
-    expect_refused(RESERVATION);
-    expect_in_line(false);
-    expect_wakes(&bob, &carol); /* the asking called who is first */
+    expect_refused(OFFER);
+    expect_queued(false);
+    expect_wakes(&bob, &carol); /* the asking offered it to who is first */
     ask(&bob, T + LEASE + 5);
     expect_mine(&bob);
 }
 
-static void test_row_line__head_takes_a_lapsed_lease_itself(void **state)
+static void test_mutex_record_queue__head_takes_a_lapsed_lease_itself(
+    void **state)
 {
     (void)state;
     four_meet();
@@ -179,12 +187,14 @@ static void test_row_line__head_takes_a_lapsed_lease_itself(void **state)
     ask(&bob, T + LEASE + 2);
     expect_mine(&bob);
     ask(&carol, T + LEASE + 3);
-    expect_in_line(true); /* who owns does not stand in the queue */
+    expect_queued(true); /* who owns does not stand in the queue */
 }
 
 /* --- dead waiters -------------------------------------------------------- */
 
-static void test_row_line__waiter_without_connection_is_not_called(void **state)
+static void
+test_mutex_record_queue__waiter_without_connection_is_not_offered_it(
+    void **state)
 {
     (void)state;
     four_meet();
@@ -193,7 +203,8 @@ static void test_row_line__waiter_without_connection_is_not_called(void **state)
     expect_wakes(&carol, &dave);
 }
 
-static void test_row_line__second_without_connection_is_not_told(void **state)
+static void test_mutex_record_queue__second_without_connection_is_not_told(
+    void **state)
 {
     (void)state;
     four_meet();
@@ -202,7 +213,7 @@ static void test_row_line__second_without_connection_is_not_told(void **state)
     expect_wakes(&bob, &dave);
 }
 
-static void test_row_line__line_of_the_dead_is_no_line(void **state)
+static void test_mutex_record_queue__line_of_the_dead_is_no_line(void **state)
 {
     struct who newcomer = person("erin", 5);
 
@@ -217,36 +228,38 @@ static void test_row_line__line_of_the_dead_is_no_line(void **state)
     expect_mine(&newcomer);
 }
 
-static void test_row_line__reconnected_waiter_has_its_place_still(void **state)
-{
-    (void)state;
-    four_meet();
-    disconnect(&bob);
-    ask(&carol, T + 50);
-    expect_in_line(true);
-    bob.connection = 7; /* a new one */
-    ask(&bob, T + 60);
-    expect_in_line(true);
-    release(&alice, T + 100);
-    expect_wakes(&bob, &carol);
-}
-
-static void test_row_line__connection_that_comes_back_keeps_the_place(
+static void test_mutex_record_queue__reconnected_waiter_has_its_place_still(
     void **state)
 {
     (void)state;
     four_meet();
     disconnect(&bob);
     ask(&carol, T + 50);
-    expect_in_line(true);
+    expect_queued(true);
+    bob.connection = 7; /* a new one */
+    ask(&bob, T + 60);
+    expect_queued(true);
+    release(&alice, T + 100);
+    expect_wakes(&bob, &carol);
+}
+
+static void
+test_mutex_record_queue__connection_that_comes_back_keeps_the_position(
+    void **state)
+{
+    (void)state;
+    four_meet();
+    disconnect(&bob);
+    ask(&carol, T + 50);
+    expect_queued(true);
     reconnect(&bob);
     release(&alice, T + 100);
     expect_wakes(&bob, &carol);
 }
 
-static void test_row_line__lapsed_place_is_forgotten(void **state)
+static void test_mutex_record_queue__lapsed_place_is_forgotten(void **state)
 {
-    int64_t now = T + 1 + PLACE_LIFE + 1;
+    int64_t now = T + 1 + WAITER_LIFE + 1;
 
     (void)state;
     four_meet();
@@ -255,13 +268,14 @@ static void test_row_line__lapsed_place_is_forgotten(void **state)
     ask(&carol, now); /* finds bob lapsed */
     bob.position = 0;
     ask(&bob, now + 1);
-    expect_in_line(false);
+    expect_queued(false);
     assert_true(bob.position > dave.position);
 }
 
-static void test_row_line__lapsed_waiter_is_not_called(void **state)
+static void test_mutex_record_queue__lapsed_waiter_is_not_offered_it(
+    void **state)
 {
-    int64_t now = T + 1 + PLACE_LIFE; /* bob's last millisecond */
+    int64_t now = T + 1 + WAITER_LIFE; /* bob's last millisecond */
 
     (void)state;
     four_meet();
@@ -269,25 +283,26 @@ static void test_row_line__lapsed_waiter_is_not_called(void **state)
     renew(&alice, T + 20000);
     renew(&alice, T + 30000);
     ask(&carol, now);
-    expect_in_line(false); /* bob is still alive */
+    expect_queued(false); /* bob is still alive */
     ask(&carol, now + 1);
-    expect_in_line(true);
+    expect_queued(true);
     release(&alice, now + 2); /* dave's last millisecond */
     expect_wakes(&carol, &dave);
 }
 
-static void test_row_line__asking_again_renews_the_place(void **state)
+static void test_mutex_record_queue__asking_again_renews_the_position(
+    void **state)
 {
     (void)state;
     four_meet();
     renew(&alice, T + 15000);
     ask(&bob, T + 20000);
     renew(&alice, T + 30000);
-    release(&alice, T + 20000 + PLACE_LIFE);
+    release(&alice, T + 20000 + WAITER_LIFE);
     expect_wakes(&bob, NULL); /* the others have lapsed */
 }
 
-static void test_row_line__asking_over_a_dead_connection_is_not_head(
+static void test_mutex_record_queue__asking_over_a_dead_connection_is_not_head(
     void **state)
 {
     (void)state;
@@ -296,15 +311,15 @@ static void test_row_line__asking_over_a_dead_connection_is_not_head(
     leave(&carol, T + 5);
     disconnect(&dave);
     ask(&dave, T + 6);
-    expect_in_line(false);
+    expect_queued(false);
     reconnect(&dave);
     ask(&dave, T + 7);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
 /* Bob's connection breaks after it was looked at: nobody else gets the mutex
  * before what he was offered is over. */
-static void test_row_line__connection_may_break_when_it_was_looked_at(
+static void test_mutex_record_queue__connection_may_break_when_it_was_looked_at(
     void **state)
 {
     (void)state;
@@ -312,39 +327,49 @@ static void test_row_line__connection_may_break_when_it_was_looked_at(
     ask(&bob, T + 1);
     store.answers_left = 2; /* carol's, and his */
     ask_without_joining(&carol, T + LEASE + 1);
-    expect_refused(RESERVATION);
+    expect_refused(OFFER);
     expect_wakes(&bob, NULL);
-    ask_without_joining(&carol, T + LEASE + 1 + RESERVATION);
+    ask_without_joining(&carol, T + LEASE + 1 + OFFER);
     expect_refused(0);
-    ask_without_joining(&carol, T + LEASE + 2 + RESERVATION);
+    ask_without_joining(&carol, T + LEASE + 2 + OFFER);
     expect_mine(&carol);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW_TEST(test_row_line__first_come_is_first_served),
-        ROW_TEST(test_row_line__line_outgrows_its_first_room),
-        ROW_TEST(test_row_line__places_follow_the_clock),
-        ROW_TEST(test_row_line__asking_again_keeps_the_place),
-        ROW_TEST(test_row_line__lost_place_is_given_back),
-        ROW_TEST(test_row_line__equal_places_are_first_come_first_served),
-        ROW_TEST(test_row_line__place_given_back_does_not_move_the_end),
-        ROW_TEST(test_row_line__newcomer_stands_behind_places_given_back),
-        ROW_TEST(test_row_line__who_does_not_join_leaves_no_trace),
-        ROW_TEST(test_row_line__leaving_the_line_lets_the_next_be_head),
-        ROW_TEST(test_row_line__newcomer_does_not_pass_the_line),
-        ROW_TEST(test_row_line__head_takes_a_lapsed_lease_itself),
-        ROW_TEST(test_row_line__waiter_without_connection_is_not_called),
-        ROW_TEST(test_row_line__second_without_connection_is_not_told),
-        ROW_TEST(test_row_line__line_of_the_dead_is_no_line),
-        ROW_TEST(test_row_line__reconnected_waiter_has_its_place_still),
-        ROW_TEST(test_row_line__connection_that_comes_back_keeps_the_place),
-        ROW_TEST(test_row_line__lapsed_place_is_forgotten),
-        ROW_TEST(test_row_line__lapsed_waiter_is_not_called),
-        ROW_TEST(test_row_line__asking_again_renews_the_place),
-        ROW_TEST(test_row_line__asking_over_a_dead_connection_is_not_head),
-        ROW_TEST(test_row_line__connection_may_break_when_it_was_looked_at),
+        RECORD_TEST(test_mutex_record_queue__first_come_is_first_served),
+        RECORD_TEST(test_mutex_record_queue__queue_outgrows_its_first_room),
+        RECORD_TEST(test_mutex_record_queue__positions_follow_the_clock),
+        RECORD_TEST(test_mutex_record_queue__asking_again_keeps_the_position),
+        RECORD_TEST(test_mutex_record_queue__lost_position_is_given_back),
+        RECORD_TEST(
+            test_mutex_record_queue__equal_positions_are_first_come_first_served),
+        RECORD_TEST(
+            test_mutex_record_queue__position_given_back_does_not_move_the_end),
+        RECORD_TEST(
+            test_mutex_record_queue__newcomer_stands_behind_positions_given_back),
+        RECORD_TEST(test_mutex_record_queue__who_does_not_join_leaves_no_trace),
+        RECORD_TEST(
+            test_mutex_record_queue__leaving_the_queue_lets_the_next_be_head),
+        RECORD_TEST(test_mutex_record_queue__newcomer_does_not_pass_the_line),
+        RECORD_TEST(test_mutex_record_queue__head_takes_a_lapsed_lease_itself),
+        RECORD_TEST(
+            test_mutex_record_queue__waiter_without_connection_is_not_offered_it),
+        RECORD_TEST(
+            test_mutex_record_queue__second_without_connection_is_not_told),
+        RECORD_TEST(test_mutex_record_queue__line_of_the_dead_is_no_line),
+        RECORD_TEST(
+            test_mutex_record_queue__reconnected_waiter_has_its_place_still),
+        RECORD_TEST(
+            test_mutex_record_queue__connection_that_comes_back_keeps_the_position),
+        RECORD_TEST(test_mutex_record_queue__lapsed_place_is_forgotten),
+        RECORD_TEST(test_mutex_record_queue__lapsed_waiter_is_not_offered_it),
+        RECORD_TEST(test_mutex_record_queue__asking_again_renews_the_position),
+        RECORD_TEST(
+            test_mutex_record_queue__asking_over_a_dead_connection_is_not_head),
+        RECORD_TEST(
+            test_mutex_record_queue__connection_may_break_when_it_was_looked_at),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* One mutex on a table: the test is the store around the row. It says who is
+/* One mutex on a table: the test is the store around the record. It says who is
  * connected, hears who is woken, and plays four contenders. */
 #ifndef TESTS_CORE_ROW_DRIVER_H
 #define TESTS_CORE_ROW_DRIVER_H
@@ -14,7 +14,7 @@
 
 /* When the stories begin, by the store's clock. */
 enum { T = 1000000 };
-enum { TTL = 10000, LEASE = 16000, PLACE_LIFE = 34000, RESERVATION = 300 };
+enum { TTL = 10000, LEASE = 16000, WAITER_LIFE = 34000, OFFER = 300 };
 
 /* A contender; its number is its connection, too. */
 struct who {
@@ -25,7 +25,7 @@ struct who {
 };
 
 static struct who alice, bob, carol, dave;
-static struct simba__mutex_record row;
+static struct simba__mutex_record record;
 static simba_reply got;
 
 static struct {
@@ -66,7 +66,7 @@ static inline struct who person(const char *id, uint64_t number)
 static inline int setup(void **state)
 {
     (void)state;
-    simba__mutex_init(&row);
+    simba__mutex_init(&record);
     memset(&store, 0, sizeof store);
     store.answers_left = -1;
     alice = person("alice", 1);
@@ -79,7 +79,7 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
     (void)state;
-    simba__mutex_fini(&row);
+    simba__mutex_fini(&record);
     return 0;
 }
 
@@ -107,7 +107,7 @@ static inline bool serve(const struct who *who,
     request.ttl_ms = TTL;
     request.transition_ms = LEASE - TTL;
     store.wakes = 0;
-    return simba__mutex_serve(&row, &host, &call, &got);
+    return simba__mutex_serve(&record, &host, &call, &got);
 }
 
 static inline void must_serve(const struct who *who,
@@ -119,13 +119,13 @@ static inline void must_serve(const struct who *who,
     assert_int_equal(got.store_ms, now_ms);
 }
 
-/* Asks as the contention machine does: with the first place it was given. */
+/* Asks as the contention machine does: with the first position it was given. */
 static inline void ask(struct who *who, int64_t now_ms)
 {
     must_serve(who,
                (simba_request){.kind = SIMBA_ACQUIRE,
                                .position = who->position,
-                               .waiter_ms = PLACE_LIFE,
+                               .waiter_ms = WAITER_LIFE,
                                .join = true},
                now_ms);
     if (who->position == 0) {
@@ -171,7 +171,7 @@ static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
     struct simba__mutex_call call = {.request = &request, .now_ms = now_ms};
 
     store.wakes = 0;
-    assert_true(simba__mutex_serve(&row, &host, &call, &got));
+    assert_true(simba__mutex_serve(&record, &host, &call, &got));
     return got.mine;
 }
 
@@ -180,8 +180,8 @@ static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
 static inline void expect_mine(const struct who *who)
 {
     assert_true(got.mine);
-    assert_int_equal(got.token, row.owner.token);
-    assert_string_equal(row.owner.id, who->id);
+    assert_int_equal(got.token, record.owner.token);
+    assert_string_equal(record.owner.id, who->id);
     assert_int_equal(got.wait_ms, 0);
     assert_false(got.is_queued);
 }
@@ -193,7 +193,7 @@ static inline void expect_refused(int64_t wait_ms)
     assert_int_equal(got.wait_ms, wait_ms);
 }
 
-static inline void expect_in_line(bool is_head)
+static inline void expect_queued(bool is_head)
 {
     assert_false(got.mine);
     assert_true(got.is_queued);
@@ -203,8 +203,8 @@ static inline void expect_in_line(bool is_head)
 
 static inline void expect_lease(int64_t from_ms)
 {
-    assert_int_equal(row.owner.ttl_at_ms, from_ms + TTL);
-    assert_int_equal(row.owner.transition_at_ms, from_ms + LEASE);
+    assert_int_equal(record.owner.ttl_at_ms, from_ms + TTL);
+    assert_int_equal(record.owner.transition_at_ms, from_ms + LEASE);
 }
 
 static inline void expect_wakes(const struct who *first,
@@ -235,14 +235,14 @@ static inline void four_meet(void)
     ask(&alice, T);
     expect_mine(&alice);
     ask(&bob, T + 1);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&carol, T + 2);
-    expect_in_line(false);
+    expect_queued(false);
     ask(&dave, T + 3);
-    expect_in_line(false);
+    expect_queued(false);
 }
 
-/* A test that begins with a free mutex and an empty line. */
-#define ROW_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+/* A test that begins with a free mutex and an empty queue. */
+#define RECORD_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 #endif

@@ -1,35 +1,36 @@
 /* One mutex as a store keeps it: tenures and who may extend or end them,
- * tokens, tombstones, breaking. The line is in test_row_line.c. */
-#include "row_driver.h"
+ * tokens, tombstones, breaking. The queue is in test_mutex_record_queue.c. */
+#include "mutex_record_driver.h"
 
 /* --- tenures ------------------------------------------------------------- */
 
-static void test_row__free_mutex_is_granted(void **state)
+static void test_mutex_record__free_mutex_is_granted(void **state)
 {
     (void)state;
-    assert_false(simba__mutex_is_held(&row, 0));
+    assert_false(simba__mutex_is_held(&record, 0));
     ask(&alice, T);
     expect_mine(&alice);
     expect_lease(T);
-    assert_int_equal(row.owner.acquired_at_ms, T);
+    assert_int_equal(record.owner.acquired_at_ms, T);
     expect_wakes(NULL, NULL);
 }
 
-static void test_row__lease_is_free_after_its_last_millisecond(void **state)
+static void test_mutex_record__lease_is_free_after_its_last_millisecond(
+    void **state)
 {
     (void)state;
     ask(&alice, T);
-    assert_true(simba__mutex_is_held(&row, T + LEASE));
-    assert_false(simba__mutex_is_held(&row, T + LEASE + 1));
+    assert_true(simba__mutex_is_held(&record, T + LEASE));
+    assert_false(simba__mutex_is_held(&record, T + LEASE + 1));
     ask_without_joining(&bob, T + LEASE);
     expect_refused(0);
     ask_without_joining(&bob, T + LEASE + 1);
     expect_mine(&bob);
     expect_lease(T + LEASE + 1);
-    assert_int_equal(row.owner.acquired_at_ms, T + LEASE + 1);
+    assert_int_equal(record.owner.acquired_at_ms, T + LEASE + 1);
 }
 
-static void test_row__refusal_says_how_long_to_wait(void **state)
+static void test_mutex_record__refusal_says_how_long_to_wait(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -41,7 +42,8 @@ static void test_row__refusal_says_how_long_to_wait(void **state)
     assert_int_equal(got.position, 0);
 }
 
-static void test_row__same_attempt_again_gets_the_same_tenure(void **state)
+static void test_mutex_record__same_attempt_again_gets_the_same_tenure(
+    void **state)
 {
     uint64_t token;
 
@@ -52,10 +54,10 @@ static void test_row__same_attempt_again_gets_the_same_tenure(void **state)
     expect_mine(&alice);
     assert_int_equal(got.token, token);
     expect_lease(T + 700);
-    assert_int_equal(row.owner.acquired_at_ms, T);
+    assert_int_equal(record.owner.acquired_at_ms, T);
 }
 
-static void test_row__same_id_is_not_the_same_tenure(void **state)
+static void test_mutex_record__same_id_is_not_the_same_tenure(void **state)
 {
     struct who again = reborn(&alice);
 
@@ -64,14 +66,14 @@ static void test_row__same_id_is_not_the_same_tenure(void **state)
     renew(&again, T + 1);
     expect_refused(0);
     ask(&again, T + 2);
-    expect_in_line(true);
+    expect_queued(true);
     release(&again, T + 3);
-    assert_true(simba__mutex_is_held(&row, T + 3));
+    assert_true(simba__mutex_is_held(&record, T + 3));
     renew(&alice, T + 4);
     expect_mine(&alice);
 }
 
-static void test_row__renewal_extends_and_keeps_the_token(void **state)
+static void test_mutex_record__renewal_extends_and_keeps_the_token(void **state)
 {
     uint64_t token;
 
@@ -82,10 +84,11 @@ static void test_row__renewal_extends_and_keeps_the_token(void **state)
     expect_mine(&alice);
     assert_int_equal(got.token, token);
     expect_lease(T + LEASE);
-    assert_int_equal(row.owner.acquired_at_ms, T);
+    assert_int_equal(record.owner.acquired_at_ms, T);
 }
 
-static void test_row__renewal_never_creates_and_never_steals(void **state)
+static void test_mutex_record__renewal_never_creates_and_never_steals(
+    void **state)
 {
     static const simba_attempt nobody;
     struct who ghost = person("ghost", 9);
@@ -93,7 +96,7 @@ static void test_row__renewal_never_creates_and_never_steals(void **state)
     (void)state;
     renew(&alice, T);
     expect_refused(0);
-    ghost.attempt = nobody; /* what an empty row holds */
+    ghost.attempt = nobody; /* what an empty record holds */
     renew(&ghost, 0);
     expect_refused(0);
     ask(&alice, T);
@@ -105,14 +108,14 @@ static void test_row__renewal_never_creates_and_never_steals(void **state)
     expect_lease(T);
 }
 
-static void test_row__release_frees(void **state)
+static void test_mutex_record__release_frees(void **state)
 {
     (void)state;
     ask(&alice, T);
     release(&alice, T + 5);
-    assert_false(simba__mutex_is_held(&row, T + 5));
-    assert_string_equal(row.owner.id, "");
-    assert_int_equal(row.owner.token, 0);
+    assert_false(simba__mutex_is_held(&record, T + 5));
+    assert_string_equal(record.owner.id, "");
+    assert_int_equal(record.owner.token, 0);
     expect_wakes(NULL, NULL);
     release(&alice, T + 6); /* again: nothing to do */
     renew(&alice, T + 7);
@@ -121,7 +124,8 @@ static void test_row__release_frees(void **state)
     expect_mine(&bob);
 }
 
-static void test_row__release_of_a_stranger_changes_nothing(void **state)
+static void test_mutex_record__release_of_a_stranger_changes_nothing(
+    void **state)
 {
     (void)state;
     release(&alice, T);
@@ -133,26 +137,26 @@ static void test_row__release_of_a_stranger_changes_nothing(void **state)
     renew(&alice, T + 4);
     expect_mine(&alice);
     ask(&bob, T + 5);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
-static void test_row__nothing_asked_is_nothing_done(void **state)
+static void test_mutex_record__nothing_asked_is_nothing_done(void **state)
 {
     struct simba__mutex_record before;
 
     (void)state;
     ask(&alice, T);
-    before = row;
+    before = record;
     must_serve(&alice, (simba_request){.kind = SIMBA_NO_REQUEST}, T + 1);
     must_serve(&alice, (simba_request){.kind = (enum simba_request_kind)99},
                T + 2);
     expect_refused(0);
-    assert_memory_equal(&row, &before, sizeof row);
+    assert_memory_equal(&record, &before, sizeof record);
 }
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void test_row__token_is_the_time_in_microseconds(void **state)
+static void test_mutex_record__token_is_the_time_in_microseconds(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -162,7 +166,7 @@ static void test_row__token_is_the_time_in_microseconds(void **state)
     assert_int_equal(got.token, (T + 2) * INT64_C(1000));
 }
 
-static void test_row__token_grows_when_the_clock_stands(void **state)
+static void test_mutex_record__token_grows_when_the_clock_stands(void **state)
 {
     uint64_t first;
 
@@ -174,7 +178,8 @@ static void test_row__token_grows_when_the_clock_stands(void **state)
     assert_int_equal(got.token, first + 1);
 }
 
-static void test_row__token_grows_when_the_clock_steps_back(void **state)
+static void test_mutex_record__token_grows_when_the_clock_steps_back(
+    void **state)
 {
     uint64_t first;
 
@@ -189,19 +194,19 @@ static void test_row__token_grows_when_the_clock_steps_back(void **state)
     assert_int_equal(got.token, first + 2);
 }
 
-static void test_row__token_grows_over_lost_data(void **state)
+static void test_mutex_record__token_grows_over_lost_data(void **state)
 {
     uint64_t first;
 
     (void)state;
     ask(&alice, T);
     first = got.token;
-    simba__mutex_fini(&row);
+    simba__mutex_fini(&record);
     ask(&bob, T + 1);
     assert_true(got.token > first);
 }
 
-static void test_row__next_tenure_of_the_same_attempt_has_a_new_token(
+static void test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token(
     void **state)
 {
     uint64_t first;
@@ -216,29 +221,29 @@ static void test_row__next_tenure_of_the_same_attempt_has_a_new_token(
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void test_row__undone_asking_fails_when_it_comes(void **state)
+static void test_mutex_record__undone_asking_fails_when_it_comes(void **state)
 {
     (void)state;
     undo(&alice, T, LEASE);
     ask(&alice, T + 1);
     expect_refused(0);
     assert_false(got.is_queued);
-    assert_false(simba__mutex_is_held(&row, T + 1));
+    assert_false(simba__mutex_is_held(&record, T + 1));
     ask(&bob, T + 2);
     expect_mine(&bob);
 }
 
-static void test_row__undone_tenure_is_not_taken_again(void **state)
+static void test_mutex_record__undone_tenure_is_not_taken_again(void **state)
 {
     (void)state;
     ask(&alice, T);
     undo(&alice, T + 10, LEASE);
-    assert_false(simba__mutex_is_held(&row, T + 10));
+    assert_false(simba__mutex_is_held(&record, T + 10));
     ask(&alice, T + 11);
     expect_refused(0);
 }
 
-static void test_row__undone_place_is_not_taken_again(void **state)
+static void test_mutex_record__undone_place_is_not_taken_again(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -250,7 +255,7 @@ static void test_row__undone_place_is_not_taken_again(void **state)
     expect_wakes(NULL, NULL);
 }
 
-static void test_row__tombstone_lasts_as_long_as_asked(void **state)
+static void test_mutex_record__tombstone_lasts_as_long_as_asked(void **state)
 {
     (void)state;
     undo(&alice, T, 500);
@@ -260,7 +265,7 @@ static void test_row__tombstone_lasts_as_long_as_asked(void **state)
     expect_mine(&alice);
 }
 
-static void test_row__undoing_again_renews_the_tombstone(void **state)
+static void test_mutex_record__undoing_again_renews_the_tombstone(void **state)
 {
     (void)state;
     undo(&alice, T, 500);
@@ -271,10 +276,10 @@ static void test_row__undoing_again_renews_the_tombstone(void **state)
     ask(&alice, T + 900);
     assert_false(got.is_queued);
     ask(&alice, T + 901);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
-static void test_row__lapsed_tombstone_is_made_anew(void **state)
+static void test_mutex_record__lapsed_tombstone_is_made_anew(void **state)
 {
     (void)state;
     undo(&alice, T, 500);
@@ -285,7 +290,7 @@ static void test_row__lapsed_tombstone_is_made_anew(void **state)
     expect_mine(&alice);
 }
 
-static void test_row__plain_release_leaves_no_tombstone(void **state)
+static void test_mutex_record__plain_release_leaves_no_tombstone(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -294,7 +299,7 @@ static void test_row__plain_release_leaves_no_tombstone(void **state)
     expect_mine(&alice);
 }
 
-static void test_row__each_attempt_has_its_own_tombstone(void **state)
+static void test_mutex_record__each_attempt_has_its_own_tombstone(void **state)
 {
     struct who crowd[20];
 
@@ -309,12 +314,12 @@ static void test_row__each_attempt_has_its_own_tombstone(void **state)
         ask(&crowd[i], T + 150);
         assert_int_equal(got.is_queued, i % 2 == 0);
     }
-    assert_int_equal(row.tombstone_count, 10); /* the others were swept */
+    assert_int_equal(record.tombstone_count, 10); /* the others were swept */
 }
 
 /* --- breaking ------------------------------------------------------------ */
 
-static void test_row__broken_tenure_is_not_renewed(void **state)
+static void test_mutex_record__broken_tenure_is_not_renewed(void **state)
 {
     uint64_t token;
 
@@ -323,25 +328,25 @@ static void test_row__broken_tenure_is_not_renewed(void **state)
     token = got.token;
     assert_true(breaks(token, false, T + 1));
     expect_wakes(NULL, NULL);
-    assert_true(simba__mutex_is_held(&row, T + LEASE));
+    assert_true(simba__mutex_is_held(&record, T + LEASE));
     renew(&alice, T + 2);
     expect_refused(0);
     ask(&bob, T + 3);
     expect_refused(LEASE - 3); /* to the end of its lease, not longer */
     ask(&alice, T + 4);
     expect_refused(LEASE - 4); /* asking again does not mend it */
-    expect_in_line(false);
+    expect_queued(false);
     ask(&bob, T + LEASE + 1);
     expect_mine(&bob);
     renew(&bob, T + LEASE + 2);
     expect_mine(&bob); /* what was broken was alice's tenure */
 }
 
-static void test_row__broken_tenure_can_be_released(void **state)
+static void test_mutex_record__broken_tenure_can_be_released(void **state)
 {
     (void)state;
     four_meet();
-    assert_true(breaks(row.owner.token, false, T + 10));
+    assert_true(breaks(record.owner.token, false, T + 10));
     release(&alice, T + 20);
     expect_wakes(&bob, &carol);
     ask(&bob, T + 21);
@@ -350,16 +355,16 @@ static void test_row__broken_tenure_can_be_released(void **state)
     expect_mine(&bob);
 }
 
-static void test_row__break_at_once_calls_the_next(void **state)
+static void test_mutex_record__break_at_once_calls_the_next(void **state)
 {
     uint64_t token;
 
     (void)state;
     four_meet();
-    token = row.owner.token;
+    token = record.owner.token;
     assert_true(breaks(token, true, T + 10));
     expect_wakes(&bob, &carol);
-    assert_false(simba__mutex_is_held(&row, T + 10));
+    assert_false(simba__mutex_is_held(&record, T + 10));
     renew(&alice, T + 11);
     expect_refused(0);
     ask(&bob, T + 12);
@@ -367,7 +372,7 @@ static void test_row__break_at_once_calls_the_next(void **state)
     assert_true(got.token > token);
 }
 
-static void test_row__break_hits_only_the_tenure_it_names(void **state)
+static void test_mutex_record__break_hits_only_the_tenure_it_names(void **state)
 {
     uint64_t token;
 
@@ -400,18 +405,18 @@ void *__wrap_realloc(void *memory, size_t size)
     return __real_realloc(memory, size);
 }
 
-static void test_row__without_memory_the_row_is_as_it_was(void **state)
+static void test_mutex_record__without_memory_the_row_is_as_it_was(void **state)
 {
     static const simba_request request = {.kind = SIMBA_ACQUIRE, .join = true};
 
     (void)state;
-    for (int i = 0; i < 2; i++) { /* the line, then the tombstones */
+    for (int i = 0; i < 2; i++) { /* the queue, then the tombstones */
         reallocs_left = i;
         assert_false(serve(&alice, request, T));
-        assert_false(simba__mutex_is_held(&row, T));
-        assert_int_equal(row.queue_count + row.tombstone_count, 0);
+        assert_false(simba__mutex_is_held(&record, T));
+        assert_int_equal(record.queue_count + record.tombstone_count, 0);
     }
-    reallocs_left = 0; /* the line has its room already */
+    reallocs_left = 0; /* the queue has its room already */
     assert_false(serve(&alice, request, T));
     reallocs_left = -1;
     ask(&alice, T);
@@ -421,34 +426,36 @@ static void test_row__without_memory_the_row_is_as_it_was(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW_TEST(test_row__free_mutex_is_granted),
-        ROW_TEST(test_row__lease_is_free_after_its_last_millisecond),
-        ROW_TEST(test_row__refusal_says_how_long_to_wait),
-        ROW_TEST(test_row__same_attempt_again_gets_the_same_tenure),
-        ROW_TEST(test_row__same_id_is_not_the_same_tenure),
-        ROW_TEST(test_row__renewal_extends_and_keeps_the_token),
-        ROW_TEST(test_row__renewal_never_creates_and_never_steals),
-        ROW_TEST(test_row__release_frees),
-        ROW_TEST(test_row__release_of_a_stranger_changes_nothing),
-        ROW_TEST(test_row__nothing_asked_is_nothing_done),
-        ROW_TEST(test_row__token_is_the_time_in_microseconds),
-        ROW_TEST(test_row__token_grows_when_the_clock_stands),
-        ROW_TEST(test_row__token_grows_when_the_clock_steps_back),
-        ROW_TEST(test_row__token_grows_over_lost_data),
-        ROW_TEST(test_row__next_tenure_of_the_same_attempt_has_a_new_token),
-        ROW_TEST(test_row__undone_asking_fails_when_it_comes),
-        ROW_TEST(test_row__undone_tenure_is_not_taken_again),
-        ROW_TEST(test_row__undone_place_is_not_taken_again),
-        ROW_TEST(test_row__tombstone_lasts_as_long_as_asked),
-        ROW_TEST(test_row__undoing_again_renews_the_tombstone),
-        ROW_TEST(test_row__lapsed_tombstone_is_made_anew),
-        ROW_TEST(test_row__plain_release_leaves_no_tombstone),
-        ROW_TEST(test_row__each_attempt_has_its_own_tombstone),
-        ROW_TEST(test_row__broken_tenure_is_not_renewed),
-        ROW_TEST(test_row__broken_tenure_can_be_released),
-        ROW_TEST(test_row__break_at_once_calls_the_next),
-        ROW_TEST(test_row__break_hits_only_the_tenure_it_names),
-        ROW_TEST(test_row__without_memory_the_row_is_as_it_was),
+        RECORD_TEST(test_mutex_record__free_mutex_is_granted),
+        RECORD_TEST(
+            test_mutex_record__lease_is_free_after_its_last_millisecond),
+        RECORD_TEST(test_mutex_record__refusal_says_how_long_to_wait),
+        RECORD_TEST(test_mutex_record__same_attempt_again_gets_the_same_tenure),
+        RECORD_TEST(test_mutex_record__same_id_is_not_the_same_tenure),
+        RECORD_TEST(test_mutex_record__renewal_extends_and_keeps_the_token),
+        RECORD_TEST(test_mutex_record__renewal_never_creates_and_never_steals),
+        RECORD_TEST(test_mutex_record__release_frees),
+        RECORD_TEST(test_mutex_record__release_of_a_stranger_changes_nothing),
+        RECORD_TEST(test_mutex_record__nothing_asked_is_nothing_done),
+        RECORD_TEST(test_mutex_record__token_is_the_time_in_microseconds),
+        RECORD_TEST(test_mutex_record__token_grows_when_the_clock_stands),
+        RECORD_TEST(test_mutex_record__token_grows_when_the_clock_steps_back),
+        RECORD_TEST(test_mutex_record__token_grows_over_lost_data),
+        RECORD_TEST(
+            test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token),
+        RECORD_TEST(test_mutex_record__undone_asking_fails_when_it_comes),
+        RECORD_TEST(test_mutex_record__undone_tenure_is_not_taken_again),
+        RECORD_TEST(test_mutex_record__undone_place_is_not_taken_again),
+        RECORD_TEST(test_mutex_record__tombstone_lasts_as_long_as_asked),
+        RECORD_TEST(test_mutex_record__undoing_again_renews_the_tombstone),
+        RECORD_TEST(test_mutex_record__lapsed_tombstone_is_made_anew),
+        RECORD_TEST(test_mutex_record__plain_release_leaves_no_tombstone),
+        RECORD_TEST(test_mutex_record__each_attempt_has_its_own_tombstone),
+        RECORD_TEST(test_mutex_record__broken_tenure_is_not_renewed),
+        RECORD_TEST(test_mutex_record__broken_tenure_can_be_released),
+        RECORD_TEST(test_mutex_record__break_at_once_calls_the_next),
+        RECORD_TEST(test_mutex_record__break_hits_only_the_tenure_it_names),
+        RECORD_TEST(test_mutex_record__without_memory_the_row_is_as_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 /* --- the backstop -------------------------------------------------------- */
 
-static void test_contend_line__head_asks_when_the_lease_ends(void **state)
+static void test_contend_queue__head_asks_when_the_lease_ends(void **state)
 {
     (void)state;
     use(default_config());
@@ -15,7 +15,7 @@ static void test_contend_line__head_asks_when_the_lease_ends(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_line__others_let_the_head_go_first(void **state)
+static void test_contend_queue__others_let_the_head_go_first(void **state)
 {
     (void)state;
     use(default_config());
@@ -26,7 +26,7 @@ static void test_contend_line__others_let_the_head_go_first(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_line__reservation_lasts_300_ms(void **state)
+static void test_contend_queue__reservation_lasts_300_ms(void **state)
 {
     (void)state;
     assert_int_equal(SIMBA__OFFER_MS, 300);
@@ -55,7 +55,7 @@ static struct span backstop_of(struct simba__contend_config config,
     return span;
 }
 
-static void test_contend_line__who_has_no_place_asks_with_jitter(void **state)
+static void test_contend_queue__who_has_no_place_asks_with_jitter(void **state)
 {
     struct span span = backstop_of(default_config(), 5000);
 
@@ -64,7 +64,7 @@ static void test_contend_line__who_has_no_place_asks_with_jitter(void **state)
     assert_int_equal(span.most, 5000 + 999);
 }
 
-static void test_contend_line__no_transition_no_early_asking(void **state)
+static void test_contend_queue__no_transition_no_early_asking(void **state)
 {
     struct simba__contend_config config = default_config();
     struct span span;
@@ -77,7 +77,7 @@ static void test_contend_line__no_transition_no_early_asking(void **state)
     assert_int_equal(span.most, 5000 + 999);
 }
 
-static void test_contend_line__jitter_asks_no_oftener_than_5_ms(void **state)
+static void test_contend_queue__jitter_asks_no_oftener_than_5_ms(void **state)
 {
     struct span span = backstop_of(default_config(), 0);
 
@@ -95,7 +95,7 @@ static void expect_head_delay(int64_t wait_ms, int64_t delay_ms)
     expect_wake_at(S + 10 + delay_ms);
 }
 
-static void test_contend_line__head_asks_no_oftener_than_5_ms(void **state)
+static void test_contend_queue__head_asks_no_oftener_than_5_ms(void **state)
 {
     (void)state;
     expect_head_delay(-100, 5);
@@ -104,7 +104,7 @@ static void test_contend_line__head_asks_no_oftener_than_5_ms(void **state)
     expect_head_delay(5, 6);
 }
 
-static void test_contend_line__no_wait_is_longer_than_a_lease(void **state)
+static void test_contend_queue__no_wait_is_longer_than_a_lease(void **state)
 {
     (void)state;
     expect_head_delay(LEASE - 1, LEASE);
@@ -117,7 +117,7 @@ static void test_contend_line__no_wait_is_longer_than_a_lease(void **state)
     expect_wake_at(S + LEASE + SIMBA__OFFER_MS);
 }
 
-static void test_contend_line__wait_counts_from_the_hearing(void **state)
+static void test_contend_queue__wait_counts_from_the_hearing(void **state)
 {
     (void)state;
     use(default_config());
@@ -126,7 +126,7 @@ static void test_contend_line__wait_counts_from_the_hearing(void **state)
     expect_wake_at(S + 4001);
 }
 
-static void test_contend_line__waits_on_when_the_owner_renews(void **state)
+static void test_contend_queue__waits_on_when_the_owner_renews(void **state)
 {
     int64_t now = S;
 
@@ -144,7 +144,7 @@ static void test_contend_line__waits_on_when_the_owner_renews(void **state)
     expect_owner_until(now + USE);
 }
 
-static void test_contend_line__delay_follows_the_newest_answer(void **state)
+static void test_contend_queue__delay_follows_the_newest_answer(void **state)
 {
     (void)state;
     use(default_config());
@@ -160,7 +160,7 @@ static void test_contend_line__delay_follows_the_newest_answer(void **state)
 
 /* --- the place ----------------------------------------------------------- */
 
-static void test_contend_line__place_is_given_back_with_each_ask(void **state)
+static void test_contend_queue__place_is_given_back_with_each_ask(void **state)
 {
     simba_attempt attempt;
 
@@ -172,11 +172,11 @@ static void test_contend_line__place_is_given_back_with_each_ask(void **state)
     wake();
     assert_int_equal(sent.position, 77);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
-    assert_int_equal(sent.waiter_ms, PLACE_LIFE);
+    assert_int_equal(sent.waiter_ms, WAITER_LIFE);
     assert_true(sent.join);
 }
 
-static void test_contend_line__newest_place_is_kept(void **state)
+static void test_contend_queue__newest_place_is_kept(void **state)
 {
     (void)state;
     use(default_config());
@@ -192,7 +192,7 @@ static void test_contend_line__newest_place_is_kept(void **state)
     assert_int_equal(sent.position, 99);
 }
 
-static void test_contend_line__place_may_come_late(void **state)
+static void test_contend_queue__place_may_come_late(void **state)
 {
     (void)state;
     use(default_config());
@@ -205,7 +205,7 @@ static void test_contend_line__place_may_come_late(void **state)
     assert_int_equal(sent.position, 88);
 }
 
-static void test_contend_line__place_outlives_failures(void **state)
+static void test_contend_queue__place_outlives_failures(void **state)
 {
     (void)state;
     use(default_config());
@@ -221,7 +221,7 @@ static void test_contend_line__place_outlives_failures(void **state)
 }
 
 /* Only who is in the queue and has heard nothing since asks for form's sake. */
-static void test_contend_line__says_when_nothing_has_happened(void **state)
+static void test_contend_queue__says_when_nothing_has_happened(void **state)
 {
     (void)state;
     use(default_config());
@@ -245,7 +245,7 @@ static void test_contend_line__says_when_nothing_has_happened(void **state)
     assert_false(sent.is_backstop);
 }
 
-static void test_contend_line__new_attempt_has_no_place(void **state)
+static void test_contend_queue__new_attempt_has_no_place(void **state)
 {
     (void)state;
     use(default_config());
@@ -263,7 +263,7 @@ static void test_contend_line__new_attempt_has_no_place(void **state)
     assert_int_equal(sent.position, 80);
 }
 
-static void test_contend_line__place_lives_twice_the_longest_wait(void **state)
+static void test_contend_queue__place_lives_twice_the_longest_wait(void **state)
 {
     struct simba__contend_config config = default_config();
 
@@ -276,7 +276,7 @@ static void test_contend_line__place_lives_twice_the_longest_wait(void **state)
     assert_int_equal(sent.waiter_ms, 2 * (4000 + 1000));
 }
 
-static void test_contend_line__who_does_not_join_says_so(void **state)
+static void test_contend_queue__who_does_not_join_says_so(void **state)
 {
     struct simba__contend_config config = default_config();
 
@@ -294,7 +294,7 @@ static void test_contend_line__who_does_not_join_says_so(void **state)
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-static void test_contend_line__called_waiter_comes_at_once(void **state)
+static void test_contend_queue__called_waiter_comes_at_once(void **state)
 {
     (void)state;
     use(default_config());
@@ -309,7 +309,7 @@ static void test_contend_line__called_waiter_comes_at_once(void **state)
 
 /* The second in the queue is told too, and learns how long the first may take.
  */
-static void test_contend_line__second_waits_for_the_reservation(void **state)
+static void test_contend_queue__second_waits_for_the_reservation(void **state)
 {
     (void)state;
     use(default_config());
@@ -324,27 +324,28 @@ static void test_contend_line__second_waits_for_the_reservation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_line__head_asks_when_the_lease_ends),
-        cmocka_unit_test(test_contend_line__others_let_the_head_go_first),
-        cmocka_unit_test(test_contend_line__reservation_lasts_300_ms),
-        cmocka_unit_test(test_contend_line__who_has_no_place_asks_with_jitter),
-        cmocka_unit_test(test_contend_line__no_transition_no_early_asking),
-        cmocka_unit_test(test_contend_line__jitter_asks_no_oftener_than_5_ms),
-        cmocka_unit_test(test_contend_line__head_asks_no_oftener_than_5_ms),
-        cmocka_unit_test(test_contend_line__no_wait_is_longer_than_a_lease),
-        cmocka_unit_test(test_contend_line__wait_counts_from_the_hearing),
-        cmocka_unit_test(test_contend_line__waits_on_when_the_owner_renews),
-        cmocka_unit_test(test_contend_line__delay_follows_the_newest_answer),
-        cmocka_unit_test(test_contend_line__place_is_given_back_with_each_ask),
-        cmocka_unit_test(test_contend_line__newest_place_is_kept),
-        cmocka_unit_test(test_contend_line__place_may_come_late),
-        cmocka_unit_test(test_contend_line__place_outlives_failures),
-        cmocka_unit_test(test_contend_line__says_when_nothing_has_happened),
-        cmocka_unit_test(test_contend_line__new_attempt_has_no_place),
-        cmocka_unit_test(test_contend_line__place_lives_twice_the_longest_wait),
-        cmocka_unit_test(test_contend_line__who_does_not_join_says_so),
-        cmocka_unit_test(test_contend_line__called_waiter_comes_at_once),
-        cmocka_unit_test(test_contend_line__second_waits_for_the_reservation),
+        cmocka_unit_test(test_contend_queue__head_asks_when_the_lease_ends),
+        cmocka_unit_test(test_contend_queue__others_let_the_head_go_first),
+        cmocka_unit_test(test_contend_queue__reservation_lasts_300_ms),
+        cmocka_unit_test(test_contend_queue__who_has_no_place_asks_with_jitter),
+        cmocka_unit_test(test_contend_queue__no_transition_no_early_asking),
+        cmocka_unit_test(test_contend_queue__jitter_asks_no_oftener_than_5_ms),
+        cmocka_unit_test(test_contend_queue__head_asks_no_oftener_than_5_ms),
+        cmocka_unit_test(test_contend_queue__no_wait_is_longer_than_a_lease),
+        cmocka_unit_test(test_contend_queue__wait_counts_from_the_hearing),
+        cmocka_unit_test(test_contend_queue__waits_on_when_the_owner_renews),
+        cmocka_unit_test(test_contend_queue__delay_follows_the_newest_answer),
+        cmocka_unit_test(test_contend_queue__place_is_given_back_with_each_ask),
+        cmocka_unit_test(test_contend_queue__newest_place_is_kept),
+        cmocka_unit_test(test_contend_queue__place_may_come_late),
+        cmocka_unit_test(test_contend_queue__place_outlives_failures),
+        cmocka_unit_test(test_contend_queue__says_when_nothing_has_happened),
+        cmocka_unit_test(test_contend_queue__new_attempt_has_no_place),
+        cmocka_unit_test(
+            test_contend_queue__place_lives_twice_the_longest_wait),
+        cmocka_unit_test(test_contend_queue__who_does_not_join_says_so),
+        cmocka_unit_test(test_contend_queue__called_waiter_comes_at_once),
+        cmocka_unit_test(test_contend_queue__second_waits_for_the_reservation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

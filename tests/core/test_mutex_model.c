@@ -1,0 +1,237 @@
+/* The rules of one mutex, on snapshots: crowds of several owners, which no
+ * store has yet, and a token above a given one. What today's stores show of the
+ * rules is in test_mutex_record*.c. */
+#include "core/mutex_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { NOW = 1000 };
+
+static struct simba__mutex_snapshot s;
+static struct simba__verdict v;
+
+static int setup(void **state)
+{
+    (void)state;
+    s = (struct simba__mutex_snapshot){.now_ms = NOW};
+    s.me.is_connected = true;
+    return 0;
+}
+
+static void judge(enum simba_request_kind kind, uint32_t slots)
+{
+    simba_request request = {.kind = kind, .slots = slots, .join = true};
+
+    v = simba__mutex_judge(&s, &request);
+}
+
+static struct simba__crowd crowd(uint32_t count, uint32_t limit)
+{
+    return (struct simba__crowd){.count = count,
+                                 .limit = limit,
+                                 .first_end_ms = NOW + 70,
+                                 .last_end_ms = NOW + 90};
+}
+
+static struct simba__candidate waiter(uint64_t position, uint32_t slots)
+{
+    return (struct simba__candidate){
+        .is_there = true, .position = position, .slots = slots};
+}
+
+static void expect_granted(bool is_offered_on)
+{
+    assert_int_equal(v.answer, SIMBA__GRANT);
+    assert_int_equal(v.offer, is_offered_on);
+    assert_false(v.join);
+}
+
+static void expect_refused(int64_t wait_ms)
+{
+    assert_int_equal(v.answer, SIMBA__REFUSE);
+    assert_int_equal(v.wait_ms, wait_ms);
+    assert_true(v.join);
+}
+
+static void test_mutex_model__exclusive_and_one_slot_need_nobody(void **state)
+{
+    (void)state;
+    for (uint32_t slots = 0; slots < 2; slots++) {
+        s.owners = crowd(0, 0);
+        judge(SIMBA_ACQUIRE, slots);
+        expect_granted(false);
+        s.owners = crowd(1, UINT32_MAX);
+        judge(SIMBA_ACQUIRE, slots);
+        expect_refused(70);
+    }
+}
+
+static void test_mutex_model__nobody_enters_beside_an_exclusive_owner(
+    void **state)
+{
+    (void)state;
+    s.owners = crowd(1, 0);
+    judge(SIMBA_ACQUIRE, UINT32_MAX);
+    expect_refused(70);
+}
+
+static void test_mutex_model__least_limit_of_all_counts(void **state)
+{
+    (void)state;
+    s.owners = crowd(3, 5);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_refused(70);
+    judge(SIMBA_ACQUIRE, 4);
+    expect_granted(false);
+    s.owners = crowd(3, 3);
+    judge(SIMBA_ACQUIRE, 5);
+    expect_refused(70);
+}
+
+static void test_mutex_model__offers_take_slots(void **state)
+{
+    (void)state;
+    s.owners = crowd(1, 3);
+    s.offered = crowd(1, 3);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_granted(false);
+    s.offered = crowd(1, 2);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_refused(70);
+    s.owners = crowd(0, 0);
+    s.offered = crowd(1, 0);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_refused(70);
+}
+
+static void test_mutex_model__grant_offers_what_is_left(void **state)
+{
+    (void)state;
+    s.first = waiter(5, 3);
+    s.first.is_me = true;
+    s.second = waiter(6, 3);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_granted(true);
+    assert_false(v.wake);
+    s.second = waiter(6, 0); /* it wants to be alone */
+    judge(SIMBA_ACQUIRE, 3);
+    expect_granted(false);
+    s.owners = crowd(2, 3); /* full with me */
+    s.second = waiter(6, 3);
+    judge(SIMBA_ACQUIRE, 3);
+    expect_granted(false);
+}
+
+static void test_mutex_model__who_is_offered_enters_before_the_queue(
+    void **state)
+{
+    (void)state;
+    s.me.is_offered = true;
+    s.owners = crowd(1, 4);
+    s.first = waiter(5, 4);
+    s.second = waiter(6, 4);
+    judge(SIMBA_ACQUIRE, 4);
+    expect_granted(true);
+    assert_true(v.wake);
+}
+
+static void test_mutex_model__nobody_passes_although_it_would_fit(void **state)
+{
+    (void)state;
+    s.owners = crowd(1, 4);
+    s.first = waiter(5, 0); /* waits to be alone */
+    judge(SIMBA_ACQUIRE, 4);
+    expect_refused(SIMBA__OFFER_MS);
+    assert_false(v.offer);
+    assert_false(v.is_head);
+    s.first = waiter(5, 2);
+    judge(SIMBA_ACQUIRE, 4);
+    expect_refused(SIMBA__OFFER_MS);
+    assert_true(v.offer);
+    assert_true(v.is_head); /* but for the one that it was offered to */
+}
+
+static void test_mutex_model__release_offers_where_there_is_room(void **state)
+{
+    (void)state;
+    s.mine.is_there = s.mine.is_live = true;
+    s.owners = crowd(2, 3);
+    s.first = waiter(5, 3);
+    judge(SIMBA_RELEASE, 0);
+    assert_true(v.evict && v.offer);
+    s.first = waiter(5, 2);
+    judge(SIMBA_RELEASE, 0);
+    assert_true(v.evict && !v.offer);
+}
+
+static void test_mutex_model__slot_is_the_lowest_free_one(void **state)
+{
+    (void)state;
+    s.lowest_free_slot = 2;
+    s.owners = crowd(2, 3);
+    judge(SIMBA_ACQUIRE, 3);
+    assert_int_equal(v.slot, 2);
+    s.mine.is_there = s.mine.is_live = true;
+    s.mine.slot = 1;
+    s.mine.token = 9;
+    judge(SIMBA_RENEW, 3);
+    assert_int_equal(v.answer, SIMBA__EXTEND);
+    assert_int_equal(v.slot, 1);
+    assert_int_equal(v.token, 9);
+}
+
+static void test_mutex_model__token_is_above_what_is_asked(void **state)
+{
+    simba_request request = {.kind = SIMBA_ACQUIRE};
+
+    (void)state;
+    s.last_token = 7;
+    v = simba__mutex_judge(&s, &request);
+    assert_int_equal(v.token, NOW * 1000);
+    request.token_above = NOW * 1000 + 5;
+    v = simba__mutex_judge(&s, &request);
+    assert_int_equal(v.token, NOW * 1000 + 6);
+    s.last_token = NOW * 1000 + 8;
+    v = simba__mutex_judge(&s, &request);
+    assert_int_equal(v.token, NOW * 1000 + 9);
+}
+
+static void test_mutex_model__other_kinds_change_nothing(void **state)
+{
+    static const enum simba_request_kind kinds[] = {
+        SIMBA_NO_REQUEST, SIMBA_READ, SIMBA_LIST, SIMBA_DOCTOR, SIMBA_INIT};
+
+    (void)state;
+    s.mine.is_there = s.mine.is_live = true;
+    s.first = waiter(5, 0);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        judge(kinds[i], 0);
+        assert_int_equal(v.answer, SIMBA__REFUSE);
+        assert_false(v.evict || v.offer || v.wake || v.join || v.is_broken);
+    }
+}
+
+#define MODEL_TEST(test) cmocka_unit_test_setup(test_mutex_model__##test, setup)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        MODEL_TEST(exclusive_and_one_slot_need_nobody),
+        MODEL_TEST(nobody_enters_beside_an_exclusive_owner),
+        MODEL_TEST(least_limit_of_all_counts),
+        MODEL_TEST(offers_take_slots),
+        MODEL_TEST(grant_offers_what_is_left),
+        MODEL_TEST(who_is_offered_enters_before_the_queue),
+        MODEL_TEST(nobody_passes_although_it_would_fit),
+        MODEL_TEST(release_offers_where_there_is_room),
+        MODEL_TEST(slot_is_the_lowest_free_one),
+        MODEL_TEST(token_is_above_what_is_asked),
+        MODEL_TEST(other_kinds_change_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
