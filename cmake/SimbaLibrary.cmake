@@ -58,6 +58,7 @@ simba_add_layer(simba_mutex_record
   ${simba_src}/core/mutex_record.c
 )
 
+include(SimbaEmbed)
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
@@ -167,6 +168,7 @@ endforeach()
 # A program of the build finds the modules as an installed one does.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 file(CREATE_LINK .. ${PROJECT_BINARY_DIR}/lib/simba SYMBOLIC)
+include(SimbaStore)
 include(${simba_src}/backends/redis/sources.cmake)
 include(${simba_src}/backends/sql/modules.cmake)
 include(${simba_src}/backends/zookeeper/sources.cmake)

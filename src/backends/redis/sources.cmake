@@ -1,6 +1,4 @@
-# The Redis store, a module of its own, built when its libraries are there: its
-# sources, and its Lua scripts as a header of texts.
-include(${PROJECT_SOURCE_DIR}/cmake/SimbaEmbed.cmake)
+# The Redis store: its sources, and its Lua scripts as a header of texts.
 
 pkg_check_modules(hiredis IMPORTED_TARGET hiredis)
 pkg_check_modules(openssl IMPORTED_TARGET openssl)
@@ -26,23 +24,12 @@ set(simba_redis_sources
   ${simba_redis_dir}/tls.c
 )
 
-if(hiredis_FOUND AND openssl_FOUND)
+simba_want_store(redis simba_has_redis "libhiredis-dev libssl-dev"
+                 hiredis_FOUND openssl_FOUND)
+if(simba_has_redis)
   simba_embed_sections(
     ${simba_redis_include_dir}/backends/redis/scripts_lua.h
     ${simba_redis_dir}/scripts.lua SIMBA__REDIS_LUA_ "--")
-  simba_add_layer(simba_redis ${simba_redis_sources})
-  target_include_directories(simba_redis PRIVATE ${simba_redis_include_dir})
-  target_link_libraries(simba_redis PRIVATE PkgConfig::hiredis
-                                            PkgConfig::openssl)
-
-  # What it needs of the library itself is found in the program that loads it.
-  add_library(simba_module_redis MODULE
-    $<TARGET_OBJECTS:simba_redis> $<TARGET_OBJECTS:simba_core>
-    $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
-  set_target_properties(simba_module_redis PROPERTIES
-    PREFIX "" OUTPUT_NAME simba-redis LINKER_LANGUAGE C)
-  target_link_libraries(simba_module_redis PRIVATE
-    simba_instrument PkgConfig::hiredis PkgConfig::openssl Threads::Threads)
-  install(TARGETS simba_module_redis
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
+  simba_add_store(redis SOURCES ${simba_redis_sources}
+                  LINK PkgConfig::hiredis PkgConfig::openssl)
 endif()

@@ -1,7 +1,4 @@
-# The stores on SQL servers, one module each, built when the client library is
-# there.
-include(${PROJECT_SOURCE_DIR}/cmake/SimbaEmbed.cmake)
-include(${PROJECT_SOURCE_DIR}/cmake/SimbaSql.cmake)
+# The stores on SQL servers: what they share, and their own.
 set(simba_sql_dir ${CMAKE_CURRENT_LIST_DIR})
 
 set(simba_sql_sources
@@ -15,53 +12,39 @@ set(simba_sql_sources
   ${simba_sql_dir}/waiters.c
 )
 
-# simba_<name>: its objects; simba_module_<name>: simba-<name>.so. What it needs
-# of the library itself is found in the program that loads it.
-function(simba_add_sql_store name library)
-  simba_add_layer(simba_${name} ${simba_sql_sources} ${ARGN})
-  target_include_directories(simba_${name} PRIVATE
-                             ${CMAKE_BINARY_DIR}/generated)
-  target_link_libraries(simba_${name} PRIVATE PkgConfig::${library})
-  add_library(simba_module_${name} MODULE
-    $<TARGET_OBJECTS:simba_${name}> $<TARGET_OBJECTS:simba_mutex_record>
-    $<TARGET_OBJECTS:simba_core> $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
-  set_target_properties(simba_module_${name} PROPERTIES
-    PREFIX "" OUTPUT_NAME simba-${name} LINKER_LANGUAGE C)
-  target_link_libraries(simba_module_${name} PRIVATE
-    simba_instrument PkgConfig::${library})
-  install(TARGETS simba_module_${name}
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
-endfunction()
-
 pkg_check_modules(libpq IMPORTED_TARGET libpq)
-if(libpq_FOUND)
+simba_want_store(postgres simba_has_postgres libpq-dev libpq_FOUND)
+if(simba_has_postgres)
   set(simba_postgres_dir ${simba_sql_dir}/../postgres)
   foreach(file IN ITEMS schema statements)
     simba_embed_sections(
       ${CMAKE_BINARY_DIR}/generated/backends/postgres/${file}.h
       ${simba_postgres_dir}/${file}.sql SIMBA__PG_ "--")
   endforeach()
-  simba_add_sql_store(postgres libpq
+  simba_add_store(postgres SOURCES ${simba_sql_sources}
     ${simba_postgres_dir}/connection.c
     ${simba_postgres_dir}/errors.c
     ${simba_postgres_dir}/notify.c
     ${simba_postgres_dir}/postgres.c
-    ${simba_postgres_dir}/settings.c)
+    ${simba_postgres_dir}/settings.c
+    LINK PkgConfig::libpq)
 endif()
 
 pkg_check_modules(libmariadb IMPORTED_TARGET libmariadb)
-if(libmariadb_FOUND)
+simba_want_store(mysql simba_has_mysql libmariadb-dev libmariadb_FOUND)
+if(simba_has_mysql)
   set(simba_mysql_dir ${simba_sql_dir}/../mysql)
   foreach(file IN ITEMS schema statements)
     simba_embed_sections(
       ${CMAKE_BINARY_DIR}/generated/backends/mysql/${file}.h
       ${simba_mysql_dir}/${file}.sql SIMBA__MY_ "--")
   endforeach()
-  simba_add_sql_store(mysql libmariadb
+  simba_add_store(mysql SOURCES ${simba_sql_sources}
     ${simba_mysql_dir}/connection.c
     ${simba_mysql_dir}/errors.c
     ${simba_mysql_dir}/mysql.c
     ${simba_mysql_dir}/notify.c
     ${simba_mysql_dir}/settings.c
-    ${simba_mysql_dir}/statements.c)
+    ${simba_mysql_dir}/statements.c
+    LINK PkgConfig::libmariadb)
 endif()

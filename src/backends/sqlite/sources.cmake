@@ -23,7 +23,6 @@ set(simba_sqlite_sources
   ${simba_sqlite_dir}/wal.c
 )
 
-include(${CMAKE_CURRENT_LIST_DIR}/../../../cmake/SimbaEmbed.cmake)
 foreach(name IN ITEMS schema statements)
   simba_embed_sections(
     ${simba_sqlite_include_dir}/backends/sqlite/${name}.h

@@ -1,4 +1,4 @@
-# The ZooKeeper store, a module, built when the client library is there.
+# The ZooKeeper store.
 #
 #   simba_zookeeper         its objects
 #   simba_zookeeper_client  what they need: the client library, as an archive
@@ -8,7 +8,9 @@ find_path(SIMBA_ZOOKEEPER_INCLUDE zookeeper/zookeeper.h)
 find_library(SIMBA_ZOOKEEPER_ARCHIVE libzookeeper_mt.a)
 find_library(SIMBA_ZOOKEEPER_LIBRARY zookeeper_mt)
 
-if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
+simba_want_store(zookeeper simba_has_zookeeper libzookeeper-mt-dev
+                 SIMBA_ZOOKEEPER_INCLUDE SIMBA_ZOOKEEPER_LIBRARY)
+if(simba_has_zookeeper)
   set(simba_zookeeper_dir ${CMAKE_CURRENT_LIST_DIR})
   set(simba_zookeeper_sources)
   foreach(name IN ITEMS admin client connection doctor init latch_io
@@ -16,8 +18,6 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
                         zookeeper)
     list(APPEND simba_zookeeper_sources ${simba_zookeeper_dir}/${name}.c)
   endforeach()
-  simba_add_layer(simba_zookeeper ${simba_zookeeper_sources})
-
   add_library(simba_zookeeper_client INTERFACE)
   target_include_directories(simba_zookeeper_client SYSTEM INTERFACE
                              ${SIMBA_ZOOKEEPER_INCLUDE})
@@ -32,14 +32,7 @@ if(SIMBA_ZOOKEEPER_INCLUDE AND SIMBA_ZOOKEEPER_LIBRARY)
     -Wl,--wrap=socket,--wrap=pipe,--wrap=close,--wrap=send,--wrap=getaddrinfo)
   target_link_libraries(simba_zookeeper_client INTERFACE Threads::Threads)
 
-  add_library(simba_module_zookeeper MODULE
-              $<TARGET_OBJECTS:simba_zookeeper> $<TARGET_OBJECTS:simba_core>
-    $<TARGET_OBJECTS:simba_util> $<TARGET_OBJECTS:simba_kit>)
-  set_target_properties(simba_module_zookeeper PROPERTIES
-    PREFIX "" OUTPUT_NAME simba-zookeeper LINKER_LANGUAGE C)
-  target_link_libraries(simba_module_zookeeper PRIVATE simba_zookeeper_client
-                                                       simba_instrument)
+  simba_add_store(zookeeper SOURCES ${simba_zookeeper_sources}
+                  LINK simba_zookeeper_client)
   target_link_options(simba_module_zookeeper PRIVATE -Wl,--exclude-libs,ALL)
-  install(TARGETS simba_module_zookeeper
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/simba)
 endif()
