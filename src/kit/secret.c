@@ -68,7 +68,8 @@ int simba__secret_read(const char *path, char **secret, simba_error *error)
     if (problem != NULL) {
         rc = refuse(path, problem, error);
     } else {
-        *secret = strndup(file.bytes, strcspn(file.bytes, "\r\n"));
+        file.bytes[strcspn(file.bytes, "\r\n")] = '\0';
+        *secret = strdup(file.bytes);
         if (*secret == NULL) {
             rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
         }
