@@ -2,27 +2,11 @@
  * and runs of commands; see history.h. */
 #include "verify/history.h"
 
+#include "util/array.h"
 #include "verify/track.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { BUCKETS_LEAST = 64 };
-
-bool simba__grow(void *items, size_t *room, size_t size)
-{
-    size_t wanted = *room == 0 ? 4 : *room * 2;
-    void *grown;
-
-    memcpy(&grown, items, sizeof grown);
-    grown = realloc(grown, wanted * size);
-    if (grown == NULL) {
-        return false;
-    }
-    memcpy(items, &grown, sizeof grown);
-    *room = wanted;
-    return true;
-}
 
 const char *simba__finding_word(enum simba__finding_kind kind)
 {
@@ -61,9 +45,9 @@ bool simba__history_suspect(const struct simba__step *step,
         simba__history_tell(step, SIMBA__OVERLAP, other);
         return true;
     }
-    if (history->suspicion_count == history->suspicion_room &&
-        !simba__grow(&history->suspicions, &history->suspicion_room,
-                     sizeof(*history->suspicions))) {
+    if (!simba__array_reserve(&history->suspicions, &history->suspicion_room,
+                              history->suspicion_count + 1,
+                              sizeof(*history->suspicions))) {
         return false;
     }
     history->suspicions[history->suspicion_count++] =
@@ -94,82 +78,26 @@ static void confirm(struct simba__history *history,
 
 /* --- mutexes ------------------------------------------------------------- */
 
-static size_t hash(const char *scope, const char *mutex)
-{
-    size_t value = 5381;
-
-    for (const char *c = scope; *c != '\0'; c++) {
-        value = value * 33 ^ (unsigned char)*c;
-    }
-    for (const char *c = mutex; *c != '\0'; c++) {
-        value = value * 33 ^ (unsigned char)*c;
-    }
-    return value;
-}
-
-static void link_track(struct simba__history *history,
-                       struct simba__track *track)
-{
-    size_t bucket =
-        hash(track->scope, track->mutex) & (history->bucket_count - 1);
-
-    track->next = history->buckets[bucket];
-    history->buckets[bucket] = track;
-}
-
-/* Slower when it fails, but right. */
-static void spread(struct simba__history *history)
-{
-    size_t before = history->bucket_count;
-    struct simba__track **old = history->buckets;
-    struct simba__track **grown =
-        calloc(before * 2, sizeof(struct simba__track *));
-
-    if (grown == NULL) {
-        return;
-    }
-    history->buckets = grown;
-    history->bucket_count = before * 2;
-    for (size_t i = 0; i < before; i++) {
-        for (struct simba__track *t = old[i], *next; t != NULL; t = next) {
-            next = t->next;
-            link_track(history, t);
-        }
-    }
-    free(old);
-}
-
-static struct simba__track *make_track(struct simba__history *history,
-                                       const struct simba__deed *deed)
-{
-    struct simba__track *track = calloc(1, sizeof *track);
-
-    if (track == NULL) {
-        return NULL;
-    }
-    memcpy(track->scope, deed->scope, sizeof track->scope);
-    memcpy(track->mutex, deed->mutex, sizeof track->mutex);
-    track->forced_until_us = INT64_MIN;
-    if (history->track_count >= history->bucket_count) {
-        spread(history);
-    }
-    link_track(history, track);
-    history->track_count++;
-    return track;
-}
-
+/* One mutex has a track for each scope. */
 static struct simba__track *find_track(struct simba__history *history,
                                        const struct simba__deed *deed)
 {
-    size_t bucket =
-        hash(deed->scope, deed->mutex) & (history->bucket_count - 1);
-    struct simba__track *track = history->buckets[bucket];
+    struct simba__hash_link *link =
+        simba__hash_find(&history->tracks, deed->mutex);
+    struct simba__track *track;
 
-    while (track != NULL && (strcmp(track->mutex, deed->mutex) != 0 ||
-                             strcmp(track->scope, deed->scope) != 0)) {
-        track = track->next;
+    for (; link != NULL; link = simba__hash_find_next(link)) {
+        track = (struct simba__track *)link;
+        if (strcmp(track->scope, deed->scope) == 0) {
+            return track;
+        }
     }
-    return track != NULL ? track : make_track(history, deed);
+    track = simba__hash_new(&history->tracks, sizeof *track, deed->mutex);
+    if (track != NULL) {
+        memcpy(track->scope, deed->scope, sizeof track->scope);
+        track->forced_until_us = INT64_MIN;
+    }
+    return track;
 }
 
 /* --- operations ---------------------------------------------------------- */
@@ -191,9 +119,9 @@ static bool add_sent(const struct simba__step *step)
     const struct simba__deed *deed = step->deed;
     struct simba__track *track = step->track;
 
-    if (track->pending_count == track->pending_room &&
-        !simba__grow(&track->pendings, &track->pending_room,
-                     sizeof(*track->pendings))) {
+    if (!simba__array_reserve(&track->pendings, &track->pending_room,
+                              track->pending_count + 1,
+                              sizeof(*track->pendings))) {
         return false;
     }
     track->pendings[track->pending_count++] = (struct simba__pending){
@@ -415,12 +343,6 @@ struct simba__history *simba__history_open(simba__finding_fn found, void *user)
     if (history == NULL) {
         return NULL;
     }
-    history->buckets = calloc(BUCKETS_LEAST, sizeof(struct simba__track *));
-    if (history->buckets == NULL) {
-        free(history);
-        return NULL;
-    }
-    history->bucket_count = BUCKETS_LEAST;
     history->found = found;
     history->user = user;
     return history;
@@ -428,27 +350,29 @@ struct simba__history *simba__history_open(simba__finding_fn found, void *user)
 
 void simba__history_close(struct simba__history *history)
 {
+    struct simba__hash_link *next;
+
     if (history == NULL) {
         return;
     }
-    for (size_t i = 0; i < history->bucket_count; i++) {
-        for (struct simba__track *t = history->buckets[i], *next; t != NULL;
-             t = next) {
-            next = t->next;
-            free(t->tenures);
-            free(t->pendings);
-            free(t->waiters);
-            free(t);
-        }
+    for (struct simba__hash_link *l = simba__hash_next(&history->tracks, NULL);
+         l != NULL; l = next) {
+        struct simba__track *track = (struct simba__track *)l;
+
+        next = simba__hash_next(&history->tracks, l);
+        free(track->tenures);
+        free(track->pendings);
+        free(track->waiters);
+        free(track);
     }
+    simba__hash_fini(&history->tracks);
     free(history->suspicions);
-    free(history->buckets);
     free(history);
 }
 
 size_t simba__history_mutexes(const struct simba__history *history)
 {
-    return history->track_count;
+    return history->tracks.count;
 }
 
 uint64_t simba__history_findings(const struct simba__history *history)

@@ -5,6 +5,7 @@
  * all the while. One that the mutex was offered to and that did not come has
  * another position then, one of whose requests had no answer may have had the
  * mutex. */
+#include "util/array.h"
 #include "verify/track.h"
 
 #include <stdlib.h>
@@ -38,9 +39,9 @@ bool simba__queue_asked(const struct simba__step *step)
         }
         return true;
     }
-    if (track->waiter_count == track->waiter_room &&
-        !simba__grow(&track->waiters, &track->waiter_room,
-                     sizeof(*track->waiters))) {
+    if (!simba__array_reserve(&track->waiters, &track->waiter_room,
+                              track->waiter_count + 1,
+                              sizeof(*track->waiters))) {
         return false;
     }
     is_back = simba__tenure_is_known(track, step->deed->attempt);

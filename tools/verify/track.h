@@ -2,6 +2,7 @@
 #ifndef SIMBA_VERIFY_TRACK_H
 #define SIMBA_VERIFY_TRACK_H
 
+#include "util/hash.h"
 #include "verify/history.h"
 
 /* How many tenures of a mutex are remembered: far more than can overlap. */
@@ -72,9 +73,8 @@ struct simba__run {
 };
 
 struct simba__track {
-    struct simba__track *next; /* in its bucket */
+    struct simba__hash_link link; /* its key is the mutex */
     char scope[40];
-    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
     struct simba__tenure *tenures; /* when full, the oldest goes */
     size_t tenure_count, tenure_room, tenure_next;
     uint64_t newest_token;
@@ -96,8 +96,7 @@ struct simba__suspicion {
 };
 
 struct simba__history {
-    struct simba__track **buckets;
-    size_t bucket_count, track_count;
+    struct simba__hash tracks;
     uint64_t finding_count;
     struct simba__suspicion *suspicions;
     size_t suspicion_count, suspicion_room;
@@ -111,10 +110,6 @@ struct simba__step {
     struct simba__track *track;
     const struct simba__deed *deed;
 };
-
-/** Make room for twice as many; `items` is the address of the pointer to the
- * first. False: no memory. */
-bool simba__grow(void *items, size_t *room, size_t size);
 
 /** Tell a finding; `other` may be NULL. */
 void simba__history_tell(const struct simba__step *step,

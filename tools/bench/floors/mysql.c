@@ -5,7 +5,7 @@
 
 #include "backends/mysql/schema.h"
 #include "backends/mysql/statements.h"
-#include "util/text.h"
+#include "util/hash.h"
 
 #include <simba/sys/bench.h>
 
@@ -114,7 +114,7 @@ static int make_record(struct simba_floor *floor, simba_error *error)
 static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
-             simba__text_hash(mutex));
+             simba__fnv64(mutex, strlen(mutex)));
     floor->length = strlen(floor->name);
 }
 

@@ -5,7 +5,7 @@
 
 #include "backends/postgres/schema.h"
 #include "backends/postgres/statements.h"
-#include "util/text.h"
+#include "util/hash.h"
 
 #include <simba/sys/bench.h>
 
@@ -108,7 +108,7 @@ static int make_record(struct simba_floor *floor, simba_error *error)
 static void name_floor(struct simba_floor *floor, const char *mutex)
 {
     snprintf(floor->name, sizeof floor->name, "floor_%016" PRIx64,
-             simba__text_hash(mutex));
+             simba__fnv64(mutex, strlen(mutex)));
 }
 
 static void close_floor(simba_floor *floor)
