@@ -68,7 +68,7 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/contention.c
   ${simba_src}/runtime/driver.c
   ${simba_src}/runtime/fork.c
-  ${simba_src}/runtime/listeners.c
+  ${simba_src}/runtime/subscribers.c
   ${simba_src}/runtime/loop.c
   ${simba_src}/runtime/meter.c
   ${simba_src}/runtime/notify.c

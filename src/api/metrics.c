@@ -5,6 +5,7 @@
 #include <simba/owner.h>
 
 #include "api/store.h"
+#include "util/container.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,15 +60,15 @@ static void copy_store(simba_metrics *metrics, struct simba__tallies *tallies)
 
 static bool copy_all(simba_metrics *metrics, struct simba__tallies *tallies)
 {
-    metrics->mutexes = calloc(tallies->count + 1, sizeof *metrics->mutexes);
+    metrics->mutexes =
+        calloc(tallies->mutexes.count + 1, sizeof *metrics->mutexes);
     if (metrics->mutexes == NULL) {
         return false;
     }
-    for (size_t i = 0; i < SIMBA__TALLY_BUCKETS; i++) {
-        for (const struct simba__tally *t = tallies->buckets[i]; t != NULL;
-             t = t->next) {
-            copy_mutex(metrics, t->mutex, &t->counts);
-        }
+    for (struct simba__hash_link *l = simba__hash_next(&tallies->mutexes, NULL);
+         l != NULL; l = simba__hash_next(&tallies->mutexes, l)) {
+        copy_mutex(metrics, l->key,
+                   &container_of(l, struct simba__tally, link)->counts);
     }
     if (tallies->has_others) {
         copy_mutex(metrics, "", &tallies->others);

@@ -238,7 +238,6 @@ int simba_retrieval_open(simba_store *store,
     r->user = retriever.user;
     r->caller.done = done;
     r->timer.fire = on_timer;
-    r->subscriber.mutex = r->mutex;
     r->subscriber.wake = on_wake;
     r->subscriber.observed = on_observed;
     r->subscriber.position = no_position;
@@ -247,7 +246,7 @@ int simba_retrieval_open(simba_store *store,
         &r->machine, retriever.poll_ms,
         (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
     simba_loop_enter(store->loop);
-    is_added = simba__subscriber_add(store->loop, &r->subscriber);
+    is_added = simba__subscriber_add(store->loop, &r->subscriber, r->mutex);
     simba_loop_leave(store->loop);
     if (!is_added) {
         free_retrieval(r);
@@ -271,8 +270,8 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
                              "%s: the retrieval is started already", r->mutex);
     } else {
         atomic_store(&r->is_started, true);
-        simba__subscriber_interest(r->store->loop, &r->subscriber,
-                                   SIMBA_SUBSCRIBE_OBSERVE);
+        simba__subscriber_want(r->store->loop, &r->subscriber,
+                               SIMBA_SUBSCRIBE_OBSERVE);
         r->told = simba_owner_none();
         r->is_behind = r->has_gap = false;
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
@@ -296,8 +295,8 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     simba_loop_enter(r->store->loop);
     if (atomic_load(&r->is_started)) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
-        simba__subscriber_interest(r->store->loop, &r->subscriber,
-                                   SIMBA_SUBSCRIBE_NONE);
+        simba__subscriber_want(r->store->loop, &r->subscriber,
+                               SIMBA_SUBSCRIBE_NONE);
         atomic_store(&r->is_started, false);
     }
     simba_loop_leave(r->store->loop);

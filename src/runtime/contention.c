@@ -2,15 +2,13 @@
 #include "runtime/contention.h"
 
 #include "runtime/fork.h"
+#include "util/container.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-#define container(pointer, type, member)                                       \
-    ((type *)((char *)(pointer)-offsetof(type, member)))
 
 static void feed(struct simba__contention *c,
                  struct simba__contend_event event);
@@ -80,7 +78,7 @@ static void done(struct simba__caller *caller,
                  const simba_error *error)
 {
     struct simba__contention *c =
-        container(caller, struct simba__contention, caller);
+        container_of(caller, struct simba__contention, caller);
     /* An answer that was given up by the machine is old news: somebody else
      * may have owned the mutex then, and we do now. */
     bool is_awaited =
@@ -154,8 +152,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
 
     step(c, &event, &update);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
-    simba__subscriber_interest(c->loop, &c->subscriber,
-                               subscription_of(&c->core));
+    simba__subscriber_want(c->loop, &c->subscriber, subscription_of(&c->core));
     if (update.tell != 0) {
         simba__meter_tell(&c->meter, &update);
         c->hooks->told(c, &update);
@@ -178,7 +175,7 @@ static void hear_progress(struct simba__contention *c)
 static void on_timer(simba_timer *timer)
 {
     struct simba__contention *c =
-        container(timer, struct simba__contention, timer);
+        container_of(timer, struct simba__contention, timer);
 
     hear_progress(c);
     feed(c, (struct simba__contend_event){.type = SIMBA__TIMER});
@@ -187,7 +184,7 @@ static void on_timer(simba_timer *timer)
 static void on_wake(struct simba__subscriber *subscriber)
 {
     struct simba__contention *c =
-        container(subscriber, struct simba__contention, subscriber);
+        container_of(subscriber, struct simba__contention, subscriber);
 
     feed(c, (struct simba__contend_event){.type = SIMBA__WAKE_UP});
 }
@@ -195,7 +192,7 @@ static void on_wake(struct simba__subscriber *subscriber)
 static uint64_t place_in_line(const struct simba__subscriber *subscriber)
 {
     const struct simba__contention *c =
-        container(subscriber, const struct simba__contention, subscriber);
+        container_of(subscriber, const struct simba__contention, subscriber);
 
     return c->core.phase == SIMBA__WAITING ? c->core.position : 0;
 }
@@ -203,7 +200,7 @@ static uint64_t place_in_line(const struct simba__subscriber *subscriber)
 static void on_returned(struct simba__letter *letter)
 {
     struct simba__contention *c =
-        container(letter, struct simba__contention, returned_letter);
+        container_of(letter, struct simba__contention, returned_letter);
 
     feed(c, (struct simba__contend_event){.type = SIMBA__RETURNED});
 }
@@ -211,7 +208,7 @@ static void on_returned(struct simba__letter *letter)
 static void on_progress(struct simba__letter *letter)
 {
     struct simba__contention *c =
-        container(letter, struct simba__contention, progress_letter);
+        container_of(letter, struct simba__contention, progress_letter);
 
     atomic_store(&c->is_progress_sent, false);
     hear_progress(c);
@@ -244,13 +241,13 @@ int simba__contention_open(struct simba__contention *c,
     }
     c->mutex = strdup(mutex);
     c->caller.done = done;
-    c->subscriber.mutex = c->mutex;
     c->subscriber.wake = on_wake;
     c->subscriber.position = place_in_line;
     c->timer.fire = on_timer;
     c->returned_letter.run = on_returned;
     c->progress_letter.run = on_progress;
-    if (c->mutex == NULL || !simba__subscriber_add(c->loop, &c->subscriber)) {
+    if (c->mutex == NULL ||
+        !simba__subscriber_add(c->loop, &c->subscriber, c->mutex)) {
         free(c->mutex);
         c->mutex = NULL;
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");

@@ -395,7 +395,7 @@ static void free_loop(simba_loop *loop)
     close_fds(loop);
     pthread_mutex_destroy(&loop->mail_lock);
     pthread_mutex_destroy(&loop->lock);
-    free(loop->buckets);
+    simba__hash_fini(&loop->subscribers);
     free(loop);
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/fork.h"
 #include "runtime/meter.h"
+#include "util/hash.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +38,7 @@ enum { SIMBA__RESERVE = 8 };
  * two are told: a store calls nobody else, and a thousand waiters that ask at
  * once would keep it busy for nothing. */
 struct simba__subscriber {
-    const char *mutex;
+    struct simba__hash_link link; /* its key is the mutex */
     void (*wake)(struct simba__subscriber *self);
     uint64_t (*position)(const struct simba__subscriber *self); /* 0: none */
     enum simba_subscription subscription;
@@ -45,10 +46,9 @@ struct simba__subscriber {
     void (*observed)(struct simba__subscriber *self,
                      const simba_owner *owner,
                      uint64_t ended);
-    struct simba__subscriber *next;
 };
 
-/* Who hears wake-ups before the listeners do, and decides whether these hear
+/* Who hears wake-ups before the subscribers do, and decides whether these hear
  * them: a shim. The shim next to the store is the first. */
 struct simba__wake_filter {
     void (*wake)(struct simba__wake_filter *self, const char *mutex);
@@ -80,8 +80,7 @@ struct simba_loop {
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
 
-    struct simba__subscriber **buckets;
-    size_t bucket_count, subscriber_count;
+    struct simba__hash subscribers;
     void (*on_subscription)(void *self,
                             const char *mutex,
                             enum simba_subscription subscription);
@@ -157,17 +156,18 @@ void simba__wake_filter_add(simba_loop *loop,
 void simba__wake_filter_remove(simba_loop *loop,
                                struct simba__wake_filter *filter);
 
-/** Pass a wake-up on to the filter behind this one, or to the listeners. */
+/** Pass a wake-up on to the filter behind this one, or to the subscribers. */
 void simba__wake_pass(simba_loop *loop,
                       const struct simba__wake_filter *filter,
                       const char *mutex);
 
 bool simba__subscriber_add(simba_loop *loop,
-                           struct simba__subscriber *subscriber);
+                           struct simba__subscriber *subscriber,
+                           const char *mutex);
 void simba__subscriber_remove(simba_loop *loop,
                               struct simba__subscriber *subscriber);
-void simba__subscriber_interest(simba_loop *loop,
-                                struct simba__subscriber *subscriber,
-                                enum simba_subscription subscription);
+void simba__subscriber_want(simba_loop *loop,
+                            struct simba__subscriber *subscriber,
+                            enum simba_subscription subscription);
 
 #endif

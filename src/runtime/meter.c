@@ -1,8 +1,6 @@
 #define _GNU_SOURCE
 #include "runtime/meter.h"
 
-#include "util/text.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -57,40 +55,19 @@ static int64_t now_us(void)
 
 /* --- finding the mutex --------------------------------------------------- */
 
-static size_t bucket_of(const char *mutex)
-{
-    return (size_t)(simba__text_hash(mutex) % SIMBA__TALLY_BUCKETS);
-}
-
-static simba_counts *count_with_others(struct simba__tallies *tallies)
-{
-    tallies->has_others = true;
-    return &tallies->others;
-}
-
 static simba_counts *find_or_make(struct simba__tallies *tallies,
                                   const char *mutex)
 {
-    struct simba__tally **bucket = &tallies->buckets[bucket_of(mutex)];
-    size_t length = strlen(mutex) + 1;
-    struct simba__tally *tally;
+    struct simba__tally *tally =
+        (void *)simba__hash_find(&tallies->mutexes, mutex);
 
-    for (tally = *bucket; tally != NULL; tally = tally->next) {
-        if (strcmp(tally->mutex, mutex) == 0) {
-            return &tally->counts;
-        }
+    if (tally == NULL && tallies->mutexes.count < SIMBA__TALLY_MOST) {
+        tally = simba__hash_new(&tallies->mutexes, sizeof *tally, mutex);
     }
-    if (tallies->count == SIMBA__TALLY_MOST) {
-        return count_with_others(tallies);
-    }
-    tally = calloc(1, sizeof *tally + length);
     if (tally == NULL) {
-        return count_with_others(tallies);
+        tallies->has_others = true;
+        return &tallies->others;
     }
-    memcpy(tally->mutex, mutex, length);
-    tally->next = *bucket;
-    *bucket = tally;
-    tallies->count++;
     return &tally->counts;
 }
 
@@ -105,15 +82,14 @@ static simba_counts *counts_of(struct simba__meter *meter)
 
 void simba__tallies_free(struct simba__tallies *tallies)
 {
-    struct simba__tally *next;
+    struct simba__hash_link *next;
 
-    for (size_t i = 0; i < SIMBA__TALLY_BUCKETS; i++) {
-        for (struct simba__tally *t = tallies->buckets[i]; t != NULL;
-             t = next) {
-            next = t->next;
-            free(t);
-        }
+    for (struct simba__hash_link *l = simba__hash_next(&tallies->mutexes, NULL);
+         l != NULL; l = next) {
+        next = simba__hash_next(&tallies->mutexes, l);
+        free(l);
     }
+    simba__hash_fini(&tallies->mutexes);
 }
 
 /* --- what happens -------------------------------------------------------- */

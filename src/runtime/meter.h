@@ -7,22 +7,21 @@
 #include <simba/sys/backend.h>
 
 #include "core/contend.h"
+#include "util/hash.h"
 
 #include <stdatomic.h>
 
 /* Of one mutex; lives until the loop is closed. */
 struct simba__tally {
+    struct simba__hash_link link; /* its key is the mutex */
     simba_counts counts;
-    struct simba__tally *next; /* in its bucket */
-    char mutex[];
 };
 
-enum { SIMBA__TALLY_BUCKETS = 64, SIMBA__TALLY_MOST = 1000 };
+enum { SIMBA__TALLY_MOST = 1000 };
 
 /* A loop's. */
 struct simba__tallies {
-    struct simba__tally *buckets[SIMBA__TALLY_BUCKETS];
-    size_t count;
+    struct simba__hash mutexes;
     simba_counts others; /* of all beyond the first thousand */
     bool has_others;
     const simba_backend *front; /* what is sent to this one is counted: */

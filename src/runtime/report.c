@@ -1,6 +1,7 @@
 #include "runtime/report.h"
 
 #include "runtime/box.h"
+#include "util/array.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,25 +36,6 @@ void simba_report_close(simba_report *report)
 
 /* --- filling ------------------------------------------------------------- */
 
-static bool grow(struct simba__items *items)
-{
-    size_t room = items->room == 0 ? 16 : items->room * 2;
-    void *grown;
-
-    if (items->count < items->room) {
-        return true;
-    }
-    grown = items->count < ITEMS_MOST
-                ? realloc(items->first, room * items->size)
-                : NULL;
-    if (grown == NULL) {
-        return false;
-    }
-    items->first = grown;
-    items->room = room;
-    return true;
-}
-
 static void *item_at(const struct simba__items *items, size_t index)
 {
     return index < items->count ? (char *)items->first + index * items->size
@@ -64,7 +46,9 @@ static void append(simba_report *report,
                    struct simba__items *items,
                    const void *item)
 {
-    if (!grow(items)) {
+    if (items->count >= ITEMS_MOST ||
+        !simba__array_reserve(&items->first, &items->room, items->count + 1,
+                              items->size)) {
         report->is_short = true;
         return;
     }

@@ -1,164 +1,103 @@
-/* Who of this handle listens for which mutex: a hash, small and intrusive,
- * because there may be 100,000. */
+/* Who of this handle has subscribed to which mutex: there may be 100,000. */
 #include "runtime/loop.h"
-#include "util/text.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "util/container.h"
 
-enum { BUCKETS_LEAST = 16 };
-
-static size_t bucket_of(const simba_loop *loop, const char *mutex)
+static struct simba__subscriber *subscriber_of(struct simba__hash_link *link)
 {
-    return (size_t)(simba__text_hash(mutex) & (loop->bucket_count - 1));
-}
-
-static void link_subscriber(simba_loop *loop,
-                            struct simba__subscriber *subscriber)
-{
-    size_t bucket = bucket_of(loop, subscriber->mutex);
-
-    subscriber->next = loop->buckets[bucket];
-    loop->buckets[bucket] = subscriber;
-}
-
-static bool grow_buckets(simba_loop *loop)
-{
-    size_t before = loop->bucket_count;
-    size_t after = before == 0 ? BUCKETS_LEAST : before * 2;
-    struct simba__subscriber **old = loop->buckets;
-    struct simba__subscriber **buckets =
-        calloc(after, sizeof(struct simba__subscriber *));
-
-    if (buckets == NULL) {
-        return before != 0; /* slower, but it works */
-    }
-    loop->buckets = buckets;
-    loop->bucket_count = after;
-    for (size_t i = 0; i < before; i++) {
-        for (struct simba__subscriber *l = old[i], *next; l != NULL; l = next) {
-            next = l->next;
-            link_subscriber(loop, l);
-        }
-    }
-    free(old);
-    return true;
+    return container_of(link, struct simba__subscriber, link);
 }
 
 bool simba__subscriber_add(simba_loop *loop,
-                           struct simba__subscriber *subscriber)
+                           struct simba__subscriber *subscriber,
+                           const char *mutex)
 {
-    if (loop->subscriber_count >= loop->bucket_count && !grow_buckets(loop)) {
-        return false;
-    }
-    link_subscriber(loop, subscriber);
-    loop->subscriber_count++;
-    return true;
+    return simba__hash_add(&loop->subscribers, &subscriber->link, mutex);
 }
 
 /* The most that anybody here wants to hear about a mutex. */
-static enum simba_subscription subscription_in(const simba_loop *loop,
-                                               const char *mutex)
+static enum simba_subscription most_wanted(const simba_loop *loop,
+                                           const char *mutex)
 {
-    const struct simba__subscriber *l = loop->buckets[bucket_of(loop, mutex)];
     enum simba_subscription most = SIMBA_SUBSCRIBE_NONE;
 
-    for (; l != NULL; l = l->next) {
-        if (l->subscription > most && strcmp(l->mutex, mutex) == 0) {
-            most = l->subscription;
+    for (struct simba__hash_link *l =
+             simba__hash_find(&loop->subscribers, mutex);
+         l != NULL; l = simba__hash_find_next(l)) {
+        if (subscriber_of(l)->subscription > most) {
+            most = subscriber_of(l)->subscription;
         }
     }
     return most;
 }
 
-void simba__subscriber_interest(simba_loop *loop,
-                                struct simba__subscriber *subscriber,
-                                enum simba_subscription subscription)
+void simba__subscriber_want(simba_loop *loop,
+                            struct simba__subscriber *subscriber,
+                            enum simba_subscription subscription)
 {
+    const char *mutex = subscriber->link.key;
     enum simba_subscription before, after;
 
     if (subscriber->subscription == subscription) {
         return;
     }
-    before = subscription_in(loop, subscriber->mutex);
+    before = most_wanted(loop, mutex);
     subscriber->subscription = subscription;
-    after = subscription_in(loop, subscriber->mutex);
+    after = most_wanted(loop, mutex);
     if (before != after && loop->on_subscription != NULL) {
-        loop->on_subscription(loop->on_subscription_self, subscriber->mutex,
-                              after);
+        loop->on_subscription(loop->on_subscription_self, mutex, after);
     }
 }
 
 void simba__subscriber_remove(simba_loop *loop,
                               struct simba__subscriber *subscriber)
 {
-    struct simba__subscriber **l =
-        &loop->buckets[bucket_of(loop, subscriber->mutex)];
-
-    simba__subscriber_interest(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
-    while (*l != subscriber) {
-        l = &(*l)->next;
-    }
-    *l = subscriber->next;
-    loop->subscriber_count--;
+    simba__subscriber_want(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
+    simba__hash_remove(&loop->subscribers, &subscriber->link);
 }
 
-/* The second lowest place of those who wait for this mutex, so that those up to
- * it are told; UINT64_MAX when there is none. */
-static uint64_t second_place(const struct simba__subscriber *l,
-                             const char *mutex)
+/* Of those who wait for this mutex only the first two are woken: up to the
+ * second lowest position. Who has none watches, and is woken always. */
+static void wake_mutex(struct simba__hash_link *first)
 {
-    uint64_t first = UINT64_MAX, second = UINT64_MAX;
+    uint64_t lowest = UINT64_MAX, second = UINT64_MAX;
+    struct simba__hash_link *next;
 
-    for (; l != NULL; l = l->next) {
-        uint64_t position = strcmp(l->mutex, mutex) == 0 ? l->position(l) : 0;
+    for (struct simba__hash_link *l = first; l != NULL;
+         l = simba__hash_find_next(l)) {
+        uint64_t position = subscriber_of(l)->position(subscriber_of(l));
+
         if (position == 0 || position >= second) {
             continue;
         }
-        if (position < first) {
-            second = first;
-            first = position;
+        if (position < lowest) {
+            second = lowest;
+            lowest = position;
         } else {
             second = position;
         }
     }
-    return second;
-}
-
-static void wake_mutex(struct simba__subscriber *bucket, const char *mutex)
-{
-    uint64_t last = second_place(bucket, mutex);
-    struct simba__subscriber *next;
-
-    for (struct simba__subscriber *l = bucket; l != NULL; l = next) {
-        next = l->next;
-        if (strcmp(l->mutex, mutex) == 0 && l->position(l) <= last) {
-            l->wake(l);
+    for (struct simba__hash_link *l = first; l != NULL; l = next) {
+        next = simba__hash_find_next(l);
+        if (subscriber_of(l)->position(subscriber_of(l)) <= second) {
+            subscriber_of(l)->wake(subscriber_of(l));
         }
     }
 }
 
-static void wake_all(struct simba__subscriber *bucket)
+static void wake_subscribers(simba_loop *loop, const char *mutex)
 {
-    struct simba__subscriber *next;
+    struct simba__hash_link *next;
 
-    for (; bucket != NULL; bucket = next) {
-        next = bucket->next;
-        bucket->wake(bucket);
-    }
-}
-
-static void wake_listeners(simba_loop *loop, const char *mutex)
-{
-    if (loop->bucket_count == 0) {
-        return;
-    }
     if (mutex != NULL) {
-        wake_mutex(loop->buckets[bucket_of(loop, mutex)], mutex);
+        wake_mutex(simba__hash_find(&loop->subscribers, mutex));
         return;
     }
-    for (size_t i = 0; i < loop->bucket_count; i++) {
-        wake_all(loop->buckets[i]);
+    for (struct simba__hash_link *l =
+             simba__hash_next(&loop->subscribers, NULL);
+         l != NULL; l = next) {
+        next = simba__hash_next(&loop->subscribers, l);
+        subscriber_of(l)->wake(subscriber_of(l));
     }
 }
 
@@ -169,7 +108,7 @@ void simba_wake(simba_loop *loop, const char *mutex)
     if (loop->filters != NULL) {
         loop->filters->wake(loop->filters, mutex);
     } else {
-        wake_listeners(loop, mutex);
+        wake_subscribers(loop, mutex);
     }
 }
 
@@ -178,20 +117,21 @@ void simba_observed(simba_loop *loop,
                     const simba_owner *owner,
                     uint64_t ended)
 {
-    struct simba__subscriber *l, *next;
+    struct simba__hash_link *next;
 
     if (loop->filters != NULL) { /* who meddles with wake-ups gets a wake-up */
         loop->filters->wake(loop->filters, mutex);
         return;
     }
-    if (loop->bucket_count == 0) {
-        return;
-    }
-    for (l = loop->buckets[bucket_of(loop, mutex)]; l != NULL; l = next) {
-        next = l->next;
-        if (l->observed != NULL && l->subscription == SIMBA_SUBSCRIBE_OBSERVE &&
-            strcmp(l->mutex, mutex) == 0) {
-            l->observed(l, owner, ended);
+    for (struct simba__hash_link *l =
+             simba__hash_find(&loop->subscribers, mutex);
+         l != NULL; l = next) {
+        struct simba__subscriber *subscriber = subscriber_of(l);
+
+        next = simba__hash_find_next(l);
+        if (subscriber->observed != NULL &&
+            subscriber->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+            subscriber->observed(subscriber, owner, ended);
         }
     }
 }
@@ -203,7 +143,7 @@ void simba__wake_pass(simba_loop *loop,
     if (filter->next != NULL) {
         filter->next->wake(filter->next, mutex);
     } else {
-        wake_listeners(loop, mutex);
+        wake_subscribers(loop, mutex);
     }
 }
 

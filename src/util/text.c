@@ -1,7 +1,6 @@
 #include "util/text.h"
 
 #include "util/array.h"
-#include "util/hash.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -94,11 +93,6 @@ void simba__text_fini(struct simba__text *text)
     assert(!text->is_fixed);
     free(text->bytes);
     *text = (struct simba__text){0};
-}
-
-uint64_t simba__text_hash(const char *text)
-{
-    return simba__fnv64(text, strlen(text));
 }
 
 int simba__text_hex(char c)

@@ -37,9 +37,6 @@ char *simba__text_take(struct simba__text *text);
 /** Free one that grows. */
 void simba__text_fini(struct simba__text *text);
 
-/** FNV-1a of a text. */
-uint64_t simba__text_hash(const char *text);
-
 /** The value of a hexadecimal digit of either case; -1 for anything else. */
 int simba__text_hex(char c);
 

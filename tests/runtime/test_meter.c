@@ -39,7 +39,7 @@ static void test_meter__counts_each_cause_for_itself(void **state)
     static const enum simba__cause causes[] = {
         SIMBA__CAUSE_STOP,     SIMBA__CAUSE_EXPIRED, SIMBA__CAUSE_GONE,
         SIMBA__CAUSE_MAX_HOLD, SIMBA__CAUSE_STALLED, SIMBA__CAUSE_STALLED};
-    struct simba__tallies tallies = {.count = 0};
+    struct simba__tallies tallies = {.owned = 0};
     struct simba__meter meter;
 
     (void)state;
@@ -65,7 +65,7 @@ static void test_meter__counts_each_cause_for_itself(void **state)
 
 static void test_meter__counts_trouble(void **state)
 {
-    struct simba__tallies tallies = {.count = 0};
+    struct simba__tallies tallies = {.owned = 0};
     struct simba__meter meter;
 
     (void)state;
@@ -92,18 +92,18 @@ static void test_meter__counts_trouble(void **state)
 /* Who waits in vain for nothing costs nothing. */
 static void test_meter__finds_its_mutex_when_there_is_something(void **state)
 {
-    struct simba__tallies tallies = {.count = 0};
+    struct simba__tallies tallies = {.owned = 0};
     struct simba__meter first, second;
 
     (void)state;
     simba__meter_open(&first, &tallies, "m");
     simba__meter_open(&second, &tallies, "m");
     simba__meter_ask(&first);
-    assert_int_equal(tallies.count, 0);
+    assert_int_equal(tallies.mutexes.count, 0);
     tell(&first, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
     simba__meter_ask(&second);
     tell(&second, SIMBA__TELL_STOPPED, SIMBA__CAUSE_STOP);
-    assert_int_equal(tallies.count, 1);
+    assert_int_equal(tallies.mutexes.count, 1);
     assert_ptr_equal(first.counts, second.counts);
     assert_int_equal(tallies.contenders, 2);
     simba__tallies_free(&tallies);
