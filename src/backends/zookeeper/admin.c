@@ -35,7 +35,6 @@ struct simba__zk_inquiry {
     uint64_t generation;
     int64_t since_ms; /* when it came */
     simba_timer deadline;
-    bool is_parked;
     bool is_lost;   /* with its connection: it begins again */
     bool is_unsent; /* something of this step could not be sent */
     int replies_due;
@@ -76,28 +75,21 @@ static void tidy(struct simba__zk_inquiry *inquiry)
     }
 }
 
-static void unpark(struct simba__zk_inquiry *inquiry)
-{
-    struct simba__zk_inquiry **at = &inquiry->self->parked;
-
-    if (inquiry->is_parked) {
-        while (*at != inquiry) {
-            at = &(*at)->next;
-        }
-        *at = inquiry->next;
-        inquiry->is_parked = false;
-    }
-}
-
 /* Answers; after that the inquiry is gone. */
 static void finish(struct simba__zk_inquiry *inquiry,
                    int status,
                    const simba_error *error)
 {
+    struct simba__zk_inquiry **at = &inquiry->self->parked;
     simba_request *request = inquiry->request;
 
+    while (*at != NULL && *at != inquiry) {
+        at = &(*at)->next;
+    }
+    if (*at == inquiry) {
+        *at = inquiry->next;
+    }
     inquiry->request = NULL;
-    unpark(inquiry);
     simba_timer_clear(inquiry->self->base.loop, &inquiry->deadline);
     tidy(inquiry);
     if (request->reply.mine) { /* broken, and only not told who is next */
@@ -124,7 +116,7 @@ void simba__zk_admin_go(struct simba__zk *self)
         struct simba__zk_inquiry *inquiry = self->parked;
         const simba_request *request = inquiry->request;
 
-        unpark(inquiry);
+        self->parked = inquiry->next;
         inquiry->generation = self->generation;
         if (request->kind == SIMBA_READ || request->reply.mine) {
             start_read(inquiry);
@@ -148,7 +140,6 @@ static void park(struct simba__zk_inquiry *inquiry)
     }
     inquiry->next = NULL;
     *at = inquiry;
-    inquiry->is_parked = true;
     if (simba__zk_session_want(self, inquiry->request, &error) == SIMBA_OK) {
         simba__zk_admin_go(self);
     }
@@ -639,12 +630,15 @@ void simba__zk_admin(struct simba__zk *self, simba_request *request)
 
 void simba__zk_admin_close(struct simba__zk *self)
 {
+    struct simba__zk_inquiry *inquiry;
+
     if (self->worker != NULL) {
         simba_worker_close(self->worker);
     }
     simba_loop_enter(self->base.loop);
-    while (self->parked != NULL) {
-        fail(self->parked, ZCLOSING);
+    while ((inquiry = self->parked) != NULL) {
+        self->parked = inquiry->next;
+        fail(inquiry, ZCLOSING);
     }
     simba_loop_leave(self->base.loop);
 }

@@ -28,8 +28,7 @@ static void drop_message(const char *message)
 zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  unsigned first_host,
                                  int64_t timeout_ms,
-                                 watcher_fn watcher,
-                                 void *context)
+                                 struct simba__zk *self)
 {
     /* The client library multiplies this by two in an int. */
     int timeout = timeout_ms < INT32_MAX / 2 ? (int)timeout_ms : INT32_MAX / 2;
@@ -46,8 +45,9 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
     /* Threads inherit the mask of the one that starts them. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    handle = zookeeper_init2(hosts, watcher, timeout, NULL, context,
-                             ZOO_NO_LOG_CLIENTENV, drop_message);
+    handle = zookeeper_init2(hosts, self == NULL ? NULL : simba__zk_on_session,
+                             timeout, NULL, self, ZOO_NO_LOG_CLIENTENV,
+                             drop_message);
     cause = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(hosts);
@@ -74,7 +74,8 @@ int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
                                int64_t timeout_ms)
 {
     enum { MOMENT_MS = 800, DOUBLED_MOST = 8 };
-    size_t count = settings->url.host_count, doubled = tried / count;
+    unsigned count = (unsigned)settings->url.host_count;
+    unsigned doubled = tried / count;
     int64_t wait_ms = MOMENT_MS, most_ms = timeout_ms / 3;
 
     wait_ms <<= doubled < DOUBLED_MOST ? doubled : DOUBLED_MOST;
@@ -82,19 +83,6 @@ int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
 }
 
 /* --- blocking calls ------------------------------------------------------ */
-
-static void ignore_event(zhandle_t *handle,
-                         int type,
-                         int state,
-                         const char *path,
-                         void *context)
-{
-    (void)handle;
-    (void)type;
-    (void)state;
-    (void)path;
-    (void)context;
-}
 
 zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
                              int64_t timeout_ms,
@@ -107,8 +95,8 @@ zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
     for (unsigned tried = 0; simba_loop_now_ms() < until_ms; tried++) {
         int64_t next_ms = simba_loop_now_ms() +
                           simba__zk_host_wait_ms(settings, tried, timeout_ms);
-        zhandle_t *handle = simba__zk_handle_open(
-            settings, first + tried, timeout_ms, ignore_event, NULL);
+        zhandle_t *handle =
+            simba__zk_handle_open(settings, first + tried, timeout_ms, NULL);
 
         if (handle == NULL) {
             return NULL;

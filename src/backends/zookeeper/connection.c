@@ -280,11 +280,11 @@ bool simba__zk_session_lives(struct simba__zk *self, int rc)
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
-static void on_session(zhandle_t *handle,
-                       int type,
-                       int state,
-                       const char *path,
-                       void *context)
+void simba__zk_on_session(zhandle_t *handle,
+                          int type,
+                          int state,
+                          const char *path,
+                          void *context)
 {
     struct simba__zk *self = context;
 
@@ -367,7 +367,7 @@ static void *run_opener(void *argument)
         simba_loop_leave(self->base.loop);
         if (is_making) {
             zhandle_t *handle = simba__zk_handle_open(
-                &self->settings, first_host, timeout_ms, on_session, self);
+                &self->settings, first_host, timeout_ms, self);
             int cause = handle == NULL ? errno : 0;
 
             simba_loop_enter(self->base.loop);

@@ -398,6 +398,13 @@ int64_t simba__zk_waits_until(const struct simba__zk *self,
                               const simba_request *request,
                               int64_t since_ms);
 
+/** For the client library: the state of the session has changed. */
+void simba__zk_on_session(zhandle_t *handle,
+                          int type,
+                          int state,
+                          const char *path,
+                          void *context);
+
 /** The loop ends: no timer any more. */
 void simba__zk_detach(simba_backend *base);
 
@@ -544,12 +551,12 @@ char *simba__zk_schema(const simba_backend_config *config,
 /* --- client.c: the client library, outside the loop ---------------------- */
 
 /** Make a client handle, quietly, its threads deaf to signals. It tries the
- * servers in order, from this one. NULL: see errno. */
+ * servers in order, from this one, and tells a store, if there is one, what
+ * becomes of the session. NULL: see errno. */
 zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  unsigned first_host,
                                  int64_t timeout_ms,
-                                 watcher_fn watcher,
-                                 void *context);
+                                 struct simba__zk *self);
 
 /** How long to wait for a first connection when so many tries were in vain:
  * first for each server a moment, so that whoever answers is soon found; then
