@@ -71,48 +71,49 @@ int simba__floor_open(const char *store,
                       struct simba__floor **out,
                       simba_error *error)
 {
-    struct simba__floor *floor = NULL;
+    struct simba__floor floor = {.ops = NULL};
     const char *backend;
     char *url;
     int rc = simba_bench_bare_url(store, &url, &backend, error);
 
     *out = NULL;
     if (rc == SIMBA_OK) {
-        floor = calloc(1, sizeof(*floor));
-        rc = floor != NULL
-                 ? SIMBA_OK
-                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    if (rc == SIMBA_OK) {
-        floor->ops = find(backend, error);
+        floor.ops = find(backend, error);
         rc = error->code;
     }
-    if (rc == SIMBA_OK && floor->ops != NULL) {
-        rc = floor->ops->open(url, mutex, &floor->connection, error);
+    if (rc == SIMBA_OK && floor.ops != NULL) {
+        floor.connection = calloc(1, floor.ops->size);
+        *out = malloc(sizeof(floor));
+        if (floor.connection == NULL || *out == NULL) {
+            rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        } else {
+            **out = floor;
+            rc = floor.ops->open(floor.connection, url, mutex, error);
+        }
     }
     if (url != NULL) {
         explicit_bzero(url, strlen(url));
         free(url);
     }
-    if (rc != SIMBA_OK || floor->connection == NULL) {
-        free(floor);
-        return rc == SIMBA_EINVAL ? SIMBA_OK : rc; /* there is none */
+    if (rc != SIMBA_OK) {
+        simba__floor_close(*out);
+        *out = NULL;
     }
-    *out = floor;
-    return SIMBA_OK;
+    return rc == SIMBA_EINVAL ? SIMBA_OK : rc; /* there is none */
 }
 
 int simba__floor_step(struct simba__floor *floor,
                       enum simba_floor_step step,
                       simba_error *error)
 {
-    return floor->ops->step(floor->connection, step, error);
+    return floor->ops->steps[step](floor->connection, error);
 }
 
 void simba__floor_close(struct simba__floor *floor)
 {
     if (floor != NULL) {
         floor->ops->close(floor->connection);
+        free(floor->connection);
         free(floor);
     }
 }

@@ -23,32 +23,36 @@ enum simba_floor_step {
     SIMBA_FLOOR_AWAIT = 3,  /**< armed: be woken, then acquire */
 };
 
+enum { SIMBA_FLOOR_STEPS = 4 };
+
 typedef struct simba_floor simba_floor; /* the module's own */
 
 #define SIMBA_FLOOR_ABI 1
 
 /** The table that a module offers; all functions MUST be there. */
 typedef struct simba_floor_ops {
-    uint32_t abi; /**< SIMBA_FLOOR_ABI */
+    uint32_t abi;  /**< SIMBA_FLOOR_ABI */
+    uint32_t size; /**< of a simba_floor, which is given zeroed */
 
     /** Connect. Processes that give the same mutex exchange with each other.
      * `url` is that of the store itself: no name, no shim before it. `mutex` is
      * a name nobody uses otherwise; names that differ behind a # only are
      * mutexes of one measurement. SIMBA_EINVAL: this store, as the URL
      * describes it, has no floor. */
-    int (*open)(const char *url,
+    int (*open)(simba_floor *floor,
+                const char *url,
                 const char *mutex,
-                simba_floor **floor,
                 simba_error *error);
-    /** Carry out one step; blocks until it is done. One at a time. */
-    int (*step)(simba_floor *floor,
-                enum simba_floor_step step,
-                simba_error *error);
-    /** Disconnect, and remove what it needed in the store. NULL is a no-op. */
+    /** Disconnect, and remove what it needed in the store; also after open()
+     * has failed. The memory is the caller's. */
     void (*close)(simba_floor *floor);
+    /** By enum simba_floor_step; each blocks until it is done. One at a time.
+     */
+    int (*steps[SIMBA_FLOOR_STEPS])(simba_floor *floor, simba_error *error);
 } simba_floor_ops;
 
-/** What a floor's module exports: a `const simba_floor_ops` of this name. */
+/** What a floor's module defines and exports. */
+SIMBA_API extern const simba_floor_ops simba_floor_module;
 #define SIMBA_FLOOR_SYMBOL "simba_floor_module"
 
 /**

@@ -120,9 +120,6 @@ static void name_floor(struct simba_floor *floor, const char *mutex)
 
 static void close_floor(simba_floor *floor)
 {
-    if (floor == NULL) {
-        return;
-    }
     for (int i = 0; i < STATEMENTS; i++) {
         if (floor->statements[i] != NULL) {
             mysql_stmt_close(floor->statements[i]);
@@ -135,16 +132,17 @@ static void close_floor(simba_floor *floor)
         mysql_close(floor->sleeper);
     }
     simba__my_settings_fini(&floor->settings);
-    free(floor);
 }
 
-static int connect_floor(struct simba_floor *floor,
-                         const char *url,
-                         simba_error *error)
+static int open_floor(simba_floor *floor,
+                      const char *url,
+                      const char *mutex,
+                      simba_error *error)
 {
     int rc =
         simba__my_settings_read(&floor->settings, strchr(url, ':') + 1, error);
 
+    name_floor(floor, mutex);
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -159,28 +157,6 @@ static int connect_floor(struct simba_floor *floor,
     return rc == SIMBA_OK ? prepare(floor, error) : rc;
 }
 
-static int open_floor(const char *url,
-                      const char *mutex,
-                      simba_floor **out,
-                      simba_error *error)
-{
-    simba_floor *floor = calloc(1, sizeof *floor);
-    int rc;
-
-    *out = NULL;
-    if (floor == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    name_floor(floor, mutex);
-    rc = connect_floor(floor, url, error);
-    if (rc != SIMBA_OK) {
-        close_floor(floor);
-        return rc;
-    }
-    *out = floor;
-    return SIMBA_OK;
-}
-
 /* --- steps --------------------------------------------------------------- */
 
 static int execute(struct simba_floor *floor, int which, simba_error *error)
@@ -188,6 +164,13 @@ static int execute(struct simba_floor *floor, int which, simba_error *error)
     return mysql_stmt_execute(floor->statements[which]) == 0
                ? SIMBA_OK
                : fail(floor->mysql, error);
+}
+
+static int pair(struct simba_floor *floor, simba_error *error)
+{
+    int rc = execute(floor, ACQUIRE, error);
+
+    return rc == SIMBA_OK ? execute(floor, RELEASE, error) : rc;
 }
 
 static int arm(struct simba_floor *floor, simba_error *error)
@@ -252,30 +235,8 @@ static int await(struct simba_floor *floor, simba_error *error)
     return execute(floor, ACQUIRE, error);
 }
 
-static int run_step(simba_floor *floor,
-                    enum simba_floor_step step,
-                    simba_error *error)
-{
-    int rc;
-
-    switch (step) {
-    case SIMBA_FLOOR_PAIR:
-        rc = execute(floor, ACQUIRE, error);
-        return rc == SIMBA_OK ? execute(floor, RELEASE, error) : rc;
-    case SIMBA_FLOOR_ARM:
-        return arm(floor, error);
-    case SIMBA_FLOOR_NOTIFY:
-        return notify(floor, error);
-    case SIMBA_FLOOR_AWAIT:
-        return await(floor, error);
-    }
-    return SIMBA_EINVAL;
-}
-
-SIMBA_API extern const simba_floor_ops simba_floor_module;
-const simba_floor_ops simba_floor_module = {
-    .abi = SIMBA_FLOOR_ABI,
-    .open = open_floor,
-    .step = run_step,
-    .close = close_floor,
-};
+const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,
+                                            sizeof(simba_floor),
+                                            open_floor,
+                                            close_floor,
+                                            {pair, arm, notify, await}};

@@ -111,14 +111,6 @@ static void name_floor(struct simba_floor *floor, const char *mutex)
              simba__fnv64(mutex, strlen(mutex)));
 }
 
-static void close_floor(simba_floor *floor)
-{
-    if (floor != NULL) {
-        PQfinish(floor->conn);
-        free(floor);
-    }
-}
-
 static void ignore_notice(void *user, const char *message)
 {
     (void)user;
@@ -162,37 +154,48 @@ static int connect_floor(struct simba_floor *floor,
                : SIMBA_OK;
 }
 
-static int open_floor(const char *url,
+static int open_floor(simba_floor *floor,
+                      const char *url,
                       const char *mutex,
-                      simba_floor **out,
                       simba_error *error)
 {
-    simba_floor *floor = calloc(1, sizeof *floor);
-    int rc;
+    int rc = connect_floor(floor, url, error);
 
-    *out = NULL;
-    if (floor == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
     name_floor(floor, mutex);
-    rc = connect_floor(floor, url, error);
     if (rc == SIMBA_OK) {
         rc = make_record(floor, error);
     }
-    if (rc == SIMBA_OK) {
-        rc = prepare(floor, error);
-    }
-    if (rc != SIMBA_OK) {
-        close_floor(floor);
-        return rc;
-    }
-    *out = floor;
-    return SIMBA_OK;
+    return rc == SIMBA_OK ? prepare(floor, error) : rc;
+}
+
+static void close_floor(simba_floor *floor)
+{
+    PQfinish(floor->conn);
 }
 
 /* --- steps --------------------------------------------------------------- */
 
-static int await(const struct simba_floor *floor, simba_error *error)
+static int pair(simba_floor *floor, simba_error *error)
+{
+    int rc = run_prepared(floor, "acquire", error);
+
+    return rc == SIMBA_OK ? run_prepared(floor, "release", error) : rc;
+}
+
+static int arm(simba_floor *floor, simba_error *error)
+{
+    char listen[64];
+
+    snprintf(listen, sizeof listen, "LISTEN %s", floor->name);
+    return run(floor, listen, error);
+}
+
+static int notify(simba_floor *floor, simba_error *error)
+{
+    return run_prepared(floor, "notify", error);
+}
+
+static int await(simba_floor *floor, simba_error *error)
 {
     struct pollfd fd = {.fd = PQsocket(floor->conn), .events = POLLIN};
     PGnotify *message;
@@ -206,32 +209,8 @@ static int await(const struct simba_floor *floor, simba_error *error)
     return run_prepared(floor, "acquire", error);
 }
 
-static int run_step(simba_floor *floor,
-                    enum simba_floor_step step,
-                    simba_error *error)
-{
-    char listen[64];
-    int rc;
-
-    switch (step) {
-    case SIMBA_FLOOR_PAIR:
-        rc = run_prepared(floor, "acquire", error);
-        return rc == SIMBA_OK ? run_prepared(floor, "release", error) : rc;
-    case SIMBA_FLOOR_ARM:
-        snprintf(listen, sizeof listen, "LISTEN %s", floor->name);
-        return run(floor, listen, error);
-    case SIMBA_FLOOR_NOTIFY:
-        return run_prepared(floor, "notify", error);
-    case SIMBA_FLOOR_AWAIT:
-        return await(floor, error);
-    }
-    return SIMBA_EINVAL;
-}
-
-SIMBA_API extern const simba_floor_ops simba_floor_module;
-const simba_floor_ops simba_floor_module = {
-    .abi = SIMBA_FLOOR_ABI,
-    .open = open_floor,
-    .step = run_step,
-    .close = close_floor,
-};
+const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,
+                                            sizeof(simba_floor),
+                                            open_floor,
+                                            close_floor,
+                                            {pair, arm, notify, await}};

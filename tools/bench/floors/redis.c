@@ -209,13 +209,18 @@ static int run_script(simba_floor *floor,
     return exchange(floor->command, count, words, error);
 }
 
-static int pair(simba_floor *floor, bool is_whole, simba_error *error)
+static int exchange_both(simba_floor *floor, bool is_whole, simba_error *error)
 {
     int rc = run_script(floor, SIMBA__REDIS_ACQUIRE, is_whole, error);
 
     return rc != SIMBA_OK
                ? rc
                : run_script(floor, SIMBA__REDIS_RELEASE, is_whole, error);
+}
+
+static int pair(simba_floor *floor, simba_error *error)
+{
+    return exchange_both(floor, false, error);
 }
 
 /* --- waking -------------------------------------------------------------- */
@@ -254,22 +259,6 @@ static int await(simba_floor *floor, simba_error *error)
     return run_script(floor, SIMBA__REDIS_ACQUIRE, false, error);
 }
 
-static int run_step(simba_floor *floor,
-                    enum simba_floor_step step,
-                    simba_error *error)
-{
-    switch (step) {
-    case SIMBA_FLOOR_PAIR:
-        return pair(floor, false, error);
-    case SIMBA_FLOOR_ARM:
-        return arm(floor, error);
-    case SIMBA_FLOOR_NOTIFY:
-        return notify(floor, error);
-    default:
-        return await(floor, error);
-    }
-}
-
 /* --- life ---------------------------------------------------------------- */
 
 /* A mutex beside the one that is measured, which the floor would hold else when
@@ -305,9 +294,6 @@ static void forget_keys(const simba_floor *floor)
 
 static void close_floor(simba_floor *floor)
 {
-    if (floor == NULL) {
-        return;
-    }
     if (floor->command != NULL) {
         forget_keys(floor);
         redisFree(floor->command);
@@ -316,22 +302,15 @@ static void close_floor(simba_floor *floor)
         redisFree(floor->subscriber);
     }
     simba__redis_settings_fini(&floor->settings);
-    free(floor);
 }
 
-static int open_floor(const char *url,
+static int open_floor(simba_floor *floor,
+                      const char *url,
                       const char *mutex,
-                      simba_floor **out,
                       simba_error *error)
 {
-    simba_floor *floor = calloc(1, sizeof *floor);
-    int rc;
+    int rc = simba__redis_settings_init(&floor->settings, url, error);
 
-    *out = NULL;
-    if (floor == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
-    }
-    rc = simba__redis_settings_init(&floor->settings, url, error);
     if (rc == SIMBA_OK && floor->settings.tls.is_on) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
                              "redis: there is no floor with TLS: hiredis "
@@ -347,20 +326,14 @@ static int open_floor(const char *url,
         rc = connect_to(&floor->settings, &floor->command, error);
     }
     if (rc == SIMBA_OK) {
-        rc = pair(floor, true, error); /* teaches the server both scripts */
+        rc = exchange_both(floor, true,
+                           error); /* teaches the server both scripts */
     }
-    if (rc != SIMBA_OK) {
-        close_floor(floor);
-        return rc;
-    }
-    *out = floor;
-    return SIMBA_OK;
+    return rc;
 }
 
-SIMBA_API extern const simba_floor_ops simba_floor_module;
-const simba_floor_ops simba_floor_module = {
-    .abi = SIMBA_FLOOR_ABI,
-    .open = open_floor,
-    .step = run_step,
-    .close = close_floor,
-};
+const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,
+                                            sizeof(simba_floor),
+                                            open_floor,
+                                            close_floor,
+                                            {pair, arm, notify, await}};

@@ -30,20 +30,23 @@ struct simba_floor {
     int notify_fd;  /* says when that was done; -1 until armed */
 };
 
-static int fail(const simba_floor *floor, const char *what, simba_error *error)
-{
-    return simba_error_set(error, SIMBA_EUNAVAIL, errno,
-                           "the floor's database %s: %s: %s", floor->path, what,
-                           floor->db == NULL ? strerror(errno)
-                                             : sqlite3_errmsg(floor->db));
-}
-
 static bool step(simba_floor *floor, int which)
 {
     int rc = sqlite3_step(floor->statements[which]);
 
     sqlite3_reset(floor->statements[which]);
     return rc == SQLITE_DONE;
+}
+
+/* Answers for a step, or for opening, that is done or not. */
+static int answer(const simba_floor *floor, bool is_done, simba_error *error)
+{
+    return is_done
+               ? SIMBA_OK
+               : simba_error_set(error, SIMBA_EUNAVAIL, errno,
+                                 "the floor's database %s: %s", floor->path,
+                                 floor->db == NULL ? strerror(errno)
+                                                   : sqlite3_errmsg(floor->db));
 }
 
 static bool commit_one(simba_floor *floor)
@@ -53,19 +56,32 @@ static bool commit_one(simba_floor *floor)
 
 /* --- steps --------------------------------------------------------------- */
 
-static bool arm(simba_floor *floor)
+static int pair(simba_floor *floor, simba_error *error)
 {
+    return answer(floor, commit_one(floor) && commit_one(floor), error);
+}
+
+static int arm(simba_floor *floor, simba_error *error)
+{
+    if (floor->notify_fd >= 0) {
+        return SIMBA_OK;
+    }
     floor->notify_fd = inotify_init1(IN_CLOEXEC);
-    return floor->notify_fd >= 0 &&
-           inotify_add_watch(floor->notify_fd, floor->watched, IN_MODIFY) >= 0;
+    return answer(
+        floor,
+        floor->notify_fd >= 0 &&
+            inotify_add_watch(floor->notify_fd, floor->watched, IN_MODIFY) >= 0,
+        error);
 }
 
-static bool notify(simba_floor *floor)
+static int notify(simba_floor *floor, simba_error *error)
 {
-    return commit_one(floor) && pwrite(floor->watched_fd, "!", 1, 0) == 1;
+    return answer(
+        floor, commit_one(floor) && pwrite(floor->watched_fd, "!", 1, 0) == 1,
+        error);
 }
 
-static bool await(simba_floor *floor)
+static int await(simba_floor *floor, simba_error *error)
 {
     char events[4096];
     ssize_t length;
@@ -73,30 +89,7 @@ static bool await(simba_floor *floor)
     do {
         length = read(floor->notify_fd, events, sizeof events);
     } while (length < 0 && errno == EINTR);
-    return length > 0 && commit_one(floor);
-}
-
-static int run_step(simba_floor *floor,
-                    enum simba_floor_step which,
-                    simba_error *error)
-{
-    bool is_done = false;
-
-    switch (which) {
-    case SIMBA_FLOOR_PAIR:
-        is_done = commit_one(floor) && commit_one(floor);
-        break;
-    case SIMBA_FLOOR_ARM:
-        is_done = floor->notify_fd >= 0 || arm(floor);
-        break;
-    case SIMBA_FLOOR_NOTIFY:
-        is_done = notify(floor);
-        break;
-    case SIMBA_FLOOR_AWAIT:
-        is_done = await(floor);
-        break;
-    }
-    return is_done ? SIMBA_OK : fail(floor, "a step failed", error);
+    return answer(floor, length > 0 && commit_one(floor), error);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -126,7 +119,6 @@ static void close_floor(simba_floor *floor)
     free(floor->path);
     free(floor->watched);
     simba__sqlite_settings_fini(&floor->settings);
-    free(floor);
 }
 
 static bool prepare(simba_floor *floor)
@@ -180,43 +172,29 @@ static bool name_files(simba_floor *floor, const char *mutex)
            asprintf(&floor->watched, "%s-bell", floor->path) > 0;
 }
 
-static int open_floor(const char *url,
+static int open_floor(simba_floor *floor,
+                      const char *url,
                       const char *mutex,
-                      simba_floor **out,
                       simba_error *error)
 {
-    simba_floor *floor = calloc(1, sizeof *floor);
-    int rc;
+    int rc = simba__sqlite_settings_init(&floor->settings, strchr(url, ':') + 1,
+                                         error);
 
-    *out = NULL;
-    if (floor == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
     floor->watched_fd = floor->notify_fd = -1;
-    rc = simba__sqlite_settings_init(&floor->settings, strchr(url, ':') + 1,
-                                     error);
     if (rc == SIMBA_OK && !name_files(floor, mutex)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (rc == SIMBA_OK) {
         floor->watched_fd =
             open(floor->watched, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-        if (floor->watched_fd < 0 || !open_database(floor)) {
-            rc = fail(floor, "cannot be opened", error);
-        }
+        rc = answer(floor, floor->watched_fd >= 0 && open_database(floor),
+                    error);
     }
-    if (rc != SIMBA_OK) {
-        close_floor(floor);
-        return rc;
-    }
-    *out = floor;
-    return SIMBA_OK;
+    return rc;
 }
 
-SIMBA_API extern const simba_floor_ops simba_floor_module;
-const simba_floor_ops simba_floor_module = {
-    .abi = SIMBA_FLOOR_ABI,
-    .open = open_floor,
-    .step = run_step,
-    .close = close_floor,
-};
+const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,
+                                            sizeof(simba_floor),
+                                            open_floor,
+                                            close_floor,
+                                            {pair, arm, notify, await}};

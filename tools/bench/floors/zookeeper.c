@@ -80,9 +80,6 @@ static bool name_nodes(simba_floor *floor, const char *mutex)
 
 static void close_floor(simba_floor *floor)
 {
-    if (floor == NULL) {
-        return;
-    }
     if (floor->handle != NULL) {
         zookeeper_close(floor->handle);
     }
@@ -91,55 +88,48 @@ static void close_floor(simba_floor *floor)
     free(floor->mutex);
     free(floor->latch);
     free(floor->watched);
-    free(floor);
 }
 
-static int open_floor(const char *url,
+static int open_floor(simba_floor *floor,
+                      const char *url,
                       const char *mutex,
-                      simba_floor **out,
                       simba_error *error)
 {
-    simba_floor *floor = calloc(1, sizeof *floor);
-    int rc = SIMBA_ENOMEM;
+    int rc =
+        simba__zk_settings_init(&floor->settings, strchr(url, ':') + 1, error);
 
-    *out = NULL;
-    if (floor != NULL) {
-        sem_init(&floor->woken, 0, 0);
-        rc = simba__zk_settings_init(&floor->settings, strchr(url, ':') + 1,
-                                     error);
-    }
-    if (rc == SIMBA_OK && !name_nodes(floor, mutex)) {
-        rc = SIMBA_ENOMEM;
-    }
-    if (rc == SIMBA_OK) {
-        floor->handle = simba__zk_connect(&floor->settings, FLOOR_TIMEOUT_MS,
-                                          simba_loop_now_ms() + PATIENCE_MS);
-        if (floor->handle == NULL) {
-            rc = fail(floor, ZCONNECTIONLOSS, error);
-        }
-    }
+    sem_init(&floor->woken, 0, 0);
     if (rc != SIMBA_OK) {
-        close_floor(floor);
-        return rc == SIMBA_ENOMEM
-                   ? simba_error_set(error, rc, 0, "zookeeper: no memory")
-                   : rc;
+        return rc;
+    }
+    if (!name_nodes(floor, mutex)) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "zookeeper: no memory");
+    }
+    floor->handle = simba__zk_connect(&floor->settings, FLOOR_TIMEOUT_MS,
+                                      simba_loop_now_ms() + PATIENCE_MS);
+    if (floor->handle == NULL) {
+        return fail(floor, ZCONNECTIONLOSS, error);
     }
     make_parents(floor);
-    *out = floor;
     return SIMBA_OK;
 }
 
-static int pair(const simba_floor *floor)
+static int answer(const simba_floor *floor, int rc, simba_error *error)
+{
+    return rc == ZOK ? SIMBA_OK : fail(floor, rc, error);
+}
+
+static int pair(simba_floor *floor, simba_error *error)
 {
     zhandle_t *handle = floor->handle;
     char node[2048];
     int rc = zoo_create(handle, floor->latch, "floor", 5, &ZOO_OPEN_ACL_UNSAFE,
                         ZOO_EPHEMERAL_SEQUENTIAL, node, sizeof node);
 
-    return rc == ZOK ? zoo_delete(handle, node, -1) : rc;
+    return answer(floor, rc == ZOK ? zoo_delete(handle, node, -1) : rc, error);
 }
 
-static int arm(simba_floor *floor)
+static int arm(simba_floor *floor, simba_error *error)
 {
     zhandle_t *handle = floor->handle;
     struct Stat stat;
@@ -151,10 +141,15 @@ static int arm(simba_floor *floor)
     if (rc == ZOK || rc == ZNODEEXISTS) {
         rc = zoo_wexists(handle, floor->watched, on_event, floor, &stat);
     }
-    return rc;
+    return answer(floor, rc, error);
 }
 
-static int await(simba_floor *floor)
+static int notify(simba_floor *floor, simba_error *error)
+{
+    return answer(floor, zoo_delete(floor->handle, floor->watched, -1), error);
+}
+
+static int await(simba_floor *floor, simba_error *error)
 {
     struct String_vector children = {0, NULL};
     struct timespec until;
@@ -164,43 +159,18 @@ static int await(simba_floor *floor)
     until.tv_sec += PATIENCE_MS / 1000;
     while (sem_timedwait(&floor->woken, &until) != 0) {
         if (errno != EINTR) {
-            return ZOPERATIONTIMEOUT;
+            return fail(floor, ZOPERATIONTIMEOUT, error);
         }
     }
     rc = zoo_get_children(floor->handle, floor->mutex, 0, &children);
     if (rc == ZOK) {
         deallocate_String_vector(&children);
     }
-    return rc;
+    return answer(floor, rc, error);
 }
 
-static int run_step(simba_floor *floor,
-                    enum simba_floor_step step,
-                    simba_error *error)
-{
-    int rc = ZBADARGUMENTS;
-
-    switch (step) {
-    case SIMBA_FLOOR_PAIR:
-        rc = pair(floor);
-        break;
-    case SIMBA_FLOOR_ARM:
-        rc = arm(floor);
-        break;
-    case SIMBA_FLOOR_NOTIFY:
-        rc = zoo_delete(floor->handle, floor->watched, -1);
-        break;
-    case SIMBA_FLOOR_AWAIT:
-        rc = await(floor);
-        break;
-    }
-    return rc == ZOK ? SIMBA_OK : fail(floor, rc, error);
-}
-
-SIMBA_API extern const simba_floor_ops simba_floor_module;
-const simba_floor_ops simba_floor_module = {
-    .abi = SIMBA_FLOOR_ABI,
-    .open = open_floor,
-    .step = run_step,
-    .close = close_floor,
-};
+const simba_floor_ops simba_floor_module = {SIMBA_FLOOR_ABI,
+                                            sizeof(simba_floor),
+                                            open_floor,
+                                            close_floor,
+                                            {pair, arm, notify, await}};
