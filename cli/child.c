@@ -76,30 +76,12 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
 
 /* --- the nursery ---------------------------------------------------------- */
 
-/* In the helper. The group is made here, too: the guardian is of another
- * session and may not. */
-static _Noreturn void deliver(struct simba__job *job, int link, int gate[2])
-{
-    pid_t cmd = fork();
-
-    if (cmd == 0) {
-        (void)close(link);
-        (void)close(gate[1]);
-        simba__child_run(job, gate[0]);
-    }
-    if (cmd > 0) {
-        (void)setpgid(cmd, cmd);
-        atomic_store(&job->share->cmd, cmd);
-    }
-    _exit(cmd < 0 ? errno : 0);
-}
-
 /* 0, or why there is none. When the helper has been waited for, CMD has its
  * new parent. */
 static int make_command(struct simba__job *job, int link, int gate[2])
 {
     int status = 0;
-    pid_t helper;
+    pid_t helper, cmd;
 
     if (pipe2(gate, O_CLOEXEC) < 0) {
         gate[0] = gate[1] = -1;
@@ -107,7 +89,18 @@ static int make_command(struct simba__job *job, int link, int gate[2])
     }
     helper = fork();
     if (helper == 0) {
-        deliver(job, link, gate);
+        cmd = fork();
+        if (cmd == 0) {
+            (void)close(link);
+            (void)close(gate[1]);
+            simba__child_run(job, gate[0]);
+        }
+        if (cmd > 0) {
+            /* Here, too: the guardian is of another session and may not. */
+            (void)setpgid(cmd, cmd);
+            atomic_store(&job->share->cmd, cmd);
+        }
+        _exit(cmd < 0 ? errno : 0);
     }
     if (helper < 0) {
         return errno;

@@ -91,19 +91,25 @@ struct simba__command {
 
 enum { SIMBA__GO_ON = -1, SIMBA__HELP = -2 };
 
+/** What there was. */
+struct simba__words {
+    struct simba__cli cli;
+    int count;
+    char **words; /* ended by NULL */
+};
+
 /**
  * Read options, the shared ones too. A URL is copied, and the password in the
  * word is wiped, so that ps(1) does not show it (S13).
  *
+ * @param words  the cli is filled; optind counts in it
  * @param stops  at the first word that is no option; else all are read and the
  *               words moved behind them
  * @return SIMBA__GO_ON, with optind at the next word; SIMBA__HELP as soon as it
  *         is asked for; else the exit code, after telling what is wrong
  */
 int simba__options_read(const struct simba__command *command,
-                        struct simba__cli *cli,
-                        int argc,
-                        char **argv,
+                        struct simba__words *words,
                         bool stops);
 
 /** Take a URL as --store does. */
@@ -129,13 +135,6 @@ bool simba__is_private(const char *url);
  * its own are taken (external.c). */
 void simba__command_begin(struct simba__cli *cli);
 
-/** What there was. */
-struct simba__words {
-    struct simba__cli cli;
-    int count;
-    char **words; /* ended by NULL */
-};
-
 /**
  * Read options and words, or show the help.
  *
@@ -147,19 +146,17 @@ struct simba__words {
 int simba__command_read(const struct simba__command *command,
                         struct simba__words *words);
 
-/** Where the messages of the library go, for commands that run for long; NULL:
- * errors to stderr. */
-struct simba__command_log {
-    simba_log_fn log;
+/** How a store is opened by commands that run for long. */
+struct simba__opening {
+    bool look;        /* nothing is made: SIMBA_ENOTINIT when there is none */
+    simba_log_fn log; /* where messages go; NULL: errors to stderr */
     void *user;
 };
 
 /** Open the store that is meant, with the times of the config file. One that
- * only this process can see is refused. With `look` nothing is made:
- * SIMBA_ENOTINIT when it is not there yet. */
+ * only this process can see is refused. */
 int simba__command_open(const struct simba__cli *cli,
-                        const struct simba__command_log *subscriber,
-                        bool look,
+                        const struct simba__opening *opening,
                         simba_store **store,
                         simba_error *error);
 
@@ -219,10 +216,8 @@ int simba__interrupt(void);
 /* --- the commands -------------------------------------------------------- */
 
 /* Each takes the options that stood before it, and its own arguments, its name
- * first; answers the exit code. */
-int simba__cmd_lock(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_lead(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_every(const struct simba__cli *cli, int argc, char **argv);
+ * first; answers the exit code. `run` is lock, lead and every. */
+int simba__cmd_run(const struct simba__cli *cli, int argc, char **argv);
 int simba__cmd_list(const struct simba__cli *cli, int argc, char **argv);
 int simba__cmd_show(const struct simba__cli *cli, int argc, char **argv);
 int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv);

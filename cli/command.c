@@ -40,8 +40,7 @@ int simba__command_read(const struct simba__command *command,
     int code;
 
     optind = 0; /* options may stand behind words: start over */
-    code = simba__options_read(command, &words->cli, words->count, words->words,
-                               false);
+    code = simba__options_read(command, words, false);
     if (code == SIMBA__HELP) {
         (void)fputs(command->help, stdout);
         return simba__command_end();
@@ -82,8 +81,7 @@ static void say_log(void *user,
 }
 
 int simba__command_open(const struct simba__cli *cli,
-                        const struct simba__command_log *subscriber,
-                        bool look,
+                        const struct simba__opening *opening,
                         simba_store **store,
                         simba_error *error)
 {
@@ -96,16 +94,16 @@ int simba__command_open(const struct simba__cli *cli,
                                "store that others see, such as sqlite:path");
     }
     options.config = SIMBA_CONFIG_ALWAYS;
-    options.look = look;
+    options.look = opening->look;
     if (cli->verbosity >= 0) {
-        options.log = subscriber == NULL ? say_log : subscriber->log;
-        options.log_user = subscriber == NULL ? NULL : subscriber->user;
+        options.log = opening->log == NULL ? say_log : opening->log;
+        options.log_user = opening->user;
         /* Whoever asks once and fails says why: a warning would say it twice.
          */
-        options.log_level = cli->verbosity > 1    ? SIMBA_LOG_DEBUG
-                            : cli->verbosity == 1 ? SIMBA_LOG_INFO
-                            : subscriber == NULL  ? SIMBA_LOG_ERROR
-                                                  : SIMBA_LOG_DEFAULT;
+        options.log_level = cli->verbosity > 1     ? SIMBA_LOG_DEBUG
+                            : cli->verbosity == 1  ? SIMBA_LOG_INFO
+                            : opening->log == NULL ? SIMBA_LOG_ERROR
+                                                   : SIMBA_LOG_DEFAULT;
     }
     return simba_store_open(cli->store, &options, store, error);
 }
@@ -124,14 +122,15 @@ int simba__command_serve(const struct simba__command *command,
                          simba__command_fn *run)
 {
     const struct simba__cli *cli = &words->cli;
+    struct simba__opening opening = {.look =
+                                         command->reach != SIMBA__REACH_MAKE};
     struct simba__wait_notice notice;
     simba_store *store = NULL;
     simba_error error = {0};
     int rc;
 
     simba__wait_notice_begin(&notice, cli);
-    rc = simba__command_open(cli, NULL, command->reach != SIMBA__REACH_MAKE,
-                             &store, &error);
+    rc = simba__command_open(cli, &opening, &store, &error);
     if (rc == SIMBA_ENOTINIT && command->reach == SIMBA__REACH_LOOK) {
         /* It is as good as an empty one, and such a one stands in for it. */
         simba__command_say_absent(cli, &error);

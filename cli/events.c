@@ -12,11 +12,6 @@
 /* How long something takes that people are told of, in ms. */
 enum { WORTH_TELLING = 2000 };
 
-static bool is_lock(const struct simba__front *front)
-{
-    return front->job->kind == SIMBA__JOB_LOCK;
-}
-
 static void put_unless_0(struct simba__json *json,
                          const char *key,
                          int64_t number)
@@ -99,72 +94,57 @@ static const char *advice(const struct simba__front *front,
     }
 }
 
-static void tell_failed(const struct simba__front *front,
-                        const struct simba__note *note)
+static void say_failed(const struct simba__front *front,
+                       const struct simba__note *note)
 {
-    bool is_silent =
-        front->job->cli.verbosity < 0 &&
-        simba__exit_of_status(note->status) == SIMBA__EXIT_NOT_ACQUIRED;
+    const char *mutex = front->job->mutex;
 
-    if (front->job->cli.is_json) {
-        tell_json(front, "failed", note);
-    } else if (simba__has_said(note->text)) {
-        simba__say("%s: not acquired%s", front->job->mutex,
+    if (simba__has_said(note->text)) {
+        simba__say("%s: not acquired%s", mutex, advice(front, note));
+    } else if (front->job->cli.verbosity < 0 &&
+               simba__exit_of_status(note->status) ==
+                   SIMBA__EXIT_NOT_ACQUIRED) {
+        return;
+    } else if (note->status == SIMBA_ETIMEDOUT) {
+        simba__say("%s: it was not free within --wait%s", mutex,
                    advice(front, note));
-    } else if (note->status == SIMBA_ETIMEDOUT && !is_silent) {
-        simba__say("%s: it was not free within --wait%s", front->job->mutex,
-                   advice(front, note));
-    } else if (!is_silent) {
+    } else {
         simba__say("%s%s", note->text, advice(front, note));
     }
 }
 
-static void tell_lost(const struct simba__front *front,
+static void say_ended(const struct simba__front *front,
                       const struct simba__note *note)
 {
-    if (front->job->cli.is_json) {
-        tell_json(front, "lost", note);
-    } else if (is_lock(front) || note->number == SIMBA__EXIT_LOST) {
-        simba__say("%s; %s is stopped", note->text, front->job->argv[0]);
-    } else if (note->number != 0) {
-        simba__say("%s; %s is stopped, and we contend again", note->text,
-                   front->job->argv[0]);
-    } else {
-        simba__say("%s; we contend again", note->text);
-    }
-}
-
-static void tell_ended(const struct simba__front *front,
-                       const struct simba__note *note)
-{
+    const struct simba__job *job = front->job;
     /* One that is our own answer is told by that. */
     bool is_failure =
-        note->number != 0 && (front->job->kind == SIMBA__JOB_EVERY ||
-                              front->job->restart != SIMBA__RESTART_NEVER);
+        note->number != 0 &&
+        (job->kind == SIMBA__JOB_EVERY || job->restart != SIMBA__RESTART_NEVER);
 
-    if (front->job->cli.is_json) {
-        tell_json(front, "ended", note);
-    } else if (front->job->cli.verbosity < (is_failure ? 0 : 1)) {
+    if (job->cli.verbosity >= 0 && front->skipped > front->skips_told) {
+        simba__say("%s: %d runs skipped in all while that run went on",
+                   job->mutex, front->skipped);
+    }
+    if (job->cli.verbosity < (is_failure ? 0 : 1)) {
         return;
-    } else if (note->seen != 0) {
+    }
+    if (note->seen != 0) {
         simba__say("%s: run %" PRIu64 " of %s was ended by signal %d (%s)",
-                   front->job->mutex, note->run, front->job->argv[0],
-                   note->seen, strsignal(note->seen));
+                   job->mutex, note->run, job->argv[0], note->seen,
+                   strsignal(note->seen));
     } else {
         simba__say("%s: run %" PRIu64 " of %s ended with exit code %d",
-                   front->job->mutex, note->run, front->job->argv[0],
-                   note->number);
+                   job->mutex, note->run, job->argv[0], note->number);
     }
 }
 
 /* People are told of the first one while CMD runs, for it may hang, and of all
  * together when it has ended. */
-static void tell_skipped(struct simba__front *front,
-                         const struct simba__note *note)
+static void say_skipped(struct simba__front *front,
+                        const struct simba__note *note)
 {
-    if (front->job->cli.is_json) {
-        tell_json(front, "skipped", note);
-    } else if (front->run == 0 || front->skipped == 0) {
+    if (front->run == 0 || front->skipped == 0) {
         if (front->job->cli.verbosity >= 0) {
             simba__say("%s: %d run%s skipped: %s", front->job->mutex,
                        note->number, note->number == 1 ? "" : "s", note->text);
@@ -174,118 +154,107 @@ static void tell_skipped(struct simba__front *front,
     front->skipped += note->number;
 }
 
-static void tell_all_skipped(struct simba__front *front)
+static void say_waiting(const struct simba__front *front,
+                        const struct simba__note *note)
 {
-    if (!front->job->cli.is_json && front->job->cli.verbosity >= 0 &&
-        front->skipped > front->skips_told) {
-        simba__say("%s: %d runs skipped in all while that run went on",
-                   front->job->mutex, front->skipped);
-    }
-    front->run = 0;
-}
-
-static void tell_waiting(const struct simba__front *front,
-                         const struct simba__note *note)
-{
-    const char *mutex = front->job->mutex;
     char owner[sizeof(note->text)];
 
-    if (front->job->cli.is_json) {
-        tell_json(front, "waiting", note);
-        return;
-    }
     memcpy(owner, note->text, sizeof(owner));
     simba__calm(owner);
-    simba__say("waiting for '%s'%s%s", mutex,
+    simba__say("waiting for '%s'%s%s", front->job->mutex,
                *owner == '\0' ? "" : ", owned by ", owner);
 }
 
-/* A mutex that was given back before CMD started is nobody's concern. */
-static void tell_progress(const struct simba__front *front,
-                          const char *name,
-                          const struct simba__note *note)
-{
-    if (!front->was_acquired) {
-        return;
-    }
-    if (front->job->cli.is_json) {
-        tell_json(front, name, note);
-    } else if (front->job->cli.verbosity > 0) {
-        simba__say("%s '%s', token %" PRIu64, name, front->job->mutex,
-                   note->token);
-    }
-}
-
 /* Whoever sits before it would else take the silence for a fault. */
-static void tell_time_left(const struct simba__front *front,
-                           const struct simba__note *note,
-                           const char *what)
+static void say_time_left(const struct simba__front *front,
+                          const struct simba__note *note,
+                          const char *what)
 {
     int verbosity = front->job->cli.verbosity;
-    bool is_watched =
-        verbosity > 0 || (verbosity == 0 && simba__is_live(STDERR_FILENO));
     int64_t length_ms = note->until_ms - note->boot_ms;
     char length[SIMBA__FORMAT_ROOM];
 
-    if (is_watched && !front->job->cli.is_json && length_ms >= WORTH_TELLING) {
+    if (length_ms >= WORTH_TELLING &&
+        (verbosity > 0 || (verbosity == 0 && simba__is_live(STDERR_FILENO)))) {
         simba__format_duration(length_ms, length);
         simba__say("%s: %s %s", front->job->mutex, what, length);
-    }
-}
-
-/* A store and who uses it may both complain of the same, over and over. */
-static void tell_message(const struct simba__front *front,
-                         const struct simba__note *note)
-{
-    const char *message = note->text + note->seen; /* behind who says it */
-
-    if (front->job->cli.verbosity < 0) {
-        return;
-    }
-    if (front->job->cli.is_json) {
-        tell_json(front, "log", note);
-    } else if (!simba__has_said(message)) {
-        simba__say("%s", note->text);
     }
 }
 
 void simba__events_tell(struct simba__front *front,
                         const struct simba__note *note)
 {
+    static const char *const names[] = {[SIMBA__NOTE_ACQUIRED] = "acquired",
+                                        [SIMBA__NOTE_WAITING] = "waiting",
+                                        [SIMBA__NOTE_LOST] = "lost",
+                                        [SIMBA__NOTE_RELEASED] = "released",
+                                        [SIMBA__NOTE_STARTED] = "started",
+                                        [SIMBA__NOTE_ENDED] = "ended",
+                                        [SIMBA__NOTE_SKIPPED] = "skipped",
+                                        [SIMBA__NOTE_FAILED] = "failed",
+                                        [SIMBA__NOTE_LOG] = "log"};
+    const struct simba__job *job = front->job;
+    const char *name = names[note->kind];
+    bool is_progress = note->kind == SIMBA__NOTE_ACQUIRED ||
+                       note->kind == SIMBA__NOTE_RELEASED ||
+                       note->kind == SIMBA__NOTE_STARTED;
+
+    /* A mutex that was given back before CMD started is nobody's concern. */
+    if ((is_progress && !front->was_acquired) ||
+        (note->kind == SIMBA__NOTE_LOG && job->cli.verbosity < 0)) {
+        return;
+    }
+    if (job->cli.is_json) {
+        if (name != NULL) {
+            tell_json(front, name, note);
+        }
+        return;
+    }
+    if (is_progress && job->cli.verbosity > 0) {
+        simba__say("%s '%s', token %" PRIu64, name, job->mutex, note->token);
+    }
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
-        tell_progress(front, "acquired", note);
-        tell_time_left(front, note, "this host leads; the first run is due in");
+        say_time_left(front, note, "this host leads; the first run is due in");
         break;
     case SIMBA__NOTE_WAITING:
-        tell_waiting(front, note);
+        say_waiting(front, note);
         break;
     case SIMBA__NOTE_KEPT:
-        tell_time_left(front, note, "--min-hold keeps it for another");
-        break;
-    case SIMBA__NOTE_RELEASED:
-        tell_progress(front, "released", note);
+        say_time_left(front, note, "--min-hold keeps it for another");
         break;
     case SIMBA__NOTE_LOST:
-        tell_lost(front, note);
+        if (job->kind == SIMBA__JOB_LOCK || note->number == SIMBA__EXIT_LOST) {
+            simba__say("%s; %s is stopped", note->text, job->argv[0]);
+        } else if (note->number != 0) {
+            simba__say("%s; %s is stopped, and we contend again", note->text,
+                       job->argv[0]);
+        } else {
+            simba__say("%s; we contend again", note->text);
+        }
         break;
     case SIMBA__NOTE_STARTED:
         front->run = note->run;
         front->skipped = front->skips_told = 0;
-        tell_progress(front, "started", note);
         break;
     case SIMBA__NOTE_ENDED:
-        tell_all_skipped(front);
-        tell_ended(front, note);
+        say_ended(front, note);
+        front->run = 0;
         break;
     case SIMBA__NOTE_SKIPPED:
-        tell_skipped(front, note);
+        say_skipped(front, note);
         break;
     case SIMBA__NOTE_FAILED:
-        tell_failed(front, note);
+        say_failed(front, note);
+        break;
+    case SIMBA__NOTE_LOG:
+        /* A store and who uses it may both complain of the same, over and over;
+         * what is compared stands behind who says it. */
+        if (!simba__has_said(note->text + note->seen)) {
+            simba__say("%s", note->text);
+        }
         break;
     default:
-        tell_message(front, note);
         break;
     }
 }

@@ -307,15 +307,15 @@ static int hold_all(struct simba__holder *holder)
  * with the machine, before its store is; a lock says so at once. */
 static int open_patiently(struct simba__holder *holder)
 {
-    struct simba__command_log subscriber = {on_log, holder};
+    const struct simba__opening opening = {.log = on_log, .user = holder};
     int64_t length_ms = REOPEN_LEAST_MS;
     struct timespec pause;
     int64_t left_ms, pause_ms;
     int rc;
 
     for (;;) {
-        rc = simba__command_open(&holder->job->cli, &subscriber, false,
-                                 &holder->store, &holder->error);
+        rc = simba__command_open(&holder->job->cli, &opening, &holder->store,
+                                 &holder->error);
         left_ms = time_left(holder);
         if (rc != SIMBA_EUNAVAIL || left_ms == 0 ||
             holder->job->kind == SIMBA__JOB_LOCK) {

@@ -54,34 +54,32 @@ static int list_once(const struct simba__command *command,
     simba_report *report = NULL;
     simba_error error = {0};
     struct simba__table table = {0};
-    struct simba__view *rows;
-    size_t count;
+    struct simba__views views;
 
     if (simba_admin_list(store, words->words[0], &report, &error) != SIMBA_OK) {
         return simba__command_fail(&words->cli, command->name, &error);
     }
-    rows = simba__view_listed(report);
-    count = rows == NULL ? 0 : simba_report_mutex_count(report);
-    for (size_t i = 0; i < count; i++) {
+    views = simba__view_listed(report);
+    for (size_t i = 0; i < views.count; i++) {
         if (words->cli.is_json) {
-            print_object(&rows[i]);
+            print_object(&views.rows[i]);
         } else if (words->cli.verbosity < 0) {
-            simba__print_calm(stdout, rows[i].mutex);
+            simba__print_calm(stdout, views.rows[i].mutex);
             (void)fputc('\n', stdout);
         }
     }
     if (!words->cli.is_json && words->cli.verbosity >= 0) {
-        if (count == 0) {
+        if (views.count == 0) {
             simba__say("no mutex%s is owned or waited for",
                        words->count > 0 ? " of that name" : "");
         } else {
-            simba__view_table(&table, rows, count, store,
+            simba__view_table(&table, &views, store,
                               simba__is_live(STDOUT_FILENO));
             simba__table_print(&table, stdout, table.count);
             simba__table_fini(&table);
         }
     }
-    free(rows);
+    free(views.rows);
     simba_report_close(report);
     return simba__command_end();
 }
@@ -166,13 +164,12 @@ int simba__follow_open(struct simba__follow *follow,
                        int64_t interval_ms,
                        simba_error *error)
 {
-    struct simba__command_log subscriber = {simba__live_log, follow->live};
+    const struct simba__opening opening = {true, simba__live_log, follow->live};
     bool is_said = false;
     int rc;
 
-    while ((rc = simba__command_open(follow->cli, &subscriber, true,
-                                     &follow->store, error)) ==
-           SIMBA_ENOTINIT) {
+    while ((rc = simba__command_open(follow->cli, &opening, &follow->store,
+                                     error)) == SIMBA_ENOTINIT) {
         if (!is_said) {
             simba__command_say_absent(follow->cli, error);
             is_said = true;
@@ -209,8 +206,7 @@ int simba__follow_look(struct simba__follow *follow,
 }
 
 void simba__follow_draw(struct simba__follow *follow,
-                        const struct simba__view *rows,
-                        size_t count)
+                        const struct simba__views *views)
 {
     struct simba__table table = {0};
     size_t lines, length = 0;
@@ -222,7 +218,7 @@ void simba__follow_draw(struct simba__follow *follow,
         return;
     }
     simba__live_size(&lines, &table.room_most);
-    simba__view_table(&table, rows, count, follow->store, true);
+    simba__view_table(&table, views, follow->store, true);
     if (table.count <= 1) {
         (void)fputs("no mutex is owned or waited for\n", out);
     } else if (table.count <= lines) {
@@ -245,11 +241,10 @@ static int run_follow(struct simba__follow *follow, int64_t interval_ms)
     while (rc == SIMBA_OK &&
            (rc = simba__follow_look(follow, &now, &error)) == SIMBA_OK) {
         if (now != NULL && follow->live->is_live) {
-            struct simba__view *rows = simba__view_listed(now);
+            struct simba__views views = simba__view_listed(now);
 
-            simba__follow_draw(
-                follow, rows, rows == NULL ? 0 : simba_report_mutex_count(now));
-            free(rows);
+            simba__follow_draw(follow, &views);
+            free(views.rows);
         } else if (now != NULL) {
             tell_changes(follow, before, now);
         }

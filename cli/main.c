@@ -60,8 +60,8 @@ static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 static const struct command {
     const char *name;
     int (*run)(const struct simba__cli *cli, int argc, char **argv);
-} commands[] = {{"lock", simba__cmd_lock},   {"lead", simba__cmd_lead},
-                {"every", simba__cmd_every}, {"list", simba__cmd_list},
+} commands[] = {{"lock", simba__cmd_run},    {"lead", simba__cmd_run},
+                {"every", simba__cmd_run},   {"list", simba__cmd_list},
                 {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
                 {"break", simba__cmd_break}, {"doctor", simba__cmd_doctor},
                 {"init", simba__cmd_init}};
@@ -124,7 +124,8 @@ static bool guess_one(void *user, const char *name, const char *path)
 /* There is none of this name; which one may be meant? */
 static int refuse(const char *name)
 {
-    static const char *const more[] = {"help", "version"};
+    static const char *const more[] = {"help", "version", NULL};
+    const char *const *const lists[] = {simba__external_ours, more};
     /* What other programs that lock, elect or watch call it. */
     static const char *const words[][2] = {
         {"acquire", "lock"}, {"check", "doctor"},   {"cron", "every"},
@@ -143,12 +144,10 @@ static int refuse(const char *name)
     for (size_t i = 0; i < COMMANDS && guess.near[0] == '\0'; i++) {
         (void)guess_one(&guess, commands[i].name, NULL);
     }
-    for (size_t i = 0; simba__external_ours[i] != NULL && guess.near[0] == '\0';
-         i++) {
-        (void)guess_one(&guess, simba__external_ours[i], NULL);
-    }
-    for (size_t i = 0; i < 2 && guess.near[0] == '\0'; i++) {
-        (void)guess_one(&guess, more[i], NULL);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t j = 0; lists[i][j] != NULL && guess.near[0] == '\0'; j++) {
+            (void)guess_one(&guess, lists[i][j], NULL);
+        }
     }
     if (guess.near[0] == '\0') {
         simba__external_list(guess_one, &guess);
@@ -196,11 +195,11 @@ static int run(int argc, char **argv)
     const struct simba__option options[] = {
         {"version", 'V', SIMBA__FLAG, .to = &is_version}, {.name = NULL}};
     const struct simba__command simba = {.name = "", .options = options};
-    struct simba__cli cli;
+    struct simba__words words = {.count = argc, .words = argv};
     int code;
 
-    simba__command_begin(&cli);
-    code = simba__options_read(&simba, &cli, argc, argv, true);
+    simba__command_begin(&words.cli);
+    code = simba__options_read(&simba, &words, true);
     if (code == SIMBA__HELP) {
         return print_help();
     }
@@ -208,7 +207,7 @@ static int run(int argc, char **argv)
         return code;
     }
     return is_version ? print(version)
-                      : run_command(&cli, argc - optind, argv + optind);
+                      : run_command(&words.cli, argc - optind, argv + optind);
 }
 
 /* Everything is written by now, so nothing is left to do at exit. */

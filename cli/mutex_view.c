@@ -58,18 +58,19 @@ struct simba__view simba__view_shown(const char *mutex,
                           simba_report_store_ms(report));
 }
 
-struct simba__view *simba__view_listed(const simba_report *report)
+struct simba__views simba__view_listed(const simba_report *report)
 {
     size_t count = simba_report_mutex_count(report);
-    struct simba__view *rows = count == 0 ? NULL : calloc(count, sizeof(*rows));
+    struct simba__views views = {calloc(count + 1, sizeof(*views.rows)), 0};
 
-    for (size_t i = 0; rows != NULL && i < count; i++) {
-        const simba_listed *listed = simba_report_mutex(report, i);
+    for (; views.rows != NULL && views.count < count; views.count++) {
+        const simba_listed *listed = simba_report_mutex(report, views.count);
 
-        rows[i] = simba__view_of(listed->mutex, &listed->owner, listed->waiting,
-                                 simba_report_store_ms(report));
+        views.rows[views.count] =
+            simba__view_of(listed->mutex, &listed->owner, listed->waiting,
+                           simba_report_store_ms(report));
     }
-    return rows;
+    return views;
 }
 
 /* --- for programs -------------------------------------------------------- */
@@ -159,8 +160,7 @@ static void add_row(struct simba__table *table,
 
 /* A full bar is the usual lease, or the longest of those shown. */
 void simba__view_table(struct simba__table *table,
-                       const struct simba__view *rows,
-                       size_t count,
+                       const struct simba__views *views,
                        simba_store *store,
                        bool has_bar)
 {
@@ -171,16 +171,17 @@ void simba__view_table(struct simba__table *table,
 
     simba_store_lease(store, &ttl_ms, &full_ms);
     full_ms += ttl_ms;
-    for (size_t i = 0; i < count; i++) {
-        full_ms =
-            rows[i].lease_left_ms > full_ms ? rows[i].lease_left_ms : full_ms;
+    for (size_t i = 0; i < views->count; i++) {
+        full_ms = views->rows[i].lease_left_ms > full_ms
+                      ? views->rows[i].lease_left_ms
+                      : full_ms;
     }
     table->has_colour = simba__has_colour(STDOUT_FILENO);
     table->columns = COLUMNS;
     table->right = 1U << TOKEN | 1U << AGE | 1U << LEASE | 1U << WAITING;
     table->soft = 1U << MUTEX | 1U << OWNER;
     simba__table_add(table, SIMBA__TINT_BOLD, texts);
-    for (size_t i = 0; i < count; i++) {
-        add_row(table, &rows[i], has_bar ? full_ms : 0);
+    for (size_t i = 0; i < views->count; i++) {
+        add_row(table, &views->rows[i], has_bar ? full_ms : 0);
     }
 }

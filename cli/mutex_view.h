@@ -35,15 +35,20 @@ struct simba__view simba__view_shown(const char *mutex,
 void simba__view_members(struct simba__json *json,
                          const struct simba__view *view);
 
+/** Some of them. */
+struct simba__views {
+    struct simba__view *rows; /* to be freed */
+    size_t count;
+};
+
+/** What simba_admin_list() found; none when there is no memory. */
+struct simba__views simba__view_listed(const simba_report *report);
+
 /** A table of them, the lease drawn as a bar where `has_bar`. */
 void simba__view_table(struct simba__table *table,
-                       const struct simba__view *rows,
-                       size_t count,
+                       const struct simba__views *views,
                        simba_store *store,
                        bool has_bar);
-
-/** What simba_admin_list() found, to be freed; NULL: none, or no memory. */
-struct simba__view *simba__view_listed(const simba_report *report);
 
 /* --- over and over: list.c ----------------------------------------------- */
 
@@ -62,8 +67,7 @@ enum { SIMBA__INTERVAL_LEAST_MS = 50 };
 
 /** Draw these as the block of the live view, not taller than it may be. */
 void simba__follow_draw(struct simba__follow *follow,
-                        const struct simba__view *rows,
-                        size_t count);
+                        const struct simba__views *views);
 
 /**
  * List. A store that cannot be reached any more is told once, and waited for.

@@ -211,40 +211,6 @@ enum { OPT_STORE = 1000, OPT_JSON, OPT_VERBOSE, OPT_QUIET, OPT_HELP, OPT_OWN };
 
 enum { OPTIONS_MOST = 32, NAME_MOST = 32, ROOM = 256 };
 
-/* flock(1) has its own words for some. */
-static const char *find_near(const char *given, const struct option *options)
-{
-    static const char *const words[][2] = {
-        {"nb", "no-wait"}, {"nonblock", "no-wait"}, {"timeout", "wait"}};
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        given = strcmp(given, words[i][0]) == 0 ? words[i][1] : given;
-    }
-    for (; options->name != NULL; options++) {
-        if (simba__guess_is_near(given, options->name)) {
-            return options->name;
-        }
-    }
-    return NULL;
-}
-
-/* Of a letter that has several bytes optopt is but the first; the others are in
- * the word, which getopt_long() has left only if it was the last in it. */
-static void name_letter(char name[NAME_MOST], char **argv)
-{
-    const char *next = argv[optind] == NULL ? "" : argv[optind];
-    const char *at = next[0] == '-' ? strchr(next, optopt) : NULL;
-    size_t length = 1;
-
-    at = at == NULL ? strchr(argv[optind - 1], optopt) : at;
-    name[0] = (char)optopt;
-    while (at != NULL && ((unsigned char)at[length] & 0xc0) == 0x80 &&
-           length + 1 < NAME_MOST) {
-        name[length] = at[length];
-        length++;
-    }
-}
-
 /* Of a long option that is known optopt is its value, of an unknown one 0, else
  * it is a letter. Only names are told: what follows = may be a URL with a
  * password. */
@@ -253,17 +219,31 @@ static void complain(const char *command,
                      int choice,
                      char **argv)
 {
+    /* flock(1) has its own words for some. */
+    static const char *const others[][2] = {
+        {"nb", "no-wait"}, {"nonblock", "no-wait"}, {"timeout", "wait"}};
     const char *word = argv[optind - 1];
+    const char *next = argv[optind] == NULL ? "" : argv[optind];
     bool is_long = optopt == 0 || optopt >= OPT_STORE;
     char name[NAME_MOST] = "", what[ROOM] = "is unknown";
-    const char *near = NULL;
+    const char *near = NULL, *meant = name;
     int longer = 0;
 
     if (is_long) {
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
                        word + 2);
     } else {
-        name_letter(name, argv);
+        /* Of a letter that has several bytes optopt is but the first; the
+         * others are in the word, which getopt_long() has left only if it was
+         * the last in it. */
+        word = next[0] == '-' && strchr(next, optopt) != NULL ? next : word;
+        word = strchr(word, optopt);
+        name[0] = (char)optopt;
+        for (size_t i = 1; word != NULL && i + 1 < NAME_MOST &&
+                           ((unsigned char)word[i] & 0xc0) == 0x80;
+             i++) {
+            name[i] = word[i];
+        }
     }
     if (choice == ':') {
         (void)snprintf(what, sizeof(what), "needs a value");
@@ -281,7 +261,15 @@ static void complain(const char *command,
                                options[i].name);
             }
         }
-        near = longer > 1 ? NULL : find_near(name, options);
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+            meant = strcmp(name, others[i][0]) == 0 ? others[i][1] : meant;
+        }
+        for (size_t i = 0; longer <= 1 && near == NULL && options[i].name;
+             i++) {
+            near = simba__guess_is_near(meant, options[i].name)
+                       ? options[i].name
+                       : NULL;
+        }
         if (longer > 1) {
             memcpy(what, several, sizeof(what));
         }
@@ -297,9 +285,7 @@ static void complain(const char *command,
 /* --- reading ------------------------------------------------------------- */
 
 int simba__options_read(const struct simba__command *command,
-                        struct simba__cli *cli,
-                        int argc,
-                        char **argv,
+                        struct simba__words *words,
                         bool stops)
 {
     struct option longs[OPTIONS_MOST] = {
@@ -309,6 +295,7 @@ int simba__options_read(const struct simba__command *command,
         {"quiet", no_argument, NULL, OPT_QUIET},
         {"help", no_argument, NULL, OPT_HELP}};
     const struct simba__option *table = command->options;
+    struct simba__cli *cli = &words->cli;
     char letters[2 * OPTIONS_MOST] = "";
     const char *mode = stops ? "+:vqh" : ":vqh";
     char name[NAME_MOST];
@@ -331,7 +318,8 @@ int simba__options_read(const struct simba__command *command,
         }
     }
     opterr = 0;
-    while ((choice = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+    while ((choice = getopt_long(words->count, words->words, letters, longs,
+                                 NULL)) != -1) {
         int own = 0;
 
         while (own < count && choice != OPT_OWN + own &&
@@ -366,7 +354,7 @@ int simba__options_read(const struct simba__command *command,
             cli->verbosity = -1;
             break;
         default:
-            complain(command->name, longs, choice, argv);
+            complain(command->name, longs, choice, words->words);
             return SIMBA__EXIT_USAGE;
         }
     }

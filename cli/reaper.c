@@ -55,19 +55,27 @@ bool simba__reaper_has_proc(void)
     return strtol(text, NULL, 10) == getpid();
 }
 
-/* The name of a program may hold blanks and brackets: fields count from the
- * last one. Field 22, the start time, is the 20th after it. */
-static bool parse_stat(char *text, struct process *process)
+static bool read_process(pid_t pid, struct process *process)
 {
-    char *at = strrchr(text, ')');
-    char state = 0;
+    char path[32], text[1024], state = 0;
+    ssize_t length = -1;
+    char *at;
+    int file;
 
-    if (at == NULL) {
-        return false;
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        length = read(file, text, sizeof(text) - 1);
+        (void)close(file);
     }
-    process->started = 0;
-    // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
-    if (sscanf(at + 1,
+    text[length > 0 ? length : 0] = '\0';
+    /* The name of a program may hold blanks and brackets: fields count from the
+     * last one. Field 22, the start time, is the 20th after it. */
+    at = strrchr(text, ')');
+    *process = (struct process){.pid = pid};
+    if (at == NULL ||
+        // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
+        sscanf(at + 1,
                " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                "%*s %*s %*s %*s %llu",
                &state, &process->parent, &process->group,
@@ -79,30 +87,7 @@ static bool parse_stat(char *text, struct process *process)
     at = strchr(text, '(');
     process->is_guardian =
         at != NULL && strcmp(at + 1, SIMBA__REAPER_GUARDIAN) == 0;
-    process->is_below = false;
     return true;
-}
-
-static bool read_process(pid_t pid, struct process *process)
-{
-    char path[32];
-    char text[1024];
-    ssize_t length;
-    int file;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return false;
-    }
-    length = read(file, text, sizeof(text) - 1);
-    (void)close(file);
-    if (length <= 0) {
-        return false;
-    }
-    text[length] = '\0';
-    process->pid = pid;
-    return parse_stat(text, process);
 }
 
 static bool is_spared(const struct simba__reaper *reaper, pid_t pid)

@@ -183,6 +183,7 @@ enum { OPTIONS_MOST = 24 };
 struct reading {
     struct simba__command command;
     struct simba__option options[OPTIONS_MOST];
+    struct simba__words words;
     struct simba__job job;
     char *line;                    /* of -c; NULL: none */
     bool is_patient, is_impatient; /* -w, -n */
@@ -237,31 +238,27 @@ static void list_options(struct reading *r)
 }
 
 /* A word that must be there; options may stand before it. */
-static int take_word(struct reading *r,
-                     int argc,
-                     char **argv,
-                     const char *what,
-                     char **word)
+static int take_word(struct reading *r, const char *what, char **word)
 {
     const char *name = r->command.name;
     int code = r->is_closed ? SIMBA__GO_ON
-                            : simba__options_read(&r->command, &r->job.cli,
-                                                  argc, argv, true);
+                            : simba__options_read(&r->command, &r->words, true);
 
-    if (code == SIMBA__GO_ON && optind == argc) {
+    if (code == SIMBA__GO_ON && optind == r->words.count) {
         simba__say("%s needs %s; see 'simba %s --help'", name, what, name);
         code = SIMBA__EXIT_USAGE;
     }
     if (code == SIMBA__GO_ON) {
-        r->is_closed = r->is_closed || strcmp(argv[optind - 1], "--") == 0;
-        *word = argv[optind++];
+        r->is_closed =
+            r->is_closed || strcmp(r->words.words[optind - 1], "--") == 0;
+        *word = r->words.words[optind++];
     }
     return code;
 }
 
 /* Options may stand before NAME and after it; the first word after those is
  * CMD, whose options are its own. */
-static int read_words(struct reading *r, int argc, char **argv)
+static int read_words(struct reading *r)
 {
     const struct simba__option period = {
         .kind = SIMBA__DURATION, .to = &r->job.period_ms, .least_ms = 1};
@@ -270,21 +267,22 @@ static int read_words(struct reading *r, int argc, char **argv)
 
     optind = 1;
     if (r->job.kind == SIMBA__JOB_EVERY) {
-        code = take_word(r, argc, argv, "a PERIOD, such as 10s", &word);
+        code = take_word(r, "a PERIOD, such as 10s", &word);
         if (code == SIMBA__GO_ON &&
             !simba__options_take(&period, "PERIOD", word)) {
             code = SIMBA__EXIT_USAGE;
         }
     }
     if (code == SIMBA__GO_ON) {
-        code = take_word(r, argc, argv, "the NAME of a mutex", &word);
+        code = take_word(r, "the NAME of a mutex", &word);
         r->job.mutex = word;
     }
-    if (r->is_closed && optind < argc && strcmp(argv[optind], "--") == 0) {
+    if (r->is_closed && optind < r->words.count &&
+        strcmp(r->words.words[optind], "--") == 0) {
         optind++; /* one before NAME, one before CMD: no CMD is called so */
     }
     return code == SIMBA__GO_ON && !r->is_closed
-               ? simba__options_read(&r->command, &r->job.cli, argc, argv, true)
+               ? simba__options_read(&r->command, &r->words, true)
                : code;
 }
 
@@ -317,16 +315,17 @@ static bool is_consistent(const struct reading *r, bool has_words)
     return false;
 }
 
-static int run(const struct simba__cli *cli,
-               enum simba__job_kind kind,
-               int argc,
-               char **argv)
+int simba__cmd_run(const struct simba__cli *cli, int argc, char **argv)
 {
     static const char *const helps[] = {lock_help, lead_help, every_help};
     static char shell[] = "/bin/sh", flag[] = "-c";
+    enum simba__job_kind kind = strcmp(argv[0], "lock") == 0 ? SIMBA__JOB_LOCK
+                                : strcmp(argv[0], "lead") == 0
+                                    ? SIMBA__JOB_LEAD
+                                    : SIMBA__JOB_EVERY;
     struct reading r = {.command = {.name = argv[0]},
+                        .words = {*cli, argc, argv},
                         .job = {.kind = kind,
-                                .cli = *cli,
                                 .wait_ms = -1,
                                 .transition_ms = -1,
                                 .kill_after_ms = -1,
@@ -336,7 +335,7 @@ static int run(const struct simba__cli *cli,
     int code;
 
     list_options(&r);
-    code = read_words(&r, argc, argv);
+    code = read_words(&r);
     if (code == SIMBA__HELP) {
         (void)fputs(helps[kind], stdout);
         return simba__command_end();
@@ -348,24 +347,10 @@ static int run(const struct simba__cli *cli,
         return SIMBA__EXIT_USAGE;
     }
     line[2] = r.line;
+    r.job.cli = r.words.cli;
     r.job.argv = r.line != NULL ? line : argv + optind;
     r.job.wait_ms = r.is_impatient ? 0 : r.job.wait_ms;
     r.job.restart = (enum simba__restart)r.restart;
     r.job.is_ready_early = r.ready == 1;
     return simba__front_run(&r.job);
-}
-
-int simba__cmd_lock(const struct simba__cli *cli, int argc, char **argv)
-{
-    return run(cli, SIMBA__JOB_LOCK, argc, argv);
-}
-
-int simba__cmd_lead(const struct simba__cli *cli, int argc, char **argv)
-{
-    return run(cli, SIMBA__JOB_LEAD, argc, argv);
-}
-
-int simba__cmd_every(const struct simba__cli *cli, int argc, char **argv)
-{
-    return run(cli, SIMBA__JOB_EVERY, argc, argv);
 }

@@ -58,18 +58,6 @@ void simba__terminal_find(struct simba__front *front)
     front->has_modes = tcgetattr(job->tty, &front->modes) == 0;
 }
 
-/* It lives as long as the front and answers to nothing. */
-static _Noreturn void be_anchor(pid_t front)
-{
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)prctl(PR_SET_NAME, "simba-anchor");
-    (void)close_range(0, ~0U, 0);
-    while (getppid() == front) {
-        (void)pause(); /* every signal is blocked */
-    }
-    _exit(0);
-}
-
 void simba__terminal_anchor(struct simba__front *front)
 {
     pid_t cmd = atomic_load(&front->share->cmd);
@@ -80,7 +68,14 @@ void simba__terminal_anchor(struct simba__front *front)
     }
     front->anchor = fork();
     if (front->anchor == 0) {
-        be_anchor(self);
+        /* It lives as long as the front and answers to nothing. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)prctl(PR_SET_NAME, "simba-anchor");
+        (void)close_range(0, ~0U, 0);
+        while (getppid() == self) {
+            (void)pause(); /* every signal is blocked */
+        }
+        _exit(0);
     }
     if (front->anchor < 0) {
         front->anchor = 0; /* without one CMD can't be stopped, that is all */

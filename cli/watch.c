@@ -243,24 +243,25 @@ static bool wait_on(struct watcher *watcher)
 static void draw_named(struct simba__follow *follow,
                        const struct simba__words *words)
 {
-    size_t count = (size_t)words->count, found = 0;
+    size_t count = (size_t)words->count;
     simba_report **reports = calloc(count, sizeof(simba_report *));
-    struct simba__view *rows = calloc(count, sizeof(*rows));
+    struct simba__views views = {calloc(count, sizeof(*views.rows)), 0};
 
-    while (reports != NULL && rows != NULL && found < count &&
-           simba_admin_show(follow->store, words->words[found], &reports[found],
-                            NULL) == SIMBA_OK) {
-        rows[found] = simba__view_shown(words->words[found], reports[found]);
-        found++;
+    while (reports != NULL && views.rows != NULL && views.count < count &&
+           simba_admin_show(follow->store, words->words[views.count],
+                            &reports[views.count], NULL) == SIMBA_OK) {
+        views.rows[views.count] =
+            simba__view_shown(words->words[views.count], reports[views.count]);
+        views.count++;
     }
-    if (found == count) {
-        simba__follow_draw(follow, rows, count);
+    if (views.count == count) {
+        simba__follow_draw(follow, &views);
     }
-    while (found > 0) {
-        simba_report_close(reports[--found]);
+    while (views.count > 0) {
+        simba_report_close(reports[--views.count]);
     }
     free(reports);
-    free(rows);
+    free(views.rows);
 }
 
 static int watch_named(struct watcher *watcher,
@@ -306,21 +307,19 @@ static int watch_all(struct watcher *watcher, simba_error *error)
     }
     do {
         simba_report *report = NULL;
-        struct simba__view *rows = NULL;
-        size_t count = 0;
+        struct simba__views views = {NULL, 0};
 
         rc = simba__follow_look(follow, &report, error);
         if (rc == SIMBA_OK && report != NULL) {
-            rows = simba__view_listed(report);
-            count = rows == NULL ? 0 : simba_report_mutex_count(report);
+            views = simba__view_listed(report);
         }
-        for (size_t i = 0; rc == SIMBA_OK && i < count; i++) {
-            rc = add(watcher, rows[i].mutex, error);
+        for (size_t i = 0; rc == SIMBA_OK && i < views.count; i++) {
+            rc = add(watcher, views.rows[i].mutex, error);
         }
         if (rc == SIMBA_OK && report != NULL && follow->live->is_live) {
-            simba__follow_draw(follow, rows, count);
+            simba__follow_draw(follow, &views);
         }
-        free(rows);
+        free(views.rows);
         simba_report_close(report);
     } while (rc == SIMBA_OK && !wait_on(watcher));
     return rc;

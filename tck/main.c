@@ -208,7 +208,7 @@ static int leave_early(const struct audience *audience,
                                     SIMBA__EXIT_SIGNAL + simba__interrupt());
 }
 
-static int run_tests(const struct simba__cli *cli, simba_tck_options *tck)
+static int run_tests(const struct simba__cli *cli, simba_tck_options tck)
 {
     struct audience audience = {
         .cli = cli,
@@ -218,11 +218,11 @@ static int run_tests(const struct simba__cli *cli, simba_tck_options *tck)
     simba_error error = {0};
     int rc;
 
-    tck->report = report;
-    tck->user = &audience;
-    tck->is_cancelled = is_interrupted;
+    tck.report = report;
+    tck.user = &audience;
+    tck.is_cancelled = is_interrupted;
     simba__interrupt_catch();
-    rc = simba_tck_run(tck, &summary, &error);
+    rc = simba_tck_run(&tck, &summary, &error);
     if (rc == SIMBA_ECANCELED) {
         return leave_early(&audience, &summary, &error);
     }
@@ -264,7 +264,7 @@ static int run(int argc, char **argv)
         return SIMBA__EXIT_USAGE;
     }
     return wish.is_list ? simba__command_end()
-                        : run_tests(&words.cli, &wish.tck);
+                        : run_tests(&words.cli, wish.tck);
 }
 
 int main(int argc, char **argv)

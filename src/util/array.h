@@ -37,6 +37,7 @@ static inline bool simba__array_reserve(void *array,
         grown *= 2;
     }
     memcpy(&items, array, sizeof items);
+    // cppcheck-suppress memleakOnRealloc; the old ones stay the caller's
     items = realloc(items, grown * size);
     if (items == NULL) {
         return false;

@@ -62,11 +62,25 @@ static void be_program(const char *name, char **argv)
     _exit(127);
 }
 
-static void start(char **argv)
+static void resize(const char *text)
+{
+    struct winsize size = {0};
+    char *end = NULL;
+
+    size.ws_row = (unsigned short)strtoul(text, &end, 10);
+    size.ws_col = (unsigned short)strtoul(end + 1, NULL, 10);
+    (void)ioctl(terminal, TIOCSWINSZ, &size);
+}
+
+/* A size that is wanted first of all is there before the program looks. */
+static void start(char **argv, const char *first)
 {
     terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) {
         die("posix_openpt");
+    }
+    if (strncmp(first, "size:", 5) == 0) {
+        resize(first + 5);
     }
     program = fork();
     if (program < 0) {
@@ -149,16 +163,6 @@ static void type(const char *text)
     }
 }
 
-static void resize(const char *text)
-{
-    struct winsize size = {0};
-    char *end = NULL;
-
-    size.ws_row = (unsigned short)strtoul(text, &end, 10);
-    size.ws_col = (unsigned short)strtoul(end + 1, NULL, 10);
-    (void)ioctl(terminal, TIOCSWINSZ, &size);
-}
-
 /* Not by system(): its sh would drop functions that bash has exported. */
 static bool succeeds(const char *line)
 {
@@ -234,7 +238,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: pty STEP... -- CMD [ARG...]\n");
         return GAVE_UP;
     }
-    start(argv + first + 1);
+    start(argv + first + 1, argv[1]);
     for (i = 1; i < first; i++) {
         play(argv[i]);
     }

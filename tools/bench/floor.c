@@ -71,34 +71,35 @@ int simba__floor_open(const char *store,
                       struct simba__floor **out,
                       simba_error *error)
 {
-    struct simba__floor floor = {.ops = NULL};
-    const char *backend;
-    char *url;
-    int rc = simba_bench_bare_url(store, &url, &backend, error);
+    struct simba__floor *floor = calloc(1, sizeof(*floor));
+    const char *backend = "";
+    char *url = NULL;
+    int rc;
 
     *out = NULL;
+    if (floor == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = simba_bench_bare_url(store, &url, &backend, error);
     if (rc == SIMBA_OK) {
-        floor.ops = find(backend, error);
+        floor->ops = find(backend, error);
         rc = error->code;
     }
-    if (rc == SIMBA_OK && floor.ops != NULL) {
-        floor.connection = calloc(1, floor.ops->size);
-        *out = malloc(sizeof(floor));
-        if (floor.connection == NULL || *out == NULL) {
-            rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-        } else {
-            **out = floor;
-            rc = floor.ops->open(floor.connection, url, mutex, error);
-        }
+    if (rc == SIMBA_OK && floor->ops != NULL) {
+        floor->connection = calloc(1, floor->ops->size);
+        rc = floor->connection != NULL
+                 ? floor->ops->open(floor->connection, url, mutex, error)
+                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (url != NULL) {
         explicit_bzero(url, strlen(url));
         free(url);
     }
-    if (rc != SIMBA_OK) {
-        simba__floor_close(*out);
-        *out = NULL;
+    if (rc == SIMBA_OK && floor->ops != NULL) {
+        *out = floor;
+        return SIMBA_OK;
     }
+    simba__floor_close(floor);
     return rc == SIMBA_EINVAL ? SIMBA_OK : rc; /* there is none */
 }
 
@@ -111,9 +112,9 @@ int simba__floor_step(struct simba__floor *floor,
 
 void simba__floor_close(struct simba__floor *floor)
 {
-    if (floor != NULL) {
+    if (floor != NULL && floor->connection != NULL) {
         floor->ops->close(floor->connection);
         free(floor->connection);
-        free(floor);
     }
+    free(floor);
 }
