@@ -294,9 +294,10 @@ static void finish(struct simba__pg_session *session)
 {
     struct simba__sql_result answer = {.verdict = SIMBA__SQL_FINE};
     PGresult *result = session->result;
+    bool is_setup = session->is_setup;
 
-    session->is_waiting = false;
-    if (session->base.is_notify && !session->is_setup) {
+    session->is_waiting = session->is_setup = false;
+    if (session->base.is_notify && !is_setup) {
         simba__pg_notify_answered(session, is_good(result));
         return;
     }
@@ -305,16 +306,14 @@ static void finish(struct simba__pg_session *session)
     } else {
         simba__pg_judge(session, &answer);
     }
-    if (!session->is_setup) {
+    if (!is_setup) {
         session->result = NULL;
         simba__sql_answered(&session->base, &answer);
         PQclear(result);
     } else if (is_good(result)) {
-        session->is_setup = false;
         store_of(session)->is_pooled = answer.rows.count == 0;
         simba__sql_connected(&session->base);
     } else {
-        session->is_setup = false;
         simba__sql_lost(&session->base, answer.status, &answer.error);
     }
 }

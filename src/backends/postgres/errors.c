@@ -90,16 +90,13 @@ void simba__pg_judge(struct simba__pg_session *session,
 
     state = state == NULL ? "" : state;
     result->verdict = find_meaning(state)->verdict;
-    if (request != NULL && request->statement == SIMBA__SQL_SCHEMA &&
-        (strcmp(state, "42P07") == 0 || strcmp(state, "42710") == 0 ||
-         strcmp(state, "23505") == 0)) {
-        /* Two who make the tables at once are in each other's way. */
-        result->verdict = SIMBA__SQL_AGAIN;
-    }
-    if (request != NULL && request->was_created &&
-        strcmp(state, "55P03") == 0) {
-        /* Many who make them wait for each other, and for longer than is good
-         * for any other lock. */
+    /* Two who make the tables at once are in each other's way, and many wait
+     * for each other for longer than is good for any other lock. */
+    if (request != NULL &&
+        ((request->statement == SIMBA__SQL_SCHEMA &&
+          (strcmp(state, "42P07") == 0 || strcmp(state, "42710") == 0 ||
+           strcmp(state, "23505") == 0)) ||
+         (request->was_created && strcmp(state, "55P03") == 0))) {
         result->verdict = SIMBA__SQL_AGAIN;
     }
     if (strncmp(state, "42", 2) == 0 || strcmp(state, "26000") == 0 ||

@@ -179,26 +179,6 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status)
 
 /* --- answers ------------------------------------------------------------- */
 
-static void read_row(struct simba__sql *self,
-                     const struct simba__sql_rows *rows,
-                     int row)
-{
-    struct simba__sql_subscription *at = simba__sql_subscription_find(
-        self, rows->cell(rows, row, SIMBA__SQL_MUTEX));
-    int64_t left_ms =
-        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_TRANSITION_AT) -
-        simba__sql_number(rows, row, SIMBA__SQL_MUTEX_NOW);
-
-    if (at != NULL) {
-        at->seen_heartbeat = self->heartbeat_number;
-        at->seen_waiting =
-            simba__sql_number(rows, row, SIMBA__SQL_MUTEX_WAITING);
-        at->held_until_ms = simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
-        at->is_foreign = simba__sql_number(rows, row, IS_FOREIGN) != 0;
-        at->owner = simba__sql_read_owner(rows, row);
-    }
-}
-
 /* Who was answered for is sure of its position again. Where not all are in the
  * queue that were when we asked, all must ask. */
 static void settle(struct simba__sql *self, struct simba__sql_subscription *at)
@@ -230,13 +210,28 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
     struct simba__sql_subscription *at = NULL;
     bool is_poll = request->statement == SIMBA__SQL_POLL;
 
-    if (!is_poll) {
-        for (int i = 0; i < rows->count; i++) {
-            read_row(self, rows, i);
+    for (int i = 0; i < rows->count && !is_poll; i++) {
+        int64_t left_ms =
+            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_TRANSITION_AT) -
+            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
+
+        at = simba__sql_subscription_find(
+            self, rows->cell(rows, i, SIMBA__SQL_MUTEX));
+        if (at != NULL) {
+            at->seen_heartbeat = self->heartbeat_number;
+            at->seen_waiting =
+                simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
+            at->held_until_ms =
+                simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
+            at->is_foreign = simba__sql_number(rows, i, IS_FOREIGN) != 0;
+            at->owner = simba__sql_read_owner(rows, i);
         }
+    }
+    if (!is_poll) {
         self->heartbeat_due_ms = self->heartbeat_sent_ms + HEARTBEAT_MS;
         self->life_ms = 0;
         self->has_lost_positions = self->has_foreign = false;
+        at = NULL;
         while ((at = simba__sql_subscription_next(self, at)) != NULL) {
             settle(self, at);
         }

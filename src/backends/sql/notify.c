@@ -88,27 +88,11 @@ void simba__sql_notify_settled(struct simba__sql *self,
     }
 }
 
-/* The runtime passes a wake-up on to the first two. */
-static void mark_first_two(struct simba__sql_subscription *at)
-{
-    uint64_t first = UINT64_MAX, second = UINT64_MAX;
-
-    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
-        if (w->position < first) {
-            second = first;
-            first = w->position;
-        } else if (w->position < second) {
-            second = w->position;
-        }
-    }
-    for (struct simba__sql_waiter *w = at->waiters; w != NULL; w = w->next) {
-        w->must_ask |= w->position <= second;
-    }
-}
-
 void simba__sql_wake(struct simba__sql *self, const char *mutex)
 {
     struct simba__sql_subscription *at = NULL;
+    struct simba__sql_waiter *w;
+    uint64_t first = UINT64_MAX, second = UINT64_MAX;
 
     /* Who is asking just now, will ask again. */
     for (int i = 0; i < self->session_count; i++) {
@@ -121,13 +105,23 @@ void simba__sql_wake(struct simba__sql *self, const char *mutex)
     }
     if (mutex == NULL) {
         while ((at = simba__sql_subscription_next(self, at)) != NULL) {
-            for (struct simba__sql_waiter *w = at->waiters; w != NULL;
-                 w = w->next) {
+            for (w = at->waiters; w != NULL; w = w->next) {
                 w->must_ask = true;
             }
         }
     } else if ((at = simba__sql_subscription_find(self, mutex)) != NULL) {
-        mark_first_two(at);
+        /* The runtime passes a wake-up on to the first two. */
+        for (w = at->waiters; w != NULL; w = w->next) {
+            if (w->position < first) {
+                second = first;
+                first = w->position;
+            } else if (w->position < second) {
+                second = w->position;
+            }
+        }
+        for (w = at->waiters; w != NULL; w = w->next) {
+            w->must_ask |= w->position <= second;
+        }
     }
     simba_wake(self->base.loop, mutex);
 }

@@ -220,22 +220,6 @@ static void load_owner(struct simba__sql_record *record,
     }
 }
 
-/* An offer goes to the first who is alive, and the second is told; one of them
- * may be the one who asks, from further behind. */
-static bool is_enough(const struct simba__sql_record *record)
-{
-    int64_t now_ms = record->now_us / 1000;
-    int live = 0;
-
-    for (size_t i = 0; i < record->was.queue_count; i++) {
-        const struct simba__waiter *waiter = &record->was.queue[i];
-
-        live += waiter->lapses_ms >= now_ms &&
-                record->peers[waiter->connection].is_live;
-    }
-    return record->was.queue_count < LOADED_FIRST || live >= 3;
-}
-
 enum simba__sql_loaded simba__sql_record_load(
     struct simba__sql_record *record,
     const struct simba__sql_rows *rows,
@@ -245,6 +229,7 @@ enum simba__sql_loaded simba__sql_record_load(
     struct simba__mutex_record room; /* what the record to be has */
     int64_t tomb_until_ms;
     size_t most; /* in the queue, who asks included */
+    int live = 0;
 
     clear(record);
     if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL) {
@@ -313,7 +298,14 @@ enum simba__sql_loaded simba__sql_record_load(
         mutex->tombstones[mutex->tombstone_count++] =
             (struct simba__tombstone){asked->attempt, tomb_until_ms};
     }
-    return is_enough(record) ? SIMBA__SQL_LOADED : SIMBA__SQL_IN_PART;
+    /* An offer goes to the first who is alive, and the second is told; one of
+     * them may be the one who asks, from further behind. */
+    for (size_t i = 0; i < was->queue_count; i++) {
+        live += was->queue[i].lapses_ms >= record->now_us / 1000 &&
+                record->peers[was->queue[i].connection].is_live;
+    }
+    return was->queue_count < LOADED_FIRST || live >= 3 ? SIMBA__SQL_LOADED
+                                                        : SIMBA__SQL_IN_PART;
 }
 
 /* --- what has changed ---------------------------------------------------- */

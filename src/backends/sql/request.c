@@ -136,22 +136,6 @@ static bool note_missing(const struct simba__sql_request *request)
     return true;
 }
 
-/* Somebody has made of simba_mutex what ours are. S4: to whom the versions are
- * tokens must not go on so once there are true ones, which are greater. Who
- * does not know what quiet means must learn it before the first that is. */
-static bool is_upgraded(const struct simba__sql *self,
-                        const struct simba__sql_rows *rows)
-{
-    return rows->count > 0 &&
-           ((self->has_no_token &&
-             (simba__sql_number(rows, 0, SIMBA__SQL_HAS_TOKENS) != 0 ||
-              simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
-                  SIMBA__SQL_VERSIONS)) ||
-            (self->has_no_quiet &&
-             simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
-                 SIMBA__SQL_SILENT));
-}
-
 /* If it is known by now, or by these rows, that simba_mutex is of another make
  * than what was asked for, the request begins anew: true. Unless it was so
  * once, and is no more: its tokens would be old ones (S4), and the request
@@ -161,26 +145,36 @@ static bool learn(struct simba__sql_request *request,
 {
     struct simba__sql *self = request->self;
     bool is_news = request->missing != count_missing(self);
+    /* Somebody has made of simba_mutex what ours are. S4: to whom the versions
+     * are tokens must not go on so once there are true ones, which are greater.
+     * Who does not know what quiet means must learn it before the first that
+     * is. */
+    bool is_upgraded =
+        rows->count > 0 &&
+        ((self->has_no_token &&
+          (simba__sql_number(rows, 0, SIMBA__SQL_HAS_TOKENS) != 0 ||
+           simba__sql_number(rows, 0, SIMBA__SQL_TENURE_TOKEN) >
+               SIMBA__SQL_VERSIONS)) ||
+         (self->has_no_quiet &&
+          simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION) ==
+              SIMBA__SQL_SILENT));
     simba_error error;
 
-    if (!is_news && !is_upgraded(self, rows)) {
-        return false;
-    }
-    if (!is_news && request->was_learnt) {
+    if (is_news) { /* the rows lack what is known by now */
+        simba__sql_start(request);
+    } else if (is_upgraded && !request->was_learnt) {
+        request->was_learnt = true;
+        self->has_no_token = self->has_no_quiet = false;
+        simba__sql_start(request);
+    } else if (is_upgraded) {
         simba_error_set(
             &error, SIMBA_EMISCONFIG, 0,
             "%s: simba_mutex is of an older make than what simba_tenure "
             "knows of it: run `simba init --upgrade`",
             self->shown);
         simba__sql_end(request, SIMBA_EMISCONFIG, &error);
-        return true;
     }
-    if (!is_news) {
-        request->was_learnt = true;
-        self->has_no_token = self->has_no_quiet = false;
-    }
-    simba__sql_start(request);
-    return true;
+    return is_news || is_upgraded;
 }
 
 /* --- deciding ------------------------------------------------------------ */
@@ -396,15 +390,14 @@ static void fine(struct simba__sql_request *request,
                                          : SIMBA__SQL_DOCTOR_TABLES);
         }
         break;
-    case SIMBA__SQL_UPGRADE:
-        send(request, SIMBA__SQL_DOCTOR_TABLES);
-        break;
     case SIMBA__SQL_LIST:
     case SIMBA__SQL_LIST_BARE:
         listed(request, rows);
         break;
     case SIMBA__SQL_DOCTOR:
         simba__sql_add_findings(request, rows);
+        /* fall through */
+    case SIMBA__SQL_UPGRADE:
         send(request, SIMBA__SQL_DOCTOR_TABLES);
         break;
     case SIMBA__SQL_DOCTOR_TABLES:

@@ -85,11 +85,11 @@ static inline void renew_in_the_end(struct who *who)
 }
 
 /* The server hears of the end of a connection a little later. */
-static inline void await_bells(int64_t count)
+static inline void await_notify_connections(int64_t count)
 {
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
 
-    while (server_count_bells() != count) {
+    while (server_count_notify_connections() != count) {
         if (simba_loop_now_ms() > until_ms) {
             fail_msg("%s", "waited in vain for the server to notice");
         }

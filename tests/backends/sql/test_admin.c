@@ -1,4 +1,4 @@
-/* What administrators do and see: breaks, lists, the line. */
+/* What administrators do and see: breaks, lists, the queue. */
 #define _GNU_SOURCE
 #include "driver.h"
 #include "reported.h"

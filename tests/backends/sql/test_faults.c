@@ -50,7 +50,7 @@ static void test_sql_faults__outlives_killed_sessions(void **state)
     expect_in_line(true);
     server_kill_sessions();
     renew_in_the_end(&a);
-    /* The bell is hung again, and tells so by a wake-up. */
+    /* The notify connection is made anew, and tells so by a wake-up. */
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_in_line(true);
@@ -61,7 +61,7 @@ static void test_sql_faults__outlives_killed_sessions(void **state)
     expect_mine(&b);
 }
 
-/* By what name the server knows it; another after each hanging of a bell. */
+/* By what name the server knows it; another with each notify connection. */
 static void read_process(const struct handle *at, char *name)
 {
     simba_loop_enter(at->loop);
@@ -70,8 +70,9 @@ static void read_process(const struct handle *at, char *name)
     simba_loop_leave(at->loop);
 }
 
-/* A server that is cut off from us keeps the lock of a bell that is no more. */
-static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
+/* A server that is cut off from us keeps the lock of a connection that is no
+ * more. */
+static void test_sql_faults__connects_for_wake_ups_beside_a_ghost(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -82,7 +83,7 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
     ask(&b);
     read_process(&second, process);
     server_haunt(process);
-    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* hung again */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* made anew */
     ask(&b);
     expect_in_line(true);
     handle_woken(&second, mutex, 0);
@@ -96,7 +97,7 @@ static void test_sql_faults__hangs_a_bell_beside_a_ghost(void **state)
 
 /* S11: when it is back, all who wait through it are, each in its place, before
  * any of them could ask. */
-static void test_sql_faults__a_new_bell_rings_for_all(void **state)
+static void test_sql_faults__a_new_notify_connection_wakes_all(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b"), c = person(&second, "c");
@@ -112,7 +113,7 @@ static void test_sql_faults__a_new_bell_rings_for_all(void **state)
     read_process(&second, process);
     server_haunt(process);
     server_let_go();
-    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* hung again */
+    assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* made anew */
     release(&a);
     assert_int_equal(server_sql("SELECT count(*) FROM simba_tenure "
                                 "WHERE called_id = 'b' AND mutex LIKE '%.*s%%'",
@@ -122,9 +123,9 @@ static void test_sql_faults__a_new_bell_rings_for_all(void **state)
 }
 
 #ifndef SERVER_IS_POSTGRES
-/* MariaDB calls it a deadlock now and then when a bell waits for its lock. It
- * is none for us, and the bell goes on hanging. */
-static void test_sql_faults__a_deadlock_takes_no_bell_down(void **state)
+/* MariaDB calls it a deadlock now and then when a notify connection waits for
+ * its lock. It is none for us, and the connection stays. */
+static void test_sql_faults__a_deadlock_ends_no_notify_connection(void **state)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     char process[SIMBA__SQL_HEX + 1], later[SIMBA__SQL_HEX + 1];
@@ -133,7 +134,7 @@ static void test_sql_faults__a_deadlock_takes_no_bell_down(void **state)
     ask(&a);
     ask(&b);
     expect_in_line(true);
-    await_bells(1);
+    await_notify_connections(1);
     read_process(&second, process);
     server_cross(process);
     server_let_go();
@@ -145,7 +146,8 @@ static void test_sql_faults__a_deadlock_takes_no_bell_down(void **state)
 }
 #endif
 
-/* Firewalls and administrators end what is idle. A bell is meant to be. */
+/* Firewalls and administrators end what is idle. A notify connection is meant
+ * to be. */
 static void test_sql_faults__outlives_an_impatient_server(void **state)
 {
     struct who a = person(&first, "a");
@@ -157,19 +159,19 @@ static void test_sql_faults__outlives_an_impatient_server(void **state)
     ask(&a);
     ask(&b);
     expect_in_line(true);
-    await_bells(1);
+    await_notify_connections(1);
     read_process(&second, process);
     nap_ms(3000);
     renew_in_the_end(&a);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     read_process(&second, later);
-    assert_string_equal(later, process); /* it hangs as it hung */
+    assert_string_equal(later, process); /* it is the same */
     server_set_impatient(false);
 }
 
 /* Who waits does so for hours; what it has seen must not be kept for it. */
-static void test_sql_faults__a_bell_keeps_no_snapshot(void **state)
+static void test_sql_faults__a_notify_connection_keeps_no_snapshot(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -178,11 +180,11 @@ static void test_sql_faults__a_bell_keeps_no_snapshot(void **state)
     ask(&a);
     ask(&b);
     expect_in_line(true);
-    await_bells(1);
+    await_notify_connections(1);
     nap_ms(500); /* MariaDB tells of transactions as they were a while ago */
     assert_int_equal(server_count_snapshots(), 0);
     server_sql(CHANGE_TENURE); /* it keeps no lock of the table either */
-    await_bells(1);
+    await_notify_connections(1);
 }
 
 /* A renewal is not held up by who waits for the same mutex in its process. */
@@ -195,7 +197,7 @@ static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
 
     (void)state;
     ask(&a);
-    ask(&b); /* everything is prepared, and the bell is hung */
+    ask(&b); /* everything is prepared, wake-ups come */
     leave(&b);
     server_hold(LOCK_LINE);
     fill_op(&b, &stuck);
@@ -348,7 +350,7 @@ static void test_sql_faults__two_hundred_first_uses_at_once(void **state)
 
 /* --- a waiter that is stopped -------------------------------------------- */
 
-/* In another process: joins the line and leaves it, without end. */
+/* In another process: joins the queue and leaves it, without end. */
 static _Noreturn void play_restless(const char *name)
 {
     struct who who;
@@ -392,13 +394,13 @@ int main(int argc, char **argv)
         SQL_TEST(test_sql_faults__a_tenure_survives_a_restart),
         SQL_TEST(test_sql_faults__says_when_the_server_is_down),
         SQL_TEST(test_sql_faults__outlives_killed_sessions),
-        SQL_TEST(test_sql_faults__hangs_a_bell_beside_a_ghost),
-        SQL_TEST(test_sql_faults__a_new_bell_rings_for_all),
+        SQL_TEST(test_sql_faults__connects_for_wake_ups_beside_a_ghost),
+        SQL_TEST(test_sql_faults__a_new_notify_connection_wakes_all),
 #ifndef SERVER_IS_POSTGRES
-        SQL_TEST(test_sql_faults__a_deadlock_takes_no_bell_down),
+        SQL_TEST(test_sql_faults__a_deadlock_ends_no_notify_connection),
 #endif
         SQL_TEST(test_sql_faults__outlives_an_impatient_server),
-        SQL_TEST(test_sql_faults__a_bell_keeps_no_snapshot),
+        SQL_TEST(test_sql_faults__a_notify_connection_keeps_no_snapshot),
         SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),
         SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
         SQL_TEST(test_sql_faults__a_deadline_is_kept),

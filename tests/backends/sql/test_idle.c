@@ -41,14 +41,14 @@ static void nap_ms(int64_t ms)
     nanosleep(&nap, NULL);
 }
 
-/* However many wait, one statement asks for all: with a bell every 15 s and at
- * the ends of leases, without one ten times a second. */
+/* However many wait, one statement asks for all: with wake-ups every 15 s and
+ * at the ends of leases, without one ten times a second. */
 static int64_t most_asks(void)
 {
-    bool is_ringless = getenv("SIMBA_SERVER_POOLED") != NULL ||
-                       getenv("SIMBA_SERVER_GALERA") != NULL;
+    bool has_no_wake_ups = getenv("SIMBA_SERVER_POOLED") != NULL ||
+                           getenv("SIMBA_SERVER_GALERA") != NULL;
 
-    return is_ringless ? WINDOW_MS / 100 + 12 : 12;
+    return has_no_wake_ups ? WINDOW_MS / 100 + 12 : 12;
 }
 
 static void test_sql_idle__one_statement_for_all_who_wait(void **state)
@@ -74,7 +74,7 @@ static void test_sql_idle__one_statement_for_all_who_wait(void **state)
     assert_in_range(asks, 1, most_asks());
     assert_int_equal(server_sql("SELECT count(*) FROM simba_line"), WAITERS);
     assert_int_equal(atomic_load(&acquired), MUTEXES);
-    /* They still hear when they are called. */
+    /* They still hear when they are offered it. */
     simba_service_close(owner[0]);
     await(atomic_load(&acquired) == MUTEXES + 1);
     for (int i = 0; i < WAITERS; i++) {

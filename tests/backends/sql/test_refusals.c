@@ -145,8 +145,8 @@ static void change_in_vain(struct who *who, enum simba_request_kind kind)
     assert_non_null(strstr(why.message, "read-only"));
 }
 
-/* After a failover the same name may lead to another server: sessions and bells
- * must not stay with the one that steps down. */
+/* After a failover the same name may lead to another server: no session
+ * stays with the one that steps down, nor does the notify connection. */
 static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
@@ -168,7 +168,7 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
     }
     server_set_read_only(false);
     renew_in_the_end(&a);
-    await_bells(1);
+    await_notify_connections(1);
     ask(&b);
     expect_in_line(true);
     handle_woken(&second, mutex, 0);

@@ -68,7 +68,7 @@ static void test_sql_spare__are_closed(void **state)
     expect_in_line(true);
     renew_at_once(&rush);
     assert_true(server_count_sessions() >= RUSH);
-    /* One of each handle, and the bell. */
+    /* One of each handle, and the notify connection. */
     await_sessions(3);
     renew(&a);
     expect_mine(&a);

@@ -1,5 +1,5 @@
 /* Single operations on a store on a database server: what is granted, what is
- * refused, the line, tombstones, breaks. */
+ * refused, the queue, tombstones, breaks. */
 #define _GNU_SOURCE
 #include "driver.h"
 #include "reported.h"
@@ -122,7 +122,7 @@ static void test_sql__tokens_grow(void **state)
     assert_true(a.token > last);
 }
 
-static void test_sql__calls_the_first_in_line(void **state)
+static void test_sql__offers_it_to_the_first_in_the_queue(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -151,7 +151,7 @@ static void test_sql__calls_the_first_in_line(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__wakes_the_first_two_in_line(void **state)
+static void test_sql__wakes_the_first_two_in_the_queue(void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -181,7 +181,8 @@ static void test_sql__wakes_within_one_process(void **state)
     expect_mine(&b);
 }
 
-static void test_sql__who_was_called_and_did_not_come_goes_last(void **state)
+static void test_sql__who_was_offered_it_and_did_not_come_goes_last(
+    void **state)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -200,7 +201,7 @@ static void test_sql__who_was_called_and_did_not_come_goes_last(void **state)
 }
 
 /* Behind a pooler or in a cluster. */
-static bool is_ringless(void)
+static bool has_no_wake_ups(void)
 {
     return getenv("SIMBA_SERVER_POOLED") != NULL ||
            getenv("SIMBA_SERVER_GALERA") != NULL;
@@ -215,13 +216,13 @@ static void test_sql__knows_whether_it_can_be_rung(void **state)
     ask(&a);
     ask(&b);
     assert_int_equal(((struct simba__sql *)second.backend)->notify,
-                     is_ringless() ? SIMBA__SQL_NOTIFY_REFUSED
-                                   : SIMBA__SQL_NOTIFY_READY);
+                     has_no_wake_ups() ? SIMBA__SQL_NOTIFY_REFUSED
+                                       : SIMBA__SQL_NOTIFY_READY);
     memset(&noted, 0, sizeof noted);
     run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     for (int i = 0; i < noted.findings; i++) {
         if (strcmp(noted.finding[i].name, "push") == 0) {
-            assert_int_equal(noted.finding[i].gravity, is_ringless()
+            assert_int_equal(noted.finding[i].gravity, has_no_wake_ups()
                                                            ? SIMBA_FINDING_NOTE
                                                            : SIMBA_FINDING_OK);
             return;
@@ -237,7 +238,7 @@ static void test_sql__skips_the_dead(void **state)
     struct who c = person(&third, "c");
 
     (void)state;
-    if (is_ringless()) {
+    if (has_no_wake_ups()) {
         skip(); /* nobody is seen to die there */
     }
     ask(&a);
@@ -245,7 +246,7 @@ static void test_sql__skips_the_dead(void **state)
     ask(&c);
     expect_in_line(false);
     handle_close(&second);
-    await_bells(1);
+    await_notify_connections(1);
     release(&a);
     assert_true(handle_woken(&third, mutex, PATIENCE_MS));
     ask(&c);
@@ -382,10 +383,10 @@ int main(void)
         SQL_TEST(test_sql__renews_only_this_tenure),
         SQL_TEST(test_sql__renews_while_others_join),
         SQL_TEST(test_sql__tokens_grow),
-        SQL_TEST(test_sql__calls_the_first_in_line),
-        SQL_TEST(test_sql__wakes_the_first_two_in_line),
+        SQL_TEST(test_sql__offers_it_to_the_first_in_the_queue),
+        SQL_TEST(test_sql__wakes_the_first_two_in_the_queue),
         SQL_TEST(test_sql__wakes_within_one_process),
-        SQL_TEST(test_sql__who_was_called_and_did_not_come_goes_last),
+        SQL_TEST(test_sql__who_was_offered_it_and_did_not_come_goes_last),
         SQL_TEST(test_sql__knows_whether_it_can_be_rung),
         SQL_TEST(test_sql__skips_the_dead),
         SQL_TEST(test_sql__leaving_calls_the_next),

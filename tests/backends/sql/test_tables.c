@@ -37,7 +37,7 @@ static void give_to_jvm(void)
                (long long)got.store_ms + 60000);
 }
 
-/* Who does not know us rings no bell, so we look. */
+/* Who does not know us notifies nobody, so we poll. */
 static void test_sql_tables__hears_of_a_release_by_others(void **state)
 {
     struct who a = person(&first, "a");
@@ -58,7 +58,9 @@ static void test_sql_tables__hears_of_a_release_by_others(void **state)
 }
 
 #ifndef SERVER_IS_POSTGRES
-/* Who was called and comes too late, on a slow machine, is called again. */
+/* Who was offered it and comes too late, on a slow machine, is offered it
+ * again.
+ */
 static void ask_in_the_end(struct who *who)
 {
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
@@ -91,7 +93,7 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
     b = person(&handle, "b");
     ask(&b);
     expect_in_line(true);
-    ask(&c); /* behind somebody who cannot ring it */
+    ask(&c); /* behind somebody who cannot notify it */
     expect_in_line(false);
     handle_woken(&handle, mutex, 0);
     release(&a);
