@@ -1,6 +1,6 @@
 /* One mutex between the tables and the model that knows the rules.
  *
- * What a store does with a request is said once, in core/mutex_record.c, where
+ * What a store does with a request is said once, in core/mutex_model.c, where
  * the simulator proves it. Here the rows of the tables are made into such a
  * record, and what has changed in it afterwards is written back. What has not
  * changed is not written, so that those who merely wait cost no disk. */
