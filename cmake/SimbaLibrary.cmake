@@ -64,17 +64,15 @@ find_package(Threads REQUIRED)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 
 simba_add_layer(simba_runtime
-  ${simba_src}/runtime/box.c
+  ${simba_src}/runtime/request.c
   ${simba_src}/runtime/contention.c
-  ${simba_src}/runtime/driver.c
   ${simba_src}/runtime/fork.c
   ${simba_src}/runtime/subscribers.c
   ${simba_src}/runtime/loop.c
-  ${simba_src}/runtime/meter.c
-  ${simba_src}/runtime/notify.c
+  ${simba_src}/runtime/metrics.c
+  ${simba_src}/runtime/callback_pool.c
   ${simba_src}/runtime/report.c
   ${simba_src}/runtime/thread.c
-  ${simba_src}/runtime/timers.c
   ${simba_src}/runtime/worker.c
 )
 

@@ -17,17 +17,17 @@ enum { PATIENCE_MS = 10000, SLACK_MS = 1000 };
 /* Says what went wrong, if anything; the report of a success is the caller's.
  */
 static int ask(simba_store *store,
-               struct simba__box *box,
+               struct simba__pending *pending,
                struct simba__answer *answer,
                simba_error *error)
 {
-    bool is_change =
-        box->request.kind == SIMBA_BREAK || box->request.kind == SIMBA_INIT;
+    bool is_change = pending->request.kind == SIMBA_BREAK ||
+                     pending->request.kind == SIMBA_INIT;
     const char *why;
     int rc;
 
-    box->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-    simba__ask(store, box, SLACK_MS, answer);
+    pending->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+    simba__ask(store, pending, SLACK_MS, answer);
     rc = answer->status;
     if (rc == SIMBA_EUNKNOWN && !is_change) {
         rc = SIMBA_EUNAVAIL; /* what only asked leaves no doubt behind */
@@ -60,7 +60,7 @@ static int ask_for_report(simba_store *store,
                                         [SIMBA_DOCTOR] = "doctor",
                                         [SIMBA_INIT] = "init"};
     struct simba__answer answer;
-    struct simba__box *box;
+    struct simba__pending *pending;
     int rc = simba__store_check(store, error);
 
     *report = NULL;
@@ -76,15 +76,15 @@ static int ask_for_report(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    box = simba__box_make(
+    pending = simba__request_make(
         &(simba_request){.kind = given->kind,
                          .mutex = given->mutex != NULL ? given->mutex : "",
                          .want_queue = given->want_queue,
                          .upgrade = given->upgrade});
-    if (box == NULL) {
+    if (pending == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    rc = ask(store, box, &answer, error);
+    rc = ask(store, pending, &answer, error);
     *report = answer.report;
     return rc;
 }
@@ -206,7 +206,7 @@ int simba_admin_break(simba_store *store,
 {
     struct simba__answer answer;
     simba_break wish = SIMBA_BREAK_INIT;
-    struct simba__box *box;
+    struct simba__pending *pending;
     const simba_owner *owner = &answer.reply.owner;
     int rc = simba__store_check(store, error);
 
@@ -224,16 +224,16 @@ int simba_admin_break(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    box = simba__box_make(
+    pending = simba__request_make(
         &(simba_request){.kind = SIMBA_BREAK,
                          .mutex = wish.mutex,
                          .token = wish.token,
                          .now = wish.now,
                          .reason = wish.reason != NULL ? wish.reason : ""});
-    if (box == NULL) {
+    if (pending == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    rc = ask(store, box, &answer, error);
+    rc = ask(store, pending, &answer, error);
     simba_report_close(answer.report);
     if (rc != SIMBA_OK) {
         return rc;

@@ -10,7 +10,7 @@ struct asking {
 };
 
 static void on_done(struct simba__caller *caller,
-                    const struct simba__box *box,
+                    const struct simba__pending *pending,
                     int status,
                     const simba_error *error)
 {
@@ -19,18 +19,19 @@ static void on_done(struct simba__caller *caller,
 
     answer->is_answered = true;
     answer->status = status;
-    answer->reply = box->request.reply;
+    answer->reply = pending->request.reply;
     if (error != NULL) {
         answer->error = *error;
     }
     if (status == SIMBA_OK) {
         answer->report = simba__report_make();
     }
-    if (answer->report != NULL) { /* a copy: the box goes when this returns */
-        if (box->report != NULL) {
-            simba__report_add(answer->report, box->report);
+    if (answer->report !=
+        NULL) { /* a copy: the pending goes when this returns */
+        if (pending->report != NULL) {
+            simba__report_add(answer->report, pending->report);
         }
-        answer->report->is_short |= box->is_report_short;
+        answer->report->is_short |= pending->is_report_short;
         answer->report->owner = answer->reply.owner;
         answer->report->store_ms = answer->reply.store_ms;
     }
@@ -38,12 +39,13 @@ static void on_done(struct simba__caller *caller,
 }
 
 void simba__ask(simba_store *store,
-                struct simba__box *box,
+                struct simba__pending *pending,
                 int64_t grace_ms,
                 struct simba__answer *answer)
 {
     struct asking asking = {.caller.done = on_done, .answer = answer};
-    int64_t left_ms = box->request.deadline_ms + grace_ms - simba_loop_now_ms();
+    int64_t left_ms =
+        pending->request.deadline_ms + grace_ms - simba_loop_now_ms();
     pthread_condattr_t attributes;
     struct timespec until;
 
@@ -57,7 +59,7 @@ void simba__ask(simba_store *store,
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)(left_ms / 1000 + 1);
     simba_loop_enter(store->loop);
-    simba__box_send(box, &asking.caller, store->backend);
+    simba__request_send(pending, &asking.caller, store->backend);
     while (!answer->is_answered &&
            simba__loop_wait(store->loop, &asking.changed, &until)) {
     }

@@ -3,8 +3,8 @@
 #define SIMBA_API_ASK_H
 
 #include "api/store.h"
-#include "runtime/box.h"
 #include "runtime/report.h"
+#include "runtime/request.h"
 
 struct simba__answer {
     int status;
@@ -17,12 +17,12 @@ struct simba__answer {
 /**
  * Send it, and wait for its end until so long after its deadline.
  *
- * @param box  gone afterwards
+ * @param pending  gone afterwards
  *
  * Outside the loop.
  */
 void simba__ask(simba_store *store,
-                struct simba__box *box,
+                struct simba__pending *pending,
                 int64_t grace_ms,
                 struct simba__answer *answer);
 

@@ -371,7 +371,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
                                "%s: stop was called from its own %s",
                                c->contention.mutex, c->own);
     }
-    simba__pool_block(&c->store->pool);
+    simba__callback_pool_block(&c->store->pool);
     simba_loop_enter(c->store->loop);
     rests = lifecycle->rests;
     if (atomic_load(&lifecycle->wish) == WISH_STARTED) {
@@ -384,7 +384,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
     }
     is_unreleased = lifecycle->is_unreleased;
     simba_loop_leave(c->store->loop);
-    simba__pool_unblock(&c->store->pool);
+    simba__callback_pool_unblock(&c->store->pool);
     if (is_unreleased) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,
                                "%s: the store did not answer the release; "

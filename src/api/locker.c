@@ -37,9 +37,9 @@ static void stop(simba_locker *l)
 }
 
 /* The machine is in the midst of telling the loss: stop it right after. */
-static void stop_soon(struct simba__letter *letter)
+static void stop_soon(struct simba__message *message)
 {
-    stop(container_of(letter, simba_locker, stopping));
+    stop(container_of(message, simba_locker, stopping));
 }
 
 static void lose(simba_locker *l, enum simba__cause cause)
@@ -56,7 +56,7 @@ static void lose(simba_locker *l, enum simba__cause cause)
     l->is_lost = true;
     /* A locker does not contend anew by itself. */
     simba__loop_send(store->loop, &l->stopping);
-    simba__strand_push(&store->pool, &l->strand, &l->lost_task);
+    simba__serial_queue_push(&store->pool, &l->serial_queue, &l->lost_task);
 }
 
 /* Whoever waits for this locker, asleep or driving. */
@@ -205,7 +205,7 @@ static bool drive(simba_locker *l, int64_t until_ms)
     return simba__loop_calm(l->base.store->loop) || goes_on;
 }
 
-/* The letters that are run on leaving may bring operations of others, and
+/* The messages that are run on leaving may bring operations of others, and
  * nobody would come for these. */
 static void end_driving(simba_locker *l)
 {
@@ -358,9 +358,10 @@ int simba_locker_acquire(simba_locker *l,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    simba__pool_block(&l->base.store->pool);
+    simba__callback_pool_block(&l->base.store->pool);
     simba_loop_enter(l->base.store->loop);
-    if (l->is_acquiring || l->is_held || simba__strand_is_mine(&l->strand)) {
+    if (l->is_acquiring || l->is_held ||
+        simba__serial_queue_is_mine(&l->serial_queue)) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the locker is in use already",
                              l->base.contention.mutex);
@@ -372,7 +373,7 @@ int simba_locker_acquire(simba_locker *l,
         l->is_acquiring = false;
     }
     simba_loop_leave(l->base.store->loop);
-    simba__pool_unblock(&l->base.store->pool);
+    simba__callback_pool_unblock(&l->base.store->pool);
     return rc;
 }
 
@@ -383,12 +384,12 @@ int simba_locker_release(simba_locker *l, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (simba__strand_is_mine(&l->strand)) {
+    if (simba__serial_queue_is_mine(&l->serial_queue)) {
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "%s: release was called from its own callback",
                                l->base.contention.mutex);
     }
-    simba__pool_block(&l->base.store->pool);
+    simba__callback_pool_block(&l->base.store->pool);
     simba_loop_enter(l->base.store->loop);
     begin_driving(l);
     stop(l);
@@ -405,8 +406,8 @@ int simba_locker_release(simba_locker *l, simba_error *error)
                              l->base.contention.mutex);
     }
     simba_loop_leave(l->base.store->loop);
-    simba__strand_wait(&l->base.store->pool, &l->strand);
-    simba__pool_unblock(&l->base.store->pool);
+    simba__serial_queue_wait(&l->base.store->pool, &l->serial_queue);
+    simba__callback_pool_unblock(&l->base.store->pool);
     return rc;
 }
 
@@ -465,7 +466,7 @@ int simba_locker_open(simba_store *store,
     l->lost_task.run = run_lost;
     l->stopping.run = stop_soon;
     atomic_init(&l->granted_ms, INT64_MIN);
-    simba__strand_init(&l->strand);
+    simba__serial_queue_init(&l->serial_queue);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&l->changed, &attributes);
@@ -487,8 +488,8 @@ void simba_locker_close(simba_locker *l)
     if (l == NULL) {
         return;
     }
-    if (!simba__contender_may_close(&l->base,
-                                    simba__strand_is_mine(&l->strand))) {
+    if (!simba__contender_may_close(
+            &l->base, simba__serial_queue_is_mine(&l->serial_queue))) {
         free(l);
         return;
     }

@@ -8,11 +8,11 @@
 
 struct simba_locker {
     struct simba__contender base; /* first: hooks get this */
-    struct simba__strand strand;
+    struct simba__serial_queue serial_queue;
     struct simba__task lost_task;
     void (*on_lost)(void *user, const simba_error *why);
     void *user;
-    struct simba__letter stopping;
+    struct simba__message stopping;
     uint64_t wakes; /* how often who waits was to look again */
     pthread_cond_t changed;
     const _Atomic bool *veto; /* NULL, or: wait no more when it is set */

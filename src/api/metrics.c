@@ -49,31 +49,32 @@ static void copy_mutex(simba_metrics *metrics,
     to->counts = *counts;
 }
 
-static void copy_store(simba_metrics *metrics, struct simba__tallies *tallies)
+static void copy_store(simba_metrics *metrics, struct simba__loop_metrics *from)
 {
-    metrics->store.reconnects = atomic_load(&tallies->reconnects);
-    metrics->store.callback_waits = atomic_load(&tallies->callback_waits);
-    metrics->store.requests = tallies->operations;
-    metrics->store.contenders = tallies->contenders;
-    metrics->store.owned = tallies->owned;
+    metrics->store.reconnects = atomic_load(&from->reconnects);
+    metrics->store.callback_waits = atomic_load(&from->callback_waits);
+    metrics->store.requests = from->requests;
+    metrics->store.contenders = from->contenders;
+    metrics->store.owned = from->owned;
 }
 
-static bool copy_all(simba_metrics *metrics, struct simba__tallies *tallies)
+static bool copy_all(simba_metrics *metrics, struct simba__loop_metrics *from)
 {
     metrics->mutexes =
-        calloc(tallies->mutexes.count + 1, sizeof *metrics->mutexes);
+        calloc(from->mutexes.count + 1, sizeof *metrics->mutexes);
     if (metrics->mutexes == NULL) {
         return false;
     }
-    for (struct simba__hash_link *l = simba__hash_next(&tallies->mutexes, NULL);
-         l != NULL; l = simba__hash_next(&tallies->mutexes, l)) {
+    for (const struct simba__hash_link *l =
+             simba__hash_next(&from->mutexes, NULL);
+         l != NULL; l = simba__hash_next(&from->mutexes, l)) {
         copy_mutex(metrics, l->key,
-                   &container_of(l, struct simba__tally, link)->counts);
+                   &((const struct simba__mutex_counts *)l)->counts);
     }
-    if (tallies->has_others) {
-        copy_mutex(metrics, "", &tallies->others);
+    if (from->has_others) {
+        copy_mutex(metrics, "", &from->others);
     }
-    copy_store(metrics, tallies);
+    copy_store(metrics, from);
     return true;
 }
 
@@ -103,7 +104,7 @@ int simba_metrics_read(simba_store *store,
     }
     if (metrics != NULL && metrics->store_name != NULL) {
         simba_loop_enter(store->loop);
-        is_copied = copy_all(metrics, &store->loop->tallies);
+        is_copied = copy_all(metrics, &store->loop->metrics);
         simba_loop_leave(store->loop);
     }
     if (!is_copied) {

@@ -236,7 +236,7 @@ int simba_multi_locker_acquire(simba_multi_locker *m,
 static bool is_in_callback(const simba_multi_locker *m)
 {
     for (size_t i = 0; i < m->count; i++) {
-        if (simba__strand_is_mine(&m->members[i].locker->strand)) {
+        if (simba__serial_queue_is_mine(&m->members[i].locker->serial_queue)) {
             return true;
         }
     }

@@ -19,7 +19,7 @@ enum { PROBE_MS = 10000 };
 int simba_probe(simba_store *store, simba_request *request, simba_error *error)
 {
     struct simba__answer answer;
-    struct simba__box *box;
+    struct simba__pending *pending;
     char id[SIMBA_ID_MAX + 1];
     int rc = simba__store_check(store, error);
 
@@ -38,11 +38,11 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     if (request->deadline_ms == 0) {
         request->deadline_ms = simba_loop_now_ms() + PROBE_MS;
     }
-    box = simba__box_make(request);
-    if (box == NULL) {
+    pending = simba__request_make(request);
+    if (pending == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    simba__ask(store, box, SIMBA_PROBE_GRACE_MS, &answer);
+    simba__ask(store, pending, SIMBA_PROBE_GRACE_MS, &answer);
     simba_report_close(answer.report);
     if (!answer.is_answered) {
         return simba_error_set(error, SIMBA_EUNKNOWN, 0,

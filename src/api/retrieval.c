@@ -5,7 +5,7 @@
 
 #include "api/contender.h"
 #include "core/observe.h"
-#include "runtime/box.h"
+#include "runtime/request.h"
 #include "util/container.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct simba_retrieval {
     struct simba__caller caller;
     simba_timer timer;
     struct simba__subscriber subscriber;
-    struct simba__strand strand;
+    struct simba__serial_queue serial_queue;
     simba_contender_fn on_changed;
     void *user;
     char *mutex;
@@ -82,7 +82,7 @@ static void tell_change(simba_retrieval *r,
     note->state.has_gap = r->has_gap;
     r->told = r->machine.seen;
     r->is_behind = r->has_gap = false;
-    simba__strand_push(&r->store->pool, &r->strand, &note->task);
+    simba__serial_queue_push(&r->store->pool, &r->serial_queue, &note->task);
 }
 
 static void feed(simba_retrieval *r, struct simba__observe_event event);
@@ -90,18 +90,18 @@ static void feed(simba_retrieval *r, struct simba__observe_event event);
 static void send_read(simba_retrieval *r,
                       const struct simba__observe_update *update)
 {
-    struct simba__box *box = simba__box_make(&(simba_request){
+    struct simba__pending *pending = simba__request_make(&(simba_request){
         .kind = SIMBA_READ,
         .mutex = r->mutex,
         .seq = update->seq,
         .deadline_ms = r->machine.now_ms + update->timeout_ms});
 
-    if (box == NULL) {
+    if (pending == NULL) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
                                               .seq = update->seq});
         return;
     }
-    simba__box_send(box, &r->caller, r->store->backend);
+    simba__request_send(pending, &r->caller, r->store->backend);
 }
 
 static void feed(simba_retrieval *r, struct simba__observe_event event)
@@ -120,18 +120,18 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
 }
 
 static void done(struct simba__caller *caller,
-                 const struct simba__box *box,
+                 const struct simba__pending *pending,
                  int status,
                  const simba_error *error)
 {
     simba_retrieval *r = container_of(caller, simba_retrieval, caller);
-    struct simba__observe_event event = {.type = SIMBA__OBSERVE_FAILED,
-                                         .seq = box->request.seq,
-                                         .owner = &box->request.reply.owner,
-                                         .ended = box->request.reply.ended,
-                                         .serial = box->request.reply.serial,
-                                         .next_serial =
-                                             box->request.reply.next_serial};
+    struct simba__observe_event event = {
+        .type = SIMBA__OBSERVE_FAILED,
+        .seq = pending->request.seq,
+        .owner = &pending->request.reply.owner,
+        .ended = pending->request.reply.ended,
+        .serial = pending->request.reply.serial,
+        .next_serial = pending->request.reply.next_serial};
 
     if (status == SIMBA_OK) {
         event.type = SIMBA__OBSERVE_READ;
@@ -241,7 +241,7 @@ int simba_retrieval_open(simba_store *store,
     r->subscriber.wake = on_wake;
     r->subscriber.observed = on_observed;
     r->subscriber.position = no_position;
-    simba__strand_init(&r->strand);
+    simba__serial_queue_init(&r->serial_queue);
     simba__observe_init(
         &r->machine, retriever.poll_ms,
         (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
@@ -270,8 +270,8 @@ int simba_retrieval_start(simba_retrieval *r, simba_error *error)
                              "%s: the retrieval is started already", r->mutex);
     } else {
         atomic_store(&r->is_started, true);
-        simba__subscriber_want(r->store->loop, &r->subscriber,
-                               SIMBA_SUBSCRIBE_OBSERVE);
+        simba__subscribe(r->store->loop, &r->subscriber,
+                         SIMBA_SUBSCRIBE_OBSERVE);
         r->told = simba_owner_none();
         r->is_behind = r->has_gap = false;
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_START});
@@ -287,7 +287,7 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (simba__strand_is_mine(&r->strand)) {
+    if (simba__serial_queue_is_mine(&r->serial_queue)) {
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "%s: stop was called from its own callback",
                                r->mutex);
@@ -295,14 +295,13 @@ int simba_retrieval_stop(simba_retrieval *r, simba_error *error)
     simba_loop_enter(r->store->loop);
     if (atomic_load(&r->is_started)) {
         feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_STOP});
-        simba__subscriber_want(r->store->loop, &r->subscriber,
-                               SIMBA_SUBSCRIBE_NONE);
+        simba__subscribe(r->store->loop, &r->subscriber, SIMBA_SUBSCRIBE_NONE);
         atomic_store(&r->is_started, false);
     }
     simba_loop_leave(r->store->loop);
-    simba__pool_block(&r->store->pool);
-    simba__strand_wait(&r->store->pool, &r->strand);
-    simba__pool_unblock(&r->store->pool);
+    simba__callback_pool_block(&r->store->pool);
+    simba__serial_queue_wait(&r->store->pool, &r->serial_queue);
+    simba__callback_pool_unblock(&r->store->pool);
     return SIMBA_OK;
 }
 
@@ -323,7 +322,7 @@ void simba_retrieval_close(simba_retrieval *r)
         free_retrieval(r);
         return;
     }
-    if (simba__strand_is_mine(&r->strand)) {
+    if (simba__serial_queue_is_mine(&r->serial_queue)) {
         fputs("simba: a retrieval was closed by its own callback\n", stderr);
         abort();
     }

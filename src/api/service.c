@@ -20,7 +20,7 @@ struct note {
 
 struct simba_service {
     struct simba__contender base; /* first: hooks get this */
-    struct simba__strand strand;
+    struct simba__serial_queue serial_queue;
     simba_contender_fn on_acquired, on_released, on_changed;
     void *user;
     struct simba__lifecycle lifecycle;
@@ -73,7 +73,8 @@ static void push_note(simba_service *s,
     note->state.before = s->seen;
     note->state.after = *after;
     s->seen = *after;
-    simba__strand_push(&s->base.store->pool, &s->strand, &note->task);
+    simba__serial_queue_push(&s->base.store->pool, &s->serial_queue,
+                             &note->task);
 }
 
 /* --- hooks, inside the loop ---------------------------------------------- */
@@ -186,7 +187,7 @@ int simba_service_open(simba_store *store,
     s->user = contender.user;
     s->acquired.task.run = run_acquired;
     s->released.task.run = run_released;
-    simba__strand_init(&s->strand);
+    simba__serial_queue_init(&s->serial_queue);
     simba__lifecycle_init(&s->lifecycle, &s->base);
     rc = simba__contender_open(&s->base, store, &contender, error);
     if (rc != SIMBA_OK) {
@@ -204,14 +205,14 @@ int simba_service_start(simba_service *s, simba_error *error)
 
 int simba_service_stop(simba_service *s, simba_error *error)
 {
-    struct simba__pool *pool = &s->base.store->pool;
-    int rc = simba__lifecycle_stop(&s->lifecycle,
-                                   simba__strand_is_mine(&s->strand), error);
+    struct simba__callback_pool *pool = &s->base.store->pool;
+    int rc = simba__lifecycle_stop(
+        &s->lifecycle, simba__serial_queue_is_mine(&s->serial_queue), error);
 
     if (rc == SIMBA_OK || rc == SIMBA_EUNKNOWN) {
-        simba__pool_block(pool);
-        simba__strand_wait(pool, &s->strand);
-        simba__pool_unblock(pool);
+        simba__callback_pool_block(pool);
+        simba__serial_queue_wait(pool, &s->serial_queue);
+        simba__callback_pool_unblock(pool);
     }
     return rc;
 }
@@ -221,8 +222,8 @@ void simba_service_close(simba_service *s)
     if (s == NULL) {
         return;
     }
-    if (!simba__contender_may_close(&s->base,
-                                    simba__strand_is_mine(&s->strand))) {
+    if (!simba__contender_may_close(
+            &s->base, simba__serial_queue_is_mine(&s->serial_queue))) {
         free(s);
         return;
     }

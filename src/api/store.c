@@ -220,7 +220,8 @@ static int open_store(simba_store *store,
     if (rc == SIMBA_OK) {
         rc = ops->open(&config, &store->backend, error);
     }
-    if (rc == SIMBA_OK && !simba__pool_init(&store->pool, store->loop, most)) {
+    if (rc == SIMBA_OK &&
+        !simba__callback_pool_init(&store->pool, store->loop, most)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     if (rc != SIMBA_OK) {
@@ -240,7 +241,7 @@ static int open_store(simba_store *store,
         store->loop->on_subscription = pass_subscription;
         store->loop->on_subscription_self = store->backend;
     }
-    store->loop->tallies.front = store->backend;
+    store->loop->metrics.front = store->backend;
     simba_loop_leave(store->loop);
     store->fork_entry.forked = close_in_child;
     store->fork_entry.self = store;
@@ -337,12 +338,12 @@ void simba_store_close(simba_store *store)
                 atomic_load(&store->handles));
         abort();
     }
-    simba__pool_fini(&store->pool);
+    simba__callback_pool_fini(&store->pool);
     simba__loop_end(store->loop, detach, store);
     simba__fork_hold_off();
     simba__fork_remove(&store->fork_entry);
     store->backend->ops->close(store->backend);
-    simba__tallies_free(&store->loop->tallies);
+    simba__loop_metrics_fini(&store->loop->metrics);
     simba__loop_close(store->loop);
     simba__fork_let_go();
     free_store(store);

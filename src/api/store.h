@@ -4,7 +4,7 @@
 
 #include <simba/store.h>
 
-#include "runtime/notify.h"
+#include "runtime/callback_pool.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ struct simba_store {
     simba_loop *loop;
     simba_backend *backend;
     simba__fork_mark mark;
-    struct simba__pool pool;
+    struct simba__callback_pool pool;
     char *name;                   /* its URL without secrets */
     simba_log_fn log;             /* never NULL */
     simba_log_event_fn log_event; /* or NULL */

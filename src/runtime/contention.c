@@ -13,15 +13,26 @@
 static void feed(struct simba__contention *c,
                  struct simba__contend_event event);
 
-/* --- operations ---------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
-/* There is no memory for a request: it had no effect, and the machine will try
- * again. A caller that waits can hear of it at once. */
-static void fail_request(struct simba__contention *c,
-                         const simba_request *request)
+static void send_request(struct simba__contention *c, simba_request *request)
 {
+    struct simba__pending *pending;
     simba_error error;
 
+    request->mutex = c->mutex;
+    request->id = c->id;
+    request->is_driven = simba__loop_is_driver(c->loop);
+    pending = simba__request_make(request);
+    if (pending != NULL) {
+        if (request->kind == SIMBA_ACQUIRE) {
+            simba__metrics_ask(&c->metrics);
+        }
+        simba__request_send(pending, &c->caller, c->backend);
+        return;
+    }
+    /* It had no effect, and the machine will try again. A caller that waits can
+     * hear of it at once. */
     simba_error_set(&error, SIMBA_ENOMEM, 0, "out of memory");
     feed(c, (struct simba__contend_event){.type = SIMBA__REPLIED,
                                           .seq = request->seq,
@@ -31,77 +42,47 @@ static void fail_request(struct simba__contention *c,
     }
 }
 
-static void send_request(struct simba__contention *c, simba_request *request)
-{
-    struct simba__box *box;
-
-    request->mutex = c->mutex;
-    request->id = c->id;
-    request->is_driven = simba__loop_is_driver(c->loop);
-    box = simba__box_make(request);
-    if (box == NULL) {
-        fail_request(c, request);
-        return;
-    }
-    if (request->kind == SIMBA_ACQUIRE) {
-        simba__meter_ask(&c->meter);
-    }
-    simba__box_send(box, &c->caller, c->backend);
-}
-
-static enum simba__outcome outcome_of(int status)
-{
-    if (status == SIMBA_OK) {
-        return SIMBA__ANSWERED;
-    }
-    return status == SIMBA_EUNKNOWN ? SIMBA__UNKNOWN : SIMBA__FAILED;
-}
-
-/* Before the machine hears of it, as it counts from what was. */
-static void count_answer(struct simba__contention *c,
-                         const struct simba__box *box,
-                         int status)
-{
-    bool is_mine = status == SIMBA_OK && box->request.reply.mine;
-
-    if (box->request.kind == SIMBA_ACQUIRE && status == SIMBA_OK && !is_mine) {
-        c->meter.was_refused = true;
-    } else if (box->request.kind == SIMBA_RENEW && c->meter.is_owner) {
-        simba__meter_renewed(&c->meter, is_mine,
-                             c->core.owner_until_ms - simba_loop_now_ms());
-    }
-}
-
 static void done(struct simba__caller *caller,
-                 const struct simba__box *box,
+                 const struct simba__pending *pending,
                  int status,
                  const simba_error *error)
 {
     struct simba__contention *c =
         container_of(caller, struct simba__contention, caller);
+    const simba_request *request = &pending->request;
+    bool is_mine = status == SIMBA_OK && request->reply.mine;
     /* An answer that was given up by the machine is old news: somebody else
      * may have owned the mutex then, and we do now. */
     bool is_awaited =
-        c->core.inflight != SIMBA_NO_REQUEST && box->request.seq == c->core.seq;
+        c->core.inflight != SIMBA_NO_REQUEST && request->seq == c->core.seq;
     /* But why it failed the user still wants to know. */
-    bool is_reason = status != SIMBA_OK &&
-                     box->request.attempt.high == c->core.attempt.high &&
-                     box->request.attempt.low == c->core.attempt.low;
+    bool is_heard =
+        is_awaited ||
+        (status != SIMBA_OK && request->attempt.high == c->core.attempt.high &&
+         request->attempt.low == c->core.attempt.low);
 
-    if (is_awaited && status == SIMBA_OK &&
-        box->request.kind != SIMBA_RELEASE &&
-        box->request.kind != SIMBA_LEAVE) {
-        c->owner = box->request.reply.owner;
+    if (is_awaited && status == SIMBA_OK && request->kind != SIMBA_RELEASE &&
+        request->kind != SIMBA_LEAVE) {
+        c->owner = request->reply.owner;
     }
-    if (is_awaited || is_reason) {
-        count_answer(c, box, status);
+    /* Counted before the machine hears of it, from what was. */
+    if (is_heard && request->kind == SIMBA_ACQUIRE && status == SIMBA_OK &&
+        !is_mine) {
+        c->metrics.was_refused = true;
+    } else if (is_heard && request->kind == SIMBA_RENEW &&
+               c->metrics.is_owner) {
+        simba__metrics_renewed(&c->metrics, is_mine,
+                               c->core.owner_until_ms - simba_loop_now_ms());
     }
-    feed(c, (struct simba__contend_event){.type = SIMBA__REPLIED,
-                                          .seq = box->request.seq,
-                                          .outcome = outcome_of(status),
-                                          .reply = &box->request.reply});
-    if ((is_awaited || is_reason) && c->hooks->answered != NULL) {
-        c->hooks->answered(c, &box->request, status, error);
+    feed(c, (struct simba__contend_event){
+                .type = SIMBA__REPLIED,
+                .seq = request->seq,
+                .outcome = status == SIMBA_OK         ? SIMBA__ANSWERED
+                           : status == SIMBA_EUNKNOWN ? SIMBA__UNKNOWN
+                                                      : SIMBA__FAILED,
+                .reply = &request->reply});
+    if (is_heard && c->hooks->answered != NULL) {
+        c->hooks->answered(c, request, status, error);
     }
 }
 
@@ -126,35 +107,28 @@ static void publish(struct simba__contention *c)
                                        core->next_ms == SIMBA__NEVER);
 }
 
-static void step(struct simba__contention *c,
-                 struct simba__contend_event *event,
-                 struct simba__contend_update *update)
-{
-    event->now_ms = simba_loop_now_ms();
-    simba__contend_step(&c->core, event, update);
-    publish(c);
-}
-
-/* Who was refused wants to be called when its turn comes. */
-static enum simba_subscription subscription_of(
-    const struct simba__contend *core)
-{
-    return core->phase == SIMBA__WAITING && core->is_heard && core->config.join
-               ? SIMBA_SUBSCRIBE_WAIT
-               : SIMBA_SUBSCRIBE_NONE;
-}
-
 /* What comes last may feed the machine again: a backend that answers at once
  * does so from within submit. */
 static void feed(struct simba__contention *c, struct simba__contend_event event)
 {
+    const struct simba__contend *core = &c->core;
     struct simba__contend_update update;
+    enum simba_subscription wanted;
 
-    step(c, &event, &update);
-    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(&c->core));
-    simba__subscriber_want(c->loop, &c->subscriber, subscription_of(&c->core));
+    event.now_ms = simba_loop_now_ms();
+    simba__contend_step(&c->core, &event, &update);
+    publish(c);
+    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
+    /* Who was refused wants to be woken when its turn comes. */
+    wanted =
+        core->phase == SIMBA__WAITING && core->is_heard && core->config.join
+            ? SIMBA_SUBSCRIBE_WAIT
+            : SIMBA_SUBSCRIBE_NONE;
+    if (c->subscriber.subscription != wanted) {
+        simba__subscribe(c->loop, &c->subscriber, wanted);
+    }
     if (update.tell != 0) {
-        simba__meter_tell(&c->meter, &update);
+        simba__metrics_tell(&c->metrics, &update);
         c->hooks->told(c, &update);
     }
     if (update.send.kind != SIMBA_NO_REQUEST) {
@@ -189,26 +163,26 @@ static void on_wake(struct simba__subscriber *subscriber)
     feed(c, (struct simba__contend_event){.type = SIMBA__WAKE_UP});
 }
 
-static uint64_t place_in_line(const struct simba__subscriber *subscriber)
+static uint64_t position_in_queue(const struct simba__subscriber *subscriber)
 {
     const struct simba__contention *c =
-        container_of(subscriber, const struct simba__contention, subscriber);
+        container_of(subscriber, struct simba__contention, subscriber);
 
     return c->core.phase == SIMBA__WAITING ? c->core.position : 0;
 }
 
-static void on_returned(struct simba__letter *letter)
+static void on_returned(struct simba__message *message)
 {
     struct simba__contention *c =
-        container_of(letter, struct simba__contention, returned_letter);
+        container_of(message, struct simba__contention, returned_message);
 
     feed(c, (struct simba__contend_event){.type = SIMBA__RETURNED});
 }
 
-static void on_progress(struct simba__letter *letter)
+static void on_progress(struct simba__message *message)
 {
     struct simba__contention *c =
-        container_of(letter, struct simba__contention, progress_letter);
+        container_of(message, struct simba__contention, progress_message);
 
     atomic_store(&c->is_progress_sent, false);
     hear_progress(c);
@@ -216,25 +190,15 @@ static void on_progress(struct simba__letter *letter)
 
 /* --- life ---------------------------------------------------------------- */
 
-static bool seed(struct simba__rng *rng)
-{
-    uint64_t entropy[4];
-
-    if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
-        return false;
-    }
-    simba__rng_load(rng, entropy);
-    return true;
-}
-
 int simba__contention_open(struct simba__contention *c,
                            const struct simba__contend_config *config,
                            const char *mutex,
                            simba_error *error)
 {
     struct simba__rng rng;
+    uint64_t entropy[4];
 
-    if (!seed(&rng)) {
+    if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
         return simba_error_set(error, SIMBA_EINTERNAL, errno,
                                "the system gives no randomness: %s",
                                strerror(errno));
@@ -242,17 +206,18 @@ int simba__contention_open(struct simba__contention *c,
     c->mutex = strdup(mutex);
     c->caller.done = done;
     c->subscriber.wake = on_wake;
-    c->subscriber.position = place_in_line;
+    c->subscriber.position = position_in_queue;
     c->timer.fire = on_timer;
-    c->returned_letter.run = on_returned;
-    c->progress_letter.run = on_progress;
+    c->returned_message.run = on_returned;
+    c->progress_message.run = on_progress;
     if (c->mutex == NULL ||
         !simba__subscriber_add(c->loop, &c->subscriber, c->mutex)) {
         free(c->mutex);
         c->mutex = NULL;
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
-    simba__meter_open(&c->meter, &c->loop->tallies, c->mutex);
+    simba__metrics_open(&c->metrics, &c->loop->metrics, c->mutex);
+    simba__rng_load(&rng, entropy);
     simba__contend_init(&c->core, config, &rng);
     return SIMBA_OK;
 }
@@ -263,7 +228,7 @@ void simba__contention_close(struct simba__contention *c)
     simba_timer_clear(c->loop, &c->timer);
     simba__subscriber_remove(c->loop, &c->subscriber);
     simba__caller_leave(&c->caller);
-    simba__meter_close(&c->meter);
+    simba__metrics_close(&c->metrics);
     free(c->mutex);
 }
 
@@ -281,7 +246,7 @@ void simba__contention_stop(struct simba__contention *c)
 
 void simba__contention_returned(struct simba__contention *c)
 {
-    simba__loop_send(c->loop, &c->returned_letter);
+    simba__loop_send(c->loop, &c->returned_message);
 }
 
 void simba__contention_ask_progress(struct simba__contention *c,
@@ -301,7 +266,7 @@ void simba__contention_progress(struct simba__contention *c)
     atomic_store(&c->progress_ms, simba_loop_now_ms());
     if (atomic_load(&c->is_held_back) &&
         !atomic_exchange(&c->is_progress_sent, true)) {
-        simba__loop_send(c->loop, &c->progress_letter);
+        simba__loop_send(c->loop, &c->progress_message);
     }
 }
 

@@ -5,8 +5,8 @@
 #define SIMBA_RUNTIME_CONTENTION_H
 
 #include "core/contend.h"
-#include "runtime/box.h"
 #include "runtime/loop.h"
+#include "runtime/request.h"
 
 #include <stdatomic.h>
 
@@ -34,7 +34,7 @@ struct simba__contention {
     simba_timer timer;
     struct simba__subscriber subscriber;
     struct simba__caller caller; /* of operations */
-    struct simba__meter meter;
+    struct simba__contender_metrics metrics;
     simba_owner owner; /* as last seen */
     char *mutex;
     char id[SIMBA_ID_MAX + 1];
@@ -51,8 +51,8 @@ struct simba__contention {
     _Atomic int64_t progress_ms;
     _Atomic bool is_held_back; /* a renewal waits for one */
     _Atomic bool is_progress_sent;
-    struct simba__letter progress_letter;
-    struct simba__letter returned_letter;
+    struct simba__message progress_message;
+    struct simba__message returned_message;
 };
 
 /** Prepare it, and let it hear wake-ups. Inside the loop.

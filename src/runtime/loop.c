@@ -9,6 +9,7 @@
 #include "runtime/loop.h"
 
 #include "runtime/thread.h"
+#include "util/container.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,9 +43,120 @@ bool simba__loop_is_inside(const simba_loop *loop)
     return inside == loop;
 }
 
+/* --- timers -------------------------------------------------------------- */
+
+/* A pairing heap whose nodes live in their users' memory, so that setting one
+ * cannot fail, and 100,000 of them cost nothing here. */
+
+/* The earlier of two heaps, with the other below it. */
+static simba_timer *meld(simba_timer *a, simba_timer *b)
+{
+    if (a == NULL || b == NULL) {
+        return a != NULL ? a : b;
+    }
+    if (b->at_ms < a->at_ms) {
+        simba_timer *earlier = b;
+        b = a;
+        a = earlier;
+    }
+    b->before = a;
+    b->sibling = a->child;
+    if (a->child != NULL) {
+        a->child->before = b;
+    }
+    a->child = b;
+    return a;
+}
+
+/* Siblings become one heap: melded in pairs from the left, then the pairs from
+ * the right. Without recursion: there may be very many. */
+static simba_timer *meld_siblings(simba_timer *first)
+{
+    simba_timer *pairs = NULL, *heap = NULL, *next;
+
+    while (first != NULL) {
+        simba_timer *second = first->sibling;
+
+        next = second == NULL ? NULL : second->sibling;
+        first->sibling = NULL;
+        if (second != NULL) {
+            second->sibling = NULL;
+        }
+        first = meld(first, second);
+        first->sibling = pairs;
+        pairs = first;
+        first = next;
+    }
+    for (; pairs != NULL; pairs = next) {
+        next = pairs->sibling;
+        pairs->sibling = NULL;
+        heap = meld(heap, pairs);
+    }
+    return heap;
+}
+
+static void unlink_timer(simba_timer *timer)
+{
+    if (timer->before->child == timer) {
+        timer->before->child = timer->sibling;
+    } else {
+        timer->before->sibling = timer->sibling;
+    }
+    if (timer->sibling != NULL) {
+        timer->sibling->before = timer->before;
+    }
+}
+
+void simba_timer_clear(simba_loop *loop, simba_timer *timer)
+{
+    simba_timer *below;
+
+    if (!timer->is_set) {
+        return;
+    }
+    below = meld_siblings(timer->child);
+    if (loop->timers == timer) {
+        loop->timers = below;
+    } else {
+        unlink_timer(timer);
+        loop->timers = meld(loop->timers, below);
+    }
+    timer->child = timer->sibling = timer->before = NULL;
+    timer->is_set = false;
+}
+
+void simba_timer_set(simba_loop *loop, simba_timer *timer, int64_t at_ms)
+{
+    if (timer->is_set && timer->at_ms == at_ms) {
+        return;
+    }
+    simba_timer_clear(loop, timer);
+    if (at_ms == INT64_MAX) {
+        return;
+    }
+    timer->at_ms = at_ms;
+    timer->is_set = true;
+    loop->timers = meld(loop->timers, timer);
+}
+
+int64_t simba__timers_next(const simba_loop *loop)
+{
+    return loop->timers == NULL ? INT64_MAX : loop->timers->at_ms;
+}
+
+void simba__timers_fire(simba_loop *loop, int64_t now_ms)
+{
+    while (simba__timers_next(loop) <= now_ms) {
+        simba_timer *timer = loop->timers;
+
+        simba_timer_clear(loop, timer);
+        timer->fire(timer);
+    }
+}
+
 /* --- mailbox ------------------------------------------------------------- */
 
-void simba__loop_ring(int fd)
+static void ring(int fd)
 {
     uint64_t one = 1;
 
@@ -53,7 +165,7 @@ void simba__loop_ring(int fd)
     }
 }
 
-void simba__loop_quiet(int fd)
+static void quiet(int fd)
 {
     uint64_t count;
 
@@ -62,85 +174,58 @@ void simba__loop_quiet(int fd)
     }
 }
 
-void simba__loop_send(simba_loop *loop, struct simba__letter *letter)
+void simba__loop_send(simba_loop *loop, struct simba__message *message)
 {
     bool was_empty;
 
-    letter->next = NULL;
+    message->next = NULL;
     pthread_mutex_lock(&loop->mail_lock);
     was_empty = loop->first == NULL;
-    *loop->last = letter;
-    loop->last = &letter->next;
+    *loop->last = message;
+    loop->last = &message->next;
     pthread_mutex_unlock(&loop->mail_lock);
     if (was_empty && !simba__loop_is_inside(loop)) {
-        simba__loop_ring(loop->mail_fd);
+        ring(loop->mail_fd);
     }
-}
-
-static struct simba__letter *take_all(simba_loop *loop)
-{
-    struct simba__letter *letters;
-
-    pthread_mutex_lock(&loop->mail_lock);
-    letters = loop->first;
-    loop->first = NULL;
-    loop->last = &loop->first;
-    pthread_mutex_unlock(&loop->mail_lock);
-    return letters;
 }
 
 /* True when there was something to run. */
 static bool drain(simba_loop *loop)
 {
-    struct simba__letter *letter, *next;
+    struct simba__message *message, *next;
     bool has_run = false;
 
-    while ((letter = take_all(loop)) != NULL) {
-        for (; letter != NULL; letter = next) {
-            next = letter->next; /* run() may free it */
-            letter->run(letter);
-            has_run = true;
+    for (;;) {
+        pthread_mutex_lock(&loop->mail_lock);
+        message = loop->first;
+        loop->first = NULL;
+        loop->last = &loop->first;
+        pthread_mutex_unlock(&loop->mail_lock);
+        if (message == NULL) {
+            return has_run;
+        }
+        has_run = true;
+        for (; message != NULL; message = next) {
+            next = message->next; /* run() may free it */
+            message->run(message);
         }
     }
-    return has_run;
 }
 
-/* One of those kept for when there is no memory, or NULL. */
-static struct simba__call *take_reserve(simba_loop *loop)
+static void run_call(struct simba__message *message)
 {
-    struct simba__call *call = NULL;
-
-    pthread_mutex_lock(&loop->mail_lock);
-    for (int i = 0; i < SIMBA__RESERVE && call == NULL; i++) {
-        if (loop->reserve[i].reserve_of == NULL) {
-            call = &loop->reserve[i];
-            call->reserve_of = loop;
-        }
-    }
-    pthread_mutex_unlock(&loop->mail_lock);
-    return call;
-}
-
-static void free_call(struct simba__call *call)
-{
+    struct simba__call *call = (struct simba__call *)message;
     simba_loop *loop = call->reserve_of;
-
-    if (loop == NULL) {
-        free(call);
-        return;
-    }
-    pthread_mutex_lock(&loop->mail_lock);
-    call->reserve_of = NULL;
-    pthread_mutex_unlock(&loop->mail_lock);
-}
-
-static void run_call(struct simba__letter *letter)
-{
-    struct simba__call *call = (struct simba__call *)letter;
     void (*run)(void *argument) = call->run;
     void *argument = call->argument;
 
-    free_call(call);
+    if (loop == NULL) {
+        free(call);
+    } else {
+        pthread_mutex_lock(&loop->mail_lock);
+        call->reserve_of = NULL;
+        pthread_mutex_unlock(&loop->mail_lock);
+    }
     run(argument);
 }
 
@@ -152,21 +237,28 @@ void simba_loop_post(simba_loop *loop,
 
     if (call != NULL) {
         call->reserve_of = NULL;
-    } else {
-        call = take_reserve(loop);
+    } else { /* one of those kept for this */
+        pthread_mutex_lock(&loop->mail_lock);
+        for (int i = 0; i < SIMBA__RESERVE && call == NULL; i++) {
+            if (loop->reserve[i].reserve_of == NULL) {
+                call = &loop->reserve[i];
+                call->reserve_of = loop;
+            }
+        }
+        pthread_mutex_unlock(&loop->mail_lock);
     }
     if (call == NULL) {
         abort(); /* a completion that cannot be told would hang its owner */
     }
-    call->letter.run = run_call;
+    call->message.run = run_call;
     call->run = run;
     call->argument = argument;
-    simba__loop_send(loop, &call->letter);
+    simba__loop_send(loop, &call->message);
 }
 
 void simba_count_reconnect(simba_loop *loop)
 {
-    atomic_fetch_add(&loop->tallies.reconnects, 1);
+    atomic_fetch_add(&loop->metrics.reconnects, 1);
 }
 
 /* --- inside -------------------------------------------------------------- */
@@ -277,6 +369,81 @@ static void dispatch(simba_loop *loop)
     simba__timers_fire(loop, simba_loop_now_ms());
 }
 
+static void on_mail(simba_io *io, uint32_t events)
+{
+    (void)events;
+    quiet(io->fd); /* the messages are run when the loop is left */
+}
+
+static void on_clock(simba_io *io, uint32_t events)
+{
+    simba_loop *loop = container_of(io, simba_loop, clock_io);
+
+    (void)events;
+    quiet(io->fd);
+    loop->armed_ms = INT64_MAX;
+}
+
+/* --- callers who drive --------------------------------------------------- */
+
+int simba_loop_nudge_fd(const simba_loop *loop)
+{
+    return loop->nudge_fd;
+}
+
+void simba__loop_drive(simba_loop *loop)
+{
+    if (!loop->is_driven) {
+        loop->is_driven = true;
+        loop->driver = pthread_self();
+    }
+}
+
+void simba__loop_part(simba_loop *loop)
+{
+    loop->is_parting = true;
+}
+
+void simba__loop_undrive(simba_loop *loop)
+{
+    (void)simba__loop_calm(loop);
+    loop->is_driven = loop->is_parting = false;
+}
+
+bool simba__loop_is_driver(const simba_loop *loop)
+{
+    return loop->is_driven && !loop->is_parting &&
+           pthread_equal(loop->driver, pthread_self());
+}
+
+void simba__loop_nudge(simba_loop *loop)
+{
+    if (simba__loop_is_driver(loop)) {
+        loop->is_settled = true;
+    } else if (loop->is_driven && !loop->is_nudged) {
+        loop->is_nudged = true;
+        ring(loop->nudge_fd);
+    }
+}
+
+bool simba__loop_calm(simba_loop *loop)
+{
+    bool was_nudged = loop->is_nudged;
+
+    if (was_nudged) {
+        loop->is_nudged = false;
+        quiet(loop->nudge_fd);
+    }
+    return was_nudged;
+}
+
+bool simba__loop_step_out(simba_loop *loop)
+{
+    loop->is_settled = false;
+    simba_loop_leave(loop);
+    return !loop->is_settled;
+}
+
 /* The caller's thread is woken by the event itself, where the loop thread would
  * have to wake it in turn. */
 void simba__loop_lead(simba_loop *loop, int64_t until_ms)
@@ -294,22 +461,6 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     atomic_store(&loop->is_led, false);
     (void)simba__loop_calm(loop);
     dispatch(loop);
-}
-
-static void on_mail(simba_io *io, uint32_t events)
-{
-    (void)events;
-    simba__loop_quiet(io->fd); /* the letters are run when the loop is left */
-}
-
-static void on_clock(simba_io *io, uint32_t events)
-{
-    simba_loop *loop =
-        (simba_loop *)((char *)io - offsetof(simba_loop, clock_io));
-
-    (void)events;
-    simba__loop_quiet(io->fd);
-    loop->armed_ms = INT64_MAX;
 }
 
 /* --- the thread ---------------------------------------------------------- */
@@ -331,47 +482,38 @@ static void wait_for_event(simba_loop *loop)
     } while (atomic_load(&loop->is_led) && poll(&set, 1, 0) == 0);
 }
 
-/* After the end there may be letters left, to those who are being freed. */
-static bool enter_unless_ended(simba_loop *loop)
-{
-    simba_loop_enter(loop);
-    if (loop->is_ended) {
-        inside = NULL;
-        pthread_mutex_unlock(&loop->lock);
-    }
-    return !loop->is_ended;
-}
-
 static void *run_loop(void *argument)
 {
     simba_loop *loop = argument;
 
     simba__thread_name("simba-loop");
-    wait_for_event(loop);
-    while (enter_unless_ended(loop)) {
+    for (;;) {
+        wait_for_event(loop);
+        simba_loop_enter(loop);
+        if (loop->is_ended) {
+            break;
+        }
         dispatch(loop);
         simba_loop_leave(loop);
-        wait_for_event(loop);
     }
+    /* Messages that are left are to those who are being freed. */
+    inside = NULL;
+    pthread_mutex_unlock(&loop->lock);
     return NULL;
-}
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        close(*fd);
-    }
-    *fd = -1;
 }
 
 static void close_fds(void *self)
 {
     simba_loop *loop = self;
+    int *fds[] = {&loop->epoll_fd, &loop->mail_fd, &loop->clock_fd,
+                  &loop->nudge_fd};
 
-    close_fd(&loop->epoll_fd);
-    close_fd(&loop->mail_fd);
-    close_fd(&loop->clock_fd);
-    close_fd(&loop->nudge_fd);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (*fds[i] >= 0) {
+            close(*fds[i]);
+        }
+        *fds[i] = -1;
+    }
 }
 
 static bool open_fds(simba_loop *loop)
@@ -437,7 +579,7 @@ void simba__loop_end(simba_loop *loop,
     on_end(argument);
     loop->is_ended = true;
     simba_loop_leave(loop);
-    simba__loop_ring(loop->mail_fd);
+    ring(loop->mail_fd);
 }
 
 void simba__loop_close(simba_loop *loop)

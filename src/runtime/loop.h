@@ -7,8 +7,7 @@
 #include <simba/sys/backend.h>
 
 #include "runtime/fork.h"
-#include "runtime/meter.h"
-#include "util/hash.h"
+#include "runtime/metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,15 +17,15 @@
 #include <time.h>
 
 /* Something to be done inside; lives in the poster's memory until it ran. */
-struct simba__letter {
-    void (*run)(struct simba__letter *self);
-    struct simba__letter *next;
+struct simba__message {
+    void (*run)(struct simba__message *self);
+    struct simba__message *next;
 };
 
 /* What simba_loop_post() sends. A few are there from the beginning, so that
  * running out of memory for a moment ends nobody. */
 struct simba__call {
-    struct simba__letter letter;
+    struct simba__message message;
     void (*run)(void *argument);
     void *argument;
     simba_loop *reserve_of; /* NULL: from malloc(), or not in use */
@@ -34,13 +33,14 @@ struct simba__call {
 
 enum { SIMBA__RESERVE = 8 };
 
-/* Who hears wake-ups for a mutex. Of those who stand in its line only the first
- * two are told: a store calls nobody else, and a thousand waiters that ask at
- * once would keep it busy for nothing. */
+/* Who hears wake-ups for a mutex, its key. Of those who wait for it only the
+ * first two are woken: a store offers it to nobody else, and a thousand waiters
+ * that ask at once would keep it busy for nothing. */
 struct simba__subscriber {
-    struct simba__hash_link link; /* its key is the mutex */
+    struct simba__hash_link link;
     void (*wake)(struct simba__subscriber *self);
-    uint64_t (*position)(const struct simba__subscriber *self); /* 0: none */
+    /* Where it waits; 0: it does not, and is always woken. */
+    uint64_t (*position)(const struct simba__subscriber *self);
     enum simba_subscription subscription;
     /* Who only watches: simba_observed(); else NULL. */
     void (*observed)(struct simba__subscriber *self,
@@ -48,8 +48,8 @@ struct simba__subscriber {
                      uint64_t ended);
 };
 
-/* Who hears wake-ups before the subscribers do, and decides whether these hear
- * them: a shim. The shim next to the store is the first. */
+/* Who hears wake-ups before the subscribers do, and decides whether these
+ * hear them: a shim. The shim next to the store is the first. */
 struct simba__wake_filter {
     void (*wake)(struct simba__wake_filter *self, const char *mutex);
     struct simba__wake_filter *next;
@@ -75,7 +75,7 @@ struct simba_loop {
     _Atomic bool is_led; /* by the driver, which has nothing else to do */
 
     pthread_mutex_t mail_lock; /* guards the mailbox */
-    struct simba__letter *first, **last;
+    struct simba__message *first, **last;
     struct simba__call reserve[SIMBA__RESERVE];
 
     simba_timer *timers; /* a pairing heap, the earliest on top */
@@ -87,7 +87,7 @@ struct simba_loop {
     void *on_subscription_self;
     struct simba__wake_filter *filters;
 
-    struct simba__tallies tallies; /* what happened to its contenders */
+    struct simba__loop_metrics metrics; /* what happened to its contenders */
 
     struct simba__fork_entry fork_entry;
 };
@@ -103,8 +103,8 @@ void simba__loop_end(simba_loop *loop,
 /** Join its thread and free it; only after simba__loop_end(). */
 void simba__loop_close(simba_loop *loop);
 
-/** Have a letter run inside, soon. Any thread. */
-void simba__loop_send(simba_loop *loop, struct simba__letter *letter);
+/** Have a message run inside, soon. Any thread. */
+void simba__loop_send(simba_loop *loop, struct simba__message *message);
 
 /** True for the thread that is inside. */
 bool simba__loop_is_inside(const simba_loop *loop);
@@ -117,11 +117,7 @@ bool simba__loop_wait(simba_loop *loop,
                       pthread_cond_t *change,
                       const struct timespec *until);
 
-/* For the files of the runtime: an eventfd is rung, and silenced. */
-void simba__loop_ring(int fd);
-void simba__loop_quiet(int fd);
-
-/* driver.c */
+/* Callers who lend their thread to the backend, instead of waking another. */
 
 /** Lend this thread to the backend, if nobody else does. */
 void simba__loop_drive(simba_loop *loop);
@@ -144,11 +140,13 @@ void simba__loop_nudge(simba_loop *loop);
 bool simba__loop_calm(simba_loop *loop);
 
 /** Leave, for the driver. False: what it waits for may have been settled by the
- * letters that are run on leaving. */
+ * messages that are run on leaving. */
 bool simba__loop_step_out(simba_loop *loop);
 
 void simba__timers_fire(simba_loop *loop, int64_t now_ms);
 int64_t simba__timers_next(const simba_loop *loop);
+
+/* subscribers.c */
 
 /** Put a filter behind those that are there; take it out. */
 void simba__wake_filter_add(simba_loop *loop,
@@ -161,13 +159,15 @@ void simba__wake_pass(simba_loop *loop,
                       const struct simba__wake_filter *filter,
                       const char *mutex);
 
+/** Let it hear wake-ups for this mutex, whose name lives as long as it does;
+ * false: no memory. */
 bool simba__subscriber_add(simba_loop *loop,
                            struct simba__subscriber *subscriber,
                            const char *mutex);
 void simba__subscriber_remove(simba_loop *loop,
                               struct simba__subscriber *subscriber);
-void simba__subscriber_want(simba_loop *loop,
-                            struct simba__subscriber *subscriber,
-                            enum simba_subscription subscription);
+void simba__subscribe(simba_loop *loop,
+                      struct simba__subscriber *subscriber,
+                      enum simba_subscription subscription);
 
 #endif

@@ -1,6 +1,6 @@
 #include "runtime/report.h"
 
-#include "runtime/box.h"
+#include "runtime/request.h"
 #include "util/array.h"
 
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static void append(simba_report *report,
                    struct simba__items *items,
                    const void *item)
 {
-    if (items->count >= ITEMS_MOST ||
+    if (items->count == ITEMS_MOST ||
         !simba__array_reserve(&items->first, &items->room, items->count + 1,
                               items->size)) {
         report->is_short = true;
@@ -56,26 +56,18 @@ static void append(simba_report *report,
     memcpy(item_at(items, items->count - 1), item, items->size);
 }
 
-static void append_all(simba_report *report,
-                       struct simba__items *to,
-                       const struct simba__items *from)
-{
-    for (size_t i = 0; i < from->count; i++) {
-        append(report, to, item_at(from, i));
-    }
-}
-
 void simba__report_add(simba_report *to, const simba_report *from)
 {
-    append_all(to, &to->mutexes, &from->mutexes);
-    append_all(to, &to->waiters, &from->waiters);
-    append_all(to, &to->findings, &from->findings);
-    to->is_short |= from->is_short;
-}
+    const struct simba__items *parts[] = {&from->mutexes, &from->waiters,
+                                          &from->findings};
+    struct simba__items *into[] = {&to->mutexes, &to->waiters, &to->findings};
 
-static void copy_text(char *to, size_t room, const char *text)
-{
-    snprintf(to, room, "%s", text);
+    for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+        for (size_t i = 0; i < parts[k]->count; i++) {
+            append(to, into[k], item_at(parts[k], i));
+        }
+    }
+    to->is_short |= from->is_short;
 }
 
 void simba_request_add_mutex(simba_request *request,
@@ -83,11 +75,11 @@ void simba_request_add_mutex(simba_request *request,
                              const simba_owner *owner,
                              int waiting)
 {
-    simba_report *report = simba__box_report(request);
+    simba_report *report = simba__request_report(request);
     simba_listed listed = {.owner = *owner, .waiting = waiting};
 
     if (report != NULL) {
-        copy_text(listed.mutex, sizeof listed.mutex, mutex);
+        snprintf(listed.mutex, sizeof listed.mutex, "%s", mutex);
         append(report, &report->mutexes, &listed);
     }
 }
@@ -95,7 +87,7 @@ void simba_request_add_mutex(simba_request *request,
 void simba_request_add_waiter(simba_request *request,
                               const simba_waiter *waiter)
 {
-    simba_report *report = simba__box_report(request);
+    simba_report *report = simba__request_report(request);
 
     if (report != NULL) {
         append(report, &report->waiters, waiter);
@@ -108,14 +100,14 @@ void simba_request_add_finding(simba_request *request,
                                const char *format,
                                ...)
 {
-    simba_report *report = simba__box_report(request);
+    simba_report *report = simba__request_report(request);
     simba_finding finding = {.gravity = gravity};
     va_list args;
 
     if (report == NULL) {
         return;
     }
-    copy_text(finding.name, sizeof finding.name, name);
+    snprintf(finding.name, sizeof finding.name, "%s", name);
     va_start(args, format);
     vsnprintf(finding.text, sizeof finding.text, format, args);
     va_end(args);

@@ -1,5 +1,5 @@
-/* What an operation answers beyond its reply: a list, a line, findings. It
- * hangs at the operation's box until whoever asked takes it. */
+/* What a request answers beyond its reply: a list, a queue, findings. It is
+ * kept with the request until whoever asked takes it. */
 #ifndef SIMBA_RUNTIME_REPORT_H
 #define SIMBA_RUNTIME_REPORT_H
 

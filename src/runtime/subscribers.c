@@ -1,12 +1,5 @@
-/* Who of this handle has subscribed to which mutex: there may be 100,000. */
+/* Who of this handle hears wake-ups for which mutex. There may be 100,000. */
 #include "runtime/loop.h"
-
-#include "util/container.h"
-
-static struct simba__subscriber *subscriber_of(struct simba__hash_link *link)
-{
-    return container_of(link, struct simba__subscriber, link);
-}
 
 bool simba__subscriber_add(simba_loop *loop,
                            struct simba__subscriber *subscriber,
@@ -15,25 +8,41 @@ bool simba__subscriber_add(simba_loop *loop,
     return simba__hash_add(&loop->subscribers, &subscriber->link, mutex);
 }
 
+void simba__subscriber_remove(simba_loop *loop,
+                              struct simba__subscriber *subscriber)
+{
+    simba__subscribe(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
+    simba__hash_remove(&loop->subscribers, &subscriber->link);
+}
+
+static struct simba__subscriber *first_of(const simba_loop *loop,
+                                          const char *mutex)
+{
+    return (struct simba__subscriber *)simba__hash_find(&loop->subscribers,
+                                                        mutex);
+}
+
+static struct simba__subscriber *next_of(const struct simba__subscriber *one)
+{
+    return (struct simba__subscriber *)simba__hash_find_next(&one->link);
+}
+
 /* The most that anybody here wants to hear about a mutex. */
 static enum simba_subscription most_wanted(const simba_loop *loop,
                                            const char *mutex)
 {
     enum simba_subscription most = SIMBA_SUBSCRIBE_NONE;
 
-    for (struct simba__hash_link *l =
-             simba__hash_find(&loop->subscribers, mutex);
-         l != NULL; l = simba__hash_find_next(l)) {
-        if (subscriber_of(l)->subscription > most) {
-            most = subscriber_of(l)->subscription;
-        }
+    for (const struct simba__subscriber *one = first_of(loop, mutex);
+         one != NULL; one = next_of(one)) {
+        most = one->subscription > most ? one->subscription : most;
     }
     return most;
 }
 
-void simba__subscriber_want(simba_loop *loop,
-                            struct simba__subscriber *subscriber,
-                            enum simba_subscription subscription)
+void simba__subscribe(simba_loop *loop,
+                      struct simba__subscriber *subscriber,
+                      enum simba_subscription subscription)
 {
     const char *mutex = subscriber->link.key;
     enum simba_subscription before, after;
@@ -49,67 +58,74 @@ void simba__subscriber_want(simba_loop *loop,
     }
 }
 
-void simba__subscriber_remove(simba_loop *loop,
-                              struct simba__subscriber *subscriber)
+/* Of those who wait, the two with the lowest positions are woken; and all who
+ * have none. */
+static void wake_mutex(const simba_loop *loop, const char *mutex)
 {
-    simba__subscriber_want(loop, subscriber, SIMBA_SUBSCRIBE_NONE);
-    simba__hash_remove(&loop->subscribers, &subscriber->link);
-}
+    uint64_t first = UINT64_MAX, second = UINT64_MAX;
+    struct simba__subscriber *one, *next;
 
-/* Of those who wait for this mutex only the first two are woken: up to the
- * second lowest position. Who has none watches, and is woken always. */
-static void wake_mutex(struct simba__hash_link *first)
-{
-    uint64_t lowest = UINT64_MAX, second = UINT64_MAX;
-    struct simba__hash_link *next;
-
-    for (struct simba__hash_link *l = first; l != NULL;
-         l = simba__hash_find_next(l)) {
-        uint64_t position = subscriber_of(l)->position(subscriber_of(l));
+    for (one = first_of(loop, mutex); one != NULL; one = next_of(one)) {
+        uint64_t position = one->position(one);
 
         if (position == 0 || position >= second) {
             continue;
         }
-        if (position < lowest) {
-            second = lowest;
-            lowest = position;
+        if (position < first) {
+            second = first;
+            first = position;
         } else {
             second = position;
         }
     }
-    for (struct simba__hash_link *l = first; l != NULL; l = next) {
-        next = simba__hash_find_next(l);
-        if (subscriber_of(l)->position(subscriber_of(l)) <= second) {
-            subscriber_of(l)->wake(subscriber_of(l));
+    for (one = first_of(loop, mutex); one != NULL; one = next) {
+        next = next_of(one);
+        if (one->position(one) <= second) {
+            one->wake(one);
         }
     }
 }
 
 static void wake_subscribers(simba_loop *loop, const char *mutex)
 {
-    struct simba__hash_link *next;
+    struct simba__hash_link *link, *next;
 
     if (mutex != NULL) {
-        wake_mutex(simba__hash_find(&loop->subscribers, mutex));
+        wake_mutex(loop, mutex);
         return;
     }
-    for (struct simba__hash_link *l =
-             simba__hash_next(&loop->subscribers, NULL);
-         l != NULL; l = next) {
-        next = simba__hash_next(&loop->subscribers, l);
-        subscriber_of(l)->wake(subscriber_of(l));
+    link = simba__hash_next(&loop->subscribers, NULL);
+    for (; link != NULL; link = next) {
+        struct simba__subscriber *one = (struct simba__subscriber *)link;
+
+        next = simba__hash_next(&loop->subscribers, link);
+        one->wake(one);
     }
 }
 
 /* --- filters ------------------------------------------------------------- */
 
-void simba_wake(simba_loop *loop, const char *mutex)
+static void pass_on(simba_loop *loop,
+                    struct simba__wake_filter *filter,
+                    const char *mutex)
 {
-    if (loop->filters != NULL) {
-        loop->filters->wake(loop->filters, mutex);
+    if (filter != NULL) {
+        filter->wake(filter, mutex);
     } else {
         wake_subscribers(loop, mutex);
     }
+}
+
+void simba_wake(simba_loop *loop, const char *mutex)
+{
+    pass_on(loop, loop->filters, mutex);
+}
+
+void simba__wake_pass(simba_loop *loop,
+                      const struct simba__wake_filter *filter,
+                      const char *mutex)
+{
+    pass_on(loop, filter->next, mutex);
 }
 
 void simba_observed(simba_loop *loop,
@@ -117,33 +133,18 @@ void simba_observed(simba_loop *loop,
                     const simba_owner *owner,
                     uint64_t ended)
 {
-    struct simba__hash_link *next;
+    struct simba__subscriber *one, *next;
 
     if (loop->filters != NULL) { /* who meddles with wake-ups gets a wake-up */
-        loop->filters->wake(loop->filters, mutex);
+        pass_on(loop, loop->filters, mutex);
         return;
     }
-    for (struct simba__hash_link *l =
-             simba__hash_find(&loop->subscribers, mutex);
-         l != NULL; l = next) {
-        struct simba__subscriber *subscriber = subscriber_of(l);
-
-        next = simba__hash_find_next(l);
-        if (subscriber->observed != NULL &&
-            subscriber->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
-            subscriber->observed(subscriber, owner, ended);
+    for (one = first_of(loop, mutex); one != NULL; one = next) {
+        next = next_of(one);
+        if (one->observed != NULL &&
+            one->subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+            one->observed(one, owner, ended);
         }
-    }
-}
-
-void simba__wake_pass(simba_loop *loop,
-                      const struct simba__wake_filter *filter,
-                      const char *mutex)
-{
-    if (filter->next != NULL) {
-        filter->next->wake(filter->next, mutex);
-    } else {
-        wake_subscribers(loop, mutex);
     }
 }
 

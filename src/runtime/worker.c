@@ -1,4 +1,4 @@
-/* The blocking adapter: operations are carried out one by one with plain
+/* The blocking adapter: requests are carried out one by one with plain
  * blocking calls, by a thread of the worker or by a caller that lends its own,
  * so that nobody waits inside the loop for a disk or a lock. */
 #include <simba/sys/backend.h>
@@ -22,17 +22,11 @@ struct simba_worker {
     } urgent, other;
     pthread_t thread;
     bool has_thread; /* begun when it is first needed */
-    bool is_busy;    /* an operation is being carried out */
+    bool is_busy;    /* a request is being carried out */
     bool is_closing;
 };
 
 /* --- the queues, with the lock held -------------------------------------- */
-
-static void init_queue(struct queue *queue)
-{
-    queue->first = NULL;
-    queue->last = &queue->first;
-}
 
 static void put(struct queue *queue, simba_request *request)
 {
@@ -64,7 +58,7 @@ static struct queue *queue_of(simba_worker *worker,
                : &worker->other;
 }
 
-/* The next operation, if there is one and nobody is at work. */
+/* The next request, if there is one and nobody is at work. */
 static simba_request *take_next(simba_worker *worker)
 {
     simba_request *request = NULL;
@@ -75,11 +69,6 @@ static simba_request *take_next(simba_worker *worker)
     }
     worker->is_busy |= request != NULL;
     return request;
-}
-
-static bool has_work(const simba_worker *worker)
-{
-    return worker->urgent.first != NULL || worker->other.first != NULL;
 }
 
 /* --- carrying out -------------------------------------------------------- */
@@ -162,49 +151,36 @@ void simba_worker_submit(simba_worker *worker, simba_request *request)
 }
 
 /* On a caller's thread. What would have to wait for others is put off for the
- * worker's own thread, so that the caller can be called off; true then. */
-static bool serve_driven(simba_worker *worker, simba_request *request)
-{
-    simba_error error = {0, 0, ""};
-    int status;
-
-    request->is_driven = true;
-    status = serve(worker, request, &error);
-    request->is_driven = false;
-    if (status != SIMBA_EBUSY) {
-        finish(worker, request, status, &error);
-        return false;
-    }
-    request->reply = (simba_reply){0};
-    return true;
-}
-
-/* With the lock held: what the driver leaves behind. */
-static void hand_over(simba_worker *worker)
-{
-    if (has_work(worker)) {
-        wake_thread(worker); /* if it fails, the operations time out */
-    }
-}
-
+ * worker's own thread, so that the caller can be called off. */
 bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
 {
     simba_request *request;
+    simba_error error = {0, 0, ""};
     bool is_put_off = true;
+    int status;
 
     pthread_mutex_lock(&worker->lock);
     request = until_ms == 0 ? NULL : take_next(worker);
     if (request != NULL) {
         pthread_mutex_unlock(&worker->lock);
-        is_put_off = serve_driven(worker, request);
+        request->is_driven = true;
+        status = serve(worker, request, &error);
+        request->is_driven = false;
+        is_put_off = status == SIMBA_EBUSY;
+        if (is_put_off) {
+            request->reply = (simba_reply){.size = sizeof request->reply};
+        } else {
+            finish(worker, request, status, &error);
+        }
         pthread_mutex_lock(&worker->lock);
         worker->is_busy = false;
         if (is_put_off) {
             put(queue_of(worker, request), request);
         }
     }
-    if (is_put_off) {
-        hand_over(worker);
+    if (is_put_off &&
+        (worker->urgent.first != NULL || worker->other.first != NULL)) {
+        wake_thread(worker); /* if it fails, the requests time out */
     }
     pthread_mutex_unlock(&worker->lock);
     return !is_put_off;
@@ -228,8 +204,8 @@ int simba_worker_open(simba_loop *loop,
     worker->loop = loop;
     worker->serve = serve_op;
     worker->self = self;
-    init_queue(&worker->urgent);
-    init_queue(&worker->other);
+    worker->urgent.last = &worker->urgent.first;
+    worker->other.last = &worker->other.first;
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
     *out = worker;

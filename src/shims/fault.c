@@ -65,8 +65,9 @@ struct pending {
     simba_timer timer;
     struct fault_shim *fault;
     struct pending *next;
-    simba_request *request;  /* to be answered; NULL: it was */
-    struct simba__box *copy; /* to be sent; NULL: it was, or never will be */
+    simba_request *request; /* to be answered; NULL: it was */
+    struct simba__pending
+        *copy; /* to be sent; NULL: it was, or never will be */
     struct fate fate;
     int64_t left_ms; /* from the submission to the deadline */
     int64_t send_ms; /* DELAY: when the copy goes off */
@@ -221,7 +222,7 @@ static struct fate draw_wake(const struct options *options, uint64_t n)
 static void free_pending(struct pending *p)
 {
     simba_timer_clear(p->fault->shim.base.loop, &p->timer);
-    simba__box_free(p->copy);
+    simba__request_free(p->copy);
     free(p);
 }
 
@@ -257,16 +258,16 @@ static void fail(struct pending *p, int status, const char *words)
 
 static void send_copy(struct pending *p)
 {
-    struct simba__box *copy = p->copy;
+    struct simba__pending *copy = p->copy;
 
     p->copy = NULL;
     /* A store does not know for how long its client waits. */
     copy->request.deadline_ms = simba_loop_now_ms() + p->left_ms;
-    simba__box_send(copy, &p->caller, p->fault->shim.inner);
+    simba__request_send(copy, &p->caller, p->fault->shim.inner);
 }
 
 /* The same once more, for nobody. */
-static void send_again(struct pending *p, const struct simba__box *first)
+static void send_again(struct pending *p, const struct simba__pending *first)
 {
     bool is_late = p->fate.fault == FAULT_ECHO;
 
@@ -286,7 +287,7 @@ static void send_again(struct pending *p, const struct simba__box *first)
 }
 
 static void on_done(struct simba__caller *caller,
-                    const struct simba__box *copy,
+                    const struct simba__pending *copy,
                     int status,
                     const simba_error *error)
 {

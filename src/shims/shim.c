@@ -184,21 +184,22 @@ void simba__shim_close(struct simba__shim *shim)
 
 /* --- requests ------------------------------------------------------------ */
 
-struct simba__box *simba__shim_copy(const simba_request *request)
+struct simba__pending *simba__shim_copy(const simba_request *request)
 {
-    return simba__box_make(request);
+    return simba__request_make(request);
 }
 
-void simba__shim_fill(simba_request *request, const struct simba__box *copy)
+void simba__shim_fill(simba_request *request, const struct simba__pending *copy)
 {
     simba_report *report =
-        copy->report == NULL ? NULL : simba__box_report(request);
+        copy->report == NULL ? NULL : simba__request_report(request);
 
     request->reply = copy->request.reply;
     if (report != NULL) {
         simba__report_add(report, copy->report);
     }
-    ((struct simba__box *)request)->is_report_short |= copy->is_report_short;
+    ((struct simba__pending *)request)->is_report_short |=
+        copy->is_report_short;
 }
 
 void simba__shim_no_memory(simba_request *request)
@@ -211,7 +212,7 @@ void simba__shim_no_memory(simba_request *request)
 }
 
 static void on_done(struct simba__caller *caller,
-                    const struct simba__box *copy,
+                    const struct simba__pending *copy,
                     int status,
                     const simba_error *error)
 {
@@ -228,7 +229,7 @@ void simba__shim_pass(simba_backend *self, simba_request *request)
 {
     struct simba__shim *shim = (struct simba__shim *)self;
     struct simba__passage *passage = calloc(1, sizeof *passage);
-    struct simba__box *copy =
+    struct simba__pending *copy =
         passage == NULL ? NULL : simba__shim_copy(request);
 
     if (copy == NULL) {
@@ -244,7 +245,7 @@ void simba__shim_pass(simba_backend *self, simba_request *request)
     if (shim->kind->sent != NULL) {
         shim->kind->sent(passage);
     }
-    simba__box_send(copy, &passage->caller, shim->inner);
+    simba__request_send(copy, &passage->caller, shim->inner);
 }
 
 const char *simba__shim_request_name(enum simba_request_kind kind)

@@ -8,8 +8,8 @@
 
 #include <simba/sys/stat.h>
 
-#include "runtime/box.h"
 #include "runtime/loop.h"
+#include "runtime/request.h"
 #include "util/container.h"
 
 extern const simba_backend_ops simba__fault_ops;
@@ -86,10 +86,11 @@ void simba__shim_close(struct simba__shim *shim);
 void simba__shim_pass(simba_backend *self, simba_request *request);
 
 /** A copy of a request, to be sent to the inner store; NULL: no memory. */
-struct simba__box *simba__shim_copy(const simba_request *request);
+struct simba__pending *simba__shim_copy(const simba_request *request);
 
 /** Put into a request what its copy was answered. */
-void simba__shim_fill(simba_request *request, const struct simba__box *copy);
+void simba__shim_fill(simba_request *request,
+                      const struct simba__pending *copy);
 
 /** Fail a request that could not be copied. */
 void simba__shim_no_memory(simba_request *request);

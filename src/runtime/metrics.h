@@ -1,7 +1,7 @@
 /* Counting what happens, where it happens: inside the loop, so that no other
  * lock is needed. */
-#ifndef SIMBA_RUNTIME_METER_H
-#define SIMBA_RUNTIME_METER_H
+#ifndef SIMBA_RUNTIME_METRICS_H
+#define SIMBA_RUNTIME_METRICS_H
 
 #include <simba/metrics.h>
 #include <simba/sys/backend.h>
@@ -12,28 +12,28 @@
 #include <stdatomic.h>
 
 /* Of one mutex; lives until the loop is closed. */
-struct simba__tally {
-    struct simba__hash_link link; /* its key is the mutex */
+struct simba__mutex_counts {
+    struct simba__hash_link link;
     simba_counts counts;
 };
 
-enum { SIMBA__TALLY_MOST = 1000 };
+enum { SIMBA__METRICS_MOST = 1000 };
 
 /* A loop's. */
-struct simba__tallies {
-    struct simba__hash mutexes;
-    simba_counts others; /* of all beyond the first thousand */
+struct simba__loop_metrics {
+    struct simba__hash mutexes; /* of the first thousand */
+    simba_counts others;        /* of all beyond */
     bool has_others;
     const simba_backend *front; /* what is sent to this one is counted: */
-    uint64_t operations;
+    uint64_t requests;
     _Atomic uint64_t reconnects;
     _Atomic uint64_t callback_waits;
     uint64_t contenders, owned;
 };
 
 /* One contender's. */
-struct simba__meter {
-    struct simba__tallies *tallies;
+struct simba__contender_metrics {
+    struct simba__loop_metrics *loop;
     simba_counts *counts; /* of its mutex, found when first needed */
     const char *mutex;
     bool is_waiting;  /* asked, and not granted yet */
@@ -43,25 +43,25 @@ struct simba__meter {
 };
 
 /** A contender came, or goes. */
-void simba__meter_open(struct simba__meter *meter,
-                       struct simba__tallies *tallies,
-                       const char *mutex);
-void simba__meter_close(struct simba__meter *meter);
+void simba__metrics_open(struct simba__contender_metrics *self,
+                         struct simba__loop_metrics *loop,
+                         const char *mutex);
+void simba__metrics_close(struct simba__contender_metrics *self);
 
 /** An acquire goes out. */
-void simba__meter_ask(struct simba__meter *meter);
+void simba__metrics_ask(struct simba__contender_metrics *self);
 
 /** What the machine told the user. */
-void simba__meter_tell(struct simba__meter *meter,
-                       const struct simba__contend_update *update);
+void simba__metrics_tell(struct simba__contender_metrics *self,
+                         const struct simba__contend_update *update);
 
 /** A renewal came to its end; `margin_ms` is what was left. */
-void simba__meter_renewed(struct simba__meter *meter,
-                          bool is_granted,
-                          int64_t margin_ms);
+void simba__metrics_renewed(struct simba__contender_metrics *self,
+                            bool is_granted,
+                            int64_t margin_ms);
 
 /** Only when no contender is left. */
-void simba__tallies_free(struct simba__tallies *tallies);
+void simba__loop_metrics_fini(struct simba__loop_metrics *loop);
 
 /** Which bucket of a histogram a duration falls into. */
 size_t simba__histogram_bucket(uint64_t us);

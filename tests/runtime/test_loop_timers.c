@@ -42,7 +42,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static void test_timers__fire_in_order_and_not_before(void **state)
+static void test_loop_timers__fire_in_order_and_not_before(void **state)
 {
     simba_loop loop = {.timers = NULL};
     struct simba__rng rng;
@@ -63,7 +63,7 @@ static void test_timers__fire_in_order_and_not_before(void **state)
 }
 
 /* A plain array is the model. */
-static void test_timers__agree_with_a_list(void **state)
+static void test_loop_timers__agree_with_a_list(void **state)
 {
     simba_loop loop = {.timers = NULL};
     int64_t model[COUNT];
@@ -90,7 +90,7 @@ static void test_timers__agree_with_a_list(void **state)
     }
 }
 
-static void test_timers__cleared_one_stays_silent(void **state)
+static void test_loop_timers__cleared_one_stays_silent(void **state)
 {
     simba_loop loop = {.timers = NULL};
 
@@ -108,10 +108,11 @@ static void test_timers__cleared_one_stays_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_timers__fire_in_order_and_not_before,
+        cmocka_unit_test_setup(test_loop_timers__fire_in_order_and_not_before,
                                set_up),
-        cmocka_unit_test_setup(test_timers__agree_with_a_list, set_up),
-        cmocka_unit_test_setup(test_timers__cleared_one_stays_silent, set_up),
+        cmocka_unit_test_setup(test_loop_timers__agree_with_a_list, set_up),
+        cmocka_unit_test_setup(test_loop_timers__cleared_one_stays_silent,
+                               set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,80 +1,84 @@
-#include "runtime/notify.h"
+#include "runtime/callback_pool.h"
 
 #include "runtime/thread.h"
+#include "util/array.h"
+#include "util/container.h"
 
 #include <stdlib.h>
 
 /* How long a callback waits before the pool grows. */
 enum { PATIENCE_MS = 5 };
 
-/* The strands that this thread is inside. More than one where a callback gives
- * way to the program's own executor, and that goes on with others. */
+/* The queues that this thread is inside. More than one where a callback
+ * gives way to the program's own executor, and that goes on with others. */
 struct frame {
-    const struct simba__strand *strand;
+    const struct simba__serial_queue *queue;
     const struct frame *outer;
 };
 
 static _Thread_local const struct frame *running;
-static _Thread_local const struct simba__pool *runs_for;
+static _Thread_local const struct simba__callback_pool *runs_for;
 
-bool simba__strand_is_mine(const struct simba__strand *strand)
+bool simba__serial_queue_is_mine(const struct simba__serial_queue *queue)
 {
     const struct frame *frame = running;
 
-    while (frame != NULL && frame->strand != strand) {
+    while (frame != NULL && frame->queue != queue) {
         frame = frame->outer;
     }
     return frame != NULL;
 }
 
-void simba__strand_init(struct simba__strand *strand)
+void simba__serial_queue_init(struct simba__serial_queue *queue)
 {
-    *strand = (struct simba__strand){0};
-    strand->last = &strand->first;
+    *queue = (struct simba__serial_queue){0};
+    queue->last = &queue->first;
 }
 
 /* --- with the lock held -------------------------------------------------- */
 
-static void make_ready(struct simba__pool *pool, struct simba__strand *strand)
+static void make_ready(struct simba__callback_pool *pool,
+                       struct simba__serial_queue *queue)
 {
-    strand->is_scheduled = true;
-    strand->ready_ms = simba_loop_now_ms();
-    strand->next = NULL;
-    *pool->last = strand;
-    pool->last = &strand->next;
+    queue->is_scheduled = true;
+    queue->ready_ms = simba_loop_now_ms();
+    queue->next = NULL;
+    *pool->last = queue;
+    pool->last = &queue->next;
     pool->ready_count++;
 }
 
-static struct simba__strand *take_ready(struct simba__pool *pool)
+static struct simba__serial_queue *take_ready(struct simba__callback_pool *pool)
 {
-    struct simba__strand *strand = pool->first;
+    struct simba__serial_queue *queue = pool->first;
 
-    pool->first = strand->next;
+    pool->first = queue->next;
     if (pool->first == NULL) {
         pool->last = &pool->first;
     }
     pool->ready_count--;
-    return strand;
+    return queue;
 }
 
-static void run_one(struct simba__pool *pool, struct simba__strand *strand)
+static void run_one(struct simba__callback_pool *pool,
+                    struct simba__serial_queue *queue)
 {
-    struct simba__task *task = strand->first;
-    struct frame frame = {strand, running};
+    struct simba__task *task = queue->first;
+    struct frame frame = {queue, running};
 
-    strand->first = task->next;
-    if (strand->first == NULL) {
-        strand->last = &strand->first;
+    queue->first = task->next;
+    if (queue->first == NULL) {
+        queue->last = &queue->first;
     }
     pthread_mutex_unlock(&pool->lock); /* S9: never under a lock of ours */
     running = &frame;
     task->run(task);
     running = frame.outer;
     pthread_mutex_lock(&pool->lock);
-    if (strand->first != NULL) {
-        make_ready(pool, strand);
+    if (queue->first != NULL) {
+        make_ready(pool, queue);
     } else {
-        strand->is_scheduled = false;
+        queue->is_scheduled = false;
         pthread_cond_broadcast(&pool->settled);
     }
 }
@@ -82,49 +86,46 @@ static void run_one(struct simba__pool *pool, struct simba__strand *strand)
 /* --- the user's executor ------------------------------------------------- */
 
 /* On whatever thread. Nothing of the pool is touched after its lock is let go:
- * who waited for the strand may free it all. */
+ * who waited for the queue may free it all. */
 static void run_handed(void *argument)
 {
-    struct simba__strand *strand = argument;
-    struct simba__pool *pool = strand->pool;
+    struct simba__serial_queue *queue = argument;
+    struct simba__callback_pool *pool = queue->pool;
 
     pthread_mutex_lock(&pool->lock);
-    run_one(pool, strand);
-    if (strand->is_scheduled) { /* it has more: to be handed over again */
+    run_one(pool, queue);
+    if (queue->is_scheduled) { /* it has more: to be handed over again */
         pthread_cond_signal(&pool->wake);
     }
     pthread_mutex_unlock(&pool->lock);
 }
 
-static void tell_refusal(struct simba__pool *pool)
+/* With the lock held; the queue is gone when it was accepted. */
+static void hand_over(struct simba__callback_pool *pool,
+                      struct simba__serial_queue *queue)
 {
+    bool is_accepted;
+
+    pthread_mutex_unlock(&pool->lock);
+    is_accepted = pool->executor(pool->executor_user, run_handed, queue);
+    pthread_mutex_lock(&pool->lock);
+    if (is_accepted) {
+        return;
+    }
     if (!pool->is_refusal_told) {
         pool->is_refusal_told = true;
         pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
                   "the executor refuses callbacks: they run on notifier "
                   "threads");
     }
-}
-
-/* With the lock held; the strand is gone when it was accepted. */
-static void hand_over(struct simba__pool *pool, struct simba__strand *strand)
-{
-    bool is_accepted;
-
-    pthread_mutex_unlock(&pool->lock);
-    is_accepted = pool->executor(pool->executor_user, run_handed, strand);
-    pthread_mutex_lock(&pool->lock);
-    if (!is_accepted) {
-        tell_refusal(pool);
-        run_one(pool, strand);
-    }
+    run_one(pool, queue);
 }
 
 /* --- threads ------------------------------------------------------------- */
 
 static void *run_notifier(void *argument)
 {
-    struct simba__pool *pool = argument;
+    struct simba__callback_pool *pool = argument;
 
     simba__thread_name("simba-notify");
     runs_for = pool;
@@ -144,31 +145,16 @@ static void *run_notifier(void *argument)
     return NULL;
 }
 
-static bool has_room(struct simba__pool *pool)
-{
-    int room = pool->thread_room * 2;
-    pthread_t *threads;
-
-    if (pool->thread_count < pool->thread_room) {
-        return true;
-    }
-    threads = realloc(pool->threads, (size_t)room * sizeof *threads);
-    if (threads == NULL) {
-        return false;
-    }
-    pool->threads = threads;
-    pool->thread_room = room;
-    return true;
-}
-
-static bool may_grow(const struct simba__pool *pool)
+static bool may_grow(const struct simba__callback_pool *pool)
 {
     return pool->thread_count - pool->blocked_count < pool->most;
 }
 
-static void grow(struct simba__pool *pool)
+static void grow(struct simba__callback_pool *pool)
 {
-    if (has_room(pool) &&
+    if (simba__array_reserve(&pool->threads, &pool->thread_room,
+                             (size_t)pool->thread_count + 1,
+                             sizeof *pool->threads) &&
         simba__thread_start(&pool->threads[pool->thread_count], run_notifier,
                             pool)) {
         pool->thread_count++;
@@ -180,22 +166,11 @@ static void grow(struct simba__pool *pool)
     }
 }
 
-static void tell_overrun(struct simba__pool *pool)
-{
-    atomic_fetch_add(&pool->loop->tallies.callback_waits, 1);
-    if (!pool->is_overrun_told) {
-        pool->is_overrun_told = true;
-        pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
-                  "callbacks wait: all notifier threads are busy");
-    }
-}
-
 /* Looks after those who wait: on the loop, 5 ms after something had to. */
 static void look_after(simba_timer *timer)
 {
-    struct simba__pool *pool =
-        (struct simba__pool *)((char *)timer -
-                               offsetof(struct simba__pool, timer));
+    struct simba__callback_pool *pool =
+        container_of(timer, struct simba__callback_pool, timer);
     int64_t now = simba_loop_now_ms();
 
     pthread_mutex_lock(&pool->lock);
@@ -203,7 +178,12 @@ static void look_after(simba_timer *timer)
         if (may_grow(pool)) {
             grow(pool);
         } else {
-            tell_overrun(pool);
+            atomic_fetch_add(&pool->loop->metrics.callback_waits, 1);
+            if (!pool->is_overrun_told) {
+                pool->is_overrun_told = true;
+                pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
+                          "callbacks wait: all notifier threads are busy");
+            }
         }
     }
     if (pool->first != NULL && may_grow(pool)) {
@@ -212,19 +192,19 @@ static void look_after(simba_timer *timer)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void simba__strand_push(struct simba__pool *pool,
-                        struct simba__strand *strand,
-                        struct simba__task *task)
+void simba__serial_queue_push(struct simba__callback_pool *pool,
+                              struct simba__serial_queue *queue,
+                              struct simba__task *task)
 {
     task->next = NULL;
     pthread_mutex_lock(&pool->lock);
-    if (strand->pool == NULL) { /* who was handed it reads this unlocked */
-        strand->pool = pool;
+    if (queue->pool == NULL) { /* who was handed it reads this unlocked */
+        queue->pool = pool;
     }
-    *strand->last = task;
-    strand->last = &task->next;
-    if (!strand->is_scheduled) {
-        make_ready(pool, strand);
+    *queue->last = task;
+    queue->last = &task->next;
+    if (!queue->is_scheduled) {
+        make_ready(pool, queue);
     }
     if (pool->thread_count == 0) {
         grow(pool);
@@ -238,7 +218,7 @@ void simba__strand_push(struct simba__pool *pool,
     pthread_mutex_unlock(&pool->lock);
 }
 
-void simba__pool_block(struct simba__pool *pool)
+void simba__callback_pool_block(struct simba__callback_pool *pool)
 {
     if (runs_for != pool) {
         return;
@@ -251,7 +231,7 @@ void simba__pool_block(struct simba__pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void simba__pool_unblock(struct simba__pool *pool)
+void simba__callback_pool_unblock(struct simba__callback_pool *pool)
 {
     if (runs_for != pool) {
         return;
@@ -261,22 +241,23 @@ void simba__pool_unblock(struct simba__pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void simba__strand_wait(struct simba__pool *pool,
-                        const struct simba__strand *strand)
+void simba__serial_queue_wait(struct simba__callback_pool *pool,
+                              const struct simba__serial_queue *queue)
 {
     pthread_mutex_lock(&pool->lock);
-    while (strand->is_scheduled) {
+    while (queue->is_scheduled) {
         pthread_cond_wait(&pool->settled, &pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
 }
 
-bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most)
+bool simba__callback_pool_init(struct simba__callback_pool *pool,
+                               simba_loop *loop,
+                               int most)
 {
-    *pool =
-        (struct simba__pool){.loop = loop, .most = most, .thread_room = most};
-    pool->threads = calloc((size_t)most, sizeof *pool->threads);
-    if (pool->threads == NULL) {
+    *pool = (struct simba__callback_pool){.loop = loop, .most = most};
+    if (!simba__array_reserve(&pool->threads, &pool->thread_room, (size_t)most,
+                              sizeof *pool->threads)) {
         return false;
     }
     pool->timer.fire = look_after;
@@ -287,7 +268,7 @@ bool simba__pool_init(struct simba__pool *pool, simba_loop *loop, int most)
     return true;
 }
 
-void simba__pool_fini(struct simba__pool *pool)
+void simba__callback_pool_fini(struct simba__callback_pool *pool)
 {
     simba_loop_enter(pool->loop);
     simba_timer_clear(pool->loop, &pool->timer);

@@ -1,0 +1,171 @@
+#define _GNU_SOURCE
+#include "runtime/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* --- histograms ---------------------------------------------------------- */
+
+/* Fine where a fast store's round trips are, coarse where leases and jobs are.
+ * Never changed: sums over versions would make no sense. */
+static const uint64_t bounds_us[SIMBA_HISTOGRAM_BUCKETS] = {
+    50,        100,       250,        500,       1000,     2500,
+    5000,      10000,     25000,      50000,     100000,   250000,
+    500000,    1000000,   2500000,    5000000,   10000000, 30000000,
+    120000000, 600000000, 3600000000, UINT64_MAX};
+
+uint64_t simba_histogram_bound_us(size_t bucket)
+{
+    return bucket < SIMBA_HISTOGRAM_BUCKETS ? bounds_us[bucket] : UINT64_MAX;
+}
+
+size_t simba__histogram_bucket(uint64_t us)
+{
+    size_t low = 0, high = SIMBA_HISTOGRAM_BUCKETS - 1;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (us <= bounds_us[middle]) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static void add(simba_histogram *histogram, int64_t us)
+{
+    uint64_t length = us > 0 ? (uint64_t)us : 0;
+
+    histogram->count++;
+    histogram->sum_us += length;
+    histogram->buckets[simba__histogram_bucket(length)]++;
+}
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Late: a thousand who only wait need no memory for it. */
+static simba_counts *counts_of(struct simba__contender_metrics *self)
+{
+    struct simba__hash *mutexes = &self->loop->mutexes;
+    struct simba__mutex_counts *found;
+
+    if (self->counts == NULL) {
+        found = (struct simba__mutex_counts *)simba__hash_find(mutexes,
+                                                               self->mutex);
+        if (found == NULL && mutexes->count < SIMBA__METRICS_MOST) {
+            found = simba__hash_new(mutexes, sizeof *found, self->mutex);
+        }
+        self->loop->has_others |= found == NULL;
+        self->counts = found != NULL ? &found->counts : &self->loop->others;
+    }
+    return self->counts;
+}
+
+void simba__loop_metrics_fini(struct simba__loop_metrics *loop)
+{
+    struct simba__hash_link *link = simba__hash_next(&loop->mutexes, NULL);
+
+    while (link != NULL) {
+        struct simba__hash_link *next = simba__hash_next(&loop->mutexes, link);
+
+        free(link);
+        link = next;
+    }
+    simba__hash_fini(&loop->mutexes);
+}
+
+/* --- what happens -------------------------------------------------------- */
+
+void simba__metrics_open(struct simba__contender_metrics *self,
+                         struct simba__loop_metrics *loop,
+                         const char *mutex)
+{
+    *self = (struct simba__contender_metrics){.loop = loop, .mutex = mutex};
+    loop->contenders++;
+}
+
+void simba__metrics_close(struct simba__contender_metrics *self)
+{
+    self->loop->contenders--;
+}
+
+void simba__metrics_ask(struct simba__contender_metrics *self)
+{
+    if (!self->is_waiting) {
+        self->is_waiting = true;
+        self->was_refused = false;
+        self->since_us = now_us();
+    }
+}
+
+static uint64_t *count_of_cause(simba_counts *counts, enum simba__cause cause)
+{
+    switch (cause) {
+    case SIMBA__CAUSE_EXPIRED:
+        return &counts->lost_expired;
+    case SIMBA__CAUSE_GONE:
+        return &counts->lost_gone;
+    case SIMBA__CAUSE_MAX_HOLD:
+        return &counts->lost_max_hold;
+    case SIMBA__CAUSE_STALLED:
+        return &counts->lost_stalled;
+    case SIMBA__CAUSE_STOP:
+        break;
+    }
+    return &counts->releases;
+}
+
+void simba__metrics_tell(struct simba__contender_metrics *self,
+                         const struct simba__contend_update *update)
+{
+    simba_counts *counts = counts_of(self);
+    unsigned tell = update->tell;
+    int64_t now = now_us();
+
+    if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
+        (*count_of_cause(counts, update->cause))++;
+        add(&counts->hold, now - self->since_us);
+        self->is_owner = false;
+        self->loop->owned--;
+    }
+    if (tell & SIMBA__TELL_ACQUIRED) {
+        counts->acquires++;
+        counts->hand_overs += self->was_refused;
+        add(&counts->wait, now - self->since_us);
+        self->is_waiting = false;
+        self->is_owner = true;
+        self->since_us = now;
+        self->loop->owned++;
+    }
+    counts->overruns += (tell & SIMBA__TELL_OVERRUN) != 0;
+    counts->unreleased += (tell & SIMBA__TELL_UNRELEASED) != 0;
+    counts->clock_jumps += (tell & SIMBA__TELL_CLOCK_JUMP) != 0;
+    if ((tell & SIMBA__TELL_STOPPED) && self->is_waiting) {
+        counts->abandoned++;
+        self->is_waiting = false;
+    }
+}
+
+void simba__metrics_renewed(struct simba__contender_metrics *self,
+                            bool is_granted,
+                            int64_t margin_ms)
+{
+    simba_counts *counts = counts_of(self);
+
+    if (is_granted) {
+        counts->renewals++;
+        add(&counts->renewal_margin, margin_ms * 1000);
+    } else {
+        counts->renewal_failures++;
+    }
+}

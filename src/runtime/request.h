@@ -1,0 +1,48 @@
+/* Requests under way. One outlives a caller that does not wait for it, so it
+ * has copies of its texts. */
+#ifndef SIMBA_RUNTIME_REQUEST_H
+#define SIMBA_RUNTIME_REQUEST_H
+
+#include <simba/sys/backend.h>
+
+struct simba__pending;
+
+/* Who sends requests and hears what came of them, inside the loop. */
+struct simba__caller {
+    void (*done)(struct simba__caller *self,
+                 const struct simba__pending *pending,
+                 int status,
+                 const simba_error *error);
+    struct simba__pending *pending; /* under way */
+};
+
+struct simba__pending {
+    simba_request request;
+    struct simba__caller *caller; /* NULL: nobody waits any more */
+    struct simba__pending *next;
+    simba_report *report; /* list, queue, findings; NULL: none */
+    bool is_report_short; /* there was no memory for it */
+    char *reason, *to;
+    char id[SIMBA_ID_MAX + 1];
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+/** Make one like this, with its own copies of the texts, unanswered; NULL: no
+ * memory. An `id` of NULL is nobody's. */
+struct simba__pending *simba__request_make(const simba_request *request);
+
+/** Where a backend puts what it lists; NULL and marked when memory is out. */
+simba_report *simba__request_report(simba_request *request);
+
+/** Free one that was not sent; NULL is a no-op. */
+void simba__request_free(struct simba__pending *pending);
+
+/** Give it to the backend, which may complete it at once. */
+void simba__request_send(struct simba__pending *pending,
+                         struct simba__caller *caller,
+                         simba_backend *backend);
+
+/** The caller is going: what is under way ends unheard. */
+void simba__caller_leave(struct simba__caller *caller);
+
+#endif

@@ -1,0 +1,122 @@
+/* Counting without a loop: what the machine tells becomes counts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/metrics.h"
+
+#include <stdio.h>
+
+static void tell(struct simba__contender_metrics *mine,
+                 unsigned tell,
+                 enum simba__cause cause)
+{
+    struct simba__contend_update update = {.tell = tell, .cause = cause};
+
+    simba__metrics_tell(mine, &update);
+}
+
+static void test_metrics__bounds_belong_to_their_bucket(void **state)
+{
+    (void)state;
+    assert_int_equal(simba__histogram_bucket(0), 0);
+    for (size_t i = 0; i + 1 < SIMBA_HISTOGRAM_BUCKETS; i++) {
+        uint64_t bound = simba_histogram_bound_us(i);
+
+        assert_int_equal(simba__histogram_bucket(bound), i);
+        assert_int_equal(simba__histogram_bucket(bound + 1), i + 1);
+    }
+    assert_int_equal(simba__histogram_bucket(UINT64_MAX),
+                     SIMBA_HISTOGRAM_BUCKETS - 1);
+    assert_true(simba_histogram_bound_us(1000) == UINT64_MAX);
+}
+
+static void test_metrics__counts_each_cause_for_itself(void **state)
+{
+    static const enum simba__cause causes[] = {
+        SIMBA__CAUSE_STOP,     SIMBA__CAUSE_EXPIRED, SIMBA__CAUSE_GONE,
+        SIMBA__CAUSE_MAX_HOLD, SIMBA__CAUSE_STALLED, SIMBA__CAUSE_STALLED};
+    struct simba__loop_metrics all = {.owned = 0};
+    struct simba__contender_metrics mine;
+
+    (void)state;
+    simba__metrics_open(&mine, &all, "m");
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
+        simba__metrics_ask(&mine);
+        tell(&mine, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
+        assert_int_equal(all.owned, 1);
+        tell(&mine, SIMBA__TELL_RELEASED, causes[i]);
+        assert_int_equal(all.owned, 0);
+    }
+    assert_int_equal(mine.counts->acquires, 6);
+    assert_int_equal(mine.counts->releases, 1);
+    assert_int_equal(mine.counts->lost_expired, 1);
+    assert_int_equal(mine.counts->lost_gone, 1);
+    assert_int_equal(mine.counts->lost_max_hold, 1);
+    assert_int_equal(mine.counts->lost_stalled, 2);
+    assert_int_equal(mine.counts->hold.count, 6);
+    simba__metrics_close(&mine);
+    assert_int_equal(all.contenders, 0);
+    simba__loop_metrics_fini(&all);
+}
+
+static void test_metrics__counts_trouble(void **state)
+{
+    struct simba__loop_metrics all = {.owned = 0};
+    struct simba__contender_metrics mine;
+
+    (void)state;
+    simba__metrics_open(&mine, &all, "m");
+    simba__metrics_ask(&mine);
+    tell(&mine, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
+    tell(&mine, SIMBA__TELL_OVERRUN, SIMBA__CAUSE_STOP);
+    tell(&mine, SIMBA__TELL_STOPPED | SIMBA__TELL_UNRELEASED,
+         SIMBA__CAUSE_STOP);
+    simba__metrics_renewed(&mine, true, 5);
+    simba__metrics_renewed(&mine, true, -5); /* late, yet granted */
+    simba__metrics_renewed(&mine, false, 5);
+    assert_int_equal(mine.counts->clock_jumps, 1);
+    assert_int_equal(mine.counts->overruns, 1);
+    assert_int_equal(mine.counts->unreleased, 1);
+    assert_int_equal(mine.counts->abandoned, 1);
+    assert_int_equal(mine.counts->renewals, 2);
+    assert_int_equal(mine.counts->renewal_failures, 1);
+    assert_int_equal(mine.counts->renewal_margin.sum_us, 5000);
+    simba__metrics_close(&mine);
+    simba__loop_metrics_fini(&all);
+}
+
+/* Who waits in vain for nothing costs nothing. */
+static void test_metrics__finds_its_mutex_when_there_is_something(void **state)
+{
+    struct simba__loop_metrics all = {.owned = 0};
+    struct simba__contender_metrics first, second;
+
+    (void)state;
+    simba__metrics_open(&first, &all, "m");
+    simba__metrics_open(&second, &all, "m");
+    simba__metrics_ask(&first);
+    assert_int_equal(all.mutexes.count, 0);
+    tell(&first, SIMBA__TELL_ACQUIRED, SIMBA__CAUSE_STOP);
+    simba__metrics_ask(&second);
+    tell(&second, SIMBA__TELL_STOPPED, SIMBA__CAUSE_STOP);
+    assert_int_equal(all.mutexes.count, 1);
+    assert_ptr_equal(first.counts, second.counts);
+    assert_int_equal(all.contenders, 2);
+    simba__loop_metrics_fini(&all);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_metrics__bounds_belong_to_their_bucket),
+        cmocka_unit_test(test_metrics__counts_each_cause_for_itself),
+        cmocka_unit_test(test_metrics__counts_trouble),
+        cmocka_unit_test(test_metrics__finds_its_mutex_when_there_is_something),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
