@@ -208,15 +208,13 @@ int simba_admin_break(simba_store *store,
     simba_break wish = SIMBA_BREAK_INIT;
     struct simba__pending *pending;
     const simba_owner *owner = &answer.reply.owner;
-    int rc = simba__store_check(store, error);
+    int rc = simba__given_take(
+        store,
+        &(struct simba__given){given, "SIMBA_BREAK_INIT", &wish, sizeof wish},
+        error);
 
     if (present != NULL) {
         *present = simba_owner_none();
-    }
-    if (rc == SIMBA_OK) {
-        rc =
-            simba__given_take(&(struct simba__given){given, "SIMBA_BREAK_INIT"},
-                              &wish, sizeof wish, error);
     }
     if (rc == SIMBA_OK) {
         rc = check_break(store, &wish, error);

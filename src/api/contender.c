@@ -14,19 +14,22 @@
 
 /* --- what users give ----------------------------------------------------- */
 
-int simba__given_take(const struct simba__given *given,
-                      void *to,
-                      size_t size,
+int simba__given_take(const simba_store *store,
+                      const struct simba__given *given,
                       simba_error *error)
 {
     const uint32_t *known = given->from; /* the first member of them all */
+    int rc = store == NULL ? SIMBA_OK : simba__store_check(store, error);
 
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
     if (known == NULL || *known == 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "what is given must be set up by %s",
                                given->init);
     }
-    memcpy(to, given->from, *known < size ? *known : size);
+    memcpy(given->to, given->from, *known < given->size ? *known : given->size);
     return SIMBA_OK;
 }
 

@@ -15,20 +15,23 @@ enum { SIMBA__DEFAULT_TTL_MS = 10000, SIMBA__DEFAULT_TRANSITION_MS = 6000 };
 /* --- what users give ----------------------------------------------------- */
 
 /* A struct of the user's that begins with its size, by which those of an older
- * header are known. */
+ * header are known, and where it is taken over to. */
 struct simba__given {
     const void *from; /* may be NULL */
     const char *init; /* the name of the macro that sets it up */
+    void *to;         /* has its defaults: they stay where `from` ends */
+    size_t size;      /* of `to` */
 };
 
 /**
- * Take it over to `to`, which has `size` bytes and its defaults in place: they
- * stay where the caller's header ends. Returns SIMBA_OK, or SIMBA_EINVAL when
- * it was not set up.
+ * What every function that opens something begins with: refuse a store of the
+ * parent process, and take over what was given.
+ *
+ * @param store  NULL: there is none yet
+ * @return SIMBA_OK; SIMBA_EFORKED; SIMBA_EINVAL when it was not set up
  */
-int simba__given_take(const struct simba__given *given,
-                      void *to,
-                      size_t size,
+int simba__given_take(const simba_store *store,
+                      const struct simba__given *given,
                       simba_error *error);
 
 /**

@@ -443,14 +443,13 @@ int simba_locker_open(simba_store *store,
     simba_contender contender = SIMBA_CONTENDER_INIT;
     pthread_condattr_t attributes;
     simba_locker *l;
-    int rc = simba__store_check(store, error);
+    int rc = simba__given_take(
+        store,
+        &(struct simba__given){given, "SIMBA_LOCKER_OPTIONS_INIT", &options,
+                               sizeof options},
+        error);
 
     *out = NULL;
-    if (rc == SIMBA_OK) {
-        rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_LOCKER_OPTIONS_INIT"},
-            &options, sizeof options, error);
-    }
     if (rc != SIMBA_OK) {
         return rc;
     }

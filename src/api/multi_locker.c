@@ -355,14 +355,13 @@ int simba_multi_locker_open(simba_store *store,
 {
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
     simba_multi_locker *m;
-    int rc = simba__store_check(store, error);
+    int rc = simba__given_take(
+        store,
+        &(struct simba__given){given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT",
+                               &options, sizeof options},
+        error);
 
     *out = NULL;
-    if (rc == SIMBA_OK) {
-        rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT"},
-            &options, sizeof options, error);
-    }
     if (rc != SIMBA_OK) {
         return rc;
     }

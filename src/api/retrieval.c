@@ -214,14 +214,13 @@ int simba_retrieval_open(simba_store *store,
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *r;
     bool is_added;
-    int rc = simba__store_check(store, error);
+    int rc =
+        simba__given_take(store,
+                          &(struct simba__given){given, "SIMBA_RETRIEVER_INIT",
+                                                 &retriever, sizeof retriever},
+                          error);
 
     *out = NULL;
-    if (rc == SIMBA_OK) {
-        rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_RETRIEVER_INIT"}, &retriever,
-            sizeof retriever, error);
-    }
     if (rc == SIMBA_OK) {
         rc = check(&retriever, error);
     }

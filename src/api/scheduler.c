@@ -405,14 +405,13 @@ int simba_scheduler_open(simba_store *store,
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;
     simba_scheduler *s;
-    int rc = simba__store_check(store, error);
+    int rc = simba__given_take(
+        store,
+        &(struct simba__given){given, "SIMBA_SCHEDULER_OPTIONS_INIT", &options,
+                               sizeof options},
+        error);
 
     *out = NULL;
-    if (rc == SIMBA_OK) {
-        rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_SCHEDULER_OPTIONS_INIT"},
-            &options, sizeof options, error);
-    }
     if (rc == SIMBA_OK) {
         rc = check_schedule(&options, &config, error);
     }

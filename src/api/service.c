@@ -163,14 +163,13 @@ int simba_service_open(simba_store *store,
                                                          .answered = answered};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *s;
-    int rc = simba__store_check(store, error);
+    int rc =
+        simba__given_take(store,
+                          &(struct simba__given){given, "SIMBA_CONTENDER_INIT",
+                                                 &contender, sizeof contender},
+                          error);
 
     *out = NULL;
-    if (rc == SIMBA_OK) {
-        rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_CONTENDER_INIT"}, &contender,
-            sizeof contender, error);
-    }
     if (rc != SIMBA_OK) {
         return rc;
     }

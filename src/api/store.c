@@ -305,8 +305,10 @@ int simba_store_open(const char *url,
     *out = NULL;
     if (given != NULL) {
         rc = simba__given_take(
-            &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT"}, &options,
-            sizeof options, error);
+            NULL,
+            &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT", &options,
+                                   sizeof options},
+            error);
     }
     if (rc == SIMBA_OK) {
         rc = check_options(&options, error);

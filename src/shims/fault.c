@@ -457,26 +457,32 @@ static void detach(simba_backend *self)
     }
 }
 
-/* What the inner store still had is answered when it closes. */
-static void close_fault(simba_backend *self)
+static void closing(struct simba__shim *shim)
 {
-    struct fault_shim *fault = (struct fault_shim *)self;
-    const uint64_t *n = fault->counts;
-    char line[320];
+    struct fault_shim *fault = (struct fault_shim *)shim;
 
-    simba_loop_enter(self->loop);
     for (struct pending *p = fault->pending; p != NULL; p = p->next) {
         p->fate.fault = FAULT_NONE; /* nothing is sent again */
     }
-    simba_loop_leave(self->loop);
-    simba__shim_close(&fault->shim);
-    simba_loop_enter(self->loop);
+}
+
+/* What the inner store still had was answered when it closed. */
+static void closed(struct simba__shim *shim, bool was_open)
+{
+    struct fault_shim *fault = (struct fault_shim *)shim;
+    const uint64_t *n = fault->counts;
+    char line[320];
+
+    if (!was_open) {
+        return;
+    }
+    simba_loop_enter(shim->base.loop);
     for (struct pending *p = fault->pending, *next; p != NULL; p = next) {
         next = p->next;
         fail(p, SIMBA_ECANCELED, "the store was closed");
         free_pending(p);
     }
-    simba_loop_leave(self->loop);
+    simba_loop_leave(shim->base.loop);
     snprintf(line, sizeof line,
              "of %" PRIu64 " requests %" PRIu64 " failed, %" PRIu64
              " and %" PRIu64 " replies were lost, %" PRIu64 " and %" PRIu64
@@ -485,48 +491,22 @@ static void close_fault(simba_backend *self)
              fault->request_count, n[FAULT_FAIL], n[FAULT_LOSE], n[FAULT_MUTE],
              n[FAULT_DELAY], n[FAULT_SLOW], n[FAULT_DOUBLE] + n[FAULT_ECHO],
              fault->wake_count, fault->wake_faults);
-    fault->shim.log(fault->shim.log_user, SIMBA_LOG_INFO, "fault", line);
-    free(fault);
+    shim->log(shim->log_user, SIMBA_LOG_INFO, "fault", line);
 }
 
-static const struct simba__shim_kind kind = {.ops = &simba__fault_ops,
-                                             .wake = on_wake,
-                                             .detach = detach};
-
-static int open_fault(const simba_backend_config *config,
-                      simba_backend **backend,
+static int open_fault(struct simba__shim *shim,
+                      char *options,
                       simba_error *error)
 {
-    struct fault_shim *fault = calloc(1, sizeof *fault);
-    const char *inner_url;
-    char *options = NULL;
-    int rc;
-
-    *backend = NULL;
-    if (fault == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = simba__shim_split(config->rest, &options, &inner_url, error);
-    if (rc == SIMBA_OK) {
-        rc = read_options(&fault->options, options, error);
-    }
-    if (rc == SIMBA_OK) {
-        rc = simba__shim_open(&fault->shim, &kind, config, error);
-    }
-    free(options);
-    if (rc != SIMBA_OK) {
-        free(fault);
-        return rc;
-    }
-    *backend = &fault->shim.base;
-    return SIMBA_OK;
+    return read_options(&((struct fault_shim *)shim)->options, options, error);
 }
 
-const simba_backend_ops simba__fault_ops = {
-    .abi = SIMBA_BACKEND_ABI,
-    .scheme = "fault",
+const struct simba__shim_kind simba__fault_kind = {
+    .size = sizeof(struct fault_shim),
     .open = open_fault,
     .submit = submit,
-    .close = close_fault,
-    .schema = simba__shim_schema,
+    .wake = on_wake,
+    .closing = closing,
+    .closed = closed,
+    .detach = detach,
 };

@@ -44,9 +44,9 @@ int simba__shim_split(const char *rest,
     return SIMBA_OK;
 }
 
-char *simba__shim_schema(const simba_backend_config *config,
-                         bool upgrade,
-                         simba_error *error)
+static char *schema_of_inner(const simba_backend_config *config,
+                             bool upgrade,
+                             simba_error *error)
 {
     simba_backend_config inner = *config;
     const simba_backend_ops *ops = NULL;
@@ -128,33 +128,35 @@ static void pass_forked(simba_backend *self)
 
 /* --- life ---------------------------------------------------------------- */
 
-int simba__shim_open(struct simba__shim *shim,
-                     const struct simba__shim_kind *kind,
-                     const simba_backend_config *config,
-                     simba_error *error)
+static void close_shim(simba_backend *self)
 {
-    simba_backend_config inner = *config;
-    const simba_backend_ops *ops, *theirs;
-    const char *colon = strchr(config->rest, ':');
-    int rc;
+    struct simba__shim *shim = (struct simba__shim *)self;
 
-    inner.url = colon + 1; /* simba__shim_split() has seen it */
-    rc = config->find(inner.url, &ops, &inner.rest, error);
-    if (rc == SIMBA_OK) {
-        rc = ops->open(&inner, &shim->inner, error);
+    simba_loop_enter(self->loop);
+    simba__wake_filter_remove(self->loop, &shim->filter);
+    if (shim->kind->closing != NULL) {
+        shim->kind->closing(shim);
     }
-    if (rc != SIMBA_OK) {
-        return rc;
+    simba_loop_leave(self->loop);
+    shim->inner->ops->close(shim->inner); /* its requests end by this */
+    if (shim->kind->closed != NULL) {
+        shim->kind->closed(shim, true);
     }
-    shim->kind = kind;
-    shim->log = config->log;
-    shim->log_user = config->log_user;
-    theirs = shim->inner->ops;
+    free(shim);
+}
+
+/* The table is the inner one's, with ours in their place. */
+static void stand_before(struct simba__shim *shim,
+                         const simba_backend_ops *ours,
+                         simba_loop *loop)
+{
+    const simba_backend_ops *theirs = shim->inner->ops;
+
     shim->ops = *theirs;
-    shim->ops.scheme = kind->ops->scheme;
-    shim->ops.open = kind->ops->open;
-    shim->ops.submit = kind->ops->submit;
-    shim->ops.close = kind->ops->close;
+    shim->ops.scheme = ours->scheme;
+    shim->ops.open = ours->open;
+    shim->ops.submit = shim->kind->submit;
+    shim->ops.close = close_shim;
     shim->ops.detach = pass_detach;
     shim->ops.forked = pass_forked;
     shim->ops.life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
@@ -162,25 +164,90 @@ int simba__shim_open(struct simba__shim *shim,
         theirs->subscription == NULL ? NULL : pass_subscription;
     shim->ops.drive = theirs->drive == NULL ? NULL : pass_drive;
     shim->base.ops = &shim->ops;
-    shim->base.loop = config->loop;
-    shim->filter.wake = kind->wake;
-    simba_loop_enter(config->loop);
-    simba__wake_filter_add(config->loop, &shim->filter);
-    simba_loop_leave(config->loop);
+    shim->base.loop = loop;
+    shim->filter.wake = shim->kind->wake;
+    simba_loop_enter(loop);
+    simba__wake_filter_add(loop, &shim->filter);
+    simba_loop_leave(loop);
+}
+
+static int open_shim(const struct simba__shim_kind *kind,
+                     const simba_backend_ops *ours,
+                     const simba_backend_config *config,
+                     simba_backend **backend,
+                     simba_error *error)
+{
+    struct simba__shim *shim = calloc(1, kind->size);
+    simba_backend_config inner = *config;
+    const simba_backend_ops *ops;
+    char *options = NULL;
+    int rc;
+
+    *backend = NULL;
+    if (shim == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    shim->kind = kind;
+    shim->log = config->log;
+    shim->log_user = config->log_user;
+    rc = simba__shim_split(config->rest, &options, &inner.url, error);
+    if (rc == SIMBA_OK) { /* who forgot the options makes nothing by it */
+        rc = config->find(inner.url, &ops, &inner.rest, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = kind->open(shim, options, error);
+        if (rc == SIMBA_OK) {
+            rc = ops->open(&inner, &shim->inner, error);
+        }
+        if (rc != SIMBA_OK && kind->closed != NULL) {
+            kind->closed(shim, false);
+        }
+    }
+    free(options);
+    if (rc != SIMBA_OK) {
+        free(shim);
+        return rc;
+    }
+    stand_before(shim, ours, config->loop);
+    *backend = &shim->base;
     return SIMBA_OK;
 }
 
-void simba__shim_close(struct simba__shim *shim)
+static int open_fault(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
 {
-    if (shim->inner == NULL) {
-        return;
-    }
-    simba_loop_enter(shim->base.loop);
-    simba__wake_filter_remove(shim->base.loop, &shim->filter);
-    simba_loop_leave(shim->base.loop);
-    shim->inner->ops->close(shim->inner);
-    shim->inner = NULL;
+    return open_shim(&simba__fault_kind, &simba__fault_ops, config, backend,
+                     error);
 }
+
+static int open_trace(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
+{
+    return open_shim(&simba__trace_kind, &simba__trace_ops, config, backend,
+                     error);
+}
+
+static int open_stat(const simba_backend_config *config,
+                     simba_backend **backend,
+                     simba_error *error)
+{
+    return open_shim(&simba__stat_kind, &simba__stat_ops, config, backend,
+                     error);
+}
+
+/* What else a table needs is taken from the inner store's. */
+#define SHIM_OPS(name)                                                         \
+    {                                                                          \
+        .abi = SIMBA_BACKEND_ABI, .scheme = #name, .open = open_##name,        \
+        .submit = simba__shim_pass, .close = close_shim,                       \
+        .schema = schema_of_inner                                              \
+    }
+
+const simba_backend_ops simba__fault_ops = SHIM_OPS(fault);
+const simba_backend_ops simba__trace_ops = SHIM_OPS(trace);
+const simba_backend_ops simba__stat_ops = SHIM_OPS(stat);
 
 /* --- requests ------------------------------------------------------------ */
 

@@ -38,20 +38,33 @@ struct simba__passage {
     int64_t begun_us;
 };
 
-/** What a kind of shim does itself. */
+/** What a kind of shim does itself; NULL: nothing. */
 struct simba__shim_kind {
-    const simba_backend_ops *ops; /* scheme, submit, close; rest unused */
-    /** A wake-up on its way out; pass it on with simba__wake_pass(). */
+    size_t size; /* of its instance, which begins with a struct simba__shim */
+    /** Take the options, before the inner store is opened. */
+    int (*open)(struct simba__shim *shim, char *options, simba_error *error);
+    /** MUST. As of simba_backend_ops; simba__shim_pass() passes it on. */
+    void (*submit)(simba_backend *self, simba_request *request);
+    /** A wake-up on its way out; pass it on with simba__wake_pass(). MUST. */
     void (*wake)(struct simba__wake_filter *filter, const char *mutex);
-    void (*detach)(simba_backend *self); /* before the inner one's; NULL */
+    /** The inner store is about to be closed. Inside the loop. */
+    void (*closing)(struct simba__shim *shim);
+    /** It is closed; or it was never opened, and so is NULL. */
+    void (*closed)(struct simba__shim *shim, bool was_open);
+    void (*detach)(simba_backend *self); /* before the inner one's */
     void (*forked)(simba_backend *self); /* likewise */
-    /** With simba__shim_pass(): a request goes to the inner store; NULL. */
+    /** With simba__shim_pass(): a request goes to the inner store. */
     void (*sent)(const struct simba__passage *passage);
-    /** With simba__shim_pass(): it was answered, and who asked hears next. */
+    /** With simba__shim_pass(): it was answered, and who asked hears next.
+     * MUST then. */
     void (*answered)(const struct simba__passage *passage,
                      const simba_reply *reply,
                      int status);
 };
+
+extern const struct simba__shim_kind simba__fault_kind;
+extern const struct simba__shim_kind simba__trace_kind;
+extern const struct simba__shim_kind simba__stat_kind;
 
 /**
  * Take OPTIONS and INNER-URL apart.
@@ -67,20 +80,6 @@ int simba__shim_split(const char *rest,
 
 /** Is it the table of a shim? */
 bool simba__shim_is_one(const simba_backend_ops *ops);
-
-/** What the inner store needs; as simba_backend_ops has it. */
-char *simba__shim_schema(const simba_backend_config *config,
-                         bool upgrade,
-                         simba_error *error);
-
-/** Open the inner store, and stand before it. */
-int simba__shim_open(struct simba__shim *shim,
-                     const struct simba__shim_kind *kind,
-                     const simba_backend_config *config,
-                     simba_error *error);
-
-/** Close the inner store. Its requests end by this. */
-void simba__shim_close(struct simba__shim *shim);
 
 /** Pass a request on; as `submit` of simba_backend_ops. */
 void simba__shim_pass(simba_backend *self, simba_request *request);

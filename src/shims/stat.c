@@ -130,76 +130,46 @@ static void count_wake(struct simba__wake_filter *filter, const char *mutex)
 
 /* --- life ---------------------------------------------------------------- */
 
-static void tell(const struct stat_shim *stat, size_t kind)
+static void tell_figures(struct simba__shim *shim, bool was_open)
 {
-    const struct figures *figures = &stat->kinds[kind];
-    const simba_stat *s = &figures->stat;
-    char line[256];
+    const struct stat_shim *stat = (const struct stat_shim *)shim;
 
-    if (s->started == 0) {
-        return;
+    for (size_t i = 0; was_open && i < KINDS; i++) {
+        const struct figures *figures = &stat->kinds[i];
+        const simba_stat *s = &figures->stat;
+        char line[256];
+
+        if (s->started == 0) {
+            continue;
+        }
+        snprintf(line, sizeof line,
+                 "%s: %" PRIu64 " started, %" PRIu64 " answered (%" PRIu64
+                 " mine), %" PRIu64 " unknown, %" PRIu64
+                 " failed; us: p50 %lld, p99 %lld, most %lld",
+                 name_of(i), s->started, s->answered, s->mine, s->unknown,
+                 s->failed, (long long)percentile(figures, 50),
+                 (long long)percentile(figures, 99), (long long)s->most_us);
+        shim->log(shim->log_user, SIMBA_LOG_INFO, "stat", line);
     }
-    snprintf(line, sizeof line,
-             "%s: %" PRIu64 " started, %" PRIu64 " answered (%" PRIu64
-             " mine), %" PRIu64 " unknown, %" PRIu64
-             " failed; us: p50 %lld, p99 %lld, most %lld",
-             name_of(kind), s->started, s->answered, s->mine, s->unknown,
-             s->failed, (long long)percentile(figures, 50),
-             (long long)percentile(figures, 99), (long long)s->most_us);
-    stat->shim.log(stat->shim.log_user, SIMBA_LOG_INFO, "stat", line);
 }
 
-static void close_stat(simba_backend *self)
+static int take_no_options(struct simba__shim *shim,
+                           char *options,
+                           simba_error *error)
 {
-    struct stat_shim *stat = (struct stat_shim *)self;
-
-    simba__shim_close(&stat->shim);
-    for (size_t i = 0; i < KINDS; i++) {
-        tell(stat, i);
-    }
-    free(stat);
+    (void)shim;
+    return options[0] == '\0'
+               ? SIMBA_OK
+               : simba_error_set(error, SIMBA_EINVAL, 0,
+                                 "stat: it takes no options, as in stat::URL");
 }
 
-static const struct simba__shim_kind kind = {.ops = &simba__stat_ops,
-                                             .wake = count_wake,
-                                             .sent = count_sent,
-                                             .answered = count_answered};
-
-static int open_stat(const simba_backend_config *config,
-                     simba_backend **backend,
-                     simba_error *error)
-{
-    struct stat_shim *stat = calloc(1, sizeof *stat);
-    const char *inner_url;
-    char *options = NULL;
-    int rc;
-
-    *backend = NULL;
-    if (stat == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = simba__shim_split(config->rest, &options, &inner_url, error);
-    if (rc == SIMBA_OK && options[0] != '\0') {
-        rc = simba_error_set(error, SIMBA_EINVAL, 0,
-                             "stat: it takes no options, as in stat::URL");
-    }
-    free(options);
-    if (rc == SIMBA_OK) {
-        rc = simba__shim_open(&stat->shim, &kind, config, error);
-    }
-    if (rc != SIMBA_OK) {
-        free(stat);
-        return rc;
-    }
-    *backend = &stat->shim.base;
-    return SIMBA_OK;
-}
-
-const simba_backend_ops simba__stat_ops = {
-    .abi = SIMBA_BACKEND_ABI,
-    .scheme = "stat",
-    .open = open_stat,
+const struct simba__shim_kind simba__stat_kind = {
+    .size = sizeof(struct stat_shim),
+    .open = take_no_options,
     .submit = simba__shim_pass,
-    .close = close_stat,
-    .schema = simba__shim_schema,
+    .wake = count_wake,
+    .closed = tell_figures,
+    .sent = count_sent,
+    .answered = count_answered,
 };

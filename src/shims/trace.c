@@ -169,12 +169,14 @@ static void write_mark(struct trace *trace, const char *what)
 
 /* --- life ---------------------------------------------------------------- */
 
-static int open_file(struct trace *trace, const char *path, simba_error *error)
+static int open_file(struct simba__shim *shim, char *path, simba_error *error)
 {
+    struct trace *trace = (struct trace *)shim;
     uint64_t number;
     ssize_t length;
     int fd;
 
+    trace->fd = -1;
     if (path[0] == '\0') {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "trace: which file? As in trace:/path:URL");
@@ -193,25 +195,21 @@ static int open_file(struct trace *trace, const char *path, simba_error *error)
     if (fd >= 0) {
         close(fd);
     }
+    write_mark(trace, "opened");
     return SIMBA_OK;
 }
 
-static void free_trace(struct trace *trace)
+static void close_file(struct simba__shim *shim, bool was_open)
 {
+    struct trace *trace = (struct trace *)shim;
+
+    if (was_open) {
+        write_mark(trace, "closed");
+    }
     if (trace->fd >= 0) {
         close(trace->fd);
     }
     simba__text_fini(&trace->text);
-    free(trace);
-}
-
-static void close_trace(simba_backend *self)
-{
-    struct trace *trace = (struct trace *)self;
-
-    simba__shim_close(&trace->shim);
-    write_mark(trace, "closed");
-    free_trace(trace);
 }
 
 static void forked(simba_backend *self)
@@ -222,52 +220,13 @@ static void forked(simba_backend *self)
     trace->fd = -1;
 }
 
-static const struct simba__shim_kind kind = {.ops = &simba__trace_ops,
-                                             .wake = write_wake,
-                                             .sent = write_sent,
-                                             .answered = write_answered,
-                                             .forked = forked};
-
-static int open_trace(const simba_backend_config *config,
-                      simba_backend **backend,
-                      simba_error *error)
-{
-    struct trace *trace = calloc(1, sizeof *trace);
-    const simba_backend_ops *ops;
-    const char *inner_url, *rest;
-    char *path = NULL;
-    int rc;
-
-    *backend = NULL;
-    if (trace == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    trace->fd = -1;
-    rc = simba__shim_split(config->rest, &path, &inner_url, error);
-    if (rc == SIMBA_OK) { /* who forgot the path shall not get a file */
-        rc = config->find(inner_url, &ops, &rest, error);
-    }
-    if (rc == SIMBA_OK) {
-        rc = open_file(trace, path, error);
-    }
-    free(path);
-    if (rc == SIMBA_OK) {
-        write_mark(trace, "opened");
-        rc = simba__shim_open(&trace->shim, &kind, config, error);
-    }
-    if (rc != SIMBA_OK) {
-        free_trace(trace);
-        return rc;
-    }
-    *backend = &trace->shim.base;
-    return SIMBA_OK;
-}
-
-const simba_backend_ops simba__trace_ops = {
-    .abi = SIMBA_BACKEND_ABI,
-    .scheme = "trace",
-    .open = open_trace,
+const struct simba__shim_kind simba__trace_kind = {
+    .size = sizeof(struct trace),
+    .open = open_file,
     .submit = simba__shim_pass,
-    .close = close_trace,
-    .schema = simba__shim_schema,
+    .wake = write_wake,
+    .closed = close_file,
+    .forked = forked,
+    .sent = write_sent,
+    .answered = write_answered,
 };

@@ -6,23 +6,12 @@ pkg_check_modules(openssl IMPORTED_TARGET openssl)
 set(simba_redis_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
-set(simba_redis_sources
-  ${simba_redis_dir}/admin.c
-  ${simba_redis_dir}/caller_io.c
-  ${simba_redis_dir}/cluster.c
-  ${simba_redis_dir}/connection.c
-  ${simba_redis_dir}/doctor.c
-  ${simba_redis_dir}/handshake.c
-  ${simba_redis_dir}/notify.c
-  ${simba_redis_dir}/redis.c
-  ${simba_redis_dir}/reply.c
-  ${simba_redis_dir}/request.c
-  ${simba_redis_dir}/scripts.c
-  ${simba_redis_dir}/sentinel.c
-  ${simba_redis_dir}/server.c
-  ${simba_redis_dir}/settings.c
-  ${simba_redis_dir}/tls.c
-)
+set(simba_redis_sources)
+foreach(name IN ITEMS admin caller_io cluster connection doctor handshake
+                      notify redis reply request scripts sentinel server
+                      settings tls)
+  list(APPEND simba_redis_sources ${simba_redis_dir}/${name}.c)
+endforeach()
 
 simba_want_store(redis simba_has_redis "libhiredis-dev libssl-dev"
                  hiredis_FOUND openssl_FOUND)

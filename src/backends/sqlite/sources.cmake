@@ -6,22 +6,12 @@
 set(simba_sqlite_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
 
-set(simba_sqlite_sources
-  ${simba_sqlite_dir}/admin.c
-  ${simba_sqlite_dir}/clock.c
-  ${simba_sqlite_dir}/connection.c
-  ${simba_sqlite_dir}/doctor.c
-  ${simba_sqlite_dir}/file.c
-  ${simba_sqlite_dir}/liveness.c
-  ${simba_sqlite_dir}/notify.c
-  ${simba_sqlite_dir}/observers.c
-  ${simba_sqlite_dir}/record.c
-  ${simba_sqlite_dir}/request.c
-  ${simba_sqlite_dir}/settings.c
-  ${simba_sqlite_dir}/sqlite.c
-  ${simba_sqlite_dir}/token_reserve.c
-  ${simba_sqlite_dir}/wal.c
-)
+set(simba_sqlite_sources)
+foreach(name IN ITEMS admin clock connection doctor file liveness notify
+                      observers record request settings sqlite token_reserve
+                      wal)
+  list(APPEND simba_sqlite_sources ${simba_sqlite_dir}/${name}.c)
+endforeach()
 
 foreach(name IN ITEMS schema statements)
   simba_embed_sections(
