@@ -17,6 +17,13 @@ begin() {
     export LC_ALL=C SIMBA_CONFIG=/dev/null
     simba=$(realpath "$2")
     mkdir -p "$3" && scratch=$(mktemp -d "$3/simba-$1.XXXXXX") || exit 1
+    # Shells and units name it, and the tree may be where there are spaces.
+    case $simba in
+    *[!A-Za-z0-9/._+-]*)
+        ln -s "${simba%/*}" "$scratch/bin-of-simba" || exit 1
+        simba=$scratch/bin-of-simba/${simba##*/}
+        ;;
+    esac
     pattern=* pty=
     export simba scratch
     export SIMBA_STORE=${SIMBA_STORE-sqlite:$scratch/simba.db}

@@ -6,7 +6,12 @@
 set -eu
 export LC_ALL=C
 
-prefix=$1 libdir=$2 sources=$3 work=$4
+libdir=$2 sources=$3 work=$4
+# Without spaces, wherever we are: $(pkg-config) of the shell is in words.
+way=$(mktemp -d)
+trap 'rm -rf "$way"' EXIT
+ln -s "$1" "$way/prefix"
+prefix=$way/prefix
 rm -rf "$work"
 mkdir -p "$work"
 cp "$sources/examples/backend/simba-shelf.c" "$work"
