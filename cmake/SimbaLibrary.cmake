@@ -78,8 +78,6 @@ simba_add_layer(simba_runtime
 
 simba_add_layer(simba_memory
   ${simba_src}/backends/memory/memory.c
-  ${simba_src}/backends/memory/ring.c
-  ${simba_src}/backends/memory/space.c
 )
 
 include(${simba_src}/backends/sqlite/sources.cmake)

@@ -4,7 +4,7 @@
  *
  * The memory store is compiled into this module once more; what it is asked,
  * what it answers and whom it wakes comes by here. The mistakes are in
- * broken_tenure.c and broken_line.c; those in the row itself are the ones that
+ * broken_tenure.c and broken_queue.c; those in the model itself are the ones that
  * the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
 #include <simba/sys/backend.h>
@@ -20,8 +20,6 @@ static void broken_add_mutex(simba_request *request,
 #define simba_loop_post         broken_post
 #define simba_request_add_mutex broken_add_mutex
 #include "backends/memory/memory.c"
-#include "backends/memory/ring.c"
-#include "backends/memory/space.c"
 #undef simba_wake
 #undef simba_loop_post
 #undef simba_request_add_mutex
@@ -62,13 +60,13 @@ static void broken_wake(simba_loop *loop, const char *mutex)
     simba_wake(loop, mutex);
 }
 
-/* How many were rung, or listed, by the operation in hand; with the space
+/* How many were woken, or listed, by the request in hand; with the space
  * locked. */
-static int rung, listed;
+static int woken_by_this, listed;
 
 static void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
 {
-    if (fault->one_wake && rung++ > 0) {
+    if (fault->one_wake && woken_by_this++ > 0) {
         free(argument);
         return;
     }
@@ -104,21 +102,20 @@ static bool is_woken(const simba_backend *self, const simba_request *request)
     return is_found;
 }
 
-static int serve_broken(struct simba__memory *m, simba_request *request)
+static int serve_broken(struct memory *m, simba_request *request)
 {
-    struct simba__memory_row *entry =
-        simba__memory_find(m->space, request->mutex);
+    struct mutex *entry = find_mutex(m->space, request->mutex);
     int rc;
 
     if (entry == NULL) {
         return SIMBA_ENOMEM;
     }
     if (fault->before != NULL) {
-        fault->before(&entry->row, request);
+        fault->before(&entry->record, request);
     }
     rc = serve(m, request);
     if (fault->after != NULL) {
-        fault->after(&entry->row, request);
+        fault->after(&entry->record, request);
     }
     return rc;
 }
@@ -175,7 +172,7 @@ static void submit_broken(simba_backend *self, simba_request *request)
 {
     bool is_acquire = request->kind == SIMBA_ACQUIRE;
     const char *given = request->mutex;
-    struct simba__memory *m = (struct simba__memory *)self;
+    struct memory *m = (struct memory *)self;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
 
@@ -188,7 +185,7 @@ static void submit_broken(simba_backend *self, simba_request *request)
     }
     request->mutex = name;
     pthread_mutex_lock(&m->space->lock);
-    rung = listed = 0;
+    woken_by_this = listed = 0;
     if (request->kind == SIMBA_ACQUIRE && is_woken(self, request)) {
         request->reply.mine = true;
         request->reply.token = (uint64_t)simba_loop_now_ms() * 1000;

@@ -1,58 +1,249 @@
-/* The memory store: `memory:name`. Handles with one name share its mutexes.
+/* The memory store: `memory:name`. Handles with one name share its mutexes, for
+ * as long as there is one.
  *
  * It answers at once, from within submit, inside the loop of the handle that
- * asks; the space is locked meanwhile. A waiter is woken through the loop of
- * its own handle. The logic is in row.c, the names in space.c. */
+ * asks; the space is locked meanwhile. A waiter or an observer is woken through
+ * the loop of its own handle. The rules are in core/mutex_model.c. */
 #define _GNU_SOURCE
-#include "backends/memory/instance.h"
+#include "backends/memory/memory.h"
 
+#include "core/mutex_record.h"
+#include "util/hash.h"
+
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* --- rows, with the space locked ----------------------------------------- */
-
-/* A call and the mutex it is about. */
-struct serving {
-    struct simba__memory_space *space;
-    const char *mutex;
+/* What handles of one name share. */
+struct space {
+    char *name;
+    struct space *next;
+    int users;            /* guarded by spaces_lock */
+    pthread_mutex_t lock; /* guards the mutexes and the list of handles */
+    struct simba__hash mutexes;
+    struct memory *handles;
+    uint64_t token_floor; /* no tenure of it has a smaller token */
 };
 
-static bool is_waiter_connected(void *self, uint64_t connection)
+struct mutex {
+    struct simba__hash_link link;
+    struct simba__mutex_record record;
+};
+
+/* A new owner, as observers are told of it. */
+struct change {
+    bool is_observed; /* by one of the handle that made it */
+    simba_owner owner;
+    uint64_t ended;
+};
+
+struct memory {
+    simba_backend base;
+    struct space *space;
+    struct memory *next;
+    uint64_t connection;
+    struct simba__hash observed; /* mutexes; guarded by the space's lock */
+    struct change change;        /* by the request in hand; likewise */
+};
+
+static pthread_mutex_t spaces_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct space *spaces;
+static uint64_t connections; /* guarded by spaces_lock */
+
+/* S4: the greatest token of a space that was forgotten. The clock alone would
+ * not do: within one millisecond it can be closed and opened again. */
+static uint64_t greatest_token; /* guarded by spaces_lock */
+
+/* --- spaces, with spaces_lock held --------------------------------------- */
+
+static struct space *make_space(const char *name)
 {
-    return simba__memory_handle(((struct serving *)self)->space, connection) !=
-           NULL;
+    struct space *space = calloc(1, sizeof *space);
+
+    if (space == NULL || (space->name = strdup(name)) == NULL) {
+        free(space);
+        return NULL;
+    }
+    pthread_mutex_init(&space->lock, NULL);
+    space->token_floor = greatest_token;
+    space->next = spaces;
+    spaces = space;
+    return space;
 }
 
-static void wake(void *self, const struct simba__waiter *waiter)
+static void free_space(struct space *space)
 {
-    struct serving *serving = self;
-    struct simba__memory *m =
-        simba__memory_handle(serving->space, waiter->connection);
+    struct simba__hash_link *link = simba__hash_next(&space->mutexes, NULL);
 
-    if (m != NULL) {
-        simba__memory_ring(m, serving->mutex, NULL);
+    while (link != NULL) {
+        struct mutex *mutex = (struct mutex *)link;
+
+        link = simba__hash_next(&space->mutexes, link);
+        if (mutex->record.last_token > greatest_token) {
+            greatest_token = mutex->record.last_token;
+        }
+        simba__mutex_fini(&mutex->record);
+        free(mutex);
+    }
+    simba__hash_fini(&space->mutexes);
+    pthread_mutex_destroy(&space->lock);
+    free(space->name);
+    free(space);
+}
+
+/* --- waking others, with the space locked -------------------------------- */
+
+struct wake {
+    simba_loop *loop;
+    bool is_change; /* for observers; else a waiter is offered the mutex */
+    struct change change;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+static void run_wake(void *argument)
+{
+    struct wake *wake = argument;
+
+    if (wake->is_change) {
+        simba_observed(wake->loop, wake->mutex, &wake->change.owner,
+                       wake->change.ended);
+    } else {
+        simba_wake(wake->loop, wake->mutex);
+    }
+    free(wake);
+}
+
+/* A lost wake-up does no harm (S7). */
+static void notify(const struct memory *m,
+                   const char *mutex,
+                   const struct change *change)
+{
+    struct wake *wake = calloc(1, sizeof *wake);
+
+    if (wake == NULL) {
+        return;
+    }
+    wake->loop = m->base.loop;
+    memcpy(wake->mutex, mutex, strlen(mutex) + 1);
+    if (change != NULL) {
+        wake->is_change = true;
+        wake->change = *change;
+    }
+    simba_loop_post(m->base.loop, run_wake, wake);
+}
+
+/* Our own observers are told later, with the space unlocked: they may look. */
+static void notify_observers(struct memory *self, const char *mutex)
+{
+    for (struct memory *m = self->space->handles; m != NULL; m = m->next) {
+        if (simba__hash_find(&m->observed, mutex) == NULL) {
+            continue;
+        }
+        if (m == self) {
+            self->change.is_observed = true;
+        } else {
+            notify(m, mutex, &self->change);
+        }
     }
 }
 
-static int serve_list(struct simba__memory *m, simba_request *request)
+/* --- serving, with the space locked -------------------------------------- */
+
+/* A request and the mutex it is about. */
+struct serving {
+    struct space *space;
+    const char *mutex;
+};
+
+static struct memory *find_handle(void *self, uint64_t connection)
+{
+    struct memory *m = ((struct serving *)self)->space->handles;
+
+    while (m != NULL && m->connection != connection) {
+        m = m->next;
+    }
+    return m;
+}
+
+static bool is_connected(void *self, uint64_t connection)
+{
+    return find_handle(self, connection) != NULL;
+}
+
+static void wake_waiter(void *self, const struct simba__waiter *waiter)
+{
+    struct memory *m = find_handle(self, waiter->connection);
+
+    if (m != NULL) {
+        notify(m, ((struct serving *)self)->mutex, NULL);
+    }
+}
+
+/* Made when there is none; NULL: out of memory. */
+static struct mutex *find_mutex(struct space *space, const char *name)
+{
+    struct mutex *mutex =
+        (struct mutex *)simba__hash_find(&space->mutexes, name);
+
+    if (mutex == NULL) {
+        mutex = simba__hash_new(&space->mutexes, sizeof *mutex, name);
+        if (mutex != NULL) {
+            mutex->record.last_token = space->token_floor;
+        }
+    }
+    return mutex;
+}
+
+static int serve(struct memory *m, simba_request *request)
+{
+    struct serving serving = {.space = m->space, .mutex = request->mutex};
+    struct simba__mutex_host host = {&serving, is_connected, wake_waiter};
+    struct simba__mutex_call call = {.request = request,
+                                     .connection = m->connection,
+                                     .now_ms = simba_loop_now_ms()};
+    struct mutex *mutex = find_mutex(m->space, request->mutex);
+    uint64_t owner = mutex == NULL ? 0 : mutex->record.owner.token;
+    simba_waiter waiter;
+    size_t i = 0;
+
+    if (mutex == NULL ||
+        !simba__mutex_serve(&mutex->record, &host, &call, &request->reply)) {
+        return SIMBA_ENOMEM;
+    }
+    while (request->want_queue &&
+           simba__mutex_next_waiter(&mutex->record, &host, call.now_ms, &i,
+                                    &waiter)) {
+        simba_request_add_waiter(request, &waiter);
+    }
+    if (mutex->record.owner.token != owner) {
+        m->change.owner = request->reply.owner;
+        m->change.ended = request->reply.ended;
+        notify_observers(m, request->mutex);
+    }
+    return SIMBA_OK;
+}
+
+static int serve_list(struct memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space};
-    struct simba__mutex_host host = {
-        .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
+    struct simba__mutex_host host = {&serving, is_connected, wake_waiter};
+    struct simba__hash *mutexes = &m->space->mutexes;
     int64_t now_ms = simba_loop_now_ms();
 
-    for (struct simba__memory_row *e = m->space->entries; e != NULL;
-         e = e->next) {
-        bool is_held = simba__mutex_is_held(&e->row, now_ms);
-        simba_owner owner = is_held ? e->row.owner : simba_owner_none();
+    for (struct simba__hash_link *link = simba__hash_next(mutexes, NULL);
+         link != NULL; link = simba__hash_next(mutexes, link)) {
+        const struct simba__mutex_record *record =
+            &((struct mutex *)link)->record;
+        bool is_held = simba__mutex_is_held(record, now_ms);
+        simba_owner owner = is_held ? record->owner : simba_owner_none();
         int waiting = 0;
         size_t i = 0;
 
-        while (simba__mutex_next_waiter(&e->row, &host, now_ms, &i, NULL)) {
+        while (simba__mutex_next_waiter(record, &host, now_ms, &i, NULL)) {
             waiting++;
         }
-
         if (is_held || waiting > 0) {
-            simba_request_add_mutex(request, e->mutex, &owner, waiting);
+            simba_request_add_mutex(request, link->key, &owner, waiting);
         }
     }
     request->reply.store_ms = now_ms;
@@ -67,43 +258,12 @@ static int serve_doctor(simba_request *request)
                               "gone with the last handle of this name");
     simba_request_add_finding(request, SIMBA_FINDING_OK, "clock",
                               "the boot clock, which makes no steps");
-    simba_request_add_finding(request, SIMBA_FINDING_OK, "line",
+    simba_request_add_finding(request, SIMBA_FINDING_OK, "queue",
                               "first come, first served; waiters are woken");
     return SIMBA_OK;
 }
 
-static int serve(struct simba__memory *m, simba_request *request)
-{
-    struct serving serving = {.space = m->space, .mutex = request->mutex};
-    struct simba__mutex_host host = {
-        .self = &serving, .is_connected = is_waiter_connected, .wake = wake};
-    struct simba__mutex_call call = {.request = request,
-                                     .connection = m->connection,
-                                     .now_ms = simba_loop_now_ms()};
-    struct simba__memory_row *entry =
-        simba__memory_find(m->space, request->mutex);
-    uint64_t owner = entry == NULL ? 0 : entry->row.owner.token;
-    simba_waiter waiter;
-    size_t i = 0;
-
-    if (entry == NULL ||
-        !simba__mutex_serve(&entry->row, &host, &call, &request->reply)) {
-        return SIMBA_ENOMEM;
-    }
-    while (request->want_queue &&
-           simba__mutex_next_waiter(&entry->row, &host, call.now_ms, &i,
-                                    &waiter)) {
-        simba_request_add_waiter(request, &waiter);
-    }
-    if (entry->row.owner.token != owner) {
-        m->change.owner = request->reply.owner;
-        m->change.ended = request->reply.ended;
-        simba__memory_tell(m, request->mutex);
-    }
-    return SIMBA_OK;
-}
-
-static int serve_any(struct simba__memory *m, simba_request *request)
+static int serve_any(struct memory *m, simba_request *request)
 {
     switch (request->kind) {
     case SIMBA_LIST:
@@ -119,49 +279,85 @@ static int serve_any(struct simba__memory *m, simba_request *request)
 
 static void submit(simba_backend *self, simba_request *request)
 {
-    struct simba__memory *m = (struct simba__memory *)self;
-    struct simba__memory_change change;
+    struct memory *m = (struct memory *)self;
+    struct change change;
     int rc;
 
     pthread_mutex_lock(&m->space->lock);
-    m->change.is_seen = false;
+    m->change.is_observed = false;
     rc = serve_any(m, request);
     change = m->change;
     pthread_mutex_unlock(&m->space->lock);
-    if (change.is_seen) { /* before whoever asked can change it again */
+    if (change.is_observed) { /* before whoever asked can change it again */
         simba_observed(m->base.loop, request->mutex, &change.owner,
                        change.ended);
     }
     simba_request_done(request, rc, NULL);
 }
 
+static void subscribe(simba_backend *self,
+                      const char *mutex,
+                      enum simba_subscription subscription)
+{
+    struct memory *m = (struct memory *)self;
+    struct simba__hash_link *found;
+
+    pthread_mutex_lock(&m->space->lock);
+    found = simba__hash_find(&m->observed, mutex);
+    if (found != NULL && subscription != SIMBA_SUBSCRIBE_OBSERVE) {
+        simba__hash_remove(&m->observed, found);
+        free(found);
+    } else if (found == NULL && subscription == SIMBA_SUBSCRIBE_OBSERVE) {
+        /* Without memory it polls. */
+        (void)simba__hash_new(&m->observed, sizeof *found, mutex);
+    }
+    pthread_mutex_unlock(&m->space->lock);
+}
+
 static int open_memory(const simba_backend_config *config,
                        simba_backend **out,
                        simba_error *error)
 {
-    struct simba__memory *m = calloc(1, sizeof *m);
+    struct memory *m = calloc(1, sizeof *m);
+    struct space *space;
 
     *out = NULL;
-    if (m == NULL ||
-        (m->space = simba__memory_enter(config->rest, m)) == NULL) {
-        free(m);
+    if (m == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     m->base.ops = &simba__memory_ops;
     m->base.loop = config->loop;
-    pthread_mutex_lock(&m->space->lock);
-    m->next = m->space->handles;
-    m->space->handles = m;
-    pthread_mutex_unlock(&m->space->lock);
+    pthread_mutex_lock(&spaces_lock);
+    for (space = spaces;
+         space != NULL && strcmp(space->name, config->rest) != 0;
+         space = space->next) {
+    }
+    if (space == NULL) {
+        space = make_space(config->rest);
+    }
+    if (space != NULL) {
+        space->users++;
+        m->space = space;
+        m->connection = ++connections;
+        pthread_mutex_lock(&space->lock);
+        m->next = space->handles;
+        space->handles = m;
+        pthread_mutex_unlock(&space->lock);
+    }
+    pthread_mutex_unlock(&spaces_lock);
+    if (space == NULL) {
+        free(m);
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
     *out = &m->base;
     return SIMBA_OK;
 }
 
-/* Off the list before the loop ends: nobody rings a loop that is gone. */
+/* Off the list before the loop ends: nobody notifies a loop that is gone. */
 static void detach(simba_backend *self)
 {
-    struct simba__memory *m = (struct simba__memory *)self;
-    struct simba__memory **h;
+    struct memory *m = (struct memory *)self;
+    struct memory **h;
 
     pthread_mutex_lock(&m->space->lock);
     for (h = &m->space->handles; *h != m; h = &(*h)->next) {
@@ -170,17 +366,34 @@ static void detach(simba_backend *self)
     pthread_mutex_unlock(&m->space->lock);
 }
 
+/* A child has no part in its parent's spaces: who waits there is not here. */
 static void forked(simba_backend *self)
 {
     (void)self;
-    simba__memory_forget_all();
+    pthread_mutex_init(&spaces_lock, NULL);
+    spaces = NULL;
 }
 
 static void close_memory(simba_backend *self)
 {
-    struct simba__memory *m = (struct simba__memory *)self;
+    struct memory *m = (struct memory *)self;
+    struct space **s;
 
-    simba__memory_leave(m->space);
+    pthread_mutex_lock(&spaces_lock);
+    if (--m->space->users == 0) {
+        for (s = &spaces; *s != m->space; s = &(*s)->next) {
+        }
+        *s = m->space->next;
+        free_space(m->space);
+    }
+    pthread_mutex_unlock(&spaces_lock);
+    for (struct simba__hash_link *link = simba__hash_next(&m->observed, NULL),
+                                 *next;
+         link != NULL; link = next) {
+        next = simba__hash_next(&m->observed, link);
+        free(link);
+    }
+    simba__hash_fini(&m->observed);
     free(m);
 }
 
@@ -193,7 +406,7 @@ const simba_backend_ops simba__memory_ops = {
     .close = close_memory,
     .detach = detach,
     .forked = forked,
-    .subscription = simba__memory_subscription,
+    .subscription = subscribe,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |
