@@ -2,6 +2,7 @@
 #include "core/mutex_record.h"
 
 #include "core/plant.h"
+#include "util/array.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -38,25 +39,6 @@ void simba__mutex_read(const struct simba__mutex_record *record,
         reply->owner = simba_owner_none();
         reply->ended = record->tenure_token;
     }
-}
-
-/* Makes room for two more, so that what follows cannot fail: one may join the
- * queue, and one may be sent to its end. */
-static bool reserve(void **items, size_t count, size_t *room, size_t size)
-{
-    size_t wanted = *room == 0 ? 4 : *room * 2;
-    void *grown;
-
-    if (count + 2 <= *room) {
-        return true;
-    }
-    grown = realloc(*items, wanted * size);
-    if (grown == NULL) {
-        return false;
-    }
-    *items = grown;
-    *room = wanted;
-    return true;
 }
 
 /* --- tombstones ---------------------------------------------------------- */
@@ -443,10 +425,13 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     struct view view;
 
     *reply = (simba_reply){.size = sizeof *reply};
-    if (!reserve((void **)&record->queue, record->queue_count,
-                 &record->queue_room, sizeof *record->queue) ||
-        !reserve((void **)&record->tombstones, record->tombstone_count,
-                 &record->tombstone_room, sizeof *record->tombstones)) {
+    /* So that what follows cannot fail: one may join the queue, and one may be
+     * sent to its end. */
+    if (!simba__array_reserve(&record->queue, &record->queue_room,
+                              record->queue_count + 2, sizeof *record->queue) ||
+        !simba__array_reserve(&record->tombstones, &record->tombstone_room,
+                              record->tombstone_count + 1,
+                              sizeof *record->tombstones)) {
         return false;
     }
     requeue_missing(record, call->now_ms);

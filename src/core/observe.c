@@ -27,20 +27,9 @@ static bool is_same(const simba_owner *a, const simba_owner *b)
     return a->token == b->token && strcmp(a->id, b->id) == 0;
 }
 
-static bool is_same_tenure(const simba_owner *a, const simba_owner *b)
-{
-    return a->token != 0 && a->token == b->token;
-}
-
 static bool is_ended_known(const struct simba__observe_event *event)
 {
     return event->ended != 0 && event->ended != SIMBA__ENDED_UNKNOWN;
-}
-
-static bool is_numbered(const struct simba__observe *o,
-                        const struct simba__observe_event *event)
-{
-    return o->next_serial != 0 && event->serial != 0;
 }
 
 /* Has a tenure come and gone that we did not see? What was before we began to
@@ -48,40 +37,26 @@ static bool is_numbered(const struct simba__observe *o,
 static bool is_missed(const struct simba__observe *o,
                       const struct simba__observe_event *event)
 {
-    if (!o->is_heard || is_same_tenure(&o->seen, event->owner)) {
+    bool is_other = !is_same(&o->seen, event->owner);
+
+    if (!o->is_heard ||
+        (o->seen.token != 0 && o->seen.token == event->owner->token)) {
         return false;
     }
     if (is_ended_known(event)) {
         return event->ended != o->known;
     }
-    if (is_numbered(o, event)) {
+    if (o->next_serial != 0 && event->serial != 0) {
         return event->serial != o->next_serial;
     }
-    if (event->ended == SIMBA__ENDED_UNKNOWN) {
-        return !is_same(&o->seen, event->owner);
-    }
-    if (o->is_cut || is_same(&o->seen, event->owner)) {
-        return o->is_cut && !is_same(&o->seen, event->owner);
+    if (event->ended == SIMBA__ENDED_UNKNOWN || o->is_cut || !is_other) {
+        return is_other;
     }
     /* There was no tenure before, or the store does not say. A whole tenure
      * fits between two looks: who is new may not be the neighbour of the one
      * before, free moment or not. */
     return event->owner->id[0] != '\0' &&
            (!o->knows_ended || o->seen.id[0] != '\0');
-}
-
-static void learn(struct simba__observe *o,
-                  const struct simba__observe_event *event)
-{
-    if (event->owner->token != 0) {
-        o->known = event->owner->token;
-    } else if (is_ended_known(event)) {
-        o->known = event->ended;
-    }
-    o->next_serial = event->next_serial;
-    o->failures = 0;
-    o->is_heard = true;
-    o->is_cut = false;
 }
 
 /* Moves what is known on, and tells what has changed by it. */
@@ -96,7 +71,15 @@ static void move_on(struct simba__observe *o,
         up->after = *event->owner;
         o->seen = *event->owner;
     }
-    learn(o, event);
+    if (event->owner->token != 0) {
+        o->known = event->owner->token;
+    } else if (is_ended_known(event)) {
+        o->known = event->ended;
+    }
+    o->next_serial = event->next_serial;
+    o->failures = 0;
+    o->is_heard = true;
+    o->is_cut = false;
 }
 
 /* The newest tenure that an event knows of. */
@@ -117,21 +100,6 @@ static bool is_stale(const struct simba__observe *o,
         return event->owner->token != 0 || o->seen.token == 0;
     }
     return newest(event) < o->known;
-}
-
-/* An answer that was given before a push we have heard already is no news. */
-static void take_in(struct simba__observe *o,
-                    const struct simba__observe_event *event,
-                    struct simba__observe_update *up)
-{
-    if (!o->is_ahead || !is_stale(o, event)) {
-        move_on(o, event, up);
-    }
-    o->is_ahead = false;
-    /* A wake-up that came meanwhile is followed at once: the sooner, the less
-     * is missed, and no more than one read is under way. */
-    o->next_ms = o->is_woken ? o->now_ms : o->now_ms + o->poll_ms;
-    o->is_woken = false;
 }
 
 static void step_wake(struct simba__observe *o)
@@ -182,12 +150,20 @@ static void step_answer(struct simba__observe *o,
     if (!o->is_reading || event->seq != o->seq) {
         return; /* given up long ago */
     }
-    o->is_reading = false;
-    if (event->type == SIMBA__OBSERVE_READ) {
-        take_in(o, event, up);
-    } else {
+    if (event->type == SIMBA__OBSERVE_FAILED) {
         give_up(o);
+        return;
     }
+    o->is_reading = false;
+    /* An answer that was given before a push we have heard is no news. */
+    if (!o->is_ahead || !is_stale(o, event)) {
+        move_on(o, event, up);
+    }
+    o->is_ahead = false;
+    /* A wake-up that came meanwhile is followed at once: the sooner, the less
+     * is missed, and no more than one read is under way. */
+    o->next_ms = o->is_woken ? o->now_ms : o->now_ms + o->poll_ms;
+    o->is_woken = false;
 }
 
 static void dispatch(struct simba__observe *o,

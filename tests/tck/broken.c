@@ -4,8 +4,8 @@
  *
  * The memory store is compiled into this module once more; what it is asked,
  * what it answers and whom it wakes comes by here. The mistakes are in
- * broken_tenure.c and broken_queue.c; those in the model itself are the ones that
- * the simulator plants (src/core/plant.h). */
+ * broken_tenure.c and broken_queue.c; those in the model itself are the ones
+ * that the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
 #include <simba/sys/backend.h>
 
