@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OFFER_MS = 300 }; /* how long a free mutex is kept for who was called */
+enum {
+    OFFER_MS = 300
+}; /* how long a free mutex is kept for the first waiter */
 
 struct handle {
     simba_backend base; /* first: the runtime looks at it */
@@ -37,10 +39,10 @@ struct mutex {
     char shelf[64], name[SIMBA_MUTEX_MAX_BYTES + 1];
     simba_owner owner;     /* may have lapsed */
     simba_attempt attempt; /* of its tenure */
-    uint64_t last_token, last_place;
-    struct waiter *line;   /* by place */
-    struct waiter *called; /* one of the line, or NULL */
-    int64_t called_until_ms;
+    uint64_t last_token, last_position;
+    struct waiter *queue;   /* by position */
+    struct waiter *offered; /* one of the queue, or NULL */
+    int64_t offered_until_ms;
     struct tomb *tombs;
 };
 
@@ -57,7 +59,7 @@ static bool is_held(const struct mutex *m, int64_t now_ms)
     return m->owner.id[0] != '\0' && m->owner.transition_at_ms >= now_ms;
 }
 
-/* max(last + 1, the clock in microseconds), for tokens and places (S4). */
+/* max(last + 1, the clock in microseconds), for tokens and positions (S4). */
 static uint64_t next_number(uint64_t *last, int64_t now_ms)
 {
     uint64_t micros = (uint64_t)now_ms * 1000;
@@ -86,33 +88,33 @@ static struct mutex *find_mutex(const struct handle *h, const char *name)
 /* --- wake-ups: ask again -----------------------------------------------------
  */
 
-struct ring {
+struct wake {
     simba_loop *loop;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
 };
 
-static void run_ring(void *argument)
+static void run_wake(void *argument)
 {
-    struct ring *ring = argument;
+    struct wake *wake = argument;
 
-    simba_wake(ring->loop, ring->name);
-    free(ring);
+    simba_wake(wake->loop, wake->name);
+    free(wake);
 }
 
 /* Into the loop of the waiter's own handle. A lost wake-up does no harm (S7).
  */
-static void ring(const struct mutex *m, const struct waiter *w)
+static void wake_waiter(const struct mutex *m, const struct waiter *w)
 {
-    struct ring *ring = w == NULL ? NULL : calloc(1, sizeof *ring);
+    struct wake *wake = w == NULL ? NULL : calloc(1, sizeof *wake);
 
-    if (ring != NULL) {
-        ring->loop = w->handle->base.loop;
-        memcpy(ring->name, m->name, sizeof ring->name);
-        simba_loop_post(ring->loop, run_ring, ring);
+    if (wake != NULL) {
+        wake->loop = w->handle->base.loop;
+        memcpy(wake->name, m->name, sizeof wake->name);
+        simba_loop_post(wake->loop, run_wake, wake);
     }
 }
 
-/* --- the line: first come, first served, among the living (S11) ------------
+/* --- the queue: first come, first served, among the living (S11) -----------
  */
 
 static bool is_alive(const struct waiter *w, int64_t now_ms)
@@ -128,9 +130,9 @@ static struct waiter *first_alive(struct waiter *w, int64_t now_ms)
     return w;
 }
 
-static struct waiter **find_in_line(struct mutex *m, simba_attempt attempt)
+static struct waiter **find_in_queue(struct mutex *m, simba_attempt attempt)
 {
-    struct waiter **w = &m->line;
+    struct waiter **w = &m->queue;
 
     while (*w != NULL && !is_same((*w)->attempt, attempt)) {
         w = &(*w)->next;
@@ -138,11 +140,11 @@ static struct waiter **find_in_line(struct mutex *m, simba_attempt attempt)
     return w;
 }
 
-static void put_in_line(struct mutex *m,
-                        struct waiter *waiter,
-                        uint64_t position)
+static void put_in_queue(struct mutex *m,
+                         struct waiter *waiter,
+                         uint64_t position)
 {
-    struct waiter **w = &m->line;
+    struct waiter **w = &m->queue;
 
     while (*w != NULL && (*w)->position < position) {
         w = &(*w)->next;
@@ -152,60 +154,60 @@ static void put_in_line(struct mutex *m,
     *w = waiter;
 }
 
-static void drop_from_line(struct mutex *m, simba_attempt attempt)
+static void drop_from_queue(struct mutex *m, simba_attempt attempt)
 {
-    struct waiter **w = find_in_line(m, attempt), *gone = *w;
+    struct waiter **w = find_in_queue(m, attempt), *gone = *w;
 
     if (gone != NULL) {
         *w = gone->next;
-        m->called = m->called == gone ? NULL : m->called;
+        m->offered = m->offered == gone ? NULL : m->offered;
         free(gone);
     }
 }
 
 /* The mutex is kept for the first one alive; the second is told as well, so
  * that it need not wait for long if the first is silent (S10). */
-static void call_next(struct mutex *m, int64_t now_ms)
+static void offer_next(struct mutex *m, int64_t now_ms)
 {
-    m->called = first_alive(m->line, now_ms);
-    if (m->called != NULL) {
-        m->called_until_ms = now_ms + OFFER_MS;
-        ring(m, m->called);
-        ring(m, first_alive(m->called->next, now_ms));
+    m->offered = first_alive(m->queue, now_ms);
+    if (m->offered != NULL) {
+        m->offered_until_ms = now_ms + OFFER_MS;
+        wake_waiter(m, m->offered);
+        wake_waiter(m, first_alive(m->offered->next, now_ms));
     }
 }
 
-/* Who has not asked again in its time has given up its place. */
+/* Who has not asked again in its time has given up its position. */
 static void drop_lapsed(struct mutex *m, int64_t now_ms)
 {
     struct waiter *next;
 
-    for (struct waiter *w = m->line; w != NULL; w = next) {
+    for (struct waiter *w = m->queue; w != NULL; w = next) {
         next = w->next;
-        if (w->lapses_ms < now_ms && w != m->called) {
-            drop_from_line(m, w->attempt);
+        if (w->lapses_ms < now_ms && w != m->offered) {
+            drop_from_queue(m, w->attempt);
         }
     }
 }
 
-/* Who was called and did not come goes to the end of the line. */
+/* Who was offered it and did not come goes to the end of the queue. */
 static void end_missed_turn(struct mutex *m, int64_t now_ms)
 {
-    struct waiter *missing = m->called;
+    struct waiter *missing = m->offered;
 
-    if (missing != NULL && m->called_until_ms < now_ms) {
-        *find_in_line(m, missing->attempt) = missing->next;
-        put_in_line(m, missing, next_number(&m->last_place, now_ms));
-        m->called = NULL;
+    if (missing != NULL && m->offered_until_ms < now_ms) {
+        *find_in_queue(m, missing->attempt) = missing->next;
+        put_in_queue(m, missing, next_number(&m->last_position, now_ms));
+        m->offered = NULL;
     }
 }
 
-/* Not the one that is called: it has left the line already. */
+/* Not the one that it is offered to: that has left the queue already. */
 static bool is_head(const struct mutex *m, const struct waiter *me, int64_t now)
 {
-    struct waiter *first = first_alive(m->line, now);
+    struct waiter *first = first_alive(m->queue, now);
 
-    if (first != NULL && first == m->called) {
+    if (first != NULL && first == m->offered) {
         first = first_alive(first->next, now);
     }
     return first == me;
@@ -216,7 +218,7 @@ static int refuse(struct handle *h,
                   simba_request *request,
                   int64_t now)
 {
-    struct waiter *me = *find_in_line(m, request->attempt);
+    struct waiter *me = *find_in_queue(m, request->attempt);
 
     if (!request->join) {
         return SIMBA_OK;
@@ -228,10 +230,11 @@ static int refuse(struct handle *h,
         }
         me->attempt = request->attempt;
         memcpy(me->id, request->id, strlen(request->id) + 1);
-        /* Who had a place that we do not know any more gets it back. */
-        put_in_line(m, me,
-                    request->position != 0 ? request->position
-                                           : next_number(&m->last_place, now));
+        /* Who had a position that we do not know any more gets it back. */
+        put_in_queue(m, me,
+                     request->position != 0
+                         ? request->position
+                         : next_number(&m->last_position, now));
     }
     me->handle = h;
     me->lapses_ms = now + request->waiter_ms;
@@ -291,7 +294,7 @@ static void extend(struct mutex *m, simba_request *request, int64_t now_ms)
 
 static void grant(struct mutex *m, simba_request *request, int64_t now_ms)
 {
-    drop_from_line(m, request->attempt);
+    drop_from_queue(m, request->attempt);
     m->attempt = request->attempt;
     memcpy(m->owner.id, request->id, strlen(request->id) + 1);
     m->owner.token = next_number(&m->last_token, now_ms);
@@ -304,7 +307,7 @@ static int acquire(struct handle *h,
                    simba_request *request,
                    int64_t now)
 {
-    struct waiter *first = first_alive(m->line, now);
+    struct waiter *first = first_alive(m->queue, now);
 
     if (is_entombed(m, request->attempt, now)) {
         return SIMBA_OK;
@@ -317,12 +320,12 @@ static int acquire(struct handle *h,
         request->reply.wait_ms = m->owner.transition_at_ms - now;
         return refuse(h, m, request, now);
     }
-    if (m->called == NULL && first != NULL &&
+    if (m->offered == NULL && first != NULL &&
         !is_same(first->attempt, request->attempt)) {
-        call_next(m, now); /* a lease has lapsed, and the line comes first */
+        offer_next(m, now); /* a lease has lapsed, and the queue comes first */
     }
-    if (m->called != NULL && !is_same(m->called->attempt, request->attempt)) {
-        request->reply.wait_ms = m->called_until_ms - now;
+    if (m->offered != NULL && !is_same(m->offered->attempt, request->attempt)) {
+        request->reply.wait_ms = m->offered_until_ms - now;
         return refuse(h, m, request, now);
     }
     grant(m, request, now);
@@ -332,33 +335,33 @@ static int acquire(struct handle *h,
 /* Ends this very attempt, whatever it has; for release and leave. */
 static int end_attempt(struct mutex *m, simba_request *request, int64_t now_ms)
 {
-    bool was_called =
-        m->called != NULL && is_same(m->called->attempt, request->attempt);
+    bool was_offered =
+        m->offered != NULL && is_same(m->offered->attempt, request->attempt);
     bool was_owner =
         m->owner.id[0] != '\0' && is_same(m->attempt, request->attempt);
 
     if (request->tombstone_ms > 0 && entomb(m, request, now_ms) != SIMBA_OK) {
         return SIMBA_ENOMEM;
     }
-    drop_from_line(m, request->attempt);
+    drop_from_queue(m, request->attempt);
     if (was_owner) {
         memset(&m->owner, 0, sizeof m->owner);
     }
-    if ((was_owner || was_called) && m->called == NULL) {
-        call_next(m, now_ms);
+    if ((was_owner || was_offered) && m->offered == NULL) {
+        offer_next(m, now_ms);
     }
     return SIMBA_OK;
 }
 
-static void tell_line(const struct mutex *m,
-                      simba_request *request,
-                      int64_t now_ms)
+static void tell_queue(const struct mutex *m,
+                       simba_request *request,
+                       int64_t now_ms)
 {
-    for (struct waiter *w = first_alive(m->line, now_ms); w != NULL;
+    for (struct waiter *w = first_alive(m->queue, now_ms); w != NULL;
          w = first_alive(w->next, now_ms)) {
         simba_waiter told = {.position = w->position,
                              .joined_at_ms = (int64_t)(w->position / 1000),
-                             .is_offered = w == m->called};
+                             .is_offered = w == m->offered};
 
         memcpy(told.id, w->id, sizeof told.id);
         simba_request_add_waiter(request, &told);
@@ -383,7 +386,7 @@ static int serve(struct handle *h,
     } else if (request->kind != SIMBA_READ) {
         rc = end_attempt(m, request, now);
     } else if (request->want_queue) {
-        tell_line(m, request, now);
+        tell_queue(m, request, now);
     }
     request->reply.store_ms = now;
     if (is_held(m, now)) {
@@ -429,14 +432,14 @@ static int open_shelf(const simba_backend_config *config,
     return SIMBA_OK;
 }
 
-/* The loop is about to end: nobody may ring it any more. */
+/* The loop is about to end: nobody may wake it any more. */
 static void detach(simba_backend *self)
 {
     struct handle *h = (struct handle *)self;
 
     pthread_mutex_lock(&lock);
     for (struct mutex *m = mutexes; m != NULL; m = m->next) {
-        for (struct waiter *w = m->line; w != NULL; w = w->next) {
+        for (struct waiter *w = m->queue; w != NULL; w = w->next) {
             w->handle = w->handle == h ? NULL : w->handle;
         }
     }
