@@ -43,13 +43,10 @@ static void read_text(sqlite3_stmt *row, int column, char *to, size_t room)
     const unsigned char *text = sqlite3_column_text(row, column);
     size_t length = (size_t)sqlite3_column_bytes(row, column);
 
-    if (text == NULL || length >= room) {
-        length = 0;
+    to[0] = '\0';
+    if (text != NULL && length < room) {
+        memcpy(to, text, length + 1); /* SQLite's texts end with a NUL */
     }
-    if (length > 0) {
-        memcpy(to, text, length);
-    }
-    to[length] = '\0';
 }
 
 static simba_attempt read_attempt(sqlite3_stmt *row, int column)
@@ -90,7 +87,8 @@ static void bind_attempt(sqlite3_stmt *statement,
 /* Returns the new one's index, or SIZE_MAX. */
 static size_t add_peer(struct simba__sqlite_record *record)
 {
-    if (!simba__array_reserve(&record->peers, &record->peer_room,
+    if (record->peer_count == record->peer_room &&
+        !simba__array_reserve(&record->peers, &record->peer_room,
                               record->peer_count + 1, sizeof *record->peers)) {
         return SIZE_MAX;
     }

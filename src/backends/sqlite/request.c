@@ -40,8 +40,9 @@ static bool is_connected(void *argument, uint64_t connection)
 {
     struct simba__sqlite *self = argument;
     bool is_dead =
+        connection != SIMBA__SQLITE_SELF &&
         simba__sqlite_life_of(self, self->record.peers[connection].process) ==
-        SIMBA__SQLITE_DEAD;
+            SIMBA__SQLITE_DEAD;
 
     self->has_dead |= is_dead;
     return !is_dead;
