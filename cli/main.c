@@ -4,10 +4,12 @@
 #include "cli/output.h"
 #include "util/guess.h"
 
+#include <simba/admin.h>
 #include <simba/version.h>
 
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,11 +46,10 @@ static const char help[] =
     "  -h, --help            tell this\n"
     "\n"
     "'simba help COMMAND', or 'simba COMMAND --help', tells more about a\n"
-    "command. 'simba NAME' runs the program simba-NAME, if there is one: "
-    "bench,\n"
-    "verify and tck are such programs, of the package simba-tools, and those "
-    "in\n"
-    "$PATH are found as well.\n"
+    "command; 'simba help stores' tells what URLs may say. 'simba NAME' runs\n"
+    "the program simba-NAME, if there is one: bench, verify and tck are such\n"
+    "programs, of the package simba-tools, and those in $PATH are found as\n"
+    "well.\n"
     "\n"
     "examples:\n"
     "    simba lock nightly-report --wait 30s -- ./report.sh --all\n"
@@ -100,6 +101,23 @@ static int print_help(void)
 
     (void)fputs(help, stdout);
     simba__external_list(print_other, &is_any);
+    return simba__command_end();
+}
+
+/* The stores that are installed, and what their URLs may say. */
+static int print_stores(void)
+{
+    static const char *const schemes[] = {
+        "sqlite:", "redis:", "mysql:", "postgres:", "zookeeper:"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        char *text;
+
+        if (simba_admin_help(schemes[i], &text, NULL) == SIMBA_OK) {
+            (void)printf("%s%s", i == 0 ? "" : "\n", text);
+            free(text);
+        }
+    }
     return simba__command_end();
 }
 
@@ -179,6 +197,9 @@ static int run_command(const struct simba__cli *cli, int argc, char **argv)
     }
     if (strcmp(argv[0], "help") == 0 && (argc == 1 || argv[1][0] == '-')) {
         return print_help();
+    }
+    if (strcmp(argv[0], "help") == 0 && strcmp(argv[1], "stores") == 0) {
+        return print_stores();
     }
     if (strcmp(argv[0], "help") == 0 && strcmp(argv[1], "help") != 0) {
         static char option[] = "--help";

@@ -10,10 +10,17 @@ set(simba_man_dir ${PROJECT_BINARY_DIR}/man)
 file(GLOB simba_man_headers CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/*.h ${PROJECT_SOURCE_DIR}/include/simba/*.h
      ${PROJECT_SOURCE_DIR}/include/simba/sys/*.h)
+# Stores tell of themselves what their URLs may say.
+set(simba_man_stores)
+foreach(store IN ITEMS redis mysql postgres zookeeper)
+  if(TARGET simba_module_${store})
+    list(APPEND simba_man_stores simba_module_${store})
+  endif()
+endforeach()
 add_custom_command(OUTPUT ${simba_man_dir}/libsimba.3
   COMMAND ${SIMBA_BASH} ${PROJECT_SOURCE_DIR}/scripts/man
           $<TARGET_FILE:simba_cli> ${simba_man_dir}
-  DEPENDS simba_cli simba_tool_bench simba_tool_tck simba_tool_verify
+  DEPENDS simba_cli ${simba_man_stores} simba_tool_bench simba_tool_tck simba_tool_verify
           ${simba_man_headers}
           ${PROJECT_SOURCE_DIR}/scripts/man
           ${PROJECT_SOURCE_DIR}/scripts/man_page.awk

@@ -120,6 +120,16 @@ function titled(    i) {
     list()
 }
 
+# The parameters of a store below its URL.
+function store(    i) {
+    section("STORES")
+    print ".SS " escape(lines[1])
+    for (i = 1; i < count; i++)
+        lines[i] = lines[i + 1]
+    count--
+    list()
+}
+
 function paragraph(    i) {
     if (count == 0)
         return
@@ -131,6 +141,8 @@ function paragraph(    i) {
         examples()
     else if (lines[1] ~ /^(environment|files):$/)
         titled()
+    else if (lines[1] ~ /^[a-z]+:[^ ]+$/)
+        store()
     else if (lines[1] ~ /^ /)
         list()
     else {

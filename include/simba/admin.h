@@ -150,6 +150,22 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_schema(const char *url,
                                                 char **text,
                                                 simba_error *error);
 
+/**
+ * Tell how the URLs of a kind of store look and which parameters they take, in
+ * lines for people, without touching any store.
+ *
+ * @param url         a URL, or its beginning, "redis:"
+ * @param[out] text   free it by free(); "" when there is nothing to say; NULL
+ *                    on failure
+ * @param[out] error  filled on failure; may be NULL
+ * @return SIMBA_OK; SIMBA_EINVAL where there is no such store; SIMBA_ENOMEM
+ *
+ * Threads: any thread.
+ */
+SIMBA_API SIMBA_MUST_USE int simba_admin_help(const char *url,
+                                              char **text,
+                                              simba_error *error);
+
 SIMBA_END_DECLS
 
 #endif

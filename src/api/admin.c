@@ -174,6 +174,22 @@ int simba_admin_schema(const char *url,
     return rc;
 }
 
+int simba_admin_help(const char *url, char **text, simba_error *error)
+{
+    const simba_backend_ops *ops;
+    const char *rest;
+    int rc = simba__backend_find(url, &ops, &rest, error);
+
+    *text = NULL;
+    if (rc == SIMBA_OK) {
+        *text = ops->help != NULL ? ops->help() : strdup("");
+        rc = *text != NULL
+                 ? SIMBA_OK
+                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return rc;
+}
+
 /* --- break --------------------------------------------------------------- */
 
 static int check_break(const simba_store *store,

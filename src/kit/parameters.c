@@ -22,21 +22,51 @@ static const struct simba__parameter of_all[] = {
      "its first line is the password; others must not be able to read it"},
 };
 
-/* The parameters one by one; NULL: no more. */
-static const struct simba__parameter *parameter_at(
-    const struct simba__url_form *form,
-    size_t index)
+static const struct simba__parameter of_tls[] = {
+    {"tls", SIMBA__PARAMETER_CHOICE, offsetof(struct simba__tls_settings, use),
+     SIMBA__OFF_ON " unverified", 0,
+     "whether to speak TLS; unverified: with whoever answers"},
+    {"verify", SIMBA__PARAMETER_FLAG,
+     offsetof(struct simba__tls_settings, is_verified), SIMBA__OFF_ON, 0,
+     "off is the same as tls=unverified"},
+    {"ca", SIMBA__PARAMETER_TEXT, offsetof(struct simba__tls_settings, ca),
+     NULL, 0, "a file of certificates to trust instead of the system's"},
+    {"cert", SIMBA__PARAMETER_TEXT, offsetof(struct simba__tls_settings, cert),
+     NULL, 0, "a file with our certificate"},
+    {"key", SIMBA__PARAMETER_TEXT, offsetof(struct simba__tls_settings, key),
+     NULL, 0, "a file with the key of cert"},
+};
+
+enum {
+    OF_ALL = sizeof of_all / sizeof of_all[0],
+    OF_TLS = sizeof of_tls / sizeof of_tls[0]
+};
+
+/* The parameters one by one: a store's own, then those that several have.
+ * False: no more. */
+static bool parameter_at(const struct simba__url_form *form,
+                         size_t index,
+                         struct simba__parameter *out)
 {
     const struct simba__parameter *p = form->parameters;
 
     for (; p != NULL && p->name != NULL; p++) {
         if (index-- == 0) {
-            return p;
+            *out = *p;
+            return true;
         }
     }
-    return form->is_networked && index < sizeof of_all / sizeof of_all[0]
-               ? &of_all[index]
-               : NULL;
+    if (form->tls_offset != 0 && index < OF_TLS) {
+        *out = of_tls[index];
+        out->offset += form->tls_offset;
+        return true;
+    }
+    index -= form->tls_offset != 0 ? OF_TLS : 0;
+    if (form->is_networked && index < OF_ALL) {
+        *out = of_all[index];
+        return true;
+    }
+    return false;
 }
 
 /* --- words --------------------------------------------------------------- */
@@ -68,7 +98,10 @@ static void put_allowed(struct simba__text *text,
     const char *words = p->words;
 
     if (words == NULL) {
-        simba__text_printf(text, "a number up to %" PRIu64, p->most);
+        simba__text_put(text, "a number");
+        if (p->most < UINT64_MAX) {
+            simba__text_printf(text, " up to %" PRIu64, p->most);
+        }
         return;
     }
     for (bool is_first = true; *words != '\0'; is_first = false) {
@@ -99,21 +132,21 @@ static int refuse_name(const struct simba__url_form *form,
 {
     char room[192];
     struct simba__text text = simba__text_fixed(room, sizeof room);
-    const struct simba__parameter *p;
+    struct simba__parameter p;
 
     simba__text_printf(&text, "unknown parameter \"%s\"; ", showable(name));
-    for (size_t i = 0; (p = parameter_at(form, i)) != NULL; i++) {
-        if (p->help != NULL && simba__guess_is_near(name, p->name)) {
-            simba__text_printf(&text, "is %s meant?", p->name);
+    for (size_t i = 0; parameter_at(form, i, &p); i++) {
+        if (p.help != NULL && simba__guess_is_near(name, p.name)) {
+            simba__text_printf(&text, "is %s meant?", p.name);
             return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %s",
                                    form->store, room);
         }
     }
-    simba__text_put(&text, parameter_at(form, 0) == NULL ? "it takes none"
-                                                         : "there are");
-    for (size_t i = 0; (p = parameter_at(form, i)) != NULL; i++) {
-        if (p->help != NULL) {
-            simba__text_printf(&text, "%s %s", i == 0 ? "" : ",", p->name);
+    simba__text_put(&text,
+                    parameter_at(form, 0, &p) ? "there are" : "there are none");
+    for (size_t i = 0; parameter_at(form, i, &p); i++) {
+        if (p.help != NULL) {
+            simba__text_printf(&text, "%s %s", i == 0 ? "" : ",", p.name);
         }
     }
     return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %s", form->store, room);
@@ -157,7 +190,8 @@ static int read_one(const struct simba__url_form *form,
                     void *settings,
                     simba_error *error)
 {
-    const struct simba__parameter *p;
+    struct simba__parameter p;
+    size_t i = 0;
     char *value = strchr(name, '=');
     char room[128];
     struct simba__text allowed = simba__text_fixed(room, sizeof room);
@@ -171,12 +205,10 @@ static int read_one(const struct simba__url_form *form,
                                "%s: broken %%-escape in a parameter",
                                form->store);
     }
-    for (size_t i = 0; (p = parameter_at(form, i)) != NULL; i++) {
-        if (strcmp(p->name, name) == 0) {
-            break;
-        }
+    while (parameter_at(form, i, &p) && strcmp(p.name, name) != 0) {
+        i++;
     }
-    if (p == NULL) {
+    if (!parameter_at(form, i, &p)) {
         return refuse_name(form, name, error);
     }
     if (value == NULL) {
@@ -184,8 +216,8 @@ static int read_one(const struct simba__url_form *form,
                                "%s: parameter %s has no value", form->store,
                                name);
     }
-    if (!take_value(p, value, settings)) {
-        put_allowed(&allowed, p);
+    if (!take_value(&p, value, settings)) {
+        put_allowed(&allowed, &p);
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "%s: parameter %s must be %s", form->store, name,
                                room);
@@ -198,13 +230,14 @@ int simba__parameters_read(const struct simba__url_form *form,
                            void *settings,
                            simba_error *error)
 {
-    const char separators[] = {form->separator == 0 ? '&' : form->separator,
-                               '\0'};
+    const char separators[] = {form->separator, '\0'};
     char *rest = list;
     char *one;
     int rc = SIMBA_OK;
 
-    while (rc == SIMBA_OK && (one = strsep(&rest, separators)) != NULL) {
+    while (rc == SIMBA_OK &&
+           (one = strsep(&rest, form->separator == 0 ? "&" : separators)) !=
+               NULL) {
         if (*one != '\0') {
             rc = read_one(form, one, settings, error);
         }
@@ -214,21 +247,48 @@ int simba__parameters_read(const struct simba__url_form *form,
 
 /* --- help ---------------------------------------------------------------- */
 
+/* Adds words, breaking lines between them. */
+static void put_wrapped(struct simba__text *text, const char *words)
+{
+    enum { INDENT = 22, WIDTH = 79 };
+    size_t column = INDENT;
+
+    while (*words != '\0') {
+        size_t length = strcspn(words, " ");
+
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            simba__text_printf(text, "\n%*s", INDENT, "");
+            column = INDENT;
+        } else if (column > INDENT) {
+            simba__text_put(text, " ");
+            column++;
+        }
+        simba__text_add(text, words, length);
+        column += length;
+        words += length + (words[length] == ' ');
+    }
+    simba__text_put(text, "\n");
+}
+
 char *simba__parameters_help(const struct simba__url_form *form)
 {
     struct simba__text text = {0};
-    const struct simba__parameter *p;
+    struct simba__parameter p;
 
     simba__text_printf(&text, "%s\n", form->example);
-    for (size_t i = 0; (p = parameter_at(form, i)) != NULL; i++) {
-        if (p->help != NULL) {
-            simba__text_printf(&text, "  %-18s  %s", p->name, p->help);
-            if (p->type != SIMBA__PARAMETER_TEXT) {
-                simba__text_put(&text, " (");
-                put_allowed(&text, p);
-                simba__text_put(&text, ")");
+    for (size_t i = 0; parameter_at(form, i, &p); i++) {
+        char room[256];
+        struct simba__text words = simba__text_fixed(room, sizeof room);
+
+        if (p.help != NULL) {
+            simba__text_put(&words, p.help);
+            if (p.type != SIMBA__PARAMETER_TEXT) {
+                simba__text_put(&words, " (");
+                put_allowed(&words, &p);
+                simba__text_put(&words, ")");
             }
-            simba__text_put(&text, "\n");
+            simba__text_printf(&text, "  %-18s  ", p.name);
+            put_wrapped(&text, room);
         }
     }
     return simba__text_take(&text);

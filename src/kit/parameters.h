@@ -36,6 +36,9 @@ struct simba__url_form {
     const struct simba__parameter *parameters; /* the last has no name */
     /* There are hosts; user, password and password_file are parameters too. */
     bool is_networked;
+    /* Where the settings have their struct simba__tls_settings; 0: nowhere.
+     * tls, verify, ca, cert and key are parameters then. */
+    size_t tls_offset;
     char separator; /* between parameters; 0: & */
 };
 
@@ -74,37 +77,6 @@ struct simba__tls_settings {
 #define SIMBA__TLS_DEFAULTS                                                    \
     ((struct simba__tls_settings){.use = SIMBA__TLS_UNSAID,                    \
                                   .is_verified = true})
-
-/** The rows of a table for such a member of the settings. */
-#define SIMBA__TLS_PARAMETERS(type, member)                                    \
-    {"tls",                                                                    \
-     SIMBA__PARAMETER_CHOICE,                                                  \
-     offsetof(type, member.use),                                               \
-     SIMBA__OFF_ON " unverified",                                              \
-     0,                                                                        \
-     "whether to speak TLS; unverified: with whoever answers"},                \
-        {"verify",                                                             \
-         SIMBA__PARAMETER_FLAG,                                                \
-         offsetof(type, member.is_verified),                                   \
-         SIMBA__OFF_ON,                                                        \
-         0,                                                                    \
-         "off is the same as tls=unverified"},                                 \
-        {"ca",                                                                 \
-         SIMBA__PARAMETER_TEXT,                                                \
-         offsetof(type, member.ca),                                            \
-         NULL,                                                                 \
-         0,                                                                    \
-         "a file of certificates to trust instead of the system's"},           \
-        {"cert",                                                               \
-         SIMBA__PARAMETER_TEXT,                                                \
-         offsetof(type, member.cert),                                          \
-         NULL,                                                                 \
-         0,                                                                    \
-         "a file with our certificate"},                                       \
-    {                                                                          \
-        "key", SIMBA__PARAMETER_TEXT, offsetof(type, member.key), NULL, 0,     \
-            "a file with the key of cert"                                      \
-    }
 
 /** Settle what was left open: `otherwise` says whether it is TLS. SIMBA_EINVAL
  * for what does not fit together. */

@@ -399,6 +399,24 @@ static void test_admin__schema_is_told_without_a_store(void **state)
     assert_non_null(strstr(error.message, "nosuch"));
 }
 
+static void test_admin__help_tells_what_urls_may_say(void **state)
+{
+    simba_error error;
+    char *text;
+
+    (void)state;
+    assert_int_equal(simba_admin_help("sqlite:", &text, NULL), SIMBA_OK);
+    assert_memory_equal(text, "sqlite:", 7);
+    assert_non_null(strstr(text, "\n  synchronous  "));
+    free(text);
+    assert_int_equal(simba_admin_help("memory:x", &text, NULL), SIMBA_OK);
+    assert_string_equal(text, "");
+    free(text);
+    assert_int_equal(simba_admin_help("nosuch:", &text, &error), SIMBA_EINVAL);
+    assert_null(text);
+    assert_non_null(strstr(error.message, "nosuch"));
+}
+
 static void test_admin__tells_what_the_store_offers(void **state)
 {
     simba_store *store = open_store();
@@ -446,6 +464,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_admin__doctor_says_what_holds),
         cmocka_unit_test(test_admin__init_makes_what_is_needed),
         cmocka_unit_test(test_admin__schema_is_told_without_a_store),
+        cmocka_unit_test(test_admin__help_tells_what_urls_may_say),
         cmocka_unit_test(test_admin__tells_what_the_store_offers),
         cmocka_unit_test(test_admin__refuses_in_a_forked_child),
     };

@@ -65,6 +65,20 @@ main_page_has_all_sections() {
     done
 }
 
+# The tables that URLs are read by say it.
+main_page_has_the_parameters_of_stores() {
+    local url
+
+    "$simba" help stores >"$scratch/stores"
+    grep -q '^  synchronous  ' "$scratch/stores" || return 1
+    [ "$(awk '{ print length }' "$scratch/stores" | sort -n | tail -1)" -le 80 ] ||
+        return 1
+    for url in $(grep -o '^[a-z]*:' "$scratch/stores"); do
+        grep -q "^\.SS $url" "$pages/simba.1" || { echo "# $url" && return 1; }
+    done
+    grep -qx '\.B synchronous' "$pages/simba.1"
+}
+
 limits_are_in_the_pages() {
     local command
 

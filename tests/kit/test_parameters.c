@@ -30,12 +30,13 @@ static const struct simba__parameter parameters[] = {
      12, "a number"},
     {"seed", SIMBA__PARAMETER_U64, offsetof(struct settings, seed), NULL,
      UINT64_MAX, "a large one"},
-    SIMBA__TLS_PARAMETERS(struct settings, tls),
     {0}};
 
 static const struct simba__url_form form = {.store = "toy",
                                             .example = "toy:x",
-                                            .parameters = parameters};
+                                            .parameters = parameters,
+                                            .tls_offset =
+                                                offsetof(struct settings, tls)};
 
 static char list[128];
 static struct settings settings;

@@ -79,6 +79,7 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "mysql",
     .least_lease_ms = LEAST_LEASE_MS,
+    .help = simba__my_help,
     .open = open_mysql,
     .submit = simba__sql_submit,
     .close = close_mysql,

@@ -82,6 +82,8 @@ int simba__my_settings_read(struct simba__my_settings *settings,
                             const char *rest,
                             simba_error *error);
 void simba__my_settings_fini(struct simba__my_settings *settings);
+/** As simba_backend_ops has it. */
+char *simba__my_help(void);
 
 /* statements.c */
 

@@ -18,7 +18,6 @@
 static const struct simba__parameter parameters[] = {
     TEXT("socket", socket, "the path of a local socket"),
     TEXT("option_file", option_file, "read instead of the usual option files"),
-    SIMBA__TLS_PARAMETERS(struct simba__my_settings, tls),
     TEXT("tls_ca", tls.ca, NULL),
     TEXT("tls_cert", tls.cert, NULL),
     TEXT("tls_key", tls.key, NULL),
@@ -28,7 +27,8 @@ static const struct simba__url_form form = {
     .store = "mysql",
     .example = "mysql://user@host:3306/database",
     .parameters = parameters,
-    .is_networked = true};
+    .is_networked = true,
+    .tls_offset = offsetof(struct simba__my_settings, tls)};
 
 static const char *or_null(const char *text)
 {
@@ -74,4 +74,9 @@ int simba__my_settings_read(struct simba__my_settings *settings,
 void simba__my_settings_fini(struct simba__my_settings *settings)
 {
     simba__url_fini(&settings->url);
+}
+
+char *simba__my_help(void)
+{
+    return simba__parameters_help(&form);
 }

@@ -59,6 +59,7 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "postgres",
     .least_lease_ms = LEAST_LEASE_MS,
+    .help = simba__pg_help,
     .open = open_postgres,
     .submit = simba__sql_submit,
     .close = close_postgres,

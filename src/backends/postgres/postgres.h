@@ -56,6 +56,8 @@ int simba__pg_settings_read(struct simba__pg *pg,
                             simba_error *error);
 const char *simba__pg_hosts(const struct simba__sql *self);
 void simba__pg_settings_fini(struct simba__pg *pg);
+/** As simba_backend_ops has it. */
+char *simba__pg_help(void);
 void simba__pg_settings_list(const struct simba__pg *pg,
                              struct simba__pg_parameters *all);
 

@@ -93,8 +93,8 @@ static void choose_defaults(struct simba__pg *pg)
 /* --- the whole ----------------------------------------------------------- */
 
 static const struct simba__parameter parameters[] = {
-    {"sslmode, sslrootcert, …", SIMBA__PARAMETER_TEXT, 0, NULL, 0,
-     "what libpq knows, by its names"},
+    {"sslmode and more", SIMBA__PARAMETER_TEXT, 0, NULL, 0,
+     "everything that libpq knows, by its name"},
     {0}};
 
 static const struct simba__url_form form = {
@@ -179,4 +179,9 @@ void simba__pg_settings_list(const struct simba__pg *pg,
     add(all, "password", pg->url.own_password);
     add(all, "fallback_application_name", "simba");
     add(all, "client_encoding", "UTF8");
+}
+
+char *simba__pg_help(void)
+{
+    return simba__parameters_help(&form);
 }

@@ -245,6 +245,7 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "redis",
     .least_lease_ms = 100,
+    .help = simba__redis_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,

@@ -63,6 +63,8 @@ int simba__redis_settings_init(struct simba__redis_settings *settings,
                                simba_error *error);
 
 void simba__redis_settings_fini(struct simba__redis_settings *settings);
+/** As simba_backend_ops has it. */
+char *simba__redis_help(void);
 
 /** A number without sign or anything behind it, at most `most`; -1: none. */
 int simba__redis_number(const char *text, int most);

@@ -24,13 +24,14 @@ static const struct simba__parameter parameters[] = {
      "the user for the sentinels"},
     {"sentinel_password", SIMBA__PARAMETER_TEXT, OFFSET(sentinel_password),
      NULL, 0, "the password for the sentinels"},
-    SIMBA__TLS_PARAMETERS(struct simba__redis_settings, tls),
     {0}};
 
-static const struct simba__url_form form = {.store = "redis",
-                                            .example = "redis://host:6379/0",
-                                            .parameters = parameters,
-                                            .is_networked = true};
+static const struct simba__url_form form = {
+    .store = "redis",
+    .example = "redis://host:6379/0",
+    .parameters = parameters,
+    .is_networked = true,
+    .tls_offset = offsetof(struct simba__redis_settings, tls)};
 
 /* --- numbers and addresses ----------------------------------------------- */
 
@@ -228,4 +229,9 @@ void simba__redis_settings_fini(struct simba__redis_settings *s)
     free(s->addresses);
     simba__url_fini(&s->url);
     *s = (struct simba__redis_settings){0};
+}
+
+char *simba__redis_help(void)
+{
+    return simba__parameters_help(&form);
 }

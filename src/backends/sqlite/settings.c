@@ -12,7 +12,7 @@
 
 static const struct simba__parameter parameters[] = {
     {"fs", SIMBA__PARAMETER_FLAG, OFFSET(is_trusted), "check trust", 0,
-     "trust: any file system will do, even a shared one"},
+     "whether to refuse file systems that machines share"},
     {"crash_handover", SIMBA__PARAMETER_FLAG, OFFSET(is_handover),
      SIMBA__OFF_ON, 0, "whether the death of a process frees what it owned"},
     {"synchronous", SIMBA__PARAMETER_FLAG, OFFSET(is_full), "normal full", 0,
@@ -93,4 +93,9 @@ void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,
     free(settings->path);
     settings->path = path;
     show_path(settings);
+}
+
+char *simba__sqlite_help(void)
+{
+    return simba__parameters_help(&form);
 }

@@ -145,6 +145,7 @@ const simba_backend_ops simba__sqlite_ops = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "sqlite",
     .least_lease_ms = 100,
+    .help = simba__sqlite_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,

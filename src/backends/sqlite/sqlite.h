@@ -233,6 +233,8 @@ int simba__sqlite_settings_init(struct simba__sqlite_settings *settings,
                                 simba_error *error);
 
 void simba__sqlite_settings_fini(struct simba__sqlite_settings *settings);
+/** As simba_backend_ops has it. */
+char *simba__sqlite_help(void);
 
 /** Replace the path; takes it over. It came from malloc(). */
 void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,

@@ -126,3 +126,8 @@ void simba__zk_settings_fini(struct simba__zk_settings *settings)
     free(settings->base);
     *settings = (struct simba__zk_settings){0};
 }
+
+char *simba__zk_help(void)
+{
+    return simba__parameters_help(&form);
+}

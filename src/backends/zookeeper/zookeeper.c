@@ -265,6 +265,7 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "zookeeper",
     .least_lease_ms = 4000, /* two ticks of a server as it comes */
+    .help = simba__zk_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,

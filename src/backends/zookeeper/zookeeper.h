@@ -56,6 +56,8 @@ int simba__zk_settings_init(struct simba__zk_settings *settings,
 
 /** Free what it holds; copes with a half-read one. */
 void simba__zk_settings_fini(struct simba__zk_settings *settings);
+/** As simba_backend_ops has it. */
+char *simba__zk_help(void);
 
 /** The hosts, beginning with the one that is number `first`, counted from 0 and
  * round and round; to be freed. NULL: no memory. */
