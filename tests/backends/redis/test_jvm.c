@@ -267,7 +267,7 @@ static void test_redis_jvm__jvm_owner_can_be_broken(void **state)
     assert_true(token != 0);
     run(&alice, (simba_request){.kind = SIMBA_BREAK, .token = token});
     assert_true(got.mine);
-    assert_string_not_equal(redis_text(&server, "GET %s", KEY), "java");
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "broken@");
     assert_true(redis_number(&server, "PTTL %s", KEY) > 0);
     jvm_close(&java);
 }

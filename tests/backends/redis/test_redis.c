@@ -308,6 +308,34 @@ static enum simba_gravity gravity_of(const char *name)
     return SIMBA_FINDING_OK;
 }
 
+/* An older binary has the mutex, as its scripts wrote it down, and another has
+ * broken the tenure of a JVM owner. */
+static void test_redis__shares_keys_with_older_versions(void **state)
+{
+    struct who alice = person(&first, "alice");
+    const char *tenure = "00000000000000010000000000000002 123<100 "
+                         "1794800000000 1000 old";
+
+    (void)state;
+    must_open(&first);
+    redis_text(&server, "SET %s old PX 5000", KEY);
+    redis_text(&server, "SET %s:token 123 PX 5000", KEY);
+    redis_text(&server, "SET %s:tenure %s PX 5000", KEY, tenure);
+    look(&alice);
+    assert_string_equal(got.owner.id, "old");
+    assert_int_equal(got.owner.token, 123);
+    assert_int_equal(got.owner.acquired_at_ms, 1794800000000);
+    assert_int_equal(got.ended, 100);
+    run(&alice, (simba_request){.kind = SIMBA_BREAK, .token = 123});
+    assert_true(got.mine);
+    assert_int_equal(redis_text(&server, "GET %s:tenure", KEY)[32], '!');
+    assert_string_equal(redis_text(&server, "GET %s", KEY), "old");
+    redis_number(&server, "DEL %s:tenure %s:token", KEY, KEY);
+    redis_text(&server, "SET %s broken PX 5000", KEY);
+    look(&alice);
+    assert_string_equal(got.owner.id, "broken");
+}
+
 static void test_redis__doctor_names_weaknesses(void **state)
 {
     struct who alice = person(&first, "alice");
@@ -358,6 +386,7 @@ int main(void)
         REDIS_TEST(test_redis__lists_mutexes),
         REDIS_TEST(test_redis__breaks_a_tenure),
         REDIS_TEST(test_redis__breaks_are_in_the_book),
+        REDIS_TEST(test_redis__shares_keys_with_older_versions),
         REDIS_TEST(test_redis__doctor_names_weaknesses),
         REDIS_TEST(test_redis__database_number_is_honoured),
     };
