@@ -138,14 +138,6 @@ static void requeue_missing(struct simba__mutex_record *record, int64_t now_ms)
     }
 }
 
-static bool is_waiting(const struct simba__mutex_host *host,
-                       const struct simba__waiter *waiter,
-                       int64_t now_ms)
-{
-    return waiter->lapses_ms >= now_ms &&
-           host->is_connected(host->self, waiter->connection);
-}
-
 bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
                               const struct simba__mutex_host *host,
                               int64_t now_ms,
@@ -159,7 +151,8 @@ bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
 
         if ((is_offered &&
              (!record->is_offered || record->offered_until_ms < now_ms)) ||
-            !is_waiting(host, waiter, now_ms)) {
+            waiter->lapses_ms < now_ms ||
+            !host->is_connected(host->self, waiter->connection)) {
             continue;
         }
         if (told != NULL) {
@@ -184,17 +177,6 @@ struct view {
     size_t me, first, second; /* in the queue */
 };
 
-/* Who asks may have a new connection, or the request is a late one of an old
- * connection. */
-static bool is_live(const struct simba__mutex_host *host,
-                    const struct simba__waiter *waiter,
-                    const struct simba__mutex_snapshot *s,
-                    bool is_me)
-{
-    return (is_me && s->me.is_connected) || PLANTED(DEAD_OFFERED) ||
-           host->is_connected(host->self, waiter->connection);
-}
-
 /* The next from `i` on who waits and lives; who leaves is not meant. Who has
  * lapsed is removed. One whose connection is gone is passed over, not removed:
  * it may be reconnecting, and its position is its own until its waiter lease
@@ -209,11 +191,15 @@ static size_t find_candidate(struct simba__mutex_record *record,
     while (i < record->queue_count) {
         const struct simba__waiter *waiter = &record->queue[i];
         bool is_me = simba__attempt_equal(waiter->attempt, request->attempt);
+        /* Who asks may have a new connection, or the request is a late one of
+         * an old connection. */
+        bool is_here = is_me && s->me.is_connected;
 
         if (waiter->lapses_ms < s->now_ms) {
             remove_from_queue(record, i);
         } else if ((is_me && request->kind != SIMBA_ACQUIRE) ||
-                   !is_live(host, waiter, s, is_me)) {
+                   !(is_here || PLANTED(DEAD_OFFERED) ||
+                     host->is_connected(host->self, waiter->connection))) {
             i++;
         } else {
             *found = (struct simba__candidate){
@@ -310,50 +296,12 @@ static void look(struct simba__mutex_record *record,
 
 /* --- the verdict --------------------------------------------------------- */
 
-static void extend(simba_owner *owner, const struct simba__mutex_call *call)
-{
-    owner->ttl_at_ms = call->now_ms + call->request->ttl_ms;
-    owner->transition_at_ms = owner->ttl_at_ms + call->request->transition_ms;
-}
-
 static void copy_id(char *to, const char *id)
 {
     size_t length = strlen(id);
 
     assert(length <= SIMBA_ID_MAX);
     memcpy(to, id, length + 1);
-}
-
-static void own(struct simba__mutex_record *record,
-                const struct simba__mutex_call *call,
-                uint64_t token)
-{
-    remove_from_queue(record, find_in_queue(record, call->request->attempt));
-    record->is_offered = false;
-    record->attempt = call->request->attempt;
-    record->last_token = token;
-    record->former_token = record->tenure_token;
-    record->tenure_token = token;
-    record->owner.is_broken = false;
-    copy_id(record->owner.id, call->request->id);
-    record->owner.token = token;
-    record->owner.acquired_at_ms = call->now_ms;
-    extend(&record->owner, call);
-}
-
-/* My position, my tenure and what I was offered end. */
-static void evict(struct simba__mutex_record *record,
-                  const struct simba__mutex_call *call,
-                  const struct simba__mutex_snapshot *s)
-{
-    remove_from_queue(record, find_in_queue(record, call->request->attempt));
-    if (s->mine.is_there) {
-        memset(&record->owner, 0, sizeof record->owner);
-        memset(&record->attempt, 0, sizeof record->attempt);
-    }
-    if (s->me.is_offered) {
-        record->is_offered = false;
-    }
 }
 
 static void join(struct simba__mutex_record *record,
@@ -382,6 +330,8 @@ static void carry_out(struct simba__mutex_record *record,
                       const struct view *view,
                       const struct simba__verdict *verdict)
 {
+    const simba_request *request = call->request;
+    bool is_granted = verdict->answer == SIMBA__GRANT;
     struct simba__waiter first;
 
     if (verdict->offer) {
@@ -393,16 +343,33 @@ static void carry_out(struct simba__mutex_record *record,
         assert(view->second < record->queue_count);
         host->wake(host->self, &record->queue[view->second]);
     }
-    if (verdict->answer == SIMBA__GRANT) {
-        own(record, call, verdict->token);
-    } else if (verdict->answer == SIMBA__EXTEND &&
-               !(PLANTED(REPEAT_NO_EXTEND) &&
-                 call->request->kind == SIMBA_ACQUIRE)) {
-        extend(&record->owner, call);
+    if (is_granted || verdict->evict) {
+        remove_from_queue(record, find_in_queue(record, request->attempt));
+    }
+    if (is_granted || (verdict->evict && view->snapshot.me.is_offered)) {
+        record->is_offered = false;
+    }
+    if (is_granted) {
+        record->attempt = request->attempt;
+        record->last_token = verdict->token;
+        record->former_token = record->tenure_token;
+        record->tenure_token = verdict->token;
+        record->owner.is_broken = false;
+        copy_id(record->owner.id, request->id);
+        record->owner.token = verdict->token;
+        record->owner.acquired_at_ms = call->now_ms;
+    }
+    if (is_granted ||
+        (verdict->answer == SIMBA__EXTEND &&
+         !(PLANTED(REPEAT_NO_EXTEND) && request->kind == SIMBA_ACQUIRE))) {
+        record->owner.ttl_at_ms = call->now_ms + request->ttl_ms;
+        record->owner.transition_at_ms =
+            record->owner.ttl_at_ms + request->transition_ms;
     }
     record->owner.is_broken |= verdict->is_broken;
-    if (verdict->evict) {
-        evict(record, call, &view->snapshot);
+    if (verdict->evict && view->snapshot.mine.is_there) {
+        memset(&record->owner, 0, sizeof record->owner);
+        memset(&record->attempt, 0, sizeof record->attempt);
     }
     if (verdict->offer) {
         remove_from_queue(record, find_in_queue(record, first.attempt));
