@@ -71,8 +71,6 @@ simba_add_layer(simba_runtime
   ${simba_src}/runtime/loop.c
   ${simba_src}/runtime/metrics.c
   ${simba_src}/runtime/callback_pool.c
-  ${simba_src}/runtime/report.c
-  ${simba_src}/runtime/thread.c
   ${simba_src}/runtime/worker.c
 )
 

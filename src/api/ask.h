@@ -3,7 +3,6 @@
 #define SIMBA_API_ASK_H
 
 #include "api/store.h"
-#include "runtime/report.h"
 #include "runtime/request.h"
 
 struct simba__answer {

@@ -7,7 +7,6 @@
 
 #include "api/contender.h"
 #include "core/schedule.h"
-#include "runtime/thread.h"
 #include "util/container.h"
 
 #include <errno.h>

@@ -15,17 +15,6 @@
 #define SPREAD_EARLY_MS (-200)
 #define SPREAD_BOUND_MS 1000
 
-/* Scaled, not reduced by a modulo: it costs a multiplication, keeps the order
- * of the random numbers, and of the 2^32 inputs each of the at most 1,200
- * results gets the same number, give or take one. */
-static int64_t spread_between(int64_t least, int64_t bound, uint64_t random)
-{
-    uint64_t width = (uint64_t)(bound - least);
-
-    assert(least < bound && width <= UINT32_MAX);
-    return least + (int64_t)(((random >> 32) * width) >> 32);
-}
-
 int64_t simba_contend_period_owner_delay_ms(const simba_owner *owner,
                                             int64_t now_ms)
 {
@@ -37,13 +26,18 @@ int64_t simba_contend_period_contender_delay_ms(const simba_owner *owner,
                                                 int64_t now_ms,
                                                 uint64_t random)
 {
-    int64_t least;
+    int64_t least, spread;
 
     assert(owner != NULL);
     least = owner->transition_at_ms == owner->ttl_at_ms ? 0 : SPREAD_EARLY_MS;
+    /* Scaled, not reduced by a modulo: it costs a multiplication, keeps the
+     * order of the random numbers, and of the 2^32 inputs each of the at most
+     * 1,200 results gets the same number, give or take one. */
+    spread =
+        least +
+        (int64_t)(((random >> 32) * (uint64_t)(SPREAD_BOUND_MS - least)) >> 32);
     return simba__add_saturating(
-        simba__subtract_saturating(owner->transition_at_ms, now_ms),
-        spread_between(least, SPREAD_BOUND_MS, random));
+        simba__subtract_saturating(owner->transition_at_ms, now_ms), spread);
 }
 
 int64_t simba_contend_period_next_delay_ms(const simba_owner *owner,

@@ -1,6 +1,5 @@
 #include "runtime/callback_pool.h"
 
-#include "runtime/thread.h"
 #include "util/array.h"
 #include "util/container.h"
 

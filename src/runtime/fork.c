@@ -36,16 +36,6 @@ static void after_fork_in_child(void)
     unlock_both();
 }
 
-/* Once for the process and all its descendants: they inherit the handlers. */
-static bool register_handlers(void)
-{
-    if (!is_registered) {
-        is_registered =
-            pthread_atfork(before_fork, unlock_both, after_fork_in_child) == 0;
-    }
-    return is_registered;
-}
-
 static simba__fork_mark make_mark(void)
 {
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -55,7 +45,11 @@ static simba__fork_mark make_mark(void)
     if (page == MAP_FAILED) {
         return NULL;
     }
-    if (madvise(page, size, MADV_WIPEONFORK) != 0 || !register_handlers()) {
+    /* Once for the process and all its descendants: they inherit the
+     * handlers. */
+    is_registered = is_registered || pthread_atfork(before_fork, unlock_both,
+                                                    after_fork_in_child) == 0;
+    if (!is_registered || madvise(page, size, MADV_WIPEONFORK) != 0) {
         munmap(page, size);
         return NULL;
     }
@@ -96,12 +90,14 @@ void simba__fork_add(struct simba__fork_entry *entry)
 
 void simba__fork_remove(struct simba__fork_entry *entry)
 {
+    struct simba__fork_entry **e = &entries;
+
     pthread_mutex_lock(&lock);
-    for (struct simba__fork_entry **e = &entries; *e != NULL; e = &(*e)->next) {
-        if (*e == entry) {
-            *e = entry->next;
-            break;
-        }
+    while (*e != NULL && *e != entry) {
+        e = &(*e)->next;
+    }
+    if (*e != NULL) {
+        *e = entry->next;
     }
     pthread_mutex_unlock(&lock);
 }

@@ -8,17 +8,18 @@
 #define _GNU_SOURCE
 #include "runtime/loop.h"
 
-#include "runtime/thread.h"
 #include "util/container.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,18 +96,6 @@ static simba_timer *meld_siblings(simba_timer *first)
     return heap;
 }
 
-static void unlink_timer(simba_timer *timer)
-{
-    if (timer->before->child == timer) {
-        timer->before->child = timer->sibling;
-    } else {
-        timer->before->sibling = timer->sibling;
-    }
-    if (timer->sibling != NULL) {
-        timer->sibling->before = timer->before;
-    }
-}
-
 void simba_timer_clear(simba_loop *loop, simba_timer *timer)
 {
     simba_timer *below;
@@ -118,7 +107,14 @@ void simba_timer_clear(simba_loop *loop, simba_timer *timer)
     if (loop->timers == timer) {
         loop->timers = below;
     } else {
-        unlink_timer(timer);
+        if (timer->before->child == timer) {
+            timer->before->child = timer->sibling;
+        } else {
+            timer->before->sibling = timer->sibling;
+        }
+        if (timer->sibling != NULL) {
+            timer->sibling->before = timer->before;
+        }
         loop->timers = meld(loop->timers, below);
     }
     timer->child = timer->sibling = timer->before = NULL;
@@ -463,7 +459,29 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     dispatch(loop);
 }
 
-/* --- the thread ---------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------- */
+
+bool simba__thread_start(pthread_t *thread,
+                         void *(*run)(void *),
+                         void *argument)
+{
+    sigset_t all, before;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        errno = rc;
+    }
+    return rc == 0;
+}
+
+void simba__thread_name(const char *name)
+{
+    prctl(PR_SET_NAME, name);
+}
 
 /* What happens is left to who leads, unless it does not come to it: a thread of
  * the user may be kept in a signal handler. */

@@ -109,6 +109,18 @@ void simba__loop_send(simba_loop *loop, struct simba__message *message);
 /** True for the thread that is inside. */
 bool simba__loop_is_inside(const simba_loop *loop);
 
+/* Threads of ours: named, with every signal blocked, so that the program's
+ * handlers run on the program's threads. */
+
+/** Start one; false: errno says why there is none. */
+bool simba__thread_start(pthread_t *thread,
+                         void *(*run)(void *),
+                         void *argument);
+
+/** Give the calling thread its name, for ps -L, gdb and perf. To name another
+ * one takes the opening of a file. */
+void simba__thread_name(const char *name);
+
 /* --- inside -------------------------------------------------------------- */
 
 /** Leave until `change` is signalled, and come back in; false when `until` has

@@ -2,8 +2,10 @@
 #include "runtime/request.h"
 
 #include "runtime/loop.h"
-#include "runtime/report.h"
+#include "util/array.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,4 +115,194 @@ void simba__caller_leave(struct simba__caller *caller)
         pending->caller = NULL;
     }
     caller->pending = NULL;
+}
+
+/* --- reports ------------------------------------------------------------- */
+
+/* No store that anybody can look through has more; a backend gone wild must
+ * not take all memory. */
+enum { ITEMS_MOST = 1000000 };
+
+simba_report *simba__report_make(void)
+{
+    simba_report *report = calloc(1, sizeof *report);
+
+    if (report != NULL) {
+        report->mutexes.size = sizeof(simba_listed);
+        report->waiters.size = sizeof(simba_waiter);
+        report->findings.size = sizeof(simba_finding);
+    }
+    return report;
+}
+
+void simba_report_close(simba_report *report)
+{
+    if (report != NULL) {
+        free(report->mutexes.first);
+        free(report->waiters.first);
+        free(report->findings.first);
+        free(report);
+    }
+}
+
+/* --- filling ------------------------------------------------------------- */
+
+static void *item_at(const struct simba__items *items, size_t index)
+{
+    return index < items->count ? (char *)items->first + index * items->size
+                                : NULL;
+}
+
+static void append(simba_report *report,
+                   struct simba__items *items,
+                   const void *item)
+{
+    if (items->count == ITEMS_MOST ||
+        !simba__array_reserve(&items->first, &items->room, items->count + 1,
+                              items->size)) {
+        report->is_short = true;
+        return;
+    }
+    items->count++;
+    memcpy(item_at(items, items->count - 1), item, items->size);
+}
+
+void simba__report_add(simba_report *to, const simba_report *from)
+{
+    const struct simba__items *parts[] = {&from->mutexes, &from->waiters,
+                                          &from->findings};
+    struct simba__items *into[] = {&to->mutexes, &to->waiters, &to->findings};
+
+    for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+        for (size_t i = 0; i < parts[k]->count; i++) {
+            append(to, into[k], item_at(parts[k], i));
+        }
+    }
+    to->is_short |= from->is_short;
+}
+
+void simba_request_add_mutex(simba_request *request,
+                             const char *mutex,
+                             const simba_owner *owner,
+                             int waiting)
+{
+    simba_report *report = simba__request_report(request);
+    simba_listed listed = {.owner = *owner, .waiting = waiting};
+
+    if (report != NULL) {
+        snprintf(listed.mutex, sizeof listed.mutex, "%s", mutex);
+        append(report, &report->mutexes, &listed);
+    }
+}
+
+void simba_request_add_waiter(simba_request *request,
+                              const simba_waiter *waiter)
+{
+    simba_report *report = simba__request_report(request);
+
+    if (report != NULL) {
+        append(report, &report->waiters, waiter);
+    }
+}
+
+void simba_request_add_finding(simba_request *request,
+                               enum simba_gravity gravity,
+                               const char *name,
+                               const char *format,
+                               ...)
+{
+    simba_report *report = simba__request_report(request);
+    simba_finding finding = {.gravity = gravity};
+    va_list args;
+
+    if (report == NULL) {
+        return;
+    }
+    snprintf(finding.name, sizeof finding.name, "%s", name);
+    va_start(args, format);
+    vsnprintf(finding.text, sizeof finding.text, format, args);
+    va_end(args);
+    append(report, &report->findings, &finding);
+}
+
+/* --- ordering ------------------------------------------------------------ */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const simba_listed *)a)->mutex,
+                  ((const simba_listed *)b)->mutex);
+}
+
+void simba__report_sort(simba_report *report,
+                        bool (*wants)(const char *glob, const char *mutex),
+                        const char *glob)
+{
+    struct simba__items *items = &report->mutexes;
+    simba_listed *all = items->first;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < items->count; i++) {
+        if (wants(glob, all[i].mutex)) {
+            all[kept++] = all[i];
+        }
+    }
+    items->count = kept;
+    if (kept > 0) {
+        qsort(all, kept, sizeof *all, compare_names);
+    }
+}
+
+/* --- reading ------------------------------------------------------------- */
+
+size_t simba_report_mutex_count(const simba_report *report)
+{
+    return report->mutexes.count;
+}
+
+size_t simba_report_waiter_count(const simba_report *report)
+{
+    return report->waiters.count;
+}
+
+size_t simba_report_finding_count(const simba_report *report)
+{
+    return report->findings.count;
+}
+
+const simba_listed *simba_report_mutex(const simba_report *report, size_t index)
+{
+    return item_at(&report->mutexes, index);
+}
+
+const simba_waiter *simba_report_waiter(const simba_report *report,
+                                        size_t index)
+{
+    return item_at(&report->waiters, index);
+}
+
+const simba_finding *simba_report_finding(const simba_report *report,
+                                          size_t index)
+{
+    return item_at(&report->findings, index);
+}
+
+const simba_owner *simba_report_owner(const simba_report *report)
+{
+    return &report->owner;
+}
+
+int64_t simba_report_store_ms(const simba_report *report)
+{
+    return report->store_ms;
+}
+
+enum simba_gravity simba_report_gravity(const simba_report *report)
+{
+    enum simba_gravity gravest = SIMBA_FINDING_OK;
+
+    for (size_t i = 0; i < report->findings.count; i++) {
+        const simba_finding *finding = item_at(&report->findings, i);
+        gravest = finding->gravity > gravest ? finding->gravity : gravest;
+    }
+    return gravest;
 }

@@ -4,7 +4,6 @@
 #include <simba/sys/backend.h>
 
 #include "runtime/loop.h"
-#include "runtime/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,56 +16,55 @@ struct simba_worker {
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
-    struct queue {
-        simba_request *first, **last;
-    } urgent, other;
+    /* One queue: the urgent ones, then the others. Where each part ends. */
+    simba_request *first, **urgent_end, **end;
     pthread_t thread;
     bool has_thread; /* begun when it is first needed */
     bool is_busy;    /* a request is being carried out */
     bool is_closing;
 };
 
-/* --- the queues, with the lock held -------------------------------------- */
+/* --- the queue, with the lock held --------------------------------------- */
 
-static void put(struct queue *queue, simba_request *request)
+/* A renewal that queues behind a thousand acquires of its own process could
+ * lose its lease, and a release keeps others waiting: these are urgent. */
+static void put(simba_worker *worker, simba_request *request)
 {
-    request->next = NULL;
-    *queue->last = request;
-    queue->last = &request->next;
+    bool is_urgent =
+        request->kind == SIMBA_RENEW || request->kind == SIMBA_RELEASE;
+    simba_request **at = is_urgent ? worker->urgent_end : worker->end;
+
+    request->next = *at;
+    *at = request;
+    if (worker->end == at) {
+        worker->end = &request->next;
+    }
+    if (is_urgent) {
+        worker->urgent_end = &request->next;
+    }
 }
 
-static simba_request *take(struct queue *queue)
+static simba_request *take(simba_worker *worker)
 {
-    simba_request *request = queue->first;
+    simba_request *request = worker->first;
 
     if (request != NULL) {
-        queue->first = request->next;
-        if (queue->first == NULL) {
-            queue->last = &queue->first;
+        worker->first = request->next;
+        if (worker->urgent_end == &request->next) {
+            worker->urgent_end = &worker->first;
+        }
+        if (worker->end == &request->next) {
+            worker->end = &worker->first;
         }
     }
     return request;
 }
 
-/* A renewal that queues behind a thousand acquires of its own process could
- * lose its lease, and a release keeps others waiting. */
-static struct queue *queue_of(simba_worker *worker,
-                              const simba_request *request)
-{
-    return request->kind == SIMBA_RENEW || request->kind == SIMBA_RELEASE
-               ? &worker->urgent
-               : &worker->other;
-}
-
 /* The next request, if there is one and nobody is at work. */
 static simba_request *take_next(simba_worker *worker)
 {
-    simba_request *request = NULL;
+    simba_request *request = worker->is_busy ? NULL : take(worker);
 
-    if (!worker->is_busy) {
-        request = take(&worker->urgent);
-        request = request != NULL ? request : take(&worker->other);
-    }
     worker->is_busy |= request != NULL;
     return request;
 }
@@ -138,7 +136,7 @@ void simba_worker_submit(simba_worker *worker, simba_request *request)
     pthread_mutex_lock(&worker->lock);
     is_taken = simba__loop_is_driver(worker->loop) || wake_thread(worker);
     if (is_taken) {
-        put(queue_of(worker, request), request);
+        put(worker, request);
     }
     pthread_mutex_unlock(&worker->lock);
     if (!is_taken) {
@@ -175,11 +173,10 @@ bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
         pthread_mutex_lock(&worker->lock);
         worker->is_busy = false;
         if (is_put_off) {
-            put(queue_of(worker, request), request);
+            put(worker, request);
         }
     }
-    if (is_put_off &&
-        (worker->urgent.first != NULL || worker->other.first != NULL)) {
+    if (is_put_off && worker->first != NULL) {
         wake_thread(worker); /* if it fails, the requests time out */
     }
     pthread_mutex_unlock(&worker->lock);
@@ -204,25 +201,17 @@ int simba_worker_open(simba_loop *loop,
     worker->loop = loop;
     worker->serve = serve_op;
     worker->self = self;
-    worker->urgent.last = &worker->urgent.first;
-    worker->other.last = &worker->other.first;
+    worker->urgent_end = worker->end = &worker->first;
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
     *out = worker;
     return SIMBA_OK;
 }
 
-static void drop_all(struct queue *queue)
+void simba_worker_close(simba_worker *worker)
 {
     simba_request *request;
 
-    while ((request = take(queue)) != NULL) {
-        simba_request_done(request, SIMBA_ECANCELED, NULL);
-    }
-}
-
-void simba_worker_close(simba_worker *worker)
-{
     pthread_mutex_lock(&worker->lock);
     worker->is_closing = true;
     pthread_cond_signal(&worker->wake);
@@ -231,8 +220,9 @@ void simba_worker_close(simba_worker *worker)
         pthread_join(worker->thread, NULL);
     }
     simba_loop_enter(worker->loop);
-    drop_all(&worker->urgent);
-    drop_all(&worker->other);
+    while ((request = take(worker)) != NULL) {
+        simba_request_done(request, SIMBA_ECANCELED, NULL);
+    }
     simba_loop_leave(worker->loop);
     pthread_cond_destroy(&worker->wake);
     pthread_mutex_destroy(&worker->lock);

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "shims/shim.h"
 
-#include "runtime/report.h"
+#include "runtime/request.h"
 #include "util/text.h"
 
 #include <stdlib.h>
