@@ -2,7 +2,7 @@
  * how long it is kept for him (S10). */
 #include "mutex_record_driver.h"
 
-static void test_mutex_record_offer__offered_waiter_has_300_ms(void **state)
+static void test_record_offer__offered_waiter_has_300_ms(void **state)
 {
     (void)state;
     four_meet();
@@ -17,8 +17,7 @@ static void test_mutex_record_offer__offered_waiter_has_300_ms(void **state)
     expect_mine(&bob);
 }
 
-static void
-test_mutex_record_offer__offered_waiter_that_does_not_come_is_passed(
+static void test_record_offer__offered_waiter_that_does_not_come_is_passed(
     void **state)
 {
     (void)state;
@@ -29,8 +28,7 @@ test_mutex_record_offer__offered_waiter_that_does_not_come_is_passed(
     expect_wakes(NULL, NULL);
 }
 
-static void
-test_mutex_record_offer__next_is_offered_it_when_the_first_stays_away(
+static void test_record_offer__next_is_offered_it_when_the_first_stays_away(
     void **state)
 {
     (void)state;
@@ -43,7 +41,7 @@ test_mutex_record_offer__next_is_offered_it_when_the_first_stays_away(
     expect_mine(&carol);
 }
 
-static void test_mutex_record_offer__only_waiter_may_come_after_its_offer(
+static void test_record_offer__only_waiter_may_come_after_its_offer(
     void **state)
 {
     (void)state;
@@ -54,8 +52,7 @@ static void test_mutex_record_offer__only_waiter_may_come_after_its_offer(
     expect_mine(&bob);
 }
 
-static void
-test_mutex_record_offer__offered_waiter_that_leaves_offers_it_to_the_next(
+static void test_record_offer__offered_waiter_that_leaves_offers_it_to_the_next(
     void **state)
 {
     (void)state;
@@ -67,7 +64,7 @@ test_mutex_record_offer__offered_waiter_that_leaves_offers_it_to_the_next(
     expect_mine(&carol);
 }
 
-static void test_mutex_record_offer__last_offered_waiter_that_leaves_frees(
+static void test_record_offer__last_offered_waiter_that_leaves_frees(
     void **state)
 {
     (void)state;
@@ -82,7 +79,7 @@ static void test_mutex_record_offer__last_offered_waiter_that_leaves_frees(
 
 /* The old owner wakes up late: its lease has lapsed, it was offered to bob by
  * carol's asking. Its release must not take it from bob. */
-static void test_mutex_record_offer__late_release_keeps_the_offer(void **state)
+static void test_record_offer__late_release_keeps_the_offer(void **state)
 {
     (void)state;
     four_meet();
@@ -96,8 +93,7 @@ static void test_mutex_record_offer__late_release_keeps_the_offer(void **state)
     expect_mine(&bob);
 }
 
-static void test_mutex_record_offer__late_release_after_the_offer_offers(
-    void **state)
+static void test_record_offer__late_release_after_the_offer_offers(void **state)
 {
     (void)state;
     four_meet();
@@ -107,7 +103,7 @@ static void test_mutex_record_offer__late_release_after_the_offer_offers(
     expect_wakes(&carol, &dave);
 }
 
-static void test_mutex_record_offer__late_release_with_nobody_offered_offers(
+static void test_record_offer__late_release_with_nobody_offered_offers(
     void **state)
 {
     (void)state;
@@ -117,7 +113,7 @@ static void test_mutex_record_offer__late_release_with_nobody_offered_offers(
 }
 
 /* Bob had been offered it, came, and slept over his lease. */
-static void test_mutex_record_offer__late_release_of_one_once_offered_is_void(
+static void test_record_offer__late_release_of_one_once_offered_is_void(
     void **state)
 {
     (void)state;
@@ -132,8 +128,7 @@ static void test_mutex_record_offer__late_release_of_one_once_offered_is_void(
     expect_mine(&carol);
 }
 
-static void test_mutex_record_offer__release_of_nobody_offers_nothing(
-    void **state)
+static void test_record_offer__release_of_nobody_offers_nothing(void **state)
 {
     static const simba_attempt none; /* what a free record holds */
     struct who nobody = person("nobody", 9);
@@ -146,7 +141,7 @@ static void test_mutex_record_offer__release_of_nobody_offers_nothing(
     expect_wakes(NULL, NULL);
 }
 
-static void test_mutex_record_offer__late_release_does_not_end_the_next_tenure(
+static void test_record_offer__late_release_does_not_end_the_next_tenure(
     void **state)
 {
     (void)state;
@@ -158,8 +153,7 @@ static void test_mutex_record_offer__late_release_does_not_end_the_next_tenure(
     expect_mine(&bob);
 }
 
-static void
-test_mutex_record_offer__release_of_a_waiter_keeps_the_offer_of_another(
+static void test_record_offer__release_of_a_waiter_keeps_the_offer_of_another(
     void **state)
 {
     (void)state;
@@ -173,8 +167,7 @@ test_mutex_record_offer__release_of_a_waiter_keeps_the_offer_of_another(
     expect_mine(&bob);
 }
 
-static void test_mutex_record_offer__position_is_given_up_with_the_grant(
-    void **state)
+static void test_record_offer__position_is_given_up_with_the_grant(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -187,8 +180,7 @@ static void test_mutex_record_offer__position_is_given_up_with_the_grant(
     expect_mine(&carol);
 }
 
-static void test_mutex_record_offer__who_stays_away_goes_to_the_end(
-    void **state)
+static void test_record_offer__who_stays_away_goes_to_the_end(void **state)
 {
     (void)state;
     four_meet(); /* alice owns; bob, carol, dave wait */
@@ -206,32 +198,27 @@ static void test_mutex_record_offer__who_stays_away_goes_to_the_end(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RECORD_TEST(test_mutex_record_offer__offered_waiter_has_300_ms),
-        RECORD_TEST(test_mutex_record_offer__who_stays_away_goes_to_the_end),
+        RECORD_TEST(test_record_offer__offered_waiter_has_300_ms),
+        RECORD_TEST(test_record_offer__who_stays_away_goes_to_the_end),
         RECORD_TEST(
-            test_mutex_record_offer__offered_waiter_that_does_not_come_is_passed),
+            test_record_offer__offered_waiter_that_does_not_come_is_passed),
         RECORD_TEST(
-            test_mutex_record_offer__next_is_offered_it_when_the_first_stays_away),
+            test_record_offer__next_is_offered_it_when_the_first_stays_away),
+        RECORD_TEST(test_record_offer__only_waiter_may_come_after_its_offer),
         RECORD_TEST(
-            test_mutex_record_offer__only_waiter_may_come_after_its_offer),
+            test_record_offer__offered_waiter_that_leaves_offers_it_to_the_next),
+        RECORD_TEST(test_record_offer__last_offered_waiter_that_leaves_frees),
+        RECORD_TEST(test_record_offer__late_release_keeps_the_offer),
+        RECORD_TEST(test_record_offer__late_release_after_the_offer_offers),
+        RECORD_TEST(test_record_offer__late_release_with_nobody_offered_offers),
         RECORD_TEST(
-            test_mutex_record_offer__offered_waiter_that_leaves_offers_it_to_the_next),
+            test_record_offer__late_release_of_one_once_offered_is_void),
+        RECORD_TEST(test_record_offer__release_of_nobody_offers_nothing),
         RECORD_TEST(
-            test_mutex_record_offer__last_offered_waiter_that_leaves_frees),
-        RECORD_TEST(test_mutex_record_offer__late_release_keeps_the_offer),
+            test_record_offer__late_release_does_not_end_the_next_tenure),
         RECORD_TEST(
-            test_mutex_record_offer__late_release_after_the_offer_offers),
-        RECORD_TEST(
-            test_mutex_record_offer__late_release_with_nobody_offered_offers),
-        RECORD_TEST(
-            test_mutex_record_offer__late_release_of_one_once_offered_is_void),
-        RECORD_TEST(test_mutex_record_offer__release_of_nobody_offers_nothing),
-        RECORD_TEST(
-            test_mutex_record_offer__late_release_does_not_end_the_next_tenure),
-        RECORD_TEST(
-            test_mutex_record_offer__release_of_a_waiter_keeps_the_offer_of_another),
-        RECORD_TEST(
-            test_mutex_record_offer__position_is_given_up_with_the_grant),
+            test_record_offer__release_of_a_waiter_keeps_the_offer_of_another),
+        RECORD_TEST(test_record_offer__position_is_given_up_with_the_grant),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 /* --- the queue ----------------------------------------------------------- */
 
-static void test_mutex_record_queue__first_come_is_first_served(void **state)
+static void test_record_queue__first_come_is_first_served(void **state)
 {
     struct who *order[] = {&alice, &bob, &carol, &dave};
 
@@ -20,7 +20,7 @@ static void test_mutex_record_queue__first_come_is_first_served(void **state)
     }
 }
 
-static void test_mutex_record_queue__queue_outgrows_its_first_room(void **state)
+static void test_record_queue__queue_outgrows_its_first_room(void **state)
 {
     struct who crowd[40];
 
@@ -41,7 +41,7 @@ static void test_mutex_record_queue__queue_outgrows_its_first_room(void **state)
     }
 }
 
-static void test_mutex_record_queue__positions_follow_the_clock(void **state)
+static void test_record_queue__positions_follow_the_clock(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -53,8 +53,7 @@ static void test_mutex_record_queue__positions_follow_the_clock(void **state)
     assert_int_equal(dave.position, bob.position + 2);
 }
 
-static void test_mutex_record_queue__asking_again_keeps_the_position(
-    void **state)
+static void test_record_queue__asking_again_keeps_the_position(void **state)
 {
     uint64_t position;
 
@@ -70,7 +69,7 @@ static void test_mutex_record_queue__asking_again_keeps_the_position(
     assert_int_equal(record.queue_count, 3);
 }
 
-static void test_mutex_record_queue__lost_position_is_given_back(void **state)
+static void test_record_queue__lost_position_is_given_back(void **state)
 {
     (void)state;
     four_meet();
@@ -89,8 +88,7 @@ static void test_mutex_record_queue__lost_position_is_given_back(void **state)
 }
 
 /* Two lives of a store may have given out the same position. */
-static void
-test_mutex_record_queue__equal_positions_are_first_come_first_served(
+static void test_record_queue__equal_positions_are_first_come_first_served(
     void **state)
 {
     (void)state;
@@ -103,7 +101,7 @@ test_mutex_record_queue__equal_positions_are_first_come_first_served(
     expect_wakes(&bob, &carol);
 }
 
-static void test_mutex_record_queue__position_given_back_does_not_move_the_end(
+static void test_record_queue__position_given_back_does_not_move_the_end(
     void **state)
 {
     struct who newcomer = person("erin", 5);
@@ -116,8 +114,7 @@ static void test_mutex_record_queue__position_given_back_does_not_move_the_end(
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void
-test_mutex_record_queue__newcomer_stands_behind_positions_given_back(
+static void test_record_queue__newcomer_stands_behind_positions_given_back(
     void **state)
 {
     struct who newcomer = person("erin", 5);
@@ -131,8 +128,7 @@ test_mutex_record_queue__newcomer_stands_behind_positions_given_back(
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void test_mutex_record_queue__who_does_not_join_leaves_no_trace(
-    void **state)
+static void test_record_queue__who_does_not_join_leaves_no_trace(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -145,7 +141,7 @@ static void test_mutex_record_queue__who_does_not_join_leaves_no_trace(
     expect_wakes(&carol, NULL);
 }
 
-static void test_mutex_record_queue__leaving_the_queue_lets_the_next_be_head(
+static void test_record_queue__leaving_the_queue_lets_the_next_be_head(
     void **state)
 {
     (void)state;
@@ -160,8 +156,7 @@ static void test_mutex_record_queue__leaving_the_queue_lets_the_next_be_head(
     expect_wakes(&carol, NULL);
 }
 
-static void test_mutex_record_queue__newcomer_does_not_pass_the_line(
-    void **state)
+static void test_record_queue__newcomer_does_not_pass_the_queue(void **state)
 {
     struct who newcomer = person("erin", 5);
 
@@ -176,8 +171,7 @@ static void test_mutex_record_queue__newcomer_does_not_pass_the_line(
     expect_mine(&bob);
 }
 
-static void test_mutex_record_queue__head_takes_a_lapsed_lease_itself(
-    void **state)
+static void test_record_queue__head_takes_a_lapsed_lease_itself(void **state)
 {
     (void)state;
     four_meet();
@@ -192,8 +186,7 @@ static void test_mutex_record_queue__head_takes_a_lapsed_lease_itself(
 
 /* --- dead waiters -------------------------------------------------------- */
 
-static void
-test_mutex_record_queue__waiter_without_connection_is_not_offered_it(
+static void test_record_queue__waiter_without_connection_is_not_offered_it(
     void **state)
 {
     (void)state;
@@ -203,7 +196,7 @@ test_mutex_record_queue__waiter_without_connection_is_not_offered_it(
     expect_wakes(&carol, &dave);
 }
 
-static void test_mutex_record_queue__second_without_connection_is_not_told(
+static void test_record_queue__second_without_connection_is_not_told(
     void **state)
 {
     (void)state;
@@ -213,7 +206,7 @@ static void test_mutex_record_queue__second_without_connection_is_not_told(
     expect_wakes(&bob, &dave);
 }
 
-static void test_mutex_record_queue__line_of_the_dead_is_no_line(void **state)
+static void test_record_queue__queue_of_the_dead_is_no_queue(void **state)
 {
     struct who newcomer = person("erin", 5);
 
@@ -228,7 +221,7 @@ static void test_mutex_record_queue__line_of_the_dead_is_no_line(void **state)
     expect_mine(&newcomer);
 }
 
-static void test_mutex_record_queue__reconnected_waiter_has_its_place_still(
+static void test_record_queue__reconnected_waiter_has_its_position_still(
     void **state)
 {
     (void)state;
@@ -243,8 +236,7 @@ static void test_mutex_record_queue__reconnected_waiter_has_its_place_still(
     expect_wakes(&bob, &carol);
 }
 
-static void
-test_mutex_record_queue__connection_that_comes_back_keeps_the_position(
+static void test_record_queue__connection_that_comes_back_keeps_the_position(
     void **state)
 {
     (void)state;
@@ -257,7 +249,7 @@ test_mutex_record_queue__connection_that_comes_back_keeps_the_position(
     expect_wakes(&bob, &carol);
 }
 
-static void test_mutex_record_queue__lapsed_place_is_forgotten(void **state)
+static void test_record_queue__lapsed_position_is_forgotten(void **state)
 {
     int64_t now = T + 1 + WAITER_LIFE + 1;
 
@@ -272,8 +264,7 @@ static void test_mutex_record_queue__lapsed_place_is_forgotten(void **state)
     assert_true(bob.position > dave.position);
 }
 
-static void test_mutex_record_queue__lapsed_waiter_is_not_offered_it(
-    void **state)
+static void test_record_queue__lapsed_waiter_is_not_offered_it(void **state)
 {
     int64_t now = T + 1 + WAITER_LIFE; /* bob's last millisecond */
 
@@ -290,8 +281,7 @@ static void test_mutex_record_queue__lapsed_waiter_is_not_offered_it(
     expect_wakes(&carol, &dave);
 }
 
-static void test_mutex_record_queue__asking_again_renews_the_position(
-    void **state)
+static void test_record_queue__asking_again_renews_the_position(void **state)
 {
     (void)state;
     four_meet();
@@ -302,7 +292,7 @@ static void test_mutex_record_queue__asking_again_renews_the_position(
     expect_wakes(&bob, NULL); /* the others have lapsed */
 }
 
-static void test_mutex_record_queue__asking_over_a_dead_connection_is_not_head(
+static void test_record_queue__asking_over_a_dead_connection_is_not_head(
     void **state)
 {
     (void)state;
@@ -319,7 +309,7 @@ static void test_mutex_record_queue__asking_over_a_dead_connection_is_not_head(
 
 /* Bob's connection breaks after it was looked at: nobody else gets the mutex
  * before what he was offered is over. */
-static void test_mutex_record_queue__connection_may_break_when_it_was_looked_at(
+static void test_record_queue__connection_may_break_when_it_was_looked_at(
     void **state)
 {
     (void)state;
@@ -338,38 +328,36 @@ static void test_mutex_record_queue__connection_may_break_when_it_was_looked_at(
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RECORD_TEST(test_mutex_record_queue__first_come_is_first_served),
-        RECORD_TEST(test_mutex_record_queue__queue_outgrows_its_first_room),
-        RECORD_TEST(test_mutex_record_queue__positions_follow_the_clock),
-        RECORD_TEST(test_mutex_record_queue__asking_again_keeps_the_position),
-        RECORD_TEST(test_mutex_record_queue__lost_position_is_given_back),
+        RECORD_TEST(test_record_queue__first_come_is_first_served),
+        RECORD_TEST(test_record_queue__queue_outgrows_its_first_room),
+        RECORD_TEST(test_record_queue__positions_follow_the_clock),
+        RECORD_TEST(test_record_queue__asking_again_keeps_the_position),
+        RECORD_TEST(test_record_queue__lost_position_is_given_back),
         RECORD_TEST(
-            test_mutex_record_queue__equal_positions_are_first_come_first_served),
+            test_record_queue__equal_positions_are_first_come_first_served),
         RECORD_TEST(
-            test_mutex_record_queue__position_given_back_does_not_move_the_end),
+            test_record_queue__position_given_back_does_not_move_the_end),
         RECORD_TEST(
-            test_mutex_record_queue__newcomer_stands_behind_positions_given_back),
-        RECORD_TEST(test_mutex_record_queue__who_does_not_join_leaves_no_trace),
+            test_record_queue__newcomer_stands_behind_positions_given_back),
+        RECORD_TEST(test_record_queue__who_does_not_join_leaves_no_trace),
+        RECORD_TEST(test_record_queue__leaving_the_queue_lets_the_next_be_head),
+        RECORD_TEST(test_record_queue__newcomer_does_not_pass_the_queue),
+        RECORD_TEST(test_record_queue__head_takes_a_lapsed_lease_itself),
         RECORD_TEST(
-            test_mutex_record_queue__leaving_the_queue_lets_the_next_be_head),
-        RECORD_TEST(test_mutex_record_queue__newcomer_does_not_pass_the_line),
-        RECORD_TEST(test_mutex_record_queue__head_takes_a_lapsed_lease_itself),
+            test_record_queue__waiter_without_connection_is_not_offered_it),
+        RECORD_TEST(test_record_queue__second_without_connection_is_not_told),
+        RECORD_TEST(test_record_queue__queue_of_the_dead_is_no_queue),
         RECORD_TEST(
-            test_mutex_record_queue__waiter_without_connection_is_not_offered_it),
+            test_record_queue__reconnected_waiter_has_its_position_still),
         RECORD_TEST(
-            test_mutex_record_queue__second_without_connection_is_not_told),
-        RECORD_TEST(test_mutex_record_queue__line_of_the_dead_is_no_line),
+            test_record_queue__connection_that_comes_back_keeps_the_position),
+        RECORD_TEST(test_record_queue__lapsed_position_is_forgotten),
+        RECORD_TEST(test_record_queue__lapsed_waiter_is_not_offered_it),
+        RECORD_TEST(test_record_queue__asking_again_renews_the_position),
         RECORD_TEST(
-            test_mutex_record_queue__reconnected_waiter_has_its_place_still),
+            test_record_queue__asking_over_a_dead_connection_is_not_head),
         RECORD_TEST(
-            test_mutex_record_queue__connection_that_comes_back_keeps_the_position),
-        RECORD_TEST(test_mutex_record_queue__lapsed_place_is_forgotten),
-        RECORD_TEST(test_mutex_record_queue__lapsed_waiter_is_not_offered_it),
-        RECORD_TEST(test_mutex_record_queue__asking_again_renews_the_position),
-        RECORD_TEST(
-            test_mutex_record_queue__asking_over_a_dead_connection_is_not_head),
-        RECORD_TEST(
-            test_mutex_record_queue__connection_may_break_when_it_was_looked_at),
+            test_record_queue__connection_may_break_when_it_was_looked_at),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
