@@ -17,7 +17,7 @@ static void test_record_offer__offered_waiter_has_300_ms(void **state)
     expect_mine(&bob);
 }
 
-static void test_record_offer__offered_waiter_that_does_not_come_is_passed(
+static void test_record_offer__offered_waiter_that_stays_away_is_passed(
     void **state)
 {
     (void)state;
@@ -41,8 +41,7 @@ static void test_record_offer__next_is_offered_it_when_the_first_stays_away(
     expect_mine(&carol);
 }
 
-static void test_record_offer__only_waiter_may_come_after_its_offer(
-    void **state)
+static void test_record_offer__only_waiter_may_come_later(void **state)
 {
     (void)state;
     ask(&alice, T);
@@ -52,7 +51,7 @@ static void test_record_offer__only_waiter_may_come_after_its_offer(
     expect_mine(&bob);
 }
 
-static void test_record_offer__offered_waiter_that_leaves_offers_it_to_the_next(
+static void test_record_offer__offered_waiter_that_leaves_offers_it_on(
     void **state)
 {
     (void)state;
@@ -201,12 +200,11 @@ int main(void)
         RECORD_TEST(test_record_offer__offered_waiter_has_300_ms),
         RECORD_TEST(test_record_offer__who_stays_away_goes_to_the_end),
         RECORD_TEST(
-            test_record_offer__offered_waiter_that_does_not_come_is_passed),
+            test_record_offer__offered_waiter_that_stays_away_is_passed),
         RECORD_TEST(
             test_record_offer__next_is_offered_it_when_the_first_stays_away),
-        RECORD_TEST(test_record_offer__only_waiter_may_come_after_its_offer),
-        RECORD_TEST(
-            test_record_offer__offered_waiter_that_leaves_offers_it_to_the_next),
+        RECORD_TEST(test_record_offer__only_waiter_may_come_later),
+        RECORD_TEST(test_record_offer__offered_waiter_that_leaves_offers_it_on),
         RECORD_TEST(test_record_offer__last_offered_waiter_that_leaves_frees),
         RECORD_TEST(test_record_offer__late_release_keeps_the_offer),
         RECORD_TEST(test_record_offer__late_release_after_the_offer_offers),
