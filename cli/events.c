@@ -12,15 +12,6 @@
 /* How long something takes that people are told of, in ms. */
 enum { WORTH_TELLING = 2000 };
 
-static void put_unless_0(struct simba__json *json,
-                         const char *key,
-                         int64_t number)
-{
-    if (number != 0) {
-        simba__json_number(json, key, number);
-    }
-}
-
 static void put_if_any(struct simba__json *json,
                        const char *key,
                        const char *text)
@@ -55,8 +46,12 @@ static void tell_json(const struct simba__front *front,
     if (note->kind == SIMBA__NOTE_FAILED || note->kind == SIMBA__NOTE_ENDED) {
         simba__json_number(&json, "exit", note->number);
     }
-    put_unless_0(&json, "run", (int64_t)note->run);
-    put_unless_0(&json, "beat_ms", note->beat_ms);
+    if (note->run != 0) {
+        simba__json_unsigned(&json, "run", note->run);
+    }
+    if (note->beat_ms != 0) {
+        simba__json_number(&json, "beat_ms", note->beat_ms);
+    }
     if (note->kind == SIMBA__NOTE_SKIPPED) {
         simba__json_number(&json, "skipped", note->number);
     }

@@ -112,7 +112,7 @@ static void add(struct table *table, const struct process *process)
 
 static bool read_table(struct table *table)
 {
-    DIR *directory = opendir("/proc");
+    DIR *directory = simba__reaper_has_proc() ? opendir("/proc") : NULL;
     struct dirent *entry;
     struct process process;
 
@@ -312,9 +312,7 @@ bool simba__reaper_is_anchored(pid_t group)
     struct table table = {.count = 0};
     bool is_anchored = false;
 
-    if (simba__reaper_has_proc()) {
-        (void)read_table(&table);
-    }
+    (void)read_table(&table);
     for (size_t i = 0; i < table.count && !is_anchored; i++) {
         const struct process *row = &table.rows[i];
 
@@ -331,9 +329,7 @@ void simba__reaper_spare_children(struct simba__reaper *reaper)
     struct table table = {.count = 0};
     size_t spared = 0;
 
-    if (simba__reaper_has_proc()) {
-        (void)read_table(&table);
-    }
+    (void)read_table(&table);
     for (size_t i = 0; i < table.count && spared < SIMBA__REAPER_SPARED; i++) {
         if (table.rows[i].parent == reaper->root) {
             reaper->spared[spared++] = table.rows[i].pid;

@@ -55,14 +55,13 @@ static void tell_status(const struct simba__front *front,
                         const char *what,
                         uint64_t token)
 {
-    char text[512];
-    int length =
-        snprintf(text, sizeof(text), "STATUS=%s '%s'", what, front->job->mutex);
+    char text[512], number[32] = "";
 
-    if (token != 0 && length > 0 && (size_t)length < sizeof(text)) {
-        (void)snprintf(text + length, sizeof(text) - (size_t)length,
-                       ", token %" PRIu64, token);
+    if (token != 0) {
+        (void)snprintf(number, sizeof(number), ", token %" PRIu64, token);
     }
+    (void)snprintf(text, sizeof(text), "STATUS=%s '%s'%s", what,
+                   front->job->mutex, number);
     tell(text);
 }
 

@@ -327,26 +327,6 @@ static int watch_all(struct watcher *watcher, simba_error *error)
 
 /* --- the command --------------------------------------------------------- */
 
-static int watch(struct watcher *watcher,
-                 const struct simba__words *words,
-                 simba_error *error)
-{
-    pthread_condattr_t attributes;
-    int rc;
-
-    (void)pthread_mutex_init(&watcher->lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&watcher->ended, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-    rc = words->count > 0 ? watch_named(watcher, words, error)
-                          : watch_all(watcher, error);
-    tdestroy(watcher->watched, free_watched);
-    (void)pthread_cond_destroy(&watcher->ended);
-    (void)pthread_mutex_destroy(&watcher->lock);
-    return rc;
-}
-
 /* A name that cannot be is told before the store is waited for; any store knows
  * it. */
 static int check_names(const struct simba__words *words, simba_error *error)
@@ -382,6 +362,7 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
     struct simba__words words = {*cli, argc, argv};
     struct simba__live live;
     struct simba__follow follow = {.cli = &words.cli, .live = &live};
+    pthread_condattr_t attributes;
     simba_error error = {0};
     int rc = simba__command_read(&command, &words);
 
@@ -389,14 +370,23 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
         return rc;
     }
     watcher.follow = &follow;
+    (void)pthread_mutex_init(&watcher.lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&watcher.ended, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
     simba__live_init(&live, !words.cli.is_json && words.cli.verbosity >= 0);
     rc = check_names(&words, &error);
     if (rc == SIMBA_OK) {
         rc = simba__follow_open(&follow, watcher.interval_ms, &error);
     }
     if (rc == SIMBA_OK) {
-        rc = watch(&watcher, &words, &error);
+        rc = words.count > 0 ? watch_named(&watcher, &words, &error)
+                             : watch_all(&watcher, &error);
     }
+    tdestroy(watcher.watched, free_watched);
+    (void)pthread_cond_destroy(&watcher.ended);
+    (void)pthread_mutex_destroy(&watcher.lock);
     rc = rc == SIMBA_OK ? simba__command_end()
                         : simba__command_fail(&words.cli, "watch", &error);
     simba_store_close(follow.store);
