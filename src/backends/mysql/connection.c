@@ -55,6 +55,7 @@ void simba__my_connect(struct simba__sql_session *base)
 
     mysql_init(mysql);
     session->is_open = true;
+    session->number++;
     session->phase = SIMBA__MY_CONNECT;
     memset(session->prepared, 0, sizeof session->prepared);
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);

@@ -48,7 +48,8 @@ enum simba__my_notify_step {
 struct simba__my_session {
     struct simba__sql_session base;
     MYSQL mysql;
-    bool is_open; /* mysql is initialised */
+    bool is_open;    /* mysql is initialised */
+    unsigned number; /* grows with each connection */
     enum simba__my_phase phase;
     enum simba__sql_statement statement;
     struct simba__sql_params params;

@@ -35,6 +35,18 @@ static void ask(struct simba__my_session *session,
     simba__my_query(session, simba__my_render_notify(session, step));
 }
 
+/* After somebody was woken. That may have ended the connection, and begun
+ * another one: whose request is sent at once may learn that the server takes no
+ * changes any more. `number` is that of before. */
+static void ask_still(struct simba__my_session *session,
+                      unsigned number,
+                      enum simba__my_notify_step step)
+{
+    if (session->base.state == SIMBA__SQL_BUSY && session->number == number) {
+        ask(session, step);
+    }
+}
+
 void simba__my_start_notify(struct simba__sql_session *base)
 {
     struct simba__my_session *session = (struct simba__my_session *)base;
@@ -46,8 +58,10 @@ void simba__my_start_notify(struct simba__sql_session *base)
 
 static void ready(struct simba__my_session *session)
 {
+    unsigned number = session->number;
+
     simba__sql_notify_settled(session->base.self, SIMBA__SQL_NOTIFY_READY);
-    ask(session, SIMBA__MY_STEP_WAIT); /* may end it at once */
+    ask_still(session, number, SIMBA__MY_STEP_WAIT);
 }
 
 /* A connection whose lock others cannot see cannot be notified. */
@@ -71,6 +85,7 @@ static void locked(struct simba__my_session *session)
  * does not end for them. */
 static void polled(struct simba__my_session *session)
 {
+    unsigned number = session->number;
     MYSQL_RES *result = session->result;
     MYSQL_ROW row;
     char *more;
@@ -86,11 +101,14 @@ static void polled(struct simba__my_session *session)
             free(session->seen);
             session->seen = more;
         }
+    }
+    for (uint64_t i = 0; result != NULL && i < mysql_num_rows(result); i++) {
+        mysql_data_seek(result, i);
         /* Again, if it was told before: it may have been offered since. */
-        simba__sql_wake(session->base.self, row[0]);
+        simba__sql_wake(session->base.self, mysql_fetch_row(result)[0]);
     }
     mysql_free_result(result);
-    ask(session, SIMBA__MY_STEP_WAIT);
+    ask_still(session, number, SIMBA__MY_STEP_WAIT);
 }
 
 /* A wake-up. Of which mutex, the server must tell, unless there is only one it
@@ -98,6 +116,7 @@ static void polled(struct simba__my_session *session)
 static void woken(struct simba__my_session *session)
 {
     struct simba__sql *self = session->base.self;
+    unsigned number = session->number;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1]; /* who hears it may unsubscribe */
 
     if (self->subscriptions.count == 1) {
@@ -105,7 +124,7 @@ static void woken(struct simba__my_session *session)
                  simba__sql_subscription_next(self, NULL)->link.key);
         simba__sql_wake(self, mutex);
     }
-    ask(session, SIMBA__MY_STEP_POLL);
+    ask_still(session, number, SIMBA__MY_STEP_POLL);
 }
 
 void simba__my_notify_answered(struct simba__my_session *session)
