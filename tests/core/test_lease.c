@@ -1,4 +1,4 @@
-/* The arithmetic of a lease: L, m, B, U and H (design 5). */
+/* The arithmetic of a lease: L, m, B, U and H. */
 #include "core/lease.h"
 
 #include <setjmp.h>
