@@ -80,6 +80,10 @@ static void told(struct simba__contention *c,
     simba_locker *l = (simba_locker *)c;
     bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
     bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
+    /* What the caller learns anyway is for debugging; a loss is not, where
+     * nobody is called. */
+    enum simba_log_level level =
+        is_loss && l->on_lost == NULL ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
 
     if (is_loss) {
         lose(l, update->cause);
@@ -99,14 +103,12 @@ static void told(struct simba__contention *c,
         l->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;
     }
     wake_waiter(l);
-    if (is_end || (update->tell & SIMBA__TELL_ACQUIRED)) {
-        /* What the caller learns anyway is for debugging; a loss is not, where
-         * nobody is called. */
+    if ((is_end || (update->tell & SIMBA__TELL_ACQUIRED)) &&
+        level <= l->base.store->log_level) {
         simba__contender_log(
             &l->base,
             (struct simba__log_entry){
-                .level = is_loss && l->on_lost == NULL ? SIMBA_LOG_WARN
-                                                       : SIMBA_LOG_DEBUG,
+                .level = level,
                 .token = update->token,
                 .cause = is_end ? simba__cause_name(update->cause) : NULL},
             "%s, token %" PRIu64,

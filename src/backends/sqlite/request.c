@@ -155,7 +155,7 @@ static int decide(struct simba__sqlite *self,
     /* S4: tokens grow also when the file was lost. The boot clock begins anew
      * with every boot, so the wall clock carries them. It is compared with
      * other tokens only, never with a lease; when it steps back, the counter
-     * goes on. They grow over a loss of power, too: see token_reserve.c. */
+     * goes on. They grow over a loss of power, too: see durability.c. */
     if (rc == SIMBA_OK && request->kind == SIMBA_ACQUIRE) {
         uint64_t wall_us = simba__sqlite_wall_us();
 
@@ -243,8 +243,8 @@ static int serve_change(struct simba__sqlite *self,
     } else {
         simba__sqlite_rollback(self);
     }
-    /* What must outlast a loss of power is flushed: see wal.c. Of tokens also
-     * that of an acquire that finds its tenure there already: the request
+    /* What must outlast a loss of power is flushed: see durability.c. Of tokens
+     * also that of an acquire that finds its tenure there already: the request
      * before it may have failed to flush it. */
     is_broken = request->kind == SIMBA_BREAK && reply->mine;
     if (rc == SIMBA_OK && is_broken) {

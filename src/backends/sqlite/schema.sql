@@ -2,7 +2,7 @@
 -- servers share with other implementations; the rest is ours.
 
 -- name: reserve_table
--- One row: the tokens that can be given out without a flush (token_reserve.c).
+-- One row: the tokens that can be given out without a flush (durability.c).
 -- New ones are above "floor". One above "reserved" is given out only with
 -- "reserved" raised to it. On disk "reserved" is "flushed" or more.
 CREATE TABLE simba_reserve (

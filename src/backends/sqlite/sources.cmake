@@ -7,9 +7,8 @@ set(simba_sqlite_dir ${CMAKE_CURRENT_LIST_DIR})
 set(simba_sqlite_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_sqlite_sources)
-foreach(name IN ITEMS admin clock connection doctor file liveness notify
-                      observers record request settings sqlite token_reserve
-                      wal)
+foreach(name IN ITEMS admin clock connection doctor durability file liveness
+                      notify observers record request settings sqlite)
   list(APPEND simba_sqlite_sources ${simba_sqlite_dir}/${name}.c)
 endforeach()
 

@@ -71,7 +71,7 @@ struct simba__sqlite_settings {
     bool is_full;     /* synchronous=full */
 };
 
-/* connection.c, wal.c */
+/* connection.c, durability.c */
 struct simba__sqlite_db {
     sqlite3 *handle; /* NULL: not open */
     sqlite3_stmt *statements[SIMBA__SQLITE_STATEMENT_COUNT];
@@ -81,7 +81,7 @@ struct simba__sqlite_db {
     int cut_pages; /* in a log that others must wait for, to be shortened */
 };
 
-/* token_reserve.c: tokens that can be given out without a flush. */
+/* durability.c: tokens that can be given out without a flush. */
 struct simba__sqlite_reserve {
     /* As this transaction has it. */
     uint64_t floor;
@@ -346,7 +346,7 @@ char *simba__sqlite_schema_text(const simba_backend_config *config,
                                 bool upgrade,
                                 simba_error *error);
 
-/* --- wal.c: what outlasts a loss of power; the length of the log --------- */
+/* --- durability.c: the log ----------------------------------------------- */
 
 /** A part of simba__sqlite_connect(). */
 int simba__sqlite_wal_open(struct simba__sqlite *self, simba_error *error);
@@ -364,7 +364,7 @@ enum { SIMBA__SQLITE_LOG_PAGES = 64, SIMBA__SQLITE_LOG_PAGES_MOST = 512 };
 /** The log has become long: copy it back. Between transactions. */
 void simba__sqlite_wal_shorten(struct simba__sqlite *self);
 
-/* --- token_reserve.c ----------------------------------------------------- */
+/* --- durability.c: tokens that need no flush ----------------------------- */
 
 /** Read it. Within a transaction, before a token is chosen: that must be above
  * `floor`. */
