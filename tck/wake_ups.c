@@ -205,10 +205,10 @@ static const struct tck_case cases[] = {
      "it (S7).",
      wake_alone_grants_nothing, 0},
     {"wake_ups.all_lost_somebody_is_granted",
-     "With every hint lost, those who wait are granted all the same (S10).",
+     "With every wake-up lost, those who wait are granted all the same (S10).",
      all_lost_somebody_is_granted, 0},
     {"wake_ups.all_doubled_nobody_is_granted_twice",
-     "With every hint doubled, tenures and callbacks stay as they are (S7).",
+     "With every wake-up doubled, tenures and callbacks stay as they are (S7).",
      all_doubled_nobody_is_granted_twice, 0},
 };
 

@@ -20,7 +20,8 @@
 
 #define NEVER SIMBA__NEVER
 
-/* What core/lease.h makes of the default times: ttl 10 s, transition 6 s, B 2 s. */
+/* What core/lease.h makes of the default times: ttl 10 s, transition 6 s, B 2
+ * s. */
 enum {
     TTL = 10000,
     LEASE = 16000,

@@ -117,8 +117,8 @@ struct simba_backend_ops {
 
     /** MAY be NULL: there is nothing to say. How its URLs look and which
      * parameters they take, for people: the first line is a URL, the others are
-     * two blanks, a name, blanks and what it means. To be freed by free(); NULL:
-     * no memory. Any thread. */
+     * two blanks, a name, blanks and what it means. To be freed by free();
+     * NULL: no memory. Any thread. */
     char *(*help)(void);
     /* ABI 1 ends here. Append below, never reorder. */
 };

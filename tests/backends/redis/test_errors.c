@@ -231,7 +231,7 @@ static void test_redis_errors__foreign_text_is_an_owner(void **state)
     must_open(&first);
     redis_number(&server, "SET %s somebody", KEY);
     ask(&alice);
-    expect_in_line(true);
+    expect_queued(true);
     assert_string_equal(got.owner.id, "somebody");
     assert_true(got.owner.transition_at_ms == INT64_MAX);
 }
@@ -350,7 +350,7 @@ static void test_redis_errors__subscribing_may_be_denied(void **state)
     assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EDENIED); /* again */
     redis_number(&server, "ACL SETUSER deaf +subscribe");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
 /* A field of INFO, over a connection that is there already. */
@@ -387,7 +387,7 @@ static void test_redis_errors__too_many_clients(void **state)
     freeReplyObject(redisCommand(admin, "CONFIG SET maxclients 1000"));
     redisFree(admin);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
 int main(void)

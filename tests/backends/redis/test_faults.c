@@ -34,7 +34,7 @@ static void test_redis_faults__forgotten_scripts_are_sent_again(void **state)
     ask(&alice);
     redis_number(&server, "SCRIPT FLUSH");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     redis_number(&server, "SCRIPT FLUSH");
     renew(&alice);
     expect_mine(&alice);
@@ -114,7 +114,7 @@ static void test_redis_faults__kept_data_is_there_after_a_restart(void **state)
     expect_mine(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     await(try_run(&bob, asking_until(&bob, 1000)) == SIMBA_OK);
-    expect_in_line(true);
+    expect_queued(true);
     assert_in_range(simba_loop_now_ms() - from, 0, 3000);
     release(&alice);
     ask(&bob);

@@ -121,7 +121,7 @@ static void test_redis_jvm__a_owner_hands_to_c(void **state)
     jvm_open(&java, "java");
     assert_true(jvm_acquire(&java, true));
     ask(&alice);
-    expect_in_line(true);
+    expect_queued(true);
     assert_string_equal(got.owner.id, "java");
     jvm_release_a(&java); /* pops alice from the queue */
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
@@ -145,7 +145,7 @@ static void test_redis_jvm__c_generation_owner_hands_to_c(void **state)
     assert_true(jvm_acquire(&java, false));
     alice = person(&first, "alice");
     ask(&alice);
-    expect_in_line(true);
+    expect_queued(true);
     assert_true(got.owner.token > token); /* INCR goes on from ours */
     token = got.owner.token;
     jvm_release_c(&java); /* broadcasts only, and deletes the queue */
@@ -227,7 +227,7 @@ static void test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position(
     release(&alice);
     assert_true(jvm_acquire(&java, false)); /* knows no offer */
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_int_equal(got.position, bob.position);
     assert_int_equal(redis_number(&server, "EXISTS %s:next", KEY), 0);
     jvm_release_c(&java);

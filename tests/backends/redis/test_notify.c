@@ -30,17 +30,17 @@ static void test_redis_notify__release_calls_the_head(void **state)
     must_open(&third);
     ask(&alice);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&carol);
-    expect_in_line(false);
+    expect_queued(false);
     release(&alice);
     assert_true(waited_for_wake(&second) < 5000);
     waited_for_wake(&third); /* the second is told as well */
     assert_string_equal(redis_text(&server, "GET %s:next", KEY), "bob");
     assert_int_equal(redis_number(&server, "EXISTS %s", KEY), 0);
     ask(&carol);
-    expect_in_line(true); /* bob has left the queue: it is offered to him */
-    assert_in_range(got.wait_ms, 0, RESERVATION);
+    expect_queued(true); /* bob has left the queue: it is offered to him */
+    assert_in_range(got.wait_ms, 0, OFFER_MS);
     ask(&bob);
     expect_mine(&bob);
     assert_int_equal(redis_number(&server, "EXISTS %s:next", KEY), 0);
@@ -133,7 +133,7 @@ static void test_redis_notify__called_one_that_does_not_come_is_last(
     expect_mine(&carol);
     ask(&dave);
     ask(&bob);
-    expect_in_line(true); /* requeued when carol came, dave after that */
+    expect_queued(true); /* requeued when carol came, dave after that */
     assert_true(got.position > bob.position);
 }
 
@@ -172,7 +172,7 @@ static void test_redis_notify__lost_place_is_restored(void **state)
     redis_number(&server, "DEL %s:contender", KEY); /* as 3.2 and 3.3 do */
     ask(&carol);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_int_equal(got.position, bob.position);
 }
 

@@ -32,7 +32,7 @@ static void test_redis__refuses_when_held(void **state)
     must_open(&second);
     ask(&alice);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_string_equal(got.owner.id, "alice");
     assert_int_equal(got.owner.token, alice.token);
     assert_in_range(got.wait_ms, LEASE - 5000, LEASE);
@@ -47,7 +47,7 @@ static void test_redis__asking_once_leaves_no_trace(void **state)
     (void)state;
     must_open(&first);
     ask(&alice);
-    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = WAITER_MS});
     assert_false(got.mine);
     assert_false(got.is_queued);
     assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
@@ -164,7 +164,7 @@ static void test_redis__late_leave_costs_nobody_his_position(void **state)
     ask(&former);
     bob = person(&first, "bob");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     leave(&former);
     assert_true(redis_text(&server, "ZSCORE %s:contender bob", KEY)[0] != '\0');
     leave(&bob);
@@ -182,7 +182,7 @@ static void test_redis__line_keys_expire_with_the_last_waiter(void **state)
     ask(&bob);
     for (int i = 0; i < 3; i++) {
         assert_in_range(redis_number(&server, "PTTL %s:%s", KEY, keys[i]),
-                        PLACE_LIFE - 5000, PLACE_LIFE);
+                        WAITER_MS - 5000, WAITER_MS);
     }
 }
 

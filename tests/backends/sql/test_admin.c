@@ -102,7 +102,7 @@ static void test_sql_admin__shows_the_line(void **state)
     release(&a);
     memset(&noted, 0, sizeof noted);
     run(&a, (simba_request){.kind = SIMBA_READ, .want_queue = true});
-    if (simba_loop_now_ms() - began_ms < RESERVATION) { /* it still stands */
+    if (simba_loop_now_ms() - began_ms < OFFER_MS) { /* it still stands */
         assert_string_equal(noted.waiter[0].id, "b");
         assert_true(noted.waiter[0].is_offered);
     }

@@ -47,13 +47,13 @@ static void test_sql_faults__outlives_killed_sessions(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     server_kill_sessions();
     renew_in_the_end(&a);
     /* The notify connection is made anew, and tells so by a wake-up. */
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     handle_woken(&second, mutex, 0);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
@@ -85,7 +85,7 @@ static void test_sql_faults__connects_for_wake_ups_beside_a_ghost(void **state)
     server_haunt(process);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS)); /* made anew */
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     handle_woken(&second, mutex, 0);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
@@ -109,7 +109,7 @@ static void test_sql_faults__a_new_notify_connection_wakes_all(void **state)
     ask(&b);
     ask(&c);
     ask(&d);
-    expect_in_line(false);
+    expect_queued(false);
     read_process(&second, process);
     server_haunt(process);
     server_let_go();
@@ -133,7 +133,7 @@ static void test_sql_faults__a_deadlock_ends_no_notify_connection(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     await_notify_connections(1);
     read_process(&second, process);
     server_cross(process);
@@ -158,7 +158,7 @@ static void test_sql_faults__outlives_an_impatient_server(void **state)
     server_set_impatient(true);
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     await_notify_connections(1);
     read_process(&second, process);
     nap_ms(3000);
@@ -179,7 +179,7 @@ static void test_sql_faults__a_notify_connection_keeps_no_snapshot(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     await_notify_connections(1);
     nap_ms(500); /* MariaDB tells of transactions as they were a while ago */
     assert_int_equal(server_count_snapshots(), 0);

@@ -35,7 +35,7 @@ static void test_sql_quiet__until_somebody_waits(void **state)
     assert_true(is_quiet());
     assert_true(a.token > before);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     assert_string_equal(got.owner.id, "a");
     assert_int_equal(got.owner.token, a.token);
     assert_false(is_quiet());
@@ -180,7 +180,7 @@ static void test_sql_quiet__is_learnt_after_an_upgrade(void **state)
     }
     a = person(&first, "a");
     ask(&a);
-    expect_in_line(true);
+    expect_queued(true);
     assert_int_equal(got.owner.token, b.token);
     renew(&b);
     expect_mine(&b);

@@ -156,7 +156,7 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     moment = server_moment();
     assert_true(server_count_since(moment) >= 3);
     server_set_read_only(true);
@@ -170,7 +170,7 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
     renew_in_the_end(&a);
     await_notify_connections(1);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     handle_woken(&second, mutex, 0);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));

@@ -65,7 +65,7 @@ static void test_sql_spare__are_closed(void **state)
     acquire_all(&rush);
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     renew_at_once(&rush);
     assert_true(server_count_sessions() >= RUSH);
     /* One of each handle, and the notify connection. */

@@ -26,7 +26,7 @@ static void test_sql__refuses_a_second(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     assert_in_range(got.wait_ms, LEASE - 5000, LEASE);
     assert_string_equal(got.owner.id, "a");
     look(&b);
@@ -133,17 +133,17 @@ static void test_sql__offers_it_to_the_first_in_the_queue(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&c);
-    expect_in_line(false);
+    expect_queued(false);
     began_ms = simba_loop_now_ms();
     release(&a);
     ask(&d);
-    if (simba_loop_now_ms() - began_ms >= RESERVATION) {
+    if (simba_loop_now_ms() - began_ms >= OFFER_MS) {
         skip(); /* too slow a machine to see it */
     }
     assert_false(got.mine);
-    assert_in_range(got.wait_ms, 0, RESERVATION);
+    assert_in_range(got.wait_ms, 0, OFFER_MS);
     ask(&b);
     expect_mine(&b);
     release(&b);
@@ -174,7 +174,7 @@ static void test_sql__wakes_within_one_process(void **state)
     (void)state;
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     release(&a);
     assert_true(handle_woken(&first, mutex, PATIENCE_MS));
     ask(&b);
@@ -193,11 +193,11 @@ static void test_sql__who_was_offered_it_and_did_not_come_goes_last(
     ask(&b);
     ask(&c);
     release(&a);
-    nap_ms(RESERVATION + 20);
+    nap_ms(OFFER_MS + 20);
     ask(&c);
     expect_mine(&c);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
 /* Behind a pooler or in a cluster. */
@@ -244,7 +244,7 @@ static void test_sql__skips_the_dead(void **state)
     ask(&a);
     ask(&b);
     ask(&c);
-    expect_in_line(false);
+    expect_queued(false);
     handle_close(&second);
     await_notify_connections(1);
     release(&a);
@@ -300,7 +300,7 @@ static void test_sql__an_expired_lease_passes_on(void **state)
     ask(&a);
     expect_mine(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     nap_ms(got.wait_ms + 2);
     renew(&a);
     assert_false(got.mine);
@@ -323,10 +323,10 @@ static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
     request.waiter_ms = 30;
     ask(&a);
     run(&b, request);
-    expect_in_line(true);
+    expect_queued(true);
     nap_ms(40);
     ask(&c);
-    expect_in_line(true);
+    expect_queued(true);
     release(&a);
     ask(&c);
     expect_mine(&c);

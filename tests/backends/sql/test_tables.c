@@ -48,7 +48,7 @@ static void test_sql_tables__hears_of_a_release_by_others(void **state)
     release(&a);
     give_to_jvm();
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     handle_woken(&second, mutex, 0);
     server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
                "transition_at = 0, owner_id = '', version = version + 1");
@@ -92,9 +92,9 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
     expect_mine(&a);
     b = person(&handle, "b");
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&c); /* behind somebody who cannot notify it */
-    expect_in_line(false);
+    expect_queued(false);
     handle_woken(&handle, mutex, 0);
     release(&a);
     assert_true(handle_woken(&handle, mutex, 5000));
@@ -144,7 +144,7 @@ static void test_sql_tables__adopts_a_table_without_tokens(void **state)
     expect_mine(&a);
     before = a.token;
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     renew(&a);
     expect_mine(&a);
     assert_int_equal(got.token, before);
@@ -241,7 +241,7 @@ static void contend_for_it(void)
     ask(&a);
     expect_mine(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     release(&a);
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
@@ -317,7 +317,7 @@ static void test_sql_tables__learns_of_tokens_after_others(void **state)
     upgrade_behind_its_back(&a);
     give_to_jvm();
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     server_sql("UPDATE simba_mutex SET acquired_at = 0, ttl_at = 0, "
                "transition_at = 0, owner_id = '', version = version + 1");
     leave(&b); /* and notes that the last tenure was none of ours */
@@ -392,7 +392,7 @@ static void test_sql_tables__makes_tables_that_are_gone(void **state)
     renew(&a);
     expect_mine(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     release(&a);
 }
 
@@ -466,7 +466,7 @@ static void test_sql_tables__uses_a_collation_of_others(void **state)
     ask(&a);
     expect_mine(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     renew(&a);
     expect_mine(&a);
     memset(&noted, 0, sizeof noted);

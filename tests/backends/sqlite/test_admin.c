@@ -49,7 +49,7 @@ static void test_sqlite_admin__a_break_is_on_disk(void **state)
     b = person(&second, "b");
     ask(&a);
     ask(&b);
-    expect_in_line(true);
+    expect_queued(true);
     break_tenure(&b, a.token, false);
     assert_true(got.mine);
     assert_string_equal(got.owner.id, "a");
@@ -57,7 +57,7 @@ static void test_sqlite_admin__a_break_is_on_disk(void **state)
     renew(&a);
     assert_false(got.mine);
     ask(&b); /* not before the end of the lease */
-    expect_in_line(true);
+    expect_queued(true);
     handle_close(&second);
     must_open(&second, "");
     renew(&a);

@@ -159,7 +159,7 @@ static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
     assert_int_equal(symlink(database, link), 0);
     assert_int_equal(handle_open(&second, &simba__sqlite_ops, link, &why), 0);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     release(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
 }

@@ -23,7 +23,7 @@ static void test_sqlite_liveness__killed_owner_is_succeeded_at_once(
 
         hear(&owner, "owner");
         ask(&bob);
-        expect_in_line(true);
+        expect_queued(true);
         from_us = now_us();
         kill(owner.pid, SIGKILL);
         assert_true(contend(&bob));
@@ -68,11 +68,11 @@ static void test_sqlite_liveness__handover_can_be_off(void **state)
     finish(&owner, SIGKILL);
     assert_false(handle_woken(&first, MUTEX, 100));
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_string_equal(got.owner.id, "alice");
     leave(&bob); /* which removes the dead, but not their lease */
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
 }
 
 /* What the kernel does to a process that dies, to one handle of this one. */
@@ -98,7 +98,7 @@ static void test_sqlite_liveness__shared_life_outlives_the_owner(void **state)
     copy = dup(simba__sqlite_ops.life_fd(second.backend));
     end_life(&second);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_false(handle_woken(&first, MUTEX, 50));
     close(copy);
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
@@ -122,7 +122,7 @@ static void test_sqlite_liveness__lock_may_go_long_after_the_notice(
     must_open(&second, "");
     ask(&alice);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     life = first.backend->ops->life_fd(first.backend);
     snprintf(link, sizeof link, "/proc/self/fd/%d", life);
     length = readlink(link, path, sizeof path - 1);
@@ -152,11 +152,11 @@ static void test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death(
     assert_int_equal(system(command), 0);
     must_open(&first, "");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_false(handle_woken(&first, MUTEX, 50) &&
                  handle_woken(&first, MUTEX, 50)); /* once is enough */
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     finish(&owner, SIGKILL);
 }
 
@@ -182,7 +182,7 @@ static void test_sqlite_liveness__forked_child_has_no_descriptors(void **state)
     /* The parent has lost neither its life nor its wake-up file. */
     bob = person(&second, "carol");
     ask(&bob);
-    expect_in_line(false);
+    expect_queued(false);
     release(&alice);
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
 }
@@ -203,7 +203,7 @@ static void test_sqlite_liveness__time_namespaces_share_the_clock(void **state)
     }
     must_open(&first, "");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_in_range(got.wait_ms, LEASE - 2000, LEASE);
     finish(&owner, SIGKILL);
     assert_true(contend(&bob));
@@ -225,7 +225,7 @@ static void test_sqlite_liveness__dead_waiter_is_passed_over(void **state)
     waiter = start("stand", "", "bob");
     hear(&waiter, "queued");
     ask(&carol);
-    expect_in_line(false);
+    expect_queued(false);
     finish(&waiter, SIGKILL);
     release(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
@@ -254,7 +254,7 @@ static void test_sqlite_liveness__called_one_who_dies_is_not_waited_for(
     release(&alice); /* calls bob, who hears nothing */
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
-    expect_in_line(true);
+    expect_queued(true);
     from_us = now_us();
     kill(waiter.pid, SIGKILL);
     assert_true(contend(&carol));
@@ -281,7 +281,7 @@ static void test_sqlite_liveness__two_crashes_in_a_row(void **state)
     assert_true(contend(&bob));
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
-    expect_in_line(true);
+    expect_queued(true);
     handle_woken(&first, MUTEX, 20);
     from_us = now_us();
     end_life(&second); /* which is bob's */
@@ -321,7 +321,7 @@ static void test_sqlite_liveness__owner_and_first_in_line_die_together(
     waiter = start("stand", "", "bob");
     hear(&waiter, "queued");
     ask(&carol);
-    expect_in_line(false);
+    expect_queued(false);
     from_us = now_us();
     kill(owner.pid, SIGKILL);
     kill(waiter.pid, SIGKILL);
@@ -348,7 +348,7 @@ static void test_sqlite_liveness__who_stood_behind_a_leaver_watches_on(
     leave(&bob); /* but lives on */
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&carol);
-    expect_in_line(true);
+    expect_queued(true);
     from_us = now_us();
     kill(owner.pid, SIGKILL);
     assert_true(contend(&carol));
@@ -396,7 +396,7 @@ static void test_sqlite_liveness__trusted_files_are_left_alone(void **state)
     sql("UPDATE simba_tenure SET boot = 'x'"); /* another machine's */
     must_open(&first, "?fs=trust");
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     leave(&bob);
     assert_int_equal(count_files("[0-9a-f]"), 2);
     look(&bob);

@@ -97,12 +97,12 @@ static void test_sqlite_notify__without_inotify_there_are_still_wakes(
     ask(&alice);
     is_inotify_used_up = true;
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     assert_true(
         handle_woken(&second, MUTEX, PATIENCE_MS)); /* again and again */
     release(&alice);
-    assert_true(handle_woken(&second, MUTEX, RESERVATION));
+    assert_true(handle_woken(&second, MUTEX, OFFER_MS));
     is_inotify_used_up = false;
     ask(&bob);
     expect_mine(&bob);
@@ -127,7 +127,7 @@ static void test_sqlite_notify__listens_as_soon_as_it_can(void **state)
     while (handle_woken(&second, MUTEX, 500)) { /* the last made-up ones */
     }
     release(&alice);
-    assert_true(handle_woken(&second, MUTEX, RESERVATION));
+    assert_true(handle_woken(&second, MUTEX, OFFER_MS));
 }
 
 static void test_sqlite_notify__processes_are_served_in_order(void **state)

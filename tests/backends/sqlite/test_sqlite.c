@@ -40,7 +40,7 @@ static void test_sqlite__held_mutex_is_refused(void **state)
     must_open(&second, "");
     ask(&alice);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_in_range(got.wait_ms, LEASE - 1000, LEASE);
     assert_string_equal(got.owner.id, "alice");
 }
@@ -148,7 +148,7 @@ static void test_sqlite__longest_names_fit(void **state)
     simba_request request = {.kind = SIMBA_ACQUIRE,
                              .mutex = mutex,
                              .join = true,
-                             .waiter_ms = PLACE_LIFE};
+                             .waiter_ms = WAITER_MS};
 
     (void)state;
     for (size_t i = 0; i < SIMBA_MUTEX_MAX; i++) {
@@ -161,7 +161,7 @@ static void test_sqlite__longest_names_fit(void **state)
     run(&alice, request);
     expect_mine(&alice);
     run(&bob, request);
-    expect_in_line(true);
+    expect_queued(true);
     run(&alice, (simba_request){.kind = SIMBA_RELEASE, .mutex = mutex});
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     run(&bob, request);
@@ -232,7 +232,7 @@ static void test_sqlite__everything_deleted_is_made_anew(void **state)
     expect_mine(&alice);
     assert_int_equal(simba__sqlite_ops.life_fd(first.backend), fd);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_int_equal(count_files(""), 3); /* two lives, one wake-up file */
     release(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
@@ -253,18 +253,18 @@ static void test_sqlite__first_come_is_first_served(void **state)
     must_open(&third, "");
     ask(&alice);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     ask(&carol);
-    expect_in_line(false);
+    expect_queued(false);
     ask(&dave);
-    expect_in_line(false);
+    expect_queued(false);
     release(&alice);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     assert_true(
         handle_woken(&third, MUTEX, PATIENCE_MS)); /* the second in the queue */
     ask(&carol);
-    expect_in_line(true);
-    assert_in_range(got.wait_ms, 1, RESERVATION);
+    expect_queued(true);
+    assert_in_range(got.wait_ms, 1, OFFER_MS);
     ask(&bob);
     expect_mine(&bob);
     release(&bob);
@@ -296,7 +296,7 @@ static void test_sqlite__called_one_who_stays_away_loses_its_turn(void **state)
     ask(&carol);
     expect_mine(&carol);
     ask(&bob);
-    expect_in_line(true);
+    expect_queued(true);
     assert_true(got.position > bob.position); /* back to the end */
 }
 
@@ -328,7 +328,7 @@ static void test_sqlite__who_does_not_join_leaves_no_trace(void **state)
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
-    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = PLACE_LIFE});
+    run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = WAITER_MS});
     assert_false(got.mine || got.is_queued);
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
     assert_int_equal(count_files("bell"), 0);
@@ -349,7 +349,7 @@ static void test_sqlite__idle_waiters_do_not_write(void **state)
     assert_int_equal(stat(log, &before), 0);
     for (int i = 0; i < 10; i++) {
         ask(&bob);
-        expect_in_line(true);
+        expect_queued(true);
         look(&bob);
     }
     assert_int_equal(stat(log, &after), 0);
@@ -358,7 +358,7 @@ static void test_sqlite__idle_waiters_do_not_write(void **state)
     sql("UPDATE simba_line SET lapses_at = lapses_at - 17500");
     ask(&bob); /* over half of the waiter lease is gone */
     assert_true(sql("SELECT lapses_at FROM simba_line") ==
-                got.store_ms + PLACE_LIFE);
+                got.store_ms + WAITER_MS);
 }
 
 /* --- tombstones, breaking ------------------------------------------------ */

@@ -15,7 +15,7 @@ static char mutex[64];
 #define MUTEX       mutex
 #define TTL         2500
 #define LEASE       4000
-#define PLACE_LIFE  (2 * LEASE)
+#define WAITER_MS   (2 * LEASE)
 #define PATIENCE_MS 60000
 #define ANSWER_MS   20000
 /* As the contention machine does: what failed for want of a connection, or
