@@ -47,18 +47,20 @@ static int ask(simba_store *store,
     return SIMBA_OK;
 }
 
-/* Asks for a report. `given` says the kind of request and what it wants;
- * `capability` is what the store must offer for it, or 0. */
+/* Asks for a report. `given` says the kind of request and what it wants. */
 static int ask_for_report(simba_store *store,
                           const simba_request *given,
-                          uint32_t capability,
                           simba_report **report,
                           simba_error *error)
 {
-    static const char *const names[] = {[SIMBA_READ] = "show",
-                                        [SIMBA_LIST] = "list",
-                                        [SIMBA_DOCTOR] = "doctor",
-                                        [SIMBA_INIT] = "init"};
+    static const struct {
+        const char *name;
+        uint32_t capability; /* that the store must offer for it, or 0 */
+    } kinds[] = {[SIMBA_READ] = {"show", 0},
+                 [SIMBA_LIST] = {"list", SIMBA_CAN_LIST},
+                 [SIMBA_DOCTOR] = {"doctor", SIMBA_CAN_DOCTOR},
+                 [SIMBA_INIT] = {"init", 0}};
+    uint32_t capability = kinds[given->kind].capability;
     struct simba__answer answer;
     struct simba__pending *pending;
     int rc = simba__store_check(store, error);
@@ -68,7 +70,7 @@ static int ask_for_report(simba_store *store,
         !(store->backend->ops->capabilities & capability)) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
                              "%s is not offered by this store",
-                             names[given->kind]);
+                             kinds[given->kind].name);
     }
     if (rc == SIMBA_OK && given->mutex != NULL) {
         rc = simba__config_mutex(given->mutex, error);
@@ -99,8 +101,8 @@ int simba_admin_list(simba_store *store,
                      simba_report **report,
                      simba_error *error)
 {
-    int rc = ask_for_report(store, &(simba_request){.kind = SIMBA_LIST},
-                            SIMBA_CAN_LIST, report, error);
+    int rc = ask_for_report(store, &(simba_request){.kind = SIMBA_LIST}, report,
+                            error);
 
     if (rc == SIMBA_OK) {
         simba__report_sort(*report, matches, glob);
@@ -120,15 +122,15 @@ int simba_admin_show(simba_store *store,
         *report = NULL;
         return simba__config_mutex(mutex, error);
     }
-    return ask_for_report(store, &request, 0, report, error);
+    return ask_for_report(store, &request, report, error);
 }
 
 int simba_admin_doctor(simba_store *store,
                        simba_report **report,
                        simba_error *error)
 {
-    return ask_for_report(store, &(simba_request){.kind = SIMBA_DOCTOR},
-                          SIMBA_CAN_DOCTOR, report, error);
+    return ask_for_report(store, &(simba_request){.kind = SIMBA_DOCTOR}, report,
+                          error);
 }
 
 /* Where nothing is to be made, all is made. */
@@ -148,8 +150,8 @@ int simba_admin_init(simba_store *store,
                    : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     return ask_for_report(
-        store, &(simba_request){.kind = SIMBA_INIT, .upgrade = upgrade}, 0,
-        report, error);
+        store, &(simba_request){.kind = SIMBA_INIT, .upgrade = upgrade}, report,
+        error);
 }
 
 int simba_admin_schema(const char *url,

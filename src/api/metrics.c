@@ -7,6 +7,7 @@
 #include "api/store.h"
 #include "util/container.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -398,6 +399,7 @@ int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
     int rc = simba_metrics_read(store, &metrics, error);
 
     if (rc == SIMBA_OK) {
+        assert(metrics != NULL);
         rc = save(metrics, path, error);
         simba_metrics_free(metrics);
     }

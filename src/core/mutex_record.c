@@ -138,20 +138,20 @@ static void requeue_missing(struct simba__mutex_record *record, int64_t now_ms)
     }
 }
 
-bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
-                              const struct simba__mutex_host *host,
-                              int64_t now_ms,
-                              size_t *i,
+bool simba__mutex_next_waiter(struct simba__waiter_walk *walk,
                               simba_waiter *told)
 {
-    while (*i <= record->queue_count) { /* the offered one is the first */
-        bool is_offered = (*i)++ == 0;
-        const struct simba__waiter *waiter =
-            is_offered ? &record->offered : &record->queue[*i - 2];
+    const struct simba__mutex_record *record = walk->record;
+    const struct simba__mutex_host *host = walk->host;
 
-        if ((is_offered &&
-             (!record->is_offered || record->offered_until_ms < now_ms)) ||
-            waiter->lapses_ms < now_ms ||
+    while (walk->next <= record->queue_count) { /* the offered one is first */
+        bool is_offered = walk->next++ == 0;
+        const struct simba__waiter *waiter =
+            is_offered ? &record->offered : &record->queue[walk->next - 2];
+
+        if ((is_offered && (!record->is_offered ||
+                            record->offered_until_ms < walk->now_ms)) ||
+            waiter->lapses_ms < walk->now_ms ||
             !host->is_connected(host->self, waiter->connection)) {
             continue;
         }
@@ -171,9 +171,14 @@ bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
 
 /* --- the snapshot -------------------------------------------------------- */
 
-/* What the snapshot was taken of. */
+/* One request on its way: what it is asked of, what was seen, what comes of
+ * it. */
 struct view {
+    struct simba__mutex_record *record;
+    const struct simba__mutex_host *host;
+    const struct simba__mutex_call *call;
     struct simba__mutex_snapshot snapshot;
+    struct simba__verdict verdict;
     size_t me, first, second; /* in the queue */
 };
 
@@ -181,13 +186,15 @@ struct view {
  * lapsed is removed. One whose connection is gone is passed over, not removed:
  * it may be reconnecting, and its position is its own until its waiter lease
  * lapses. */
-static size_t find_candidate(struct simba__mutex_record *record,
-                             const struct simba__mutex_host *host,
-                             const simba_request *request,
-                             const struct simba__mutex_snapshot *s,
+static size_t find_candidate(const struct view *view,
                              size_t i,
                              struct simba__candidate *found)
 {
+    struct simba__mutex_record *record = view->record;
+    const struct simba__mutex_host *host = view->host;
+    const struct simba__mutex_snapshot *s = &view->snapshot;
+    const simba_request *request = view->call->request;
+
     while (i < record->queue_count) {
         const struct simba__waiter *waiter = &record->queue[i];
         bool is_me = simba__attempt_equal(waiter->attempt, request->attempt);
@@ -234,17 +241,16 @@ static bool is_my_tenure(const struct simba__mutex_record *record,
            (is_by_id && strcmp(record->owner.id, request->id) == 0);
 }
 
-static void look(struct simba__mutex_record *record,
-                 const struct simba__mutex_host *host,
-                 const struct simba__mutex_call *call,
-                 struct view *view)
+static void look(struct view *view)
 {
+    struct simba__mutex_record *record = view->record;
+    const struct simba__mutex_host *host = view->host;
+    const struct simba__mutex_call *call = view->call;
     const simba_request *request = call->request;
     struct simba__mutex_snapshot *s = &view->snapshot;
     bool is_held = simba__mutex_is_held(record, call->now_ms);
     struct simba__crowd one = {.count = 1};
 
-    memset(view, 0, sizeof *view);
     s->now_ms = call->now_ms;
     s->last_token = record->last_token;
     s->last_position = record->last_position;
@@ -279,13 +285,12 @@ static void look(struct simba__mutex_record *record,
     } else if (!s->mine.is_there && !s->me.is_offered) {
         return; /* nothing can become free */
     }
-    view->first = find_candidate(record, host, request, s, 0, &s->first);
+    view->first = find_candidate(view, 0, &s->first);
     if (PLANTED(QUEUE_REVERSED) && s->first.is_there) {
         view->first = record->queue_count - 1;
     }
     if (s->first.is_there && s->owners.count + s->offered.count == 0) {
-        view->second = find_candidate(record, host, request, s, view->first + 1,
-                                      &s->second);
+        view->second = find_candidate(view, view->first + 1, &s->second);
     }
     view->me = find_in_queue(record, request->attempt);
     s->me.is_queued = view->me < record->queue_count;
@@ -324,12 +329,12 @@ static void join(struct simba__mutex_record *record,
     }
 }
 
-static void carry_out(struct simba__mutex_record *record,
-                      const struct simba__mutex_host *host,
-                      const struct simba__mutex_call *call,
-                      const struct view *view,
-                      const struct simba__verdict *verdict)
+static void carry_out(const struct view *view)
 {
+    struct simba__mutex_record *record = view->record;
+    const struct simba__mutex_host *host = view->host;
+    const struct simba__mutex_call *call = view->call;
+    const struct simba__verdict *verdict = &view->verdict;
     const simba_request *request = call->request;
     bool is_granted = verdict->answer == SIMBA__GRANT;
     struct simba__waiter first;
@@ -388,8 +393,8 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
                         simba_reply *reply)
 {
     const simba_request *request = call->request;
-    struct simba__verdict verdict = {.answer = SIMBA__REFUSE};
-    struct view view;
+    struct view view = {.record = record, .host = host, .call = call};
+    const struct simba__verdict *verdict = &view.verdict;
 
     *reply = (simba_reply){.size = sizeof *reply};
     /* So that what follows cannot fail: one may join the queue, and one may be
@@ -406,17 +411,17 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
         entomb(record, call);
     }
     if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK) {
-        look(record, host, call, &view);
-        verdict = simba__mutex_judge(&view.snapshot, request);
-        carry_out(record, host, call, &view, &verdict);
+        look(&view);
+        view.verdict = simba__mutex_judge(&view.snapshot, request);
+        carry_out(&view);
     }
-    reply->mine = verdict.answer != SIMBA__REFUSE || verdict.is_broken;
-    reply->token = verdict.token;
-    reply->slot = verdict.slot;
-    reply->is_queued = verdict.join;
-    reply->is_head = verdict.is_head;
-    reply->position = verdict.position;
-    reply->wait_ms = verdict.wait_ms;
+    reply->mine = verdict->answer != SIMBA__REFUSE || verdict->is_broken;
+    reply->token = verdict->token;
+    reply->slot = verdict->slot;
+    reply->is_queued = verdict->join;
+    reply->is_head = verdict->is_head;
+    reply->position = verdict->position;
+    reply->wait_ms = verdict->wait_ms;
     simba__mutex_read(record, call->now_ms, reply);
     return true;
 }

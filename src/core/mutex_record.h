@@ -81,17 +81,16 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
                         const struct simba__mutex_call *call,
                         simba_reply *reply);
 
-/**
- * The next who waits and lives, in the order of the queue.
- *
- * @param[in,out] i  0 for the first
- * @param[out] told  may be NULL
- * @return false when there is none
- */
-bool simba__mutex_next_waiter(const struct simba__mutex_record *record,
-                              const struct simba__mutex_host *host,
-                              int64_t now_ms,
-                              size_t *i,
+/* A walk along those who wait and live, in the order of the queue. */
+struct simba__waiter_walk {
+    const struct simba__mutex_record *record;
+    const struct simba__mutex_host *host;
+    int64_t now_ms;
+    size_t next; /* 0 at first */
+};
+
+/** The next of them; `told` may be NULL. False when there is none. */
+bool simba__mutex_next_waiter(struct simba__waiter_walk *walk,
                               simba_waiter *told);
 
 #endif

@@ -502,6 +502,7 @@ static int open_fault(struct simba__shim *shim,
 }
 
 const struct simba__shim_kind simba__fault_kind = {
+    .ops = &simba__fault_ops,
     .size = sizeof(struct fault_shim),
     .open = open_fault,
     .submit = submit,

@@ -40,6 +40,7 @@ struct simba__passage {
 
 /** What a kind of shim does itself; NULL: nothing. */
 struct simba__shim_kind {
+    const simba_backend_ops *ops;
     size_t size; /* of its instance, which begins with a struct simba__shim */
     /** Take the options, before the inner store is opened. */
     int (*open)(struct simba__shim *shim, char *options, simba_error *error);

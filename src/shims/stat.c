@@ -165,6 +165,7 @@ static int take_no_options(struct simba__shim *shim,
 }
 
 const struct simba__shim_kind simba__stat_kind = {
+    .ops = &simba__stat_ops,
     .size = sizeof(struct stat_shim),
     .open = take_no_options,
     .submit = simba__shim_pass,

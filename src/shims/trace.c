@@ -221,6 +221,7 @@ static void forked(simba_backend *self)
 }
 
 const struct simba__shim_kind simba__trace_kind = {
+    .ops = &simba__trace_ops,
     .size = sizeof(struct trace),
     .open = open_file,
     .submit = simba__shim_pass,

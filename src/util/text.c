@@ -49,7 +49,7 @@ void simba__text_put(struct simba__text *text, const char *string)
 void simba__text_printf(struct simba__text *text, const char *format, ...)
 {
     char stack[256];
-    char *bytes = stack;
+    char *longer;
     va_list arguments;
     int length;
 
@@ -57,20 +57,20 @@ void simba__text_printf(struct simba__text *text, const char *format, ...)
     length = vsnprintf(stack, sizeof stack, format, arguments);
     va_end(arguments);
     assert(length >= 0);
-    if ((size_t)length >= sizeof stack) {
-        bytes = malloc((size_t)length + 1);
-        if (bytes == NULL) {
-            text->is_failed = true;
-            return;
-        }
-        va_start(arguments, format);
-        (void)vsnprintf(bytes, (size_t)length + 1, format, arguments);
-        va_end(arguments);
+    if ((size_t)length < sizeof stack) {
+        simba__text_add(text, stack, (size_t)length);
+        return;
     }
-    simba__text_add(text, bytes, (size_t)length);
-    if (bytes != stack) {
-        free(bytes);
+    longer = malloc((size_t)length + 1);
+    if (longer == NULL) {
+        text->is_failed = true;
+        return;
     }
+    va_start(arguments, format);
+    (void)vsnprintf(longer, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    simba__text_add(text, longer, (size_t)length);
+    free(longer);
 }
 
 char *simba__text_take(struct simba__text *text)

@@ -203,16 +203,15 @@ static int serve(struct memory *m, simba_request *request)
                                      .now_ms = simba_loop_now_ms()};
     struct mutex *mutex = find_mutex(m->space, request->mutex);
     uint64_t owner = mutex == NULL ? 0 : mutex->record.owner.token;
+    struct simba__waiter_walk walk = {.host = &host, .now_ms = call.now_ms};
     simba_waiter waiter;
-    size_t i = 0;
 
     if (mutex == NULL ||
         !simba__mutex_serve(&mutex->record, &host, &call, &request->reply)) {
         return SIMBA_ENOMEM;
     }
-    while (request->want_queue &&
-           simba__mutex_next_waiter(&mutex->record, &host, call.now_ms, &i,
-                                    &waiter)) {
+    walk.record = &mutex->record;
+    while (request->want_queue && simba__mutex_next_waiter(&walk, &waiter)) {
         simba_request_add_waiter(request, &waiter);
     }
     if (mutex->record.owner.token != owner) {
@@ -236,10 +235,10 @@ static int serve_list(struct memory *m, simba_request *request)
             &((struct mutex *)link)->record;
         bool is_held = simba__mutex_is_held(record, now_ms);
         simba_owner owner = is_held ? record->owner : simba_owner_none();
+        struct simba__waiter_walk walk = {record, &host, now_ms, 0};
         int waiting = 0;
-        size_t i = 0;
 
-        while (simba__mutex_next_waiter(record, &host, now_ms, &i, NULL)) {
+        while (simba__mutex_next_waiter(&walk, NULL)) {
             waiting++;
         }
         if (is_held || waiting > 0) {

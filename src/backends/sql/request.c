@@ -201,12 +201,12 @@ static void fill_reply(struct simba__sql_request *request)
     simba_request *asked = request->asked;
     struct simba__mutex_host host = {request, is_connected, wake_later};
     int64_t now_ms = request->record.now_us / 1000;
+    struct simba__waiter_walk walk = {&request->record.mutex, &host, now_ms, 0};
     simba_waiter waiter;
 
     simba__mutex_read(&request->record.mutex, now_ms, &asked->reply);
-    for (size_t i = 0; asked->want_queue && asked->kind == SIMBA_READ &&
-                       simba__mutex_next_waiter(&request->record.mutex, &host,
-                                                now_ms, &i, &waiter);) {
+    while (asked->want_queue && asked->kind == SIMBA_READ &&
+           simba__mutex_next_waiter(&walk, &waiter)) {
         simba_request_add_waiter(asked, &waiter);
     }
     if (asked->reply.is_queued) {

@@ -14,14 +14,14 @@ static int list_one(struct simba__sqlite *self,
     struct simba__mutex_host host = simba__sqlite_host(self);
     const struct simba__mutex_record *after = &self->record.after;
     int64_t now_ms = self->record.now_ms;
-    size_t i = 0;
+    struct simba__waiter_walk walk = {after, &host, now_ms, 0};
     int waiting = 0;
     int rc = simba__sqlite_record_load(self, &probe, false, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
-    while (simba__mutex_next_waiter(after, &host, now_ms, &i, NULL)) {
+    while (simba__mutex_next_waiter(&walk, NULL)) {
         waiting++;
     }
     simba__mutex_read(after, now_ms, &probe.reply);

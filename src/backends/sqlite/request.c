@@ -275,8 +275,8 @@ static int serve_read(struct simba__sqlite *self,
 {
     struct simba__sqlite_record *record = &self->record;
     struct simba__mutex_host host = simba__sqlite_host(self);
+    struct simba__waiter_walk walk = {.record = &record->after, .host = &host};
     simba_waiter waiter;
-    size_t i = 0;
     int rc = simba__sqlite_begin(self, SIMBA__SQLITE_BEGIN_READ,
                                  request->deadline_ms, error);
 
@@ -288,8 +288,8 @@ static int serve_read(struct simba__sqlite *self,
     simba__sqlite_rollback(self);
     if (rc == SIMBA_OK) {
         simba__mutex_read(&record->after, record->now_ms, &request->reply);
-        while (simba__mutex_next_waiter(&record->after, &host, record->now_ms,
-                                        &i, &waiter)) {
+        walk.now_ms = record->now_ms;
+        while (simba__mutex_next_waiter(&walk, &waiter)) {
             simba_request_add_waiter(request, &waiter);
         }
     }
