@@ -65,7 +65,7 @@ static struct simba__tombstone *find_tombstone(
 }
 
 /* A repeated release renews the tombstone: it runs from the newest. */
-static void entomb(struct simba__mutex_record *record,
+static bool entomb(struct simba__mutex_record *record,
                    const struct simba__mutex_call *call)
 {
     const simba_request *request = call->request;
@@ -73,11 +73,16 @@ static void entomb(struct simba__mutex_record *record,
         find_tombstone(record, request->attempt, call->now_ms);
 
     if (tombstone == NULL) {
-        assert(record->tombstone_count < record->tombstone_room);
+        if (!simba__array_reserve(&record->tombstones, &record->tombstone_room,
+                                  record->tombstone_count + 1,
+                                  sizeof *record->tombstones)) {
+            return false; /* no memory */
+        }
         tombstone = &record->tombstones[record->tombstone_count++];
         tombstone->attempt = request->attempt;
     }
     tombstone->until_ms = call->now_ms + request->tombstone_ms;
+    return true;
 }
 
 /* --- the queue ----------------------------------------------------------- */
@@ -121,21 +126,33 @@ static void insert(struct simba__mutex_record *record,
     }
 }
 
-/* S10: who was offered the mutex and did not come goes to the end. */
-static void requeue_missing(struct simba__mutex_record *record, int64_t now_ms)
+/* Room for one more; false: no memory. */
+static bool reserve_queue(struct simba__mutex_record *record)
+{
+    return simba__array_reserve(&record->queue, &record->queue_room,
+                                record->queue_count + 1, sizeof *record->queue);
+}
+
+/* S10: who was offered the mutex and did not come goes to the end. False: no
+ * memory, and nothing has changed. */
+static bool requeue_missing(struct simba__mutex_record *record, int64_t now_ms)
 {
     uint64_t micros = (uint64_t)now_ms * 1000;
 
     if (!record->is_offered || record->offered_until_ms >= now_ms) {
-        return;
+        return true;
     }
-    record->is_offered = false;
     if (record->offered.lapses_ms >= now_ms) {
+        if (!reserve_queue(record)) {
+            return false;
+        }
         record->offered.position = record->last_position >= micros
                                        ? record->last_position + 1
                                        : micros;
         insert(record, &record->offered);
     }
+    record->is_offered = false;
+    return true;
 }
 
 bool simba__mutex_next_waiter(struct simba__waiter_walk *walk,
@@ -397,22 +414,17 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     const struct simba__verdict *verdict = &view.verdict;
 
     *reply = (simba_reply){.size = sizeof *reply};
-    /* So that what follows cannot fail: one may join the queue, and one may be
-     * sent to its end. */
-    if (!simba__array_reserve(&record->queue, &record->queue_room,
-                              record->queue_count + 2, sizeof *record->queue) ||
-        !simba__array_reserve(&record->tombstones, &record->tombstone_room,
-                              record->tombstone_count + 1,
-                              sizeof *record->tombstones)) {
+    if (!requeue_missing(record, call->now_ms) ||
+        (is_leaving(request) && request->tombstone_ms != 0 &&
+         !entomb(record, call))) {
         return false;
-    }
-    requeue_missing(record, call->now_ms);
-    if (is_leaving(request) && request->tombstone_ms != 0) {
-        entomb(record, call);
     }
     if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK) {
         look(&view);
         view.verdict = simba__mutex_judge(&view.snapshot, request);
+        if (verdict->join && !reserve_queue(record)) {
+            return false; /* and nothing has come of it */
+        }
         carry_out(&view);
     }
     reply->mine = verdict->answer != SIMBA__REFUSE || verdict->is_broken;

@@ -2,6 +2,8 @@
  * request to the worker. */
 #include "backends/sqlite/sqlite.h"
 
+#include "util/array.h"
+
 #include <stdlib.h>
 
 /* How long opening waits for others that make, repair or lock the database. */
@@ -84,7 +86,11 @@ static int open_store(const simba_backend_config *config,
 
     *backend = NULL;
     error = error == NULL ? &unused : error;
-    if (self == NULL) {
+    /* Every request has two peers, ourselves and the owner. */
+    if (self == NULL ||
+        !simba__array_reserve(&self->record.peers, &self->record.peer_room, 2,
+                              sizeof *self->record.peers)) {
+        free(self);
         return simba_error_set(error, SIMBA_ENOMEM, 0, "sqlite: no memory");
     }
     self->base.ops = &simba__sqlite_ops;
