@@ -112,7 +112,14 @@ static void add_child(int which, int waiters)
 
 static void signal_child(int which, int number)
 {
+    int status;
+
     kill(children[which], number);
+    if (number == SIGSTOP) { /* it runs on for a moment, and might be granted */
+        assert_int_equal(waitpid(children[which], &status, WUNTRACED),
+                         children[which]);
+        assert_true(WIFSTOPPED(status));
+    }
     if (number == SIGKILL) {
         waitpid(children[which], NULL, 0);
         children[which] = 0;
