@@ -22,7 +22,7 @@
 SIMBA_BEGIN_DECLS
 
 /**
- * Which mutexes have an owner or a line, in the order of their names.
+ * Which mutexes have an owner or a queue, in the order of their names.
  *
  * @param store        not NULL
  * @param glob         which names, by fnmatch(3) without flags; NULL: all
@@ -39,7 +39,7 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_list(simba_store *store,
                                               simba_error *error);
 
 /**
- * Who owns a mutex, and who waits, in the order of the line; one that was
+ * Who owns a mutex, and who waits, in the order of the queue; one that was
  * called comes first.
  *
  * @param store        not NULL

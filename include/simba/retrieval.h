@@ -9,7 +9,7 @@
  * over before it was seen leaves a gap: state->has_gap says so, between the two
  * owners or, when the mutex was free before and is free again, alone. Each
  * tenure knows the one before it; only on ZooKeeper a gap may be told where
- * there was none: when one left the line, or a mutex was removed as unused,
+ * there was none: when one left the queue, or a mutex was removed as unused,
  * just as we did not look.
  */
 #ifndef SIMBA_RETRIEVAL_H

@@ -152,7 +152,7 @@ void simba__timers_fire(simba_loop *loop, int64_t now_ms)
 
 /* --- mailbox ------------------------------------------------------------- */
 
-static void ring(int fd)
+static void signal_fd(int fd)
 {
     uint64_t one = 1;
 
@@ -181,7 +181,7 @@ void simba__loop_send(simba_loop *loop, struct simba__message *message)
     loop->last = &message->next;
     pthread_mutex_unlock(&loop->mail_lock);
     if (was_empty && !simba__loop_is_inside(loop)) {
-        ring(loop->mail_fd);
+        signal_fd(loop->mail_fd);
     }
 }
 
@@ -418,7 +418,7 @@ void simba__loop_nudge(simba_loop *loop)
         loop->is_settled = true;
     } else if (loop->is_driven && !loop->is_nudged) {
         loop->is_nudged = true;
-        ring(loop->nudge_fd);
+        signal_fd(loop->nudge_fd);
     }
 }
 
@@ -597,7 +597,7 @@ void simba__loop_end(simba_loop *loop,
     on_end(argument);
     loop->is_ended = true;
     simba_loop_leave(loop);
-    ring(loop->mail_fd);
+    signal_fd(loop->mail_fd);
 }
 
 void simba__loop_close(simba_loop *loop)
