@@ -7,6 +7,7 @@
 set -u
 source "$(dirname "$0")/lib.sh"
 begin systemd "$@"
+source "$(dirname "$0")/run_lib.sh"
 units=$(realpath "$3")
 SIMBA_STORE=sqlite:$scratch/simba.db
 
@@ -65,7 +66,7 @@ every_unit_runs_its_command() {
 
 # Of two hosts one runs the job; for the other that is no failure.
 lock_unit_runs_its_command_once() {
-    local front
+    local front guardian
 
     export COMMAND="tee -a $scratch/locked"
     eval "set -- $(start_of simba-lock@.service)"
@@ -74,9 +75,12 @@ lock_unit_runs_its_command_once() {
     within 20 test -s "$scratch/locked" || return 1
     code 0 "$simba" -q "$@" <<<again
     local rc=$?
-    # It would keep others out for its least time.
-    kill -9 "$front"
+    # It would keep others out for its least time; so would its guardian, which has
+    # files in the scratch directory.
+    guardian=$(guardian_of "$front")
+    kill -9 "$front" "$guardian"
     wait "$front"
+    within 20 is_gone "$guardian" || return 1
     [ "$rc" -eq 0 ] && same runs run "$(cat "$scratch/locked")"
 } 2>/dev/null
 
