@@ -322,17 +322,15 @@ static void walk_shared(const char *name, void (*way)(const char *mutex))
     assert_int_equal(live_blocks(), before);
 }
 
-static void test_alloc__opening_a_store(void **state)
+TEST(test_alloc__opening_a_store)
 {
-    (void)state;
     assert_true(walk("open", open_and_close) > 3);
 }
 
-static void test_alloc__opening_as_configured(void **state)
+TEST(test_alloc__opening_as_configured)
 {
     char text[512], *here = getcwd(NULL, 0);
 
-    (void)state;
     snprintf(text, sizeof text,
              "store = a\nttl = 10s\n[store a]\nurl = %s\ntransition = 5s\n"
              "[store b]\nurl = redis://h\npassword_file = %s/password\n",
@@ -349,56 +347,48 @@ static void test_alloc__opening_as_configured(void **state)
     assert_true(walk("environment", open_as_configured) > 3);
 }
 
-static void test_alloc__lockers(void **state)
+TEST(test_alloc__lockers)
 {
-    (void)state;
     walk_shared("locker", lock_and_release);
     walk_shared("locker, once", try_once);
 }
 
-static void test_alloc__services(void **state)
+TEST(test_alloc__services)
 {
-    (void)state;
     walk_shared("service", serve);
 }
 
-static void test_alloc__several_mutexes(void **state)
+TEST(test_alloc__several_mutexes)
 {
-    (void)state;
     walk_shared("multi locker", lock_several);
 }
 
-static void test_alloc__retrievals(void **state)
+TEST(test_alloc__retrievals)
 {
-    (void)state;
     walk_shared("retrieval", observe);
 }
 
-static void test_alloc__schedulers(void **state)
+TEST(test_alloc__schedulers)
 {
-    (void)state;
     walk_shared("scheduler", schedule);
 }
 
-static void test_alloc__metrics(void **state)
+TEST(test_alloc__metrics)
 {
-    (void)state;
     walk_shared("metrics", measure);
 }
 
-static void test_alloc__guards(void **state)
+TEST(test_alloc__guards)
 {
-    (void)state;
     assert_true(walk("guard", guard_a_file) >= 2);
 }
 
-static void test_alloc__admin(void **state)
+TEST(test_alloc__admin)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *other = open_store();
     simba_locker *owner;
 
-    (void)state;
     options.mutex = "walked";
     options.times.ttl_ms = INT64_C(3600) * 1000; /* no renewal meddles */
     assert_int_equal(simba_locker_open(other, &options, &owner, NULL), 0);
@@ -413,18 +403,6 @@ static void test_alloc__admin(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alloc__opening_a_store),
-        cmocka_unit_test(test_alloc__opening_as_configured),
-        cmocka_unit_test(test_alloc__lockers),
-        cmocka_unit_test(test_alloc__services),
-        cmocka_unit_test(test_alloc__several_mutexes),
-        cmocka_unit_test(test_alloc__retrievals),
-        cmocka_unit_test(test_alloc__schedulers),
-        cmocka_unit_test(test_alloc__metrics),
-        cmocka_unit_test(test_alloc__guards),
-        cmocka_unit_test(test_alloc__admin),
-    };
     char directory[] = "/tmp/simba-alloc.XXXXXX", command[64];
     int rc;
 
@@ -435,7 +413,7 @@ int main(int argc, char **argv)
     if (mkdtemp(directory) == NULL || chdir(directory) != 0) {
         return 1;
     }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    rc = run_unit_tests(NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     return chdir("/") == 0 && system(command) == 0 ? rc : 1;
 }

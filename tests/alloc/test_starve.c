@@ -183,27 +183,23 @@ static void walk(void (*way)(simba_store *store, const char *mutex))
     fail_msg("%s", "never came to its end");
 }
 
-static void test_starve__lockers(void **state)
+TEST(test_starve__lockers)
 {
-    (void)state;
     walk(lock_and_release);
 }
 
-static void test_starve__services(void **state)
+TEST(test_starve__services)
 {
-    (void)state;
     walk(serve);
 }
 
-static void test_starve__retrievals(void **state)
+TEST(test_starve__retrievals)
 {
-    (void)state;
     walk(watch);
 }
 
-static void test_starve__schedulers(void **state)
+TEST(test_starve__schedulers)
 {
-    (void)state;
     walk(schedule);
 }
 
@@ -222,7 +218,7 @@ static void count_errors(void *user,
 
 /* A notifier that cannot start is tried again until it can, and complained of
  * once. In memory: there no other thread is wanted. */
-static void test_starve__callbacks_wait_for_a_thread(void **state)
+TEST(test_starve__callbacks_wait_for_a_thread)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
@@ -230,7 +226,6 @@ static void test_starve__callbacks_wait_for_a_thread(void **state)
     simba_store *store;
     simba_service *service;
 
-    (void)state;
     options.log = count_errors;
     options.log_user = &errors;
     assert_int_equal(simba_store_open("memory:a", &options, &store, NULL), 0);
@@ -253,13 +248,6 @@ static void test_starve__callbacks_wait_for_a_thread(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_starve__lockers),
-        cmocka_unit_test(test_starve__services),
-        cmocka_unit_test(test_starve__retrievals),
-        cmocka_unit_test(test_starve__schedulers),
-        cmocka_unit_test(test_starve__callbacks_wait_for_a_thread),
-    };
     char directory[] = "/tmp/simba-starve-XXXXXX", command[64];
     int rc;
 
@@ -271,7 +259,7 @@ int main(int argc, char **argv)
     if (mkdtemp(directory) == NULL || chdir(directory) != 0) {
         return 1;
     }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    rc = run_unit_tests(NULL, NULL);
     snprintf(command, sizeof command, "rm -rf %s", directory);
     return chdir("/") == 0 && system(command) == 0 ? rc : 1;
 }

@@ -72,6 +72,6 @@ static inline void assert_says(const char *message, const char *part)
     }
 }
 
-#define CONFIG_TEST(test) cmocka_unit_test_setup(test, set_up)
+#define CONFIG_TEST(test) TEST_AROUND(test, set_up, NULL)
 
 #endif

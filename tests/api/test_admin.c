@@ -98,7 +98,7 @@ static int break_it(simba_store *store,
 
 /* --- list and show ------------------------------------------------------- */
 
-static void test_admin__lists_what_is_owned_in_order(void **state)
+TEST(test_admin__lists_what_is_owned_in_order)
 {
     simba_store *store = open_store();
     struct person people[3];
@@ -106,7 +106,6 @@ static void test_admin__lists_what_is_owned_in_order(void **state)
     char glob[80];
     simba_report *report;
 
-    (void)state;
     snprintf(glob, sizeof glob, "%s *", fresh_mutex());
     for (int i = 0; i < 3; i++) {
         snprintf(names[i], sizeof names[i], "%.*s%c", (int)strlen(glob) - 1,
@@ -134,7 +133,7 @@ static void test_admin__lists_what_is_owned_in_order(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__list_without_glob_tells_all(void **state)
+TEST(test_admin__list_without_glob_tells_all)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -142,7 +141,6 @@ static void test_admin__list_without_glob_tells_all(void **state)
     simba_report *report;
     bool is_seen = false;
 
-    (void)state;
     enter(&person, store, mutex, "me");
     acquire(&person);
     assert_int_equal(simba_admin_list(store, NULL, &report, NULL), SIMBA_OK);
@@ -155,7 +153,7 @@ static void test_admin__list_without_glob_tells_all(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__shows_owner_and_line(void **state)
+TEST(test_admin__shows_owner_and_line)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();
@@ -163,7 +161,6 @@ static void test_admin__shows_owner_and_line(void **state)
     struct person owner, first, second;
     simba_report *report;
 
-    (void)state;
     enter(&owner, store, mutex, "owner");
     enter(&first, other, mutex, "first \"é\"");
     enter(&second, store, mutex, "second");
@@ -195,13 +192,12 @@ static void test_admin__shows_owner_and_line(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__shows_an_unknown_mutex_as_free(void **state)
+TEST(test_admin__shows_an_unknown_mutex_as_free)
 {
     simba_store *store = open_store();
     simba_report *report;
     simba_error error;
 
-    (void)state;
     assert_int_equal(simba_admin_show(store, fresh_mutex(), &report, NULL),
                      SIMBA_OK);
     assert_string_equal(simba_report_owner(report)->id, "");
@@ -219,7 +215,7 @@ static void test_admin__shows_an_unknown_mutex_as_free(void **state)
 
 /* --- break --------------------------------------------------------------- */
 
-static void test_admin__break_names_the_tenure_that_is_there(void **state)
+TEST(test_admin__break_names_the_tenure_that_is_there)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -229,7 +225,6 @@ static void test_admin__break_names_the_tenure_that_is_there(void **state)
     simba_error error;
     char token[32];
 
-    (void)state;
     enter(&person, store, mutex, "me");
     acquire(&person);
     wish.mutex = mutex;
@@ -251,12 +246,11 @@ static void test_admin__break_names_the_tenure_that_is_there(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__break_refuses_what_makes_no_sense(void **state)
+TEST(test_admin__break_refuses_what_makes_no_sense)
 {
     simba_store *store = open_store();
     simba_break wish = SIMBA_BREAK_INIT;
 
-    (void)state;
     assert_int_equal(simba_admin_break(store, NULL, NULL, NULL), SIMBA_EINVAL);
     wish.mutex = "m";
     assert_int_equal(simba_admin_break(store, &wish, NULL, NULL), SIMBA_EINVAL);
@@ -271,14 +265,13 @@ static void test_admin__break_refuses_what_makes_no_sense(void **state)
 
 /* No renewal any more: the owner hears of it, and the next one comes without
  * an overlap. */
-static void test_admin__break_ends_a_tenure_with_its_lease(void **state)
+TEST(test_admin__break_ends_a_tenure_with_its_lease)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();
     const char *mutex = fresh_mutex();
     struct person owner, next;
 
-    (void)state;
     enter(&owner, store, mutex, "owner");
     enter(&next, other, mutex, "next");
     acquire(&owner);
@@ -298,7 +291,7 @@ static void test_admin__break_ends_a_tenure_with_its_lease(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__break_now_frees_at_once(void **state)
+TEST(test_admin__break_now_frees_at_once)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();
@@ -306,7 +299,6 @@ static void test_admin__break_now_frees_at_once(void **state)
     struct person owner, next;
     int64_t broken_ms;
 
-    (void)state;
     enter(&owner, store, mutex, "owner");
     enter(&next, other, mutex, "next");
     acquire(&owner);
@@ -328,13 +320,12 @@ static void test_admin__break_now_frees_at_once(void **state)
 
 /* --- doctor and the rest ------------------------------------------------- */
 
-static void test_admin__doctor_says_what_holds(void **state)
+TEST(test_admin__doctor_says_what_holds)
 {
     simba_store *store = open_store();
     simba_report *report;
     enum simba_gravity gravest = SIMBA_FINDING_OK;
 
-    (void)state;
     assert_int_equal(simba_admin_doctor(store, &report, NULL), SIMBA_OK);
     assert_true(simba_report_finding_count(report) >= 4);
     for (size_t i = 0; i < simba_report_finding_count(report); i++) {
@@ -358,12 +349,11 @@ static void test_admin__doctor_says_what_holds(void **state)
 }
 
 /* As often as one likes; afterwards it can be used. */
-static void test_admin__init_makes_what_is_needed(void **state)
+TEST(test_admin__init_makes_what_is_needed)
 {
     simba_store *store = open_store();
     simba_report *report;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(simba_admin_init(store, i == 1, &report, NULL),
                          SIMBA_OK);
@@ -377,14 +367,13 @@ static void test_admin__init_makes_what_is_needed(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__schema_is_told_without_a_store(void **state)
+TEST(test_admin__schema_is_told_without_a_store)
 {
     simba_store *store = open_store();
     bool needs_some = (simba_store_capabilities(store) & SIMBA_CAN_INIT) != 0;
     simba_error error;
     char *text;
 
-    (void)state;
     assert_int_equal(simba_admin_schema(store_url, false, &text, &error),
                      SIMBA_OK);
     assert_int_equal(strlen(text) > 0, needs_some);
@@ -399,12 +388,11 @@ static void test_admin__schema_is_told_without_a_store(void **state)
     assert_non_null(strstr(error.message, "nosuch"));
 }
 
-static void test_admin__help_tells_what_urls_may_say(void **state)
+TEST(test_admin__help_tells_what_urls_may_say)
 {
     simba_error error;
     char *text;
 
-    (void)state;
     assert_int_equal(simba_admin_help("sqlite:", &text, NULL), SIMBA_OK);
     assert_memory_equal(text, "sqlite:", 7);
     assert_non_null(strstr(text, "\n  synchronous  "));
@@ -417,12 +405,11 @@ static void test_admin__help_tells_what_urls_may_say(void **state)
     assert_non_null(strstr(error.message, "nosuch"));
 }
 
-static void test_admin__tells_what_the_store_offers(void **state)
+TEST(test_admin__tells_what_the_store_offers)
 {
     simba_store *store = open_store();
     unsigned offers = simba_store_capabilities(store);
 
-    (void)state;
     assert_true(offers & SIMBA_CAN_LIST);
     assert_true(offers & SIMBA_CAN_BREAK);
     assert_true(offers & SIMBA_CAN_DOCTOR);
@@ -430,14 +417,13 @@ static void test_admin__tells_what_the_store_offers(void **state)
     simba_store_close(store);
 }
 
-static void test_admin__refuses_in_a_forked_child(void **state)
+TEST(test_admin__refuses_in_a_forked_child)
 {
     simba_store *store = open_store();
     simba_report *report;
     int status;
     pid_t child;
 
-    (void)state;
     child = fork();
     if (child == 0) {
         _exit(simba_admin_list(store, NULL, &report, NULL) == SIMBA_EFORKED &&
@@ -452,23 +438,6 @@ static void test_admin__refuses_in_a_forked_child(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_admin__lists_what_is_owned_in_order),
-        cmocka_unit_test(test_admin__list_without_glob_tells_all),
-        cmocka_unit_test(test_admin__shows_owner_and_line),
-        cmocka_unit_test(test_admin__shows_an_unknown_mutex_as_free),
-        cmocka_unit_test(test_admin__break_names_the_tenure_that_is_there),
-        cmocka_unit_test(test_admin__break_refuses_what_makes_no_sense),
-        cmocka_unit_test(test_admin__break_ends_a_tenure_with_its_lease),
-        cmocka_unit_test(test_admin__break_now_frees_at_once),
-        cmocka_unit_test(test_admin__doctor_says_what_holds),
-        cmocka_unit_test(test_admin__init_makes_what_is_needed),
-        cmocka_unit_test(test_admin__schema_is_told_without_a_store),
-        cmocka_unit_test(test_admin__help_tells_what_urls_may_say),
-        cmocka_unit_test(test_admin__tells_what_the_store_offers),
-        cmocka_unit_test(test_admin__refuses_in_a_forked_child),
-    };
-
     if (argc > 1) {
         store_url = argv[1];
     }
@@ -476,5 +445,5 @@ int main(int argc, char **argv)
         is_server = true;
         lease_ms = 4000;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests(NULL, NULL);
 }

@@ -2,19 +2,17 @@
  * default; and what else the file sets. */
 #include "config_driver.h"
 
-static void test_config__nothing_configured_is_sqlite(void **state)
+CONFIG_TEST(test_config__nothing_configured_is_sqlite)
 {
     char url[300];
 
-    (void)state;
     setenv("SIMBA_CONFIG", "/dev/null", 1); /* whatever /etc says */
     snprintf(url, sizeof url, "sqlite:%s/simba/simba.db", directory);
     assert_string_equal(chosen(NULL), url);
 }
 
-static void test_config__goes_from_caller_to_environment_to_file(void **state)
+CONFIG_TEST(test_config__goes_from_caller_to_environment_to_file)
 {
-    (void)state;
     configure("store = memory:file\n");
     assert_string_equal(chosen(NULL), "memory:file");
     setenv("SIMBA_STORE", "memory:environment", 1);
@@ -24,9 +22,8 @@ static void test_config__goes_from_caller_to_environment_to_file(void **state)
     assert_string_equal(chosen(NULL), "memory:file");
 }
 
-static void test_config__finds_the_file_of_the_user(void **state)
+CONFIG_TEST(test_config__finds_the_file_of_the_user)
 {
-    (void)state;
     assert_int_equal(mkdir(in_directory("simba"), 0700), 0);
     write_file("simba/simba.conf", "store = memory:mine\n", 0600);
     assert_string_equal(chosen(NULL), "memory:mine");
@@ -36,18 +33,16 @@ static void test_config__finds_the_file_of_the_user(void **state)
     rmdir(in_directory("simba"));
 }
 
-static void test_config__a_named_file_must_be_there(void **state)
+CONFIG_TEST(test_config__a_named_file_must_be_there)
 {
-    (void)state;
     setenv("SIMBA_CONFIG", in_directory("missing.conf"), 1);
     assert_says(refusal(SIMBA_EMISCONFIG), "missing.conf");
 }
 
-static void test_config__a_url_needs_no_file(void **state)
+CONFIG_TEST(test_config__a_url_needs_no_file)
 {
     simba_store *store;
 
-    (void)state;
     configure("nonsense\n");
     assert_string_equal(chosen("memory:caller"), "memory:caller");
     assert_int_equal(simba_store_open("memory:a", NULL, &store, NULL),
@@ -55,9 +50,8 @@ static void test_config__a_url_needs_no_file(void **state)
     simba_store_close(store);
 }
 
-static void test_config__names_lead_to_sections(void **state)
+CONFIG_TEST(test_config__names_lead_to_sections)
 {
-    (void)state;
     configure("store = prod\n[store prod]\nurl = memory:p\n"
               "[store test]\nurl=memory:t\n");
     assert_string_equal(chosen(NULL), "memory:p");
@@ -68,7 +62,7 @@ static void test_config__names_lead_to_sections(void **state)
     assert_says(refusal(SIMBA_EINVAL), "other");
 }
 
-static void test_config__looking_makes_no_file(void **state)
+CONFIG_TEST(test_config__looking_makes_no_file)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_store *store;
@@ -76,7 +70,6 @@ static void test_config__looking_makes_no_file(void **state)
     struct stat about;
     char url[300];
 
-    (void)state;
     snprintf(url, sizeof url, "stat::sqlite:%s", in_directory("none/a.db"));
     options.look = true;
     assert_int_equal(simba_store_open(url, &options, &store, &error),
@@ -120,9 +113,8 @@ static void expect_lease(const char *url,
     simba_store_close(store);
 }
 
-static void test_config__times_are_defaults_of_contenders(void **state)
+CONFIG_TEST(test_config__times_are_defaults_of_contenders)
 {
-    (void)state;
     configure("store = memory:a\nttl = 2.5s\ntransition = 500ms\n"
               "[store short]\nurl = memory:b\nttl = 200ms\n");
     expect_lease(NULL, SIMBA_CONFIG_WHEN_ASKED, 2500, 500);
@@ -150,11 +142,10 @@ static int64_t lease_left(simba_store *store, int64_t ttl_ms)
     return hard;
 }
 
-static void test_config__contenders_that_set_none_get_them(void **state)
+CONFIG_TEST(test_config__contenders_that_set_none_get_them)
 {
     simba_store *store;
 
-    (void)state;
     configure("store = memory:a\nttl = 1h\ntransition = 1h\n");
     open_with(NULL, SIMBA_CONFIG_WHEN_ASKED, &store);
     assert_true(lease_left(store, 0) > 6000000);
@@ -197,9 +188,8 @@ static int infos_logged(enum simba_log_level level)
     return atomic_load(&count);
 }
 
-static void test_config__sets_the_log_level(void **state)
+CONFIG_TEST(test_config__sets_the_log_level)
 {
-    (void)state;
     configure("store = memory:a\nlog_level = info\n");
     assert_true(infos_logged(SIMBA_LOG_DEFAULT) > 0);
     assert_int_equal(infos_logged(SIMBA_LOG_ERROR), 0); /* the program's word */
@@ -209,18 +199,5 @@ static void test_config__sets_the_log_level(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        CONFIG_TEST(test_config__nothing_configured_is_sqlite),
-        CONFIG_TEST(test_config__goes_from_caller_to_environment_to_file),
-        CONFIG_TEST(test_config__finds_the_file_of_the_user),
-        CONFIG_TEST(test_config__a_named_file_must_be_there),
-        CONFIG_TEST(test_config__a_url_needs_no_file),
-        CONFIG_TEST(test_config__names_lead_to_sections),
-        CONFIG_TEST(test_config__looking_makes_no_file),
-        CONFIG_TEST(test_config__times_are_defaults_of_contenders),
-        CONFIG_TEST(test_config__contenders_that_set_none_get_them),
-        CONFIG_TEST(test_config__sets_the_log_level),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_unit_tests(make_directory, remove_directory);
 }

@@ -2,7 +2,7 @@
  * else; its secrets, which are never told. */
 #include "config_driver.h"
 
-static void test_config__names_file_line_and_key(void **state)
+CONFIG_TEST(test_config__names_file_line_and_key)
 {
     static const struct {
         const char *text, *says;
@@ -35,7 +35,6 @@ static void test_config__names_file_line_and_key(void **state)
          "simba.conf:2: password_file: /nowhere/password: No such file"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         configure(cases[i].text);
         assert_says(refusal(SIMBA_EMISCONFIG), cases[i].says);
@@ -43,16 +42,15 @@ static void test_config__names_file_line_and_key(void **state)
 }
 
 /* As an editor elsewhere leaves it. */
-static void test_config__takes_other_peoples_text_files(void **state)
+CONFIG_TEST(test_config__takes_other_peoples_text_files)
 {
-    (void)state;
     configure("\xef\xbb\xbfstore = memory:a\r\nttl = 2s\r\n\r\n# end");
     assert_string_equal(chosen(NULL), "memory:a");
     configure("store = memory:a\nttl = \xef\xbb\xbf\n");
     assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:2: ttl");
 }
 
-static void test_duration__is_read_as_people_write_it(void **state)
+CONFIG_TEST(test_duration__is_read_as_people_write_it)
 {
     static const struct {
         const char *text;
@@ -65,7 +63,6 @@ static void test_duration__is_read_as_people_write_it(void **state)
                                       "1d",  "1s ", "87601h"};
     int64_t ms;
 
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_int_equal(simba_duration_parse(good[i].text, &ms, NULL), 0);
         assert_int_equal(ms, good[i].ms);
@@ -77,13 +74,12 @@ static void test_duration__is_read_as_people_write_it(void **state)
 
 /* --- secrets -------------------------------------------------------------- */
 
-static void test_config__takes_passwords_from_files(void **state)
+CONFIG_TEST(test_config__takes_passwords_from_files)
 {
     simba_store *store;
     simba_error error;
     char text[400];
 
-    (void)state;
     snprintf(text, sizeof text,
              "store = db\n[store db]\nurl = echo://h/d\nuser = u\n"
              "password_file = %s\n",
@@ -108,18 +104,16 @@ static void refuses_password(const char *content, const char *why)
 }
 
 /* To log in without a password because of it would be worse than to fail. */
-static void test_config__refuses_password_files_without_one(void **state)
+CONFIG_TEST(test_config__refuses_password_files_without_one)
 {
-    (void)state;
     refuses_password("", "first line is empty");
     refuses_password("\nsecret\n", "first line is empty");
 }
 
-static void test_config__refuses_secrets_that_others_can_read(void **state)
+CONFIG_TEST(test_config__refuses_secrets_that_others_can_read)
 {
     char text[400];
 
-    (void)state;
     snprintf(text, sizeof text,
              "store = db\n[store db]\nurl = postgres://h\npassword_file = %s\n",
              write_file("password", "secret\n", 0644));
@@ -136,7 +130,7 @@ static void test_config__refuses_secrets_that_others_can_read(void **state)
     assert_says(refusal(SIMBA_EMISCONFIG), "anybody can write");
 }
 
-static void test_config__urls_are_shown_without_secrets(void **state)
+CONFIG_TEST(test_config__urls_are_shown_without_secrets)
 {
     static const char *const urls[][2] = {
         {"redis://h:1", "redis://h:1"},
@@ -154,7 +148,6 @@ static void test_config__urls_are_shown_without_secrets(void **state)
         {"", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         char url[64] = "";
         size_t length = strlen(urls[i][0]);
@@ -168,7 +161,7 @@ static void test_config__urls_are_shown_without_secrets(void **state)
     }
 }
 
-static void test_config__tells_no_secret(void **state)
+CONFIG_TEST(test_config__tells_no_secret)
 {
     static const char *const texts[] = {
         "store = redis://:hunter2@h\ncolour = hunter2\n",
@@ -184,7 +177,6 @@ static void test_config__tells_no_secret(void **state)
     simba_store *store;
     simba_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         configure(texts[i]);
         memset(&error, 0, sizeof error);
@@ -198,16 +190,5 @@ static void test_config__tells_no_secret(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        CONFIG_TEST(test_config__names_file_line_and_key),
-        CONFIG_TEST(test_config__takes_other_peoples_text_files),
-        CONFIG_TEST(test_duration__is_read_as_people_write_it),
-        CONFIG_TEST(test_config__takes_passwords_from_files),
-        CONFIG_TEST(test_config__refuses_password_files_without_one),
-        CONFIG_TEST(test_config__refuses_secrets_that_others_can_read),
-        CONFIG_TEST(test_config__urls_are_shown_without_secrets),
-        CONFIG_TEST(test_config__tells_no_secret),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_unit_tests(make_directory, remove_directory);
 }

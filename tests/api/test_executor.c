@@ -11,7 +11,7 @@ static int owner_of(struct ear *ears, int count)
     return count;
 }
 
-static void test_executor__runs_callbacks_in_turn(void **state)
+TEST(test_executor__runs_callbacks_in_turn)
 {
     enum { ROUNDS = 20 };
     struct queue queue;
@@ -20,7 +20,6 @@ static void test_executor__runs_callbacks_in_turn(void **state)
     struct ear ears[3] = {0};
     simba_service *services[3];
 
-    (void)state;
     start_queue(&queue, WORKERS_MOST);
     store = open_with(put, &queue);
     for (int i = 0; i < 3; i++) {
@@ -55,14 +54,13 @@ static bool run_at_once(void *user, void (*run)(void *argument), void *argument)
     return true;
 }
 
-static void test_executor__may_run_them_itself(void **state)
+TEST(test_executor__may_run_them_itself)
 {
     _Atomic int runs = 0;
     simba_store *store = open_with(run_at_once, &runs);
     struct ear ear = {0};
     simba_service *service = open_service(store, fresh_mutex(), &ear);
 
-    (void)state;
     for (int i = 1; i <= 3; i++) {
         start(service);
         await(atomic_load(&ear.acquired) == i);
@@ -96,7 +94,7 @@ static void count_refusals(void *user,
 }
 
 /* S9: whatever becomes of the executor, on_released is told. */
-static void test_executor__that_refuses_loses_no_callback(void **state)
+TEST(test_executor__that_refuses_loses_no_callback)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     _Atomic int asked = 0, logged = 0;
@@ -104,7 +102,6 @@ static void test_executor__that_refuses_loses_no_callback(void **state)
     struct ear ear = {0};
     simba_service *service;
 
-    (void)state;
     options.executor = refuse;
     options.executor_user = &asked;
     options.log = count_refusals;
@@ -139,7 +136,7 @@ static void on_changed(void *user, const simba_state *state)
     atomic_fetch_add(&changes, is_worker ? 1 : 100);
 }
 
-static void test_executor__serves_lockers_and_retrievals(void **state)
+TEST(test_executor__serves_lockers_and_retrievals)
 {
     struct queue queue;
     simba_store *store;
@@ -148,7 +145,6 @@ static void test_executor__serves_lockers_and_retrievals(void **state)
     simba_locker *locker;
     simba_retrieval *retrieval;
 
-    (void)state;
     start_queue(&queue, 1);
     store = open_with(put, &queue);
     retriever.mutex = options.mutex = fresh_mutex();
@@ -182,11 +178,10 @@ static void refuse_options(const simba_store_options *options, const char *why)
     assert_non_null(strstr(error.message, why));
 }
 
-static void test_store__refuses_bad_options(void **state)
+TEST(test_store__refuses_bad_options)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
-    (void)state;
     options.notifier_most = 4;
     options.executor = refuse;
     refuse_options(&options, "notifier_most is 4");
@@ -203,20 +198,4 @@ static void test_store__refuses_bad_options(void **state)
     refuse_options(&options, "config is 3");
     options.size = 0;
     refuse_options(&options, "_INIT");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_executor__runs_callbacks_in_turn),
-        cmocka_unit_test(test_executor__may_run_them_itself),
-        cmocka_unit_test(test_executor__that_refuses_loses_no_callback),
-        cmocka_unit_test(test_executor__serves_lockers_and_retrievals),
-        cmocka_unit_test(test_store__refuses_bad_options),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static void wait_for_stop(struct stopper *stopper, struct queue *queue)
 
 /* The program's only thread works the queue off: whoever stops waits for it,
  * and what is queued runs there. */
-static void test_executor__may_be_an_event_loop(void **state)
+TEST(test_executor__may_be_an_event_loop)
 {
     struct queue queue;
     simba_store *store;
@@ -42,7 +42,6 @@ static void test_executor__may_be_an_event_loop(void **state)
     simba_service *service;
     struct stopper stopper;
 
-    (void)state;
     start_queue(&queue, 0);
     store = open_with(put, &queue);
     service = open_service(store, fresh_mutex(), &ear);
@@ -61,7 +60,7 @@ static void test_executor__may_be_an_event_loop(void **state)
 
 /* Nothing is worked off: the lease is kept all the same, and the mutex goes on
  * when the budget of on_released has passed (S6). */
-static void test_executor__that_is_late_delays_no_one_else(void **state)
+TEST(test_executor__that_is_late_delays_no_one_else)
 {
     struct queue queue;
     simba_store *store, *other = open_store();
@@ -73,7 +72,6 @@ static void test_executor__that_is_late_delays_no_one_else(void **state)
     simba_metrics *metrics;
     struct stopper stopper;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     start_queue(&queue, 0);
     store = open_with(put, &queue);
@@ -139,7 +137,7 @@ static void *run_kept(void *argument)
 
 /* What comes while a callback is in the executor's hands is none of its
  * concern. For the thread sanitizer. */
-static void test_executor__runs_while_more_comes(void **state)
+TEST(test_executor__runs_while_more_comes)
 {
     struct keeper keeper = {0};
     struct stopper stopper;
@@ -147,7 +145,6 @@ static void test_executor__runs_while_more_comes(void **state)
     simba_store *store;
     simba_service *service;
 
-    (void)state;
     pthread_create(&keeper.thread, NULL, run_kept, &keeper);
     store = open_with(keep, &keeper);
     service = open_service(store, fresh_mutex(), &ear);
@@ -208,7 +205,7 @@ static simba_service *open_nested(simba_store *store,
 
 /* A callback that runs the event loop is still on the stack when another one
  * stops its service: that would wait for itself. */
-static void test_executor__nested_callbacks_are_still_inside(void **state)
+TEST(test_executor__nested_callbacks_are_still_inside)
 {
     struct queue queue;
     struct nest nest = {.queue = &queue};
@@ -216,7 +213,6 @@ static void test_executor__nested_callbacks_are_still_inside(void **state)
     simba_service *inner;
     struct stopper stopper;
 
-    (void)state;
     start_queue(&queue, 0);
     store = open_with(put, &queue);
     nest.outer = open_nested(store, go_on_with_others, &nest);
@@ -235,19 +231,4 @@ static void test_executor__nested_callbacks_are_still_inside(void **state)
     simba_service_close(nest.outer);
     simba_store_close(store);
     end_queue(&queue);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_executor__may_be_an_event_loop),
-        cmocka_unit_test(test_executor__that_is_late_delays_no_one_else),
-        cmocka_unit_test(test_executor__runs_while_more_comes),
-        cmocka_unit_test(test_executor__nested_callbacks_are_still_inside),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

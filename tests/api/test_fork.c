@@ -57,14 +57,13 @@ static int look_around(int before)
     return descriptors() == before ? 0 : 3;
 }
 
-static void test_fork__while_a_store_is_opened(void **state)
+TEST(test_fork__while_a_store_is_opened)
 {
     enum { FORKS = 30 };
     char url[256];
     pthread_t opener;
     int before;
 
-    (void)state;
     snprintf(url, sizeof url, "%s", store_url);
     simba_store_close(open_store()); /* whatever stays open for good does now */
     before = descriptors();
@@ -217,12 +216,11 @@ static int use_in_child(struct handles *h)
     return 0;
 }
 
-static void test_fork__handles_are_refused_in_the_child(void **state)
+TEST(test_fork__handles_are_refused_in_the_child)
 {
     struct handles h;
     pid_t child;
 
-    (void)state;
     open_handles(&h);
     child = fork();
     if (child == 0) {
@@ -231,17 +229,4 @@ static void test_fork__handles_are_refused_in_the_child(void **state)
     assert_int_equal(status_of(child), 0);
     assert_true(simba_service_is_owner(h.service)); /* the parent's goes on */
     close_handles(&h);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fork__while_a_store_is_opened),
-        cmocka_unit_test(test_fork__handles_are_refused_in_the_child),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

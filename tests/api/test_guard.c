@@ -28,12 +28,11 @@ static int enter_once(simba_guard_file *guard, uint64_t token)
 
 /* --- the file ------------------------------------------------------------ */
 
-static void test_guard_file__lets_tokens_only_grow(void **state)
+TEST(test_guard_file__lets_tokens_only_grow)
 {
     simba_guard_file *guard = open_guard("grow");
     simba_error error;
 
-    (void)state;
     assert_int_equal(enter_once(guard, 5), SIMBA_OK);
     assert_int_equal(enter_once(guard, 5), SIMBA_OK);
     assert_int_equal(enter_once(guard, 4), SIMBA_ELOST);
@@ -50,13 +49,12 @@ static void test_guard_file__lets_tokens_only_grow(void **state)
     simba_guard_file_close(NULL);
 }
 
-static void test_guard_file__lets_one_in_at_a_time(void **state)
+TEST(test_guard_file__lets_one_in_at_a_time)
 {
     simba_guard_file *a = open_guard("one");
     simba_guard_file *b = open_guard("one");
     int64_t start;
 
-    (void)state;
     assert_int_equal(simba_guard_file_enter(a, 1, -1, NULL), SIMBA_OK);
     assert_int_equal(simba_guard_file_enter(a, 1, -1, NULL), SIMBA_EMISUSE);
     assert_int_equal(simba_guard_file_enter(b, 2, 0, NULL), SIMBA_EBUSY);
@@ -80,11 +78,10 @@ static void overwrite(const char *name, off_t at, const char *text)
 }
 
 /* As when the power fails in the midst of writing the newest mark. */
-static void test_guard_file__survives_a_torn_write(void **state)
+TEST(test_guard_file__survives_a_torn_write)
 {
     simba_guard_file *guard = open_guard("torn");
 
-    (void)state;
     assert_int_equal(enter_once(guard, 10), SIMBA_OK); /* in the first slot */
     assert_int_equal(enter_once(guard, 20), SIMBA_OK); /* in the second */
     overwrite("torn", 4096 + 20, "9");
@@ -94,11 +91,10 @@ static void test_guard_file__survives_a_torn_write(void **state)
     simba_guard_file_close(guard);
 }
 
-static void test_guard_file__refuses_what_is_none(void **state)
+TEST(test_guard_file__refuses_what_is_none)
 {
     simba_guard_file *guard;
 
-    (void)state;
     overwrite("none", 0, "important words of somebody else");
     assert_int_equal(simba_guard_file_open(in_directory("none"), &guard, NULL),
                      SIMBA_EMISCONFIG);
@@ -108,12 +104,11 @@ static void test_guard_file__refuses_what_is_none(void **state)
         SIMBA_EDENIED);
 }
 
-static void test_guard_file__a_dead_process_has_left(void **state)
+TEST(test_guard_file__a_dead_process_has_left)
 {
     simba_guard_file *guard = open_guard("dead");
     pid_t child = fork();
 
-    (void)state;
     if (child == 0) {
         simba_guard_file *own;
 
@@ -129,11 +124,10 @@ static void test_guard_file__a_dead_process_has_left(void **state)
     simba_guard_file_close(guard);
 }
 
-static void test_guard__judges_marks(void **state)
+TEST(test_guard__judges_marks)
 {
     char text[SIMBA_GUARD_TEXT];
 
-    (void)state;
     simba_guard_format(42, text);
     assert_string_equal(text, "00000000000000000042");
     assert_int_equal(simba_guard_judge(text, strlen(text), 42, NULL), 0);
@@ -266,21 +260,19 @@ static void pause_on_sqlite(writer write_once)
     pause_an_owner(url, 600, write_once);
 }
 
-static void test_guard_file__refuses_a_paused_owner(void **state)
+TEST(test_guard_file__refuses_a_paused_owner)
 {
     char text[32];
 
-    (void)state;
     pause_on_sqlite(write_guarded_file);
     read_file(text, sizeof text);
     assert_string_equal(text, "new again");
 }
 
-static void test_guard_sql__refuses_a_paused_owner(void **state)
+TEST(test_guard_sql__refuses_a_paused_owner)
 {
     char text[32];
 
-    (void)state;
     pause_on_sqlite(write_guarded_table);
     read_table(text, sizeof text);
     assert_string_equal(text, "new again");
@@ -288,16 +280,5 @@ static void test_guard_sql__refuses_a_paused_owner(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guard_file__refuses_a_paused_owner),
-        cmocka_unit_test(test_guard_sql__refuses_a_paused_owner),
-        cmocka_unit_test(test_guard_file__lets_tokens_only_grow),
-        cmocka_unit_test(test_guard_file__lets_one_in_at_a_time),
-        cmocka_unit_test(test_guard_file__survives_a_torn_write),
-        cmocka_unit_test(test_guard_file__refuses_what_is_none),
-        cmocka_unit_test(test_guard_file__a_dead_process_has_left),
-        cmocka_unit_test(test_guard__judges_marks),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_unit_tests(make_directory, remove_directory);
 }

@@ -115,11 +115,10 @@ static void use_everything(void)
     simba_store_close(store);
 }
 
-static void test_handles__leave_no_thread_and_no_descriptor(void **state)
+TEST(test_handles__leave_no_thread_and_no_descriptor)
 {
     int thread_count, descriptor_count;
 
-    (void)state;
     use_everything(); /* what is made once for the process */
     thread_count = count_threads();
     descriptor_count = count_descriptors();
@@ -131,14 +130,13 @@ static void test_handles__leave_no_thread_and_no_descriptor(void **state)
     }
 }
 
-static void test_handles__that_fail_to_open_leave_nothing(void **state)
+TEST(test_handles__that_fail_to_open_leave_nothing)
 {
     static const char *const urls[] = {"nostore:", "sqlite:/proc/none/x",
                                        "sqlite:/dev/null", "plain"};
     int thread_count = count_threads(), descriptor_count = count_descriptors();
     simba_store *store;
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         assert_int_not_equal(simba_store_open(urls[i % 4], NULL, &store, NULL),
                              SIMBA_OK);
@@ -199,13 +197,12 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-static void test_handles__eight_threads_hammer_one_store(void **state)
+TEST(test_handles__eight_threads_hammer_one_store)
 {
     simba_store *store = open_store();
     struct hammer hammers[HAMMERS];
     _Atomic int inside[MUTEXES] = {0};
 
-    (void)state;
     for (int i = 0; i < HAMMERS; i++) {
         hammers[i] =
             (struct hammer){.store = store, .inside = inside, .number = i};
@@ -254,14 +251,13 @@ static bool has_token(const simba_locker *locker)
     return simba_locker_token(locker) != 0;
 }
 
-static void test_handles__is_owner_is_cheap(void **state)
+TEST(test_handles__is_owner_is_cheap)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *store = open_store();
     simba_locker *locker;
     double ns;
 
-    (void)state;
     options.mutex = fresh_mutex();
     assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
@@ -273,19 +269,4 @@ static void test_handles__is_owner_is_cheap(void **state)
 #endif
     simba_locker_close(locker);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handles__leave_no_thread_and_no_descriptor),
-        cmocka_unit_test(test_handles__that_fail_to_open_leave_nothing),
-        cmocka_unit_test(test_handles__eight_threads_hammer_one_store),
-        cmocka_unit_test(test_handles__is_owner_is_cheap),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void *stop_service(void *service)
     return simba_service_stop(service, NULL) == SIMBA_OK ? service : NULL;
 }
 
-static void test_lend__who_leaves_takes_on_nothing(void **state)
+TEST(test_lend__who_leaves_takes_on_nothing)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
@@ -52,7 +52,6 @@ static void test_lend__who_leaves_takes_on_nothing(void **state)
     pthread_t thread;
     void *is_stopped;
 
-    (void)state;
     assert_int_equal(simba_store_open("lend:", NULL, &store, NULL), SIMBA_OK);
     contender.mutex = "theirs";
     contender.on_released = go_when_the_other_does;
@@ -79,14 +78,13 @@ static void test_lend__who_leaves_takes_on_nothing(void **state)
 }
 
 /* What a shim sends once more, later, is for nobody. */
-static void test_lend__an_echo_is_for_nobody(void **state)
+TEST(test_lend__an_echo_is_for_nobody)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *store;
     simba_locker *locker;
     int before;
 
-    (void)state;
     assert_int_equal(
         simba_store_open("fault:echo=100,late=20:lend:", NULL, &store, NULL),
         SIMBA_OK);
@@ -100,14 +98,4 @@ static void test_lend__an_echo_is_for_nobody(void **state)
     assert_int_equal(*of_module("lend_orphans"), 0);
     simba_locker_close(locker);
     simba_store_close(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lend__who_leaves_takes_on_nothing),
-        cmocka_unit_test(test_lend__an_echo_is_for_nobody),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

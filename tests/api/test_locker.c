@@ -19,13 +19,12 @@ static simba_locker *open_locker(simba_store *store, const char *mutex)
     return locker;
 }
 
-static void test_locker__acquires_and_releases(void **state)
+TEST(test_locker__acquires_and_releases)
 {
     simba_store *store = open_store();
     simba_locker *locker = open_locker(store, fresh_mutex());
     uint64_t first, second;
 
-    (void)state;
     assert_false(simba_locker_is_owner(locker));
     assert_int_equal(simba_locker_acquire(locker, -1, &first, NULL), SIMBA_OK);
     assert_true(simba_locker_is_owner(locker));
@@ -39,7 +38,7 @@ static void test_locker__acquires_and_releases(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__tries_once_and_finds_it_busy(void **state)
+TEST(test_locker__tries_once_and_finds_it_busy)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -47,7 +46,6 @@ static void test_locker__tries_once_and_finds_it_busy(void **state)
     simba_locker *b = open_locker(store, mutex);
     simba_error error;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(b, 0, NULL, &error), SIMBA_EBUSY);
     assert_int_equal(error.code, SIMBA_EBUSY);
@@ -58,7 +56,7 @@ static void test_locker__tries_once_and_finds_it_busy(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__gives_up_at_its_timeout(void **state)
+TEST(test_locker__gives_up_at_its_timeout)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -66,7 +64,6 @@ static void test_locker__gives_up_at_its_timeout(void **state)
     simba_locker *b = open_locker(store, mutex);
     int64_t start;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
     start = now_ms();
     assert_int_equal(simba_locker_acquire(b, 120, NULL, NULL), SIMBA_ETIMEDOUT);
@@ -100,7 +97,7 @@ static void start_waiter(struct waiter *w, simba_locker *locker)
     assert_int_equal(pthread_create(&w->thread, NULL, wait_for_it, w), 0);
 }
 
-static void test_locker__is_cancelled_from_another_thread(void **state)
+TEST(test_locker__is_cancelled_from_another_thread)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -108,7 +105,6 @@ static void test_locker__is_cancelled_from_another_thread(void **state)
     simba_locker *b = open_locker(store, mutex);
     struct waiter w;
 
-    (void)state;
     simba_locker_cancel(b); /* without a wait, nothing happens */
     assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
     start_waiter(&w, b);
@@ -120,7 +116,7 @@ static void test_locker__is_cancelled_from_another_thread(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__hands_over_to_a_waiter(void **state)
+TEST(test_locker__hands_over_to_a_waiter)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();
@@ -129,7 +125,6 @@ static void test_locker__hands_over_to_a_waiter(void **state)
     simba_locker *b = open_locker(other, mutex);
     struct waiter w;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
     start_waiter(&w, b);
     assert_false(atomic_load(&w.is_done));
@@ -142,12 +137,11 @@ static void test_locker__hands_over_to_a_waiter(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__double_acquire_is_misuse(void **state)
+TEST(test_locker__double_acquire_is_misuse)
 {
     simba_store *store = open_store();
     simba_locker *locker = open_locker(store, fresh_mutex());
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL),
                      SIMBA_EMISUSE);
@@ -162,14 +156,13 @@ static void count_loss(void *user, const simba_error *why)
     atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-static void test_locker__is_told_when_it_lost(void **state)
+TEST(test_locker__is_told_when_it_lost)
 {
     simba_store *store = open_store();
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker;
     _Atomic int losses = 0;
 
-    (void)state;
     options.mutex = fresh_mutex();
     options.times.max_hold_ms = 100;
     options.on_lost = count_loss;
@@ -207,14 +200,13 @@ static void work_on(void *user, const simba_error *why)
 }
 
 /* S6: an overrun is reported. */
-static void test_locker__tells_of_work_that_goes_on(void **state)
+TEST(test_locker__tells_of_work_that_goes_on)
 {
     simba_store_options how = SIMBA_STORE_OPTIONS_INIT;
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *store;
     simba_locker *locker;
 
-    (void)state;
     how.log = hear_overrun;
     assert_int_equal(simba_store_open(store_url, &how, &store, NULL), SIMBA_OK);
     options.mutex = fresh_mutex();
@@ -229,13 +221,12 @@ static void test_locker__tells_of_work_that_goes_on(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__scope_releases(void **state)
+TEST(test_locker__scope_releases)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
     simba_locker *b = open_locker(store, mutex);
 
-    (void)state;
     {
         SIMBA_LOCKER_SCOPE simba_locker *a = open_locker(store, mutex);
         assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
@@ -246,13 +237,12 @@ static void test_locker__scope_releases(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__names_deadlines(void **state)
+TEST(test_locker__names_deadlines)
 {
     simba_store *store = open_store();
     simba_locker *locker = open_locker(store, fresh_mutex());
     int64_t use, hard, before = now_ms();
 
-    (void)state;
     simba_locker_deadlines(locker, &use, &hard);
     assert_int_equal(use, 0);
     assert_int_equal(hard, 0);
@@ -264,7 +254,7 @@ static void test_locker__names_deadlines(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__tells_the_stores_clock(void **state)
+TEST(test_locker__tells_the_stores_clock)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -272,7 +262,6 @@ static void test_locker__tells_the_stores_clock(void **state)
     simba_report *report = NULL;
     int64_t ahead, granted, before, store_ms;
 
-    (void)state;
     assert_false(simba_locker_clock(locker, &ahead, &granted));
     before = now_ms();
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
@@ -292,7 +281,7 @@ static void test_locker__tells_the_stores_clock(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__refuses_bad_options(void **state)
+TEST(test_locker__refuses_bad_options)
 {
     static const char *const names[] = {"", "}x", "a\nb", "\xff", NULL};
     simba_store *store = open_store();
@@ -300,7 +289,6 @@ static void test_locker__refuses_bad_options(void **state)
     simba_locker *locker;
     simba_error error;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         options.mutex = names[i];
         assert_int_equal(simba_locker_open(store, &options, &locker, &error),
@@ -377,14 +365,13 @@ static int try_in_child(simba_store *store, simba_locker *locker)
     return is_fine && open_in_child() ? 0 : 1;
 }
 
-static void test_locker__is_not_inherited_by_a_fork(void **state)
+TEST(test_locker__is_not_inherited_by_a_fork)
 {
     simba_store *store = open_store();
     simba_locker *locker = open_locker(store, fresh_mutex());
     int status;
     pid_t child;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     child = fork();
     if (child == 0) {
@@ -398,14 +385,13 @@ static void test_locker__is_not_inherited_by_a_fork(void **state)
     simba_store_close(store);
 }
 
-static void test_locker__leaves_no_descriptor_to_a_fork(void **state)
+TEST(test_locker__leaves_no_descriptor_to_a_fork)
 {
     int before = count_descriptors(), status;
     simba_store *store = open_store();
     simba_locker *locker = open_locker(store, fresh_mutex());
     pid_t child;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     child = fork();
     if (child == 0) {
@@ -441,7 +427,7 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-static void test_locker__excludes_many_threads(void **state)
+TEST(test_locker__excludes_many_threads)
 {
     simba_store *stores[2] = {open_store(), open_store()};
     char mutex[64];
@@ -449,7 +435,6 @@ static void test_locker__excludes_many_threads(void **state)
     struct hammer h[2];
     int counter = 0;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     for (int i = 0; i < 2; i++) {
         h[i] = (struct hammer){mutex, stores[i], &counter};
@@ -464,30 +449,4 @@ static void test_locker__excludes_many_threads(void **state)
     assert_int_equal(counter, 100);
     simba_store_close(stores[1]);
     simba_store_close(stores[0]);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_locker__acquires_and_releases),
-        cmocka_unit_test(test_locker__tries_once_and_finds_it_busy),
-        cmocka_unit_test(test_locker__gives_up_at_its_timeout),
-        cmocka_unit_test(test_locker__is_cancelled_from_another_thread),
-        cmocka_unit_test(test_locker__hands_over_to_a_waiter),
-        cmocka_unit_test(test_locker__double_acquire_is_misuse),
-        cmocka_unit_test(test_locker__is_told_when_it_lost),
-        cmocka_unit_test(test_locker__tells_of_work_that_goes_on),
-        cmocka_unit_test(test_locker__scope_releases),
-        cmocka_unit_test(test_locker__names_deadlines),
-        cmocka_unit_test(test_locker__tells_the_stores_clock),
-        cmocka_unit_test(test_locker__refuses_bad_options),
-        cmocka_unit_test(test_locker__is_not_inherited_by_a_fork),
-        cmocka_unit_test(test_locker__leaves_no_descriptor_to_a_fork),
-        cmocka_unit_test(test_locker__excludes_many_threads),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

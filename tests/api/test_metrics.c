@@ -60,14 +60,13 @@ static void assert_adds_up(const simba_histogram *histogram)
     assert_int_equal(sum, histogram->count);
 }
 
-static void test_metrics__count_tenures(void **state)
+TEST(test_metrics__count_tenures)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
     simba_locker *locker = open_locker(store, mutex);
     simba_counts counts;
 
-    (void)state;
     assert_int_equal(counts_of(store, mutex).acquires, 0);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), 0);
@@ -96,7 +95,7 @@ static void *acquire(void *locker)
                                                                     : NULL;
 }
 
-static void test_metrics__count_hand_overs_and_waits_in_vain(void **state)
+TEST(test_metrics__count_hand_overs_and_waits_in_vain)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();
@@ -108,7 +107,6 @@ static void test_metrics__count_hand_overs_and_waits_in_vain(void **state)
     int64_t start;
     void *got;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(a, -1, NULL, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(b, 0, NULL, NULL), SIMBA_EBUSY);
     assert_int_equal(simba_locker_acquire(b, 20, NULL, NULL), SIMBA_ETIMEDOUT);
@@ -129,14 +127,13 @@ static void test_metrics__count_hand_overs_and_waits_in_vain(void **state)
     simba_store_close(store);
 }
 
-static void test_metrics__count_losses_by_cause(void **state)
+TEST(test_metrics__count_losses_by_cause)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *store = open_store();
     simba_locker *locker;
     simba_counts counts;
 
-    (void)state;
     options.mutex = fresh_mutex();
     options.times.max_hold_ms = 60;
     locker = open_with(store, &options);
@@ -154,14 +151,13 @@ static void test_metrics__count_losses_by_cause(void **state)
     simba_store_close(store);
 }
 
-static void test_metrics__count_renewals_and_their_margin(void **state)
+TEST(test_metrics__count_renewals_and_their_margin)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_store *store = open_store();
     simba_locker *locker;
     simba_counts counts;
 
-    (void)state;
     options.mutex = fresh_mutex();
     options.times.ttl_ms = 300;
     options.times.transition_ms = 5000;
@@ -183,7 +179,7 @@ static void overrun(void *user, const simba_state *owners)
     await(counts_of(((void **)user)[0], ((void **)user)[1]).overruns == 1);
 }
 
-static void test_metrics__count_callbacks_that_overrun(void **state)
+TEST(test_metrics__count_callbacks_that_overrun)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_store *store = open_store();
@@ -191,7 +187,6 @@ static void test_metrics__count_callbacks_that_overrun(void **state)
     void *both[] = {store, (void *)mutex};
     simba_service *service;
 
-    (void)state;
     contender.mutex = mutex;
     contender.times.ttl_ms = 1000;
     contender.times.transition_ms = 3000;
@@ -207,9 +202,8 @@ static void test_metrics__count_callbacks_that_overrun(void **state)
     simba_store_close(store);
 }
 
-static void test_metrics__sort_durations_into_buckets(void **state)
+TEST(test_metrics__sort_durations_into_buckets)
 {
-    (void)state;
     for (size_t i = 1; i < SIMBA_HISTOGRAM_BUCKETS; i++) {
         assert_true(simba_histogram_bound_us(i - 1) <
                     simba_histogram_bound_us(i));
@@ -261,14 +255,13 @@ static void assert_well_formed(const char *text)
     }
 }
 
-static void test_metrics__are_printed_for_prometheus(void **state)
+TEST(test_metrics__are_printed_for_prometheus)
 {
     simba_store *store = open_store();
     char mutex[80], line[160];
     simba_locker *locker;
     char *text;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s \"\\", fresh_mutex());
     locker = open_locker(store, mutex);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
@@ -290,7 +283,7 @@ static void test_metrics__are_printed_for_prometheus(void **state)
     simba_store_close(store);
 }
 
-static void test_metrics__are_saved_whole(void **state)
+TEST(test_metrics__are_saved_whole)
 {
     char directory[] = "/tmp/simba-metrics.XXXXXX", path[64];
     simba_store *store = open_store();
@@ -298,7 +291,6 @@ static void test_metrics__are_saved_whole(void **state)
     struct stat status;
     simba_error error;
 
-    (void)state;
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/a.prom", directory);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
@@ -315,13 +307,12 @@ static void test_metrics__are_saved_whole(void **state)
     simba_store_close(store);
 }
 
-static void test_metrics__beyond_a_thousand_are_counted_together(void **state)
+TEST(test_metrics__beyond_a_thousand_are_counted_together)
 {
     simba_store *store = open_store();
     simba_metrics *metrics;
     uint64_t sum = 0;
 
-    (void)state;
     for (int i = 0; i < 1010; i++) {
         simba_locker *locker = open_locker(store, fresh_mutex());
 
@@ -372,7 +363,7 @@ static void hear(void *user, const simba_log_event *event)
     pthread_mutex_unlock(&heard->lock);
 }
 
-static void test_log__events_have_fields(void **state)
+TEST(test_log__events_have_fields)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
@@ -382,7 +373,6 @@ static void test_log__events_have_fields(void **state)
     simba_store *store;
     uint64_t token;
 
-    (void)state;
     options.log_event = hear;
     options.log_user = &heard;
     options.log_level = SIMBA_LOG_INFO;
@@ -401,25 +391,4 @@ static void test_log__events_have_fields(void **state)
     strcat(expected, "cause=stopped;");
     assert_string_equal(heard.released, expected);
     assert_string_equal(simba_log_level_name(SIMBA_LOG_INFO), "info");
-}
-
-int main(int argc, char **argv)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics__count_tenures),
-        cmocka_unit_test(test_metrics__count_hand_overs_and_waits_in_vain),
-        cmocka_unit_test(test_metrics__count_losses_by_cause),
-        cmocka_unit_test(test_metrics__count_renewals_and_their_margin),
-        cmocka_unit_test(test_metrics__count_callbacks_that_overrun),
-        cmocka_unit_test(test_metrics__sort_durations_into_buckets),
-        cmocka_unit_test(test_metrics__are_printed_for_prometheus),
-        cmocka_unit_test(test_metrics__are_saved_whole),
-        cmocka_unit_test(test_metrics__beyond_a_thousand_are_counted_together),
-        cmocka_unit_test(test_log__events_have_fields),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,21 +136,11 @@ static void ends_with(void (*end)(simba_store *store), const char *message)
     assert_non_null(strstr(said, message));
 }
 
-static void test_misuse__closing_itself_ends_the_program(void **state)
+TEST(test_misuse__closing_itself_ends_the_program)
 {
-    (void)state;
     ends_with(end_by_service, "a service was closed by its own callback");
     ends_with(end_by_locker, "a locker was closed by its own callback");
     ends_with(end_by_retrieval, "a retrieval was closed by its own callback");
     ends_with(end_by_scheduler, "a scheduler was closed by its own work");
     ends_with(end_by_store, "with 1 services or lockers still open");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_misuse__closing_itself_ends_the_program),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

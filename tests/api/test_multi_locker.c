@@ -65,14 +65,13 @@ static bool is_free(simba_store *store, const char *mutex)
     return is_free;
 }
 
-static void test_multi__acquires_all_and_releases_all(void **state)
+TEST(test_multi__acquires_all_and_releases_all)
 {
     simba_store *store = open_store();
     uint64_t first[MOST], second[MOST];
     simba_multi_locker *multi;
     struct names names;
 
-    (void)state;
     fresh_names(&names);
     multi = open_multi(store, names.list, MOST);
     assert_false(simba_multi_locker_is_owner(multi));
@@ -99,7 +98,7 @@ static void test_multi__acquires_all_and_releases_all(void **state)
 }
 
 /* Tokens come in the order of the names given, whatever was acquired first. */
-static void test_multi__gives_tokens_in_the_order_given(void **state)
+TEST(test_multi__gives_tokens_in_the_order_given)
 {
     simba_store *store = open_store();
     simba_multi_locker *multi;
@@ -107,7 +106,6 @@ static void test_multi__gives_tokens_in_the_order_given(void **state)
     const char *order[MOST];
     uint64_t tokens[MOST];
 
-    (void)state;
     fresh_names(&names);
     order[0] = names.list[2];
     order[1] = names.list[0];
@@ -121,7 +119,7 @@ static void test_multi__gives_tokens_in_the_order_given(void **state)
     simba_store_close(store);
 }
 
-static void test_multi__takes_none_when_one_is_busy(void **state)
+TEST(test_multi__takes_none_when_one_is_busy)
 {
     simba_store *store = open_store();
     simba_multi_locker *multi;
@@ -130,7 +128,6 @@ static void test_multi__takes_none_when_one_is_busy(void **state)
     simba_error error;
     int64_t start;
 
-    (void)state;
     fresh_names(&names);
     other = open_single(store, names.list[2]);
     multi = open_multi(store, names.list, MOST);
@@ -151,7 +148,7 @@ static void test_multi__takes_none_when_one_is_busy(void **state)
     simba_store_close(store);
 }
 
-static void test_multi__refuses_what_makes_no_sense(void **state)
+TEST(test_multi__refuses_what_makes_no_sense)
 {
     const char *const twice[] = {"b", "a", "b"};
     const char *const bad[] = {"a", ""};
@@ -161,7 +158,6 @@ static void test_multi__refuses_what_makes_no_sense(void **state)
     simba_multi_locker *multi;
     simba_error error;
 
-    (void)state;
     assert_int_equal(simba_multi_locker_open(store, &options, &multi, NULL),
                      SIMBA_EINVAL);
     options.mutexes = twice;
@@ -207,7 +203,7 @@ static void *dine(void *argument)
     return NULL;
 }
 
-static void test_multi__opposite_orders_never_deadlock(void **state)
+TEST(test_multi__opposite_orders_never_deadlock)
 {
     simba_store *stores[2] = {open_store(), open_store()};
     struct philosopher p[2];
@@ -215,7 +211,6 @@ static void test_multi__opposite_orders_never_deadlock(void **state)
     struct names names;
     const char *reverse[2];
 
-    (void)state;
     fresh_names(&names);
     reverse[0] = names.list[1];
     reverse[1] = names.list[0];
@@ -257,7 +252,7 @@ static void start_waiter(struct waiter *w, simba_multi_locker *multi)
     assert_int_equal(pthread_create(&w->thread, NULL, wait_for_all, w), 0);
 }
 
-static void test_multi__is_cancelled_from_another_thread(void **state)
+TEST(test_multi__is_cancelled_from_another_thread)
 {
     simba_store *store = open_store();
     simba_multi_locker *multi;
@@ -265,7 +260,6 @@ static void test_multi__is_cancelled_from_another_thread(void **state)
     struct names names;
     struct waiter w;
 
-    (void)state;
     fresh_names(&names);
     other = open_single(store, names.list[1]);
     multi = open_multi(store, names.list, 2);
@@ -304,7 +298,7 @@ static void on_lost(void *user, const char *mutex, const simba_error *why)
 }
 
 /* The first is held and lost while the second is still waited for. */
-static void test_multi__losing_one_ends_the_wait_for_another(void **state)
+TEST(test_multi__losing_one_ends_the_wait_for_another)
 {
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
     simba_store *store = open_store();
@@ -314,7 +308,6 @@ static void test_multi__losing_one_ends_the_wait_for_another(void **state)
     struct names names;
     struct waiter w;
 
-    (void)state;
     fresh_names(&names);
     other = open_single(store, names.list[1]);
     assert_int_equal(simba_locker_acquire(other, -1, NULL, NULL), SIMBA_OK);
@@ -338,7 +331,7 @@ static void test_multi__losing_one_ends_the_wait_for_another(void **state)
     simba_store_close(store);
 }
 
-static void test_multi__tells_a_loss_once_and_is_no_owner(void **state)
+TEST(test_multi__tells_a_loss_once_and_is_no_owner)
 {
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
     simba_store *store = open_store();
@@ -346,7 +339,6 @@ static void test_multi__tells_a_loss_once_and_is_no_owner(void **state)
     simba_multi_locker *multi;
     struct names names;
 
-    (void)state;
     fresh_names(&names);
     options.mutexes = names.list;
     options.count = MOST;
@@ -369,23 +361,4 @@ static void test_multi__tells_a_loss_once_and_is_no_owner(void **state)
     await(simba_multi_locker_acquire(multi, -1, NULL, NULL) == SIMBA_OK);
     simba_multi_locker_close(multi);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_multi__acquires_all_and_releases_all),
-        cmocka_unit_test(test_multi__gives_tokens_in_the_order_given),
-        cmocka_unit_test(test_multi__takes_none_when_one_is_busy),
-        cmocka_unit_test(test_multi__refuses_what_makes_no_sense),
-        cmocka_unit_test(test_multi__opposite_orders_never_deadlock),
-        cmocka_unit_test(test_multi__is_cancelled_from_another_thread),
-        cmocka_unit_test(test_multi__losing_one_ends_the_wait_for_another),
-        cmocka_unit_test(test_multi__tells_a_loss_once_and_is_no_owner),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static void count_loss(void *user, const simba_error *why)
 }
 
 /* It is kept as long as the work gets on, and not longer. */
-static void test_locker__stalled_work_loses_the_mutex(void **state)
+TEST(test_locker__stalled_work_loses_the_mutex)
 {
     simba_store *store = open_store();
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
@@ -18,7 +18,6 @@ static void test_locker__stalled_work_loses_the_mutex(void **state)
     simba_locker *locker;
     int64_t until;
 
-    (void)state;
     options.mutex = fresh_mutex();
     options.times.ttl_ms = 1500;
     options.times.transition_ms = 1000;
@@ -46,7 +45,7 @@ static void count_loss_of_one(void *user,
 }
 
 /* One sign of progress is for all of them. */
-static void test_multi_locker__stalled_work_loses_all(void **state)
+TEST(test_multi_locker__stalled_work_loses_all)
 {
     simba_store *store = open_store();
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
@@ -55,7 +54,6 @@ static void test_multi_locker__stalled_work_loses_all(void **state)
     simba_multi_locker *multi;
     int64_t until;
 
-    (void)state;
     options.mutexes = mutexes;
     options.count = 2;
     options.times.ttl_ms = 1500;
@@ -116,7 +114,7 @@ static simba_scheduler_options lively_options(const char *mutex, void *user)
 }
 
 /* It leads for more than a lease while it says so, and loses when it hangs. */
-static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
+TEST(test_scheduler__work_that_hangs_loses_its_leadership)
 {
     simba_store *store = open_store();
     struct worker worker = {.is_lively = true};
@@ -124,7 +122,6 @@ static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
     simba_scheduler *s = start_scheduler(store, &options);
     simba_metrics *metrics;
 
-    (void)state;
     await(atomic_load(&worker.begun) > 0 &&
           now_ms() - atomic_load(&worker.since_ms) > 3000);
     assert_int_equal(simba_metrics_read(store, &metrics, NULL), SIMBA_OK);
@@ -140,7 +137,7 @@ static void test_scheduler__work_that_hangs_loses_its_leadership(void **state)
 }
 
 /* Between two runs there is nobody to ask. */
-static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
+TEST(test_scheduler__waiting_for_a_beat_is_no_stall)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -150,7 +147,6 @@ static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
     simba_metrics *metrics;
     int64_t began;
 
-    (void)state;
     options.work = work;
     options.period_ms = INT64_C(3600) * 1000;
     s = start_scheduler(store, &options);
@@ -162,19 +158,4 @@ static void test_scheduler__waiting_for_a_beat_is_no_stall(void **state)
     simba_metrics_free(metrics);
     simba_scheduler_close(s);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_locker__stalled_work_loses_the_mutex),
-        cmocka_unit_test(test_multi_locker__stalled_work_loses_all),
-        cmocka_unit_test(test_scheduler__work_that_hangs_loses_its_leadership),
-        cmocka_unit_test(test_scheduler__waiting_for_a_beat_is_no_stall),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

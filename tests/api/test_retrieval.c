@@ -25,14 +25,13 @@ static simba_retrieval *watch(simba_store *store,
     return retrieval;
 }
 
-static void test_retrieval__sees_owners_come_and_go(void **state)
+TEST(test_retrieval__sees_owners_come_and_go)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
     struct ear ear;
     simba_retrieval *retrieval = watch(store, mutex, &ear);
 
-    (void)state;
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     for (int i = 0; i < 3; i++) {
         simba_locker *locker = acquire(store, mutex, i % 2 ? "odd" : "even");
@@ -49,7 +48,7 @@ static void test_retrieval__sees_owners_come_and_go(void **state)
     simba_store_close(store);
 }
 
-static void test_retrieval__never_contends(void **state)
+TEST(test_retrieval__never_contends)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -57,7 +56,6 @@ static void test_retrieval__never_contends(void **state)
     simba_retrieval *retrieval = watch(store, mutex, &ear);
     simba_locker *locker;
 
-    (void)state;
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     locker = acquire(store, mutex, "alone");
     await(heard(&ear, "alone"));
@@ -240,14 +238,13 @@ static int check_book(const struct book *book)
     return seen;
 }
 
-static void test_retrieval__is_told_by_push(void **state)
+TEST(test_retrieval__is_told_by_push)
 {
     simba_store *store = open_store(), *other;
     struct book *book;
     char mutex[64];
     simba_retrieval *retrieval;
 
-    (void)state;
     need_push(store);
     other = open_store();
     book = calloc(1, sizeof *book);
@@ -293,11 +290,10 @@ static void check_sequence(simba_store *store, simba_store *other)
     free(book);
 }
 
-static void test_retrieval__sees_each_of_a_fast_sequence(void **state)
+TEST(test_retrieval__sees_each_of_a_fast_sequence)
 {
     simba_store *store = open_store(), *other;
 
-    (void)state;
     need_push(store);
     other = open_store();
     check_sequence(store, store);
@@ -307,7 +303,7 @@ static void test_retrieval__sees_each_of_a_fast_sequence(void **state)
 }
 
 /* Changes by several handles, of which the rings may overtake each other. */
-static void test_retrieval__sees_how_owners_alternate(void **state)
+TEST(test_retrieval__sees_how_owners_alternate)
 {
     enum { MANY = 3 };
     simba_store *store = open_store(), *stores[MANY];
@@ -317,7 +313,6 @@ static void test_retrieval__sees_how_owners_alternate(void **state)
     char mutex[64];
     simba_retrieval *retrieval;
 
-    (void)state;
     need_push(store);
     book = calloc(1, sizeof *book);
     owners = calloc(MANY, sizeof *owners);
@@ -345,20 +340,4 @@ static void test_retrieval__sees_how_owners_alternate(void **state)
     free(owners);
     free(book);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retrieval__sees_owners_come_and_go),
-        cmocka_unit_test(test_retrieval__never_contends),
-        cmocka_unit_test(test_retrieval__is_told_by_push),
-        cmocka_unit_test(test_retrieval__sees_each_of_a_fast_sequence),
-        cmocka_unit_test(test_retrieval__sees_how_owners_alternate),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void sleep_first(void *user, const simba_state *change)
 }
 
 /* What it does not take is not kept for ever, and the last is told. */
-static void test_retrieval__a_slow_callback_costs_a_gap(void **state)
+TEST(test_retrieval__a_slow_callback_costs_a_gap)
 {
     enum { TENURES = 800 };
     simba_store *store = open_store();
@@ -34,7 +34,6 @@ static void test_retrieval__a_slow_callback_costs_a_gap(void **state)
     simba_retrieval *retrieval;
     simba_locker *locker;
 
-    (void)state;
     retriever.mutex = mutex;
     retriever.poll_ms = 10;
     retriever.on_changed = sleep_first;
@@ -58,14 +57,13 @@ static void test_retrieval__a_slow_callback_costs_a_gap(void **state)
     assert_false(sleeper.ear.is_broken);
 }
 
-static void test_retrieval__refuses_bad_options(void **state)
+TEST(test_retrieval__refuses_bad_options)
 {
     simba_store *store = open_store();
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *retrieval;
     simba_error error;
 
-    (void)state;
     retriever.mutex = "fine";
     assert_int_equal(
         simba_retrieval_open(store, &retriever, &retrieval, &error),
@@ -82,14 +80,4 @@ static void test_retrieval__refuses_bad_options(void **state)
         simba_retrieval_open(store, &retriever, &retrieval, &error),
         SIMBA_EINVAL);
     simba_store_close(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_retrieval__a_slow_callback_costs_a_gap),
-        cmocka_unit_test(test_retrieval__refuses_bad_options),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-static void test_scheduler__goes_through_its_statuses(void **state)
+TEST(test_scheduler__goes_through_its_statuses)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -11,7 +11,6 @@ static void test_scheduler__goes_through_its_statuses(void **state)
     simba_scheduler_options options = options_of(fresh_mutex(), &job);
     simba_scheduler *s = open_scheduler(store, &options);
 
-    (void)state;
     assert_int_equal(simba_scheduler_status(s), SIMBA_INITIAL);
     assert_int_equal(simba_scheduler_stop(s, NULL), SIMBA_OK);
     assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
@@ -28,7 +27,7 @@ static void test_scheduler__goes_through_its_statuses(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__starts_again_with_a_greater_token(void **state)
+TEST(test_scheduler__starts_again_with_a_greater_token)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -37,7 +36,6 @@ static void test_scheduler__starts_again_with_a_greater_token(void **state)
     simba_scheduler *s = open_scheduler(store, &options);
     uint64_t before = 0;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         int begun = atomic_load(&job.begun);
 
@@ -58,7 +56,7 @@ static void test_scheduler__starts_again_with_a_greater_token(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__delay_counts_from_the_end_of_a_run(void **state)
+TEST(test_scheduler__delay_counts_from_the_end_of_a_run)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -66,7 +64,6 @@ static void test_scheduler__delay_counts_from_the_end_of_a_run(void **state)
     simba_scheduler_options options = options_of(fresh_mutex(), &job);
     simba_scheduler *s;
 
-    (void)state;
     options.period_ms = 60;
     s = start_scheduler(store, &options);
     for (int i = 1; i < 4; i++) {
@@ -82,7 +79,7 @@ static void test_scheduler__delay_counts_from_the_end_of_a_run(void **state)
 }
 
 /* The embedded stores have our own clock, so that an early beat would show. */
-static void test_scheduler__rate_keeps_to_multiples_of_the_period(void **state)
+TEST(test_scheduler__rate_keeps_to_multiples_of_the_period)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -91,7 +88,6 @@ static void test_scheduler__rate_keeps_to_multiples_of_the_period(void **state)
     simba_scheduler *s;
     int64_t before = 0;
 
-    (void)state;
     options.schedule = SIMBA_FIXED_RATE;
     options.period_ms = 50;
     s = start_scheduler(store, &options);
@@ -108,7 +104,7 @@ static void test_scheduler__rate_keeps_to_multiples_of_the_period(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__beats_missed_by_long_work_are_skipped(void **state)
+TEST(test_scheduler__beats_missed_by_long_work_are_skipped)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -116,7 +112,6 @@ static void test_scheduler__beats_missed_by_long_work_are_skipped(void **state)
     simba_scheduler_options options = options_of(fresh_mutex(), &job);
     simba_scheduler *s;
 
-    (void)state;
     options.schedule = SIMBA_FIXED_RATE;
     options.period_ms = 20;
     s = start_scheduler(store, &options);
@@ -129,7 +124,7 @@ static void test_scheduler__beats_missed_by_long_work_are_skipped(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__first_run_waits_for_the_initial_delay(void **state)
+TEST(test_scheduler__first_run_waits_for_the_initial_delay)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -138,7 +133,6 @@ static void test_scheduler__first_run_waits_for_the_initial_delay(void **state)
     simba_scheduler *s;
     int64_t started = now_ms();
 
-    (void)state;
     options.initial_delay_ms = 150;
     s = start_scheduler(store, &options);
     await(simba_scheduler_is_owner(s));
@@ -180,8 +174,7 @@ static simba_store *open_logging(struct log *log)
     return store;
 }
 
-static void test_scheduler__errors_are_logged_and_the_schedule_kept(
-    void **state)
+TEST(test_scheduler__errors_are_logged_and_the_schedule_kept)
 {
     struct log log = {0};
     simba_store *store = open_logging(&log);
@@ -191,7 +184,6 @@ static void test_scheduler__errors_are_logged_and_the_schedule_kept(
     simba_scheduler *s = start_scheduler(store, &options);
     int failures;
 
-    (void)state;
     await(atomic_load(&log.failures) >= 3);
     atomic_store(&job.rc, SIMBA_OK);
     failures = atomic_load(&job.ended) + 1; /* one may be under way */
@@ -205,8 +197,7 @@ static void test_scheduler__errors_are_logged_and_the_schedule_kept(
     simba_store_close(store);
 }
 
-static void test_scheduler__running_work_is_told_by_flag_and_descriptor(
-    void **state)
+TEST(test_scheduler__running_work_is_told_by_flag_and_descriptor)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -214,7 +205,6 @@ static void test_scheduler__running_work_is_told_by_flag_and_descriptor(
     simba_scheduler_options options = options_of(fresh_mutex(), &job);
     simba_scheduler *s = open_scheduler(store, &options);
 
-    (void)state;
     for (int i = 1; i <= 3; i++) { /* the descriptor is quiet each time */
         assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
         await(atomic_load(&job.begun) == i);
@@ -234,7 +224,7 @@ static void *stop_aside(void *scheduler)
     return simba_scheduler_stop(scheduler, NULL) == SIMBA_OK ? scheduler : NULL;
 }
 
-static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
+TEST(test_scheduler__work_that_ignores_its_end_overruns)
 {
     enum { BUDGET_MS = 300 };
     struct log log = {0};
@@ -249,7 +239,6 @@ static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
     void *stopped;
     int64_t asked_ms;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &deaf);
     options.times.budget_ms = BUDGET_MS;
@@ -278,7 +267,7 @@ static void test_scheduler__work_that_ignores_its_end_overruns(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__two_may_stop_it_at_once(void **state)
+TEST(test_scheduler__two_may_stop_it_at_once)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -286,7 +275,6 @@ static void test_scheduler__two_may_stop_it_at_once(void **state)
     simba_scheduler_options options = options_of(fresh_mutex(), &job);
     simba_scheduler *s = open_scheduler(store, &options);
 
-    (void)state;
     for (int i = 1; i <= 10; i++) {
         pthread_t stopper;
         void *stopped;
@@ -301,27 +289,4 @@ static void test_scheduler__two_may_stop_it_at_once(void **state)
     }
     simba_scheduler_close(s);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scheduler__goes_through_its_statuses),
-        cmocka_unit_test(test_scheduler__starts_again_with_a_greater_token),
-        cmocka_unit_test(test_scheduler__delay_counts_from_the_end_of_a_run),
-        cmocka_unit_test(test_scheduler__rate_keeps_to_multiples_of_the_period),
-        cmocka_unit_test(test_scheduler__beats_missed_by_long_work_are_skipped),
-        cmocka_unit_test(test_scheduler__first_run_waits_for_the_initial_delay),
-        cmocka_unit_test(
-            test_scheduler__errors_are_logged_and_the_schedule_kept),
-        cmocka_unit_test(
-            test_scheduler__running_work_is_told_by_flag_and_descriptor),
-        cmocka_unit_test(test_scheduler__work_that_ignores_its_end_overruns),
-        cmocka_unit_test(test_scheduler__two_may_stop_it_at_once),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static int find_leader(simba_scheduler *const *s, int many)
     return -1;
 }
 
-static void test_scheduler_change__work_never_overlaps(void **state)
+TEST(test_scheduler_change__work_never_overlaps)
 {
     enum { MANY = 3, ROUNDS = 12 };
     simba_store *stores[MANY];
@@ -26,7 +26,6 @@ static void test_scheduler_change__work_never_overlaps(void **state)
     struct job jobs[MANY] = {{0}};
     char mutex[64];
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     for (int i = 0; i < MANY; i++) {
         simba_scheduler_options options = options_of(mutex, &jobs[i]);
@@ -73,7 +72,7 @@ static int work_on_beat(void *user, const simba_run *run, simba_error *error)
     return work(user, run, error);
 }
 
-static void test_scheduler_change__keeps_the_beat(void **state)
+TEST(test_scheduler_change__keeps_the_beat)
 {
     enum { CHANGES = 12 };
     simba_store *stores[2] = {open_store(), open_store()};
@@ -82,7 +81,6 @@ static void test_scheduler_change__keeps_the_beat(void **state)
     struct job jobs[2] = {{.shared = &shared}, {.shared = &shared}};
     char mutex[64];
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     for (int i = 0; i < 2; i++) {
         simba_scheduler_options options = options_of(mutex, &jobs[i]);
@@ -108,7 +106,7 @@ static void test_scheduler_change__keeps_the_beat(void **state)
     assert_false(atomic_load(&shared.is_broken));
 }
 
-static void test_scheduler_change__leadership_is_capped(void **state)
+TEST(test_scheduler_change__leadership_is_capped)
 {
     simba_store *store = open_store();
     simba_scheduler *s[2];
@@ -117,7 +115,6 @@ static void test_scheduler_change__leadership_is_capped(void **state)
                           {.shared = &shared, .until_told = true}};
     char mutex[64];
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     for (int i = 0; i < 2; i++) {
         simba_scheduler_options options = options_of(mutex, &jobs[i]);
@@ -265,12 +262,10 @@ static void end_succession(struct succession *s)
     munmap(s->stage, sizeof *s->stage);
 }
 
-static void test_scheduler_change__follows_a_leader_that_was_killed(
-    void **state)
+TEST(test_scheduler_change__follows_a_leader_that_was_killed)
 {
     struct succession s;
 
-    (void)state;
     if (!has_processes()) {
         skip();
     }
@@ -282,12 +277,10 @@ static void test_scheduler_change__follows_a_leader_that_was_killed(
 }
 
 /* S3, S6: stopped over its lease, it knows the moment it runs again. */
-static void test_scheduler_change__a_paused_leader_knows_when_it_wakes(
-    void **state)
+TEST(test_scheduler_change__a_paused_leader_knows_when_it_wakes)
 {
     struct succession s;
 
-    (void)state;
     if (!has_processes()) {
         skip();
     }
@@ -301,22 +294,4 @@ static void test_scheduler_change__a_paused_leader_knows_when_it_wakes(
     assert_true(simba_scheduler_is_owner(s.scheduler));
     reap(s.child);
     end_succession(&s);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scheduler_change__work_never_overlaps),
-        cmocka_unit_test(test_scheduler_change__keeps_the_beat),
-        cmocka_unit_test(test_scheduler_change__leadership_is_capped),
-        cmocka_unit_test(
-            test_scheduler_change__follows_a_leader_that_was_killed),
-        cmocka_unit_test(
-            test_scheduler_change__a_paused_leader_knows_when_it_wakes),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

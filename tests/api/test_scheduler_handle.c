@@ -19,14 +19,13 @@ static int stop_myself(void *user, const simba_run *run, simba_error *error)
     return SIMBA_OK;
 }
 
-static void test_scheduler__stop_in_its_work_is_misuse(void **state)
+TEST(test_scheduler__stop_in_its_work_is_misuse)
 {
     simba_store *store = open_store();
     struct misuser m = {0};
     simba_scheduler_options options = options_of(fresh_mutex(), NULL);
     simba_scheduler *s;
 
-    (void)state;
     options.work = stop_myself;
     options.user = &m;
     s = start_scheduler(store, &options);
@@ -48,13 +47,12 @@ static void expect_refused(simba_store *store,
     assert_non_null(strstr(error.message, why));
 }
 
-static void test_scheduler__refuses_bad_options(void **state)
+TEST(test_scheduler__refuses_bad_options)
 {
     simba_store *store = open_store();
     struct job job = {0};
     simba_scheduler_options good = options_of("fine", &job), bad;
 
-    (void)state;
     expect_refused(store, NULL, "_INIT");
     bad = good, bad.size = 0;
     expect_refused(store, &bad, "_INIT");
@@ -81,7 +79,7 @@ static void test_scheduler__refuses_bad_options(void **state)
     simba_store_close(store);
 }
 
-static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
+TEST(test_scheduler__has_a_thread_only_while_it_leads)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -90,7 +88,6 @@ static void test_scheduler__has_a_thread_only_while_it_leads(void **state)
     simba_scheduler_options options;
     simba_scheduler *a, *b;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &first);
     a = open_scheduler(store, &options);
@@ -133,15 +130,13 @@ static int fork_in_work(void *user, const simba_run *run, simba_error *error)
     return SIMBA_OK;
 }
 
-static void test_scheduler__a_forked_child_of_the_work_leads_nothing(
-    void **state)
+TEST(test_scheduler__a_forked_child_of_the_work_leads_nothing)
 {
     simba_store *store = open_store();
     _Atomic int seen = 0;
     simba_scheduler_options options = options_of(fresh_mutex(), NULL);
     simba_scheduler *s;
 
-    (void)state;
     options.work = fork_in_work;
     options.user = &seen;
     s = start_scheduler(store, &options);
@@ -152,7 +147,7 @@ static void test_scheduler__a_forked_child_of_the_work_leads_nothing(
     simba_store_close(store);
 }
 
-static void test_scheduler__leaks_no_descriptor(void **state)
+TEST(test_scheduler__leaks_no_descriptor)
 {
     simba_store *store = open_store();
     struct shared shared = {0};
@@ -161,7 +156,6 @@ static void test_scheduler__leaks_no_descriptor(void **state)
     simba_scheduler *s = open_scheduler(store, &options);
     int before = 0;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         assert_int_equal(simba_scheduler_start(s, NULL), SIMBA_OK);
         await(atomic_load(&job.ended) > i);
@@ -176,7 +170,7 @@ static void test_scheduler__leaks_no_descriptor(void **state)
 }
 
 /* A run that is over at once still keeps the others from running it again. */
-static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
+TEST(test_scheduler__stop_keeps_others_out_for_min_hold)
 {
     enum { HOLD_MS = 400 };
     simba_store *store = open_store();
@@ -187,7 +181,6 @@ static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
     simba_scheduler *a, *b;
     int64_t asked_ms;
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     options = options_of(mutex, &first);
     options.times.min_hold_ms = HOLD_MS;
@@ -203,22 +196,4 @@ static void test_scheduler__stop_keeps_others_out_for_min_hold(void **state)
     simba_scheduler_close(b);
     simba_scheduler_close(a);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_scheduler__stop_in_its_work_is_misuse),
-        cmocka_unit_test(test_scheduler__refuses_bad_options),
-        cmocka_unit_test(test_scheduler__has_a_thread_only_while_it_leads),
-        cmocka_unit_test(
-            test_scheduler__a_forked_child_of_the_work_leads_nothing),
-        cmocka_unit_test(test_scheduler__leaks_no_descriptor),
-        cmocka_unit_test(test_scheduler__stop_keeps_others_out_for_min_hold),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

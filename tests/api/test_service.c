@@ -63,13 +63,12 @@ static simba_service *open_service(simba_store *store,
     return service;
 }
 
-static void test_service__goes_through_its_statuses(void **state)
+TEST(test_service__goes_through_its_statuses)
 {
     simba_store *store = open_store();
     struct witness w = {0};
     simba_service *service = open_service(store, fresh_mutex(), &w);
 
-    (void)state;
     assert_int_equal(simba_service_status(service), SIMBA_INITIAL);
     assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
@@ -86,13 +85,12 @@ static void test_service__goes_through_its_statuses(void **state)
     simba_store_close(store);
 }
 
-static void test_service__starts_again_with_a_greater_token(void **state)
+TEST(test_service__starts_again_with_a_greater_token)
 {
     simba_store *store = open_store();
     struct witness w = {0};
     simba_service *service = open_service(store, fresh_mutex(), &w);
 
-    (void)state;
     for (int i = 1; i <= 5; i++) {
         assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
         await(atomic_load(&w.acquired) == i);
@@ -104,7 +102,7 @@ static void test_service__starts_again_with_a_greater_token(void **state)
     simba_store_close(store);
 }
 
-static void test_service__passes_on_in_line(void **state)
+TEST(test_service__passes_on_in_line)
 {
     enum { MANY = 10 };
     simba_store *store = open_store();
@@ -112,7 +110,6 @@ static void test_service__passes_on_in_line(void **state)
     simba_service *services[MANY];
     char mutex[64];
 
-    (void)state;
     snprintf(mutex, sizeof mutex, "%s", fresh_mutex());
     for (int i = 0; i < MANY; i++) {
         services[i] = open_service(store, mutex, &w[i]);
@@ -133,7 +130,7 @@ static void test_service__passes_on_in_line(void **state)
     simba_store_close(store);
 }
 
-static void test_service__slow_callback_delays_no_other(void **state)
+TEST(test_service__slow_callback_delays_no_other)
 {
     struct timespec long_time = {.tv_sec = 1};
     simba_store *store = open_store();
@@ -141,7 +138,6 @@ static void test_service__slow_callback_delays_no_other(void **state)
     simba_service *a = open_service(store, fresh_mutex(), &slow);
     simba_service *b = open_service(store, fresh_mutex(), &quick);
 
-    (void)state;
     atomic_store(&slow.linger, &long_time);
     assert_int_equal(simba_service_start(a, NULL), SIMBA_OK);
     await(atomic_load(&slow.is_inside));
@@ -168,13 +164,12 @@ static void stop_myself(void *user, const simba_state *change)
     atomic_store(&m->rc, simba_service_stop(m->service, NULL));
 }
 
-static void test_service__stop_in_its_callback_is_misuse(void **state)
+TEST(test_service__stop_in_its_callback_is_misuse)
 {
     simba_store *store = open_store();
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct misuser m = {0};
 
-    (void)state;
     contender.mutex = fresh_mutex();
     contender.on_acquired = stop_myself;
     contender.user = &m;
@@ -186,7 +181,7 @@ static void test_service__stop_in_its_callback_is_misuse(void **state)
     simba_store_close(store);
 }
 
-static void test_service__stalled_work_loses_the_mutex(void **state)
+TEST(test_service__stalled_work_loses_the_mutex)
 {
     simba_store *store = open_store();
     simba_contender contender = SIMBA_CONTENDER_INIT;
@@ -194,7 +189,6 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
     simba_service *service;
     int64_t until;
 
-    (void)state;
     contender.mutex = fresh_mutex();
     contender.times.ttl_ms = 1000;
     contender.times.transition_ms = 3000; /* room for a slow disk */
@@ -217,7 +211,7 @@ static void test_service__stalled_work_loses_the_mutex(void **state)
     simba_store_close(store);
 }
 
-static void test_service__thousand_contenders_need_one_loop(void **state)
+TEST(test_service__thousand_contenders_need_one_loop)
 {
     enum { MANY = 1000 };
     int before = count_threads();
@@ -225,7 +219,6 @@ static void test_service__thousand_contenders_need_one_loop(void **state)
     struct witness *w = calloc(MANY, sizeof *w);
     simba_service **services = calloc(MANY, sizeof(*services));
 
-    (void)state;
     for (int i = 0; i < MANY; i++) {
         services[i] = open_service(store, fresh_mutex(), &w[i]);
         assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
@@ -246,7 +239,7 @@ static void test_service__thousand_contenders_need_one_loop(void **state)
 }
 
 /* Only the next in the queue is woken, so this takes seconds, not minutes. */
-static void test_service__thousand_wait_for_one_mutex(void **state)
+TEST(test_service__thousand_wait_for_one_mutex)
 {
     enum { MANY = 1000 };
     simba_store *store = open_store();
@@ -254,7 +247,6 @@ static void test_service__thousand_wait_for_one_mutex(void **state)
     simba_service **services = calloc(MANY, sizeof(*services));
     const char *mutex = fresh_mutex();
 
-    (void)state;
     for (int i = 0; i < MANY; i++) {
         services[i] = open_service(store, mutex, &w[i]);
         assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
@@ -270,23 +262,4 @@ static void test_service__thousand_wait_for_one_mutex(void **state)
     free(services);
     free(w);
     simba_store_close(store);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_service__goes_through_its_statuses),
-        cmocka_unit_test(test_service__starts_again_with_a_greater_token),
-        cmocka_unit_test(test_service__passes_on_in_line),
-        cmocka_unit_test(test_service__slow_callback_delays_no_other),
-        cmocka_unit_test(test_service__stop_in_its_callback_is_misuse),
-        cmocka_unit_test(test_service__stalled_work_loses_the_mutex),
-        cmocka_unit_test(test_service__thousand_contenders_need_one_loop),
-        cmocka_unit_test(test_service__thousand_wait_for_one_mutex),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

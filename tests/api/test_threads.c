@@ -60,14 +60,13 @@ static void *lose_at_once(void *argument)
 }
 
 /* A tenure of a millisecond is often over before its owner has woken up. */
-static void test_threads__lost_before_it_was_seen(void **state)
+TEST(test_threads__lost_before_it_was_seen)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
     struct loser losers[3] = {0};
     pthread_t threads[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         losers[i].locker = open_locker(store, mutex, 1);
         pthread_create(&threads[i], NULL, lose_at_once, &losers[i]);
@@ -117,14 +116,13 @@ static void *take_turns(void *argument)
 }
 
 /* Drivers, leaders and those who only wait, on one handle. */
-static void test_threads__hammer_one_handle(void **state)
+TEST(test_threads__hammer_one_handle)
 {
     enum { THREADS = 8, TURNS = 600 };
     struct crowd crowd = {.store = open_store()};
     char names[3][64];
     pthread_t threads[THREADS];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         snprintf(names[i], sizeof names[i], "%s", fresh_mutex());
         crowd.mutexes[i] = names[i];
@@ -142,7 +140,7 @@ static void test_threads__hammer_one_handle(void **state)
     simba_store_close(crowd.store);
 }
 
-static void test_threads__longest_timeout_is_for_ever(void **state)
+TEST(test_threads__longest_timeout_is_for_ever)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
@@ -150,7 +148,6 @@ static void test_threads__longest_timeout_is_for_ever(void **state)
     simba_locker *b = open_locker(store, mutex, 100);
     int64_t longest[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 2};
 
-    (void)state;
     for (size_t i = 0; i < sizeof longest / sizeof *longest; i++) {
         assert_int_equal(simba_locker_acquire(b, -1, NULL, NULL), SIMBA_OK);
         assert_int_equal(simba_locker_acquire(a, longest[i], NULL, NULL),
@@ -188,7 +185,7 @@ static void count(void *user, const simba_state *change)
 }
 
 /* Both become ready before the one idle notifier has woken up. */
-static void test_threads__idle_notifier_is_counted_once(void **state)
+TEST(test_threads__idle_notifier_is_counted_once)
 {
     simba_store *store = open_store();
     char names[3][64];
@@ -196,7 +193,6 @@ static void test_threads__idle_notifier_is_counted_once(void **state)
     _Atomic int first = 0, other = 0;
     simba_service *services[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         snprintf(names[i], sizeof names[i], "%s", fresh_mutex());
     }
@@ -231,13 +227,12 @@ static void stop_other(void *user, const simba_state *change)
     }
 }
 
-static void test_threads__callbacks_may_stop_other_services(void **state)
+TEST(test_threads__callbacks_may_stop_other_services)
 {
     simba_store *store = open_store();
     simba_service *stoppers[STOPPERS];
     _Atomic int owned = 0;
 
-    (void)state;
     for (int i = 0; i < STOPPERS; i++) {
         ring.other[i] = open_service(store, fresh_mutex(), count, &owned);
         assert_int_equal(simba_service_start(ring.other[i], NULL), SIMBA_OK);
@@ -271,7 +266,7 @@ static void *start_again(void *argument)
     return NULL;
 }
 
-static void test_threads__stop_returns_though_another_starts(void **state)
+TEST(test_threads__stop_returns_though_another_starts)
 {
     simba_store *store = open_store();
     struct restart restart = {
@@ -279,7 +274,6 @@ static void test_threads__stop_returns_though_another_starts(void **state)
     _Atomic int rounds = 0;
     pthread_t thread;
 
-    (void)state;
     pthread_create(&thread, NULL, start_again, &restart);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(simba_service_stop(restart.service, NULL), SIMBA_OK);
@@ -293,7 +287,7 @@ static void test_threads__stop_returns_though_another_starts(void **state)
 
 /* --- forks --------------------------------------------------------------- */
 
-static void test_threads__child_of_a_waiter_has_its_own_memory(void **state)
+TEST(test_threads__child_of_a_waiter_has_its_own_memory)
 {
     simba_store *store = open_store(), *own = NULL;
     const char *mutex = fresh_mutex();
@@ -303,7 +297,6 @@ static void test_threads__child_of_a_waiter_has_its_own_memory(void **state)
     int status;
     pid_t child;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(holder, -1, NULL, NULL), SIMBA_OK);
     assert_int_equal(simba_service_start(waiter, NULL), SIMBA_OK);
     await(simba_service_status(waiter) == SIMBA_RUNNING);
@@ -340,9 +333,8 @@ static void nap(void *user, const simba_state *state)
 
 /* The timer that makes the pool grow is set when all that waited is over and
  * the store is closed. */
-static void test_threads__pool_is_closed_with_its_timer_set(void **state)
+TEST(test_threads__pool_is_closed_with_its_timer_set)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         simba_store *store = open_store();
         simba_contender contender = SIMBA_CONTENDER_INIT;
@@ -365,23 +357,4 @@ static void test_threads__pool_is_closed_with_its_timer_set(void **state)
         simba_store_close(store);
         assert_int_equal(atomic_load(&naps) % 2, 0); /* in pairs */
     }
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads__lost_before_it_was_seen),
-        cmocka_unit_test(test_threads__hammer_one_handle),
-        cmocka_unit_test(test_threads__longest_timeout_is_for_ever),
-        cmocka_unit_test(test_threads__idle_notifier_is_counted_once),
-        cmocka_unit_test(test_threads__callbacks_may_stop_other_services),
-        cmocka_unit_test(test_threads__stop_returns_though_another_starts),
-        cmocka_unit_test(test_threads__child_of_a_waiter_has_its_own_memory),
-        cmocka_unit_test(test_threads__pool_is_closed_with_its_timer_set),
-    };
-
-    if (argc > 1) {
-        store_url = argv[1];
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* When simba lock, lead and every run CMD: the plan, without a guardian. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include "cli/clock.h"
 #include "cli/guardian.h"
@@ -35,12 +33,11 @@ static void run(struct simba__plan *plan, int64_t from_ms, int64_t to_ms)
     simba__plan_done(plan, to_ms);
 }
 
-static void test_plan__lock_runs_at_once(void **state)
+TEST(test_plan__lock_runs_at_once)
 {
     struct simba__job job = job_of(SIMBA__JOB_LOCK);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     simba__plan_look(&plan, 1000);
     assert_true(plan.is_due);
@@ -48,13 +45,12 @@ static void test_plan__lock_runs_at_once(void **state)
     assert_true(simba__plan_wake_at(&plan) == SIMBA__CLOCK_NEVER);
 }
 
-static void test_plan__lead_starts_again_later_and_later(void **state)
+TEST(test_plan__lead_starts_again_later_and_later)
 {
     struct simba__job job = job_of(SIMBA__JOB_LEAD);
     struct simba__plan plan;
     int64_t now_ms = 1000;
 
-    (void)state;
     begin(&plan, &job);
     for (int64_t wait_ms = 1000; wait_ms < 60000; wait_ms *= 2) {
         run(&plan, now_ms, now_ms + 10);
@@ -69,12 +65,11 @@ static void test_plan__lead_starts_again_later_and_later(void **state)
     assert_int_equal(simba__plan_wake_at(&plan), now_ms + 60000 + 1000);
 }
 
-static void test_plan__rate_is_at_multiples_of_the_other_clock(void **state)
+TEST(test_plan__rate_is_at_multiples_of_the_other_clock)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     assert_int_equal(simba__plan_wake_at(&plan), 1070);
     simba__plan_look(&plan, 1069);
@@ -85,13 +80,12 @@ static void test_plan__rate_is_at_multiples_of_the_other_clock(void **state)
     assert_int_equal(plan.skipped, 0);
 }
 
-static void test_plan__beat_of_the_grant_is_anothers(void **state)
+TEST(test_plan__beat_of_the_grant_is_anothers)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan_clock clock = {.offset_ms = 5000, .granted_ms = 6000};
     struct simba__plan plan;
 
-    (void)state;
     simba__plan_init(&plan, &job);
     simba__plan_begin(&plan, 1000, &clock);
     simba__plan_look(&plan, 1000);
@@ -104,12 +98,11 @@ static void test_plan__beat_of_the_grant_is_anothers(void **state)
     assert_true(plan.is_due);
 }
 
-static void test_plan__beats_while_it_runs_are_skipped(void **state)
+TEST(test_plan__beats_while_it_runs_are_skipped)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     simba__plan_look(&plan, 1070);
     simba__plan_started(&plan, 1070);
@@ -123,12 +116,11 @@ static void test_plan__beats_while_it_runs_are_skipped(void **state)
     assert_int_equal(simba__plan_wake_at(&plan), 1470);
 }
 
-static void test_plan__end_at_a_beat_runs_it(void **state)
+TEST(test_plan__end_at_a_beat_runs_it)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     run(&plan, 1070, 1170);
     assert_int_equal(plan.skipped, 0);
@@ -137,12 +129,11 @@ static void test_plan__end_at_a_beat_runs_it(void **state)
     assert_int_equal(plan.beat_ms, 6200);
 }
 
-static void test_plan__of_missed_beats_the_last_is_run(void **state)
+TEST(test_plan__of_missed_beats_the_last_is_run)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     simba__plan_look(&plan, 1399); /* the machine slept */
     assert_true(plan.is_due);
@@ -151,12 +142,11 @@ static void test_plan__of_missed_beats_the_last_is_run(void **state)
     assert_int_equal(plan.skipped_ms, 6100);
 }
 
-static void test_plan__clock_set_back_does_not_stop_it(void **state)
+TEST(test_plan__clock_set_back_does_not_stop_it)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     begin(&plan, &job);
     simba__plan_tune(&plan, 1000, 5020); /* that is drift */
     assert_int_equal(simba__plan_wake_at(&plan), 1080);
@@ -166,12 +156,11 @@ static void test_plan__clock_set_back_does_not_stop_it(void **state)
     assert_int_equal(plan.beat_ms, 2100);
 }
 
-static void test_plan__initial_delay_outlasts_a_step(void **state)
+TEST(test_plan__initial_delay_outlasts_a_step)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     job.initial_delay_ms = 1000;
     begin(&plan, &job);
     assert_int_equal(simba__plan_wake_at(&plan), 2070);
@@ -179,12 +168,11 @@ static void test_plan__initial_delay_outlasts_a_step(void **state)
     assert_int_equal(simba__plan_wake_at(&plan), 2071);
 }
 
-static void test_plan__delay_counts_from_the_end(void **state)
+TEST(test_plan__delay_counts_from_the_end)
 {
     struct simba__job job = job_of(SIMBA__JOB_EVERY);
     struct simba__plan plan;
 
-    (void)state;
     job.is_delay = true;
     job.initial_delay_ms = 7;
     begin(&plan, &job);
@@ -193,22 +181,4 @@ static void test_plan__delay_counts_from_the_end(void **state)
     assert_int_equal(plan.beat_ms, 0);
     assert_int_equal(plan.skipped, 0);
     assert_int_equal(simba__plan_wake_at(&plan), 1600);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan__lock_runs_at_once),
-        cmocka_unit_test(test_plan__lead_starts_again_later_and_later),
-        cmocka_unit_test(test_plan__rate_is_at_multiples_of_the_other_clock),
-        cmocka_unit_test(test_plan__beat_of_the_grant_is_anothers),
-        cmocka_unit_test(test_plan__beats_while_it_runs_are_skipped),
-        cmocka_unit_test(test_plan__end_at_a_beat_runs_it),
-        cmocka_unit_test(test_plan__of_missed_beats_the_last_is_run),
-        cmocka_unit_test(test_plan__clock_set_back_does_not_stop_it),
-        cmocka_unit_test(test_plan__initial_delay_outlasts_a_step),
-        cmocka_unit_test(test_plan__delay_counts_from_the_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

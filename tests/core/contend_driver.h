@@ -11,12 +11,10 @@
 #include "core/contend.h"
 #include "core/mutex_record.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #define NEVER SIMBA__NEVER
 

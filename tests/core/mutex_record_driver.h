@@ -5,12 +5,10 @@
 
 #include "core/mutex_record.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 /* When the stories begin, by the store's clock. */
 enum { T = 1000000 };
@@ -243,6 +241,6 @@ static inline void four_meet(void)
 }
 
 /* A test that begins with a free mutex and an empty queue. */
-#define RECORD_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define RECORD_TEST(test) TEST_AROUND(test, setup, teardown)
 
 #endif

@@ -5,11 +5,9 @@
 
 #include "core/observe.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static struct simba__observe o;
 static struct simba__observe_update up;

@@ -5,12 +5,10 @@
 
 #include "core/schedule.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #define NEVER INT64_MAX
 

@@ -13,9 +13,8 @@ static void own_at_most(int64_t max_hold_ms)
     own();
 }
 
-static void test_contend_hold__max_hold_counts_from_the_grant(void **state)
+TEST(test_contend_hold__max_hold_counts_from_the_grant)
 {
-    (void)state;
     own_at_most(3000);
     expect_owner_until(S + 3010);
     assert_int_equal(wake(), S + 3010);
@@ -29,9 +28,8 @@ static void test_contend_hold__max_hold_counts_from_the_grant(void **state)
     expect_owner_until(S + 3110 + 3000);
 }
 
-static void test_contend_hold__max_hold_caps_renewals(void **state)
+TEST(test_contend_hold__max_hold_caps_renewals)
 {
-    (void)state;
     own_at_most(15000);
     expect_owner_until(S + USE);
     wake();
@@ -44,9 +42,8 @@ static void test_contend_hold__max_hold_caps_renewals(void **state)
 }
 
 /* The renewal that is under way goes on: on_released needs the lease. */
-static void test_contend_hold__renewal_outlives_max_hold(void **state)
+TEST(test_contend_hold__renewal_outlives_max_hold)
 {
-    (void)state;
     own_at_most(7000);
     wake();
     expect_sent(SIMBA_RENEW);
@@ -59,10 +56,8 @@ static void test_contend_hold__renewal_outlives_max_hold(void **state)
     expect_wake_at(S + 7010 + BUDGET);
 }
 
-static void test_contend_hold__sleeper_over_cap_and_end_has_expired(
-    void **state)
+TEST(test_contend_hold__sleeper_over_cap_and_end_has_expired)
 {
-    (void)state;
     own_at_most(3000);
     timer(S + USE);
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD);
@@ -82,9 +77,8 @@ static void own_with_progress(int64_t progress_ms)
     own();
 }
 
-static void test_contend_hold__stalled_owner_is_not_renewed(void **state)
+TEST(test_contend_hold__stalled_owner_is_not_renewed)
 {
-    (void)state;
     own_with_progress(RENEW - 11);
     assert_int_equal(wake(), S + RENEW); /* 1 ms longer than allowed */
     expect_nothing();
@@ -95,11 +89,10 @@ static void test_contend_hold__stalled_owner_is_not_renewed(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_hold__progress_counts_from_the_grant(void **state)
+TEST(test_contend_hold__progress_counts_from_the_grant)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.progress_ms = RENEW - 10;
     use(config);
     ask();
@@ -110,9 +103,8 @@ static void test_contend_hold__progress_counts_from_the_grant(void **state)
     expect_sent(SIMBA_RENEW);
 }
 
-static void test_contend_hold__sign_of_progress_keeps_renewing(void **state)
+TEST(test_contend_hold__sign_of_progress_keeps_renewing)
 {
-    (void)state;
     own_with_progress(1000);
     progress(S + RENEW - 1000);
     expect_nothing(); /* no renewal is due */
@@ -127,10 +119,8 @@ static void test_contend_hold__sign_of_progress_keeps_renewing(void **state)
     expect_wake_at(S + 2 * RENEW);
 }
 
-static void test_contend_hold__sign_of_progress_sends_what_was_held(
-    void **state)
+TEST(test_contend_hold__sign_of_progress_sends_what_was_held)
 {
-    (void)state;
     own_with_progress(1000);
     wake();
     expect_nothing();
@@ -150,9 +140,8 @@ static void progress_given(int64_t given_ms, int64_t now_ms)
     feed(&event);
 }
 
-static void test_contend_hold__sign_counts_from_when_it_was_given(void **state)
+TEST(test_contend_hold__sign_counts_from_when_it_was_given)
 {
-    (void)state;
     own_with_progress(1000);
     wake();
     expect_nothing(); /* held back */
@@ -162,9 +151,8 @@ static void test_contend_hold__sign_counts_from_when_it_was_given(void **state)
     expect_sent(SIMBA_RENEW);
 }
 
-static void test_contend_hold__older_sign_takes_nothing_back(void **state)
+TEST(test_contend_hold__older_sign_takes_nothing_back)
 {
-    (void)state;
     own_with_progress(1000);
     progress(S + RENEW - 1000);
     progress_given(S + 20, S + RENEW - 500); /* overtaken on its way */
@@ -173,9 +161,8 @@ static void test_contend_hold__older_sign_takes_nothing_back(void **state)
     expect_sent(SIMBA_RENEW);
 }
 
-static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
+TEST(test_contend_hold__hung_renewal_is_not_a_stalled_user)
 {
-    (void)state;
     own_with_progress(8000);
     wake();
     expect_sent(SIMBA_RENEW);
@@ -187,11 +174,10 @@ static void test_contend_hold__hung_renewal_is_not_a_stalled_user(void **state)
 }
 
 /* min_hold keeps others out, so a renewal held back must be sent after all. */
-static void test_contend_hold__stalled_owner_who_stops_is_renewed(void **state)
+TEST(test_contend_hold__stalled_owner_who_stops_is_renewed)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.progress_ms = 1000;
     config.min_hold_ms = 60000;
     use(config);
@@ -201,26 +187,4 @@ static void test_contend_hold__stalled_owner_who_stops_is_renewed(void **state)
     stop(S + RENEW + 100);
     expect_told(SIMBA__TELL_RELEASED);
     expect_sent(SIMBA_RENEW);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_hold__stalled_owner_who_stops_is_renewed),
-        cmocka_unit_test(test_contend_hold__max_hold_counts_from_the_grant),
-        cmocka_unit_test(test_contend_hold__max_hold_caps_renewals),
-        cmocka_unit_test(test_contend_hold__renewal_outlives_max_hold),
-        cmocka_unit_test(
-            test_contend_hold__sleeper_over_cap_and_end_has_expired),
-        cmocka_unit_test(test_contend_hold__stalled_owner_is_not_renewed),
-        cmocka_unit_test(test_contend_hold__progress_counts_from_the_grant),
-        cmocka_unit_test(test_contend_hold__sign_of_progress_keeps_renewing),
-        cmocka_unit_test(
-            test_contend_hold__sign_of_progress_sends_what_was_held),
-        cmocka_unit_test(test_contend_hold__sign_counts_from_when_it_was_given),
-        cmocka_unit_test(test_contend_hold__older_sign_takes_nothing_back),
-        cmocka_unit_test(test_contend_hold__hung_renewal_is_not_a_stalled_user),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

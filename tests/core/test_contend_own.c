@@ -4,9 +4,8 @@
 
 /* --- owning -------------------------------------------------------------- */
 
-static void test_contend_own__grant_makes_owner(void **state)
+TEST(test_contend_own__grant_makes_owner)
 {
-    (void)state;
     use(default_config());
     ask();
     yes(S + 10, 5);
@@ -17,9 +16,8 @@ static void test_contend_own__grant_makes_owner(void **state)
     expect_status(SIMBA__RUNNING);
 }
 
-static void test_contend_own__lease_runs_from_the_asking(void **state)
+TEST(test_contend_own__lease_runs_from_the_asking)
 {
-    (void)state;
     use(default_config());
     ask();
     wake(); /* unanswered: what counts is the request that was answered */
@@ -28,10 +26,8 @@ static void test_contend_own__lease_runs_from_the_asking(void **state)
     expect_wake_at(S + ASK_TRY + RENEW);
 }
 
-static void test_contend_own__grant_heard_at_the_last_instant_counts(
-    void **state)
+TEST(test_contend_own__grant_heard_at_the_last_instant_counts)
 {
-    (void)state;
     use(default_config());
     ask();
     yes(S + USE - 1, 5);
@@ -40,11 +36,10 @@ static void test_contend_own__grant_heard_at_the_last_instant_counts(
     expect_owner_until(S + USE);
 }
 
-static void test_contend_own__grant_heard_too_late_is_given_back(void **state)
+TEST(test_contend_own__grant_heard_too_late_is_given_back)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
@@ -60,9 +55,8 @@ static void test_contend_own__grant_heard_too_late_is_given_back(void **state)
     assert_int_equal(sent.token, 0);
 }
 
-static void test_contend_own__grant_that_is_over_needs_no_release(void **state)
+TEST(test_contend_own__grant_that_is_over_needs_no_release)
 {
-    (void)state;
     use(default_config());
     ask();
     yes(S + OVER - 1, 5);
@@ -76,11 +70,10 @@ static void test_contend_own__grant_that_is_over_needs_no_release(void **state)
 
 /* --- renewing ------------------------------------------------------------ */
 
-static void test_contend_own__renews_at_two_thirds_of_ttl(void **state)
+TEST(test_contend_own__renews_at_two_thirds_of_ttl)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     own();
     attempt = sent.attempt;
@@ -92,9 +85,8 @@ static void test_contend_own__renews_at_two_thirds_of_ttl(void **state)
     assert_true(simba__attempt_equal(sent.attempt, attempt));
 }
 
-static void test_contend_own__renewal_moves_the_end(void **state)
+TEST(test_contend_own__renewal_moves_the_end)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     expect_owner_until(S + USE);
@@ -134,10 +126,8 @@ static void expect_tries_until_the_end(void)
     assert_true(tries > 10);
 }
 
-static void test_contend_own__hung_renewals_are_repeated_until_the_end(
-    void **state)
+TEST(test_contend_own__hung_renewals_are_repeated_until_the_end)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 50; seed++) {
         use_seeded(default_config(), seed);
         own_and_renew();
@@ -151,12 +141,11 @@ static void test_contend_own__hung_renewals_are_repeated_until_the_end(
     }
 }
 
-static void test_contend_own__failed_renewal_is_repeated_fast(void **state)
+TEST(test_contend_own__failed_renewal_is_repeated_fast)
 {
     int64_t now = S + RENEW;
     int64_t delay = 10;
 
-    (void)state;
     use(default_config());
     own_and_renew();
     for (int i = 0; i < 5; i++) {
@@ -174,12 +163,10 @@ static void test_contend_own__failed_renewal_is_repeated_fast(void **state)
     expect_wake_in(now + 8, now + 12);
 }
 
-static void test_contend_own__failed_renewals_come_at_least_as_tries(
-    void **state)
+TEST(test_contend_own__failed_renewals_come_at_least_as_tries)
 {
     int64_t now = S + RENEW;
 
-    (void)state;
     use(default_config());
     own_and_renew();
     while (now < S + USE - 300) {
@@ -192,9 +179,8 @@ static void test_contend_own__failed_renewals_come_at_least_as_tries(
     }
 }
 
-static void test_contend_own__unknown_renewal_is_not_lost(void **state)
+TEST(test_contend_own__unknown_renewal_is_not_lost)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     unknown(S + RENEW + 1000);
@@ -207,11 +193,10 @@ static void test_contend_own__unknown_renewal_is_not_lost(void **state)
 
 /* --- losing -------------------------------------------------------------- */
 
-static void test_contend_own__store_says_not_yours(void **state)
+TEST(test_contend_own__store_says_not_yours)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     own_and_renew();
     attempt = sent.attempt;
@@ -228,9 +213,8 @@ static void test_contend_own__store_says_not_yours(void **state)
     assert_false(simba__attempt_equal(sent.attempt, attempt));
 }
 
-static void test_contend_own__another_token_is_another_tenure(void **state)
+TEST(test_contend_own__another_token_is_another_tenure)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     yes(S + RENEW + 5, 6);
@@ -240,19 +224,16 @@ static void test_contend_own__another_token_is_another_tenure(void **state)
     expect_sent(SIMBA_RELEASE); /* the store has it under our attempt */
 }
 
-static void test_contend_own__token_alone_proves_nothing(void **state)
+TEST(test_contend_own__token_alone_proves_nothing)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     reply(S + RENEW + 5, (simba_reply){.mine = false, .token = 5});
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
 }
 
-static void test_contend_own__sleeper_over_the_end_answers_no_first(
-    void **state)
+TEST(test_contend_own__sleeper_over_the_end_answers_no_first)
 {
-    (void)state;
     use(default_config());
     own();
     assert_false(simba__contend_is_owner(&machine, S + USE));
@@ -262,20 +243,16 @@ static void test_contend_own__sleeper_over_the_end_answers_no_first(
     expect_sent(SIMBA_NO_REQUEST);
 }
 
-static void test_contend_own__deadline_of_a_late_loss_is_the_budget(
-    void **state)
+TEST(test_contend_own__deadline_of_a_late_loss_is_the_budget)
 {
-    (void)state;
     use(default_config());
     own();
     timer(S + USE + 1);
     expect_released(SIMBA__CAUSE_EXPIRED, S + HARD + 1);
 }
 
-static void test_contend_own__renewal_heard_after_the_end_is_too_late(
-    void **state)
+TEST(test_contend_own__renewal_heard_after_the_end_is_too_late)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     yes(S + USE, 5); /* sent in time, but the process slept over U */
@@ -286,9 +263,8 @@ static void test_contend_own__renewal_heard_after_the_end_is_too_late(
     expect_wake_at(S + HARD);
 }
 
-static void test_contend_own__loss_is_released_and_contended_anew(void **state)
+TEST(test_contend_own__loss_is_released_and_contended_anew)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     timer(S + USE);
@@ -305,9 +281,8 @@ static void test_contend_own__loss_is_released_and_contended_anew(void **state)
 }
 
 /* Two threads may stamp their events out of order. */
-static void test_contend_own__time_never_runs_backwards(void **state)
+TEST(test_contend_own__time_never_runs_backwards)
 {
-    (void)state;
     use(default_config());
     own();
     wake_up(S + 5000);
@@ -327,9 +302,8 @@ static void yes_for(int64_t now_ms, int64_t lease_ms)
           (simba_reply){.mine = true, .token = 5, .lease_ms = lease_ms});
 }
 
-static void test_contend_own__shorter_grant_is_counted_as_such(void **state)
+TEST(test_contend_own__shorter_grant_is_counted_as_such)
 {
-    (void)state;
     use(default_config());
     ask();
     yes_for(S + 10, 8000);
@@ -338,11 +312,10 @@ static void test_contend_own__shorter_grant_is_counted_as_such(void **state)
     expect_wake_at(S + 3333);
 }
 
-static void test_contend_own__each_renewal_has_its_own_length(void **state)
+TEST(test_contend_own__each_renewal_has_its_own_length)
 {
     int64_t at;
 
-    (void)state;
     use(default_config());
     own_and_renew();
     yes_for(S + RENEW + 10, 12000);
@@ -353,9 +326,8 @@ static void test_contend_own__each_renewal_has_its_own_length(void **state)
     expect_owner_until(at + USE);
 }
 
-static void test_contend_own__what_was_granted_is_not_taken_back(void **state)
+TEST(test_contend_own__what_was_granted_is_not_taken_back)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     yes_for(S + RENEW + 100, BUDGET + 100);
@@ -364,11 +336,10 @@ static void test_contend_own__what_was_granted_is_not_taken_back(void **state)
     expect_owner_until(S + USE);
 }
 
-static void test_contend_own__shorter_grant_sets_the_hard_end(void **state)
+TEST(test_contend_own__shorter_grant_sets_the_hard_end)
 {
     int64_t hard = S + 8000 - 178;
 
-    (void)state;
     use(default_config());
     ask();
     yes_for(S + 10, 8000);
@@ -378,51 +349,11 @@ static void test_contend_own__shorter_grant_sets_the_hard_end(void **state)
     expect_released(SIMBA__CAUSE_EXPIRED, hard);
 }
 
-static void test_contend_own__grant_too_short_to_use_is_given_back(void **state)
+TEST(test_contend_own__grant_too_short_to_use_is_given_back)
 {
-    (void)state;
     use(default_config());
     ask();
     yes_for(S + 10, BUDGET + 30);
     expect_told(0);
     expect_sent(SIMBA_RELEASE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_own__time_never_runs_backwards),
-        cmocka_unit_test(test_contend_own__grant_makes_owner),
-        cmocka_unit_test(test_contend_own__lease_runs_from_the_asking),
-        cmocka_unit_test(
-            test_contend_own__grant_heard_at_the_last_instant_counts),
-        cmocka_unit_test(test_contend_own__grant_heard_too_late_is_given_back),
-        cmocka_unit_test(test_contend_own__grant_that_is_over_needs_no_release),
-        cmocka_unit_test(test_contend_own__renews_at_two_thirds_of_ttl),
-        cmocka_unit_test(test_contend_own__renewal_moves_the_end),
-        cmocka_unit_test(
-            test_contend_own__hung_renewals_are_repeated_until_the_end),
-        cmocka_unit_test(test_contend_own__failed_renewal_is_repeated_fast),
-        cmocka_unit_test(
-            test_contend_own__failed_renewals_come_at_least_as_tries),
-        cmocka_unit_test(test_contend_own__unknown_renewal_is_not_lost),
-        cmocka_unit_test(test_contend_own__store_says_not_yours),
-        cmocka_unit_test(test_contend_own__another_token_is_another_tenure),
-        cmocka_unit_test(test_contend_own__token_alone_proves_nothing),
-        cmocka_unit_test(
-            test_contend_own__sleeper_over_the_end_answers_no_first),
-        cmocka_unit_test(
-            test_contend_own__deadline_of_a_late_loss_is_the_budget),
-        cmocka_unit_test(
-            test_contend_own__renewal_heard_after_the_end_is_too_late),
-        cmocka_unit_test(test_contend_own__loss_is_released_and_contended_anew),
-        cmocka_unit_test(test_contend_own__shorter_grant_is_counted_as_such),
-        cmocka_unit_test(test_contend_own__each_renewal_has_its_own_length),
-        cmocka_unit_test(test_contend_own__shorter_grant_sets_the_hard_end),
-        cmocka_unit_test(test_contend_own__what_was_granted_is_not_taken_back),
-        cmocka_unit_test(
-            test_contend_own__grant_too_short_to_use_is_given_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

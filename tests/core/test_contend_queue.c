@@ -4,9 +4,8 @@
 
 /* --- the backstop -------------------------------------------------------- */
 
-static void test_contend_queue__head_asks_when_the_lease_ends(void **state)
+TEST(test_contend_queue__head_asks_when_the_lease_ends)
 {
-    (void)state;
     use(default_config());
     ask();
     head_of_line(S + 10, 5000);
@@ -15,9 +14,8 @@ static void test_contend_queue__head_asks_when_the_lease_ends(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_queue__others_let_the_head_go_first(void **state)
+TEST(test_contend_queue__others_let_the_head_go_first)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 1);
@@ -26,9 +24,8 @@ static void test_contend_queue__others_let_the_head_go_first(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_queue__reservation_lasts_300_ms(void **state)
+TEST(test_contend_queue__reservation_lasts_300_ms)
 {
-    (void)state;
     assert_int_equal(SIMBA__OFFER_MS, 300);
 }
 
@@ -55,21 +52,19 @@ static struct span backstop_of(struct simba__contend_config config,
     return span;
 }
 
-static void test_contend_queue__who_has_no_place_asks_with_jitter(void **state)
+TEST(test_contend_queue__who_has_no_place_asks_with_jitter)
 {
     struct span span = backstop_of(default_config(), 5000);
 
-    (void)state;
     assert_int_equal(span.least, 5000 - 200);
     assert_int_equal(span.most, 5000 + 999);
 }
 
-static void test_contend_queue__no_transition_no_early_asking(void **state)
+TEST(test_contend_queue__no_transition_no_early_asking)
 {
     struct simba__contend_config config = default_config();
     struct span span;
 
-    (void)state;
     config.lease.transition_ms = 0;
     config.lease.budget_ms = 1000;
     span = backstop_of(config, 5000);
@@ -77,11 +72,10 @@ static void test_contend_queue__no_transition_no_early_asking(void **state)
     assert_int_equal(span.most, 5000 + 999);
 }
 
-static void test_contend_queue__jitter_asks_no_oftener_than_5_ms(void **state)
+TEST(test_contend_queue__jitter_asks_no_oftener_than_5_ms)
 {
     struct span span = backstop_of(default_config(), 0);
 
-    (void)state;
     assert_int_equal(span.least, 5);
     assert_int_equal(span.most, 999);
 }
@@ -95,18 +89,16 @@ static void expect_head_delay(int64_t wait_ms, int64_t delay_ms)
     expect_wake_at(S + 10 + delay_ms);
 }
 
-static void test_contend_queue__head_asks_no_oftener_than_5_ms(void **state)
+TEST(test_contend_queue__head_asks_no_oftener_than_5_ms)
 {
-    (void)state;
     expect_head_delay(-100, 5);
     expect_head_delay(0, 5);
     expect_head_delay(4, 5);
     expect_head_delay(5, 6);
 }
 
-static void test_contend_queue__no_wait_is_longer_than_a_lease(void **state)
+TEST(test_contend_queue__no_wait_is_longer_than_a_lease)
 {
-    (void)state;
     expect_head_delay(LEASE - 1, LEASE);
     expect_head_delay(LEASE, LEASE + 1);
     expect_head_delay(LEASE + 1, LEASE + 1);
@@ -117,20 +109,18 @@ static void test_contend_queue__no_wait_is_longer_than_a_lease(void **state)
     expect_wake_at(S + LEASE + SIMBA__OFFER_MS);
 }
 
-static void test_contend_queue__wait_counts_from_the_hearing(void **state)
+TEST(test_contend_queue__wait_counts_from_the_hearing)
 {
-    (void)state;
     use(default_config());
     ask();
     head_of_line(S + 3000, 1000);
     expect_wake_at(S + 4001);
 }
 
-static void test_contend_queue__waits_on_when_the_owner_renews(void **state)
+TEST(test_contend_queue__waits_on_when_the_owner_renews)
 {
     int64_t now = S;
 
-    (void)state;
     use(default_config());
     ask();
     for (int i = 0; i < 5; i++) {
@@ -144,9 +134,8 @@ static void test_contend_queue__waits_on_when_the_owner_renews(void **state)
     expect_owner_until(now + USE);
 }
 
-static void test_contend_queue__delay_follows_the_newest_answer(void **state)
+TEST(test_contend_queue__delay_follows_the_newest_answer)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S, 1000, 7);
@@ -160,11 +149,10 @@ static void test_contend_queue__delay_follows_the_newest_answer(void **state)
 
 /* --- the place ----------------------------------------------------------- */
 
-static void test_contend_queue__place_is_given_back_with_each_ask(void **state)
+TEST(test_contend_queue__place_is_given_back_with_each_ask)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
@@ -176,9 +164,8 @@ static void test_contend_queue__place_is_given_back_with_each_ask(void **state)
     assert_true(sent.join);
 }
 
-static void test_contend_queue__newest_place_is_kept(void **state)
+TEST(test_contend_queue__newest_place_is_kept)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 1000, 77);
@@ -192,9 +179,8 @@ static void test_contend_queue__newest_place_is_kept(void **state)
     assert_int_equal(sent.position, 99);
 }
 
-static void test_contend_queue__place_may_come_late(void **state)
+TEST(test_contend_queue__place_may_come_late)
 {
-    (void)state;
     use(default_config());
     ask();
     refused(S + 10, 1000);
@@ -205,9 +191,8 @@ static void test_contend_queue__place_may_come_late(void **state)
     assert_int_equal(sent.position, 88);
 }
 
-static void test_contend_queue__place_outlives_failures(void **state)
+TEST(test_contend_queue__place_outlives_failures)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 1000, 77);
@@ -221,9 +206,8 @@ static void test_contend_queue__place_outlives_failures(void **state)
 }
 
 /* Only who is in the queue and has heard nothing since asks for form's sake. */
-static void test_contend_queue__says_when_nothing_has_happened(void **state)
+TEST(test_contend_queue__says_when_nothing_has_happened)
 {
-    (void)state;
     use(default_config());
     ask();
     assert_false(sent.is_backstop);
@@ -245,9 +229,8 @@ static void test_contend_queue__says_when_nothing_has_happened(void **state)
     assert_false(sent.is_backstop);
 }
 
-static void test_contend_queue__new_attempt_has_no_place(void **state)
+TEST(test_contend_queue__new_attempt_has_no_place)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 1000, 77);
@@ -263,11 +246,10 @@ static void test_contend_queue__new_attempt_has_no_place(void **state)
     assert_int_equal(sent.position, 80);
 }
 
-static void test_contend_queue__place_lives_twice_the_longest_wait(void **state)
+TEST(test_contend_queue__place_lives_twice_the_longest_wait)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.lease.ttl_ms = 3000;
     config.lease.transition_ms = 1000;
     config.lease.budget_ms = 500;
@@ -276,11 +258,10 @@ static void test_contend_queue__place_lives_twice_the_longest_wait(void **state)
     assert_int_equal(sent.waiter_ms, 2 * (4000 + 1000));
 }
 
-static void test_contend_queue__who_does_not_join_says_so(void **state)
+TEST(test_contend_queue__who_does_not_join_says_so)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.join = false;
     use(config);
     ask();
@@ -294,9 +275,8 @@ static void test_contend_queue__who_does_not_join_says_so(void **state)
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-static void test_contend_queue__called_waiter_comes_at_once(void **state)
+TEST(test_contend_queue__called_waiter_comes_at_once)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 9000, 77);
@@ -309,9 +289,8 @@ static void test_contend_queue__called_waiter_comes_at_once(void **state)
 
 /* The second in the queue is told too, and learns how long the first may take.
  */
-static void test_contend_queue__second_waits_for_the_reservation(void **state)
+TEST(test_contend_queue__second_waits_for_the_reservation)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 9000, 77);
@@ -319,34 +298,4 @@ static void test_contend_queue__second_waits_for_the_reservation(void **state)
     head_of_line(S + 4005, 300);
     assert_int_equal(wake(), S + 4005 + 301);
     expect_sent(SIMBA_ACQUIRE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_queue__head_asks_when_the_lease_ends),
-        cmocka_unit_test(test_contend_queue__others_let_the_head_go_first),
-        cmocka_unit_test(test_contend_queue__reservation_lasts_300_ms),
-        cmocka_unit_test(test_contend_queue__who_has_no_place_asks_with_jitter),
-        cmocka_unit_test(test_contend_queue__no_transition_no_early_asking),
-        cmocka_unit_test(test_contend_queue__jitter_asks_no_oftener_than_5_ms),
-        cmocka_unit_test(test_contend_queue__head_asks_no_oftener_than_5_ms),
-        cmocka_unit_test(test_contend_queue__no_wait_is_longer_than_a_lease),
-        cmocka_unit_test(test_contend_queue__wait_counts_from_the_hearing),
-        cmocka_unit_test(test_contend_queue__waits_on_when_the_owner_renews),
-        cmocka_unit_test(test_contend_queue__delay_follows_the_newest_answer),
-        cmocka_unit_test(test_contend_queue__place_is_given_back_with_each_ask),
-        cmocka_unit_test(test_contend_queue__newest_place_is_kept),
-        cmocka_unit_test(test_contend_queue__place_may_come_late),
-        cmocka_unit_test(test_contend_queue__place_outlives_failures),
-        cmocka_unit_test(test_contend_queue__says_when_nothing_has_happened),
-        cmocka_unit_test(test_contend_queue__new_attempt_has_no_place),
-        cmocka_unit_test(
-            test_contend_queue__place_lives_twice_the_longest_wait),
-        cmocka_unit_test(test_contend_queue__who_does_not_join_says_so),
-        cmocka_unit_test(test_contend_queue__called_waiter_comes_at_once),
-        cmocka_unit_test(test_contend_queue__second_waits_for_the_reservation),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

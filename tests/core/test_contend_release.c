@@ -14,13 +14,12 @@ static void release_at_stop(void)
 
 /* --- repeating ----------------------------------------------------------- */
 
-static void test_contend_release__failed_release_is_repeated(void **state)
+TEST(test_contend_release__failed_release_is_repeated)
 {
     simba_attempt attempt;
     int64_t now = S + 1000;
     int64_t delay = 20;
 
-    (void)state;
     use(default_config());
     release_at_stop();
     attempt = sent.attempt;
@@ -39,9 +38,8 @@ static void test_contend_release__failed_release_is_repeated(void **state)
     expect_told(SIMBA__TELL_STOPPED);
 }
 
-static void test_contend_release__hung_release_is_repeated_at_once(void **state)
+TEST(test_contend_release__hung_release_is_repeated_at_once)
 {
-    (void)state;
     use(default_config());
     release_at_stop();
     assert_int_equal(patience_ms, (OVER - 1000) / 4);
@@ -50,9 +48,8 @@ static void test_contend_release__hung_release_is_repeated_at_once(void **state)
     expect_told(0);
 }
 
-static void test_contend_release__backoff_counts_from_the_sending(void **state)
+TEST(test_contend_release__backoff_counts_from_the_sending)
 {
-    (void)state;
     use(default_config());
     release_at_stop();
     unknown(S + 1010);
@@ -62,9 +59,8 @@ static void test_contend_release__backoff_counts_from_the_sending(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_release__place_is_left_as_persistently(void **state)
+TEST(test_contend_release__place_is_left_as_persistently)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -76,9 +72,8 @@ static void test_contend_release__place_is_left_as_persistently(void **state)
     expect_sent(SIMBA_LEAVE);
 }
 
-static void test_contend_release__late_answer_still_counts(void **state)
+TEST(test_contend_release__late_answer_still_counts)
 {
-    (void)state;
     use(default_config());
     release_at_stop();
     answered(S + 1000 + (OVER - 1000) / 4 + 9); /* before its timer came */
@@ -104,9 +99,8 @@ static void fail_to_the_end(int64_t now_ms, int64_t end_ms)
     assert_int_equal(now_ms, end_ms);
 }
 
-static void test_contend_release__gives_up_when_the_lease_is_over(void **state)
+TEST(test_contend_release__gives_up_when_the_lease_is_over)
 {
-    (void)state;
     use(default_config());
     release_at_stop();
     fail_to_the_end(S + 1000, S + OVER);
@@ -115,9 +109,8 @@ static void test_contend_release__gives_up_when_the_lease_is_over(void **state)
     expect_wake_at(NEVER);
 }
 
-static void test_contend_release__lease_runs_from_the_last_claim(void **state)
+TEST(test_contend_release__lease_runs_from_the_last_claim)
 {
-    (void)state;
     use(default_config());
     own_and_renew(); /* never answered, but the store may have heard it */
     stop(S + RENEW + 100);
@@ -125,11 +118,10 @@ static void test_contend_release__lease_runs_from_the_last_claim(void **state)
     fail_to_the_end(S + RENEW + 100, S + RENEW + OVER);
 }
 
-static void test_contend_release__gives_up_and_contends_anew(void **state)
+TEST(test_contend_release__gives_up_and_contends_anew)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     own();
     attempt = sent.attempt;
@@ -146,9 +138,8 @@ static void test_contend_release__gives_up_and_contends_anew(void **state)
     assert_int_equal(sent.tombstone_ms, 0);
 }
 
-static void test_contend_release__failures_do_not_slow_the_asking(void **state)
+TEST(test_contend_release__failures_do_not_slow_the_asking)
 {
-    (void)state;
     use(default_config());
     own();
     timer(S + USE);
@@ -163,10 +154,8 @@ static void test_contend_release__failures_do_not_slow_the_asking(void **state)
     expect_wake_in(machine.now_ms + 38, machine.now_ms + 62);
 }
 
-static void test_contend_release__release_starts_with_the_least_backoff(
-    void **state)
+TEST(test_contend_release__release_starts_with_the_least_backoff)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     for (int i = 0; i < 6; i++) {
@@ -181,9 +170,8 @@ static void test_contend_release__release_starts_with_the_least_backoff(
     expect_wake_in(machine.now_ms + 15, machine.now_ms + 25);
 }
 
-static void test_contend_release__over_by_itself_is_not_told(void **state)
+TEST(test_contend_release__over_by_itself_is_not_told)
 {
-    (void)state;
     use(default_config());
     own();
     stop(S + 1000);
@@ -199,9 +187,8 @@ static void test_contend_release__over_by_itself_is_not_told(void **state)
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void test_contend_release__undone_asking_leaves_a_tombstone(void **state)
+TEST(test_contend_release__undone_asking_leaves_a_tombstone)
 {
-    (void)state;
     use(default_config());
     ask();
     unknown(S + 10);
@@ -211,9 +198,8 @@ static void test_contend_release__undone_asking_leaves_a_tombstone(void **state)
     assert_int_equal(patience_ms, OVER / 4); /* counted from now */
 }
 
-static void test_contend_release__place_in_line_can_be_doubtful(void **state)
+TEST(test_contend_release__place_in_line_can_be_doubtful)
 {
-    (void)state;
     use(default_config());
     ask();
     unknown(S + 10);
@@ -224,10 +210,8 @@ static void test_contend_release__place_in_line_can_be_doubtful(void **state)
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
-static void test_contend_release__tenure_found_by_asking_again_has_one(
-    void **state)
+TEST(test_contend_release__tenure_found_by_asking_again_has_one)
 {
-    (void)state;
     use(default_config());
     ask();
     wake(); /* unanswered */
@@ -239,9 +223,8 @@ static void test_contend_release__tenure_found_by_asking_again_has_one(
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
-static void test_contend_release__gone_tenure_can_be_doubtful(void **state)
+TEST(test_contend_release__gone_tenure_can_be_doubtful)
 {
-    (void)state;
     use(default_config());
     ask();
     wake(); /* unanswered: it may come yet */
@@ -256,9 +239,8 @@ static void test_contend_release__gone_tenure_can_be_doubtful(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_release__repetition_carries_the_tombstone(void **state)
+TEST(test_contend_release__repetition_carries_the_tombstone)
 {
-    (void)state;
     use(default_config());
     ask();
     stop(S + 10);
@@ -272,9 +254,8 @@ static void test_contend_release__repetition_carries_the_tombstone(void **state)
     expect_told(SIMBA__TELL_UNRELEASED | SIMBA__TELL_STOPPED);
 }
 
-static void test_contend_release__new_attempt_is_not_doubtful(void **state)
+TEST(test_contend_release__new_attempt_is_not_doubtful)
 {
-    (void)state;
     use(default_config());
     ask();
     stop(S + 10);
@@ -288,9 +269,8 @@ static void test_contend_release__new_attempt_is_not_doubtful(void **state)
 }
 
 /* An acquire still on its way makes its lease only when it arrives. */
-static void test_contend_release__long_pause_keeps_the_tombstone(void **state)
+TEST(test_contend_release__long_pause_keeps_the_tombstone)
 {
-    (void)state;
     use(default_config());
     ask();
     stop(S + 60000);
@@ -305,10 +285,8 @@ static void test_contend_release__long_pause_keeps_the_tombstone(void **state)
     expect_wake_at(S + 60000 + OVER / 4);
 }
 
-static void test_contend_release__doubtful_tenure_slept_over_is_buried(
-    void **state)
+TEST(test_contend_release__doubtful_tenure_slept_over_is_buried)
 {
-    (void)state;
     use(default_config());
     ask();
     wake(); /* unanswered */
@@ -323,9 +301,8 @@ static void test_contend_release__doubtful_tenure_slept_over_is_buried(
 }
 
 /* A place lives longer than a lease: left behind, it would be called. */
-static void test_contend_release__place_is_left_after_a_lease(void **state)
+TEST(test_contend_release__place_is_left_after_a_lease)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 3000, LEASE, 1);
@@ -333,38 +310,4 @@ static void test_contend_release__place_is_left_after_a_lease(void **state)
     expect_sent(SIMBA_LEAVE);
     answered(S + OVER + 660);
     expect_told(SIMBA__TELL_STOPPED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_release__place_is_left_after_a_lease),
-        cmocka_unit_test(test_contend_release__failed_release_is_repeated),
-        cmocka_unit_test(
-            test_contend_release__hung_release_is_repeated_at_once),
-        cmocka_unit_test(test_contend_release__backoff_counts_from_the_sending),
-        cmocka_unit_test(test_contend_release__place_is_left_as_persistently),
-        cmocka_unit_test(test_contend_release__late_answer_still_counts),
-        cmocka_unit_test(test_contend_release__gives_up_when_the_lease_is_over),
-        cmocka_unit_test(test_contend_release__lease_runs_from_the_last_claim),
-        cmocka_unit_test(test_contend_release__gives_up_and_contends_anew),
-        cmocka_unit_test(test_contend_release__failures_do_not_slow_the_asking),
-        cmocka_unit_test(
-            test_contend_release__release_starts_with_the_least_backoff),
-        cmocka_unit_test(test_contend_release__over_by_itself_is_not_told),
-        cmocka_unit_test(
-            test_contend_release__undone_asking_leaves_a_tombstone),
-        cmocka_unit_test(test_contend_release__place_in_line_can_be_doubtful),
-        cmocka_unit_test(
-            test_contend_release__tenure_found_by_asking_again_has_one),
-        cmocka_unit_test(test_contend_release__gone_tenure_can_be_doubtful),
-        cmocka_unit_test(
-            test_contend_release__repetition_carries_the_tombstone),
-        cmocka_unit_test(test_contend_release__new_attempt_is_not_doubtful),
-        cmocka_unit_test(test_contend_release__long_pause_keeps_the_tombstone),
-        cmocka_unit_test(
-            test_contend_release__doubtful_tenure_slept_over_is_buried),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

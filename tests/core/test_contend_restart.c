@@ -2,11 +2,10 @@
  * on_released of the last tenure has returned (S9). */
 #include "contend_driver.h"
 
-static void test_contend_restart__start_again_is_a_new_attempt(void **state)
+TEST(test_contend_restart__start_again_is_a_new_attempt)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     own_and_stop(S + 1000);
     attempt = sent.attempt;
@@ -31,9 +30,8 @@ static void stop_with_overrun(void)
     expect_stopped();
 }
 
-static void test_contend_restart__restart_waits_for_on_released(void **state)
+TEST(test_contend_restart__restart_waits_for_on_released)
 {
-    (void)state;
     use(default_config());
     stop_with_overrun();
     start(S + 4000);
@@ -49,11 +47,10 @@ static void test_contend_restart__restart_waits_for_on_released(void **state)
     expect_acquired(6);
 }
 
-static void test_contend_restart__restart_keeps_its_initial_delay(void **state)
+TEST(test_contend_restart__restart_keeps_its_initial_delay)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.initial_delay_ms = 700;
     use(config);
     start(S - 700);
@@ -69,9 +66,8 @@ static void test_contend_restart__restart_keeps_its_initial_delay(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_restart__stop_before_on_released_is_back(void **state)
+TEST(test_contend_restart__stop_before_on_released_is_back)
 {
-    (void)state;
     use(default_config());
     stop_with_overrun();
     start(S + 4000);
@@ -81,9 +77,8 @@ static void test_contend_restart__stop_before_on_released_is_back(void **state)
     expect_nothing();
 }
 
-static void test_contend_restart__loss_waits_for_on_released_too(void **state)
+TEST(test_contend_restart__loss_waits_for_on_released_too)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     timer(S + USE);
@@ -97,9 +92,8 @@ static void test_contend_restart__loss_waits_for_on_released_too(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_restart__each_tenure_overruns_for_itself(void **state)
+TEST(test_contend_restart__each_tenure_overruns_for_itself)
 {
-    (void)state;
     use(default_config());
     stop_with_overrun();
     returned(S + 3500);
@@ -112,13 +106,12 @@ static void test_contend_restart__each_tenure_overruns_for_itself(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_restart__old_answers_do_not_count(void **state)
+TEST(test_contend_restart__old_answers_do_not_count)
 {
     simba_reply grant = {.mine = true, .token = 5};
     struct simba__contend_event late = {
         .type = SIMBA__REPLIED, .now_ms = S + 50, .reply = &grant};
 
-    (void)state;
     use(default_config());
     ask();
     late.seq = sent.seq;
@@ -136,9 +129,8 @@ static void test_contend_restart__old_answers_do_not_count(void **state)
     expect_acquired(6);
 }
 
-static void test_contend_restart__old_failures_are_forgotten(void **state)
+TEST(test_contend_restart__old_failures_are_forgotten)
 {
-    (void)state;
     use(default_config());
     ask();
     for (int i = 0; i < 5; i++) {
@@ -153,9 +145,8 @@ static void test_contend_restart__old_failures_are_forgotten(void **state)
     expect_wake_in(S + 9038, S + 9062);
 }
 
-static void test_contend_restart__stopped_contender_ignores_wakes(void **state)
+TEST(test_contend_restart__stopped_contender_ignores_wakes)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -171,9 +162,8 @@ static void test_contend_restart__stopped_contender_ignores_wakes(void **state)
 
 /* --- nothing of one tenure shows through in the next --------------------- */
 
-static void test_contend_restart__place_ends_with_the_attempt(void **state)
+TEST(test_contend_restart__place_ends_with_the_attempt)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -188,10 +178,8 @@ static void test_contend_restart__place_ends_with_the_attempt(void **state)
     expect_sent(SIMBA_NO_REQUEST);
 }
 
-static void test_contend_restart__tenure_after_a_gone_one_is_released(
-    void **state)
+TEST(test_contend_restart__tenure_after_a_gone_one_is_released)
 {
-    (void)state;
     use(default_config());
     own();
     wake_up(S + 200);
@@ -206,11 +194,10 @@ static void test_contend_restart__tenure_after_a_gone_one_is_released(
 }
 
 /* The first tenure was stopped early, and gone before its min_hold was over. */
-static void test_contend_restart__min_hold_ends_with_its_tenure(void **state)
+TEST(test_contend_restart__min_hold_ends_with_its_tenure)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.min_hold_ms = 60000;
     use(config);
     own();
@@ -227,11 +214,10 @@ static void test_contend_restart__min_hold_ends_with_its_tenure(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_restart__max_hold_counts_anew(void **state)
+TEST(test_contend_restart__max_hold_counts_anew)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.max_hold_ms = 3000;
     use(config);
     own();
@@ -244,9 +230,8 @@ static void test_contend_restart__max_hold_counts_anew(void **state)
     expect_owner_until(S + 5010 + 3000);
 }
 
-static void test_contend_restart__store_clock_is_remembered(void **state)
+TEST(test_contend_restart__store_clock_is_remembered)
 {
-    (void)state;
     use(default_config());
     ask();
     reply(S + 10,
@@ -259,27 +244,4 @@ static void test_contend_restart__store_clock_is_remembered(void **state)
           (simba_reply){.mine = true, .token = 6, .store_ms = S + 900000});
     expect_told(SIMBA__TELL_ACQUIRED | SIMBA__TELL_CLOCK_JUMP);
     expect_sent(SIMBA_RENEW); /* an owner asks again at once */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_restart__start_again_is_a_new_attempt),
-        cmocka_unit_test(test_contend_restart__restart_waits_for_on_released),
-        cmocka_unit_test(test_contend_restart__restart_keeps_its_initial_delay),
-        cmocka_unit_test(test_contend_restart__stop_before_on_released_is_back),
-        cmocka_unit_test(test_contend_restart__loss_waits_for_on_released_too),
-        cmocka_unit_test(test_contend_restart__each_tenure_overruns_for_itself),
-        cmocka_unit_test(test_contend_restart__old_answers_do_not_count),
-        cmocka_unit_test(test_contend_restart__old_failures_are_forgotten),
-        cmocka_unit_test(test_contend_restart__stopped_contender_ignores_wakes),
-        cmocka_unit_test(test_contend_restart__place_ends_with_the_attempt),
-        cmocka_unit_test(
-            test_contend_restart__tenure_after_a_gone_one_is_released),
-        cmocka_unit_test(test_contend_restart__min_hold_ends_with_its_tenure),
-        cmocka_unit_test(test_contend_restart__max_hold_counts_anew),
-        cmocka_unit_test(test_contend_restart__store_clock_is_remembered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,10 @@
 
 /* --- stop while waiting -------------------------------------------------- */
 
-static void test_contend_stop__before_asking_there_is_nothing_to_do(
-    void **state)
+TEST(test_contend_stop__before_asking_there_is_nothing_to_do)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.initial_delay_ms = 700;
     use(config);
     start(S);
@@ -20,10 +18,8 @@ static void test_contend_stop__before_asking_there_is_nothing_to_do(
     expect_nothing();
 }
 
-static void test_contend_stop__without_a_place_there_is_nothing_to_undo(
-    void **state)
+TEST(test_contend_stop__without_a_place_there_is_nothing_to_undo)
 {
-    (void)state;
     use(default_config());
     ask();
     refused(S + 10, 5000);
@@ -31,9 +27,8 @@ static void test_contend_stop__without_a_place_there_is_nothing_to_undo(
     expect_stopped();
 }
 
-static void test_contend_stop__failed_asking_left_nothing_behind(void **state)
+TEST(test_contend_stop__failed_asking_left_nothing_behind)
 {
-    (void)state;
     use(default_config());
     ask();
     failed(S + 10);
@@ -41,11 +36,10 @@ static void test_contend_stop__failed_asking_left_nothing_behind(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__place_in_line_is_given_up(void **state)
+TEST(test_contend_stop__place_in_line_is_given_up)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
@@ -61,11 +55,10 @@ static void test_contend_stop__place_in_line_is_given_up(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__asking_under_way_is_undone(void **state)
+TEST(test_contend_stop__asking_under_way_is_undone)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
@@ -79,9 +72,8 @@ static void test_contend_stop__asking_under_way_is_undone(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__asking_from_the_line_is_undone(void **state)
+TEST(test_contend_stop__asking_from_the_line_is_undone)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -92,9 +84,8 @@ static void test_contend_stop__asking_from_the_line_is_undone(void **state)
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
-static void test_contend_stop__place_outlives_a_later_failure(void **state)
+TEST(test_contend_stop__place_outlives_a_later_failure)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -104,9 +95,8 @@ static void test_contend_stop__place_outlives_a_later_failure(void **state)
     expect_sent(SIMBA_LEAVE);
 }
 
-static void test_contend_stop__forgotten_place_is_not_left(void **state)
+TEST(test_contend_stop__forgotten_place_is_not_left)
 {
-    (void)state;
     use(default_config());
     ask();
     is_queued(S + 10, 5000, 77);
@@ -118,9 +108,8 @@ static void test_contend_stop__forgotten_place_is_not_left(void **state)
 
 /* --- stop as owner: S6 --------------------------------------------------- */
 
-static void test_contend_stop__user_hears_before_the_store(void **state)
+TEST(test_contend_stop__user_hears_before_the_store)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + 1000);
     expect_wake_at(S + 1000 + BUDGET);
@@ -135,10 +124,8 @@ static void test_contend_stop__user_hears_before_the_store(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__lease_is_renewed_while_the_user_leaves(
-    void **state)
+TEST(test_contend_stop__lease_is_renewed_while_the_user_leaves)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + RENEW - 500);
     assert_int_equal(wake(), S + RENEW);
@@ -152,11 +139,10 @@ static void test_contend_stop__lease_is_renewed_while_the_user_leaves(
     assert_int_equal(patience_ms, (OVER - 400) / 4);
 }
 
-static void test_contend_stop__who_leaves_need_not_make_progress(void **state)
+TEST(test_contend_stop__who_leaves_need_not_make_progress)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.progress_ms = 1000;
     use(config);
     own_and_stop(S + RENEW - 500);
@@ -164,13 +150,12 @@ static void test_contend_stop__who_leaves_need_not_make_progress(void **state)
     expect_sent(SIMBA_RENEW);
 }
 
-static void test_contend_stop__renewal_under_way_is_given_up(void **state)
+TEST(test_contend_stop__renewal_under_way_is_given_up)
 {
     simba_reply renewed = {.mine = true};
     struct simba__contend_event late = {
         .type = SIMBA__REPLIED, .now_ms = S + 7100, .reply = &renewed};
 
-    (void)state;
     use(default_config());
     own_and_renew();
     late.seq = sent.seq;
@@ -185,9 +170,8 @@ static void test_contend_stop__renewal_under_way_is_given_up(void **state)
 }
 
 /* The last renewals failed; U and H pass while on_released runs. */
-static void test_contend_stop__renewals_go_on_to_the_deadline(void **state)
+TEST(test_contend_stop__renewals_go_on_to_the_deadline)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     stop(S + USE - 1);
@@ -199,9 +183,8 @@ static void test_contend_stop__renewals_go_on_to_the_deadline(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_stop__overrun_tells_user_and_store(void **state)
+TEST(test_contend_stop__overrun_tells_user_and_store)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + 1000);
     assert_int_equal(wake(), S + 1000 + BUDGET);
@@ -213,9 +196,8 @@ static void test_contend_stop__overrun_tells_user_and_store(void **state)
     expect_nothing();
 }
 
-static void test_contend_stop__gone_tenure_needs_no_release(void **state)
+TEST(test_contend_stop__gone_tenure_needs_no_release)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + RENEW - 500);
     wake();
@@ -226,9 +208,8 @@ static void test_contend_stop__gone_tenure_needs_no_release(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__gone_and_overrun_is_let_go(void **state)
+TEST(test_contend_stop__gone_and_overrun_is_let_go)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + RENEW - 500);
     wake();
@@ -238,9 +219,8 @@ static void test_contend_stop__gone_and_overrun_is_let_go(void **state)
     expect_sent(SIMBA_NO_REQUEST);
 }
 
-static void test_contend_stop__second_stop_changes_nothing(void **state)
+TEST(test_contend_stop__second_stop_changes_nothing)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + 1000);
     stop(S + 1100);
@@ -253,9 +233,8 @@ static void test_contend_stop__second_stop_changes_nothing(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__wake_makes_a_leaver_do_nothing(void **state)
+TEST(test_contend_stop__wake_makes_a_leaver_do_nothing)
 {
-    (void)state;
     use(default_config());
     own_and_stop(S + 1000);
     wake_up(S + 1001);
@@ -270,9 +249,8 @@ static void test_contend_stop__wake_makes_a_leaver_do_nothing(void **state)
 
 /* --- stop on the way out ------------------------------------------------- */
 
-static void test_contend_stop__after_a_loss_it_asks_no_more(void **state)
+TEST(test_contend_stop__after_a_loss_it_asks_no_more)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     answered(S + RENEW + 5); /* gone */
@@ -283,9 +261,8 @@ static void test_contend_stop__after_a_loss_it_asks_no_more(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__while_releasing_it_asks_no_more(void **state)
+TEST(test_contend_stop__while_releasing_it_asks_no_more)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     timer(S + USE);
@@ -297,9 +274,8 @@ static void test_contend_stop__while_releasing_it_asks_no_more(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__stop_heard_after_the_end_is_a_loss(void **state)
+TEST(test_contend_stop__stop_heard_after_the_end_is_a_loss)
 {
-    (void)state;
     use(default_config());
     own();
     stop(S + 60000); /* the machine was asleep */
@@ -309,9 +285,8 @@ static void test_contend_stop__stop_heard_after_the_end_is_a_loss(void **state)
     expect_stopped(); /* the lease is long over */
 }
 
-static void test_contend_stop__overrun_of_a_loss_is_told_at_h(void **state)
+TEST(test_contend_stop__overrun_of_a_loss_is_told_at_h)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     timer(S + USE);
@@ -331,9 +306,8 @@ static void use_min_hold(int64_t min_hold_ms)
     use(config);
 }
 
-static void test_contend_stop__min_hold_counts_from_the_grant(void **state)
+TEST(test_contend_stop__min_hold_counts_from_the_grant)
 {
-    (void)state;
     use_min_hold(5000);
     own_and_stop(S + 1000);
     returned(S + 1100);
@@ -343,18 +317,16 @@ static void test_contend_stop__min_hold_counts_from_the_grant(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_stop__min_hold_that_is_over_holds_nothing(void **state)
+TEST(test_contend_stop__min_hold_that_is_over_holds_nothing)
 {
-    (void)state;
     use_min_hold(5000);
     own_and_stop(S + 5500);
     returned(S + 5510);
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_stop__min_hold_is_renewed_for(void **state)
+TEST(test_contend_stop__min_hold_is_renewed_for)
 {
-    (void)state;
     use_min_hold(20000);
     own_and_stop(S + 1000);
     returned(S + 1100);
@@ -370,9 +342,8 @@ static void test_contend_stop__min_hold_is_renewed_for(void **state)
 
 /* The store may have renewed it although no answer came: to release it at H
  * would let others in early. */
-static void test_contend_stop__min_hold_goes_on_without_answers(void **state)
+TEST(test_contend_stop__min_hold_goes_on_without_answers)
 {
-    (void)state;
     use_min_hold(60000);
     own_and_stop(S + 1000);
     returned(S + 1100);
@@ -386,9 +357,8 @@ static void test_contend_stop__min_hold_goes_on_without_answers(void **state)
     expect_sent(SIMBA_NO_REQUEST);
 }
 
-static void test_contend_stop__min_hold_goes_on_after_an_overrun(void **state)
+TEST(test_contend_stop__min_hold_goes_on_after_an_overrun)
 {
-    (void)state;
     use_min_hold(5000);
     own_and_stop(S + 1000);
     assert_int_equal(wake(), S + 1000 + BUDGET);
@@ -399,9 +369,8 @@ static void test_contend_stop__min_hold_goes_on_after_an_overrun(void **state)
     expect_sent(SIMBA_RELEASE);
 }
 
-static void test_contend_stop__min_hold_ends_when_it_is_gone(void **state)
+TEST(test_contend_stop__min_hold_ends_when_it_is_gone)
 {
-    (void)state;
     use_min_hold(20000);
     own_and_stop(S + 1000);
     returned(S + 1100);
@@ -410,53 +379,11 @@ static void test_contend_stop__min_hold_ends_when_it_is_gone(void **state)
     expect_stopped();
 }
 
-static void test_contend_stop__min_hold_is_for_stops_only(void **state)
+TEST(test_contend_stop__min_hold_is_for_stops_only)
 {
-    (void)state;
     use_min_hold(60000);
     own_and_renew();
     timer(S + USE);
     returned(S + USE + 1);
     expect_sent(SIMBA_RELEASE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_contend_stop__before_asking_there_is_nothing_to_do),
-        cmocka_unit_test(
-            test_contend_stop__without_a_place_there_is_nothing_to_undo),
-        cmocka_unit_test(test_contend_stop__failed_asking_left_nothing_behind),
-        cmocka_unit_test(test_contend_stop__place_in_line_is_given_up),
-        cmocka_unit_test(test_contend_stop__asking_under_way_is_undone),
-        cmocka_unit_test(test_contend_stop__asking_from_the_line_is_undone),
-        cmocka_unit_test(test_contend_stop__place_outlives_a_later_failure),
-        cmocka_unit_test(test_contend_stop__forgotten_place_is_not_left),
-        cmocka_unit_test(test_contend_stop__user_hears_before_the_store),
-        cmocka_unit_test(
-            test_contend_stop__lease_is_renewed_while_the_user_leaves),
-        cmocka_unit_test(test_contend_stop__who_leaves_need_not_make_progress),
-        cmocka_unit_test(test_contend_stop__renewal_under_way_is_given_up),
-        cmocka_unit_test(test_contend_stop__renewals_go_on_to_the_deadline),
-        cmocka_unit_test(test_contend_stop__overrun_tells_user_and_store),
-        cmocka_unit_test(test_contend_stop__gone_tenure_needs_no_release),
-        cmocka_unit_test(test_contend_stop__gone_and_overrun_is_let_go),
-        cmocka_unit_test(test_contend_stop__second_stop_changes_nothing),
-        cmocka_unit_test(test_contend_stop__wake_makes_a_leaver_do_nothing),
-        cmocka_unit_test(test_contend_stop__after_a_loss_it_asks_no_more),
-        cmocka_unit_test(test_contend_stop__while_releasing_it_asks_no_more),
-        cmocka_unit_test(test_contend_stop__stop_heard_after_the_end_is_a_loss),
-        cmocka_unit_test(test_contend_stop__overrun_of_a_loss_is_told_at_h),
-        cmocka_unit_test(test_contend_stop__min_hold_counts_from_the_grant),
-        cmocka_unit_test(
-            test_contend_stop__min_hold_that_is_over_holds_nothing),
-        cmocka_unit_test(test_contend_stop__min_hold_is_renewed_for),
-        cmocka_unit_test(test_contend_stop__min_hold_goes_on_without_answers),
-        cmocka_unit_test(test_contend_stop__min_hold_goes_on_after_an_overrun),
-        cmocka_unit_test(test_contend_stop__min_hold_ends_when_it_is_gone),
-        cmocka_unit_test(test_contend_stop__min_hold_is_for_stops_only),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

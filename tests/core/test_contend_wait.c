@@ -11,11 +11,10 @@ static void expect_problem(struct simba__contend_config config,
     assert_int_equal(simba__contend_config_check(&config), problem);
 }
 
-static void test_contend_wait__wrong_settings_are_named(void **state)
+TEST(test_contend_wait__wrong_settings_are_named)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     expect_problem(config, SIMBA__CONTEND_FINE);
     config.lease.ttl_ms = 99;
     expect_problem(config, SIMBA__CONTEND_LEASE);
@@ -33,12 +32,11 @@ static void test_contend_wait__wrong_settings_are_named(void **state)
     expect_problem(config, SIMBA__CONTEND_PROGRESS);
 }
 
-static void test_contend_wait__settings_may_last_ten_years(void **state)
+TEST(test_contend_wait__settings_may_last_ten_years)
 {
     int64_t most = SIMBA__LEASE_MOST_MS;
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.initial_delay_ms = config.progress_ms = most;
     config.max_hold_ms = config.min_hold_ms = most;
     expect_problem(config, SIMBA__CONTEND_FINE);
@@ -52,11 +50,10 @@ static void test_contend_wait__settings_may_last_ten_years(void **state)
     expect_problem(config, SIMBA__CONTEND_INITIAL_DELAY);
 }
 
-static void test_contend_wait__min_hold_fits_into_max_hold(void **state)
+TEST(test_contend_wait__min_hold_fits_into_max_hold)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.min_hold_ms = 500;
     expect_problem(config, SIMBA__CONTEND_FINE); /* there is no cap */
     config.max_hold_ms = 500;
@@ -68,11 +65,10 @@ static void test_contend_wait__min_hold_fits_into_max_hold(void **state)
     expect_problem(config, SIMBA__CONTEND_HOLD_ORDER);
 }
 
-static void test_contend_wait__attempts_are_equal_in_both_halves(void **state)
+TEST(test_contend_wait__attempts_are_equal_in_both_halves)
 {
     simba_attempt a = {1, 2}, other_high = {3, 2}, other_low = {1, 3};
 
-    (void)state;
     assert_true(simba__attempt_equal(a, a));
     assert_false(simba__attempt_equal(a, other_high));
     assert_false(simba__attempt_equal(a, other_low));
@@ -80,9 +76,8 @@ static void test_contend_wait__attempts_are_equal_in_both_halves(void **state)
 
 /* --- asking -------------------------------------------------------------- */
 
-static void test_contend_wait__rests_until_it_is_started(void **state)
+TEST(test_contend_wait__rests_until_it_is_started)
 {
-    (void)state;
     use(default_config());
     expect_wake_at(NEVER);
     timer(1);
@@ -103,9 +98,8 @@ static void test_contend_wait__rests_until_it_is_started(void **state)
     expect_status(SIMBA__INITIAL);
 }
 
-static void test_contend_wait__start_asks_at_once(void **state)
+TEST(test_contend_wait__start_asks_at_once)
 {
-    (void)state;
     use(default_config());
     start(S);
     expect_sent(SIMBA_ACQUIRE);
@@ -120,12 +114,10 @@ static void test_contend_wait__start_asks_at_once(void **state)
     expect_status(SIMBA__STARTING);
 }
 
-static void test_contend_wait__initial_delay_comes_before_the_asking(
-    void **state)
+TEST(test_contend_wait__initial_delay_comes_before_the_asking)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.initial_delay_ms = 700;
     use(config);
     start(S);
@@ -136,11 +128,10 @@ static void test_contend_wait__initial_delay_comes_before_the_asking(
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_wait__same_seed_makes_the_same_attempt(void **state)
+TEST(test_contend_wait__same_seed_makes_the_same_attempt)
 {
     simba_attempt first, same, other;
 
-    (void)state;
     use_seeded(default_config(), 1);
     ask();
     first = sent.attempt;
@@ -155,12 +146,10 @@ static void test_contend_wait__same_seed_makes_the_same_attempt(void **state)
     assert_true(first.high != first.low);
 }
 
-static void test_contend_wait__unanswered_asking_is_repeated_at_once(
-    void **state)
+TEST(test_contend_wait__unanswered_asking_is_repeated_at_once)
 {
     simba_attempt attempt;
 
-    (void)state;
     use(default_config());
     ask();
     attempt = sent.attempt;
@@ -172,13 +161,12 @@ static void test_contend_wait__unanswered_asking_is_repeated_at_once(
     expect_status(SIMBA__STARTING);
 }
 
-static void test_contend_wait__stale_answers_are_ignored(void **state)
+TEST(test_contend_wait__stale_answers_are_ignored)
 {
     simba_reply grant = {.mine = true, .token = 5, .store_ms = 1};
     struct simba__contend_event late = {
         .type = SIMBA__REPLIED, .now_ms = S + 4000, .reply = &grant};
 
-    (void)state;
     use(default_config());
     ask();
     late.seq = sent.seq;
@@ -189,9 +177,8 @@ static void test_contend_wait__stale_answers_are_ignored(void **state)
     expect_status(SIMBA__STARTING);
 }
 
-static void test_contend_wait__answer_counts_once(void **state)
+TEST(test_contend_wait__answer_counts_once)
 {
-    (void)state;
     use(default_config());
     ask();
     refused(S + 10, 5000);
@@ -200,9 +187,8 @@ static void test_contend_wait__answer_counts_once(void **state)
 }
 
 /* The process slept: the answer is older than its deadline, and still true. */
-static void test_contend_wait__answer_beats_a_timer_that_is_late(void **state)
+TEST(test_contend_wait__answer_beats_a_timer_that_is_late)
 {
-    (void)state;
     use(default_config());
     ask();
     yes(S + ASK_TRY + 500, 5);
@@ -210,9 +196,8 @@ static void test_contend_wait__answer_beats_a_timer_that_is_late(void **state)
     expect_sent(SIMBA_NO_REQUEST);
 }
 
-static void test_contend_wait__time_never_runs_backwards(void **state)
+TEST(test_contend_wait__time_never_runs_backwards)
 {
-    (void)state;
     use(default_config());
     start(S);
     head_of_line(S - 900, 5000); /* heard before it was sent */
@@ -237,9 +222,8 @@ static void expect_backoff(int64_t first_ms, int64_t most_ms, int failures)
     }
 }
 
-static void test_contend_wait__failures_back_off_doubling(void **state)
+TEST(test_contend_wait__failures_back_off_doubling)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 20; seed++) {
         use_seeded(default_config(), seed);
         ask();
@@ -248,11 +232,10 @@ static void test_contend_wait__failures_back_off_doubling(void **state)
     }
 }
 
-static void test_contend_wait__backoff_has_a_cap(void **state)
+TEST(test_contend_wait__backoff_has_a_cap)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.lease.ttl_ms = 60000;
     use(config);
     ask();
@@ -264,11 +247,10 @@ static void test_contend_wait__backoff_has_a_cap(void **state)
     expect_backoff(50, 40, 5);
 }
 
-static void test_contend_wait__backoff_is_spread_by_a_quarter(void **state)
+TEST(test_contend_wait__backoff_is_spread_by_a_quarter)
 {
     int64_t least = NEVER, most = 0;
 
-    (void)state;
     for (uint64_t seed = 0; seed < 500; seed++) {
         use_seeded(default_config(), seed);
         ask();
@@ -284,9 +266,8 @@ static void test_contend_wait__backoff_is_spread_by_a_quarter(void **state)
     assert_int_equal(most, S + 62);
 }
 
-static void test_contend_wait__backoff_counts_from_the_asking(void **state)
+TEST(test_contend_wait__backoff_counts_from_the_asking)
 {
-    (void)state;
     use(default_config());
     ask();
     failed(S + 30);
@@ -296,11 +277,10 @@ static void test_contend_wait__backoff_counts_from_the_asking(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_wait__answer_ends_the_backoff(void **state)
+TEST(test_contend_wait__answer_ends_the_backoff)
 {
     int64_t now = S;
 
-    (void)state;
     use(default_config());
     ask();
     for (int i = 0; i < 4; i++) {
@@ -313,10 +293,8 @@ static void test_contend_wait__answer_ends_the_backoff(void **state)
     expect_wake_in(now + 501 + 38, now + 501 + 62);
 }
 
-static void test_contend_wait__service_runs_when_the_store_has_answered(
-    void **state)
+TEST(test_contend_wait__service_runs_when_the_store_has_answered)
 {
-    (void)state;
     use(default_config());
     ask();
     failed(S);
@@ -331,11 +309,10 @@ static void test_contend_wait__service_runs_when_the_store_has_answered(
 
 /* --- the end of time ----------------------------------------------------- */
 
-static void test_contend_wait__end_of_time_does_not_overflow(void **state)
+TEST(test_contend_wait__end_of_time_does_not_overflow)
 {
     struct simba__contend_config config = default_config();
 
-    (void)state;
     config.initial_delay_ms = 11;
     use(config);
     start(NEVER - 10);
@@ -354,35 +331,4 @@ static void test_contend_wait__end_of_time_does_not_overflow(void **state)
     expect_wake_at(NEVER);
     stop(NEVER - 8);
     expect_released(SIMBA__CAUSE_STOP, NEVER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_wait__wrong_settings_are_named),
-        cmocka_unit_test(test_contend_wait__settings_may_last_ten_years),
-        cmocka_unit_test(test_contend_wait__min_hold_fits_into_max_hold),
-        cmocka_unit_test(test_contend_wait__attempts_are_equal_in_both_halves),
-        cmocka_unit_test(test_contend_wait__rests_until_it_is_started),
-        cmocka_unit_test(test_contend_wait__start_asks_at_once),
-        cmocka_unit_test(
-            test_contend_wait__initial_delay_comes_before_the_asking),
-        cmocka_unit_test(test_contend_wait__same_seed_makes_the_same_attempt),
-        cmocka_unit_test(
-            test_contend_wait__unanswered_asking_is_repeated_at_once),
-        cmocka_unit_test(test_contend_wait__stale_answers_are_ignored),
-        cmocka_unit_test(test_contend_wait__answer_counts_once),
-        cmocka_unit_test(test_contend_wait__answer_beats_a_timer_that_is_late),
-        cmocka_unit_test(test_contend_wait__time_never_runs_backwards),
-        cmocka_unit_test(test_contend_wait__failures_back_off_doubling),
-        cmocka_unit_test(test_contend_wait__backoff_has_a_cap),
-        cmocka_unit_test(test_contend_wait__backoff_is_spread_by_a_quarter),
-        cmocka_unit_test(test_contend_wait__backoff_counts_from_the_asking),
-        cmocka_unit_test(test_contend_wait__answer_ends_the_backoff),
-        cmocka_unit_test(
-            test_contend_wait__service_runs_when_the_store_has_answered),
-        cmocka_unit_test(test_contend_wait__end_of_time_does_not_overflow),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,12 +5,10 @@
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-static void test_contend_wake__storm_of_wakes_is_no_storm_of_questions(
-    void **state)
+TEST(test_contend_wake__storm_of_wakes_is_no_storm_of_questions)
 {
     int asked = 0;
 
-    (void)state;
     use(default_config());
     ask();
     head_of_line(S + 10, 5000);
@@ -27,9 +25,8 @@ static void test_contend_wake__storm_of_wakes_is_no_storm_of_questions(
     assert_in_range(asked, 40, 60);
 }
 
-static void test_contend_wake__wake_makes_a_waiter_ask(void **state)
+TEST(test_contend_wake__wake_makes_a_waiter_ask)
 {
-    (void)state;
     use(default_config());
     ask();
     head_of_line(S + 10, 9000);
@@ -38,9 +35,8 @@ static void test_contend_wake__wake_makes_a_waiter_ask(void **state)
     expect_told(0);
 }
 
-static void test_contend_wake__wake_cuts_a_backoff_short(void **state)
+TEST(test_contend_wake__wake_cuts_a_backoff_short)
 {
-    (void)state;
     use(default_config());
     ask();
     failed(S + 1);
@@ -48,9 +44,8 @@ static void test_contend_wake__wake_cuts_a_backoff_short(void **state)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-static void test_contend_wake__wake_while_asking_asks_once_more(void **state)
+TEST(test_contend_wake__wake_while_asking_asks_once_more)
 {
-    (void)state;
     use(default_config());
     ask();
     wake_up(S + 5);
@@ -64,10 +59,8 @@ static void test_contend_wake__wake_while_asking_asks_once_more(void **state)
     expect_wake_at(S + 20 + 9001);
 }
 
-static void test_contend_wake__wake_while_asking_outlives_a_failure(
-    void **state)
+TEST(test_contend_wake__wake_while_asking_outlives_a_failure)
 {
-    (void)state;
     use(default_config());
     ask();
     wake_up(S + 5);
@@ -77,9 +70,8 @@ static void test_contend_wake__wake_while_asking_outlives_a_failure(
     expect_nothing();
 }
 
-static void test_contend_wake__wake_is_no_grant(void **state)
+TEST(test_contend_wake__wake_is_no_grant)
 {
-    (void)state;
     use(default_config());
     ask();
     wake_up(S + 5);
@@ -91,10 +83,8 @@ static void test_contend_wake__wake_is_no_grant(void **state)
     expect_acquired(5);
 }
 
-static void test_contend_wake__wake_while_asking_is_moot_when_granted(
-    void **state)
+TEST(test_contend_wake__wake_while_asking_is_moot_when_granted)
 {
-    (void)state;
     use(default_config());
     ask();
     wake_up(S + 5);
@@ -103,9 +93,8 @@ static void test_contend_wake__wake_while_asking_is_moot_when_granted(
     expect_wake_at(S + RENEW);
 }
 
-static void test_contend_wake__wake_makes_an_owner_renew(void **state)
+TEST(test_contend_wake__wake_makes_an_owner_renew)
 {
-    (void)state;
     use(default_config());
     own();
     wake_up(S + 3000);
@@ -116,9 +105,8 @@ static void test_contend_wake__wake_makes_an_owner_renew(void **state)
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
 }
 
-static void test_contend_wake__owner_spaces_out_what_wakes_ask(void **state)
+TEST(test_contend_wake__owner_spaces_out_what_wakes_ask)
 {
-    (void)state;
     use(default_config());
     own();
     wake_up(S + 20);
@@ -130,9 +118,8 @@ static void test_contend_wake__owner_spaces_out_what_wakes_ask(void **state)
     expect_sent(SIMBA_RENEW);
 }
 
-static void test_contend_wake__wake_never_puts_a_renewal_off(void **state)
+TEST(test_contend_wake__wake_never_puts_a_renewal_off)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     failed(S + RENEW + 1);
@@ -142,10 +129,8 @@ static void test_contend_wake__wake_never_puts_a_renewal_off(void **state)
     expect_wake_in(S + RENEW + 8, S + RENEW + 12);
 }
 
-static void test_contend_wake__wake_while_renewing_renews_once_more(
-    void **state)
+TEST(test_contend_wake__wake_while_renewing_renews_once_more)
 {
-    (void)state;
     use(default_config());
     own_and_renew();
     wake_up(S + RENEW + 1);
@@ -189,12 +174,11 @@ static void expect_jump(int64_t offset_ms, bool is_jump)
     expect_sent(is_jump ? SIMBA_RENEW : SIMBA_NO_REQUEST);
 }
 
-static void test_contend_wake__clock_may_drift_within_the_margin(void **state)
+TEST(test_contend_wake__clock_may_drift_within_the_margin)
 {
     /* 6 seconds and a part between the answers, 21 ms each. */
     int64_t allowed = MARGIN + 7 * 21;
 
-    (void)state;
     expect_jump(500000, false);
     expect_jump(500010 + allowed, false);
     expect_jump(500010 + allowed + 1, true);
@@ -202,12 +186,10 @@ static void test_contend_wake__clock_may_drift_within_the_margin(void **state)
     expect_jump(500000 - allowed - 1, true);
 }
 
-static void test_contend_wake__slow_answer_leaves_the_clock_in_doubt(
-    void **state)
+TEST(test_contend_wake__slow_answer_leaves_the_clock_in_doubt)
 {
     int64_t allowed = MARGIN + 8 * 21;
 
-    (void)state;
     own_by_clock();
     wake();
     /* Sent at RENEW, heard 1000 ms later: stamped anywhere in between. */
@@ -224,9 +206,8 @@ static void test_contend_wake__slow_answer_leaves_the_clock_in_doubt(
 }
 
 /* A slow answer says little of the clock, and must not make us forget. */
-static void test_contend_wake__slow_answer_hides_no_step(void **state)
+TEST(test_contend_wake__slow_answer_hides_no_step)
 {
-    (void)state;
     own_by_clock();
     wake();
     renewed_by_clock(S + RENEW + 1700, S + RENEW + 1700 + 500000);
@@ -236,10 +217,8 @@ static void test_contend_wake__slow_answer_hides_no_step(void **state)
     expect_told(SIMBA__TELL_CLOCK_JUMP);
 }
 
-static void test_contend_wake__owner_asks_at_once_when_the_clock_jumps(
-    void **state)
+TEST(test_contend_wake__owner_asks_at_once_when_the_clock_jumps)
 {
-    (void)state;
     expect_jump(900000, true);
     expect_owner_until(S + RENEW + USE);
     renewed_by_clock(S + RENEW + 5, S + RENEW + 5 + 900000);
@@ -247,9 +226,8 @@ static void test_contend_wake__owner_asks_at_once_when_the_clock_jumps(
 }
 
 /* Answers from two servers whose clocks disagree. */
-static void test_contend_wake__flapping_clock_is_no_storm(void **state)
+TEST(test_contend_wake__flapping_clock_is_no_storm)
 {
-    (void)state;
     expect_jump(900000, true);
     renewed_by_clock(S + RENEW + 2, S + RENEW + 2 + 500000);
     expect_told(SIMBA__TELL_CLOCK_JUMP);
@@ -257,12 +235,11 @@ static void test_contend_wake__flapping_clock_is_no_storm(void **state)
     expect_wake_at(S + RENEW + 50);
 }
 
-static void test_contend_wake__waiter_tells_of_a_jump_and_waits_on(void **state)
+TEST(test_contend_wake__waiter_tells_of_a_jump_and_waits_on)
 {
     simba_reply line = {
         .is_queued = true, .is_head = true, .wait_ms = 2000, .store_ms = 1};
 
-    (void)state;
     use(default_config());
     ask();
     reply(S + 10, line);
@@ -275,9 +252,8 @@ static void test_contend_wake__waiter_tells_of_a_jump_and_waits_on(void **state)
     expect_wake_at(S + 2020 + 2001);
 }
 
-static void test_contend_wake__clock_not_told_is_not_compared(void **state)
+TEST(test_contend_wake__clock_not_told_is_not_compared)
 {
-    (void)state;
     own_by_clock();
     wake();
     yes(S + RENEW, 5); /* a store that does not tell its time */
@@ -293,37 +269,4 @@ static void test_contend_wake__clock_not_told_is_not_compared(void **state)
     wake();
     renewed_by_clock(S + 2 * RENEW + 50, S + 2 * RENEW + 50 + 500000);
     expect_nothing();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_contend_wake__slow_answer_hides_no_step),
-        cmocka_unit_test(
-            test_contend_wake__storm_of_wakes_is_no_storm_of_questions),
-        cmocka_unit_test(test_contend_wake__flapping_clock_is_no_storm),
-        cmocka_unit_test(test_contend_wake__wake_makes_a_waiter_ask),
-        cmocka_unit_test(test_contend_wake__wake_cuts_a_backoff_short),
-        cmocka_unit_test(test_contend_wake__wake_while_asking_asks_once_more),
-        cmocka_unit_test(
-            test_contend_wake__wake_while_asking_outlives_a_failure),
-        cmocka_unit_test(test_contend_wake__wake_is_no_grant),
-        cmocka_unit_test(
-            test_contend_wake__wake_while_asking_is_moot_when_granted),
-        cmocka_unit_test(test_contend_wake__wake_makes_an_owner_renew),
-        cmocka_unit_test(test_contend_wake__owner_spaces_out_what_wakes_ask),
-        cmocka_unit_test(test_contend_wake__wake_never_puts_a_renewal_off),
-        cmocka_unit_test(
-            test_contend_wake__wake_while_renewing_renews_once_more),
-        cmocka_unit_test(test_contend_wake__clock_may_drift_within_the_margin),
-        cmocka_unit_test(
-            test_contend_wake__slow_answer_leaves_the_clock_in_doubt),
-        cmocka_unit_test(
-            test_contend_wake__owner_asks_at_once_when_the_clock_jumps),
-        cmocka_unit_test(
-            test_contend_wake__waiter_tells_of_a_jump_and_waits_on),
-        cmocka_unit_test(test_contend_wake__clock_not_told_is_not_compared),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

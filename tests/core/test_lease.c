@@ -1,11 +1,9 @@
 /* The arithmetic of a lease: L, m, B, U and H. */
 #include "core/lease.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static struct simba__lease lease_of(int64_t ttl_ms,
                                     int64_t transition_ms,
@@ -22,11 +20,10 @@ static void expect_problem(struct simba__lease lease,
     assert_int_equal(simba__lease_check(&lease), problem);
 }
 
-static void test_lease__default_times_are_those_of_the_design(void **state)
+TEST(test_lease__default_times_are_those_of_the_design)
 {
     struct simba__lease lease = lease_of(10000, 6000, 2000);
 
-    (void)state;
     expect_problem(lease, SIMBA__LEASE_FINE);
     assert_int_equal(simba__lease_length_ms(&lease), 16000);
     assert_int_equal(simba__lease_margin_ms(&lease), 346);
@@ -45,9 +42,8 @@ static void expect_margin(int64_t length_ms, int64_t margin_ms)
     assert_int_equal(simba__lease_margin_ms(&lease), margin_ms);
 }
 
-static void test_lease__margin_is_rounded_up(void **state)
+TEST(test_lease__margin_is_rounded_up)
 {
-    (void)state;
     expect_margin(1000, 10 + 21);
     expect_margin(1001, 10 + 22); /* 21.021 */
     expect_margin(100, 10 + 3);   /* 2.1 */
@@ -56,9 +52,8 @@ static void test_lease__margin_is_rounded_up(void **state)
 
 /* What the margin is for: by the time a slow owner (1 % slow) reaches H, a
  * fast store (1 % fast) has not ended the lease. */
-static void test_lease__margin_covers_clocks_at_one_percent(void **state)
+TEST(test_lease__margin_covers_clocks_at_one_percent)
 {
-    (void)state;
     for (int64_t length = 200; length < 4000000; length += 777) {
         struct simba__lease lease = lease_of(length / 2, length / 2, 1);
         int64_t by_store = simba__lease_hard_ms(&lease) * 101;
@@ -69,9 +64,8 @@ static void test_lease__margin_covers_clocks_at_one_percent(void **state)
 }
 
 /* S + over: even a slow store has ended the lease by a fast clock. */
-static void test_lease__over_is_after_the_end_by_any_clock(void **state)
+TEST(test_lease__over_is_after_the_end_by_any_clock)
 {
-    (void)state;
     for (int64_t length = 200; length < 4000000; length += 777) {
         struct simba__lease lease = lease_of(length / 2, length / 2, 1);
 
@@ -80,31 +74,28 @@ static void test_lease__over_is_after_the_end_by_any_clock(void **state)
     }
 }
 
-static void test_lease__default_budget_is_an_eighth(void **state)
+TEST(test_lease__default_budget_is_an_eighth)
 {
     struct simba__lease lease = lease_of(6000, 4000, 0);
 
-    (void)state;
     assert_int_equal(simba__lease_budget_default_ms(&lease), 1250);
     lease = lease_of(6000, 4007, 0);
     assert_int_equal(simba__lease_budget_default_ms(&lease), 1250);
 }
 
-static void test_lease__default_budget_is_two_seconds_at_most(void **state)
+TEST(test_lease__default_budget_is_two_seconds_at_most)
 {
     struct simba__lease lease = lease_of(60000, 60000, 0);
 
-    (void)state;
     assert_int_equal(simba__lease_budget_default_ms(&lease), 2000);
     lease = lease_of(8000, 7992, 0);
     assert_int_equal(simba__lease_budget_default_ms(&lease), 1999);
 }
 
-static void test_lease__default_budget_is_what_fits(void **state)
+TEST(test_lease__default_budget_is_what_fits)
 {
     struct simba__lease lease = lease_of(6000, 0, 0);
 
-    (void)state;
     /* L - m - 5/6 ttl = 6000 - 136 - 5000; an eighth would be 750. */
     assert_int_equal(simba__lease_budget_most_ms(&lease), 864);
     assert_int_equal(simba__lease_budget_default_ms(&lease), 750);
@@ -113,21 +104,19 @@ static void test_lease__default_budget_is_what_fits(void **state)
     assert_int_equal(simba__lease_budget_default_ms(&lease), 33);
 }
 
-static void test_lease__five_sixths_are_rounded_up(void **state)
+TEST(test_lease__five_sixths_are_rounded_up)
 {
     struct simba__lease lease = lease_of(1000, 1000, 0);
 
-    (void)state;
     assert_int_equal(simba__lease_budget_most_ms(&lease), 2000 - 52 - 834);
     lease = lease_of(1002, 998, 0);
     assert_int_equal(simba__lease_budget_most_ms(&lease), 2000 - 52 - 835);
 }
 
-static void test_lease__largest_budget_fits_and_no_larger(void **state)
+TEST(test_lease__largest_budget_fits_and_no_larger)
 {
     struct simba__lease lease = lease_of(10000, 6000, 7320);
 
-    (void)state;
     expect_problem(lease, SIMBA__LEASE_FINE);
     lease.budget_ms = 7321;
     expect_problem(lease, SIMBA__LEASE_BUDGET_LONG);
@@ -137,9 +126,8 @@ static void test_lease__largest_budget_fits_and_no_larger(void **state)
     expect_problem(lease, SIMBA__LEASE_BUDGET_SHORT);
 }
 
-static void test_lease__first_renewal_fits_before_use_ends(void **state)
+TEST(test_lease__first_renewal_fits_before_use_ends)
 {
-    (void)state;
     for (int64_t ttl = 100; ttl < 100000; ttl += 37) {
         struct simba__lease lease = lease_of(ttl, 60, 0);
 
@@ -150,11 +138,10 @@ static void test_lease__first_renewal_fits_before_use_ends(void **state)
     }
 }
 
-static void test_lease__wrong_times_are_named(void **state)
+TEST(test_lease__wrong_times_are_named)
 {
     int64_t most = SIMBA__LEASE_MOST_MS;
 
-    (void)state;
     expect_problem(lease_of(99, 1000, 10), SIMBA__LEASE_TTL_SHORT);
     expect_problem(lease_of(100, 1000, 10), SIMBA__LEASE_FINE);
     expect_problem(lease_of(most, most, 10), SIMBA__LEASE_FINE);
@@ -166,11 +153,10 @@ static void test_lease__wrong_times_are_named(void **state)
     expect_problem(lease_of(1000, 1000, -5), SIMBA__LEASE_BUDGET_SHORT);
 }
 
-static void test_lease__shortest_lease_leaves_room_for_a_callback(void **state)
+TEST(test_lease__shortest_lease_leaves_room_for_a_callback)
 {
     struct simba__lease lease = lease_of(100, 0, 0);
 
-    (void)state;
     /* 100 - 13 - 84: three milliseconds, and no more. */
     lease.budget_ms = simba__lease_budget_default_ms(&lease);
     assert_int_equal(lease.budget_ms, 3);
@@ -179,12 +165,11 @@ static void test_lease__shortest_lease_leaves_room_for_a_callback(void **state)
     expect_problem(lease, SIMBA__LEASE_BUDGET_LONG);
 }
 
-static void test_lease__shortened_keeps_its_proportions(void **state)
+TEST(test_lease__shortened_keeps_its_proportions)
 {
     struct simba__lease lease = lease_of(10000, 6000, 2000);
     struct simba__lease half = simba__lease_shorten(&lease, 8000);
 
-    (void)state;
     assert_int_equal(half.ttl_ms, 5000);
     assert_int_equal(half.transition_ms, 3000);
     assert_int_equal(half.budget_ms, 2000);
@@ -192,50 +177,25 @@ static void test_lease__shortened_keeps_its_proportions(void **state)
     assert_int_equal(simba__lease_use_ms(&half), 8000 - 178 - 2000);
 }
 
-static void test_lease__is_never_made_longer(void **state)
+TEST(test_lease__is_never_made_longer)
 {
     struct simba__lease lease = lease_of(10000, 6000, 2000);
     struct simba__lease same = simba__lease_shorten(&lease, 0);
     struct simba__lease more = simba__lease_shorten(&lease, 16001);
 
-    (void)state;
     assert_memory_equal(&same, &lease, sizeof lease);
     assert_memory_equal(&more, &lease, sizeof lease);
 }
 
 /* Of what little there is before U, a fifth is left for a second try. */
-static void test_lease__shortened_is_renewed_before_use_ends(void **state)
+TEST(test_lease__shortened_is_renewed_before_use_ends)
 {
     struct simba__lease lease = lease_of(10000, 6000, 7000);
     struct simba__lease half = simba__lease_shorten(&lease, 8000);
     struct simba__lease none = simba__lease_shorten(&lease, 7000);
 
-    (void)state;
     assert_int_equal(simba__lease_use_ms(&half), 822);
     assert_int_equal(simba__lease_renew_after_ms(&half), 822 - 164);
     assert_true(simba__lease_use_ms(&none) < 0);
     assert_int_equal(simba__lease_renew_after_ms(&none), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lease__default_times_are_those_of_the_design),
-        cmocka_unit_test(test_lease__margin_is_rounded_up),
-        cmocka_unit_test(test_lease__margin_covers_clocks_at_one_percent),
-        cmocka_unit_test(test_lease__over_is_after_the_end_by_any_clock),
-        cmocka_unit_test(test_lease__default_budget_is_an_eighth),
-        cmocka_unit_test(test_lease__default_budget_is_two_seconds_at_most),
-        cmocka_unit_test(test_lease__default_budget_is_what_fits),
-        cmocka_unit_test(test_lease__five_sixths_are_rounded_up),
-        cmocka_unit_test(test_lease__largest_budget_fits_and_no_larger),
-        cmocka_unit_test(test_lease__first_renewal_fits_before_use_ends),
-        cmocka_unit_test(test_lease__wrong_times_are_named),
-        cmocka_unit_test(test_lease__shortest_lease_leaves_room_for_a_callback),
-        cmocka_unit_test(test_lease__shortened_keeps_its_proportions),
-        cmocka_unit_test(test_lease__is_never_made_longer),
-        cmocka_unit_test(test_lease__shortened_is_renewed_before_use_ends),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,9 @@
  * rules is in test_mutex_record*.c. */
 #include "core/mutex_model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 enum { NOW = 1000 };
 
@@ -57,9 +55,10 @@ static void expect_refused(int64_t wait_ms)
     assert_true(v.join);
 }
 
-static void test_mutex_model__exclusive_and_one_slot_need_nobody(void **state)
+#define MODEL_TEST(test) TEST_AROUND(test_mutex_model__##test, setup, NULL)
+
+MODEL_TEST(exclusive_and_one_slot_need_nobody)
 {
-    (void)state;
     for (uint32_t slots = 0; slots < 2; slots++) {
         s.owners = crowd(0, 0);
         judge(SIMBA_ACQUIRE, slots);
@@ -70,18 +69,15 @@ static void test_mutex_model__exclusive_and_one_slot_need_nobody(void **state)
     }
 }
 
-static void test_mutex_model__nobody_enters_beside_an_exclusive_owner(
-    void **state)
+MODEL_TEST(nobody_enters_beside_an_exclusive_owner)
 {
-    (void)state;
     s.owners = crowd(1, 0);
     judge(SIMBA_ACQUIRE, UINT32_MAX);
     expect_refused(70);
 }
 
-static void test_mutex_model__least_limit_of_all_counts(void **state)
+MODEL_TEST(least_limit_of_all_counts)
 {
-    (void)state;
     s.owners = crowd(3, 5);
     judge(SIMBA_ACQUIRE, 3);
     expect_refused(70);
@@ -92,9 +88,8 @@ static void test_mutex_model__least_limit_of_all_counts(void **state)
     expect_refused(70);
 }
 
-static void test_mutex_model__offers_take_slots(void **state)
+MODEL_TEST(offers_take_slots)
 {
-    (void)state;
     s.owners = crowd(1, 3);
     s.offered = crowd(1, 3);
     judge(SIMBA_ACQUIRE, 3);
@@ -108,9 +103,8 @@ static void test_mutex_model__offers_take_slots(void **state)
     expect_refused(70);
 }
 
-static void test_mutex_model__grant_offers_what_is_left(void **state)
+MODEL_TEST(grant_offers_what_is_left)
 {
-    (void)state;
     s.first = waiter(5, 3);
     s.first.is_me = true;
     s.second = waiter(6, 3);
@@ -126,10 +120,8 @@ static void test_mutex_model__grant_offers_what_is_left(void **state)
     expect_granted(false);
 }
 
-static void test_mutex_model__who_is_offered_enters_before_the_queue(
-    void **state)
+MODEL_TEST(who_is_offered_enters_before_the_queue)
 {
-    (void)state;
     s.me.is_offered = true;
     s.owners = crowd(1, 4);
     s.first = waiter(5, 4);
@@ -139,9 +131,8 @@ static void test_mutex_model__who_is_offered_enters_before_the_queue(
     assert_true(v.wake);
 }
 
-static void test_mutex_model__nobody_passes_although_it_would_fit(void **state)
+MODEL_TEST(nobody_passes_although_it_would_fit)
 {
-    (void)state;
     s.owners = crowd(1, 4);
     s.first = waiter(5, 0); /* waits to be alone */
     judge(SIMBA_ACQUIRE, 4);
@@ -155,9 +146,8 @@ static void test_mutex_model__nobody_passes_although_it_would_fit(void **state)
     assert_true(v.is_head); /* but for the one that it was offered to */
 }
 
-static void test_mutex_model__release_offers_where_there_is_room(void **state)
+MODEL_TEST(release_offers_where_there_is_room)
 {
-    (void)state;
     s.mine.is_there = s.mine.is_live = true;
     s.owners = crowd(2, 3);
     s.first = waiter(5, 3);
@@ -168,9 +158,8 @@ static void test_mutex_model__release_offers_where_there_is_room(void **state)
     assert_true(v.evict && !v.offer);
 }
 
-static void test_mutex_model__slot_is_the_lowest_free_one(void **state)
+MODEL_TEST(slot_is_the_lowest_free_one)
 {
-    (void)state;
     s.lowest_free_slot = 2;
     s.owners = crowd(2, 3);
     judge(SIMBA_ACQUIRE, 3);
@@ -184,11 +173,10 @@ static void test_mutex_model__slot_is_the_lowest_free_one(void **state)
     assert_int_equal(v.token, 9);
 }
 
-static void test_mutex_model__token_is_above_what_is_asked(void **state)
+MODEL_TEST(token_is_above_what_is_asked)
 {
     simba_request request = {.kind = SIMBA_ACQUIRE};
 
-    (void)state;
     s.last_token = 7;
     v = simba__mutex_judge(&s, &request);
     assert_int_equal(v.token, NOW * 1000);
@@ -200,12 +188,11 @@ static void test_mutex_model__token_is_above_what_is_asked(void **state)
     assert_int_equal(v.token, NOW * 1000 + 9);
 }
 
-static void test_mutex_model__other_kinds_change_nothing(void **state)
+MODEL_TEST(other_kinds_change_nothing)
 {
     static const enum simba_request_kind kinds[] = {
         SIMBA_NO_REQUEST, SIMBA_READ, SIMBA_LIST, SIMBA_DOCTOR, SIMBA_INIT};
 
-    (void)state;
     s.mine.is_there = s.mine.is_live = true;
     s.first = waiter(5, 0);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
@@ -213,25 +200,4 @@ static void test_mutex_model__other_kinds_change_nothing(void **state)
         assert_int_equal(v.answer, SIMBA__REFUSE);
         assert_false(v.evict || v.offer || v.wake || v.join || v.is_broken);
     }
-}
-
-#define MODEL_TEST(test) cmocka_unit_test_setup(test_mutex_model__##test, setup)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        MODEL_TEST(exclusive_and_one_slot_need_nobody),
-        MODEL_TEST(nobody_enters_beside_an_exclusive_owner),
-        MODEL_TEST(least_limit_of_all_counts),
-        MODEL_TEST(offers_take_slots),
-        MODEL_TEST(grant_offers_what_is_left),
-        MODEL_TEST(who_is_offered_enters_before_the_queue),
-        MODEL_TEST(nobody_passes_although_it_would_fit),
-        MODEL_TEST(release_offers_where_there_is_room),
-        MODEL_TEST(slot_is_the_lowest_free_one),
-        MODEL_TEST(token_is_above_what_is_asked),
-        MODEL_TEST(other_kinds_change_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

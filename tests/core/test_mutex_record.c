@@ -4,9 +4,8 @@
 
 /* --- tenures ------------------------------------------------------------- */
 
-static void test_mutex_record__free_mutex_is_granted(void **state)
+RECORD_TEST(test_mutex_record__free_mutex_is_granted)
 {
-    (void)state;
     assert_false(simba__mutex_is_held(&record, 0));
     ask(&alice, T);
     expect_mine(&alice);
@@ -15,10 +14,8 @@ static void test_mutex_record__free_mutex_is_granted(void **state)
     expect_wakes(NULL, NULL);
 }
 
-static void test_mutex_record__lease_is_free_after_its_last_millisecond(
-    void **state)
+RECORD_TEST(test_mutex_record__lease_is_free_after_its_last_millisecond)
 {
-    (void)state;
     ask(&alice, T);
     assert_true(simba__mutex_is_held(&record, T + LEASE));
     assert_false(simba__mutex_is_held(&record, T + LEASE + 1));
@@ -30,9 +27,8 @@ static void test_mutex_record__lease_is_free_after_its_last_millisecond(
     assert_int_equal(record.owner.acquired_at_ms, T + LEASE + 1);
 }
 
-static void test_mutex_record__refusal_says_how_long_to_wait(void **state)
+RECORD_TEST(test_mutex_record__refusal_says_how_long_to_wait)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 400);
     expect_refused(LEASE - 400);
@@ -42,12 +38,10 @@ static void test_mutex_record__refusal_says_how_long_to_wait(void **state)
     assert_int_equal(got.position, 0);
 }
 
-static void test_mutex_record__same_attempt_again_gets_the_same_tenure(
-    void **state)
+RECORD_TEST(test_mutex_record__same_attempt_again_gets_the_same_tenure)
 {
     uint64_t token;
 
-    (void)state;
     ask(&alice, T);
     token = got.token;
     ask(&alice, T + 700);
@@ -57,11 +51,10 @@ static void test_mutex_record__same_attempt_again_gets_the_same_tenure(
     assert_int_equal(record.owner.acquired_at_ms, T);
 }
 
-static void test_mutex_record__same_id_is_not_the_same_tenure(void **state)
+RECORD_TEST(test_mutex_record__same_id_is_not_the_same_tenure)
 {
     struct who again = reborn(&alice);
 
-    (void)state;
     ask(&alice, T);
     renew(&again, T + 1);
     expect_refused(0);
@@ -73,11 +66,10 @@ static void test_mutex_record__same_id_is_not_the_same_tenure(void **state)
     expect_mine(&alice);
 }
 
-static void test_mutex_record__renewal_extends_and_keeps_the_token(void **state)
+RECORD_TEST(test_mutex_record__renewal_extends_and_keeps_the_token)
 {
     uint64_t token;
 
-    (void)state;
     ask(&alice, T);
     token = got.token;
     renew(&alice, T + LEASE);
@@ -87,13 +79,11 @@ static void test_mutex_record__renewal_extends_and_keeps_the_token(void **state)
     assert_int_equal(record.owner.acquired_at_ms, T);
 }
 
-static void test_mutex_record__renewal_never_creates_and_never_steals(
-    void **state)
+RECORD_TEST(test_mutex_record__renewal_never_creates_and_never_steals)
 {
     static const simba_attempt nobody;
     struct who ghost = person("ghost", 9);
 
-    (void)state;
     renew(&alice, T);
     expect_refused(0);
     ghost.attempt = nobody; /* what an empty record holds */
@@ -108,9 +98,8 @@ static void test_mutex_record__renewal_never_creates_and_never_steals(
     expect_lease(T);
 }
 
-static void test_mutex_record__release_frees(void **state)
+RECORD_TEST(test_mutex_record__release_frees)
 {
-    (void)state;
     ask(&alice, T);
     release(&alice, T + 5);
     assert_false(simba__mutex_is_held(&record, T + 5));
@@ -124,10 +113,8 @@ static void test_mutex_record__release_frees(void **state)
     expect_mine(&bob);
 }
 
-static void test_mutex_record__release_of_a_stranger_changes_nothing(
-    void **state)
+RECORD_TEST(test_mutex_record__release_of_a_stranger_changes_nothing)
 {
-    (void)state;
     release(&alice, T);
     ask(&alice, T);
     ask(&bob, T + 1);
@@ -140,11 +127,10 @@ static void test_mutex_record__release_of_a_stranger_changes_nothing(
     expect_queued(true);
 }
 
-static void test_mutex_record__nothing_asked_is_nothing_done(void **state)
+RECORD_TEST(test_mutex_record__nothing_asked_is_nothing_done)
 {
     struct simba__mutex_record before;
 
-    (void)state;
     ask(&alice, T);
     before = record;
     must_serve(&alice, (simba_request){.kind = SIMBA_NO_REQUEST}, T + 1);
@@ -156,9 +142,8 @@ static void test_mutex_record__nothing_asked_is_nothing_done(void **state)
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void test_mutex_record__token_is_the_time_in_microseconds(void **state)
+RECORD_TEST(test_mutex_record__token_is_the_time_in_microseconds)
 {
-    (void)state;
     ask(&alice, T);
     assert_int_equal(got.token, T * INT64_C(1000));
     release(&alice, T + 1);
@@ -166,11 +151,10 @@ static void test_mutex_record__token_is_the_time_in_microseconds(void **state)
     assert_int_equal(got.token, (T + 2) * INT64_C(1000));
 }
 
-static void test_mutex_record__token_grows_when_the_clock_stands(void **state)
+RECORD_TEST(test_mutex_record__token_grows_when_the_clock_stands)
 {
     uint64_t first;
 
-    (void)state;
     ask(&alice, T);
     first = got.token;
     release(&alice, T);
@@ -178,12 +162,10 @@ static void test_mutex_record__token_grows_when_the_clock_stands(void **state)
     assert_int_equal(got.token, first + 1);
 }
 
-static void test_mutex_record__token_grows_when_the_clock_steps_back(
-    void **state)
+RECORD_TEST(test_mutex_record__token_grows_when_the_clock_steps_back)
 {
     uint64_t first;
 
-    (void)state;
     ask(&alice, T);
     first = got.token;
     release(&alice, T);
@@ -194,11 +176,10 @@ static void test_mutex_record__token_grows_when_the_clock_steps_back(
     assert_int_equal(got.token, first + 2);
 }
 
-static void test_mutex_record__token_grows_over_lost_data(void **state)
+RECORD_TEST(test_mutex_record__token_grows_over_lost_data)
 {
     uint64_t first;
 
-    (void)state;
     ask(&alice, T);
     first = got.token;
     simba__mutex_fini(&record);
@@ -206,12 +187,10 @@ static void test_mutex_record__token_grows_over_lost_data(void **state)
     assert_true(got.token > first);
 }
 
-static void test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token(
-    void **state)
+RECORD_TEST(test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token)
 {
     uint64_t first;
 
-    (void)state;
     ask(&alice, T);
     first = got.token;
     ask(&alice, T + LEASE + 1);
@@ -221,9 +200,8 @@ static void test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token(
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void test_mutex_record__undone_asking_fails_when_it_comes(void **state)
+RECORD_TEST(test_mutex_record__undone_asking_fails_when_it_comes)
 {
-    (void)state;
     undo(&alice, T, LEASE);
     ask(&alice, T + 1);
     expect_refused(0);
@@ -233,9 +211,8 @@ static void test_mutex_record__undone_asking_fails_when_it_comes(void **state)
     expect_mine(&bob);
 }
 
-static void test_mutex_record__undone_tenure_is_not_taken_again(void **state)
+RECORD_TEST(test_mutex_record__undone_tenure_is_not_taken_again)
 {
-    (void)state;
     ask(&alice, T);
     undo(&alice, T + 10, LEASE);
     assert_false(simba__mutex_is_held(&record, T + 10));
@@ -243,9 +220,8 @@ static void test_mutex_record__undone_tenure_is_not_taken_again(void **state)
     expect_refused(0);
 }
 
-static void test_mutex_record__undone_place_is_not_taken_again(void **state)
+RECORD_TEST(test_mutex_record__undone_place_is_not_taken_again)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     undo(&bob, T + 2, LEASE);
@@ -255,9 +231,8 @@ static void test_mutex_record__undone_place_is_not_taken_again(void **state)
     expect_wakes(NULL, NULL);
 }
 
-static void test_mutex_record__tombstone_lasts_as_long_as_asked(void **state)
+RECORD_TEST(test_mutex_record__tombstone_lasts_as_long_as_asked)
 {
-    (void)state;
     undo(&alice, T, 500);
     ask(&alice, T + 500);
     assert_false(got.mine);
@@ -265,9 +240,8 @@ static void test_mutex_record__tombstone_lasts_as_long_as_asked(void **state)
     expect_mine(&alice);
 }
 
-static void test_mutex_record__undoing_again_renews_the_tombstone(void **state)
+RECORD_TEST(test_mutex_record__undoing_again_renews_the_tombstone)
 {
-    (void)state;
     undo(&alice, T, 500);
     undo(&bob, T, 500);
     undo(&alice, T + 400, 500);
@@ -279,9 +253,8 @@ static void test_mutex_record__undoing_again_renews_the_tombstone(void **state)
     expect_queued(true);
 }
 
-static void test_mutex_record__lapsed_tombstone_is_made_anew(void **state)
+RECORD_TEST(test_mutex_record__lapsed_tombstone_is_made_anew)
 {
-    (void)state;
     undo(&alice, T, 500);
     undo(&alice, T + 501, 500);
     ask(&alice, T + 1001);
@@ -290,20 +263,18 @@ static void test_mutex_record__lapsed_tombstone_is_made_anew(void **state)
     expect_mine(&alice);
 }
 
-static void test_mutex_record__plain_release_leaves_no_tombstone(void **state)
+RECORD_TEST(test_mutex_record__plain_release_leaves_no_tombstone)
 {
-    (void)state;
     ask(&alice, T);
     release(&alice, T + 1);
     ask(&alice, T + 2);
     expect_mine(&alice);
 }
 
-static void test_mutex_record__each_attempt_has_its_own_tombstone(void **state)
+RECORD_TEST(test_mutex_record__each_attempt_has_its_own_tombstone)
 {
     struct who crowd[20];
 
-    (void)state;
     for (uint64_t i = 0; i < 20; i++) {
         crowd[i] = person("crowd", i + 10);
         undo(&crowd[i], T, i % 2 == 0 ? 100 : 200);
@@ -319,11 +290,10 @@ static void test_mutex_record__each_attempt_has_its_own_tombstone(void **state)
 
 /* --- breaking ------------------------------------------------------------ */
 
-static void test_mutex_record__broken_tenure_is_not_renewed(void **state)
+RECORD_TEST(test_mutex_record__broken_tenure_is_not_renewed)
 {
     uint64_t token;
 
-    (void)state;
     ask(&alice, T);
     token = got.token;
     assert_true(breaks(token, false, T + 1));
@@ -342,9 +312,8 @@ static void test_mutex_record__broken_tenure_is_not_renewed(void **state)
     expect_mine(&bob); /* what was broken was alice's tenure */
 }
 
-static void test_mutex_record__broken_tenure_can_be_released(void **state)
+RECORD_TEST(test_mutex_record__broken_tenure_can_be_released)
 {
-    (void)state;
     four_meet();
     assert_true(breaks(record.owner.token, false, T + 10));
     release(&alice, T + 20);
@@ -355,11 +324,10 @@ static void test_mutex_record__broken_tenure_can_be_released(void **state)
     expect_mine(&bob);
 }
 
-static void test_mutex_record__break_at_once_calls_the_next(void **state)
+RECORD_TEST(test_mutex_record__break_at_once_calls_the_next)
 {
     uint64_t token;
 
-    (void)state;
     four_meet();
     token = record.owner.token;
     assert_true(breaks(token, true, T + 10));
@@ -372,11 +340,10 @@ static void test_mutex_record__break_at_once_calls_the_next(void **state)
     assert_true(got.token > token);
 }
 
-static void test_mutex_record__break_hits_only_the_tenure_it_names(void **state)
+RECORD_TEST(test_mutex_record__break_hits_only_the_tenure_it_names)
 {
     uint64_t token;
 
-    (void)state;
     assert_false(breaks(0, true, T)); /* nobody owns it */
     ask(&alice, T);
     token = got.token;
@@ -405,14 +372,13 @@ void *__wrap_realloc(void *memory, size_t size)
     return __real_realloc(memory, size);
 }
 
-static void test_mutex_record__without_memory_it_is_as_it_was(void **state)
+RECORD_TEST(test_mutex_record__without_memory_it_is_as_it_was)
 {
     static const simba_request join = {
         .kind = SIMBA_ACQUIRE, .join = true, .waiter_ms = LEASE};
     static const simba_request release = {.kind = SIMBA_RELEASE,
                                           .tombstone_ms = LEASE};
 
-    (void)state;
     reallocs_left = 0;
     ask(&alice, T); /* a free mutex needs none */
     expect_mine(&alice);
@@ -427,42 +393,4 @@ static void test_mutex_record__without_memory_it_is_as_it_was(void **state)
     assert_true(serve(&alice, release, T));
     assert_int_equal(record.tombstone_count, 1);
     assert_false(simba__mutex_is_held(&record, T));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RECORD_TEST(test_mutex_record__free_mutex_is_granted),
-        RECORD_TEST(
-            test_mutex_record__lease_is_free_after_its_last_millisecond),
-        RECORD_TEST(test_mutex_record__refusal_says_how_long_to_wait),
-        RECORD_TEST(test_mutex_record__same_attempt_again_gets_the_same_tenure),
-        RECORD_TEST(test_mutex_record__same_id_is_not_the_same_tenure),
-        RECORD_TEST(test_mutex_record__renewal_extends_and_keeps_the_token),
-        RECORD_TEST(test_mutex_record__renewal_never_creates_and_never_steals),
-        RECORD_TEST(test_mutex_record__release_frees),
-        RECORD_TEST(test_mutex_record__release_of_a_stranger_changes_nothing),
-        RECORD_TEST(test_mutex_record__nothing_asked_is_nothing_done),
-        RECORD_TEST(test_mutex_record__token_is_the_time_in_microseconds),
-        RECORD_TEST(test_mutex_record__token_grows_when_the_clock_stands),
-        RECORD_TEST(test_mutex_record__token_grows_when_the_clock_steps_back),
-        RECORD_TEST(test_mutex_record__token_grows_over_lost_data),
-        RECORD_TEST(
-            test_mutex_record__next_tenure_of_the_same_attempt_has_a_new_token),
-        RECORD_TEST(test_mutex_record__undone_asking_fails_when_it_comes),
-        RECORD_TEST(test_mutex_record__undone_tenure_is_not_taken_again),
-        RECORD_TEST(test_mutex_record__undone_place_is_not_taken_again),
-        RECORD_TEST(test_mutex_record__tombstone_lasts_as_long_as_asked),
-        RECORD_TEST(test_mutex_record__undoing_again_renews_the_tombstone),
-        RECORD_TEST(test_mutex_record__lapsed_tombstone_is_made_anew),
-        RECORD_TEST(test_mutex_record__plain_release_leaves_no_tombstone),
-        RECORD_TEST(test_mutex_record__each_attempt_has_its_own_tombstone),
-        RECORD_TEST(test_mutex_record__broken_tenure_is_not_renewed),
-        RECORD_TEST(test_mutex_record__broken_tenure_can_be_released),
-        RECORD_TEST(test_mutex_record__break_at_once_calls_the_next),
-        RECORD_TEST(test_mutex_record__break_hits_only_the_tenure_it_names),
-        RECORD_TEST(test_mutex_record__without_memory_it_is_as_it_was),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,8 @@
  * how long it is kept for him (S10). */
 #include "mutex_record_driver.h"
 
-static void test_record_offer__offered_waiter_has_300_ms(void **state)
+RECORD_TEST(test_record_offer__offered_waiter_has_300_ms)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     ask(&carol, T + 120);
@@ -17,10 +16,8 @@ static void test_record_offer__offered_waiter_has_300_ms(void **state)
     expect_mine(&bob);
 }
 
-static void test_record_offer__offered_waiter_that_stays_away_is_passed(
-    void **state)
+RECORD_TEST(test_record_offer__offered_waiter_that_stays_away_is_passed)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     ask(&carol, T + 100 + OFFER + 1);
@@ -28,10 +25,8 @@ static void test_record_offer__offered_waiter_that_stays_away_is_passed(
     expect_wakes(NULL, NULL);
 }
 
-static void test_record_offer__next_is_offered_it_when_the_first_stays_away(
-    void **state)
+RECORD_TEST(test_record_offer__next_is_offered_it_when_the_first_stays_away)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     ask(&dave, T + 100 + OFFER + 1); /* carol stands before him */
@@ -41,9 +36,8 @@ static void test_record_offer__next_is_offered_it_when_the_first_stays_away(
     expect_mine(&carol);
 }
 
-static void test_record_offer__only_waiter_may_come_later(void **state)
+RECORD_TEST(test_record_offer__only_waiter_may_come_later)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     release(&alice, T + 100);
@@ -51,10 +45,8 @@ static void test_record_offer__only_waiter_may_come_later(void **state)
     expect_mine(&bob);
 }
 
-static void test_record_offer__offered_waiter_that_leaves_offers_it_on(
-    void **state)
+RECORD_TEST(test_record_offer__offered_waiter_that_leaves_offers_it_on)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     leave(&bob, T + 110);
@@ -63,10 +55,8 @@ static void test_record_offer__offered_waiter_that_leaves_offers_it_on(
     expect_mine(&carol);
 }
 
-static void test_record_offer__last_offered_waiter_that_leaves_frees(
-    void **state)
+RECORD_TEST(test_record_offer__last_offered_waiter_that_leaves_frees)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     release(&alice, T + 100);
@@ -78,9 +68,8 @@ static void test_record_offer__last_offered_waiter_that_leaves_frees(
 
 /* The old owner wakes up late: its lease has lapsed, it was offered to bob by
  * carol's asking. Its release must not take it from bob. */
-static void test_record_offer__late_release_keeps_the_offer(void **state)
+RECORD_TEST(test_record_offer__late_release_keeps_the_offer)
 {
-    (void)state;
     four_meet();
     ask(&carol, T + LEASE + 1);
     expect_wakes(&bob, &carol);
@@ -92,9 +81,8 @@ static void test_record_offer__late_release_keeps_the_offer(void **state)
     expect_mine(&bob);
 }
 
-static void test_record_offer__late_release_after_the_offer_offers(void **state)
+RECORD_TEST(test_record_offer__late_release_after_the_offer_offers)
 {
-    (void)state;
     four_meet();
     ask(&carol, T + LEASE + 1);
     expect_wakes(&bob, &carol);
@@ -102,20 +90,16 @@ static void test_record_offer__late_release_after_the_offer_offers(void **state)
     expect_wakes(&carol, &dave);
 }
 
-static void test_record_offer__late_release_with_nobody_offered_offers(
-    void **state)
+RECORD_TEST(test_record_offer__late_release_with_nobody_offered_offers)
 {
-    (void)state;
     four_meet();
     release(&alice, T + LEASE + 50);
     expect_wakes(&bob, &carol);
 }
 
 /* Bob had been offered it, came, and slept over his lease. */
-static void test_record_offer__late_release_of_one_once_offered_is_void(
-    void **state)
+RECORD_TEST(test_record_offer__late_release_of_one_once_offered_is_void)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     ask(&bob, T + 101);
@@ -127,12 +111,11 @@ static void test_record_offer__late_release_of_one_once_offered_is_void(
     expect_mine(&carol);
 }
 
-static void test_record_offer__release_of_nobody_offers_nothing(void **state)
+RECORD_TEST(test_record_offer__release_of_nobody_offers_nothing)
 {
     static const simba_attempt none; /* what a free record holds */
     struct who nobody = person("nobody", 9);
 
-    (void)state;
     nobody.attempt = none;
     four_meet();
     release(&alice, T + 100);
@@ -140,10 +123,8 @@ static void test_record_offer__release_of_nobody_offers_nothing(void **state)
     expect_wakes(NULL, NULL);
 }
 
-static void test_record_offer__late_release_does_not_end_the_next_tenure(
-    void **state)
+RECORD_TEST(test_record_offer__late_release_does_not_end_the_next_tenure)
 {
-    (void)state;
     four_meet();
     ask(&bob, T + LEASE + 1);
     release(&alice, T + LEASE + 2);
@@ -152,10 +133,8 @@ static void test_record_offer__late_release_does_not_end_the_next_tenure(
     expect_mine(&bob);
 }
 
-static void test_record_offer__release_of_a_waiter_keeps_the_offer_of_another(
-    void **state)
+RECORD_TEST(test_record_offer__release_of_a_waiter_keeps_the_offer_of_another)
 {
-    (void)state;
     four_meet();
     release(&alice, T + 100);
     release(&carol, T + 101);
@@ -166,9 +145,8 @@ static void test_record_offer__release_of_a_waiter_keeps_the_offer_of_another(
     expect_mine(&bob);
 }
 
-static void test_record_offer__position_is_given_up_with_the_grant(void **state)
+RECORD_TEST(test_record_offer__position_is_given_up_with_the_grant)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     release(&alice, T + 100);
@@ -179,9 +157,8 @@ static void test_record_offer__position_is_given_up_with_the_grant(void **state)
     expect_mine(&carol);
 }
 
-static void test_record_offer__who_stays_away_goes_to_the_end(void **state)
+RECORD_TEST(test_record_offer__who_stays_away_goes_to_the_end)
 {
-    (void)state;
     four_meet(); /* alice owns; bob, carol, dave wait */
     release(&alice, T + 100);
     ask(&carol, T + 100 + OFFER + 1);
@@ -192,32 +169,4 @@ static void test_record_offer__who_stays_away_goes_to_the_end(void **state)
     expect_wakes(&dave, &bob);
     ask(&dave, T + 510);
     expect_mine(&dave);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RECORD_TEST(test_record_offer__offered_waiter_has_300_ms),
-        RECORD_TEST(test_record_offer__who_stays_away_goes_to_the_end),
-        RECORD_TEST(
-            test_record_offer__offered_waiter_that_stays_away_is_passed),
-        RECORD_TEST(
-            test_record_offer__next_is_offered_it_when_the_first_stays_away),
-        RECORD_TEST(test_record_offer__only_waiter_may_come_later),
-        RECORD_TEST(test_record_offer__offered_waiter_that_leaves_offers_it_on),
-        RECORD_TEST(test_record_offer__last_offered_waiter_that_leaves_frees),
-        RECORD_TEST(test_record_offer__late_release_keeps_the_offer),
-        RECORD_TEST(test_record_offer__late_release_after_the_offer_offers),
-        RECORD_TEST(test_record_offer__late_release_with_nobody_offered_offers),
-        RECORD_TEST(
-            test_record_offer__late_release_of_one_once_offered_is_void),
-        RECORD_TEST(test_record_offer__release_of_nobody_offers_nothing),
-        RECORD_TEST(
-            test_record_offer__late_release_does_not_end_the_next_tenure),
-        RECORD_TEST(
-            test_record_offer__release_of_a_waiter_keeps_the_offer_of_another),
-        RECORD_TEST(test_record_offer__position_is_given_up_with_the_grant),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

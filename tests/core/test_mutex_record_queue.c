@@ -4,11 +4,10 @@
 
 /* --- the queue ----------------------------------------------------------- */
 
-static void test_record_queue__first_come_is_first_served(void **state)
+RECORD_TEST(test_record_queue__first_come_is_first_served)
 {
     struct who *order[] = {&alice, &bob, &carol, &dave};
 
-    (void)state;
     four_meet();
     for (int i = 1; i < 4; i++) {
         int64_t now = T + 100 * i;
@@ -20,11 +19,10 @@ static void test_record_queue__first_come_is_first_served(void **state)
     }
 }
 
-static void test_record_queue__queue_outgrows_its_first_room(void **state)
+RECORD_TEST(test_record_queue__queue_outgrows_its_first_room)
 {
     struct who crowd[40];
 
-    (void)state;
     ask(&alice, T);
     for (uint64_t i = 0; i < 40; i++) {
         crowd[i] = person("crowd", i + 10);
@@ -41,9 +39,8 @@ static void test_record_queue__queue_outgrows_its_first_room(void **state)
     }
 }
 
-static void test_record_queue__positions_follow_the_clock(void **state)
+RECORD_TEST(test_record_queue__positions_follow_the_clock)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     assert_int_equal(bob.position, (T + 1) * INT64_C(1000));
@@ -53,11 +50,10 @@ static void test_record_queue__positions_follow_the_clock(void **state)
     assert_int_equal(dave.position, bob.position + 2);
 }
 
-static void test_record_queue__asking_again_keeps_the_position(void **state)
+RECORD_TEST(test_record_queue__asking_again_keeps_the_position)
 {
     uint64_t position;
 
-    (void)state;
     four_meet();
     position = carol.position;
     carol.position = 0; /* even when it is not told */
@@ -69,9 +65,8 @@ static void test_record_queue__asking_again_keeps_the_position(void **state)
     assert_int_equal(record.queue_count, 3);
 }
 
-static void test_record_queue__lost_position_is_given_back(void **state)
+RECORD_TEST(test_record_queue__lost_position_is_given_back)
 {
-    (void)state;
     four_meet();
     simba__mutex_fini(&record); /* the store lost its data */
     ask(&alice, T + 100);
@@ -88,10 +83,8 @@ static void test_record_queue__lost_position_is_given_back(void **state)
 }
 
 /* Two lives of a store may have given out the same position. */
-static void test_record_queue__equal_positions_are_first_come_first_served(
-    void **state)
+RECORD_TEST(test_record_queue__equal_positions_are_first_come_first_served)
 {
-    (void)state;
     ask(&alice, T);
     bob.position = carol.position = 42;
     ask(&bob, T + 1);
@@ -101,12 +94,10 @@ static void test_record_queue__equal_positions_are_first_come_first_served(
     expect_wakes(&bob, &carol);
 }
 
-static void test_record_queue__position_given_back_does_not_move_the_end(
-    void **state)
+RECORD_TEST(test_record_queue__position_given_back_does_not_move_the_end)
 {
     struct who newcomer = person("erin", 5);
 
-    (void)state;
     four_meet();
     leave(&bob, T + 4);
     ask(&bob, T + 5);
@@ -114,12 +105,10 @@ static void test_record_queue__position_given_back_does_not_move_the_end(
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void test_record_queue__newcomer_stands_behind_positions_given_back(
-    void **state)
+RECORD_TEST(test_record_queue__newcomer_stands_behind_positions_given_back)
 {
     struct who newcomer = person("erin", 5);
 
-    (void)state;
     four_meet();
     dave.position += 1000000; /* from before the clock stepped back */
     leave(&dave, T + 4);
@@ -128,9 +117,8 @@ static void test_record_queue__newcomer_stands_behind_positions_given_back(
     assert_int_equal(newcomer.position, dave.position + 1);
 }
 
-static void test_record_queue__who_does_not_join_leaves_no_trace(void **state)
+RECORD_TEST(test_record_queue__who_does_not_join_leaves_no_trace)
 {
-    (void)state;
     ask(&alice, T);
     ask_without_joining(&bob, T + 1);
     expect_refused(LEASE - 1);
@@ -141,10 +129,8 @@ static void test_record_queue__who_does_not_join_leaves_no_trace(void **state)
     expect_wakes(&carol, NULL);
 }
 
-static void test_record_queue__leaving_the_queue_lets_the_next_be_head(
-    void **state)
+RECORD_TEST(test_record_queue__leaving_the_queue_lets_the_next_be_head)
 {
-    (void)state;
     four_meet();
     leave(&bob, T + 10);
     expect_wakes(NULL, NULL);
@@ -156,11 +142,10 @@ static void test_record_queue__leaving_the_queue_lets_the_next_be_head(
     expect_wakes(&carol, NULL);
 }
 
-static void test_record_queue__newcomer_does_not_pass_the_queue(void **state)
+RECORD_TEST(test_record_queue__newcomer_does_not_pass_the_queue)
 {
     struct who newcomer = person("erin", 5);
 
-    (void)state;
     four_meet();
     /* The lease ends without a release; the newcomer is the first to ask. */
     ask(&newcomer, T + LEASE + 1);
@@ -171,9 +156,8 @@ static void test_record_queue__newcomer_does_not_pass_the_queue(void **state)
     expect_mine(&bob);
 }
 
-static void test_record_queue__head_takes_a_lapsed_lease_itself(void **state)
+RECORD_TEST(test_record_queue__head_takes_a_lapsed_lease_itself)
 {
-    (void)state;
     four_meet();
     ask(&bob, T + LEASE + 1);
     expect_mine(&bob);
@@ -186,31 +170,26 @@ static void test_record_queue__head_takes_a_lapsed_lease_itself(void **state)
 
 /* --- dead waiters -------------------------------------------------------- */
 
-static void test_record_queue__waiter_without_connection_is_not_offered_it(
-    void **state)
+RECORD_TEST(test_record_queue__waiter_without_connection_is_not_offered_it)
 {
-    (void)state;
     four_meet();
     disconnect(&bob);
     release(&alice, T + 100);
     expect_wakes(&carol, &dave);
 }
 
-static void test_record_queue__second_without_connection_is_not_told(
-    void **state)
+RECORD_TEST(test_record_queue__second_without_connection_is_not_told)
 {
-    (void)state;
     four_meet();
     disconnect(&carol);
     release(&alice, T + 100);
     expect_wakes(&bob, &dave);
 }
 
-static void test_record_queue__queue_of_the_dead_is_no_queue(void **state)
+RECORD_TEST(test_record_queue__queue_of_the_dead_is_no_queue)
 {
     struct who newcomer = person("erin", 5);
 
-    (void)state;
     four_meet();
     disconnect(&bob);
     disconnect(&carol);
@@ -221,10 +200,8 @@ static void test_record_queue__queue_of_the_dead_is_no_queue(void **state)
     expect_mine(&newcomer);
 }
 
-static void test_record_queue__reconnected_waiter_has_its_position_still(
-    void **state)
+RECORD_TEST(test_record_queue__reconnected_waiter_has_its_position_still)
 {
-    (void)state;
     four_meet();
     disconnect(&bob);
     ask(&carol, T + 50);
@@ -236,10 +213,8 @@ static void test_record_queue__reconnected_waiter_has_its_position_still(
     expect_wakes(&bob, &carol);
 }
 
-static void test_record_queue__connection_that_comes_back_keeps_the_position(
-    void **state)
+RECORD_TEST(test_record_queue__connection_that_comes_back_keeps_the_position)
 {
-    (void)state;
     four_meet();
     disconnect(&bob);
     ask(&carol, T + 50);
@@ -249,11 +224,10 @@ static void test_record_queue__connection_that_comes_back_keeps_the_position(
     expect_wakes(&bob, &carol);
 }
 
-static void test_record_queue__lapsed_position_is_forgotten(void **state)
+RECORD_TEST(test_record_queue__lapsed_position_is_forgotten)
 {
     int64_t now = T + 1 + WAITER_LIFE + 1;
 
-    (void)state;
     four_meet();
     renew(&alice, T + LEASE);
     renew(&alice, T + 2 * LEASE);
@@ -264,11 +238,10 @@ static void test_record_queue__lapsed_position_is_forgotten(void **state)
     assert_true(bob.position > dave.position);
 }
 
-static void test_record_queue__lapsed_waiter_is_not_offered_it(void **state)
+RECORD_TEST(test_record_queue__lapsed_waiter_is_not_offered_it)
 {
     int64_t now = T + 1 + WAITER_LIFE; /* bob's last millisecond */
 
-    (void)state;
     four_meet();
     renew(&alice, T + 10000);
     renew(&alice, T + 20000);
@@ -281,9 +254,8 @@ static void test_record_queue__lapsed_waiter_is_not_offered_it(void **state)
     expect_wakes(&carol, &dave);
 }
 
-static void test_record_queue__asking_again_renews_the_position(void **state)
+RECORD_TEST(test_record_queue__asking_again_renews_the_position)
 {
-    (void)state;
     four_meet();
     renew(&alice, T + 15000);
     ask(&bob, T + 20000);
@@ -292,10 +264,8 @@ static void test_record_queue__asking_again_renews_the_position(void **state)
     expect_wakes(&bob, NULL); /* the others have lapsed */
 }
 
-static void test_record_queue__asking_over_a_dead_connection_is_not_head(
-    void **state)
+RECORD_TEST(test_record_queue__asking_over_a_dead_connection_is_not_head)
 {
-    (void)state;
     four_meet();
     leave(&bob, T + 4);
     leave(&carol, T + 5);
@@ -309,10 +279,8 @@ static void test_record_queue__asking_over_a_dead_connection_is_not_head(
 
 /* Bob's connection breaks after it was looked at: nobody else gets the mutex
  * before what he was offered is over. */
-static void test_record_queue__connection_may_break_when_it_was_looked_at(
-    void **state)
+RECORD_TEST(test_record_queue__connection_may_break_when_it_was_looked_at)
 {
-    (void)state;
     ask(&alice, T);
     ask(&bob, T + 1);
     store.answers_left = 2; /* carol's, and his */
@@ -323,42 +291,4 @@ static void test_record_queue__connection_may_break_when_it_was_looked_at(
     expect_refused(0);
     ask_without_joining(&carol, T + LEASE + 2 + OFFER);
     expect_mine(&carol);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RECORD_TEST(test_record_queue__first_come_is_first_served),
-        RECORD_TEST(test_record_queue__queue_outgrows_its_first_room),
-        RECORD_TEST(test_record_queue__positions_follow_the_clock),
-        RECORD_TEST(test_record_queue__asking_again_keeps_the_position),
-        RECORD_TEST(test_record_queue__lost_position_is_given_back),
-        RECORD_TEST(
-            test_record_queue__equal_positions_are_first_come_first_served),
-        RECORD_TEST(
-            test_record_queue__position_given_back_does_not_move_the_end),
-        RECORD_TEST(
-            test_record_queue__newcomer_stands_behind_positions_given_back),
-        RECORD_TEST(test_record_queue__who_does_not_join_leaves_no_trace),
-        RECORD_TEST(test_record_queue__leaving_the_queue_lets_the_next_be_head),
-        RECORD_TEST(test_record_queue__newcomer_does_not_pass_the_queue),
-        RECORD_TEST(test_record_queue__head_takes_a_lapsed_lease_itself),
-        RECORD_TEST(
-            test_record_queue__waiter_without_connection_is_not_offered_it),
-        RECORD_TEST(test_record_queue__second_without_connection_is_not_told),
-        RECORD_TEST(test_record_queue__queue_of_the_dead_is_no_queue),
-        RECORD_TEST(
-            test_record_queue__reconnected_waiter_has_its_position_still),
-        RECORD_TEST(
-            test_record_queue__connection_that_comes_back_keeps_the_position),
-        RECORD_TEST(test_record_queue__lapsed_position_is_forgotten),
-        RECORD_TEST(test_record_queue__lapsed_waiter_is_not_offered_it),
-        RECORD_TEST(test_record_queue__asking_again_renews_the_position),
-        RECORD_TEST(
-            test_record_queue__asking_over_a_dead_connection_is_not_head),
-        RECORD_TEST(
-            test_record_queue__connection_may_break_when_it_was_looked_at),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

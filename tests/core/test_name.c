@@ -4,13 +4,11 @@
 
 #include <simba/owner.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 /* For literals, so that a NUL inside counts. */
 #define MUTEX(text) simba__name_check_mutex(text, sizeof(text) - 1)
@@ -27,18 +25,16 @@
         assert_id(text, problem);                                              \
     } while (0)
 
-static void test_name__ordinary_names_are_fine(void **state)
+TEST(test_name__ordinary_names_are_fine)
 {
-    (void)state;
     assert_both("a", FINE);
     assert_both("nightly-report", FINE);
     assert_id("0:12345@192.168.1.100", FINE);
     assert_id("b8d2a7c06e7f4f0f9d1b3c5a7e9f1d3b", FINE);
 }
 
-static void test_name__punctuation_and_spaces_are_fine(void **state)
+TEST(test_name__punctuation_and_spaces_are_fine)
 {
-    (void)state;
     assert_both(" / { } % : ' \" ` \\ $ ; -- ? * ~", FINE);
     assert_mutex("@@", FINE);
     assert_mutex("a@", FINE);
@@ -46,23 +42,20 @@ static void test_name__punctuation_and_spaces_are_fine(void **state)
     assert_id("}", FINE);
 }
 
-static void test_name__empty_is_refused(void **state)
+TEST(test_name__empty_is_refused)
 {
-    (void)state;
     assert_both("", EMPTY);
 }
 
-static void test_name__text_ends_where_the_length_says(void **state)
+TEST(test_name__text_ends_where_the_length_says)
 {
-    (void)state;
     assert_int_equal(simba__name_check_mutex("ab\x01", 2), SIMBA__NAME_FINE);
     assert_int_equal(simba__name_check_id("a@@", 1), SIMBA__NAME_FINE);
     assert_int_equal(simba__name_check_id("\xc3\xa9", 1), SIMBA__NAME_NOT_UTF8);
 }
 
-static void test_name__control_characters_are_refused(void **state)
+TEST(test_name__control_characters_are_refused)
 {
-    (void)state;
     assert_both("a\0b", CONTROL);
     assert_both("\0", CONTROL);
     assert_both("a\tb", CONTROL);
@@ -73,17 +66,15 @@ static void test_name__control_characters_are_refused(void **state)
     assert_both("\xc2\x9f", CONTROL); /* U+009F */
 }
 
-static void test_name__neighbours_of_controls_are_fine(void **state)
+TEST(test_name__neighbours_of_controls_are_fine)
 {
-    (void)state;
     assert_both("\x20", FINE);
     assert_both("\x7e", FINE);
     assert_both("\xc2\xa0", FINE); /* U+00A0 */
 }
 
-static void test_name__ends_of_each_utf8_length_are_fine(void **state)
+TEST(test_name__ends_of_each_utf8_length_are_fine)
 {
-    (void)state;
     assert_both("\xdf\xbf", FINE);         /* U+07FF */
     assert_both("\xe0\xa0\x80", FINE);     /* U+0800 */
     assert_both("\xef\xbf\xbf", FINE);     /* U+FFFF */
@@ -91,35 +82,31 @@ static void test_name__ends_of_each_utf8_length_are_fine(void **state)
     assert_both("\xf4\x8f\xbf\xbf", FINE); /* U+10FFFF */
 }
 
-static void test_name__overlong_forms_are_refused(void **state)
+TEST(test_name__overlong_forms_are_refused)
 {
-    (void)state;
     assert_both("\xc0\x80", NOT_UTF8);
     assert_both("\xc1\xbf", NOT_UTF8);
     assert_both("\xe0\x9f\xbf", NOT_UTF8);
     assert_both("\xf0\x8f\xbf\xbf", NOT_UTF8);
 }
 
-static void test_name__surrogates_are_refused(void **state)
+TEST(test_name__surrogates_are_refused)
 {
-    (void)state;
     assert_both("\xed\x9f\xbf", FINE); /* U+D7FF */
     assert_both("\xed\xa0\x80", NOT_UTF8);
     assert_both("\xed\xbf\xbf", NOT_UTF8);
     assert_both("\xee\x80\x80", FINE); /* U+E000 */
 }
 
-static void test_name__beyond_unicode_is_refused(void **state)
+TEST(test_name__beyond_unicode_is_refused)
 {
-    (void)state;
     assert_both("\xf4\x90\x80\x80", NOT_UTF8);
     assert_both("\xf5\x80\x80\x80", NOT_UTF8);
     assert_both("\xff", NOT_UTF8);
 }
 
-static void test_name__broken_sequences_are_refused(void **state)
+TEST(test_name__broken_sequences_are_refused)
 {
-    (void)state;
     assert_both("\x80", NOT_UTF8);         /* continues nothing */
     assert_both("a\xbf", NOT_UTF8);        /* continues nothing */
     assert_both("\xc3", NOT_UTF8);         /* ends early */
@@ -130,9 +117,8 @@ static void test_name__broken_sequences_are_refused(void **state)
 }
 
 /* Every code point once, against rules written down another way. */
-static void test_name__every_code_point_is_judged_rightly(void **state)
+TEST(test_name__every_code_point_is_judged_rightly)
 {
-    (void)state;
     for (uint32_t point = 0x80; point <= 0x1FFFFF; point++) {
         unsigned char text[4];
         size_t len = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
@@ -154,19 +140,17 @@ static void test_name__every_code_point_is_judged_rightly(void **state)
     }
 }
 
-static void test_name__mutex_may_not_start_with_closing_brace(void **state)
+TEST(test_name__mutex_may_not_start_with_closing_brace)
 {
-    (void)state;
     assert_mutex("}", STARTS_WITH_BRACE);
     assert_mutex("}a", STARTS_WITH_BRACE);
     assert_mutex("a}", FINE);
 }
 
-static void test_name__mutex_length_counts_characters(void **state)
+TEST(test_name__mutex_length_counts_characters)
 {
     char text[SIMBA_MUTEX_MAX_BYTES + 4];
 
-    (void)state;
     memset(text, 'm', sizeof text);
     assert_int_equal(simba__name_check_mutex(text, 66), SIMBA__NAME_FINE);
     assert_int_equal(simba__name_check_mutex(text, 67),
@@ -181,11 +165,10 @@ static void test_name__mutex_length_counts_characters(void **state)
                      SIMBA__NAME_MUTEX_TOO_LONG);
 }
 
-static void test_name__id_length_counts_bytes(void **state)
+TEST(test_name__id_length_counts_bytes)
 {
     char text[SIMBA_ID_MAX + 2];
 
-    (void)state;
     for (size_t i = 0; i < sizeof text; i += 2) {
         memcpy(text + i, "\xc3\xa9", 2);
     }
@@ -194,9 +177,8 @@ static void test_name__id_length_counts_bytes(void **state)
     assert_int_equal(simba__name_check_id(text, 130), SIMBA__NAME_ID_TOO_LONG);
 }
 
-static void test_name__id_keeps_clear_of_the_separator(void **state)
+TEST(test_name__id_keeps_clear_of_the_separator)
 {
-    (void)state;
     assert_id("a@@b", DOUBLE_AT);
     assert_id("@@a", DOUBLE_AT);
     assert_id("a@@", DOUBLE_AT);
@@ -206,9 +188,8 @@ static void test_name__id_keeps_clear_of_the_separator(void **state)
     assert_id("a@b@c", FINE);
 }
 
-static void test_name__problems_read_well_after_a_name(void **state)
+TEST(test_name__problems_read_well_after_a_name)
 {
-    (void)state;
     assert_string_equal(simba__name_problem_text(SIMBA__NAME_MUTEX_TOO_LONG),
                         "is longer than 66 characters");
     assert_string_equal(simba__name_problem_text(SIMBA__NAME_ID_TOO_LONG),
@@ -217,9 +198,8 @@ static void test_name__problems_read_well_after_a_name(void **state)
                         "contains \"@@\"");
 }
 
-static void test_name__every_problem_has_its_own_text(void **state)
+TEST(test_name__every_problem_has_its_own_text)
 {
-    (void)state;
     for (unsigned i = 0; i < SIMBA__NAME_PROBLEM_COUNT; i++) {
         const char *text = simba__name_problem_text(i);
 
@@ -228,30 +208,4 @@ static void test_name__every_problem_has_its_own_text(void **state)
             assert_string_not_equal(text, simba__name_problem_text(j));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_name__ordinary_names_are_fine),
-        cmocka_unit_test(test_name__punctuation_and_spaces_are_fine),
-        cmocka_unit_test(test_name__empty_is_refused),
-        cmocka_unit_test(test_name__text_ends_where_the_length_says),
-        cmocka_unit_test(test_name__control_characters_are_refused),
-        cmocka_unit_test(test_name__neighbours_of_controls_are_fine),
-        cmocka_unit_test(test_name__ends_of_each_utf8_length_are_fine),
-        cmocka_unit_test(test_name__overlong_forms_are_refused),
-        cmocka_unit_test(test_name__surrogates_are_refused),
-        cmocka_unit_test(test_name__beyond_unicode_is_refused),
-        cmocka_unit_test(test_name__broken_sequences_are_refused),
-        cmocka_unit_test(test_name__every_code_point_is_judged_rightly),
-        cmocka_unit_test(test_name__mutex_may_not_start_with_closing_brace),
-        cmocka_unit_test(test_name__mutex_length_counts_characters),
-        cmocka_unit_test(test_name__id_length_counts_bytes),
-        cmocka_unit_test(test_name__id_keeps_clear_of_the_separator),
-        cmocka_unit_test(test_name__problems_read_well_after_a_name),
-        cmocka_unit_test(test_name__every_problem_has_its_own_text),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

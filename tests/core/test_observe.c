@@ -1,27 +1,24 @@
 /* The observation machine: when it looks, and what it tells. */
 #include "observe_driver.h"
 
-static void test_observe__tells_the_first_owner(void **state)
+TEST(test_observe__tells_the_first_owner)
 {
-    (void)state;
     begin();
     read_is("a", 1, 105);
     expect_change("", "a");
     assert_int_equal(simba__observe_wake_at(&o), 1105);
 }
 
-static void test_observe__tells_no_owner_at_first_as_nothing(void **state)
+TEST(test_observe__tells_no_owner_at_first_as_nothing)
 {
-    (void)state;
     begin();
     read_is("", 0, 105);
     assert_false(up.changed);
     assert_true(o.is_heard);
 }
 
-static void test_observe__tells_every_change_once(void **state)
+TEST(test_observe__tells_every_change_once)
 {
-    (void)state;
     begin();
     read_is("a", 1, 105);
     happen(SIMBA__OBSERVE_TIMER, 1105);
@@ -36,9 +33,8 @@ static void test_observe__tells_every_change_once(void **state)
     expect_change("a", "");
 }
 
-static void test_observe__follows_a_wake(void **state)
+TEST(test_observe__follows_a_wake)
 {
-    (void)state;
     begin();
     read_is("a", 1, 105);
     happen(SIMBA__OBSERVE_WAKE, 200);
@@ -53,9 +49,8 @@ static void test_observe__follows_a_wake(void **state)
     assert_int_equal(simba__observe_wake_at(&o), 1203);
 }
 
-static void test_observe__asks_again_when_a_read_fails(void **state)
+TEST(test_observe__asks_again_when_a_read_fails)
 {
-    (void)state;
     begin();
     read_fails(110);
     assert_int_equal(simba__observe_wake_at(&o), 1110);
@@ -68,20 +63,18 @@ static void test_observe__asks_again_when_a_read_fails(void **state)
     assert_int_equal(simba__observe_wake_at(&o), 4125);
 }
 
-static void test_observe__asks_again_soon_however_seldom_it_polls(void **state)
+TEST(test_observe__asks_again_soon_however_seldom_it_polls)
 {
-    (void)state;
     simba__observe_init(&o, 3600 * 1000, true);
     happen(SIMBA__OBSERVE_START, 100);
     read_fails(110);
     assert_int_equal(simba__observe_wake_at(&o), 1110);
 }
 
-static void test_observe__slows_down_to_an_eighth(void **state)
+TEST(test_observe__slows_down_to_an_eighth)
 {
     int64_t now = 100;
 
-    (void)state;
     begin();
     for (int i = 0; i < 10; i++) {
         read_fails(now);
@@ -92,9 +85,8 @@ static void test_observe__slows_down_to_an_eighth(void **state)
     assert_int_equal(simba__observe_wake_at(&o), now + 8000);
 }
 
-static void test_observe__gives_up_a_hung_read(void **state)
+TEST(test_observe__gives_up_a_hung_read)
 {
-    (void)state;
     begin();
     assert_int_equal(simba__observe_wake_at(&o), 5100);
     happen(SIMBA__OBSERVE_TIMER, 5100);
@@ -104,9 +96,8 @@ static void test_observe__gives_up_a_hung_read(void **state)
     assert_false(up.changed);
 }
 
-static void test_observe__is_silent_when_stopped(void **state)
+TEST(test_observe__is_silent_when_stopped)
 {
-    (void)state;
     begin();
     happen(SIMBA__OBSERVE_STOP, 110);
     read_is("a", 1, 120);
@@ -115,21 +106,4 @@ static void test_observe__is_silent_when_stopped(void **state)
     happen(SIMBA__OBSERVE_TIMER, 90);
     assert_false(up.read);
     assert_int_equal(simba__observe_wake_at(&o), INT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_observe__tells_the_first_owner),
-        cmocka_unit_test(test_observe__tells_no_owner_at_first_as_nothing),
-        cmocka_unit_test(test_observe__tells_every_change_once),
-        cmocka_unit_test(test_observe__follows_a_wake),
-        cmocka_unit_test(test_observe__asks_again_when_a_read_fails),
-        cmocka_unit_test(test_observe__asks_again_soon_however_seldom_it_polls),
-        cmocka_unit_test(test_observe__slows_down_to_an_eighth),
-        cmocka_unit_test(test_observe__gives_up_a_hung_read),
-        cmocka_unit_test(test_observe__is_silent_when_stopped),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

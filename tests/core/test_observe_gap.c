@@ -1,9 +1,8 @@
 /* The observation machine: owners that it cannot have seen. */
 #include "observe_driver.h"
 
-static void test_observe__neighbours_have_no_gap(void **state)
+TEST(test_observe__neighbours_have_no_gap)
 {
-    (void)state;
     begin();
     read_after("a", 7, 5, 105); /* 5 was before our time */
     expect_change("", "a");
@@ -19,9 +18,8 @@ static void test_observe__neighbours_have_no_gap(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__a_missed_tenure_is_a_gap(void **state)
+TEST(test_observe__a_missed_tenure_is_a_gap)
 {
-    (void)state;
     begin();
     read_after("a", 7, 0, 105);
     poll_finds("c", 9, 8);
@@ -37,9 +35,8 @@ static void test_observe__a_missed_tenure_is_a_gap(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__who_came_and_went_is_told_as_a_gap(void **state)
+TEST(test_observe__who_came_and_went_is_told_as_a_gap)
 {
-    (void)state;
     begin();
     read_after("", 0, 7, 105);
     assert_false(up.changed);
@@ -53,9 +50,8 @@ static void test_observe__who_came_and_went_is_told_as_a_gap(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__the_first_tenure_of_all_can_be_missed(void **state)
+TEST(test_observe__the_first_tenure_of_all_can_be_missed)
 {
-    (void)state;
     begin();
     read_after("", 0, 0, 105); /* never owned */
     poll_finds("b", 2, 1);
@@ -66,9 +62,8 @@ static void test_observe__the_first_tenure_of_all_can_be_missed(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__a_renewal_is_no_gap(void **state)
+TEST(test_observe__a_renewal_is_no_gap)
 {
-    (void)state;
     begin();
     read_after("a", 7, 5, 105);
     poll_finds("a", 7, 5);
@@ -77,9 +72,8 @@ static void test_observe__a_renewal_is_no_gap(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__guesses_where_the_store_does_not_say(void **state)
+TEST(test_observe__guesses_where_the_store_does_not_say)
 {
-    (void)state;
     begin();
     read_is("a", 1, 105);
     assert_false(up.has_gap);
@@ -98,9 +92,8 @@ static void test_observe__guesses_where_the_store_does_not_say(void **state)
 }
 
 /* Between a free moment and the next owner there may have been another. */
-static void test_observe__new_owner_of_a_mute_store_is_a_gap(void **state)
+TEST(test_observe__new_owner_of_a_mute_store_is_a_gap)
 {
-    (void)state;
     begin();
     o.knows_ended = false;
     read_is("a", 1, 105);
@@ -114,9 +107,8 @@ static void test_observe__new_owner_of_a_mute_store_is_a_gap(void **state)
 }
 
 /* Owners of another implementation may count no tenures. */
-static void test_observe__strangers_are_guessed(void **state)
+TEST(test_observe__strangers_are_guessed)
 {
-    (void)state;
     begin();
     read_after("a", 7, 5, 105);
     poll_finds("", 0, 7);
@@ -158,9 +150,8 @@ static void numbered(const char *id, uint64_t turn, uint64_t waiter)
 }
 
 /* A store may not know who was before, but whose turn it was to be next. */
-static void test_observe__who_was_next_is_no_gap(void **state)
+TEST(test_observe__who_was_next_is_no_gap)
 {
-    (void)state;
     begin();
     o.knows_ended = false;
     read_is("", 0, 105);
@@ -179,9 +170,8 @@ static void test_observe__who_was_next_is_no_gap(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__who_was_not_next_is_a_gap(void **state)
+TEST(test_observe__who_was_not_next_is_a_gap)
 {
-    (void)state;
     begin();
     o.knows_ended = false;
     read_is("", 0, 105);
@@ -201,9 +191,8 @@ static void test_observe__who_was_not_next_is_a_gap(void **state)
     assert_true(up.has_gap);
 }
 
-static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
+TEST(test_observe__a_silence_is_no_gap_for_who_knows)
 {
-    (void)state;
     begin();
     read_after("a", 7, 5, 105);
     happen(SIMBA__OBSERVE_TIMER, simba__observe_wake_at(&o));
@@ -213,9 +202,8 @@ static void test_observe__a_silence_is_no_gap_for_who_knows(void **state)
     assert_false(up.has_gap);
 }
 
-static void test_observe__starts_anew_without_a_gap(void **state)
+TEST(test_observe__starts_anew_without_a_gap)
 {
-    (void)state;
     begin();
     read_after("a", 7, 5, 105);
     happen(SIMBA__OBSERVE_STOP, 110);
@@ -223,24 +211,4 @@ static void test_observe__starts_anew_without_a_gap(void **state)
     read_after("z", 20, 19, 5005);
     expect_change("", "z");
     assert_false(up.has_gap);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_observe__neighbours_have_no_gap),
-        cmocka_unit_test(test_observe__a_missed_tenure_is_a_gap),
-        cmocka_unit_test(test_observe__who_came_and_went_is_told_as_a_gap),
-        cmocka_unit_test(test_observe__the_first_tenure_of_all_can_be_missed),
-        cmocka_unit_test(test_observe__a_renewal_is_no_gap),
-        cmocka_unit_test(test_observe__guesses_where_the_store_does_not_say),
-        cmocka_unit_test(test_observe__new_owner_of_a_mute_store_is_a_gap),
-        cmocka_unit_test(test_observe__strangers_are_guessed),
-        cmocka_unit_test(test_observe__who_was_next_is_no_gap),
-        cmocka_unit_test(test_observe__who_was_not_next_is_a_gap),
-        cmocka_unit_test(test_observe__a_silence_is_no_gap_for_who_knows),
-        cmocka_unit_test(test_observe__starts_anew_without_a_gap),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

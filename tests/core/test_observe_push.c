@@ -14,9 +14,8 @@ static void push(const char *id, uint64_t token, uint64_t ended)
     simba__observe_step(&o, &event, &up);
 }
 
-static void test_observe__push_that_follows_is_told_without_a_read(void **state)
+TEST(test_observe__push_that_follows_is_told_without_a_read)
 {
-    (void)state;
     begin();
     read_after("", 0, 0, 105);
     push("a", 1, 0);
@@ -32,9 +31,8 @@ static void test_observe__push_that_follows_is_told_without_a_read(void **state)
     assert_int_equal(simba__observe_wake_at(&o), o.now_ms + 1000);
 }
 
-static void test_observe__push_that_does_not_follow_makes_it_look(void **state)
+TEST(test_observe__push_that_does_not_follow_makes_it_look)
 {
-    (void)state;
     begin();
     read_after("a", 1, 0, 105);
     push("c", 3, 2);
@@ -47,9 +45,8 @@ static void test_observe__push_that_does_not_follow_makes_it_look(void **state)
     assert_true(up.read);
 }
 
-static void test_observe__late_and_doubled_pushes_are_no_news(void **state)
+TEST(test_observe__late_and_doubled_pushes_are_no_news)
 {
-    (void)state;
     begin();
     read_after("a", 1, 0, 105);
     push("b", 2, 1);
@@ -66,9 +63,8 @@ static void test_observe__late_and_doubled_pushes_are_no_news(void **state)
     assert_false(up.changed || up.read);
 }
 
-static void test_observe__answer_older_than_a_push_is_no_news(void **state)
+TEST(test_observe__answer_older_than_a_push_is_no_news)
 {
-    (void)state;
     begin();
     read_after("a", 1, 0, 105);
     happen(SIMBA__OBSERVE_TIMER, 1105);
@@ -87,9 +83,8 @@ static void test_observe__answer_older_than_a_push_is_no_news(void **state)
 }
 
 /* Only what overtook a push is distrusted: a store may have lost its data. */
-static void test_observe__read_is_believed_otherwise(void **state)
+TEST(test_observe__read_is_believed_otherwise)
 {
-    (void)state;
     begin();
     read_after("b", 9, 8, 105);
     poll_finds("a", 2, 1);
@@ -97,9 +92,8 @@ static void test_observe__read_is_believed_otherwise(void **state)
     assert_true(up.has_gap);
 }
 
-static void test_observe__push_before_the_first_answer_is_a_wake(void **state)
+TEST(test_observe__push_before_the_first_answer_is_a_wake)
 {
-    (void)state;
     begin();
     push("a", 1, 0);
     assert_false(up.changed);
@@ -110,19 +104,4 @@ static void test_observe__push_before_the_first_answer_is_a_wake(void **state)
     happen(SIMBA__OBSERVE_STOP, 120);
     push("a", 1, 0);
     assert_false(up.changed || up.read);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_observe__push_that_follows_is_told_without_a_read),
-        cmocka_unit_test(test_observe__push_that_does_not_follow_makes_it_look),
-        cmocka_unit_test(test_observe__late_and_doubled_pushes_are_no_news),
-        cmocka_unit_test(test_observe__answer_older_than_a_push_is_no_news),
-        cmocka_unit_test(test_observe__read_is_believed_otherwise),
-        cmocka_unit_test(test_observe__push_before_the_first_answer_is_a_wake),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

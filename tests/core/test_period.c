@@ -2,11 +2,9 @@
  * of the numbers. */
 #include <simba/period.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #define LEAST    UINT64_C(0)
 #define GREATEST UINT64_MAX
@@ -28,54 +26,49 @@ static int64_t contender_delay(const simba_owner *owner,
     return simba_contend_period_contender_delay_ms(owner, now_ms, random);
 }
 
-static void test_period__owner_renews_at_the_end_of_the_ttl(void **state)
+TEST(test_period__owner_renews_at_the_end_of_the_ttl)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(simba_contend_period_owner_delay_ms(&owner, 1200), 800);
     assert_int_equal(simba_contend_period_owner_delay_ms(&owner, 2000), 0);
     assert_int_equal(simba_contend_period_owner_delay_ms(&owner, 2100), -100);
     assert_int_equal(simba_contend_period_owner_delay_ms(&owner, -500), 2500);
 }
 
-static void test_period__contender_spreads_from_200_early(void **state)
+TEST(test_period__contender_spreads_from_200_early)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(contender_delay(&owner, 1600, LEAST), 1000 - 200);
     assert_int_equal(contender_delay(&owner, 1600, GREATEST), 1000 + 999);
     assert_int_equal(contender_delay(&owner, 1600, UINT64_C(1) << 63),
                      1000 + 400);
 }
 
-static void test_period__contender_is_never_early_without_window(void **state)
+TEST(test_period__contender_is_never_early_without_window)
 {
     simba_owner owner = owner_until(2000, 2000);
 
-    (void)state;
     assert_int_equal(contender_delay(&owner, 1600, LEAST), 400);
     assert_int_equal(contender_delay(&owner, 1600, GREATEST), 400 + 999);
 }
 
-static void test_period__delay_of_the_past_is_negative(void **state)
+TEST(test_period__delay_of_the_past_is_negative)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(contender_delay(&owner, 5000, LEAST), -2400 - 200);
 }
 
 /* Steps through the random numbers evenly and counts where they end up. */
-static void test_period__spread_favours_no_millisecond(void **state)
+TEST(test_period__spread_favours_no_millisecond)
 {
     enum { WIDTH = 1200, PER_VALUE = 100 };
     simba_owner owner = owner_until(2000, 2600);
     uint64_t step = UINT64_MAX / (WIDTH * PER_VALUE);
     int hits[WIDTH] = {0};
 
-    (void)state;
     for (uint64_t i = 0; i < WIDTH * PER_VALUE; i++) {
         int64_t delay = contender_delay(&owner, 2600, i * step);
 
@@ -87,31 +80,28 @@ static void test_period__spread_favours_no_millisecond(void **state)
     }
 }
 
-static void test_period__next_delay_depends_on_who_asks(void **state)
+TEST(test_period__next_delay_depends_on_who_asks)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(
         simba_contend_period_next_delay_ms(&owner, "a", 1200, GREATEST), 800);
     assert_int_equal(
         simba_contend_period_next_delay_ms(&owner, "b", 1200, LEAST), 1200);
 }
 
-static void test_period__next_delay_may_be_negative(void **state)
+TEST(test_period__next_delay_may_be_negative)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(
         simba_contend_period_next_delay_ms(&owner, "a", 2500, LEAST), -500);
 }
 
-static void test_period__ensured_delay_is_never_negative(void **state)
+TEST(test_period__ensured_delay_is_never_negative)
 {
     simba_owner owner = owner_until(2000, 2600);
 
-    (void)state;
     assert_int_equal(
         simba_contend_period_ensure_next_delay_ms(&owner, "a", 2500, LEAST), 0);
     assert_int_equal(
@@ -120,21 +110,19 @@ static void test_period__ensured_delay_is_never_negative(void **state)
         simba_contend_period_ensure_next_delay_ms(&owner, "a", 1999, LEAST), 1);
 }
 
-static void test_period__nobody_to_wait_for_is_no_wait(void **state)
+TEST(test_period__nobody_to_wait_for_is_no_wait)
 {
     simba_owner none = simba_owner_none();
 
-    (void)state;
     assert_int_equal(simba_contend_period_ensure_next_delay_ms(
                          &none, "a", 1700000000000, GREATEST),
                      0);
 }
 
-static void test_period__lease_without_end_is_the_longest_wait(void **state)
+TEST(test_period__lease_without_end_is_the_longest_wait)
 {
     simba_owner owner = owner_until(INT64_MAX, INT64_MAX);
 
-    (void)state;
     assert_int_equal(contender_delay(&owner, 0, GREATEST), INT64_MAX);
     assert_int_equal(contender_delay(&owner, -1, LEAST), INT64_MAX);
     assert_int_equal(simba_contend_period_owner_delay_ms(&owner, INT64_MIN),
@@ -143,32 +131,12 @@ static void test_period__lease_without_end_is_the_longest_wait(void **state)
                      INT64_MAX - 1000);
 }
 
-static void test_period__endless_past_is_the_least_delay(void **state)
+TEST(test_period__endless_past_is_the_least_delay)
 {
     simba_owner owner = owner_until(0, INT64_MIN);
 
-    (void)state;
     assert_int_equal(contender_delay(&owner, 1, LEAST), INT64_MIN);
     assert_int_equal(contender_delay(&owner, INT64_MAX, LEAST), INT64_MIN);
     assert_int_equal(
         simba_contend_period_ensure_next_delay_ms(&owner, "b", 1, LEAST), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_period__owner_renews_at_the_end_of_the_ttl),
-        cmocka_unit_test(test_period__contender_spreads_from_200_early),
-        cmocka_unit_test(test_period__contender_is_never_early_without_window),
-        cmocka_unit_test(test_period__delay_of_the_past_is_negative),
-        cmocka_unit_test(test_period__spread_favours_no_millisecond),
-        cmocka_unit_test(test_period__next_delay_depends_on_who_asks),
-        cmocka_unit_test(test_period__next_delay_may_be_negative),
-        cmocka_unit_test(test_period__ensured_delay_is_never_negative),
-        cmocka_unit_test(test_period__nobody_to_wait_for_is_no_wait),
-        cmocka_unit_test(test_period__lease_without_end_is_the_longest_wait),
-        cmocka_unit_test(test_period__endless_past_is_the_least_delay),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

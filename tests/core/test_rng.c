@@ -1,14 +1,12 @@
 /* The seeded generator: the published sequences, and its corners. */
 #include "core/rng.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 /* The first numbers that the authors' own program gives. */
-static void test_rng__follows_the_published_sequence(void **state)
+TEST(test_rng__follows_the_published_sequence)
 {
     static const uint64_t entropy[4] = {1, 2, 3, 4};
     static const uint64_t expected[] = {
@@ -25,18 +23,16 @@ static void test_rng__follows_the_published_sequence(void **state)
     };
     struct simba__rng rng;
 
-    (void)state;
     simba__rng_load(&rng, entropy);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         assert_true(simba__rng_next(&rng) == expected[i]);
     }
 }
 
-static void test_rng__seed_is_spread_by_splitmix(void **state)
+TEST(test_rng__seed_is_spread_by_splitmix)
 {
     struct simba__rng rng;
 
-    (void)state;
     simba__rng_seed(&rng, 0);
     assert_true(rng.word[0] == UINT64_C(0xe220a8397b1dcdaf));
     assert_true(rng.word[1] == UINT64_C(0x6e789e6aa1b965f4));
@@ -44,12 +40,11 @@ static void test_rng__seed_is_spread_by_splitmix(void **state)
     assert_true(rng.word[3] == UINT64_C(0xf88bb8a8724c81ec));
 }
 
-static void test_rng__same_seed_gives_the_same_numbers(void **state)
+TEST(test_rng__same_seed_gives_the_same_numbers)
 {
     struct simba__rng a, b, other;
     int differences = 0;
 
-    (void)state;
     simba__rng_seed(&a, 42);
     simba__rng_seed(&b, 42);
     simba__rng_seed(&other, 43);
@@ -63,20 +58,18 @@ static void test_rng__same_seed_gives_the_same_numbers(void **state)
 }
 
 /* The state the generator never leaves by itself. */
-static void test_rng__entropy_of_zero_is_mended(void **state)
+TEST(test_rng__entropy_of_zero_is_mended)
 {
     static const uint64_t zero[4];
     struct simba__rng rng, seeded;
 
-    (void)state;
     simba__rng_load(&rng, zero);
     simba__rng_seed(&seeded, 0);
     assert_memory_equal(&rng, &seeded, sizeof rng);
 }
 
-static void test_rng__any_word_of_entropy_is_kept(void **state)
+TEST(test_rng__any_word_of_entropy_is_kept)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         uint64_t entropy[4] = {0};
         struct simba__rng rng;
@@ -87,12 +80,11 @@ static void test_rng__any_word_of_entropy_is_kept(void **state)
     }
 }
 
-static void test_rng__below_stays_below_and_gets_everywhere(void **state)
+TEST(test_rng__below_stays_below_and_gets_everywhere)
 {
     struct simba__rng rng;
     unsigned seen = 0;
 
-    (void)state;
     simba__rng_seed(&rng, 1);
     for (int i = 0; i < 1000; i++) {
         uint64_t x = simba__rng_below(&rng, 7);
@@ -104,28 +96,12 @@ static void test_rng__below_stays_below_and_gets_everywhere(void **state)
     assert_int_equal(simba__rng_below(&rng, 1), 0);
 }
 
-static void test_rng__below_zero_is_zero_and_draws_nothing(void **state)
+TEST(test_rng__below_zero_is_zero_and_draws_nothing)
 {
     struct simba__rng rng, before;
 
-    (void)state;
     simba__rng_seed(&rng, 1);
     before = rng;
     assert_int_equal(simba__rng_below(&rng, 0), 0);
     assert_memory_equal(&rng, &before, sizeof rng);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rng__follows_the_published_sequence),
-        cmocka_unit_test(test_rng__seed_is_spread_by_splitmix),
-        cmocka_unit_test(test_rng__same_seed_gives_the_same_numbers),
-        cmocka_unit_test(test_rng__entropy_of_zero_is_mended),
-        cmocka_unit_test(test_rng__any_word_of_entropy_is_kept),
-        cmocka_unit_test(test_rng__below_stays_below_and_gets_everywhere),
-        cmocka_unit_test(test_rng__below_zero_is_zero_and_draws_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,13 +4,12 @@
 
 /* Configuration. */
 
-static void test_schedule__wrong_values_are_named(void **state)
+TEST(test_schedule__wrong_values_are_named)
 {
     const enum simba__schedule_kind rate = SIMBA__SCHEDULE_FIXED_RATE;
     const enum simba__schedule_kind delay = SIMBA__SCHEDULE_FIXED_DELAY;
     const int64_t most = SIMBA__SCHEDULE_MOST_MS;
 
-    (void)state;
     expect_problem(rate, 0, 1, SIMBA__SCHEDULE_FINE);
     expect_problem(delay, 0, 0, SIMBA__SCHEDULE_FINE);
     expect_problem(rate, most, most, SIMBA__SCHEDULE_FINE);
@@ -23,9 +22,8 @@ static void test_schedule__wrong_values_are_named(void **state)
     expect_problem(rate, 0, 0, SIMBA__SCHEDULE_RATE_WITHOUT_PERIOD);
 }
 
-static void test_schedule__every_problem_has_its_own_text(void **state)
+TEST(test_schedule__every_problem_has_its_own_text)
 {
-    (void)state;
     assert_string_equal(
         simba__schedule_problem_text(SIMBA__SCHEDULE_PERIOD_NEGATIVE),
         "the period is negative");
@@ -39,9 +37,8 @@ static void test_schedule__every_problem_has_its_own_text(void **state)
 
 /* What holds for both kinds. */
 
-static void test_schedule__runs_nothing_before_it_is_acquired(void **state)
+TEST(test_schedule__runs_nothing_before_it_is_acquired)
 {
-    (void)state;
     use_rate(0, 100);
     expect_wake_at(NEVER);
     timer(5000);
@@ -49,9 +46,8 @@ static void test_schedule__runs_nothing_before_it_is_acquired(void **state)
     assert_false(simba__schedule_is_working(&machine));
 }
 
-static void test_schedule__events_of_a_later_version_mean_nothing(void **state)
+TEST(test_schedule__events_of_a_later_version_mean_nothing)
 {
-    (void)state;
     use_rate(30, 100);
     acquire(1000, 7);
     step((enum simba__schedule_event_type)99, 1010);
@@ -59,9 +55,8 @@ static void test_schedule__events_of_a_later_version_mean_nothing(void **state)
     expect_wake_at(1030);
 }
 
-static void test_schedule__first_run_comes_at_once_without_delay(void **state)
+TEST(test_schedule__first_run_comes_at_once_without_delay)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     expect_run(1000);
@@ -72,9 +67,8 @@ static void test_schedule__first_run_comes_at_once_without_delay(void **state)
     assert_int_equal(up.token, 7);
 }
 
-static void test_schedule__first_run_waits_for_initial_delay(void **state)
+TEST(test_schedule__first_run_waits_for_initial_delay)
 {
-    (void)state;
     use_delay(30, 100);
     acquire(1000, 7);
     expect_nothing();
@@ -85,9 +79,8 @@ static void test_schedule__first_run_waits_for_initial_delay(void **state)
     expect_run(1030);
 }
 
-static void test_schedule__initial_delay_counts_from_each_acquired(void **state)
+TEST(test_schedule__initial_delay_counts_from_each_acquired)
 {
-    (void)state;
     use_rate(30, 100);
     acquire(1000, 7);
     release(1010);
@@ -97,9 +90,8 @@ static void test_schedule__initial_delay_counts_from_each_acquired(void **state)
     expect_wake_at(1050);
 }
 
-static void test_schedule__released_work_is_told_to_stop_once(void **state)
+TEST(test_schedule__released_work_is_told_to_stop_once)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     release(1050);
@@ -116,10 +108,8 @@ static void test_schedule__released_work_is_told_to_stop_once(void **state)
     assert_false(simba__schedule_is_working(&machine));
 }
 
-static void test_schedule__no_run_follows_work_that_outlives_tenure(
-    void **state)
+TEST(test_schedule__no_run_follows_work_that_outlives_tenure)
 {
-    (void)state;
     use_delay(0, 0);
     acquire(1000, 7);
     release(1050);
@@ -129,9 +119,8 @@ static void test_schedule__no_run_follows_work_that_outlives_tenure(
     expect_nothing();
 }
 
-static void test_schedule__new_tenure_waits_for_work_of_the_old(void **state)
+TEST(test_schedule__new_tenure_waits_for_work_of_the_old)
 {
-    (void)state;
     use_delay(10, 100);
     acquire(1000, 7);
     timer(1010);
@@ -147,9 +136,8 @@ static void test_schedule__new_tenure_waits_for_work_of_the_old(void **state)
     assert_int_equal(up.beat_ms, 1040);
 }
 
-static void test_schedule__old_work_done_early_keeps_initial_delay(void **state)
+TEST(test_schedule__old_work_done_early_keeps_initial_delay)
 {
-    (void)state;
     use_rate(100, 1000);
     acquire(1000, 7);
     timer(1100);
@@ -160,9 +148,8 @@ static void test_schedule__old_work_done_early_keeps_initial_delay(void **state)
     expect_wake_at(1220);
 }
 
-static void test_schedule__old_work_is_not_told_to_stop_again(void **state)
+TEST(test_schedule__old_work_is_not_told_to_stop_again)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     release(1010);
@@ -176,9 +163,8 @@ static void test_schedule__old_work_is_not_told_to_stop_again(void **state)
     assert_int_equal(up.token, 9);
 }
 
-static void test_schedule__runs_are_numbered_across_tenures(void **state)
+TEST(test_schedule__runs_are_numbered_across_tenures)
 {
-    (void)state;
     use_delay(0, 10);
     acquire(0, 1);
     expect_run_number(1);
@@ -193,9 +179,8 @@ static void test_schedule__runs_are_numbered_across_tenures(void **state)
 
 /* Fixed delay. */
 
-static void test_schedule__delay_counts_from_done(void **state)
+TEST(test_schedule__delay_counts_from_done)
 {
-    (void)state;
     use_delay(0, 100);
     acquire(1000, 7);
     done(1730);
@@ -206,9 +191,8 @@ static void test_schedule__delay_counts_from_done(void **state)
     expect_skipped(0);
 }
 
-static void test_schedule__delay_of_zero_runs_back_to_back(void **state)
+TEST(test_schedule__delay_of_zero_runs_back_to_back)
 {
-    (void)state;
     use_delay(0, 0);
     acquire(1000, 7);
     done(1003);
@@ -217,9 +201,8 @@ static void test_schedule__delay_of_zero_runs_back_to_back(void **state)
     expect_run_number(3);
 }
 
-static void test_schedule__overslept_delay_skips_nothing(void **state)
+TEST(test_schedule__overslept_delay_skips_nothing)
 {
-    (void)state;
     use_delay(0, 100);
     acquire(1000, 7);
     done(1010);
@@ -230,41 +213,12 @@ static void test_schedule__overslept_delay_skips_nothing(void **state)
     expect_skipped(0);
 }
 
-static void test_schedule__delay_ignores_alignment(void **state)
+TEST(test_schedule__delay_ignores_alignment)
 {
-    (void)state;
     use_delay(10, 100);
     acquire_aligned(1000, 33);
     expect_wake_at(1010);
     measure_offset(1001, 5000);
     expect_nothing();
     expect_wake_at(1010);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedule__wrong_values_are_named),
-        cmocka_unit_test(test_schedule__every_problem_has_its_own_text),
-        cmocka_unit_test(test_schedule__runs_nothing_before_it_is_acquired),
-        cmocka_unit_test(test_schedule__events_of_a_later_version_mean_nothing),
-        cmocka_unit_test(test_schedule__first_run_comes_at_once_without_delay),
-        cmocka_unit_test(test_schedule__first_run_waits_for_initial_delay),
-        cmocka_unit_test(
-            test_schedule__initial_delay_counts_from_each_acquired),
-        cmocka_unit_test(test_schedule__released_work_is_told_to_stop_once),
-        cmocka_unit_test(
-            test_schedule__no_run_follows_work_that_outlives_tenure),
-        cmocka_unit_test(test_schedule__new_tenure_waits_for_work_of_the_old),
-        cmocka_unit_test(
-            test_schedule__old_work_done_early_keeps_initial_delay),
-        cmocka_unit_test(test_schedule__old_work_is_not_told_to_stop_again),
-        cmocka_unit_test(test_schedule__runs_are_numbered_across_tenures),
-        cmocka_unit_test(test_schedule__delay_counts_from_done),
-        cmocka_unit_test(test_schedule__delay_of_zero_runs_back_to_back),
-        cmocka_unit_test(test_schedule__overslept_delay_skips_nothing),
-        cmocka_unit_test(test_schedule__delay_ignores_alignment),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

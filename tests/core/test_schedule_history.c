@@ -213,12 +213,11 @@ static void start_history(struct history *h, uint64_t seed)
     simba__schedule_init(&machine, &h->config);
 }
 
-static void test_schedule_history__random_histories_keep_the_rules(void **state)
+TEST(test_schedule_history__random_histories_keep_the_rules)
 {
     uint64_t runs = 0;
     uint64_t skipped = 0;
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         struct history h;
 
@@ -231,14 +230,4 @@ static void test_schedule_history__random_histories_keep_the_rules(void **state)
     }
     assert_true(runs > 10000); /* a checker that saw nothing proves nothing */
     assert_true(skipped > 10000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            test_schedule_history__random_histories_keep_the_rules),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

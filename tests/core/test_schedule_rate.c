@@ -4,9 +4,8 @@
 
 /* Fixed rate. */
 
-static void test_schedule_rate__rate_counts_from_beat_to_beat(void **state)
+TEST(test_schedule_rate__rate_counts_from_beat_to_beat)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     done(1030);
@@ -17,9 +16,8 @@ static void test_schedule_rate__rate_counts_from_beat_to_beat(void **state)
     expect_wake_at(1200);
 }
 
-static void test_schedule_rate__beats_during_work_are_skipped(void **state)
+TEST(test_schedule_rate__beats_during_work_are_skipped)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     timer(1100);
@@ -30,9 +28,8 @@ static void test_schedule_rate__beats_during_work_are_skipped(void **state)
     expect_wake_at(1300);
 }
 
-static void test_schedule_rate__beat_at_the_instant_of_done_is_run(void **state)
+TEST(test_schedule_rate__beat_at_the_instant_of_done_is_run)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     done(1200);
@@ -40,9 +37,8 @@ static void test_schedule_rate__beat_at_the_instant_of_done_is_run(void **state)
     expect_skipped(1);
 }
 
-static void test_schedule_rate__late_timer_runs_at_once(void **state)
+TEST(test_schedule_rate__late_timer_runs_at_once)
 {
-    (void)state;
     use_rate(50, 100);
     acquire(1000, 7);
     timer(1149); /* 99 late */
@@ -52,9 +48,8 @@ static void test_schedule_rate__late_timer_runs_at_once(void **state)
     expect_wake_at(1150); /* still on the grid */
 }
 
-static void test_schedule_rate__beats_slept_through_are_skipped(void **state)
+TEST(test_schedule_rate__beats_slept_through_are_skipped)
 {
-    (void)state;
     use_rate(50, 100);
     acquire(1000, 7);
     timer(1399); /* 1050, 1150, 1250 are over; 1350 is 49 late */
@@ -65,10 +60,8 @@ static void test_schedule_rate__beats_slept_through_are_skipped(void **state)
     expect_wake_at(1450);
 }
 
-static void test_schedule_rate__beat_held_up_by_old_work_is_run_late(
-    void **state)
+TEST(test_schedule_rate__beat_held_up_by_old_work_is_run_late)
 {
-    (void)state;
     use_rate(0, 86400000);
     acquire(1000, 7);
     release(1100);
@@ -80,10 +73,8 @@ static void test_schedule_rate__beat_held_up_by_old_work_is_run_late(
     expect_wake_at(86401200);
 }
 
-static void test_schedule_rate__release_counts_the_beats_work_hung_through(
-    void **state)
+TEST(test_schedule_rate__release_counts_the_beats_work_hung_through)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(1000, 7);
     release(1450);
@@ -93,10 +84,8 @@ static void test_schedule_rate__release_counts_the_beats_work_hung_through(
     expect_skipped(0);
 }
 
-static void test_schedule_rate__release_counts_the_beats_slept_through(
-    void **state)
+TEST(test_schedule_rate__release_counts_the_beats_slept_through)
 {
-    (void)state;
     use_rate(100, 100);
     acquire(1000, 7);
     release(1300); /* before the timers of 1100 and 1200 could fire */
@@ -106,10 +95,8 @@ static void test_schedule_rate__release_counts_the_beats_slept_through(
 
 /* The aligned grid. */
 
-static void test_schedule_rate__aligned_beats_are_multiples_in_store_time(
-    void **state)
+TEST(test_schedule_rate__aligned_beats_are_multiples_in_store_time)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(5250, 400); /* 5650 in the store */
     expect_nothing();
@@ -120,27 +107,22 @@ static void test_schedule_rate__aligned_beats_are_multiples_in_store_time(
     expect_wake_at(6600);
 }
 
-static void test_schedule_rate__aligned_beat_of_this_instant_is_run(
-    void **state)
+TEST(test_schedule_rate__aligned_beat_of_this_instant_is_run)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(5250, -250);
     expect_run(5000);
 }
 
-static void test_schedule_rate__aligned_beat_respects_initial_delay(
-    void **state)
+TEST(test_schedule_rate__aligned_beat_respects_initial_delay)
 {
-    (void)state;
     use_rate(100, 1000);
     acquire_aligned(950, 0);
     expect_wake_at(2000); /* 1000 is less than 100 away */
 }
 
-static void test_schedule_rate__aligned_beats_exist_before_zero(void **state)
+TEST(test_schedule_rate__aligned_beats_exist_before_zero)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(100, -5350); /* -5250 in the store */
     expect_wake_at(350);
@@ -148,10 +130,8 @@ static void test_schedule_rate__aligned_beats_exist_before_zero(void **state)
     expect_run(-5000);
 }
 
-static void test_schedule_rate__aligned_beats_follow_the_stores_clock(
-    void **state)
+TEST(test_schedule_rate__aligned_beats_follow_the_stores_clock)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(100, 0);
     measure_offset(200, 5); /* it runs ahead */
@@ -161,20 +141,16 @@ static void test_schedule_rate__aligned_beats_follow_the_stores_clock(
     expect_wake_at(1007);
 }
 
-static void test_schedule_rate__measured_offset_can_make_a_beat_due(
-    void **state)
+TEST(test_schedule_rate__measured_offset_can_make_a_beat_due)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(100, 0);
     measure_offset(998, 2);
     expect_run(1000);
 }
 
-static void test_schedule_rate__no_beat_runs_twice_when_the_store_steps_back(
-    void **state)
+TEST(test_schedule_rate__no_beat_runs_twice_when_the_store_steps_back)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(1000, 0);
     expect_run(1000);
@@ -185,10 +161,8 @@ static void test_schedule_rate__no_beat_runs_twice_when_the_store_steps_back(
     expect_wake_at(2500);
 }
 
-static void test_schedule_rate__offset_means_nothing_without_alignment(
-    void **state)
+TEST(test_schedule_rate__offset_means_nothing_without_alignment)
 {
-    (void)state;
     use_rate(50, 100);
     measure_offset(10, 77); /* owns nothing */
     acquire(1000, 7);
@@ -197,9 +171,8 @@ static void test_schedule_rate__offset_means_nothing_without_alignment(
     expect_wake_at(1050);
 }
 
-static void test_schedule_rate__alignment_ends_with_the_tenure(void **state)
+TEST(test_schedule_rate__alignment_ends_with_the_tenure)
 {
-    (void)state;
     use_rate(50, 100);
     acquire_aligned(1000, 33);
     release(1001);
@@ -210,10 +183,8 @@ static void test_schedule_rate__alignment_ends_with_the_tenure(void **state)
 
 /* The ends of time. */
 
-static void test_schedule_rate__beats_beyond_the_end_of_time_never_come(
-    void **state)
+TEST(test_schedule_rate__beats_beyond_the_end_of_time_never_come)
 {
-    (void)state;
     use_rate(10, 100);
     acquire(NEVER - 5, 7);
     expect_wake_at(NEVER);
@@ -228,9 +199,8 @@ static void test_schedule_rate__beats_beyond_the_end_of_time_never_come(
     expect_wake_at(NEVER);
 }
 
-static void test_schedule_rate__last_beat_skipped_is_the_last(void **state)
+TEST(test_schedule_rate__last_beat_skipped_is_the_last)
 {
-    (void)state;
     use_rate(0, 100);
     acquire(NEVER - 150, 7);
     done(NEVER - 20); /* the beat at NEVER - 50 is over, and no other fits */
@@ -238,9 +208,8 @@ static void test_schedule_rate__last_beat_skipped_is_the_last(void **state)
     expect_wake_at(NEVER);
 }
 
-static void test_schedule_rate__absurd_offsets_do_not_overflow(void **state)
+TEST(test_schedule_rate__absurd_offsets_do_not_overflow)
 {
-    (void)state;
     use_rate(0, 1000);
     acquire_aligned(-500, INT64_MIN); /* the store's clock cannot go lower */
     expect_nothing();
@@ -257,9 +226,8 @@ static void test_schedule_rate__absurd_offsets_do_not_overflow(void **state)
     expect_wake_at(NEVER);
 }
 
-static void test_schedule_rate__longest_sleep_is_counted(void **state)
+TEST(test_schedule_rate__longest_sleep_is_counted)
 {
-    (void)state;
     use_rate(0, 1);
     acquire(INT64_MIN, 7);
     done(INT64_MIN);
@@ -267,45 +235,4 @@ static void test_schedule_rate__longest_sleep_is_counted(void **state)
     expect_run(NEVER - 1);
     /* All milliseconds but the first and the one that runs. */
     expect_skipped(UINT64_MAX - 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schedule_rate__rate_counts_from_beat_to_beat),
-        cmocka_unit_test(test_schedule_rate__beats_during_work_are_skipped),
-        cmocka_unit_test(
-            test_schedule_rate__beat_at_the_instant_of_done_is_run),
-        cmocka_unit_test(test_schedule_rate__late_timer_runs_at_once),
-        cmocka_unit_test(test_schedule_rate__beats_slept_through_are_skipped),
-        cmocka_unit_test(
-            test_schedule_rate__beat_held_up_by_old_work_is_run_late),
-        cmocka_unit_test(
-            test_schedule_rate__release_counts_the_beats_work_hung_through),
-        cmocka_unit_test(
-            test_schedule_rate__release_counts_the_beats_slept_through),
-        cmocka_unit_test(
-            test_schedule_rate__aligned_beats_are_multiples_in_store_time),
-        cmocka_unit_test(
-            test_schedule_rate__aligned_beat_of_this_instant_is_run),
-        cmocka_unit_test(
-            test_schedule_rate__aligned_beat_respects_initial_delay),
-        cmocka_unit_test(test_schedule_rate__aligned_beats_exist_before_zero),
-        cmocka_unit_test(
-            test_schedule_rate__aligned_beats_follow_the_stores_clock),
-        cmocka_unit_test(
-            test_schedule_rate__measured_offset_can_make_a_beat_due),
-        cmocka_unit_test(
-            test_schedule_rate__no_beat_runs_twice_when_the_store_steps_back),
-        cmocka_unit_test(
-            test_schedule_rate__offset_means_nothing_without_alignment),
-        cmocka_unit_test(test_schedule_rate__alignment_ends_with_the_tenure),
-        cmocka_unit_test(
-            test_schedule_rate__beats_beyond_the_end_of_time_never_come),
-        cmocka_unit_test(test_schedule_rate__last_beat_skipped_is_the_last),
-        cmocka_unit_test(test_schedule_rate__absurd_offsets_do_not_overflow),
-        cmocka_unit_test(test_schedule_rate__longest_sleep_is_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

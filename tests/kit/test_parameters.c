@@ -1,12 +1,10 @@
 #include "kit/parameters.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 struct settings {
     const char *text;
@@ -58,9 +56,8 @@ static void refused(const char *text, const char *words)
     }
 }
 
-static void test_parameters__each_type_is_read(void **state)
+TEST(test_parameters__each_type_is_read)
 {
-    (void)state;
     assert_int_equal(read_list("text=a%26b&&colour=blue&loud=Yes&number=12&"
                                "seed=18446744073709551615&"),
                      SIMBA_OK);
@@ -77,9 +74,8 @@ static void test_parameters__each_type_is_read(void **state)
     assert_int_equal(read_list(""), SIMBA_OK);
 }
 
-static void test_parameters__wrong_values_are_told_what_is_right(void **state)
+TEST(test_parameters__wrong_values_are_told_what_is_right)
 {
-    (void)state;
     refused("colour=yellow", "colour must be red, green or blue");
     refused("colour=", "colour must be red, green or blue");
     refused("loud=maybe", "loud must be off or on");
@@ -90,9 +86,8 @@ static void test_parameters__wrong_values_are_told_what_is_right(void **state)
     refused("text=%4", "escape");
 }
 
-static void test_parameters__unknown_names_are_told_near_ones(void **state)
+TEST(test_parameters__unknown_names_are_told_near_ones)
 {
-    (void)state;
     refused("color=red", "\"color\"; is colour meant?");
     refused("shape=round", "\"shape\"; there are text, colour, loud, number");
     assert_null(strstr(error.message, "old_text"));
@@ -100,11 +95,10 @@ static void test_parameters__unknown_names_are_told_near_ones(void **state)
     assert_null(strstr(error.message, "hunter2"));
 }
 
-static void test_parameters__another_separator_may_do(void **state)
+TEST(test_parameters__another_separator_may_do)
 {
     struct simba__url_form commas = form;
 
-    (void)state;
     commas.separator = ',';
     snprintf(list, sizeof list, "number=3,text=a&b");
     assert_int_equal(simba__parameters_read(&commas, list, &settings, &error),
@@ -113,11 +107,10 @@ static void test_parameters__another_separator_may_do(void **state)
     assert_string_equal(settings.text, "a&b");
 }
 
-static void test_parameters__help_names_all_but_old_ones(void **state)
+TEST(test_parameters__help_names_all_but_old_ones)
 {
     char *help = simba__parameters_help(&form);
 
-    (void)state;
     assert_non_null(strstr(help, "toy:x\n"));
     assert_non_null(strstr(help, "a colour (red, green or blue)\n"));
     assert_non_null(strstr(help, "a number (a number up to 12)\n"));
@@ -134,9 +127,8 @@ static int settle(const char *text, bool otherwise)
     return simba__tls_settle(&settings.tls, &form, otherwise, &error);
 }
 
-static void test_parameters__tls_is_settled(void **state)
+TEST(test_parameters__tls_is_settled)
 {
-    (void)state;
     assert_int_equal(settle("", true), SIMBA_OK);
     assert_int_equal(settings.tls.use, SIMBA__TLS_ON);
     assert_true(settings.tls.is_verified);
@@ -152,26 +144,10 @@ static void test_parameters__tls_is_settled(void **state)
     assert_false(settings.tls.is_verified);
 }
 
-static void test_parameters__tls_must_fit_together(void **state)
+TEST(test_parameters__tls_must_fit_together)
 {
-    (void)state;
     assert_int_equal(settle("cert=c", true), SIMBA_EINVAL);
     assert_int_equal(settle("key=c", true), SIMBA_EINVAL);
     assert_int_equal(settle("ca=c", false), SIMBA_EINVAL);
     assert_int_equal(settle("ca=c&tls=off", true), SIMBA_EINVAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameters__each_type_is_read),
-        cmocka_unit_test(test_parameters__wrong_values_are_told_what_is_right),
-        cmocka_unit_test(test_parameters__unknown_names_are_told_near_ones),
-        cmocka_unit_test(test_parameters__another_separator_may_do),
-        cmocka_unit_test(test_parameters__help_names_all_but_old_ones),
-        cmocka_unit_test(test_parameters__tls_is_settled),
-        cmocka_unit_test(test_parameters__tls_must_fit_together),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

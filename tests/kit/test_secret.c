@@ -2,15 +2,13 @@
 #include "kit/secret.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static char directory[] = "/tmp/simba-secret-XXXXXX";
 static char path[64];
@@ -65,18 +63,16 @@ static void refused(int code, const char *words)
     assert_null(strstr(error.message, "hunter2"));
 }
 
-static void test_secret__is_the_first_line(void **state)
+TEST(test_secret__is_the_first_line)
 {
-    (void)state;
     holds("hunter2", "hunter2");
     holds("hunter2\n", "hunter2");
     holds("hunter2\r\n", "hunter2");
     holds(" hunter2 \nmore\n", " hunter2 ");
 }
 
-static void test_secret__must_be_there(void **state)
+TEST(test_secret__must_be_there)
 {
-    (void)state;
     write_it("", 0, 0600);
     refused(SIMBA_EMISCONFIG, "empty");
     write_it("\nhunter2", 8, 0600);
@@ -87,9 +83,8 @@ static void test_secret__must_be_there(void **state)
     refused(SIMBA_EMISCONFIG, "No such file");
 }
 
-static void test_secret__is_not_for_others(void **state)
+TEST(test_secret__is_not_for_others)
 {
-    (void)state;
     write_it("hunter2", 7, 0604);
     refused(SIMBA_EMISCONFIG, "others can read this password; chmod");
     write_it("hunter2", 7, 0602);
@@ -97,11 +92,10 @@ static void test_secret__is_not_for_others(void **state)
 }
 
 /* As root, nothing is refused for its owner's sake. */
-static void test_secret__is_ours_or_roots(void **state)
+TEST(test_secret__is_ours_or_roots)
 {
     char *secret = NULL;
 
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -125,12 +119,11 @@ static void test_secret__is_ours_or_roots(void **state)
     assert_int_equal(chown(path, 0, 0), 0);
 }
 
-static void test_secret__of_endless_files_little_is_read(void **state)
+TEST(test_secret__of_endless_files_little_is_read)
 {
     char *large = calloc(1, 70000);
     char *secret = NULL;
 
-    (void)state;
     memset(large, 'a', 70000);
     write_it(large, 65536, 0600);
     assert_int_equal(simba__secret_read(path, &secret, &error), SIMBA_OK);
@@ -166,9 +159,8 @@ static void shown(const char *url, const char *wanted)
     }
 }
 
-static void test_secret__is_hidden_in_urls(void **state)
+TEST(test_secret__is_hidden_in_urls)
 {
-    (void)state;
     shown("redis://h:1", "redis://h:1");
     shown("redis://u:pw@h:1/2", "redis://h:1/2");
     shown("postgres://u:pw/x@h/d", "postgres://h/d");
@@ -184,9 +176,8 @@ static void test_secret__is_hidden_in_urls(void **state)
     shown("", "");
 }
 
-static void test_secret__is_seen_in_urls(void **state)
+TEST(test_secret__is_seen_in_urls)
 {
-    (void)state;
     assert_true(simba__url_has_secret("redis://u:pw@h"));
     assert_true(simba__url_has_secret("redis://:p/w@h"));
     assert_true(simba__url_has_secret("redis:u:pw@h"));
@@ -198,15 +189,5 @@ static void test_secret__is_seen_in_urls(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_secret__is_the_first_line),
-        cmocka_unit_test(test_secret__must_be_there),
-        cmocka_unit_test(test_secret__is_not_for_others),
-        cmocka_unit_test(test_secret__is_ours_or_roots),
-        cmocka_unit_test(test_secret__of_endless_files_little_is_read),
-        cmocka_unit_test(test_secret__is_hidden_in_urls),
-        cmocka_unit_test(test_secret__is_seen_in_urls),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_unit_tests(set_up, tear_down);
 }

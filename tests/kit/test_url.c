@@ -1,15 +1,13 @@
 #define _GNU_SOURCE
 #include "kit/url.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 struct settings {
     struct simba__url url;
@@ -59,9 +57,10 @@ static int clean(void **state)
     return 0;
 }
 
-static void test_url__is_cut_into_its_pieces(void **state)
+#define URL_TEST(test) TEST_AROUND(test, NULL, clean)
+
+URL_TEST(test_url__is_cut_into_its_pieces)
 {
-    (void)state;
     reads("toy://a%40b:c%3Ad@h%2Dh:1,[::1]:65535,[::2],,i/p%2Fq/r?db=7");
     assert_string_equal(s.url.user, "a@b");
     assert_string_equal(s.url.password, "c:d");
@@ -77,9 +76,8 @@ static void test_url__is_cut_into_its_pieces(void **state)
     assert_int_equal(s.db, 7);
 }
 
-static void test_url__may_leave_out_nearly_all(void **state)
+URL_TEST(test_url__may_leave_out_nearly_all)
 {
-    (void)state;
     reads("toy://");
     assert_null(s.url.user);
     assert_null(s.url.password);
@@ -97,9 +95,8 @@ static void test_url__may_leave_out_nearly_all(void **state)
     assert_string_equal(s.url.password, "a@b");
 }
 
-static void test_url__of_a_local_store_has_a_path_only(void **state)
+URL_TEST(test_url__of_a_local_store_has_a_path_only)
 {
-    (void)state;
     assert_int_equal(simba__url_read(&s.url, &local, "a@b/c?db=3", &error),
                      SIMBA_OK);
     assert_null(s.url.authority);
@@ -115,9 +112,8 @@ static void test_url__of_a_local_store_has_a_path_only(void **state)
                      SIMBA_EINVAL);
 }
 
-static void test_url__is_refused_in_words_that_help(void **state)
+URL_TEST(test_url__is_refused_in_words_that_help)
 {
-    (void)state;
     refused("toy:h", "looks like toy://host/path");
     refused("toy://h:0", "port");
     refused("toy://h:65536", "port");
@@ -132,9 +128,8 @@ static void test_url__is_refused_in_words_that_help(void **state)
     refused("toy://h?passwd=hunter2", "is password meant");
 }
 
-static void test_url__shows_nothing_of_a_password_that_is_cut(void **state)
+URL_TEST(test_url__shows_nothing_of_a_password_that_is_cut)
 {
-    (void)state;
     refused("toy://u:hunter2?x@h", "%3F");
     refused("toy://u:1?hunter2@h", "%3F");
     refused("toy://u:1/hunter2@h", "%2F");
@@ -144,9 +139,8 @@ static void test_url__shows_nothing_of_a_password_that_is_cut(void **state)
     assert_string_equal(s.url.password, "a@hunter2");
 }
 
-static void test_url__leaves_the_environment_what_it_does_not_say(void **state)
+URL_TEST(test_url__leaves_the_environment_what_it_does_not_say)
 {
-    (void)state;
     setenv("SIMBA_TOY_USER", "ann", 1);
     setenv("SIMBA_TOY_PASSWORD", "hunter2", 1);
     reads("toy://h");
@@ -163,12 +157,11 @@ static void test_url__leaves_the_environment_what_it_does_not_say(void **state)
     assert_null(s.url.password);
 }
 
-static void test_url__may_name_a_file_for_the_password(void **state)
+URL_TEST(test_url__may_name_a_file_for_the_password)
 {
     char path[] = "/tmp/simba-url-XXXXXX", url[128];
     int fd = mkostemp(path, 0);
 
-    (void)state;
     assert_int_equal(write(fd, "hunter2\n", 8), 8);
     snprintf(url, sizeof url, "toy://u@h?password_file=%s", path);
     setenv("SIMBA_TOY_PASSWORD", "environment", 1);
@@ -202,12 +195,11 @@ static void takes(const char *url, const char *value, const char *rest)
     free(taken);
 }
 
-static void test_url__gives_one_parameter_away(void **state)
+URL_TEST(test_url__gives_one_parameter_away)
 {
     char broken[] = "a://b?it=%4";
     char *taken;
 
-    (void)state;
     takes("a://b?it=x", "x", "a://b?");
     takes("a://b?c=d&it=%41&e=f", "A", "a://b?c=d&e=f");
     takes("a://b?c=d&it=", "", "a://b?c=d&");
@@ -216,22 +208,4 @@ static void test_url__gives_one_parameter_away(void **state)
     takes("a://it=b", NULL, "a://it=b");
     assert_int_equal(simba__url_take(broken, "it", &taken), SIMBA_EINVAL);
     free(taken);
-}
-
-#define URL_TEST(test) cmocka_unit_test_teardown(test, clean)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        URL_TEST(test_url__is_cut_into_its_pieces),
-        URL_TEST(test_url__may_leave_out_nearly_all),
-        URL_TEST(test_url__of_a_local_store_has_a_path_only),
-        URL_TEST(test_url__is_refused_in_words_that_help),
-        URL_TEST(test_url__shows_nothing_of_a_password_that_is_cut),
-        URL_TEST(test_url__leaves_the_environment_what_it_does_not_say),
-        URL_TEST(test_url__may_name_a_file_for_the_password),
-        URL_TEST(test_url__gives_one_parameter_away),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

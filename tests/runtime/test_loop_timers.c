@@ -3,11 +3,9 @@
 #include "core/rng.h"
 #include "runtime/loop.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 enum { COUNT = 500, LATEST_MS = 1000 };
 
@@ -42,12 +40,11 @@ static int set_up(void **state)
     return 0;
 }
 
-static void test_loop_timers__fire_in_order_and_not_before(void **state)
+TEST_AROUND(test_loop_timers__fire_in_order_and_not_before, set_up, NULL)
 {
     simba_loop loop = {.timers = NULL};
     struct simba__rng rng;
 
-    (void)state;
     simba__rng_seed(&rng, 7);
     for (int i = 0; i < COUNT; i++) {
         simba_timer_set(&loop, &clocks[i].timer,
@@ -63,13 +60,12 @@ static void test_loop_timers__fire_in_order_and_not_before(void **state)
 }
 
 /* A plain array is the model. */
-static void test_loop_timers__agree_with_a_list(void **state)
+TEST_AROUND(test_loop_timers__agree_with_a_list, set_up, NULL)
 {
     simba_loop loop = {.timers = NULL};
     int64_t model[COUNT];
     struct simba__rng rng;
 
-    (void)state;
     simba__rng_seed(&rng, 11);
     for (int i = 0; i < COUNT; i++) {
         model[i] = INT64_MAX;
@@ -90,11 +86,10 @@ static void test_loop_timers__agree_with_a_list(void **state)
     }
 }
 
-static void test_loop_timers__cleared_one_stays_silent(void **state)
+TEST_AROUND(test_loop_timers__cleared_one_stays_silent, set_up, NULL)
 {
     simba_loop loop = {.timers = NULL};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         simba_timer_set(&loop, &clocks[i].timer, 10 + i);
     }
@@ -103,17 +98,4 @@ static void test_loop_timers__cleared_one_stays_silent(void **state)
     simba__timers_fire(&loop, 100);
     assert_int_equal(fired, 2);
     assert_int_equal(clocks[1].fired_ms, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_loop_timers__fire_in_order_and_not_before,
-                               set_up),
-        cmocka_unit_test_setup(test_loop_timers__agree_with_a_list, set_up),
-        cmocka_unit_test_setup(test_loop_timers__cleared_one_stays_silent,
-                               set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,8 @@
 /* Counting without a loop: what the machine tells becomes counts. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include "runtime/metrics.h"
 
@@ -19,9 +17,8 @@ static void tell(struct simba__contender_metrics *mine,
     simba__metrics_tell(mine, &update);
 }
 
-static void test_metrics__bounds_belong_to_their_bucket(void **state)
+TEST(test_metrics__bounds_belong_to_their_bucket)
 {
-    (void)state;
     assert_int_equal(simba__histogram_bucket(0), 0);
     for (size_t i = 0; i + 1 < SIMBA_HISTOGRAM_BUCKETS; i++) {
         uint64_t bound = simba_histogram_bound_us(i);
@@ -34,7 +31,7 @@ static void test_metrics__bounds_belong_to_their_bucket(void **state)
     assert_true(simba_histogram_bound_us(1000) == UINT64_MAX);
 }
 
-static void test_metrics__counts_each_cause_for_itself(void **state)
+TEST(test_metrics__counts_each_cause_for_itself)
 {
     static const enum simba__cause causes[] = {
         SIMBA__CAUSE_STOP,     SIMBA__CAUSE_EXPIRED, SIMBA__CAUSE_GONE,
@@ -42,7 +39,6 @@ static void test_metrics__counts_each_cause_for_itself(void **state)
     struct simba__loop_metrics all = {.owned = 0};
     struct simba__contender_metrics mine;
 
-    (void)state;
     simba__metrics_open(&mine, &all, "m");
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
         simba__metrics_ask(&mine);
@@ -63,12 +59,11 @@ static void test_metrics__counts_each_cause_for_itself(void **state)
     simba__loop_metrics_fini(&all);
 }
 
-static void test_metrics__counts_trouble(void **state)
+TEST(test_metrics__counts_trouble)
 {
     struct simba__loop_metrics all = {.owned = 0};
     struct simba__contender_metrics mine;
 
-    (void)state;
     simba__metrics_open(&mine, &all, "m");
     simba__metrics_ask(&mine);
     tell(&mine, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
@@ -90,12 +85,11 @@ static void test_metrics__counts_trouble(void **state)
 }
 
 /* Who waits in vain for nothing costs nothing. */
-static void test_metrics__finds_its_mutex_when_there_is_something(void **state)
+TEST(test_metrics__finds_its_mutex_when_there_is_something)
 {
     struct simba__loop_metrics all = {.owned = 0};
     struct simba__contender_metrics first, second;
 
-    (void)state;
     simba__metrics_open(&first, &all, "m");
     simba__metrics_open(&second, &all, "m");
     simba__metrics_ask(&first);
@@ -107,16 +101,4 @@ static void test_metrics__finds_its_mutex_when_there_is_something(void **state)
     assert_ptr_equal(first.counts, second.counts);
     assert_int_equal(all.contenders, 2);
     simba__loop_metrics_fini(&all);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metrics__bounds_belong_to_their_bucket),
-        cmocka_unit_test(test_metrics__counts_each_cause_for_itself),
-        cmocka_unit_test(test_metrics__counts_trouble),
-        cmocka_unit_test(test_metrics__finds_its_mutex_when_there_is_something),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

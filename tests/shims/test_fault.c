@@ -2,12 +2,11 @@
  * stays one. */
 #include "shim_driver.h"
 
-static void test_shims__fault_fails_the_nth_operation(void **state)
+TEST(test_shims__fault_fails_the_nth_operation)
 {
     simba_store *store = open_url("fault:nth=1:stat::memory:nth");
     simba_locker *locker = open_locker(store, fresh_mutex());
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, 0, NULL, NULL),
                      SIMBA_EUNAVAIL);
     assert_int_equal(stat_of(store, "acquire").started, 0);
@@ -17,33 +16,30 @@ static void test_shims__fault_fails_the_nth_operation(void **state)
 }
 
 /* The answer is lost, the effect is there: asked again, the same tenure. */
-static void test_shims__fault_loses_an_answer(void **state)
+TEST(test_shims__fault_loses_an_answer)
 {
     simba_store *store = open_url("stat::fault:nth=1,as=mute:memory:mute");
 
-    (void)state;
     pass_through(store);
     assert_int_equal(stat_of(store, "acquire").unknown, 1);
     assert_int_equal(stat_of(store, "acquire").mine, 1);
     simba_store_close(store);
 }
 
-static void test_shims__fault_loses_a_request(void **state)
+TEST(test_shims__fault_loses_a_request)
 {
     simba_store *store = open_url("fault:nth=1,as=lose:stat::memory:lose");
 
-    (void)state;
     pass_through(store);
     assert_int_equal(stat_of(store, "acquire").started, 1); /* the second */
     simba_store_close(store);
 }
 
-static void test_shims__fault_doubles_a_request(void **state)
+TEST(test_shims__fault_doubles_a_request)
 {
     simba_store *store = open_url("fault:nth=1,as=double:stat::memory:double");
     simba_locker *locker = open_locker(store, fresh_mutex());
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, 0, NULL, NULL), SIMBA_OK);
     await(stat_of(store, "acquire").answered == 2);
     assert_int_equal(stat_of(store, "acquire").mine, 2);
@@ -51,11 +47,10 @@ static void test_shims__fault_doubles_a_request(void **state)
     simba_store_close(store);
 }
 
-static void test_shims__fault_delays_requests_and_answers(void **state)
+TEST(test_shims__fault_delays_requests_and_answers)
 {
     static const char *const ways[] = {"delay", "slow"};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         simba_store *store = open_url(
             "stat::fault:nth=1,as=%s,late=40,seed=3:memory:late", ways[i]);
@@ -67,12 +62,11 @@ static void test_shims__fault_delays_requests_and_answers(void **state)
     }
 }
 
-static void test_shims__fault_touches_only_what_it_should(void **state)
+TEST(test_shims__fault_touches_only_what_it_should)
 {
     simba_store *store =
         open_url("stat::fault:fail=100,only=renew:memory:only");
 
-    (void)state;
     pass_through(store);
     assert_int_equal(stat_of(store, "acquire").failed, 0);
     simba_store_close(store);
@@ -80,11 +74,10 @@ static void test_shims__fault_touches_only_what_it_should(void **state)
 
 /* With every wake-up lost the backstop grants (S10); doubled ones do no harm.
  */
-static void test_shims__fault_loses_and_doubles_wakes(void **state)
+TEST(test_shims__fault_loses_and_doubles_wakes)
 {
     static const char *const ways[] = {"wake_lose", "wake_double", "wake_late"};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         simba_store *store =
             open_url("stat::fault:%s=100:stat::memory:h", ways[i]);
@@ -109,12 +102,11 @@ static void test_shims__fault_loses_and_doubles_wakes(void **state)
 }
 
 /* The fate of an operation follows from the seed alone. */
-static void test_shims__fault_is_reproducible(void **state)
+TEST(test_shims__fault_is_reproducible)
 {
     uint64_t failed[3];
     static const int seeds[] = {7, 7, 8};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         simba_store *store =
             open_url("stat::fault:seed=%d,fail=30:memory:same", seeds[i]);
@@ -135,12 +127,11 @@ static void test_shims__fault_is_reproducible(void **state)
 }
 
 /* Operations that are lost or late when the store is closed end with it. */
-static void test_shims__fault_closes_with_operations_under_way(void **state)
+TEST(test_shims__fault_closes_with_operations_under_way)
 {
     static const char *const ways[] = {"lose=100", "delay=100,late=60000",
                                        "echo=100,late=60000"};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         simba_store *store =
             open_url("fault:%s,only=acquire:memory:u%d", ways[i], i);
@@ -184,9 +175,8 @@ static void *hammer(void *argument)
 }
 
 /* Whatever goes wrong, one at a time changes the counter. */
-static void test_shims__exclusion_holds_under_faults(void **state)
+TEST(test_shims__exclusion_holds_under_faults)
 {
-    (void)state;
     for (int seed = 1; seed <= 5; seed++) {
         simba_store *stores[2];
         struct hammer hammers[4];
@@ -212,22 +202,4 @@ static void test_shims__exclusion_holds_under_faults(void **state)
         simba_store_close(stores[0]);
         simba_store_close(stores[1]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shims__fault_fails_the_nth_operation),
-        cmocka_unit_test(test_shims__fault_loses_an_answer),
-        cmocka_unit_test(test_shims__fault_loses_a_request),
-        cmocka_unit_test(test_shims__fault_doubles_a_request),
-        cmocka_unit_test(test_shims__fault_delays_requests_and_answers),
-        cmocka_unit_test(test_shims__fault_touches_only_what_it_should),
-        cmocka_unit_test(test_shims__fault_loses_and_doubles_wakes),
-        cmocka_unit_test(test_shims__fault_is_reproducible),
-        cmocka_unit_test(test_shims__fault_closes_with_operations_under_way),
-        cmocka_unit_test(test_shims__exclusion_holds_under_faults),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

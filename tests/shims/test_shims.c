@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static void test_shims__refuse_what_they_do_not_understand(void **state)
+TEST(test_shims__refuse_what_they_do_not_understand)
 {
     static const char *const urls[] = {
         "fault:seed=x:memory:m",
@@ -25,7 +25,6 @@ static void test_shims__refuse_what_they_do_not_understand(void **state)
     simba_error error;
     simba_store *store;
 
-    (void)state;
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
         if (simba_store_open(urls[i], NULL, &store, &error) != SIMBA_EINVAL) {
             fail_msg("%s was not refused", urls[i]);
@@ -36,7 +35,7 @@ static void test_shims__refuse_what_they_do_not_understand(void **state)
 }
 
 /* What the inner store offers comes through, and a child inherits nothing. */
-static void test_shims__pass_on_what_the_store_offers(void **state)
+TEST(test_shims__pass_on_what_the_store_offers)
 {
     int before = count_descriptors(), status;
     simba_store *plain = open_url("sqlite:%s/plain.db", directory);
@@ -45,7 +44,6 @@ static void test_shims__pass_on_what_the_store_offers(void **state)
                                   directory, directory);
     pid_t child;
 
-    (void)state;
     assert_int_equal(simba_store_capabilities(store),
                      simba_store_capabilities(plain));
     assert_true(simba_store_life_fd(store) >= 0);
@@ -63,12 +61,11 @@ static void test_shims__pass_on_what_the_store_offers(void **state)
 
 /* --- stat ---------------------------------------------------------------- */
 
-static void test_shims__stat_counts_and_times(void **state)
+TEST(test_shims__stat_counts_and_times)
 {
     simba_store *store = open_url("stat::memory:stat");
     simba_stat acquire, release;
 
-    (void)state;
     for (int i = 0; i < 10; i++) {
         pass_through(store);
     }
@@ -88,13 +85,12 @@ static void test_shims__stat_counts_and_times(void **state)
     simba_store_close(store);
 }
 
-static void test_shims__stat_refuses_what_is_not_there(void **state)
+TEST(test_shims__stat_refuses_what_is_not_there)
 {
     simba_store *plain = open_url("memory:plain");
     simba_store *store = open_url("stat::memory:stat");
     simba_stat stat;
 
-    (void)state;
     assert_int_equal(simba_stat_read(plain, "acquire", &stat, NULL),
                      SIMBA_EINVAL);
     assert_int_equal(simba_stat_read(store, "aquire", &stat, NULL),
@@ -124,13 +120,12 @@ static void keep_log(void *user,
     pthread_mutex_unlock(&journal->lock);
 }
 
-static void test_shims__stat_and_fault_log_at_close(void **state)
+TEST(test_shims__stat_and_fault_log_at_close)
 {
     struct journal journal = {.lock = PTHREAD_MUTEX_INITIALIZER};
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_store *store;
 
-    (void)state;
     options.log = keep_log;
     options.log_user = &journal;
     options.log_level = SIMBA_LOG_INFO;
@@ -145,13 +140,5 @@ static void test_shims__stat_and_fault_log_at_close(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shims__refuse_what_they_do_not_understand),
-        cmocka_unit_test(test_shims__pass_on_what_the_store_offers),
-        cmocka_unit_test(test_shims__stat_counts_and_times),
-        cmocka_unit_test(test_shims__stat_refuses_what_is_not_there),
-        cmocka_unit_test(test_shims__stat_and_fault_log_at_close),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_unit_tests(make_directory, remove_directory);
 }

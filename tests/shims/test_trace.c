@@ -13,7 +13,7 @@ static int count_of(const char *text, const char *needle)
     return count;
 }
 
-static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
+TEST(test_shims__trace_tells_what_was_asked_and_answered)
 {
     simba_store *store = open_url("trace:%s/told:memory:trace", directory);
     simba_locker *locker = open_locker(store, "q\"\\é");
@@ -21,7 +21,6 @@ static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
     uint64_t number;
     char *text;
 
-    (void)state;
     assert_int_equal(simba_locker_acquire(locker, -1, &number, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
     simba_locker_close(locker);
@@ -41,7 +40,7 @@ static void test_shims__trace_tells_what_was_asked_and_answered(void **state)
     free(text);
 }
 
-static void test_shims__trace_tells_wakes(void **state)
+TEST(test_shims__trace_tells_wakes)
 {
     simba_store *store =
         open_url("stat::trace:%s/wakes:memory:wakes", directory);
@@ -50,7 +49,6 @@ static void test_shims__trace_tells_wakes(void **state)
     simba_locker *b = open_locker(store, mutex);
     char *text;
 
-    (void)state;
     hand_over(store, a, b);
     await(stat_of(store, "wake_up").started >= 1);
     simba_locker_close(a);
@@ -63,12 +61,11 @@ static void test_shims__trace_tells_wakes(void **state)
     free(text);
 }
 
-static void test_shims__trace_needs_a_file(void **state)
+TEST(test_shims__trace_needs_a_file)
 {
     simba_store *store;
     char url[256];
 
-    (void)state;
     snprintf(url, sizeof url, "trace:%s/no/such/place:memory:x", directory);
     assert_int_equal(simba_store_open(url, NULL, &store, NULL),
                      SIMBA_EMISCONFIG);
@@ -77,7 +74,7 @@ static void test_shims__trace_needs_a_file(void **state)
 }
 
 /* Who forgets the path is told so, and finds no file of a scheme's name. */
-static void test_shims__trace_without_a_path_makes_no_file(void **state)
+TEST(test_shims__trace_without_a_path_makes_no_file)
 {
     static const char *const urls[] = {
         "trace:redis://127.0.0.1:1", "trace:sqlite:/nowhere/x.db",
@@ -85,7 +82,6 @@ static void test_shims__trace_without_a_path_makes_no_file(void **state)
     char before[4096];
     simba_store *store;
 
-    (void)state;
     assert_non_null(getcwd(before, sizeof before));
     assert_int_equal(chdir(directory), 0);
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
@@ -100,12 +96,5 @@ static void test_shims__trace_without_a_path_makes_no_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shims__trace_tells_what_was_asked_and_answered),
-        cmocka_unit_test(test_shims__trace_tells_wakes),
-        cmocka_unit_test(test_shims__trace_needs_a_file),
-        cmocka_unit_test(test_shims__trace_without_a_path_makes_no_file),
-    };
-
-    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+    return run_unit_tests(make_directory, remove_directory);
 }

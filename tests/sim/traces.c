@@ -1,12 +1,10 @@
 /* Golden traces of the scenarios the seed tells: what happens, and exactly
  * when. ttl 2 s, transition 1 s, so L = 3 s, m = 73 ms, B = 375 ms; the network
  * takes 5 ms each way, callbacks 20 ms. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include "sim/story.h"
 
@@ -46,11 +44,10 @@ static void end(struct telling *t)
     free(t->text);
 }
 
-static void test_trace__acquire(void **state)
+TEST(test_trace__acquire)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 2);
     story_start(&t.w, 0);
     story_run_to(&t.w, 100);
@@ -66,11 +63,10 @@ static void test_trace__acquire(void **state)
     end(&t);
 }
 
-static void test_trace__renew(void **state)
+TEST(test_trace__renew)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 1);
     story_start(&t.w, 0);
     story_run_to(&t.w, 3000);
@@ -83,11 +79,10 @@ static void test_trace__renew(void **state)
     end(&t);
 }
 
-static void test_trace__expiry_and_hand_over(void **state)
+TEST(test_trace__expiry_and_hand_over)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 3);
     story_start(&t.w, 0);
     story_run_to(&t.w, 100);
@@ -116,11 +111,10 @@ static void test_trace__expiry_and_hand_over(void **state)
     end(&t);
 }
 
-static void test_trace__timeout_of_renewals(void **state)
+TEST(test_trace__timeout_of_renewals)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 1);
     story_start(&t.w, 0);
     story_run_to(&t.w, 1000);
@@ -154,11 +148,10 @@ static void test_trace__timeout_of_renewals(void **state)
     end(&t);
 }
 
-static void test_trace__stop_hands_over_in_line(void **state)
+TEST(test_trace__stop_hands_over_in_line)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 3);
     for (int i = 0; i < 3; i++) {
         story_start(&t.w, i);
@@ -199,11 +192,10 @@ static void test_trace__stop_hands_over_in_line(void **state)
     end(&t);
 }
 
-static void test_trace__stop_while_waiting(void **state)
+TEST(test_trace__stop_while_waiting)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 2);
     story_start(&t.w, 0);
     story_run_to(&t.w, 100);
@@ -224,11 +216,10 @@ static void test_trace__stop_while_waiting(void **state)
     end(&t);
 }
 
-static void test_trace__stop_while_asking(void **state)
+TEST(test_trace__stop_while_asking)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 1);
     story_start(&t.w, 0);
     story_run_to(&t.w, 3);
@@ -243,11 +234,10 @@ static void test_trace__stop_while_asking(void **state)
     end(&t);
 }
 
-static void test_trace__restart(void **state)
+TEST(test_trace__restart)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 1);
     story_start(&t.w, 0);
     story_run_to(&t.w, 100);
@@ -270,11 +260,10 @@ static void test_trace__restart(void **state)
     end(&t);
 }
 
-static void test_trace__pause_over_the_lease(void **state)
+TEST(test_trace__pause_over_the_lease)
 {
     struct telling t;
 
-    (void)state;
     begin(&t, 2);
     story_start(&t.w, 0);
     story_run_to(&t.w, 100);
@@ -298,20 +287,4 @@ static void test_trace__pause_over_the_lease(void **state)
                "[  5020] n0 -> acquire\n"
                "[  5025] n0 waits at 5025000\n");
     end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trace__acquire),
-        cmocka_unit_test(test_trace__renew),
-        cmocka_unit_test(test_trace__expiry_and_hand_over),
-        cmocka_unit_test(test_trace__timeout_of_renewals),
-        cmocka_unit_test(test_trace__stop_hands_over_in_line),
-        cmocka_unit_test(test_trace__stop_while_waiting),
-        cmocka_unit_test(test_trace__stop_while_asking),
-        cmocka_unit_test(test_trace__restart),
-        cmocka_unit_test(test_trace__pause_over_the_lease),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

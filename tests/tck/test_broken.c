@@ -2,12 +2,10 @@
  * the contract that is named here, and the memory store, of which it is made,
  * passes that test. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba/sys/tck.h>
 

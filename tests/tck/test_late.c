@@ -2,12 +2,10 @@
  * news: it changes nothing that a user is told. Found by seed 326 of tck_seeds
  * on a slow machine; played by the backend `broken:late_refusals`. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba.h>
 
@@ -63,7 +61,7 @@ static void await_tenure(struct witness *w)
     assert_true(atomic_load(&w->acquired) != 0);
 }
 
-static void test_late__refusal_is_old_news(void **state)
+TEST(test_late__refusal_is_old_news)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     struct witness w = {0};
@@ -71,7 +69,6 @@ static void test_late__refusal_is_old_news(void **state)
     simba_locker *locker;
     simba_service *service;
 
-    (void)state;
     options.mutex = "late";
     assert_int_equal(
         simba_store_open("broken:late_refusals", NULL, &store, NULL), SIMBA_OK);
@@ -87,13 +84,4 @@ static void test_late__refusal_is_old_news(void **state)
     simba_service_close(service);
     simba_locker_close(locker);
     simba_store_close(store);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late__refusal_is_old_news),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

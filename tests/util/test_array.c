@@ -1,17 +1,13 @@
 #include "no_memory.h"
 #include "util/array.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include "fixtures/unit_test.h"
 
-#include <cmocka.h>
-
-static void test_array__keeps_what_is_in_it(void **state)
+TEST(test_array__keeps_what_is_in_it)
 {
     int *items = NULL;
     size_t room = 0, moves = 0;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         size_t before = room;
 
@@ -28,25 +24,23 @@ static void test_array__keeps_what_is_in_it(void **state)
     free(items);
 }
 
-static void test_array__grows_to_what_is_wanted_at_once(void **state)
+TEST(test_array__grows_to_what_is_wanted_at_once)
 {
     char *items = NULL;
     size_t room = 0;
 
-    (void)state;
     assert_true(simba__array_reserve(&items, &room, 5000, 1));
     assert_in_range(room, 5000, 10000);
     memset(items, 1, room);
     free(items);
 }
 
-static void test_array__without_memory_nothing_changes(void **state)
+TEST(test_array__without_memory_nothing_changes)
 {
     int *items = NULL;
     size_t room = 0;
     const int *before;
 
-    (void)state;
     assert_true(simba__array_reserve(&items, &room, 1, sizeof *items));
     before = items;
     no_memory = true;
@@ -57,15 +51,4 @@ static void test_array__without_memory_nothing_changes(void **state)
     assert_int_equal(room, 8);
     assert_ptr_equal(items, before);
     free(items);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_array__keeps_what_is_in_it),
-        cmocka_unit_test(test_array__grows_to_what_is_wanted_at_once),
-        cmocka_unit_test(test_array__without_memory_nothing_changes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

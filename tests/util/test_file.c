@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static char directory[] = "/tmp/simba-file-XXXXXX";
 static char path[64];
@@ -48,11 +46,10 @@ static void write_it(size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-static void test_file__is_read_whole(void **state)
+TEST_AROUND(test_file__is_read_whole, NULL, remove_it)
 {
     struct simba__file file;
 
-    (void)state;
     write_it(100);
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(simba__file_read(&file, path, 100), 0);
@@ -68,21 +65,19 @@ static void test_file__is_read_whole(void **state)
     simba__file_fini(&file);
 }
 
-static void test_file__a_byte_too_many_is_refused(void **state)
+TEST_AROUND(test_file__a_byte_too_many_is_refused, NULL, remove_it)
 {
     struct simba__file file;
 
-    (void)state;
     write_it(101);
     assert_int_equal(simba__file_read(&file, path, 100), EFBIG);
     assert_null(file.bytes);
 }
 
-static void test_file__only_regular_files_are_read(void **state)
+TEST_AROUND(test_file__only_regular_files_are_read, NULL, remove_it)
 {
     struct simba__file file;
 
-    (void)state;
     alarm(10); /* a FIFO that is waited for */
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(simba__file_read(&file, path, 100), ENOTSUP);
@@ -92,25 +87,15 @@ static void test_file__only_regular_files_are_read(void **state)
     alarm(0);
 }
 
-static void test_file__one_that_is_not_there_is_told(void **state)
+TEST(test_file__one_that_is_not_there_is_told)
 {
     struct simba__file file;
 
-    (void)state;
     assert_int_equal(simba__file_read(&file, path, 100), ENOENT);
     assert_null(file.bytes);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_file__is_read_whole, remove_it),
-        cmocka_unit_test_teardown(test_file__a_byte_too_many_is_refused,
-                                  remove_it),
-        cmocka_unit_test_teardown(test_file__only_regular_files_are_read,
-                                  remove_it),
-        cmocka_unit_test(test_file__one_that_is_not_there_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return run_unit_tests(set_up, tear_down);
 }

@@ -2,13 +2,11 @@
 #include "util/container.h"
 #include "util/hash.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 struct thing {
     int number;
@@ -33,9 +31,8 @@ static void add(struct simba__hash *table, struct thing *thing, int number)
 }
 
 /* Figures of the authors of the hash: other processes must find the same. */
-static void test_hash__fnv_is_the_same_everywhere(void **state)
+TEST(test_hash__fnv_is_the_same_everywhere)
 {
-    (void)state;
     assert_true(simba__fnv64("", 0) == UINT64_C(0xcbf29ce484222325));
     assert_true(simba__fnv64("a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
     assert_true(simba__fnv64("foobar", 6) == UINT64_C(0x85944171f73967e8));
@@ -45,12 +42,11 @@ static void test_hash__fnv_is_the_same_everywhere(void **state)
     assert_true(simba__fnv32("\xff", 1) != simba__fnv32("\x7f", 1));
 }
 
-static void test_hash__finds_all_and_only_what_is_in_it(void **state)
+TEST(test_hash__finds_all_and_only_what_is_in_it)
 {
     struct simba__hash table = {0};
     char name[24];
 
-    (void)state;
     assert_null(simba__hash_find(&table, "thing 1"));
     for (int i = 0; i < THINGS; i++) {
         add(&table, &things[i], i);
@@ -70,13 +66,12 @@ static void test_hash__finds_all_and_only_what_is_in_it(void **state)
     assert_null(simba__hash_find(&table, "thing 1"));
 }
 
-static void test_hash__goes_through_all_once(void **state)
+TEST(test_hash__goes_through_all_once)
 {
     struct simba__hash table = {0};
     struct simba__hash_link *next;
     int seen[THINGS] = {0};
 
-    (void)state;
     assert_null(simba__hash_next(&table, NULL));
     for (int i = 0; i < THINGS; i++) {
         add(&table, &things[i], i);
@@ -94,12 +89,11 @@ static void test_hash__goes_through_all_once(void **state)
     simba__hash_fini(&table);
 }
 
-static void test_hash__several_may_have_one_key(void **state)
+TEST(test_hash__several_may_have_one_key)
 {
     struct simba__hash table = {0};
     int sum = 0;
 
-    (void)state;
     for (int i = 0; i < 60; i++) {
         things[i].number = i;
         assert_true(simba__hash_add(&table, &things[i].link,
@@ -114,11 +108,10 @@ static void test_hash__several_may_have_one_key(void **state)
     simba__hash_fini(&table);
 }
 
-static void test_hash__without_memory_it_gets_slower_only(void **state)
+TEST(test_hash__without_memory_it_gets_slower_only)
 {
     struct simba__hash table = {0};
 
-    (void)state;
     no_memory = true;
     assert_false(simba__hash_add(&table, &things[0].link, "none yet"));
     assert_int_equal(table.count, 0);
@@ -135,7 +128,7 @@ static void test_hash__without_memory_it_gets_slower_only(void **state)
     simba__hash_fini(&table);
 }
 
-static void test_hash__makes_things_with_a_key_of_their_own(void **state)
+TEST(test_hash__makes_things_with_a_key_of_their_own)
 {
     struct simba__hash table = {0};
     struct {
@@ -144,7 +137,6 @@ static void test_hash__makes_things_with_a_key_of_their_own(void **state)
     } * thing;
     char key[] = "key";
 
-    (void)state;
     no_memory = true;
     assert_null(simba__hash_new(&table, sizeof *thing, key));
     no_memory = false;
@@ -157,18 +149,4 @@ static void test_hash__makes_things_with_a_key_of_their_own(void **state)
     simba__hash_remove(&table, &thing->link);
     free(thing);
     simba__hash_fini(&table);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hash__fnv_is_the_same_everywhere),
-        cmocka_unit_test(test_hash__finds_all_and_only_what_is_in_it),
-        cmocka_unit_test(test_hash__goes_through_all_once),
-        cmocka_unit_test(test_hash__several_may_have_one_key),
-        cmocka_unit_test(test_hash__without_memory_it_gets_slower_only),
-        cmocka_unit_test(test_hash__makes_things_with_a_key_of_their_own),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
 #define _GNU_SOURCE
 #include "util/json.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static void becomes(const char *string, const char *quoted)
 {
@@ -18,9 +16,8 @@ static void becomes(const char *string, const char *quoted)
     assert_string_equal(room, quoted);
 }
 
-static void test_json__strings_are_escaped(void **state)
+TEST(test_json__strings_are_escaped)
 {
-    (void)state;
     becomes("", "\"\"");
     becomes("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80",
             "\"plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
@@ -28,9 +25,8 @@ static void test_json__strings_are_escaped(void **state)
     becomes("\n\x01\x7f", "\"\\u000a\\u0001\\u007f\"");
 }
 
-static void test_json__what_is_no_utf8_is_replaced(void **state)
+TEST(test_json__what_is_no_utf8_is_replaced)
 {
-    (void)state;
     becomes("\xff", "\"\\ufffd\"");
     becomes("a\xc3", "\"a\\ufffd\"");                     /* cut */
     becomes("\xc0\xaf", "\"\\ufffd\\ufffd\"");            /* overlong */
@@ -72,13 +68,12 @@ static const char all[] =
     "\"token\":7,\"no_token\":null,\"empty\":[],\"list\":[{\"a\":1},{}],"
     "\"last\":null}\n";
 
-static void test_json__an_object_has_all_kinds_of_members(void **state)
+TEST(test_json__an_object_has_all_kinds_of_members)
 {
     struct simba__text text = {0};
     struct simba__json json;
     char *written;
 
-    (void)state;
     simba__json_begin(&json, &text);
     write_all(&json);
     written = simba__text_take(&text);
@@ -86,29 +81,16 @@ static void test_json__an_object_has_all_kinds_of_members(void **state)
     free(written);
 }
 
-static void test_json__a_file_gets_the_same(void **state)
+TEST(test_json__a_file_gets_the_same)
 {
     char *written = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&written, &size);
     struct simba__json json;
 
-    (void)state;
     simba__json_print(&json, file);
     write_all(&json);
     fclose(file);
     assert_string_equal(written, all);
     free(written);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json__strings_are_escaped),
-        cmocka_unit_test(test_json__what_is_no_utf8_is_replaced),
-        cmocka_unit_test(test_json__an_object_has_all_kinds_of_members),
-        cmocka_unit_test(test_json__a_file_gets_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,17 @@
 #include "no_memory.h"
 #include "util/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
-static void test_text__knows_hexadecimal_digits(void **state)
+TEST(test_text__knows_hexadecimal_digits)
 {
     static const char others[] = {'\0', '/', ':', '@', 'G', '`', 'g', '\x80'};
 
-    (void)state;
     for (int i = 0; i < 16; i++) {
         assert_int_equal(simba__text_hex("0123456789abcdef"[i]), i);
         assert_int_equal(simba__text_hex("0123456789ABCDEF"[i]), i);
@@ -34,9 +31,8 @@ static void becomes(const char *escaped, const char *plain)
     assert_string_equal(text, plain);
 }
 
-static void test_text__escapes_are_decoded(void **state)
+TEST(test_text__escapes_are_decoded)
 {
-    (void)state;
     becomes("", "");
     becomes("plain", "plain");
     becomes("%61%2F%2f%7E", "a//~");
@@ -45,12 +41,11 @@ static void test_text__escapes_are_decoded(void **state)
     becomes("%C3%a9 %ff", "\xc3\xa9 \xff");
 }
 
-static void test_text__broken_escapes_are_refused(void **state)
+TEST(test_text__broken_escapes_are_refused)
 {
     static const char *const broken[] = {"%",   "a%",   "%6",  "%6g",
                                          "%g6", "%%61", "%00", "a%00b"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         char text[32];
 
@@ -59,12 +54,11 @@ static void test_text__broken_escapes_are_refused(void **state)
     }
 }
 
-static void test_text__grows(void **state)
+TEST(test_text__grows)
 {
     struct simba__text text = {0};
     char *taken;
 
-    (void)state;
     for (int i = 0; i < 500; i++) {
         simba__text_printf(&text, "%d,", i % 10);
     }
@@ -83,12 +77,11 @@ static void test_text__grows(void **state)
     free(taken);
 }
 
-static void test_text__fixed_room_cuts_and_says_so(void **state)
+TEST(test_text__fixed_room_cuts_and_says_so)
 {
     char room[8];
     struct simba__text text = simba__text_fixed(room, sizeof room);
 
-    (void)state;
     assert_string_equal(room, "");
     simba__text_put(&text, "1234567");
     assert_false(text.is_failed);
@@ -102,14 +95,13 @@ static void test_text__fixed_room_cuts_and_says_so(void **state)
     assert_string_equal(room, "1234567");
 }
 
-static void test_text__goes_to_a_file(void **state)
+TEST(test_text__goes_to_a_file)
 {
     char *written = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&written, &size);
     struct simba__text text = simba__text_file(file);
 
-    (void)state;
     simba__text_put(&text, "a");
     simba__text_printf(&text, "%d", 12);
     fclose(file);
@@ -117,11 +109,10 @@ static void test_text__goes_to_a_file(void **state)
     free(written);
 }
 
-static void test_text__without_memory_it_is_none(void **state)
+TEST(test_text__without_memory_it_is_none)
 {
     struct simba__text text = {0};
 
-    (void)state;
     simba__text_put(&text, "a");
     no_memory = true;
     simba__text_printf(&text, "%01000d", 5);
@@ -131,25 +122,23 @@ static void test_text__without_memory_it_is_none(void **state)
     assert_null(simba__text_take(&text));
 }
 
-static void test_text__escapes_what_urls_are_made_of(void **state)
+TEST(test_text__escapes_what_urls_are_made_of)
 {
     char room[64];
     struct simba__text text = simba__text_fixed(room, sizeof room);
 
-    (void)state;
     simba__text_escape(&text, "aZ09-._~ /?#@:%\xc3\xa9");
     assert_string_equal(room, "aZ09-._~%20%2F%3F%23%40%3A%25%C3%A9");
     assert_true(simba__text_unescape(room));
     assert_string_equal(room, "aZ09-._~ /?#@:%\xc3\xa9");
 }
 
-static void test_text__numbers_have_no_signs_and_no_end(void **state)
+TEST(test_text__numbers_have_no_signs_and_no_end)
 {
     static const char *const none[] = {
         "", "-1", "+1", " 1", "1 ", "0x1", "101", "99999999999999999999"};
     uint64_t number = 0;
 
-    (void)state;
     assert_true(simba__text_number("0", 100, &number));
     assert_int_equal(number, 0);
     assert_true(simba__text_number("0100", 100, &number));
@@ -157,21 +146,4 @@ static void test_text__numbers_have_no_signs_and_no_end(void **state)
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         assert_false(simba__text_number(none[i], 100, &number));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text__grows),
-        cmocka_unit_test(test_text__fixed_room_cuts_and_says_so),
-        cmocka_unit_test(test_text__goes_to_a_file),
-        cmocka_unit_test(test_text__without_memory_it_is_none),
-        cmocka_unit_test(test_text__escapes_what_urls_are_made_of),
-        cmocka_unit_test(test_text__numbers_have_no_signs_and_no_end),
-        cmocka_unit_test(test_text__knows_hexadecimal_digits),
-        cmocka_unit_test(test_text__escapes_are_decoded),
-        cmocka_unit_test(test_text__broken_escapes_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

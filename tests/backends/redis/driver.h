@@ -62,7 +62,6 @@ static inline void must_open(struct handle *handle)
     }
 }
 
-#define REDIS_TEST(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, empty_server, close_handles)
+#define REDIS_TEST(test) TEST_AROUND(test, empty_server, close_handles)
 
 #endif

@@ -6,12 +6,10 @@
 #include "fixtures/redis_shapes.h"
 #include "fixtures/redis_wire.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba.h>
 

@@ -21,9 +21,8 @@ static void expect_refusal(const char *url, int code, const char *words)
     assert_null(strstr(why.message, "s3cret")); /* S13 */
 }
 
-static void test_redis_errors__wrong_urls(void **state)
+REDIS_TEST(test_redis_errors__wrong_urls)
 {
-    (void)state;
     expect_refusal("redis:x", SIMBA_EINVAL, "redis://host");
     expect_refusal("redis://h:0", SIMBA_EINVAL, "port");
     expect_refusal("redis://h:99999", SIMBA_EINVAL, "port");
@@ -52,12 +51,11 @@ static void test_redis_errors__wrong_urls(void **state)
                    "/nonexistent");
 }
 
-static void test_redis_errors__password_files(void **state)
+REDIS_TEST(test_redis_errors__password_files)
 {
     static const char *const texts[] = {"", "\nright\n", "right\nleft\n"};
     char path[128], url[256];
 
-    (void)state;
     snprintf(path, sizeof path, "%s/password", server.directory);
     snprintf(url, sizeof url, "%s%s", redis_url(&server, "?password_file="),
              path);
@@ -82,11 +80,10 @@ static void test_redis_errors__password_files(void **state)
                    "directory");
 }
 
-static void test_redis_errors__nobody_there(void **state)
+REDIS_TEST(test_redis_errors__nobody_there)
 {
     char url[64];
 
-    (void)state;
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", redis_free_port());
     expect_refusal(url, SIMBA_EUNAVAIL, "refused");
     expect_refusal("redis+unix:///nonexistent/socket", SIMBA_EUNAVAIL,
@@ -95,11 +92,10 @@ static void test_redis_errors__nobody_there(void **state)
                    "no.such.host");
 }
 
-static void test_redis_errors__wrong_password(void **state)
+REDIS_TEST(test_redis_errors__wrong_password)
 {
     char url[128];
 
-    (void)state;
     snprintf(url, sizeof url, "redis://:s3cret@127.0.0.1:%d", server.port);
     expect_refusal(url, SIMBA_EDENIED, "password");
     redis_number(&server, "CONFIG SET requirepass right");
@@ -116,17 +112,15 @@ static void test_redis_errors__wrong_password(void **state)
     server.password = NULL;
 }
 
-static void test_redis_errors__wrong_database(void **state)
+REDIS_TEST(test_redis_errors__wrong_database)
 {
-    (void)state;
     expect_refusal(redis_url(&server, "/99"), SIMBA_EMISCONFIG, "database");
 }
 
-static void test_redis_errors__no_cluster(void **state)
+REDIS_TEST(test_redis_errors__no_cluster)
 {
     char url[64];
 
-    (void)state;
     snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", server.port);
     expect_refusal(url, SIMBA_EMISCONFIG, "cluster");
 }
@@ -172,9 +166,8 @@ static void expect_stranger(const char *scheme, const char *says, int code)
     pthread_join(thread, NULL);
 }
 
-static void test_redis_errors__not_a_redis_server(void **state)
+REDIS_TEST(test_redis_errors__not_a_redis_server)
 {
-    (void)state;
     expect_stranger("redis", "HTTP/1.1 400 Bad Request\r\n\r\n",
                     SIMBA_EMISCONFIG);
     expect_stranger("redis", "+OK\r\n+OK\r\n+OK\r\n", SIMBA_EMISCONFIG);
@@ -186,7 +179,7 @@ static void test_redis_errors__not_a_redis_server(void **state)
 }
 
 /* As Valkey 9 tells it; Redis says redis_mode. */
-static void test_redis_errors__cluster_is_named(void **state)
+REDIS_TEST(test_redis_errors__cluster_is_named)
 {
     static const char server_info[] = "redis_version:7.2.4\r\n"
                                       "server_name:valkey\r\n"
@@ -194,7 +187,6 @@ static void test_redis_errors__cluster_is_named(void **state)
                                       "server_mode:cluster\r\n";
     char says[512];
 
-    (void)state;
     snprintf(says, sizeof says,
              "$%zu\r\n%s\r\n$11\r\nloading:0\r\n\r\n"
              "$13\r\nrole:master\r\n\r\n",
@@ -205,11 +197,10 @@ static void test_redis_errors__cluster_is_named(void **state)
 
 /* --- refusals of a server that is there ---------------------------------- */
 
-static void test_redis_errors__foreign_key_is_untouched(void **state)
+REDIS_TEST(test_redis_errors__foreign_key_is_untouched)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     redis_number(&server, "RPUSH %s one two", KEY);
     assert_int_equal(try_run(&alice, asking(&alice)), SIMBA_EMISCONFIG);
@@ -223,11 +214,10 @@ static void test_redis_errors__foreign_key_is_untouched(void **state)
     assert_int_equal(redis_number(&server, "PTTL %s", KEY), -1);
 }
 
-static void test_redis_errors__foreign_text_is_an_owner(void **state)
+REDIS_TEST(test_redis_errors__foreign_text_is_an_owner)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     redis_number(&server, "SET %s somebody", KEY);
     ask(&alice);
@@ -236,11 +226,10 @@ static void test_redis_errors__foreign_text_is_an_owner(void **state)
     assert_true(got.owner.transition_at_ms == INT64_MAX);
 }
 
-static void test_redis_errors__out_of_memory(void **state)
+REDIS_TEST(test_redis_errors__out_of_memory)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -253,21 +242,19 @@ static void test_redis_errors__out_of_memory(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis_errors__replica_takes_no_writes(void **state)
+REDIS_TEST(test_redis_errors__replica_takes_no_writes)
 {
-    (void)state;
     redis_number(&server, "REPLICAOF 127.0.0.1 1");
     expect_refusal(redis_url(&server, ""), SIMBA_EMISCONFIG, "replica");
     redis_number(&server, "REPLICAOF NO ONE");
     must_open(&first);
 }
 
-static void test_redis_errors__demoted_server_is_noticed(void **state)
+REDIS_TEST(test_redis_errors__demoted_server_is_noticed)
 {
     struct who alice = person(&first, "alice");
     simba_request soon = asking(&alice);
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_number(&server, "REPLICAOF 127.0.0.1 1");
@@ -278,12 +265,11 @@ static void test_redis_errors__demoted_server_is_noticed(void **state)
     await(try_run(&alice, asking(&alice)) == SIMBA_OK);
 }
 
-static void test_redis_errors__missing_permission(void **state)
+REDIS_TEST(test_redis_errors__missing_permission)
 {
     struct who alice = person(&first, "alice");
     char url[128];
 
-    (void)state;
     redis_number(&server,
                  "ACL SETUSER poor on >pw +@all ~simba:* resetchannels");
     snprintf(url, sizeof url, "redis://poor:pw@127.0.0.1:%d?restart_grace=0",
@@ -311,13 +297,12 @@ static const char *finding_of(const char *name, enum simba_gravity gravity)
     return NULL;
 }
 
-static void test_redis_errors__doctor_names_missing_permissions(void **state)
+REDIS_TEST(test_redis_errors__doctor_names_missing_permissions)
 {
     struct who nobody = person(&first, "nobody");
     char url[128];
     const char *found;
 
-    (void)state;
     redis_number(&server, "ACL SETUSER poor reset on >pw +@all -publish -hdel "
                           "~simba:* resetchannels &simba:*");
     snprintf(url, sizeof url, "redis://poor:pw@127.0.0.1:%d?restart_grace=0",
@@ -334,12 +319,11 @@ static void test_redis_errors__doctor_names_missing_permissions(void **state)
     assert_int_equal(redis_number(&server, "DBSIZE"), 0); /* it left nothing */
 }
 
-static void test_redis_errors__subscribing_may_be_denied(void **state)
+REDIS_TEST(test_redis_errors__subscribing_may_be_denied)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     char url[128];
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_number(&server, "ACL SETUSER deaf on >pw +@all -subscribe ~* &*");
@@ -364,14 +348,13 @@ static long long told_by(redisContext *admin, const char *field)
     return number;
 }
 
-static void test_redis_errors__too_many_clients(void **state)
+REDIS_TEST(test_redis_errors__too_many_clients)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     redisContext *admin = redisConnect("127.0.0.1", server.port);
     simba_request soon;
     long long before;
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     ask(&alice);
@@ -392,25 +375,5 @@ static void test_redis_errors__too_many_clients(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_errors__wrong_urls),
-        REDIS_TEST(test_redis_errors__password_files),
-        REDIS_TEST(test_redis_errors__nobody_there),
-        REDIS_TEST(test_redis_errors__wrong_password),
-        REDIS_TEST(test_redis_errors__wrong_database),
-        REDIS_TEST(test_redis_errors__no_cluster),
-        REDIS_TEST(test_redis_errors__not_a_redis_server),
-        REDIS_TEST(test_redis_errors__cluster_is_named),
-        REDIS_TEST(test_redis_errors__foreign_key_is_untouched),
-        REDIS_TEST(test_redis_errors__foreign_text_is_an_owner),
-        REDIS_TEST(test_redis_errors__out_of_memory),
-        REDIS_TEST(test_redis_errors__replica_takes_no_writes),
-        REDIS_TEST(test_redis_errors__demoted_server_is_noticed),
-        REDIS_TEST(test_redis_errors__missing_permission),
-        REDIS_TEST(test_redis_errors__doctor_names_missing_permissions),
-        REDIS_TEST(test_redis_errors__subscribing_may_be_denied),
-        REDIS_TEST(test_redis_errors__too_many_clients),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, remove_server);
+    return run_unit_tests(start_server, remove_server);
 }

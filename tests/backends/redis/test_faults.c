@@ -25,11 +25,10 @@ static void open_with_grace(struct handle *handle)
     }
 }
 
-static void test_redis_faults__forgotten_scripts_are_sent_again(void **state)
+REDIS_TEST(test_redis_faults__forgotten_scripts_are_sent_again)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_number(&server, "SCRIPT FLUSH");
@@ -45,11 +44,10 @@ static void test_redis_faults__forgotten_scripts_are_sent_again(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis_faults__killed_connections_come_back(void **state)
+REDIS_TEST(test_redis_faults__killed_connections_come_back)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     for (int i = 0; i < 5; i++) {
@@ -60,12 +58,11 @@ static void test_redis_faults__killed_connections_come_back(void **state)
     }
 }
 
-static void test_redis_faults__hanging_server_is_unknown(void **state)
+REDIS_TEST(test_redis_faults__hanging_server_is_unknown)
 {
     struct who alice = person(&first, "alice");
     int64_t from;
 
-    (void)state;
     must_open(&first);
     redis_pause(&server, true);
     from = simba_loop_now_ms();
@@ -82,11 +79,10 @@ static void test_redis_faults__hanging_server_is_unknown(void **state)
     expect_mine(&alice);
 }
 
-static void test_redis_faults__stopped_server_is_unreachable(void **state)
+REDIS_TEST(test_redis_faults__stopped_server_is_unreachable)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_stop(&server);
@@ -97,12 +93,11 @@ static void test_redis_faults__stopped_server_is_unreachable(void **state)
     redis_number(&server, "FLUSHALL");
 }
 
-static void test_redis_faults__kept_data_is_there_after_a_restart(void **state)
+REDIS_TEST(test_redis_faults__kept_data_is_there_after_a_restart)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     int64_t from;
 
-    (void)state;
     open_with_grace(&first);
     open_with_grace(&second);
     await(try_run(&alice, asking(&alice)) == SIMBA_OK);
@@ -121,13 +116,12 @@ static void test_redis_faults__kept_data_is_there_after_a_restart(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis_faults__lost_data_is_waited_for(void **state)
+REDIS_TEST(test_redis_faults__lost_data_is_waited_for)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     uint64_t token;
     int64_t started;
 
-    (void)state;
     redis_number(&server, "CONFIG SET appendonly no");
     server.options[1] = "no";
     alice.ttl_ms = bob.ttl_ms = 1500;
@@ -151,12 +145,10 @@ static void test_redis_faults__lost_data_is_waited_for(void **state)
     redis_run(&server);
 }
 
-static void test_redis_faults__whoever_waits_is_told_when_grace_is_over(
-    void **state)
+REDIS_TEST(test_redis_faults__whoever_waits_is_told_when_grace_is_over)
 {
     struct who bob = person(&first, "bob");
 
-    (void)state;
     redis_number(&server, "CONFIG SET appendonly no");
     server.options[1] = "no";
     bob.ttl_ms = 1000;
@@ -174,11 +166,10 @@ static void test_redis_faults__whoever_waits_is_told_when_grace_is_over(
     redis_run(&server);
 }
 
-static void test_redis_faults__flushall_frees_and_tokens_grow(void **state)
+REDIS_TEST(test_redis_faults__flushall_frees_and_tokens_grow)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_number(&server, "FLUSHALL");
@@ -191,12 +182,11 @@ static void test_redis_faults__flushall_frees_and_tokens_grow(void **state)
     assert_string_equal(redis_text(&server, "GET %s", KEY), "bob");
 }
 
-static void test_redis_faults__busy_script_is_waited_for(void **state)
+REDIS_TEST(test_redis_faults__busy_script_is_waited_for)
 {
     struct who alice = person(&first, "alice");
     redisContext *other = redisConnect("127.0.0.1", server.port);
 
-    (void)state;
     must_open(&first);
     redis_number(&server, "CONFIG SET lua-time-limit 50");
     redisAppendCommand(other, "EVAL %s 0",
@@ -212,11 +202,10 @@ static void test_redis_faults__busy_script_is_waited_for(void **state)
     redisFree(other);
 }
 
-static void test_redis_faults__nothing_to_read_but_a_hang_up(void **state)
+REDIS_TEST(test_redis_faults__nothing_to_read_but_a_hang_up)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     redis_kill(&server);
@@ -227,18 +216,5 @@ static void test_redis_faults__nothing_to_read_but_a_hang_up(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_faults__forgotten_scripts_are_sent_again),
-        REDIS_TEST(test_redis_faults__killed_connections_come_back),
-        REDIS_TEST(test_redis_faults__hanging_server_is_unknown),
-        REDIS_TEST(test_redis_faults__stopped_server_is_unreachable),
-        REDIS_TEST(test_redis_faults__kept_data_is_there_after_a_restart),
-        REDIS_TEST(test_redis_faults__lost_data_is_waited_for),
-        REDIS_TEST(test_redis_faults__whoever_waits_is_told_when_grace_is_over),
-        REDIS_TEST(test_redis_faults__flushall_frees_and_tokens_grow),
-        REDIS_TEST(test_redis_faults__busy_script_is_waited_for),
-        REDIS_TEST(test_redis_faults__nothing_to_read_but_a_hang_up),
-    };
-
-    return cmocka_run_group_tests(tests, start_durable, remove_server);
+    return run_unit_tests(start_durable, remove_server);
 }

@@ -92,12 +92,11 @@ static void jvm_release_c(const struct jvm *jvm)
 
 /* --- sharing ------------------------------------------------------------- */
 
-static void test_redis_jvm__c_owner_hands_to_a(void **state)
+REDIS_TEST(test_redis_jvm__c_owner_hands_to_a)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
 
-    (void)state;
     must_open(&first);
     jvm_open(&java, "java");
     ask(&alice);
@@ -111,12 +110,11 @@ static void test_redis_jvm__c_owner_hands_to_a(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_jvm__a_owner_hands_to_c(void **state)
+REDIS_TEST(test_redis_jvm__a_owner_hands_to_c)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
 
-    (void)state;
     must_open(&first);
     jvm_open(&java, "java");
     assert_true(jvm_acquire(&java, true));
@@ -130,13 +128,12 @@ static void test_redis_jvm__a_owner_hands_to_c(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_jvm__c_generation_owner_hands_to_c(void **state)
+REDIS_TEST(test_redis_jvm__c_generation_owner_hands_to_c)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
     uint64_t token;
 
-    (void)state;
     must_open(&first);
     jvm_open(&java, "java");
     ask(&alice);
@@ -156,12 +153,11 @@ static void test_redis_jvm__c_generation_owner_hands_to_c(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_jvm__c_owner_hands_to_b_and_c(void **state)
+REDIS_TEST(test_redis_jvm__c_owner_hands_to_b_and_c)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
 
-    (void)state;
     must_open(&first);
     jvm_open(&java, "java");
     ask(&alice);
@@ -173,11 +169,10 @@ static void test_redis_jvm__c_owner_hands_to_b_and_c(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_jvm__dead_jvm_head_swallows_no_wake_up(void **state)
+REDIS_TEST(test_redis_jvm__dead_jvm_head_swallows_no_wake_up)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     ask(&alice);
@@ -190,12 +185,11 @@ static void test_redis_jvm__dead_jvm_head_swallows_no_wake_up(void **state)
     assert_int_equal(redis_number(&server, "ZCARD %s:contender", KEY), 0);
 }
 
-static void test_redis_jvm__jvm_never_finds_itself_owner(void **state)
+REDIS_TEST(test_redis_jvm__jvm_never_finds_itself_owner)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct jvm java;
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     jvm_open(&java, "java");
@@ -212,13 +206,11 @@ static void test_redis_jvm__jvm_never_finds_itself_owner(void **state)
     jvm_close(&java);
 }
 
-static void test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position(
-    void **state)
+REDIS_TEST(test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct jvm java;
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     jvm_open(&java, "java");
@@ -237,12 +229,11 @@ static void test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position(
     jvm_close(&java);
 }
 
-static void test_redis_jvm__scores_compare_with_whole_seconds(void **state)
+REDIS_TEST(test_redis_jvm__scores_compare_with_whole_seconds)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     const char *score;
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -252,13 +243,12 @@ static void test_redis_jvm__scores_compare_with_whole_seconds(void **state)
                     got.store_ms / 1000 + 5);
 }
 
-static void test_redis_jvm__jvm_owner_can_be_broken(void **state)
+REDIS_TEST(test_redis_jvm__jvm_owner_can_be_broken)
 {
     struct who alice = person(&first, "alice");
     struct jvm java;
     uint64_t token;
 
-    (void)state;
     must_open(&first);
     jvm_open(&java, "java");
     assert_true(jvm_acquire(&java, false));
@@ -274,18 +264,5 @@ static void test_redis_jvm__jvm_owner_can_be_broken(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_jvm__c_owner_hands_to_a),
-        REDIS_TEST(test_redis_jvm__a_owner_hands_to_c),
-        REDIS_TEST(test_redis_jvm__c_generation_owner_hands_to_c),
-        REDIS_TEST(test_redis_jvm__c_owner_hands_to_b_and_c),
-        REDIS_TEST(test_redis_jvm__dead_jvm_head_swallows_no_wake_up),
-        REDIS_TEST(test_redis_jvm__jvm_never_finds_itself_owner),
-        REDIS_TEST(
-            test_redis_jvm__offered_waiter_passed_by_jvm_keeps_its_position),
-        REDIS_TEST(test_redis_jvm__scores_compare_with_whole_seconds),
-        REDIS_TEST(test_redis_jvm__jvm_owner_can_be_broken),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, remove_server);
+    return run_unit_tests(start_server, remove_server);
 }

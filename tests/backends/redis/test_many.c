@@ -3,12 +3,10 @@
 #include "fixtures/contender_threads.h"
 #include "fixtures/redis_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba.h>
 
@@ -211,7 +209,7 @@ static int64_t pass_900_dead(void)
 }
 
 /* A busy machine may take longer than that for nothing, but not each time. */
-static void test_redis_many__live_one_behind_900_dead(void **state)
+TEST_AROUND(test_redis_many__live_one_behind_900_dead, start_all, end_all)
 {
     enum { MOST_US = 100000, TRIES = 5 };
     int64_t took_us = pass_900_dead();
@@ -224,12 +222,11 @@ static void test_redis_many__live_one_behind_900_dead(void **state)
     assert_in_range(took_us, 0, MOST_US);
 }
 
-static void test_redis_many__live_one_behind_20_stopped(void **state)
+TEST_AROUND(test_redis_many__live_one_behind_20_stopped, start_all, end_all)
 {
     enum { STOPPED = 20 };
     int64_t released, took_ms;
 
-    (void)state;
     own();
     for (int i = 0; i < STOPPED; i++) {
         add_child(i, 1);
@@ -249,17 +246,10 @@ static void test_redis_many__live_one_behind_20_stopped(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            test_redis_many__live_one_behind_900_dead, start_all, end_all),
-        cmocka_unit_test_setup_teardown(
-            test_redis_many__live_one_behind_20_stopped, start_all, end_all),
-    };
-
     if (argc != 2) {
         fprintf(stderr, "usage: %s SIMBA\n", argv[0]);
         return 64;
     }
     crowd_simba = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests(NULL, NULL);
 }

@@ -156,12 +156,11 @@ static void check(int i,
     }
 }
 
-static void test_redis_model__does_as_the_row_does(void **state)
+REDIS_TEST(test_redis_model__does_as_the_row_does)
 {
     unsigned dice = 12345;
     int anew = 0;
 
-    (void)state;
     must_open(&first);
     begin_anew();
     for (int i = 0; i < OPERATIONS; i++) {
@@ -196,9 +195,5 @@ static void test_redis_model__does_as_the_row_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_model__does_as_the_row_does),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, remove_server);
+    return run_unit_tests(start_server, remove_server);
 }

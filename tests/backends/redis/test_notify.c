@@ -19,12 +19,11 @@ static long long subscribers_of(const char *id)
     return count;
 }
 
-static void test_redis_notify__release_calls_the_head(void **state)
+REDIS_TEST(test_redis_notify__release_calls_the_head)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     must_open(&third);
@@ -48,12 +47,11 @@ static void test_redis_notify__release_calls_the_head(void **state)
                         "");
 }
 
-static void test_redis_notify__newcomer_does_not_pass_the_line(void **state)
+REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_line)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     must_open(&third);
@@ -67,12 +65,11 @@ static void test_redis_notify__newcomer_does_not_pass_the_line(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis_notify__dead_waiter_is_passed_over(void **state)
+REDIS_TEST(test_redis_notify__dead_waiter_is_passed_over)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     must_open(&third);
@@ -89,13 +86,12 @@ static void test_redis_notify__dead_waiter_is_passed_over(void **state)
     assert_true(redis_text(&server, "ZSCORE %s:contender bob", KEY)[0] != '\0');
 }
 
-static void test_redis_notify__pattern_subscriber_revives_nobody(void **state)
+REDIS_TEST(test_redis_notify__pattern_subscriber_revives_nobody)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
     redisContext *nosy = redisConnect("127.0.0.1", server.port);
 
-    (void)state;
     freeReplyObject(redisCommand(nosy, "PSUBSCRIBE *"));
     must_open(&first);
     must_open(&second);
@@ -112,13 +108,11 @@ static void test_redis_notify__pattern_subscriber_revives_nobody(void **state)
     redisFree(nosy);
 }
 
-static void test_redis_notify__called_one_that_does_not_come_is_last(
-    void **state)
+REDIS_TEST(test_redis_notify__called_one_that_does_not_come_is_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol"), dave = person(&first, "dave");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     must_open(&third);
@@ -137,12 +131,11 @@ static void test_redis_notify__called_one_that_does_not_come_is_last(
     assert_true(got.position > bob.position);
 }
 
-static void test_redis_notify__leaving_while_called_calls_the_next(void **state)
+REDIS_TEST(test_redis_notify__leaving_while_called_calls_the_next)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     must_open(&third);
@@ -159,12 +152,11 @@ static void test_redis_notify__leaving_while_called_calls_the_next(void **state)
     expect_mine(&carol);
 }
 
-static void test_redis_notify__lost_place_is_restored(void **state)
+REDIS_TEST(test_redis_notify__lost_place_is_restored)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
                carol = person(&first, "carol");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -176,11 +168,10 @@ static void test_redis_notify__lost_place_is_restored(void **state)
     assert_int_equal(got.position, bob.position);
 }
 
-static void test_redis_notify__observer_hears_every_change(void **state)
+REDIS_TEST(test_redis_notify__observer_hears_every_change)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     simba_loop_enter(second.loop);
@@ -204,12 +195,11 @@ static long long commands_of(const char *name)
     return found == NULL ? 0 : atoll(found + strlen(field));
 }
 
-static void test_redis_notify__idle_waiter_costs_no_command(void **state)
+REDIS_TEST(test_redis_notify__idle_waiter_costs_no_command)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     long long before;
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     ask(&alice);
@@ -222,11 +212,10 @@ static void test_redis_notify__idle_waiter_costs_no_command(void **state)
                      before);
 }
 
-static void test_redis_notify__subscribes_anew_and_looks_again(void **state)
+REDIS_TEST(test_redis_notify__subscribes_anew_and_looks_again)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     ask(&alice);
@@ -241,18 +230,5 @@ static void test_redis_notify__subscribes_anew_and_looks_again(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis_notify__release_calls_the_head),
-        REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_line),
-        REDIS_TEST(test_redis_notify__dead_waiter_is_passed_over),
-        REDIS_TEST(test_redis_notify__pattern_subscriber_revives_nobody),
-        REDIS_TEST(test_redis_notify__called_one_that_does_not_come_is_last),
-        REDIS_TEST(test_redis_notify__leaving_while_called_calls_the_next),
-        REDIS_TEST(test_redis_notify__lost_place_is_restored),
-        REDIS_TEST(test_redis_notify__observer_hears_every_change),
-        REDIS_TEST(test_redis_notify__idle_waiter_costs_no_command),
-        REDIS_TEST(test_redis_notify__subscribes_anew_and_looks_again),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, remove_server);
+    return run_unit_tests(start_server, remove_server);
 }

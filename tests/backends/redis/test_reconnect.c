@@ -3,12 +3,10 @@
 #define _GNU_SOURCE
 #include "fixtures/redis_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba.h>
 
@@ -168,18 +166,16 @@ static int restart_with(const char *appendonly)
     return 0;
 }
 
-static void test_redis_reconnect__within_a_second_when_data_was_kept(
-    void **state)
+#define BACK_TEST(test) TEST_AROUND(test, NULL, close_all)
+
+BACK_TEST(test_redis_reconnect__within_a_second_when_data_was_kept)
 {
-    (void)state;
     restart_with("yes");
     expect_back_within(SECOND_MS, true);
 }
 
-static void test_redis_reconnect__within_a_lease_and_a_second_when_not(
-    void **state)
+BACK_TEST(test_redis_reconnect__within_a_lease_and_a_second_when_not)
 {
-    (void)state;
     restart_with("no");
     expect_back_within(LEASE_MS + SECOND_MS, false);
 }
@@ -187,12 +183,11 @@ static void test_redis_reconnect__within_a_lease_and_a_second_when_not(
 /* What a killed server had not yet written to its file is forgotten, however
  * soon it is back: its owner must hear of that before anybody else is granted,
  * also one that does nothing but own. */
-static void test_redis_reconnect__owner_hears_what_was_forgotten(void **state)
+BACK_TEST(test_redis_reconnect__owner_hears_what_was_forgotten)
 {
     char command[128];
     pthread_t thread;
 
-    (void)state;
     restart_with("yes");
     open_contender(&owner);
     open_contender(&waiter);
@@ -220,9 +215,8 @@ static uint64_t reconnects(void)
     return count;
 }
 
-static void test_redis_reconnect__reconnects_are_counted(void **state)
+BACK_TEST(test_redis_reconnect__reconnects_are_counted)
 {
-    (void)state;
     restart_with("yes");
     open_contender(&owner);
     own();
@@ -245,16 +239,7 @@ static int remove_server(void **state)
     return 0;
 }
 
-#define BACK_TEST(test) cmocka_unit_test_teardown(test, close_all)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        BACK_TEST(test_redis_reconnect__within_a_second_when_data_was_kept),
-        BACK_TEST(test_redis_reconnect__within_a_lease_and_a_second_when_not),
-        BACK_TEST(test_redis_reconnect__owner_hears_what_was_forgotten),
-        BACK_TEST(test_redis_reconnect__reconnects_are_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, remove_server);
+    return run_unit_tests(NULL, remove_server);
 }

@@ -4,11 +4,10 @@
 
 #include <inttypes.h>
 
-static void test_redis__grants_when_free(void **state)
+REDIS_TEST(test_redis__grants_when_free)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     expect_mine(&alice);
@@ -23,11 +22,10 @@ static void test_redis__grants_when_free(void **state)
         alice.token);
 }
 
-static void test_redis__refuses_when_held(void **state)
+REDIS_TEST(test_redis__refuses_when_held)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first);
     must_open(&second);
     ask(&alice);
@@ -40,11 +38,10 @@ static void test_redis__refuses_when_held(void **state)
                     got.store_ms);
 }
 
-static void test_redis__asking_once_leaves_no_trace(void **state)
+REDIS_TEST(test_redis__asking_once_leaves_no_trace)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     run(&bob, (simba_request){.kind = SIMBA_ACQUIRE, .waiter_ms = WAITER_MS});
@@ -54,12 +51,11 @@ static void test_redis__asking_once_leaves_no_trace(void **state)
     assert_int_equal(redis_number(&server, "EXISTS %s:waiters", KEY), 0);
 }
 
-static void test_redis__same_attempt_extends(void **state)
+REDIS_TEST(test_redis__same_attempt_extends)
 {
     struct who alice = person(&first, "alice");
     uint64_t token;
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     token = got.token;
@@ -70,11 +66,10 @@ static void test_redis__same_attempt_extends(void **state)
     assert_in_range(redis_number(&server, "PTTL %s", KEY), LEASE - 5000, LEASE);
 }
 
-static void test_redis__same_id_is_not_the_tenure(void **state)
+REDIS_TEST(test_redis__same_id_is_not_the_tenure)
 {
     struct who alice = person(&first, "alice"), again = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     run(&again, (simba_request){.kind = SIMBA_RENEW});
@@ -85,11 +80,10 @@ static void test_redis__same_id_is_not_the_tenure(void **state)
     assert_false(got.mine);
 }
 
-static void test_redis__renews_this_tenure_only(void **state)
+REDIS_TEST(test_redis__renews_this_tenure_only)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     renew(&alice);
     assert_false(got.mine);
@@ -104,11 +98,10 @@ static void test_redis__renews_this_tenure_only(void **state)
     assert_true(redis_number(&server, "PTTL %s:tenure", KEY) > LEASE - 5000);
 }
 
-static void test_redis__release_leaves_only_the_fence(void **state)
+REDIS_TEST(test_redis__release_leaves_only_the_fence)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     release(&alice);
@@ -117,12 +110,11 @@ static void test_redis__release_leaves_only_the_fence(void **state)
     assert_int_equal(redis_number(&server, "PTTL %s:fence", KEY), -1);
 }
 
-static void test_redis__tokens_grow(void **state)
+REDIS_TEST(test_redis__tokens_grow)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     uint64_t token;
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     token = got.token;
@@ -139,11 +131,10 @@ static void test_redis__tokens_grow(void **state)
     assert_int_equal(got.owner.token, 9007199254740996U);
 }
 
-static void test_redis__tombstone_refuses_its_attempt(void **state)
+REDIS_TEST(test_redis__tombstone_refuses_its_attempt)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
     ask(&alice);
@@ -153,12 +144,11 @@ static void test_redis__tombstone_refuses_its_attempt(void **state)
     expect_mine(&bob);
 }
 
-static void test_redis__late_leave_costs_nobody_his_position(void **state)
+REDIS_TEST(test_redis__late_leave_costs_nobody_his_position)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     struct who former = bob;
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&former);
@@ -171,12 +161,11 @@ static void test_redis__late_leave_costs_nobody_his_position(void **state)
     assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
 }
 
-static void test_redis__line_keys_expire_with_the_last_waiter(void **state)
+REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter)
 {
     static const char *const keys[] = {"contender", "waiters", "attempts"};
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -186,12 +175,11 @@ static void test_redis__line_keys_expire_with_the_last_waiter(void **state)
     }
 }
 
-static void test_redis__reads_owner_and_line(void **state)
+REDIS_TEST(test_redis__reads_owner_and_line)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
                carol = person(&first, "carol");
 
-    (void)state;
     must_open(&first);
     look(&alice);
     assert_string_equal(got.owner.id, "");
@@ -214,12 +202,11 @@ static void test_redis__reads_owner_and_line(void **state)
     assert_false(told.waiters[1].is_offered);
 }
 
-static void test_redis__lists_mutexes(void **state)
+REDIS_TEST(test_redis__lists_mutexes)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     simba_request other = asking(&alice);
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -238,11 +225,10 @@ static void test_redis__lists_mutexes(void **state)
     }
 }
 
-static void test_redis__breaks_a_tenure(void **state)
+REDIS_TEST(test_redis__breaks_a_tenure)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     ask(&bob);
@@ -267,14 +253,13 @@ static void test_redis__breaks_a_tenure(void **state)
 }
 
 /* One entry for each break, and none for what broke nothing. */
-static void test_redis__breaks_are_in_the_book(void **state)
+REDIS_TEST(test_redis__breaks_are_in_the_book)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     redisReply *book;
     char wanted[128];
     int first_entry; /* a hash keeps no order */
 
-    (void)state;
     must_open(&first);
     ask(&alice);
     run(&bob, (simba_request){.kind = SIMBA_BREAK, .token = alice.token + 1});
@@ -310,13 +295,12 @@ static enum simba_gravity gravity_of(const char *name)
 
 /* An older binary has the mutex, as its scripts wrote it down, and another has
  * broken the tenure of a JVM owner. */
-static void test_redis__shares_keys_with_older_versions(void **state)
+REDIS_TEST(test_redis__shares_keys_with_older_versions)
 {
     struct who alice = person(&first, "alice");
     const char *tenure = "00000000000000010000000000000002 123<100 "
                          "1794800000000 1000 old";
 
-    (void)state;
     must_open(&first);
     redis_text(&server, "SET %s old PX 5000", KEY);
     redis_text(&server, "SET %s:token 123 PX 5000", KEY);
@@ -336,11 +320,10 @@ static void test_redis__shares_keys_with_older_versions(void **state)
     assert_string_equal(got.owner.id, "broken");
 }
 
-static void test_redis__doctor_names_weaknesses(void **state)
+REDIS_TEST(test_redis__doctor_names_weaknesses)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first);
     redis_number(&server, "CONFIG SET maxmemory-policy volatile-lru");
     run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
@@ -355,11 +338,10 @@ static void test_redis__doctor_names_weaknesses(void **state)
     assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_OK);
 }
 
-static void test_redis__database_number_is_honoured(void **state)
+REDIS_TEST(test_redis__database_number_is_honoured)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     assert_int_equal(try_open(&first, redis_url(&server, "/3?restart_grace=0")),
                      SIMBA_OK);
     ask(&alice);
@@ -370,26 +352,5 @@ static void test_redis__database_number_is_honoured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        REDIS_TEST(test_redis__grants_when_free),
-        REDIS_TEST(test_redis__refuses_when_held),
-        REDIS_TEST(test_redis__asking_once_leaves_no_trace),
-        REDIS_TEST(test_redis__same_attempt_extends),
-        REDIS_TEST(test_redis__same_id_is_not_the_tenure),
-        REDIS_TEST(test_redis__renews_this_tenure_only),
-        REDIS_TEST(test_redis__release_leaves_only_the_fence),
-        REDIS_TEST(test_redis__tokens_grow),
-        REDIS_TEST(test_redis__tombstone_refuses_its_attempt),
-        REDIS_TEST(test_redis__late_leave_costs_nobody_his_position),
-        REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter),
-        REDIS_TEST(test_redis__reads_owner_and_line),
-        REDIS_TEST(test_redis__lists_mutexes),
-        REDIS_TEST(test_redis__breaks_a_tenure),
-        REDIS_TEST(test_redis__breaks_are_in_the_book),
-        REDIS_TEST(test_redis__shares_keys_with_older_versions),
-        REDIS_TEST(test_redis__doctor_names_weaknesses),
-        REDIS_TEST(test_redis__database_number_is_honoured),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, remove_server);
+    return run_unit_tests(start_server, remove_server);
 }

@@ -3,12 +3,10 @@
 #define _GNU_SOURCE
 #include "fixtures/redis_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <simba.h>
 
@@ -73,14 +71,24 @@ static void await_waits(long long more)
     }
 }
 
+static int close_locker(void **state)
+{
+    (void)state;
+    redis_pause(&replica, false);
+    simba_locker_close(locker);
+    simba_store_close(store);
+    locker = NULL;
+    store = NULL;
+    return 0;
+}
+
 /* Who reads its own replies must not forget the connection for replicas: then
  * some would be answered only when they are given up. */
-static void test_redis_replicas__lone_caller_is_answered(void **state)
+TEST_AROUND(test_redis_replicas__lone_caller_is_answered, NULL, close_locker)
 {
     enum { PAIRS = 200, SLOW_MS = 2000 };
     int slow = 0;
 
-    (void)state;
     open_locker("", 10000);
     for (int i = 0; i < PAIRS; i++) {
         int64_t from = now_ms();
@@ -100,14 +108,13 @@ static void *acquire(void *argument)
 }
 
 /* A grant that was taken back must not stand in the way of the next. */
-static void test_redis_replicas__owned_when_they_are_back(void **state)
+TEST_AROUND(test_redis_replicas__owned_when_they_are_back, NULL, close_locker)
 {
     enum { TTL_MS = 60000 };
     pthread_t waiting;
     void *rc;
     int64_t back;
 
-    (void)state;
     open_locker("", TTL_MS);
     redis_pause(&replica, true);
     pthread_create(&waiting, NULL, acquire, NULL);
@@ -120,11 +127,10 @@ static void test_redis_replicas__owned_when_they_are_back(void **state)
     assert_in_range(now_ms() - back, 0, TTL_MS / 2);
 }
 
-static void test_redis_replicas__forbidden_wait_is_named(void **state)
+TEST_AROUND(test_redis_replicas__forbidden_wait_is_named, NULL, close_locker)
 {
     simba_error error;
 
-    (void)state;
     redis_number(&master, "ACL SETUSER poor on >pw +@all -wait ~* &*");
     open_locker("poor:pw@", 10000);
     assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
@@ -164,27 +170,7 @@ static int end_two(void **state)
     return 0;
 }
 
-static int close_locker(void **state)
-{
-    (void)state;
-    redis_pause(&replica, false);
-    simba_locker_close(locker);
-    simba_store_close(store);
-    locker = NULL;
-    store = NULL;
-    return 0;
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_redis_replicas__lone_caller_is_answered,
-                                  close_locker),
-        cmocka_unit_test_teardown(test_redis_replicas__owned_when_they_are_back,
-                                  close_locker),
-        cmocka_unit_test_teardown(test_redis_replicas__forbidden_wait_is_named,
-                                  close_locker),
-    };
-
-    return cmocka_run_group_tests(tests, start_two, end_two);
+    return run_unit_tests(start_two, end_two);
 }

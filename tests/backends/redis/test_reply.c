@@ -2,13 +2,11 @@
  * 7.0.15 and Valkey 9.1.2 said it, and what is made of it. */
 #include "backends/redis/redis.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #define IN_SCRIPT_6 "ERR Error running script (call to f_3c106ed918e682): "
 
@@ -97,9 +95,8 @@ static const struct {
     {"", SIMBA_EUNKNOWN, SIMBA__REDIS_NONE, "failed"},
 };
 
-static void test_redis_reply__errors_are_understood(void **state)
+TEST(test_redis_reply__errors_are_understood)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         struct simba__redis_failure failure =
             simba__redis_understand(said[i].text);
@@ -113,13 +110,4 @@ static void test_redis_reply__errors_are_understood(void **state)
                      error.message);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_reply__errors_are_understood),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,12 +29,20 @@ static const char *tls_url(const char *user, const char *rest)
     return url;
 }
 
-static void test_redis_shapes__tls_is_verified(void **state)
+static int remove_shape(void **state)
+{
+    close_handles(state);
+    redis_shape_remove(&shape);
+    return 0;
+}
+
+#define SHAPE_TEST(test) TEST_AROUND(test, NULL, remove_shape)
+
+SHAPE_TEST(test_redis_shapes__tls_is_verified)
 {
     char url[512];
     const char *in = shape.nodes[0].directory;
 
-    (void)state;
     redis_shape_start(&shape, "tls");
     expect_refusal(tls_url("simba:s3cr%3At%40@", "other.crt"), SIMBA_EMISCONFIG,
                    "certificate");
@@ -58,11 +66,10 @@ static void test_redis_shapes__tls_is_verified(void **state)
         SIMBA_OK);
 }
 
-static void test_redis_shapes__unknown_master(void **state)
+SHAPE_TEST(test_redis_shapes__unknown_master)
 {
     char url[128];
 
-    (void)state;
     redis_shape_start(&shape, "sentinel");
     snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/nope",
              shape.nodes[3].port, shape.nodes[4].port);
@@ -74,13 +81,12 @@ static void test_redis_shapes__unknown_master(void **state)
 }
 
 /* One sentinel still names a master that is no more, and nobody tells it. */
-static void test_redis_shapes__lagging_sentinel_is_passed_over(void **state)
+SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over)
 {
     struct who alice = person(&first, "alice");
     struct redis *lagging = &shape.nodes[6];
     char url[128];
 
-    (void)state;
     redis_shape_start(&shape, "sentinel");
     redis_sentinel_start(lagging, redis_free_port(), 99);
     snprintf(url, sizeof url,
@@ -103,13 +109,12 @@ static void test_redis_shapes__lagging_sentinel_is_passed_over(void **state)
     expect_refusal(url, SIMBA_EUNAVAIL, "refused"); /* nobody knows better */
 }
 
-static void test_redis_shapes__too_few_replicas_fail_closed(void **state)
+SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed)
 {
     struct who alice = person(&first, "alice");
     char url[1100];
     simba_request soon;
 
-    (void)state;
     redis_shape_start(&shape, "sentinel");
     snprintf(url, sizeof url, "%s&replicas=2", shape.url);
     assert_int_equal(try_open(&first, url), SIMBA_OK);
@@ -148,14 +153,12 @@ static void start_lone_cluster(struct redis *node, int port)
 }
 
 /* All servers were replaced while we were away; one is where the URL says. */
-static void test_redis_shapes__replaced_cluster_is_found_by_its_url(
-    void **state)
+SHAPE_TEST(test_redis_shapes__replaced_cluster_is_found_by_its_url)
 {
     struct who alice = person(&first, "alice");
     int ports[2] = {redis_free_port(), redis_free_port()};
     char url[128];
 
-    (void)state;
     if (redis_is_before_7()) {
         skip(); /* has no ADDSLOTSRANGE */
     }
@@ -173,27 +176,4 @@ static void test_redis_shapes__replaced_cluster_is_found_by_its_url(
     alice = person(&first, "alice");
     await(try_run(&alice, asking(&alice)) == SIMBA_OK);
     expect_mine(&alice);
-}
-
-static int remove_shape(void **state)
-{
-    close_handles(state);
-    redis_shape_remove(&shape);
-    return 0;
-}
-
-#define SHAPE_TEST(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, NULL, remove_shape)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SHAPE_TEST(test_redis_shapes__tls_is_verified),
-        SHAPE_TEST(test_redis_shapes__unknown_master),
-        SHAPE_TEST(test_redis_shapes__lagging_sentinel_is_passed_over),
-        SHAPE_TEST(test_redis_shapes__too_few_replicas_fail_closed),
-        SHAPE_TEST(test_redis_shapes__replaced_cluster_is_found_by_its_url),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,6 @@ static inline void await_notify_connections(int64_t count)
     }
 }
 
-#define SQL_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define SQL_TEST(test) TEST_AROUND(test, set_up, tear_down)
 
 #endif

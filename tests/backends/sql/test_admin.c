@@ -3,13 +3,12 @@
 #include "driver.h"
 #include "reported.h"
 
-static void test_sql_admin__breaks_a_tenure(void **state)
+SQL_TEST(test_sql_admin__breaks_a_tenure)
 {
     struct who a = person(&first, "a");
     struct who admin = person(&second, "admin");
     simba_request request = {.kind = SIMBA_BREAK};
 
-    (void)state;
     ask(&a);
     request.token = a.token + 1;
     run(&admin, request);
@@ -31,13 +30,12 @@ static void test_sql_admin__breaks_a_tenure(void **state)
 
 /* A row for each break, and none for what broke nothing; also where the table
  * was not there yet. */
-static void test_sql_admin__breaks_are_in_the_book(void **state)
+SQL_TEST(test_sql_admin__breaks_are_in_the_book)
 {
     struct who a = person(&first, "a");
     struct who admin = person(&second, "admin");
     simba_request request = {.kind = SIMBA_BREAK, .reason = "it 'hangs'"};
 
-    (void)state;
     ask(&a);
     server_sql("DROP TABLE simba_broken");
     request.token = a.token;
@@ -59,13 +57,12 @@ static void test_sql_admin__breaks_are_in_the_book(void **state)
         1);
 }
 
-static void test_sql_admin__lists_what_is_owned_or_wanted(void **state)
+SQL_TEST(test_sql_admin__lists_what_is_owned_or_wanted)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     int found = -1;
 
-    (void)state;
     ask(&a);
     ask(&b);
     memset(&noted, 0, sizeof noted);
@@ -81,14 +78,13 @@ static void test_sql_admin__lists_what_is_owned_or_wanted(void **state)
     assert_int_equal(noted.mutex[found].waiting, 1);
 }
 
-static void test_sql_admin__shows_the_line(void **state)
+SQL_TEST(test_sql_admin__shows_the_line)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
     int64_t began_ms;
 
-    (void)state;
     ask(&a);
     ask(&b);
     ask(&c);
@@ -106,16 +102,4 @@ static void test_sql_admin__shows_the_line(void **state)
         assert_string_equal(noted.waiter[0].id, "b");
         assert_true(noted.waiter[0].is_offered);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_admin__breaks_a_tenure),
-        SQL_TEST(test_sql_admin__breaks_are_in_the_book),
-        SQL_TEST(test_sql_admin__lists_what_is_owned_or_wanted),
-        SQL_TEST(test_sql_admin__shows_the_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,31 +46,17 @@ static void run_over_change(int index)
     tear_down(NULL);
 }
 
-static void test_sql_clock__an_hour_that_will_come_again(void **state)
+TEST(test_sql_clock__an_hour_that_will_come_again)
 {
-    (void)state;
     run_over_change(0);
 }
 
-static void test_sql_clock__an_hour_that_comes_again(void **state)
+TEST(test_sql_clock__an_hour_that_comes_again)
 {
-    (void)state;
     run_over_change(1);
 }
 
-static void test_sql_clock__an_hour_that_came_twice(void **state)
+TEST(test_sql_clock__an_hour_that_came_twice)
 {
-    (void)state;
     run_over_change(2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sql_clock__an_hour_that_will_come_again),
-        cmocka_unit_test(test_sql_clock__an_hour_that_comes_again),
-        cmocka_unit_test(test_sql_clock__an_hour_that_came_twice),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

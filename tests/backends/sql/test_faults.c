@@ -11,23 +11,21 @@
 
 extern char **environ;
 
-static void test_sql_faults__a_tenure_survives_a_restart(void **state)
+SQL_TEST(test_sql_faults__a_tenure_survives_a_restart)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     ask(&a);
     server_control("--restart");
     renew_in_the_end(&a);
     release(&a);
 }
 
-static void test_sql_faults__says_when_the_server_is_down(void **state)
+SQL_TEST(test_sql_faults__says_when_the_server_is_down)
 {
     struct who a = person(&first, "a");
     int status;
 
-    (void)state;
     ask(&a);
     server_control("--stop");
     status = try_run(&a, (simba_request){.kind = SIMBA_RENEW});
@@ -39,12 +37,11 @@ static void test_sql_faults__says_when_the_server_is_down(void **state)
     renew_in_the_end(&a);
 }
 
-static void test_sql_faults__outlives_killed_sessions(void **state)
+SQL_TEST(test_sql_faults__outlives_killed_sessions)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -72,13 +69,12 @@ static void read_process(const struct handle *at, char *name)
 
 /* A server that is cut off from us keeps the lock of a connection that is no
  * more. */
-static void test_sql_faults__connects_for_wake_ups_beside_a_ghost(void **state)
+SQL_TEST(test_sql_faults__connects_for_wake_ups_beside_a_ghost)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     char process[SIMBA__SQL_HEX + 1];
 
-    (void)state;
     ask(&a);
     ask(&b);
     read_process(&second, process);
@@ -97,14 +93,13 @@ static void test_sql_faults__connects_for_wake_ups_beside_a_ghost(void **state)
 
 /* S11: when it is back, all who wait through it are, each in its place, before
  * any of them could ask. */
-static void test_sql_faults__a_new_notify_connection_wakes_all(void **state)
+SQL_TEST(test_sql_faults__a_new_notify_connection_wakes_all)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b"), c = person(&second, "c");
     struct who d = person(&third, "d");
     char process[SIMBA__SQL_HEX + 1];
 
-    (void)state;
     ask(&a);
     ask(&b);
     ask(&c);
@@ -125,12 +120,11 @@ static void test_sql_faults__a_new_notify_connection_wakes_all(void **state)
 #ifndef SERVER_IS_POSTGRES
 /* MariaDB calls it a deadlock now and then when a notify connection waits for
  * its lock. It is none for us, and the connection stays. */
-static void test_sql_faults__a_deadlock_ends_no_notify_connection(void **state)
+SQL_TEST(test_sql_faults__a_deadlock_ends_no_notify_connection)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     char process[SIMBA__SQL_HEX + 1], later[SIMBA__SQL_HEX + 1];
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -148,13 +142,12 @@ static void test_sql_faults__a_deadlock_ends_no_notify_connection(void **state)
 
 /* Firewalls and administrators end what is idle. A notify connection is meant
  * to be. */
-static void test_sql_faults__outlives_an_impatient_server(void **state)
+SQL_TEST(test_sql_faults__outlives_an_impatient_server)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     char process[SIMBA__SQL_HEX + 1], later[SIMBA__SQL_HEX + 1];
 
-    (void)state;
     server_set_impatient(true);
     ask(&a);
     ask(&b);
@@ -171,12 +164,11 @@ static void test_sql_faults__outlives_an_impatient_server(void **state)
 }
 
 /* Who waits does so for hours; what it has seen must not be kept for it. */
-static void test_sql_faults__a_notify_connection_keeps_no_snapshot(void **state)
+SQL_TEST(test_sql_faults__a_notify_connection_keeps_no_snapshot)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -188,14 +180,13 @@ static void test_sql_faults__a_notify_connection_keeps_no_snapshot(void **state)
 }
 
 /* A renewal is not held up by who waits for the same mutex in its process. */
-static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
+SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
     simba_request stuck = asking(&b);
     int64_t began_ms;
 
-    (void)state;
     ask(&a);
     ask(&b); /* everything is prepared, wake-ups come */
     leave(&b);
@@ -211,7 +202,7 @@ static void test_sql_faults__a_stuck_waiter_holds_up_no_renewal(void **state)
     server_let_go();
 }
 
-static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
+SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
@@ -220,7 +211,6 @@ static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
     simba_request renew_held = {.kind = SIMBA_RENEW};
     int64_t began_ms;
 
-    (void)state;
     ask_other.mutex = "another";
     ask(&a);
     run(&b, ask_other);
@@ -238,13 +228,12 @@ static void test_sql_faults__a_locked_row_holds_up_no_other(void **state)
     renew_in_the_end(&a);
 }
 
-static void test_sql_faults__a_deadline_is_kept(void **state)
+SQL_TEST(test_sql_faults__a_deadline_is_kept)
 {
     struct who a = person(&first, "a");
     simba_request request = {.kind = SIMBA_RENEW};
     int64_t began_ms;
 
-    (void)state;
     ask(&a);
     server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' FOR UPDATE");
     began_ms = simba_loop_now_ms();
@@ -312,12 +301,11 @@ static void *use_new_mutex(void *argument)
 }
 
 /* Not even the tables are there yet. */
-static void test_sql_faults__two_hundred_first_uses_at_once(void **state)
+SQL_TEST(test_sql_faults__two_hundred_first_uses_at_once)
 {
     struct newcomer *all = calloc(HANDLES, sizeof *all);
     pthread_barrier_t gate;
 
-    (void)state;
     if (!may_open_many()) {
         free(all);
         skip();
@@ -366,14 +354,13 @@ static _Noreturn void play_restless(const char *name)
 
 /* Wherever it is stopped, it holds nothing that a renewal waits for: that would
  * fail when the wait for the lock is over. */
-static void test_sql_faults__a_stopped_waiter_blocks_no_renewal(void **state)
+SQL_TEST(test_sql_faults__a_stopped_waiter_blocks_no_renewal)
 {
     struct who a = person(&second, "a");
     char self[] = "/proc/self/exe";
     char *arguments[] = {self, mutex, NULL};
     pid_t pid;
 
-    (void)state;
     ask(&a);
     assert_int_equal(posix_spawn(&pid, self, NULL, NULL, arguments, environ),
                      0);
@@ -390,26 +377,8 @@ static void test_sql_faults__a_stopped_waiter_blocks_no_renewal(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_faults__a_tenure_survives_a_restart),
-        SQL_TEST(test_sql_faults__says_when_the_server_is_down),
-        SQL_TEST(test_sql_faults__outlives_killed_sessions),
-        SQL_TEST(test_sql_faults__connects_for_wake_ups_beside_a_ghost),
-        SQL_TEST(test_sql_faults__a_new_notify_connection_wakes_all),
-#ifndef SERVER_IS_POSTGRES
-        SQL_TEST(test_sql_faults__a_deadlock_ends_no_notify_connection),
-#endif
-        SQL_TEST(test_sql_faults__outlives_an_impatient_server),
-        SQL_TEST(test_sql_faults__a_notify_connection_keeps_no_snapshot),
-        SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal),
-        SQL_TEST(test_sql_faults__a_locked_row_holds_up_no_other),
-        SQL_TEST(test_sql_faults__a_deadline_is_kept),
-        SQL_TEST(test_sql_faults__two_hundred_first_uses_at_once),
-        SQL_TEST(test_sql_faults__a_stopped_waiter_blocks_no_renewal),
-    };
-
     if (argc > 1) {
         play_restless(argv[1]);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests(NULL, NULL);
 }

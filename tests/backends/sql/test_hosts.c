@@ -14,12 +14,11 @@ static const char *url_of_both(const char *more)
     return url;
 }
 
-static void test_sql_hosts__finds_the_one_that_takes_changes(void **state)
+SQL_TEST(test_sql_hosts__finds_the_one_that_takes_changes)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
 
-    (void)state;
     assert_int_equal(try_open(&handle, url_of_both("")), SIMBA_OK);
     ask(&a);
     expect_mine(&a);
@@ -28,25 +27,14 @@ static void test_sql_hosts__finds_the_one_that_takes_changes(void **state)
 }
 
 /* What the URL says counts. */
-static void test_sql_hosts__takes_any_when_told(void **state)
+SQL_TEST(test_sql_hosts__takes_any_when_told)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
 
-    (void)state;
     assert_int_equal(
         try_open(&handle, url_of_both("&target_session_attrs=any")), SIMBA_OK);
     assert_int_equal(try_run(&a, asking(&a)), SIMBA_EMISCONFIG);
     assert_non_null(strstr(why.message, "read-only"));
     handle_close(&handle);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_hosts__finds_the_one_that_takes_changes),
-        SQL_TEST(test_sql_hosts__takes_any_when_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,7 +51,7 @@ static int64_t most_asks(void)
     return has_no_wake_ups ? WINDOW_MS / 100 + 12 : 12;
 }
 
-static void test_sql_idle__one_statement_for_all_who_wait(void **state)
+TEST(test_sql_idle__one_statement_for_all_who_wait)
 {
     simba_store *owners = open_store();
     simba_store *waiters = open_store();
@@ -59,7 +59,6 @@ static void test_sql_idle__one_statement_for_all_who_wait(void **state)
     const char *name = fresh_mutex();
     int64_t asks;
 
-    (void)state;
     for (int i = 0; i < MUTEXES; i++) {
         owner[i] = contend(owners, name, i);
     }
@@ -98,13 +97,12 @@ static uint64_t count_reconnects(simba_store *store)
     return count;
 }
 
-static void test_sql_idle__counts_connections_made_anew(void **state)
+TEST(test_sql_idle__counts_connections_made_anew)
 {
     simba_store *store = open_store();
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_locker *locker;
 
-    (void)state;
     if (getenv("SIMBA_SERVER_POOLED") != NULL) {
         skip(); /* the pooler keeps ours, and makes its own anew */
     }
@@ -126,12 +124,7 @@ static void test_sql_idle__counts_connections_made_anew(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sql_idle__one_statement_for_all_who_wait),
-        cmocka_unit_test(test_sql_idle__counts_connections_made_anew),
-    };
-
     store_url = getenv("SIMBA_SERVER_URL");
     server_log_statements();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests(NULL, NULL);
 }

@@ -55,11 +55,10 @@ static void let_others_own(const char *name)
                name, (long long)until_ms, (long long)until_ms);
 }
 
-static void test_sql_look__leaves_an_empty_database_empty(void **state)
+SQL_TEST(test_sql_look__leaves_an_empty_database_empty)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     drop_tables();
     memset(&noted, 0, sizeof noted);
     run(&a, list);
@@ -98,11 +97,10 @@ static void expect_owner(const char *id)
     assert_string_equal(got.owner.id, "");
 }
 
-static void test_sql_look__sees_owners_in_a_table_of_others(void **state)
+SQL_TEST(test_sql_look__sees_owners_in_a_table_of_others)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         make_table_of_others(
             i == 0 ? "" : ", fencing_token bigint NOT NULL DEFAULT 5");
@@ -118,11 +116,10 @@ static void test_sql_look__sees_owners_in_a_table_of_others(void **state)
 }
 
 /* It has a row in simba_mutex only: none of ours ever wanted it. */
-static void test_sql_look__sees_owners_none_of_ours_ever_met(void **state)
+SQL_TEST(test_sql_look__sees_owners_none_of_ours_ever_met)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     drop_tables();
     run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = ""});
     let_others_own("theirs");
@@ -131,13 +128,12 @@ static void test_sql_look__sees_owners_none_of_ours_ever_met(void **state)
 }
 
 /* To break there is something, so what is needed for it is made. */
-static void test_sql_look__breaks_what_others_own(void **state)
+SQL_TEST(test_sql_look__breaks_what_others_own)
 {
     struct who a = person(&first, "a");
     simba_request request = {
         .kind = SIMBA_BREAK, .mutex = "theirs", .now = true};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         if (i == 0) {
             make_table_of_others("");
@@ -174,13 +170,12 @@ static void look_as_reader(struct handle *handle)
     assert_int_equal(try_run(&reader, asking(&reader)), SIMBA_EDENIED);
 }
 
-static void test_sql_look__needs_only_the_right_to_read(void **state)
+SQL_TEST(test_sql_look__needs_only_the_right_to_read)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     struct handle handle;
     struct who reader = person(&handle, "reader");
 
-    (void)state;
     drop_tables();
     server_make_reader("reader", "right");
     assert_int_equal(
@@ -200,13 +195,12 @@ static void test_sql_look__needs_only_the_right_to_read(void **state)
 }
 
 /* A standby serves those who look. */
-static void test_sql_look__works_on_a_server_that_takes_no_changes(void **state)
+SQL_TEST(test_sql_look__works_on_a_server_that_takes_no_changes)
 {
     struct who a = person(&first, "a");
     struct handle handle;
     struct who reader = person(&handle, "reader");
 
-    (void)state;
     drop_tables();
     ask(&a);
     server_set_read_only(true);
@@ -220,18 +214,4 @@ static void test_sql_look__works_on_a_server_that_takes_no_changes(void **state)
     assert_int_equal(finding("primary")->gravity, SIMBA_FINDING_SERIOUS);
     handle_close(&handle);
     server_set_read_only(false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_look__leaves_an_empty_database_empty),
-        SQL_TEST(test_sql_look__sees_owners_in_a_table_of_others),
-        SQL_TEST(test_sql_look__sees_owners_none_of_ours_ever_met),
-        SQL_TEST(test_sql_look__breaks_what_others_own),
-        SQL_TEST(test_sql_look__needs_only_the_right_to_read),
-        SQL_TEST(test_sql_look__works_on_a_server_that_takes_no_changes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

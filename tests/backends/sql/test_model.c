@@ -4,19 +4,9 @@
 
 #include "fixtures/model_comparison.h"
 
-static void test_sql_model__does_as_the_row_does(void **state)
+SQL_TEST(test_sql_model__does_as_the_row_does)
 {
     struct handle *handles[] = {&first, &second, &third, &first, &second};
 
-    (void)state;
     play_against_the_row(handles, 50);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_model__does_as_the_row_does),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,21 +66,21 @@ static int close_all(void **state)
     return tear_down(state);
 }
 
-static void test_sql_names__a_name_leads_to_the_server(void **state)
+#define NAMES_TEST(test) TEST_AROUND(test, open_by_name, close_all)
+
+NAMES_TEST(test_sql_names__a_name_leads_to_the_server)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     ask(&a);
     expect_mine(&a);
     assert_true(atomic_load(&asked) > 0);
 }
 
-static void test_sql_names__says_that_a_name_is_not_known(void **state)
+NAMES_TEST(test_sql_names__says_that_a_name_is_not_known)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     atomic_store(&is_unknown, true);
     assert_int_equal(try_run(&a, asking(&a)), SIMBA_EUNAVAIL);
     assert_non_null(strstr(why.message, "db.example"));
@@ -89,8 +89,7 @@ static void test_sql_names__says_that_a_name_is_not_known(void **state)
 
 /* The one session is busy with a row that is locked, so another is opened, in
  * vain; when the first has given up, the second renewal has its turn. */
-static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
-    void **state)
+NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_renewal)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
@@ -98,7 +97,6 @@ static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
     simba_request held = {.kind = SIMBA_RENEW};
     int before;
 
-    (void)state;
     ask_other.mutex = "another";
     ask(&a);
     run(&b, ask_other);
@@ -119,32 +117,16 @@ static void test_sql_names__a_stuck_name_server_holds_up_no_renewal(
 }
 
 /* Closing does not wait for it either. */
-static void test_sql_names__a_stuck_name_server_holds_up_no_close(void **state)
+NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_close)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);
     int64_t began_ms = simba_loop_now_ms();
 
-    (void)state;
     atomic_store(&is_stuck, true);
     request.deadline_ms = began_ms + 100;
     assert_int_equal(try_run(&a, request), SIMBA_EUNAVAIL);
     handle_close(&first);
     assert_true(simba_loop_now_ms() - began_ms < STUCK_MS / 2);
     must_open(&first);
-}
-
-#define NAMES_TEST(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, open_by_name, close_all)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        NAMES_TEST(test_sql_names__a_name_leads_to_the_server),
-        NAMES_TEST(test_sql_names__says_that_a_name_is_not_known),
-        NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_renewal),
-        NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_close),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,13 +18,12 @@ static bool is_quiet(void)
                       beginning(), mutex) == 1;
 }
 
-static void test_sql_quiet__until_somebody_waits(void **state)
+SQL_TEST(test_sql_quiet__until_somebody_waits)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     uint64_t before;
 
-    (void)state;
     ask(&a);
     assert_true(is_quiet());
     before = a.token;
@@ -49,12 +48,11 @@ static void test_sql_quiet__until_somebody_waits(void **state)
 }
 
 /* S5: what is late does nothing to those who came after. */
-static void test_sql_quiet__late_ones_change_nothing(void **state)
+SQL_TEST(test_sql_quiet__late_ones_change_nothing)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     release(&a);
     ask(&b);
@@ -71,12 +69,11 @@ static void test_sql_quiet__late_ones_change_nothing(void **state)
 }
 
 /* Another implementation takes it over when its time is up. */
-static void test_sql_quiet__not_for_others(void **state)
+SQL_TEST(test_sql_quiet__not_for_others)
 {
     struct who a = person(&first, "a");
     struct who late;
 
-    (void)state;
     ask(&a);
     release(&a);
     late = a = person(&first, "a");
@@ -134,15 +131,13 @@ static void renew_behind_another(bool is_quick)
                            mutex) >= got.store_ms + a.ttl_ms + a.transition_ms);
 }
 
-static void test_sql_quiet__late_renewal_takes_nothing_back(void **state)
+SQL_TEST(test_sql_quiet__late_renewal_takes_nothing_back)
 {
-    (void)state;
     renew_behind_another(true);
 }
 
-static void test_sql_quiet__neither_does_one_who_is_waited_for(void **state)
+SQL_TEST(test_sql_quiet__neither_does_one_who_is_waited_for)
 {
-    (void)state;
     renew_behind_another(false);
 }
 
@@ -153,12 +148,11 @@ static void forget_what_is_ours(void)
 }
 
 /* Who was there before the table was upgraded learns of it in time. */
-static void test_sql_quiet__is_learnt_after_an_upgrade(void **state)
+SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     release(&a);
     server_sql("UPDATE simba_tenure SET version = 0 WHERE mutex LIKE '%.*s%%'",
@@ -189,11 +183,10 @@ static void test_sql_quiet__is_learnt_after_an_upgrade(void **state)
 
 /* S4: a table of an older make than what is known of its tenures, from a backup
  * perhaps, would bring old tokens again. */
-static void test_sql_quiet__an_older_table_is_refused(void **state)
+SQL_TEST(test_sql_quiet__an_older_table_is_refused)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     ask(&a);
     release(&a);
     forget_what_is_ours();
@@ -236,11 +229,10 @@ static void ask_for_three(struct who *people, int round)
 
 /* S4: that one column is missing, told by several at once, says nothing of the
  * other: tokens stay what they are. */
-static void test_sql_quiet__what_is_missing_is_noted_once(void **state)
+SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once)
 {
     struct who people[3];
 
-    (void)state;
     ask_for_three(people, 0); /* there are three sessions now */
     forget_what_is_ours();
     server_hold(LOCK_MUTEX);
@@ -295,11 +287,10 @@ static void renew_pair(struct who *owners)
 /* An answer is read as what was asked, whatever was learnt since: an owner that
  * does not would take the mutex for another's, and think that it has lost it.
  */
-static void test_sql_quiet__two_learn_of_it_at_once(void **state)
+SQL_TEST(test_sql_quiet__two_learn_of_it_at_once)
 {
     struct who owners[2] = {person(&first, "a"), person(&first, "b")};
 
-    (void)state;
     name_pair();
     run_for(&owners[0], mutex, asking(&owners[0]));
     forget_what_is_ours();
@@ -318,21 +309,4 @@ static void test_sql_quiet__two_learn_of_it_at_once(void **state)
         run_for(&guest, pair[i], (simba_request){.kind = SIMBA_LEAVE});
     }
     renew_pair(owners);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_quiet__until_somebody_waits),
-        SQL_TEST(test_sql_quiet__late_ones_change_nothing),
-        SQL_TEST(test_sql_quiet__not_for_others),
-        SQL_TEST(test_sql_quiet__late_renewal_takes_nothing_back),
-        SQL_TEST(test_sql_quiet__neither_does_one_who_is_waited_for),
-        SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade),
-        SQL_TEST(test_sql_quiet__an_older_table_is_refused),
-        SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once),
-        SQL_TEST(test_sql_quiet__two_learn_of_it_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

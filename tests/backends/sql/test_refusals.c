@@ -42,9 +42,8 @@ static void expect_told(const char *words)
     }
 }
 
-static void test_sql_refusals__names_a_missing_database(void **state)
+SQL_TEST(test_sql_refusals__names_a_missing_database)
 {
-    (void)state;
     assert_int_equal(status_of(server_url(SERVER_ADMIN, "nowhere")),
                      SIMBA_EMISCONFIG);
     expect_told("nowhere");
@@ -52,9 +51,8 @@ static void test_sql_refusals__names_a_missing_database(void **state)
     expect_told("create it, or name another in the URL");
 }
 
-static void test_sql_refusals__names_a_wrong_password(void **state)
+SQL_TEST(test_sql_refusals__names_a_wrong_password)
 {
-    (void)state;
     server_make_account("guarded", "right");
     assert_int_equal(
         status_of(server_url("guarded:wr0ng-secret", SERVER_DATABASE)),
@@ -63,9 +61,8 @@ static void test_sql_refusals__names_a_wrong_password(void **state)
     assert_null(strstr(why.message, "wr0ng-secret"));
 }
 
-static void test_sql_refusals__says_where_a_password_goes(void **state)
+SQL_TEST(test_sql_refusals__says_where_a_password_goes)
 {
-    (void)state;
     server_make_account("guarded", "right");
     assert_int_equal(status_of(server_url("guarded", SERVER_DATABASE)),
                      SIMBA_EDENIED);
@@ -73,9 +70,8 @@ static void test_sql_refusals__says_where_a_password_goes(void **state)
     expect_told(PASSWORD_VARIABLE);
 }
 
-static void test_sql_refusals__names_a_server_that_is_not_there(void **state)
+SQL_TEST(test_sql_refusals__names_a_server_that_is_not_there)
 {
-    (void)state;
     assert_int_equal(status_of(URL_OF_NO_SOCKET), SIMBA_EUNAVAIL);
     expect_told("/nonexistent");
     expect_told("No such file or directory");
@@ -87,9 +83,8 @@ static void test_sql_refusals__names_a_server_that_is_not_there(void **state)
     assert_null(strstr(why.message, "(-"));
 }
 
-static void test_sql_refusals__names_a_full_server(void **state)
+SQL_TEST(test_sql_refusals__names_a_full_server)
 {
-    (void)state;
     server_make_account("guarded", "right");
     server_sql(ALLOW_ONE);
     (void)status_of(server_url("guarded:right", SERVER_DATABASE));
@@ -98,13 +93,12 @@ static void test_sql_refusals__names_a_full_server(void **state)
     expect_told("takes no more connections");
 }
 
-static void test_sql_refusals__names_a_missing_right(void **state)
+SQL_TEST(test_sql_refusals__names_a_missing_right)
 {
     struct handle handle;
     struct who a = person(&first, "a");
     struct who b = person(&handle, "b");
 
-    (void)state;
     ask(&a); /* there are tables */
     server_make_account("stranger", "right");
     assert_int_equal(
@@ -114,11 +108,10 @@ static void test_sql_refusals__names_a_missing_right(void **state)
     handle_close(&handle);
 }
 
-static void test_sql_refusals__names_a_read_only_server(void **state)
+SQL_TEST(test_sql_refusals__names_a_read_only_server)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     server_set_read_only(true);
     assert_int_equal(try_run(&b, asking(&b)), SIMBA_EMISCONFIG);
@@ -147,13 +140,12 @@ static void change_in_vain(struct who *who, enum simba_request_kind kind)
 
 /* After a failover the same name may lead to another server: no session
  * stays with the one that steps down, nor does the notify connection. */
-static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
+SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
     int64_t moment;
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -177,12 +169,11 @@ static void test_sql_refusals__leaves_a_server_that_steps_down(void **state)
 }
 
 #ifdef SERVER_IS_POSTGRES
-static void test_sql_refusals__names_an_encoding_that_is_too_small(void **state)
+SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small)
 {
     struct handle handle;
     struct who a = person(&handle, "\xe6\x97\xa5"); /* no letter of it */
 
-    (void)state;
     server_sql("CREATE DATABASE small ENCODING LATIN1 TEMPLATE template0");
     assert_int_equal(try_open(&handle, server_url(SERVER_ADMIN, "small")),
                      SIMBA_OK);
@@ -194,22 +185,3 @@ static void test_sql_refusals__names_an_encoding_that_is_too_small(void **state)
     handle_close(&handle);
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_refusals__names_a_missing_database),
-        SQL_TEST(test_sql_refusals__names_a_wrong_password),
-        SQL_TEST(test_sql_refusals__says_where_a_password_goes),
-        SQL_TEST(test_sql_refusals__names_a_server_that_is_not_there),
-        SQL_TEST(test_sql_refusals__names_a_full_server),
-        SQL_TEST(test_sql_refusals__names_a_missing_right),
-        SQL_TEST(test_sql_refusals__names_a_read_only_server),
-        SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down),
-#ifdef SERVER_IS_POSTGRES
-        SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small),
-#endif
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

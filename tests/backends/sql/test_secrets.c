@@ -58,32 +58,30 @@ static void write_file(const char *text, mode_t mode)
     assert_int_equal(chmod(file, mode), 0);
 }
 
-static void test_sql_secrets__none_does_not_do(void **state)
+#define SECRETS_TEST(test) TEST_AROUND(test, make_account, NULL)
+
+SECRETS_TEST(test_sql_secrets__none_does_not_do)
 {
-    (void)state;
     assert_false(is_let_in("guarded", MORE));
     assert_false(is_let_in("guarded:wrong", MORE));
 }
 
-static void test_sql_secrets__from_the_url(void **state)
+SECRETS_TEST(test_sql_secrets__from_the_url)
 {
-    (void)state;
     assert_true(is_let_in("guarded:right", MORE));
     assert_true(is_let_in("guarded:%72ight", MORE));
 }
 
-static void test_sql_secrets__from_the_environment(void **state)
+SECRETS_TEST(test_sql_secrets__from_the_environment)
 {
-    (void)state;
     setenv(VARIABLE, "right", 1);
     assert_true(is_let_in("guarded", MORE));
     assert_false(is_let_in("guarded:wrong", MORE)); /* what the URL says */
     unsetenv(VARIABLE);
 }
 
-static void test_sql_secrets__from_our_variable(void **state)
+SECRETS_TEST(test_sql_secrets__from_our_variable)
 {
-    (void)state;
     setenv(VARIABLE, "wrong", 1);
     setenv(OURS, "right", 1);
     assert_true(is_let_in("guarded", MORE));
@@ -92,12 +90,11 @@ static void test_sql_secrets__from_our_variable(void **state)
     unsetenv(VARIABLE);
 }
 
-static void test_sql_secrets__from_a_password_file(void **state)
+SECRETS_TEST(test_sql_secrets__from_a_password_file)
 {
     struct handle handle;
     char more[400];
 
-    (void)state;
     snprintf(more, sizeof more, "%s&password_file=%s", MORE, file);
     write_file("wrong\n", 0640);
     assert_false(is_let_in("guarded", more));
@@ -116,40 +113,21 @@ static void test_sql_secrets__from_a_password_file(void **state)
     assert_int_equal(unlink(file), 0);
 }
 
-static void test_sql_secrets__from_a_file_at_home(void **state)
+SECRETS_TEST(test_sql_secrets__from_a_file_at_home)
 {
-    (void)state;
     write_file(FILE_TEXT, 0600);
     assert_true(is_let_in("guarded", ""));
     assert_int_equal(unlink(file), 0);
     assert_false(is_let_in("guarded", ""));
 }
 
-static void test_sql_secrets__from_a_file_that_is_named(void **state)
+SECRETS_TEST(test_sql_secrets__from_a_file_that_is_named)
 {
     char more[400];
 
-    (void)state;
     setenv("HOME", "/nonexistent", 1);
     write_file(FILE_TEXT, 0600);
     snprintf(more, sizeof more, "%s%s", FILE_OPTION, file);
     assert_true(is_let_in("guarded", more));
     assert_int_equal(unlink(file), 0);
-}
-
-#define SECRETS_TEST(test) cmocka_unit_test_setup(test, make_account)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SECRETS_TEST(test_sql_secrets__none_does_not_do),
-        SECRETS_TEST(test_sql_secrets__from_the_url),
-        SECRETS_TEST(test_sql_secrets__from_the_environment),
-        SECRETS_TEST(test_sql_secrets__from_our_variable),
-        SECRETS_TEST(test_sql_secrets__from_a_password_file),
-        SECRETS_TEST(test_sql_secrets__from_a_file_at_home),
-        SECRETS_TEST(test_sql_secrets__from_a_file_that_is_named),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,13 +55,12 @@ static void await_sessions(int64_t count)
     }
 }
 
-static void test_sql_spare__are_closed(void **state)
+SQL_TEST(test_sql_spare__are_closed)
 {
     static struct rush rush;
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     acquire_all(&rush);
     ask(&a);
     ask(&b);
@@ -77,13 +76,4 @@ static void test_sql_spare__are_closed(void **state)
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_mine(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_spare__are_closed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,10 @@
 #include "driver.h"
 #include "reported.h"
 
-static void test_sql__grants_a_free_mutex(void **state)
+SQL_TEST(test_sql__grants_a_free_mutex)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     ask(&a);
     expect_mine(&a);
     release(&a);
@@ -18,12 +17,11 @@ static void test_sql__grants_a_free_mutex(void **state)
     expect_mine(&a);
 }
 
-static void test_sql__refuses_a_second(void **state)
+SQL_TEST(test_sql__refuses_a_second)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -34,13 +32,12 @@ static void test_sql__refuses_a_second(void **state)
     assert_int_equal(got.owner.token, a.token);
 }
 
-static void test_sql__without_join_takes_no_place(void **state)
+SQL_TEST(test_sql__without_join_takes_no_place)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     simba_request request = asking(&b);
 
-    (void)state;
     request.join = false;
     ask(&a);
     run(&b, request);
@@ -51,12 +48,11 @@ static void test_sql__without_join_takes_no_place(void **state)
     expect_mine(&a);
 }
 
-static void test_sql__asking_again_extends(void **state)
+SQL_TEST(test_sql__asking_again_extends)
 {
     struct who a = person(&first, "a");
     int64_t until;
 
-    (void)state;
     ask(&a);
     until = got.owner.transition_at_ms;
     nap_ms(5);
@@ -66,13 +62,12 @@ static void test_sql__asking_again_extends(void **state)
     assert_true(got.owner.transition_at_ms > until);
 }
 
-static void test_sql__renews_only_this_tenure(void **state)
+SQL_TEST(test_sql__renews_only_this_tenure)
 {
     struct who a = person(&first, "a");
     struct who other_start = person(&first, "a");
     int64_t until;
 
-    (void)state;
     ask(&a);
     until = got.owner.transition_at_ms;
     nap_ms(5);
@@ -90,12 +85,11 @@ static void test_sql__renews_only_this_tenure(void **state)
     assert_false(got.mine);
 }
 
-static void test_sql__renews_while_others_join(void **state)
+SQL_TEST(test_sql__renews_while_others_join)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     renew(&a);
@@ -103,12 +97,11 @@ static void test_sql__renews_while_others_join(void **state)
     assert_int_equal(got.token, a.token);
 }
 
-static void test_sql__tokens_grow(void **state)
+SQL_TEST(test_sql__tokens_grow)
 {
     struct who a = person(&first, "a");
     uint64_t last = 0;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         a = person(&first, "a");
         ask(&a);
@@ -122,7 +115,7 @@ static void test_sql__tokens_grow(void **state)
     assert_true(a.token > last);
 }
 
-static void test_sql__offers_it_to_the_first_in_the_queue(void **state)
+SQL_TEST(test_sql__offers_it_to_the_first_in_the_queue)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -130,7 +123,6 @@ static void test_sql__offers_it_to_the_first_in_the_queue(void **state)
     struct who d = person(&first, "d");
     int64_t began_ms;
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -151,13 +143,12 @@ static void test_sql__offers_it_to_the_first_in_the_queue(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__wakes_the_first_two_in_the_queue(void **state)
+SQL_TEST(test_sql__wakes_the_first_two_in_the_queue)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
 
-    (void)state;
     ask(&a);
     ask(&b);
     ask(&c);
@@ -166,12 +157,11 @@ static void test_sql__wakes_the_first_two_in_the_queue(void **state)
     assert_true(handle_woken(&third, mutex, PATIENCE_MS));
 }
 
-static void test_sql__wakes_within_one_process(void **state)
+SQL_TEST(test_sql__wakes_within_one_process)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     expect_queued(true);
@@ -181,14 +171,12 @@ static void test_sql__wakes_within_one_process(void **state)
     expect_mine(&b);
 }
 
-static void test_sql__who_was_offered_it_and_did_not_come_goes_last(
-    void **state)
+SQL_TEST(test_sql__who_was_offered_it_and_did_not_come_goes_last)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
 
-    (void)state;
     ask(&a);
     ask(&b);
     ask(&c);
@@ -207,12 +195,11 @@ static bool has_no_wake_ups(void)
            getenv("SIMBA_SERVER_GALERA") != NULL;
 }
 
-static void test_sql__knows_whether_it_can_be_rung(void **state)
+SQL_TEST(test_sql__knows_whether_it_can_be_rung)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     ask(&b);
     assert_int_equal(((struct simba__sql *)second.backend)->notify,
@@ -231,13 +218,12 @@ static void test_sql__knows_whether_it_can_be_rung(void **state)
     fail_msg("%s", "the doctor says nothing about push");
 }
 
-static void test_sql__skips_the_dead(void **state)
+SQL_TEST(test_sql__skips_the_dead)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
 
-    (void)state;
     if (has_no_wake_ups()) {
         skip(); /* nobody is seen to die there */
     }
@@ -253,13 +239,12 @@ static void test_sql__skips_the_dead(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__leaving_calls_the_next(void **state)
+SQL_TEST(test_sql__leaving_calls_the_next)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
 
-    (void)state;
     ask(&a);
     ask(&b);
     ask(&c);
@@ -272,12 +257,11 @@ static void test_sql__leaving_calls_the_next(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__a_tombstone_refuses(void **state)
+SQL_TEST(test_sql__a_tombstone_refuses)
 {
     struct who a = person(&first, "a");
     simba_request undo = {.kind = SIMBA_RELEASE, .tombstone_ms = LEASE};
 
-    (void)state;
     run(&a, undo);
     ask(&a);
     assert_false(got.mine);
@@ -290,12 +274,11 @@ static void test_sql__a_tombstone_refuses(void **state)
     assert_false(got.mine);
 }
 
-static void test_sql__an_expired_lease_passes_on(void **state)
+SQL_TEST(test_sql__an_expired_lease_passes_on)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     a.ttl_ms = a.transition_ms = 1000; /* long enough to be seen refused */
     ask(&a);
     expect_mine(&a);
@@ -312,14 +295,13 @@ static void test_sql__an_expired_lease_passes_on(void **state)
     expect_mine(&b);
 }
 
-static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
+SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     struct who c = person(&third, "c");
     simba_request request = asking(&b);
 
-    (void)state;
     request.waiter_ms = 30;
     ask(&a);
     run(&b, request);
@@ -332,13 +314,12 @@ static void test_sql__a_lapsed_waiter_is_forgotten(void **state)
     expect_mine(&c);
 }
 
-static void test_sql__tells_names_apart_byte_for_byte(void **state)
+SQL_TEST(test_sql__tells_names_apart_byte_for_byte)
 {
     static const char *const names[] = {"Abc",      "abc",       "abc ",
                                         "\xc3\xa4", "a\xcc\x88", "a"};
     struct who a = person(&first, "a");
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         simba_request request = asking(&a);
 
@@ -349,11 +330,10 @@ static void test_sql__tells_names_apart_byte_for_byte(void **state)
     }
 }
 
-static void test_sql__tells_what_can_be_relied_on(void **state)
+SQL_TEST(test_sql__tells_what_can_be_relied_on)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     ask(&a);
     memset(&noted, 0, sizeof noted);
     run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
@@ -371,31 +351,4 @@ static void test_sql__tells_what_can_be_relied_on(void **state)
             fail_msg("%s: %s", one->name, one->text);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql__grants_a_free_mutex),
-        SQL_TEST(test_sql__refuses_a_second),
-        SQL_TEST(test_sql__without_join_takes_no_place),
-        SQL_TEST(test_sql__asking_again_extends),
-        SQL_TEST(test_sql__renews_only_this_tenure),
-        SQL_TEST(test_sql__renews_while_others_join),
-        SQL_TEST(test_sql__tokens_grow),
-        SQL_TEST(test_sql__offers_it_to_the_first_in_the_queue),
-        SQL_TEST(test_sql__wakes_the_first_two_in_the_queue),
-        SQL_TEST(test_sql__wakes_within_one_process),
-        SQL_TEST(test_sql__who_was_offered_it_and_did_not_come_goes_last),
-        SQL_TEST(test_sql__knows_whether_it_can_be_rung),
-        SQL_TEST(test_sql__skips_the_dead),
-        SQL_TEST(test_sql__leaving_calls_the_next),
-        SQL_TEST(test_sql__a_tombstone_refuses),
-        SQL_TEST(test_sql__an_expired_lease_passes_on),
-        SQL_TEST(test_sql__a_lapsed_waiter_is_forgotten),
-        SQL_TEST(test_sql__tells_names_apart_byte_for_byte),
-        SQL_TEST(test_sql__tells_what_can_be_relied_on),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

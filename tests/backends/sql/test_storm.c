@@ -4,11 +4,9 @@
 #include "fixtures/contender_threads.h"
 #include "fixtures/sql_server.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,12 +4,11 @@
 #include "driver.h"
 #include "reported.h"
 
-static void test_sql_tables__an_owner_who_does_not_know_us(void **state)
+SQL_TEST(test_sql_tables__an_owner_who_does_not_know_us)
 {
     struct who a = person(&first, "a");
     int64_t until;
 
-    (void)state;
     ask(&a);
     release(&a);
     until = got.store_ms + 400;
@@ -38,12 +37,11 @@ static void give_to_jvm(void)
 }
 
 /* Who does not know us notifies nobody, so we poll. */
-static void test_sql_tables__hears_of_a_release_by_others(void **state)
+SQL_TEST(test_sql_tables__hears_of_a_release_by_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     ask(&a);
     release(&a);
     give_to_jvm();
@@ -73,14 +71,13 @@ static void ask_in_the_end(struct who *who)
 }
 
 /* An account may not kill the statements of another. */
-static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
+SQL_TEST(test_sql_tables__hears_of_a_release_by_another_account)
 {
     struct handle handle;
     struct who a = person(&first, "a");
     struct who b = person(&handle, "b");
     struct who c = person(&second, "c");
 
-    (void)state;
     run(&a, (simba_request){.kind = SIMBA_INIT, .mutex = ""});
     server_make_user_of_tables("other", "right");
     assert_int_equal(
@@ -107,12 +104,11 @@ static void test_sql_tables__hears_of_a_release_by_another_account(void **state)
 }
 #endif
 
-static void test_sql_tables__counts_in_no_time_zone(void **state)
+SQL_TEST(test_sql_tables__counts_in_no_time_zone)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
 
-    (void)state;
     server_set_time_zone(true);
     must_open(&handle);
     ask(&a);
@@ -132,13 +128,12 @@ static void make_old_table(void)
                "version int NOT NULL)");
 }
 
-static void test_sql_tables__adopts_a_table_without_tokens(void **state)
+SQL_TEST(test_sql_tables__adopts_a_table_without_tokens)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     uint64_t before;
 
-    (void)state;
     make_old_table();
     ask(&a);
     expect_mine(&a);
@@ -160,12 +155,11 @@ static void test_sql_tables__adopts_a_table_without_tokens(void **state)
 }
 
 /* S14: it is not cut to one that does, which may be another's. */
-static void test_sql_tables__names_a_column_that_is_too_short(void **state)
+SQL_TEST(test_sql_tables__names_a_column_that_is_too_short)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);
 
-    (void)state;
     server_sql("DROP TABLE IF EXISTS simba_mutex");
     server_sql("CREATE TABLE simba_mutex (mutex varchar(8) NOT NULL PRIMARY "
                "KEY, acquired_at bigint NOT NULL, ttl_at bigint NOT NULL, "
@@ -195,13 +189,12 @@ static int gravest_of_init(struct who *who, bool upgrade)
 }
 
 /* Who is running already goes on, and tokens grow over it. */
-static void test_sql_tables__upgrades_only_when_told(void **state)
+SQL_TEST(test_sql_tables__upgrades_only_when_told)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
     uint64_t before;
 
-    (void)state;
     make_old_table();
     ask(&a);
     before = a.token;
@@ -250,11 +243,10 @@ static void contend_for_it(void)
 }
 
 /* Versions before these columns name none when they insert. */
-static void test_sql_tables__older_versions_can_insert(void **state)
+SQL_TEST(test_sql_tables__older_versions_can_insert)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     gravest_of_init(&a, false);
     assert_int_equal(count_new_columns(), 3);
     server_sql("DELETE FROM simba_line");
@@ -263,11 +255,10 @@ static void test_sql_tables__older_versions_can_insert(void **state)
     server_sql("DELETE FROM simba_line");
 }
 
-static void test_sql_tables__upgrades_those_of_older_versions(void **state)
+SQL_TEST(test_sql_tables__upgrades_those_of_older_versions)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     gravest_of_init(&a, false);
     server_sql("ALTER TABLE simba_line DROP COLUMN slots");
     server_sql("ALTER TABLE simba_line DROP COLUMN rank");
@@ -308,12 +299,11 @@ static void expect_greater_token(struct who *idle)
     server_sql("DROP TABLE simba_mutex");
 }
 
-static void test_sql_tables__learns_of_tokens_after_others(void **state)
+SQL_TEST(test_sql_tables__learns_of_tokens_after_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     upgrade_behind_its_back(&a);
     give_to_jvm();
     ask(&b);
@@ -324,11 +314,10 @@ static void test_sql_tables__learns_of_tokens_after_others(void **state)
     expect_greater_token(&a);
 }
 
-static void test_sql_tables__learns_of_tokens_without_rows(void **state)
+SQL_TEST(test_sql_tables__learns_of_tokens_without_rows)
 {
     struct who a = person(&first, "a");
 
-    (void)state;
     upgrade_behind_its_back(&a);
     server_sql("DELETE FROM simba_mutex");
     server_sql("DELETE FROM simba_tenure");
@@ -336,13 +325,12 @@ static void test_sql_tables__learns_of_tokens_without_rows(void **state)
 }
 
 /* What is told makes what is made. */
-static void test_sql_tables__tells_its_tables(void **state)
+SQL_TEST(test_sql_tables__tells_its_tables)
 {
     simba_backend_config config = {.url = "", .rest = ""};
     struct who a = person(&first, "a");
     char *text = SERVER_OPS->schema(&config, false, &why);
 
-    (void)state;
     assert_non_null(text);
     server_sql("DROP TABLE IF EXISTS simba_mutex");
     server_run(text);
@@ -357,13 +345,12 @@ static void test_sql_tables__tells_its_tables(void **state)
     free(text);
 }
 
-static void test_sql_tables__says_who_must_make_the_tables(void **state)
+SQL_TEST(test_sql_tables__says_who_must_make_the_tables)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
     simba_request init = {.kind = SIMBA_INIT, .mutex = ""};
 
-    (void)state;
     server_sql("DROP TABLE IF EXISTS simba_mutex");
     server_make_user_of_tables("stranger", "right");
     assert_int_equal(
@@ -377,12 +364,11 @@ static void test_sql_tables__says_who_must_make_the_tables(void **state)
 }
 
 /* A statement that could not be prepared takes no other with it. */
-static void test_sql_tables__makes_tables_that_are_gone(void **state)
+SQL_TEST(test_sql_tables__makes_tables_that_are_gone)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
 
-    (void)state;
     ask(&a);
     renew(&a);
     server_sql("DROP TABLE simba_line");
@@ -435,12 +421,11 @@ static bool has_doubts_about(const char *name)
     return false;
 }
 
-static void test_sql_tables__names_a_collation_that_mixes_up(void **state)
+SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);
 
-    (void)state;
     make_table_in(MIXING);
     request.mutex = "one";
     run(&a, request);
@@ -456,12 +441,11 @@ static void test_sql_tables__names_a_collation_that_mixes_up(void **state)
 }
 
 /* Adopted as it is. */
-static void test_sql_tables__uses_a_collation_of_others(void **state)
+SQL_TEST(test_sql_tables__uses_a_collation_of_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
 
-    (void)state;
     make_table_in(OTHER);
     ask(&a);
     expect_mine(&a);
@@ -479,30 +463,4 @@ static void test_sql_tables__uses_a_collation_of_others(void **state)
     expect_mine(&b);
     release(&b);
     server_sql("DROP TABLE simba_mutex");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_tables__an_owner_who_does_not_know_us),
-        SQL_TEST(test_sql_tables__hears_of_a_release_by_others),
-#ifndef SERVER_IS_POSTGRES
-        SQL_TEST(test_sql_tables__hears_of_a_release_by_another_account),
-#endif
-        SQL_TEST(test_sql_tables__counts_in_no_time_zone),
-        SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up),
-        SQL_TEST(test_sql_tables__uses_a_collation_of_others),
-        SQL_TEST(test_sql_tables__adopts_a_table_without_tokens),
-        SQL_TEST(test_sql_tables__names_a_column_that_is_too_short),
-        SQL_TEST(test_sql_tables__upgrades_only_when_told),
-        SQL_TEST(test_sql_tables__older_versions_can_insert),
-        SQL_TEST(test_sql_tables__upgrades_those_of_older_versions),
-        SQL_TEST(test_sql_tables__learns_of_tokens_after_others),
-        SQL_TEST(test_sql_tables__learns_of_tokens_without_rows),
-        SQL_TEST(test_sql_tables__tells_its_tables),
-        SQL_TEST(test_sql_tables__says_who_must_make_the_tables),
-        SQL_TEST(test_sql_tables__makes_tables_that_are_gone),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

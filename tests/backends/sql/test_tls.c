@@ -63,33 +63,29 @@ static void expect_refused(void)
     }
 }
 
-static void test_sql_tls__needs_none_on_this_machine(void **state)
+SQL_TEST(test_sql_tls__needs_none_on_this_machine)
 {
-    (void)state;
     use(HERE, "");
     assert_int_equal(status, SIMBA_OK);
 }
 
-static void test_sql_tls__verifies_when_asked_to(void **state)
+SQL_TEST(test_sql_tls__verifies_when_asked_to)
 {
-    (void)state;
     use(HERE, by("ca.pem", VERIFIED));
     assert_int_equal(status, SIMBA_OK);
     use(HERE, by("other.pem", VERIFIED));
     expect_refused();
 }
 
-static void test_sql_tls__may_be_unverified(void **state)
+SQL_TEST(test_sql_tls__may_be_unverified)
 {
-    (void)state;
     use(HERE, UNVERIFIED);
     assert_int_equal(status, SIMBA_OK);
 }
 
 #ifdef SERVER_IS_POSTGRES
-static void test_sql_tls__is_verified_elsewhere(void **state)
+SQL_TEST(test_sql_tls__is_verified_elsewhere)
 {
-    (void)state;
     use("db.example", LEADS_HERE);
     expect_refused(); /* the authority is not one that the system trusts */
     assert_non_null(strstr(why.message, "sslmode=disable"));
@@ -101,9 +97,8 @@ static void test_sql_tls__is_verified_elsewhere(void **state)
     assert_int_equal(status, SIMBA_OK);
 }
 
-static void test_sql_tls__must_be_the_right_host(void **state)
+SQL_TEST(test_sql_tls__must_be_the_right_host)
 {
-    (void)state;
     use("evil.example", by("ca.pem", LEADS_HERE));
     expect_refused();
 }
@@ -120,11 +115,10 @@ static bool has_tls(const char *rest, bool *is_verified)
     return is_on;
 }
 
-static void test_sql_tls__is_verified_elsewhere(void **state)
+SQL_TEST(test_sql_tls__is_verified_elsewhere)
 {
     bool is_verified;
 
-    (void)state;
     assert_true(has_tls("//u@db.example/d", &is_verified));
     assert_true(is_verified);
     assert_true(has_tls("//u@[2001:db8::1]/d", &is_verified));
@@ -138,23 +132,9 @@ static void test_sql_tls__is_verified_elsewhere(void **state)
     assert_true(has_tls("//u@127.0.0.1.example/d", &is_verified));
 }
 
-static void test_sql_tls__must_be_the_right_host(void **state)
+SQL_TEST(test_sql_tls__must_be_the_right_host)
 {
-    (void)state;
     use("127.0.0.2", by("ca.pem", VERIFIED));
     expect_refused();
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQL_TEST(test_sql_tls__needs_none_on_this_machine),
-        SQL_TEST(test_sql_tls__verifies_when_asked_to),
-        SQL_TEST(test_sql_tls__may_be_unverified),
-        SQL_TEST(test_sql_tls__is_verified_elsewhere),
-        SQL_TEST(test_sql_tls__must_be_the_right_host),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

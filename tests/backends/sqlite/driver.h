@@ -99,7 +99,6 @@ static inline int count_files(const char *ending)
     return count;
 }
 
-#define SQLITE_TEST(test)                                                      \
-    cmocka_unit_test_setup_teardown(test, make_directory, remove_directory)
+#define SQLITE_TEST(test) TEST_AROUND(test, make_directory, remove_directory)
 
 #endif

@@ -263,6 +263,6 @@ static inline int count_repeated(int moment)
     return count;
 }
 
-#define DISK_TEST(test) cmocka_unit_test_setup_teardown(test, start_empty, end)
+#define DISK_TEST(test) TEST_AROUND(test, start_empty, end)
 
 #endif

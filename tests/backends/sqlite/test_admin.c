@@ -38,11 +38,10 @@ static const simba_finding *finding(const char *name)
 /* --- break --------------------------------------------------------------- */
 
 /* Whoever renews through another handle, or after a restart, hears of it. */
-static void test_sqlite_admin__a_break_is_on_disk(void **state)
+SQLITE_TEST(test_sqlite_admin__a_break_is_on_disk)
 {
     struct who a, b;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     a = person(&first, "a");
@@ -64,12 +63,11 @@ static void test_sqlite_admin__a_break_is_on_disk(void **state)
     assert_false(got.mine);
 }
 
-static void test_sqlite_admin__a_break_now_calls_the_next(void **state)
+SQLITE_TEST(test_sqlite_admin__a_break_now_calls_the_next)
 {
     struct who a, b;
     uint64_t token;
 
-    (void)state;
     must_open(&first, "");
     a = person(&first, "a");
     b = person(&first, "b");
@@ -87,11 +85,10 @@ static void test_sqlite_admin__a_break_now_calls_the_next(void **state)
     assert_true(got.token > token);
 }
 
-static void test_sqlite_admin__a_break_hits_only_its_token(void **state)
+SQLITE_TEST(test_sqlite_admin__a_break_hits_only_its_token)
 {
     struct who a;
 
-    (void)state;
     must_open(&first, "");
     a = person(&first, "a");
     ask(&a);
@@ -105,12 +102,11 @@ static void test_sqlite_admin__a_break_hits_only_its_token(void **state)
                      0);
 }
 
-static void test_sqlite_admin__breaks_are_audited(void **state)
+SQLITE_TEST(test_sqlite_admin__breaks_are_audited)
 {
     struct who a;
     uint64_t tokens[2];
 
-    (void)state;
     must_open(&first, "");
     a = person(&first, "a");
     for (int i = 0; i < 2; i++) {
@@ -128,11 +124,10 @@ static void test_sqlite_admin__breaks_are_audited(void **state)
 
 /* --- list and line ------------------------------------------------------- */
 
-static void test_sqlite_admin__lists_owners_and_lines(void **state)
+SQLITE_TEST(test_sqlite_admin__lists_owners_and_lines)
 {
     struct who a, b, c;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     a = person(&first, "a");
@@ -159,11 +154,10 @@ static void test_sqlite_admin__lists_owners_and_lines(void **state)
 }
 
 /* A plain read costs as little as before. */
-static void test_sqlite_admin__tells_no_line_unasked(void **state)
+SQLITE_TEST(test_sqlite_admin__tells_no_line_unasked)
 {
     struct who a, b;
 
-    (void)state;
     must_open(&first, "");
     a = person(&first, "a");
     b = person(&first, "b");
@@ -178,11 +172,10 @@ static void test_sqlite_admin__tells_no_line_unasked(void **state)
 }
 
 /* Rows of another boot are nobody's: the list does not show them. */
-static void test_sqlite_admin__lists_nothing_of_another_boot(void **state)
+SQLITE_TEST(test_sqlite_admin__lists_nothing_of_another_boot)
 {
     struct who a, b;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     a = person(&second, "a");
@@ -198,9 +191,8 @@ static void test_sqlite_admin__lists_nothing_of_another_boot(void **state)
 
 /* --- doctor -------------------------------------------------------------- */
 
-static void test_sqlite_admin__doctor_finds_a_good_store_good(void **state)
+SQLITE_TEST(test_sqlite_admin__doctor_finds_a_good_store_good)
 {
-    (void)state;
     must_open(&first, "");
     ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("file-system")->gravity, SIMBA_FINDING_OK);
@@ -214,9 +206,8 @@ static void test_sqlite_admin__doctor_finds_a_good_store_good(void **state)
     assert_int_equal(strlen(strstr(finding("boot")->text, "boot id ")) > 36, 1);
 }
 
-static void test_sqlite_admin__doctor_sees_the_settings(void **state)
+SQLITE_TEST(test_sqlite_admin__doctor_sees_the_settings)
 {
-    (void)state;
     must_open(&first, "?synchronous=full&crash_handover=off");
     ask_store(SIMBA_DOCTOR, false);
     assert_int_equal(finding("synchronous")->gravity, SIMBA_FINDING_OK);
@@ -228,9 +219,8 @@ static void test_sqlite_admin__doctor_sees_the_settings(void **state)
     assert_int_equal(finding("sharing")->gravity, SIMBA_FINDING_WEAK);
 }
 
-static void test_sqlite_admin__doctor_sees_who_may_write(void **state)
+SQLITE_TEST(test_sqlite_admin__doctor_sees_who_may_write)
 {
-    (void)state;
     must_open(&first, "");
     assert_int_equal(chmod(database, 0666), 0);
     ask_store(SIMBA_DOCTOR, false);
@@ -241,13 +231,12 @@ static void test_sqlite_admin__doctor_sees_who_may_write(void **state)
 
 /* What is printed, run by hand, makes a file that the store takes as its own.
  */
-static void test_sqlite_admin__printed_schema_makes_a_store(void **state)
+SQLITE_TEST(test_sqlite_admin__printed_schema_makes_a_store)
 {
     simba_error error;
     char *text = simba__sqlite_ops.schema(NULL, false, &error);
     struct who a;
 
-    (void)state;
     assert_non_null(text);
     assert_int_equal(access(database, F_OK), -1);
     sql(text);
@@ -258,23 +247,4 @@ static void test_sqlite_admin__printed_schema_makes_a_store(void **state)
     assert_true(got.mine);
     ask_store(SIMBA_INIT, false);
     assert_int_equal(finding("schema")->gravity, SIMBA_FINDING_OK);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_admin__printed_schema_makes_a_store),
-        SQLITE_TEST(test_sqlite_admin__a_break_is_on_disk),
-        SQLITE_TEST(test_sqlite_admin__a_break_now_calls_the_next),
-        SQLITE_TEST(test_sqlite_admin__a_break_hits_only_its_token),
-        SQLITE_TEST(test_sqlite_admin__breaks_are_audited),
-        SQLITE_TEST(test_sqlite_admin__lists_owners_and_lines),
-        SQLITE_TEST(test_sqlite_admin__tells_no_line_unasked),
-        SQLITE_TEST(test_sqlite_admin__lists_nothing_of_another_boot),
-        SQLITE_TEST(test_sqlite_admin__doctor_finds_a_good_store_good),
-        SQLITE_TEST(test_sqlite_admin__doctor_sees_the_settings),
-        SQLITE_TEST(test_sqlite_admin__doctor_sees_who_may_write),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,11 +15,10 @@ static void reboot_over(struct who *alice)
         " transition_at = transition_at + 1000000000");
 }
 
-static void test_sqlite_clock__reboot_frees_every_mutex(void **state)
+SQLITE_TEST(test_sqlite_clock__reboot_frees_every_mutex)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     reboot_over(&alice);
     must_open(&second, "");
     look(&bob);
@@ -29,12 +28,11 @@ static void test_sqlite_clock__reboot_frees_every_mutex(void **state)
     assert_true(bob.token > alice.token);
 }
 
-static void test_sqlite_clock__reboot_empties_the_queue(void **state)
+SQLITE_TEST(test_sqlite_clock__reboot_empties_the_queue)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -52,11 +50,10 @@ static void test_sqlite_clock__reboot_empties_the_queue(void **state)
 
 /* Some containers have a boot id of their own: whose process is alive on this
  * kernel is not of another boot. */
-static void test_sqlite_clock__living_owner_is_of_this_boot(void **state)
+SQLITE_TEST(test_sqlite_clock__living_owner_is_of_this_boot)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -70,12 +67,11 @@ static void test_sqlite_clock__living_owner_is_of_this_boot(void **state)
     expect_mine(&bob);
 }
 
-static void test_sqlite_clock__shared_file_is_watched_for_a_lease(void **state)
+SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     int64_t wait_ms;
 
-    (void)state;
     alice.ttl_ms = 200;
     alice.transition_ms = 200;
     reboot_over(&alice);
@@ -98,16 +94,4 @@ static void test_sqlite_clock__shared_file_is_watched_for_a_lease(void **state)
     expect_mine(&bob);
     renew(&bob);
     expect_mine(&bob);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_clock__reboot_frees_every_mutex),
-        SQLITE_TEST(test_sqlite_clock__reboot_empties_the_queue),
-        SQLITE_TEST(test_sqlite_clock__living_owner_is_of_this_boot),
-        SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

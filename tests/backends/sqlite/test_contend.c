@@ -99,12 +99,11 @@ static void expect_exclusion(const struct arena *arena)
     assert_int_equal(arena->unordered, 0);
 }
 
-static void test_sqlite_contend__one_at_a_time(void **state)
+SQLITE_TEST(test_sqlite_contend__one_at_a_time)
 {
     struct arena *arena = map_arena();
     struct child children[CROWD];
 
-    (void)state;
     for (int i = 0; i < CROWD; i++) {
         children[i] = start("crowd", "", "somebody");
     }
@@ -117,14 +116,13 @@ static void test_sqlite_contend__one_at_a_time(void **state)
     munmap(arena, sizeof *arena);
 }
 
-static void test_sqlite_contend__killed_ones_do_not_stop_it(void **state)
+SQLITE_TEST(test_sqlite_contend__killed_ones_do_not_stop_it)
 {
     struct arena *arena = map_arena();
     struct child children[CROWD];
     int64_t until_ms;
     long before;
 
-    (void)state;
     for (int i = 0; i < CROWD; i++) {
         children[i] = start("crowd", "", "somebody");
     }
@@ -146,9 +144,8 @@ static void test_sqlite_contend__killed_ones_do_not_stop_it(void **state)
 }
 
 /* All come to an empty directory at once. */
-static void test_sqlite_contend__first_use_by_all_at_once(void **state)
+SQLITE_TEST(test_sqlite_contend__first_use_by_all_at_once)
 {
-    (void)state;
     for (int round = 0; round < 5; round++) {
         struct child children[CROWD];
         int lines = 0;
@@ -172,15 +169,10 @@ static void test_sqlite_contend__first_use_by_all_at_once(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_contend__one_at_a_time),
-        SQLITE_TEST(test_sqlite_contend__killed_ones_do_not_stop_it),
-        SQLITE_TEST(test_sqlite_contend__first_use_by_all_at_once),
-    };
     int rc = crowd(argc, argv);
 
     if (rc < 0) {
         rc = play(argc, argv);
     }
-    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+    return rc >= 0 ? rc : run_unit_tests(NULL, NULL);
 }

@@ -51,9 +51,8 @@ static void check_read_only_file(void)
     }
 }
 
-static void test_sqlite_denied__read_only_file_is_denied(void **state)
+SQLITE_TEST(test_sqlite_denied__read_only_file_is_denied)
 {
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -64,9 +63,8 @@ static void test_sqlite_denied__read_only_file_is_denied(void **state)
     as_nobody(check_read_only_file);
 }
 
-static void test_sqlite_denied__unreadable_file_is_denied(void **state)
+SQLITE_TEST(test_sqlite_denied__unreadable_file_is_denied)
 {
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -76,9 +74,8 @@ static void test_sqlite_denied__unreadable_file_is_denied(void **state)
     as_nobody(check_read_only_file);
 }
 
-static void test_sqlite_denied__read_only_directory_is_denied(void **state)
+SQLITE_TEST(test_sqlite_denied__read_only_directory_is_denied)
 {
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -91,11 +88,10 @@ static void test_sqlite_denied__read_only_directory_is_denied(void **state)
 }
 
 /* A directory of somebody else's could make us look dead. */
-static void test_sqlite_denied__directory_of_another_is_denied(void **state)
+SQLITE_TEST(test_sqlite_denied__directory_of_another_is_denied)
 {
     char path[192];
 
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -112,13 +108,12 @@ static bool mount_small(const char *options)
            mount("none", directory, "tmpfs", MS_NOSUID, options) == 0;
 }
 
-static void test_sqlite_denied__full_disk_says_so(void **state)
+SQLITE_TEST(test_sqlite_denied__full_disk_says_so)
 {
     struct who alice = person(&first, "alice");
     char filler[128];
     int fd, rc = SIMBA_OK;
 
-    (void)state;
     if (!mount_small("size=256k")) {
         skip();
     }
@@ -141,12 +136,11 @@ static void test_sqlite_denied__full_disk_says_so(void **state)
     assert_int_equal(umount(directory), 0);
 }
 
-static void test_sqlite_denied__full_disk_at_the_beginning(void **state)
+SQLITE_TEST(test_sqlite_denied__full_disk_at_the_beginning)
 {
     char filler[128];
     int fd;
 
-    (void)state;
     if (!mount_small("size=64k")) {
         skip();
     }
@@ -159,9 +153,8 @@ static void test_sqlite_denied__full_disk_at_the_beginning(void **state)
     umount2(directory, MNT_DETACH);
 }
 
-static void test_sqlite_denied__read_only_file_system_is_denied(void **state)
+SQLITE_TEST(test_sqlite_denied__read_only_file_system_is_denied)
 {
-    (void)state;
     if (!mount_small("size=1m")) {
         skip();
     }
@@ -175,9 +168,8 @@ static void test_sqlite_denied__read_only_file_system_is_denied(void **state)
     umount2(directory, MNT_DETACH);
 }
 
-static void test_sqlite_denied__untrusted_file_system_is_refused(void **state)
+SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused)
 {
-    (void)state;
     if (geteuid() != 0 || mount("none", directory, "ramfs", 0, "") != 0) {
         skip();
     }
@@ -188,14 +180,13 @@ static void test_sqlite_denied__untrusted_file_system_is_refused(void **state)
 }
 
 /* Somebody writes for longer than we have: surely nothing was done. */
-static void test_sqlite_denied__busy_database_is_given_up(void **state)
+SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up)
 {
     struct who alice = person(&first, "alice");
     simba_request request = asking(&alice);
     int64_t from_ms = simba_loop_now_ms();
     sqlite3 *db = NULL;
 
-    (void)state;
     must_open(&first, "");
     assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), 0);
@@ -254,13 +245,12 @@ static void use_what_root_made(void)
     handle_close(&first);
 }
 
-static void test_sqlite_denied__database_of_all_is_shared(void **state)
+SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared)
 {
     int ready[2], go[2], status;
     char byte;
     pid_t root;
 
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -287,12 +277,11 @@ static void test_sqlite_denied__database_of_all_is_shared(void **state)
 
 /* One that begins and does not end, as sqlite3(1) can: not waited for as long
  * as those who get on. That the message names it is seen in tests/cli. */
-static void test_sqlite_denied__kept_locked_says_so(void **state)
+SQLITE_TEST(test_sqlite_denied__kept_locked_says_so)
 {
     struct who alice = person(&first, "alice");
     sqlite3 *other = NULL;
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
@@ -309,12 +298,11 @@ static void test_sqlite_denied__kept_locked_says_so(void **state)
 
 /* One that lets nobody even read, and was there first: that too is said by who
  * asks, not waited for by who opens. */
-static void test_sqlite_denied__locked_before_it_was_opened(void **state)
+SQLITE_TEST(test_sqlite_denied__locked_before_it_was_opened)
 {
     struct who alice = person(&first, "alice");
     sqlite3 *other = NULL;
 
-    (void)state;
     must_open(&second, "");
     handle_close(&second);
     assert_int_equal(sqlite3_open(database, &other), SQLITE_OK);
@@ -351,13 +339,11 @@ __attribute__((visibility("default"))) ssize_t pwrite64(int fd,
 }
 
 /* S8: what was written in part may be there after all. */
-static void test_sqlite_denied__failed_commit_is_of_unknown_outcome(
-    void **state)
+SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome)
 {
     struct who alice = person(&first, "alice");
     int rc;
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     is_disk_broken = true;
@@ -369,25 +355,4 @@ static void test_sqlite_denied__failed_commit_is_of_unknown_outcome(
     release(&alice);
     look(&alice);
     assert_string_equal(got.owner.id, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_denied__read_only_file_is_denied),
-        SQLITE_TEST(test_sqlite_denied__unreadable_file_is_denied),
-        SQLITE_TEST(test_sqlite_denied__read_only_directory_is_denied),
-        SQLITE_TEST(test_sqlite_denied__directory_of_another_is_denied),
-        SQLITE_TEST(test_sqlite_denied__full_disk_says_so),
-        SQLITE_TEST(test_sqlite_denied__full_disk_at_the_beginning),
-        SQLITE_TEST(test_sqlite_denied__read_only_file_system_is_denied),
-        SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused),
-        SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up),
-        SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared),
-        SQLITE_TEST(test_sqlite_denied__kept_locked_says_so),
-        SQLITE_TEST(test_sqlite_denied__locked_before_it_was_opened),
-        SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,9 +61,8 @@ static void expect_bad_url(const char *rest, const char *words)
     }
 }
 
-static void test_sqlite_file__bad_urls_are_refused(void **state)
+SQLITE_TEST(test_sqlite_file__bad_urls_are_refused)
 {
-    (void)state;
     expect_bad_url("", "no file");
     expect_bad_url("?fs=trust", "no file");
     expect_bad_url("//", "host");
@@ -80,11 +79,10 @@ static void test_sqlite_file__bad_urls_are_refused(void **state)
     expect_bad_url("x?crash_handover=maybe", "crash_handover");
 }
 
-static void test_sqlite_file__urls_name_files(void **state)
+SQLITE_TEST(test_sqlite_file__urls_name_files)
 {
     char rest[256];
 
-    (void)state;
     snprintf(database, sizeof database, "%s/a b%%.db", directory);
     snprintf(rest, sizeof rest,
              "//%s/a%%20b%%25.db?synchronous=normal&fs=trust"
@@ -97,13 +95,11 @@ static void test_sqlite_file__urls_name_files(void **state)
     assert_int_equal(count_files(""), 2);
 }
 
-static void test_sqlite_file__relative_path_outlives_a_change_of_place(
-    void **state)
+SQLITE_TEST(test_sqlite_file__relative_path_outlives_a_change_of_place)
 {
     struct who alice = person(&first, "alice");
     char here[256];
 
-    (void)state;
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(directory), 0);
     assert_int_equal(handle_open(&first, &simba__sqlite_ops, "simba.db", &why),
@@ -119,12 +115,11 @@ static void test_sqlite_file__relative_path_outlives_a_change_of_place(
 
 /* --- what is made -------------------------------------------------------- */
 
-static void test_sqlite_file__files_are_for_us_alone(void **state)
+SQLITE_TEST(test_sqlite_file__files_are_for_us_alone)
 {
     mode_t mask = umask(0);
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     ask(&bob);
@@ -134,12 +129,11 @@ static void test_sqlite_file__files_are_for_us_alone(void **state)
     assert_int_equal(mode_of("-simba.d"), 0700);
 }
 
-static void test_sqlite_file__missing_directories_are_made(void **state)
+SQLITE_TEST(test_sqlite_file__missing_directories_are_made)
 {
     char path[96];
     struct stat about;
 
-    (void)state;
     snprintf(path, sizeof path, "%s/x/y", directory);
     snprintf(database, sizeof database, "%s/x/y/z.db", directory);
     must_open(&first, "");
@@ -147,12 +141,11 @@ static void test_sqlite_file__missing_directories_are_made(void **state)
     assert_int_equal(about.st_mode & 07777, 0700);
 }
 
-static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
+SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     char link[96];
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     snprintf(link, sizeof link, "%s/link.db", directory);
@@ -165,11 +158,10 @@ static void test_sqlite_file__symlink_leads_to_the_same_store(void **state)
 }
 
 /* It would have a log and a directory of its own, and owners of its own. */
-static void test_sqlite_file__second_name_is_refused(void **state)
+SQLITE_TEST(test_sqlite_file__second_name_is_refused)
 {
     char second_name[96];
 
-    (void)state;
     must_open(&first, "");
     snprintf(second_name, sizeof second_name, "%s/second.db", directory);
     assert_int_equal(link(database, second_name), 0);
@@ -181,11 +173,10 @@ static void test_sqlite_file__second_name_is_refused(void **state)
     must_open(&second, "");
 }
 
-static void test_sqlite_file__closing_leaves_no_process_file(void **state)
+SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -208,12 +199,11 @@ static ino_t life_of(const struct handle *handle)
     return about.st_ino;
 }
 
-static void test_sqlite_file__life_is_left_to_the_next(void **state)
+SQLITE_TEST(test_sqlite_file__life_is_left_to_the_next)
 {
     ino_t left, kept;
     int copy;
 
-    (void)state;
     must_open(&first, "");
     left = life_of(&first);
     handle_close(&first);
@@ -233,11 +223,10 @@ static void test_sqlite_file__life_is_left_to_the_next(void **state)
     assert_int_equal(count_files(""), 2);
 }
 
-static void test_sqlite_file__journal_is_a_log_and_synchronous(void **state)
+SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     assert_int_equal(sql("SELECT count(*) FROM pragma_integrity_check"), 1);
@@ -247,19 +236,17 @@ static void test_sqlite_file__journal_is_a_log_and_synchronous(void **state)
 
 /* --- what is refused ----------------------------------------------------- */
 
-static void test_sqlite_file__text_is_no_database(void **state)
+SQLITE_TEST(test_sqlite_file__text_is_no_database)
 {
     static const char text[] = "This is a letter, not a database. It is long "
                                "enough to be taken for one, nearly.....";
-    (void)state;
     write_file(text);
     expect_refusal(SIMBA_EMISCONFIG, "is not an SQLite database");
     expect_file(text);
 }
 
-static void test_sqlite_file__other_databases_are_refused(void **state)
+SQLITE_TEST(test_sqlite_file__other_databases_are_refused)
 {
-    (void)state;
     sql("CREATE TABLE letters (text)");
     expect_refusal(SIMBA_EMISCONFIG, "of another program");
     assert_int_equal(sql("SELECT count(*) FROM sqlite_schema"), 1);
@@ -267,9 +254,8 @@ static void test_sqlite_file__other_databases_are_refused(void **state)
     expect_refusal(SIMBA_EMISCONFIG, "of another program");
 }
 
-static void test_sqlite_file__newer_schema_is_refused(void **state)
+SQLITE_TEST(test_sqlite_file__newer_schema_is_refused)
 {
-    (void)state;
     must_open(&first, "");
     handle_close(&first);
     sql("PRAGMA user_version = 99");
@@ -287,9 +273,8 @@ static void scribble(off_t from, size_t length)
     close(fd);
 }
 
-static void test_sqlite_file__corrupt_database_is_named(void **state)
+SQLITE_TEST(test_sqlite_file__corrupt_database_is_named)
 {
-    (void)state;
     must_open(&first, "");
     handle_close(&first);
     sql("PRAGMA wal_checkpoint(TRUNCATE)");
@@ -297,11 +282,10 @@ static void test_sqlite_file__corrupt_database_is_named(void **state)
     expect_refusal(SIMBA_EMISCONFIG, "corrupt");
 }
 
-static void test_sqlite_file__corrupt_table_fails_the_operation(void **state)
+SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_operation)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     release(&alice);
@@ -314,41 +298,36 @@ static void test_sqlite_file__corrupt_table_fails_the_operation(void **state)
     assert_non_null(strstr(why.message, database));
 }
 
-static void test_sqlite_file__directory_is_no_file(void **state)
+SQLITE_TEST(test_sqlite_file__directory_is_no_file)
 {
-    (void)state;
     assert_int_equal(mkdir(database, 0700), 0);
     expect_refusal(SIMBA_EMISCONFIG, "is not a file");
 }
 
-static void test_sqlite_file__dangling_link_is_refused(void **state)
+SQLITE_TEST(test_sqlite_file__dangling_link_is_refused)
 {
-    (void)state;
     assert_int_equal(symlink("/nowhere/at/all", database), 0);
     expect_refusal(SIMBA_EMISCONFIG, "cannot find it");
 }
 
-static void test_sqlite_file__file_in_the_way_of_a_directory(void **state)
+SQLITE_TEST(test_sqlite_file__file_in_the_way_of_a_directory)
 {
-    (void)state;
     write_file("x");
     snprintf(database + strlen(database), 8, "/y.db");
     expect_refusal(SIMBA_EMISCONFIG, "Not a directory");
 }
 
-static void test_sqlite_file__pseudo_file_systems_are_refused(void **state)
+SQLITE_TEST(test_sqlite_file__pseudo_file_systems_are_refused)
 {
-    (void)state;
     snprintf(database, sizeof database, "/proc/%d/comm", (int)getpid());
     expect_refusal(SIMBA_EMISCONFIG, "file system proc");
     assert_non_null(strstr(why.message, "?fs=trust"));
 }
 
-static void test_sqlite_file__long_paths_are_cut_in_messages(void **state)
+SQLITE_TEST(test_sqlite_file__long_paths_are_cut_in_messages)
 {
     char rest[600];
 
-    (void)state;
     memset(rest, 'a', sizeof rest);
     memcpy(rest, "/proc/\n", 7);
     memcpy(rest + sizeof rest - 5, "/end", 5);
@@ -359,32 +338,4 @@ static void test_sqlite_file__long_paths_are_cut_in_messages(void **state)
     rest[40] = '\0';
     assert_true(handle_open(&first, &simba__sqlite_ops, rest, &why) < 0);
     assert_null(strchr(why.message, '\n'));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_file__bad_urls_are_refused),
-        SQLITE_TEST(test_sqlite_file__urls_name_files),
-        SQLITE_TEST(test_sqlite_file__relative_path_outlives_a_change_of_place),
-        SQLITE_TEST(test_sqlite_file__files_are_for_us_alone),
-        SQLITE_TEST(test_sqlite_file__missing_directories_are_made),
-        SQLITE_TEST(test_sqlite_file__symlink_leads_to_the_same_store),
-        SQLITE_TEST(test_sqlite_file__second_name_is_refused),
-        SQLITE_TEST(test_sqlite_file__closing_leaves_no_process_file),
-        SQLITE_TEST(test_sqlite_file__life_is_left_to_the_next),
-        SQLITE_TEST(test_sqlite_file__journal_is_a_log_and_synchronous),
-        SQLITE_TEST(test_sqlite_file__text_is_no_database),
-        SQLITE_TEST(test_sqlite_file__other_databases_are_refused),
-        SQLITE_TEST(test_sqlite_file__newer_schema_is_refused),
-        SQLITE_TEST(test_sqlite_file__corrupt_database_is_named),
-        SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_operation),
-        SQLITE_TEST(test_sqlite_file__directory_is_no_file),
-        SQLITE_TEST(test_sqlite_file__dangling_link_is_refused),
-        SQLITE_TEST(test_sqlite_file__file_in_the_way_of_a_directory),
-        SQLITE_TEST(test_sqlite_file__pseudo_file_systems_are_refused),
-        SQLITE_TEST(test_sqlite_file__long_paths_are_cut_in_messages),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

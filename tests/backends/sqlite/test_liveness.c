@@ -8,14 +8,12 @@
  * or, where it matters, than the reservation of 300 ms. */
 enum { HANDOVER_MS = 50, BUSY_MS = 8000, NO_RESERVATION_MS = 290 };
 
-static void test_sqlite_liveness__killed_owner_is_succeeded_at_once(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once)
 {
     struct who bob = person(&first, "bob");
     int64_t worst_us = 0;
     int late = 0;
 
-    (void)state;
     must_open(&first, "");
     for (int i = 0; i < 20; i++) {
         struct child owner = start("hold", "", "alice");
@@ -40,13 +38,11 @@ static void test_sqlite_liveness__killed_owner_is_succeeded_at_once(
     assert_int_equal(count_files("[0-9a-f]"), 1); /* the dead are removed */
 }
 
-static void test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
 
-    (void)state;
     must_open(&first, "");
     owner = start("hold", "", "alice");
     hear(&owner, "owner");
@@ -55,12 +51,11 @@ static void test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead(
     expect_mine(&bob);
 }
 
-static void test_sqlite_liveness__handover_can_be_off(void **state)
+SQLITE_TEST(test_sqlite_liveness__handover_can_be_off)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
 
-    (void)state;
     must_open(&first, "");
     owner = start("hold", "?crash_handover=off", "alice");
     hear(&owner, "owner");
@@ -86,12 +81,11 @@ static void end_life(const struct handle *handle)
 
 /* The child of an owner shares its file: as long as it lives, so does the
  * tenure. */
-static void test_sqlite_liveness__shared_life_outlives_the_owner(void **state)
+SQLITE_TEST(test_sqlite_liveness__shared_life_outlives_the_owner)
 {
     struct who alice = person(&second, "alice"), bob = person(&first, "bob");
     int copy;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -108,8 +102,7 @@ static void test_sqlite_liveness__shared_life_outlives_the_owner(void **state)
 
 /* Between the two the dying process may lose the processor; here it is told of
  * the closing, and much later, without another word, the lock goes. */
-static void test_sqlite_liveness__lock_may_go_long_after_the_notice(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__lock_may_go_long_after_the_notice)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
@@ -117,7 +110,6 @@ static void test_sqlite_liveness__lock_may_go_long_after_the_notice(
     int life, fd;
     ssize_t length;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -138,14 +130,12 @@ static void test_sqlite_liveness__lock_may_go_long_after_the_notice(
     expect_mine(&bob);
 }
 
-static void test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
     char command[192];
 
-    (void)state;
     owner = start("hold", "", "alice");
     hear(&owner, "owner");
     snprintf(command, sizeof command, "rm -rf '%s-simba.d'", database);
@@ -160,13 +150,12 @@ static void test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death(
     finish(&owner, SIGKILL);
 }
 
-static void test_sqlite_liveness__forked_child_has_no_descriptors(void **state)
+SQLITE_TEST(test_sqlite_liveness__forked_child_has_no_descriptors)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int fd, status;
     pid_t pid;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -188,13 +177,12 @@ static void test_sqlite_liveness__forked_child_has_no_descriptors(void **state)
 }
 
 /* Containers may have clocks of their own; the store has one. */
-static void test_sqlite_liveness__time_namespaces_share_the_clock(void **state)
+SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
     char line[32] = "";
 
-    (void)state;
     owner = start("shift", "", "alice");
     assert_non_null(fgets(line, sizeof line, owner.says));
     if (strcmp(line, "owner\n") != 0) {
@@ -212,13 +200,12 @@ static void test_sqlite_liveness__time_namespaces_share_the_clock(void **state)
 /* --- the dead in the queue
  * ---------------------------------------------------- */
 
-static void test_sqlite_liveness__dead_waiter_is_passed_over(void **state)
+SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over)
 {
     struct who alice = person(&first, "alice"),
                carol = person(&second, "carol");
     struct child waiter;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -236,15 +223,13 @@ static void test_sqlite_liveness__dead_waiter_is_passed_over(void **state)
     assert_int_equal(count_files(""), 3); /* and one wake-up file */
 }
 
-static void test_sqlite_liveness__called_one_who_dies_is_not_waited_for(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__called_one_who_dies_is_not_waited_for)
 {
     struct who alice = person(&first, "alice"),
                carol = person(&second, "carol");
     struct child waiter;
     int64_t from_us;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -264,13 +249,12 @@ static void test_sqlite_liveness__called_one_who_dies_is_not_waited_for(
 
 /* The owner dies, and its successor, too: who stood behind both must have come
  * to watch the successor. */
-static void test_sqlite_liveness__two_crashes_in_a_row(void **state)
+SQLITE_TEST(test_sqlite_liveness__two_crashes_in_a_row)
 {
     struct who bob = person(&second, "bob"), carol = person(&first, "carol");
     struct child owner;
     int64_t from_us;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     owner = start("hold", "", "alice");
@@ -289,13 +273,11 @@ static void test_sqlite_liveness__two_crashes_in_a_row(void **state)
     assert_true(now_us() - from_us < BUSY_MS * 1000);
 }
 
-static void test_sqlite_liveness__owners_death_wakes_the_first_only(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__owners_death_wakes_the_first_only)
 {
     struct who bob = person(&first, "bob"), carol = person(&second, "carol");
     struct child owner;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     owner = start("hold", "", "alice");
@@ -307,14 +289,12 @@ static void test_sqlite_liveness__owners_death_wakes_the_first_only(
     assert_false(handle_woken(&second, MUTEX, 50));
 }
 
-static void test_sqlite_liveness__owner_and_first_in_line_die_together(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__owner_and_first_in_line_die_together)
 {
     struct who carol = person(&first, "carol");
     struct child owner, waiter;
     int64_t from_us;
 
-    (void)state;
     must_open(&first, "");
     owner = start("hold", "", "alice");
     hear(&owner, "owner");
@@ -331,14 +311,12 @@ static void test_sqlite_liveness__owner_and_first_in_line_die_together(
     finish(&waiter, SIGKILL);
 }
 
-static void test_sqlite_liveness__who_stood_behind_a_leaver_watches_on(
-    void **state)
+SQLITE_TEST(test_sqlite_liveness__who_stood_behind_a_leaver_watches_on)
 {
     struct who bob = person(&second, "bob"), carol = person(&first, "carol");
     struct child owner;
     int64_t from_us;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     owner = start("hold", "", "alice");
@@ -356,13 +334,12 @@ static void test_sqlite_liveness__who_stood_behind_a_leaver_watches_on(
     finish(&owner, SIGKILL);
 }
 
-static void test_sqlite_liveness__litter_of_the_killed_is_swept_up(void **state)
+SQLITE_TEST(test_sqlite_liveness__litter_of_the_killed_is_swept_up)
 {
     struct who bob = person(&first, "bob");
     struct child killed[4];
     bool is_swept = false;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         killed[i] = start(i == 0 ? "hold" : "stand", "", "alice");
         hear(&killed[i], i == 0 ? "owner" : "queued");
@@ -384,12 +361,11 @@ static void test_sqlite_liveness__litter_of_the_killed_is_swept_up(void **state)
 }
 
 /* On a file system that is only trusted a missing lock proves nothing. */
-static void test_sqlite_liveness__trusted_files_are_left_alone(void **state)
+SQLITE_TEST(test_sqlite_liveness__trusted_files_are_left_alone)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
 
-    (void)state;
     owner = start("hold", "?fs=trust", "alice");
     hear(&owner, "owner");
     finish(&owner, SIGKILL);
@@ -405,27 +381,7 @@ static void test_sqlite_liveness__trusted_files_are_left_alone(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once),
-        SQLITE_TEST(test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead),
-        SQLITE_TEST(test_sqlite_liveness__handover_can_be_off),
-        SQLITE_TEST(test_sqlite_liveness__shared_life_outlives_the_owner),
-        SQLITE_TEST(test_sqlite_liveness__lock_may_go_long_after_the_notice),
-        SQLITE_TEST(
-            test_sqlite_liveness__file_deleted_by_a_cleaner_is_no_death),
-        SQLITE_TEST(test_sqlite_liveness__forked_child_has_no_descriptors),
-        SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock),
-        SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over),
-        SQLITE_TEST(
-            test_sqlite_liveness__called_one_who_dies_is_not_waited_for),
-        SQLITE_TEST(test_sqlite_liveness__two_crashes_in_a_row),
-        SQLITE_TEST(test_sqlite_liveness__owners_death_wakes_the_first_only),
-        SQLITE_TEST(test_sqlite_liveness__owner_and_first_in_line_die_together),
-        SQLITE_TEST(test_sqlite_liveness__who_stood_behind_a_leaver_watches_on),
-        SQLITE_TEST(test_sqlite_liveness__litter_of_the_killed_is_swept_up),
-        SQLITE_TEST(test_sqlite_liveness__trusted_files_are_left_alone),
-    };
     int rc = play(argc, argv);
 
-    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+    return rc >= 0 ? rc : run_unit_tests(NULL, NULL);
 }

@@ -9,12 +9,11 @@
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-static void test_sqlite_notify__owner_alone_sets_up_no_watch(void **state)
+SQLITE_TEST(test_sqlite_notify__owner_alone_sets_up_no_watch)
 {
     struct who alice = person(&first, "alice");
     char command[128];
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     renew(&alice);
@@ -25,13 +24,12 @@ static void test_sqlite_notify__owner_alone_sets_up_no_watch(void **state)
     assert_int_equal(count_files(""), 1);
 }
 
-static void test_sqlite_notify__wake_names_the_mutex(void **state)
+SQLITE_TEST(test_sqlite_notify__wake_names_the_mutex)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who zoe = person(&first, "zoe"), yan = person(&second, "yan");
     simba_request other = asking(&bob);
 
-    (void)state;
     other.mutex = "other";
     must_open(&first, "");
     must_open(&second, "");
@@ -46,12 +44,11 @@ static void test_sqlite_notify__wake_names_the_mutex(void **state)
     assert_int_equal(handle_wakes(&second), 1);
 }
 
-static void test_sqlite_notify__many_rings_do_not_fill_the_disk(void **state)
+SQLITE_TEST(test_sqlite_notify__many_rings_do_not_fill_the_disk)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     char command[192];
 
-    (void)state;
     must_open(&first, "?synchronous=normal");
     must_open(&second, "?synchronous=normal");
     for (int i = 0; i < 3000; i++) {
@@ -86,12 +83,10 @@ int inotify_init1(int flags)
     return (int)syscall(SYS_inotify_init1, flags);
 }
 
-static void test_sqlite_notify__without_inotify_there_are_still_wakes(
-    void **state)
+SQLITE_TEST(test_sqlite_notify__without_inotify_there_are_still_wakes)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -111,11 +106,10 @@ static void test_sqlite_notify__without_inotify_there_are_still_wakes(
 }
 
 /* The watch is set up with the next asking. */
-static void test_sqlite_notify__listens_as_soon_as_it_can(void **state)
+SQLITE_TEST(test_sqlite_notify__listens_as_soon_as_it_can)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -130,12 +124,11 @@ static void test_sqlite_notify__listens_as_soon_as_it_can(void **state)
     assert_true(handle_woken(&second, MUTEX, OFFER_MS));
 }
 
-static void test_sqlite_notify__processes_are_served_in_order(void **state)
+SQLITE_TEST(test_sqlite_notify__processes_are_served_in_order)
 {
     struct who alice = person(&first, "alice");
     struct child waiters[6];
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     for (int i = 0; i < 6; i++) {
@@ -156,15 +149,7 @@ static void test_sqlite_notify__processes_are_served_in_order(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_notify__owner_alone_sets_up_no_watch),
-        SQLITE_TEST(test_sqlite_notify__wake_names_the_mutex),
-        SQLITE_TEST(test_sqlite_notify__many_rings_do_not_fill_the_disk),
-        SQLITE_TEST(test_sqlite_notify__without_inotify_there_are_still_wakes),
-        SQLITE_TEST(test_sqlite_notify__listens_as_soon_as_it_can),
-        SQLITE_TEST(test_sqlite_notify__processes_are_served_in_order),
-    };
     int rc = play(argc, argv);
 
-    return rc >= 0 ? rc : cmocka_run_group_tests(tests, NULL, NULL);
+    return rc >= 0 ? rc : run_unit_tests(NULL, NULL);
 }

@@ -27,11 +27,10 @@ static void observe(struct who *who)
     look(who);
 }
 
-static void test_sqlite_observers__every_change_of_owner_rings(void **state)
+SQLITE_TEST(test_sqlite_observers__every_change_of_owner_rings)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     observe(&eve);
@@ -50,12 +49,11 @@ static void test_sqlite_observers__every_change_of_owner_rings(void **state)
 }
 
 /* What is told is what a read would answer. */
-static void test_sqlite_observers__change_is_told_in_full(void **state)
+SQLITE_TEST(test_sqlite_observers__change_is_told_in_full)
 {
     struct who alice = person(&first, "a li ce"), eve = person(&second, "eve");
     simba_owner seen;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     observe(&eve);
@@ -86,12 +84,11 @@ static void write_to_wake_files(const char *text)
 }
 
 /* S7: whatever is written to a wake-up file is a wake-up at most. */
-static void test_sqlite_observers__nonsense_is_a_wake_up(void **state)
+SQLITE_TEST(test_sqlite_observers__nonsense_is_a_wake_up)
 {
     struct who eve = person(&first, "eve");
     simba_owner seen;
 
-    (void)state;
     must_open(&first, "");
     observe(&eve);
     write_to_wake_files("\\tx\\t1\\t2\\n");
@@ -107,23 +104,21 @@ static void test_sqlite_observers__nonsense_is_a_wake_up(void **state)
     assert_int_equal(seen.token, 2);
 }
 
-static void test_sqlite_observers__one_rings_oneself(void **state)
+SQLITE_TEST(test_sqlite_observers__one_rings_oneself)
 {
     struct who alice = person(&first, "alice"), eve = person(&first, "eve");
 
-    (void)state;
     must_open(&first, "");
     observe(&eve);
     ask(&alice);
     assert_true(handle_woken(&first, CHANGED, SOON_MS));
 }
 
-static void test_sqlite_observers__only_observers_are_told(void **state)
+SQLITE_TEST(test_sqlite_observers__only_observers_are_told)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     struct who zoe = person(&third, "zoe");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     must_open(&third, "");
@@ -138,12 +133,11 @@ static void test_sqlite_observers__only_observers_are_told(void **state)
     assert_int_equal(handle_wakes(&first), 0);
 }
 
-static void test_sqlite_observers__closes_with_the_subscription(void **state)
+SQLITE_TEST(test_sqlite_observers__closes_with_the_subscription)
 {
     struct who eve = person(&first, "eve");
     int files;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     files = count_files("");
@@ -157,12 +151,11 @@ static void test_sqlite_observers__closes_with_the_subscription(void **state)
     assert_int_equal(count_files(""), files - 1);
 }
 
-static void test_sqlite_observers__of_the_dead_is_taken_away(void **state)
+SQLITE_TEST(test_sqlite_observers__of_the_dead_is_taken_away)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     struct simba__sqlite *store;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     observe(&eve);
@@ -174,12 +167,11 @@ static void test_sqlite_observers__of_the_dead_is_taken_away(void **state)
     assert_int_equal(count_files("eyes"), 0);
 }
 
-static void test_sqlite_observers__opens_again_after_a_clean_up(void **state)
+SQLITE_TEST(test_sqlite_observers__opens_again_after_a_clean_up)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
     char command[192];
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     observe(&eve);
@@ -202,11 +194,10 @@ int inotify_init1(int flags)
     return (int)syscall(SYS_inotify_init1, flags);
 }
 
-static void test_sqlite_observers__without_inotify_one_looks_often(void **state)
+SQLITE_TEST(test_sqlite_observers__without_inotify_one_looks_often)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     is_inotify_used_up = true;
@@ -225,13 +216,11 @@ static void test_sqlite_observers__without_inotify_one_looks_often(void **state)
 
 /* --- the tenure before --------------------------------------------------- */
 
-static void test_sqlite_observers__read_tells_which_tenure_ended_last(
-    void **state)
+SQLITE_TEST(test_sqlite_observers__read_tells_which_tenure_ended_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who eve = person(&second, "eve");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     look(&eve);
@@ -252,11 +241,10 @@ static void test_sqlite_observers__read_tells_which_tenure_ended_last(
     assert_int_equal(got.ended, alice.token);
 }
 
-static void test_sqlite_observers__lapsed_tenure_has_ended(void **state)
+SQLITE_TEST(test_sqlite_observers__lapsed_tenure_has_ended)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     alice.ttl_ms = 100;
     alice.transition_ms = 0;
@@ -270,11 +258,10 @@ static void test_sqlite_observers__lapsed_tenure_has_ended(void **state)
     assert_int_equal(got.ended, alice.token);
 }
 
-static void test_sqlite_observers__schema_of_before_is_upgraded(void **state)
+SQLITE_TEST(test_sqlite_observers__schema_of_before_is_upgraded)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     handle_close(&first);
@@ -291,24 +278,4 @@ static void test_sqlite_observers__schema_of_before_is_upgraded(void **state)
     look(&bob);
     assert_int_equal(got.ended, alice.token);
     must_open(&second, ""); /* found as it should be */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite_observers__every_change_of_owner_rings),
-        SQLITE_TEST(test_sqlite_observers__change_is_told_in_full),
-        SQLITE_TEST(test_sqlite_observers__nonsense_is_a_wake_up),
-        SQLITE_TEST(test_sqlite_observers__one_rings_oneself),
-        SQLITE_TEST(test_sqlite_observers__only_observers_are_told),
-        SQLITE_TEST(test_sqlite_observers__closes_with_the_subscription),
-        SQLITE_TEST(test_sqlite_observers__of_the_dead_is_taken_away),
-        SQLITE_TEST(test_sqlite_observers__opens_again_after_a_clean_up),
-        SQLITE_TEST(test_sqlite_observers__without_inotify_one_looks_often),
-        SQLITE_TEST(test_sqlite_observers__read_tells_which_tenure_ended_last),
-        SQLITE_TEST(test_sqlite_observers__lapsed_tenure_has_ended),
-        SQLITE_TEST(test_sqlite_observers__schema_of_before_is_upgraded),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

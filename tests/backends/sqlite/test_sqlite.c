@@ -16,11 +16,10 @@ static uint64_t wall_us(void)
 
 /* --- owning -------------------------------------------------------------- */
 
-static void test_sqlite__free_mutex_is_granted(void **state)
+SQLITE_TEST(test_sqlite__free_mutex_is_granted)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     expect_mine(&alice);
@@ -30,12 +29,11 @@ static void test_sqlite__free_mutex_is_granted(void **state)
     assert_int_equal(got.owner.token, alice.token);
 }
 
-static void test_sqlite__held_mutex_is_refused(void **state)
+SQLITE_TEST(test_sqlite__held_mutex_is_refused)
 {
     struct who alice = person(&first, "alice");
     struct who bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -45,12 +43,11 @@ static void test_sqlite__held_mutex_is_refused(void **state)
     assert_string_equal(got.owner.id, "alice");
 }
 
-static void test_sqlite__asking_again_extends(void **state)
+SQLITE_TEST(test_sqlite__asking_again_extends)
 {
     struct who alice = person(&first, "alice");
     uint64_t token;
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     token = alice.token;
@@ -60,11 +57,10 @@ static void test_sqlite__asking_again_extends(void **state)
     assert_int_equal(got.token, token);
 }
 
-static void test_sqlite__renewal_keeps_the_token(void **state)
+SQLITE_TEST(test_sqlite__renewal_keeps_the_token)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     nap_ms(5);
@@ -74,11 +70,10 @@ static void test_sqlite__renewal_keeps_the_token(void **state)
     assert_true(got.owner.acquired_at_ms < got.store_ms);
 }
 
-static void test_sqlite__renewal_with_another_lease_is_kept(void **state)
+SQLITE_TEST(test_sqlite__renewal_with_another_lease_is_kept)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     alice.ttl_ms = 777;
@@ -88,12 +83,11 @@ static void test_sqlite__renewal_with_another_lease_is_kept(void **state)
                      777 + alice.transition_ms);
 }
 
-static void test_sqlite__renewal_of_a_stranger_is_nothing(void **state)
+SQLITE_TEST(test_sqlite__renewal_of_a_stranger_is_nothing)
 {
     struct who alice = person(&first, "alice");
     struct who again = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     renew(&alice);
     assert_false(got.mine);
@@ -105,12 +99,11 @@ static void test_sqlite__renewal_of_a_stranger_is_nothing(void **state)
     expect_mine(&alice);
 }
 
-static void test_sqlite__lease_ends_by_itself(void **state)
+SQLITE_TEST(test_sqlite__lease_ends_by_itself)
 {
     struct who alice = person(&first, "alice");
     struct who bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     alice.ttl_ms = 30;
     alice.transition_ms = 20;
@@ -123,13 +116,12 @@ static void test_sqlite__lease_ends_by_itself(void **state)
     assert_true(bob.token > alice.token);
 }
 
-static void test_sqlite__names_are_compared_byte_for_byte(void **state)
+SQLITE_TEST(test_sqlite__names_are_compared_byte_for_byte)
 {
     static const char *const names[] = {"abc", "ABC", "abc ", "a%c",
                                         "a_c", "a'c", "ä",    "a\xcc\x88"};
     struct who who[8];
 
-    (void)state;
     must_open(&first, "");
     for (size_t i = 0; i < 8; i++) {
         simba_request request = {.kind = SIMBA_ACQUIRE, .mutex = names[i]};
@@ -141,7 +133,7 @@ static void test_sqlite__names_are_compared_byte_for_byte(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_mutex"), 8);
 }
 
-static void test_sqlite__longest_names_fit(void **state)
+SQLITE_TEST(test_sqlite__longest_names_fit)
 {
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1] = "", id[SIMBA_ID_MAX + 1] = "";
     struct who alice = person(&first, id), bob = person(&second, id);
@@ -150,7 +142,6 @@ static void test_sqlite__longest_names_fit(void **state)
                              .join = true,
                              .waiter_ms = WAITER_MS};
 
-    (void)state;
     for (size_t i = 0; i < SIMBA_MUTEX_MAX; i++) {
         memcpy(mutex + 4 * i, "\xf0\x9f\xa6\x81", 5);
     }
@@ -170,23 +161,21 @@ static void test_sqlite__longest_names_fit(void **state)
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void test_sqlite__tokens_follow_the_wall_clock(void **state)
+SQLITE_TEST(test_sqlite__tokens_follow_the_wall_clock)
 {
     struct who alice = person(&first, "alice");
     uint64_t before = wall_us();
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     assert_true(alice.token >= before && alice.token <= wall_us());
 }
 
-static void test_sqlite__tokens_grow_over_a_clock_set_back(void **state)
+SQLITE_TEST(test_sqlite__tokens_grow_over_a_clock_set_back)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int64_t far = INT64_C(9000000000000000);
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     release(&alice);
@@ -198,11 +187,10 @@ static void test_sqlite__tokens_grow_over_a_clock_set_back(void **state)
     assert_int_equal(alice.token, far + 2);
 }
 
-static void test_sqlite__tokens_grow_over_a_deleted_file(void **state)
+SQLITE_TEST(test_sqlite__tokens_grow_over_a_deleted_file)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     unlink(database);
@@ -214,12 +202,11 @@ static void test_sqlite__tokens_grow_over_a_deleted_file(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_mutex"), 1);
 }
 
-static void test_sqlite__everything_deleted_is_made_anew(void **state)
+SQLITE_TEST(test_sqlite__everything_deleted_is_made_anew)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     int fd;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     fd = simba__sqlite_ops.life_fd(first.backend);
@@ -242,12 +229,11 @@ static void test_sqlite__everything_deleted_is_made_anew(void **state)
 
 /* --- the queue ----------------------------------------------------------- */
 
-static void test_sqlite__first_come_is_first_served(void **state)
+SQLITE_TEST(test_sqlite__first_come_is_first_served)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol"), dave = person(&first, "dave");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     must_open(&third, "");
@@ -277,12 +263,11 @@ static void test_sqlite__first_come_is_first_served(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
 }
 
-static void test_sqlite__called_one_who_stays_away_loses_its_turn(void **state)
+SQLITE_TEST(test_sqlite__called_one_who_stays_away_loses_its_turn)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     must_open(&third, "");
@@ -300,12 +285,11 @@ static void test_sqlite__called_one_who_stays_away_loses_its_turn(void **state)
     assert_true(got.position > bob.position); /* back to the end */
 }
 
-static void test_sqlite__who_leaves_calls_the_next(void **state)
+SQLITE_TEST(test_sqlite__who_leaves_calls_the_next)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     must_open(&third, "");
@@ -320,11 +304,10 @@ static void test_sqlite__who_leaves_calls_the_next(void **state)
     expect_mine(&carol);
 }
 
-static void test_sqlite__who_does_not_join_leaves_no_trace(void **state)
+SQLITE_TEST(test_sqlite__who_does_not_join_leaves_no_trace)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -334,13 +317,12 @@ static void test_sqlite__who_does_not_join_leaves_no_trace(void **state)
     assert_int_equal(count_files("bell"), 0);
 }
 
-static void test_sqlite__idle_waiters_do_not_write(void **state)
+SQLITE_TEST(test_sqlite__idle_waiters_do_not_write)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct stat before, after;
     char log[128];
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     ask(&alice);
@@ -363,11 +345,10 @@ static void test_sqlite__idle_waiters_do_not_write(void **state)
 
 /* --- tombstones, breaking ------------------------------------------------ */
 
-static void test_sqlite__undone_attempt_stays_undone(void **state)
+SQLITE_TEST(test_sqlite__undone_attempt_stays_undone)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     run(&alice, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 80});
@@ -384,11 +365,10 @@ static void test_sqlite__undone_attempt_stays_undone(void **state)
     assert_int_equal(sql("SELECT count(*) FROM simba_tombstone"), 1);
 }
 
-static void test_sqlite__broken_tenure_is_not_renewed(void **state)
+SQLITE_TEST(test_sqlite__broken_tenure_is_not_renewed)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     sql("UPDATE simba_tenure SET broken = 1");
@@ -401,32 +381,4 @@ static void test_sqlite__broken_tenure_is_not_renewed(void **state)
     expect_mine(&bob);
     renew(&bob);
     expect_mine(&bob);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SQLITE_TEST(test_sqlite__free_mutex_is_granted),
-        SQLITE_TEST(test_sqlite__held_mutex_is_refused),
-        SQLITE_TEST(test_sqlite__asking_again_extends),
-        SQLITE_TEST(test_sqlite__renewal_keeps_the_token),
-        SQLITE_TEST(test_sqlite__renewal_with_another_lease_is_kept),
-        SQLITE_TEST(test_sqlite__renewal_of_a_stranger_is_nothing),
-        SQLITE_TEST(test_sqlite__lease_ends_by_itself),
-        SQLITE_TEST(test_sqlite__names_are_compared_byte_for_byte),
-        SQLITE_TEST(test_sqlite__longest_names_fit),
-        SQLITE_TEST(test_sqlite__tokens_follow_the_wall_clock),
-        SQLITE_TEST(test_sqlite__tokens_grow_over_a_clock_set_back),
-        SQLITE_TEST(test_sqlite__tokens_grow_over_a_deleted_file),
-        SQLITE_TEST(test_sqlite__everything_deleted_is_made_anew),
-        SQLITE_TEST(test_sqlite__first_come_is_first_served),
-        SQLITE_TEST(test_sqlite__called_one_who_stays_away_loses_its_turn),
-        SQLITE_TEST(test_sqlite__who_leaves_calls_the_next),
-        SQLITE_TEST(test_sqlite__who_does_not_join_leaves_no_trace),
-        SQLITE_TEST(test_sqlite__idle_waiters_do_not_write),
-        SQLITE_TEST(test_sqlite__undone_attempt_stays_undone),
-        SQLITE_TEST(test_sqlite__broken_tenure_is_not_renewed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,12 +53,11 @@ static int64_t log_length(void)
 
 /* --- flushes ------------------------------------------------------------- */
 
-static void test_sqlite_token_reserve__one_flush_a_minute(void **state)
+DISK_TEST(test_sqlite_token_reserve__one_flush_a_minute)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int before;
 
-    (void)state;
     must_open(&first, "");
     assert_int_equal(flushes_to_ask(&alice), 1);
     before = flush_count;
@@ -73,9 +72,8 @@ static void test_sqlite_token_reserve__one_flush_a_minute(void **state)
     assert_int_equal(flushes_of_tenure(&first), 0);
 }
 
-static void test_sqlite_token_reserve__is_shared(void **state)
+DISK_TEST(test_sqlite_token_reserve__is_shared)
 {
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     assert_int_equal(flushes_of_tenure(&first), 1);
@@ -83,13 +81,12 @@ static void test_sqlite_token_reserve__is_shared(void **state)
 }
 
 /* What another has written is not on disk before he says so. */
-static void test_sqlite_token_reserve__unsure_one_is_not_used(void **state)
+DISK_TEST(test_sqlite_token_reserve__unsure_one_is_not_used)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     simba_request elsewhere = asking(&bob);
     int before;
 
-    (void)state;
     must_open(&first, "");
     must_open(&second, "");
     flushes_to_fail = 1;
@@ -103,11 +100,10 @@ static void test_sqlite_token_reserve__unsure_one_is_not_used(void **state)
 }
 
 /* What was flushed was so in another file. */
-static void test_sqlite_token_reserve__new_file_has_a_new_one(void **state)
+DISK_TEST(test_sqlite_token_reserve__new_file_has_a_new_one)
 {
     char path[128];
 
-    (void)state;
     must_open(&first, "");
     assert_int_equal(flushes_of_tenure(&first), 1);
     for (int i = 0; i < FILES; i++) {
@@ -122,11 +118,10 @@ static void test_sqlite_token_reserve__new_file_has_a_new_one(void **state)
 }
 
 /* A backup was written back, or somebody cleaned up. */
-static void test_sqlite_token_reserve__lost_one_is_made_again(void **state)
+DISK_TEST(test_sqlite_token_reserve__lost_one_is_made_again)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     sql("UPDATE simba_reserve SET reserved = 5, flushed = 5");
@@ -141,10 +136,8 @@ static void test_sqlite_token_reserve__lost_one_is_made_again(void **state)
                 wall_us());
 }
 
-static void test_sqlite_token_reserve__none_where_nothing_is_flushed(
-    void **state)
+DISK_TEST(test_sqlite_token_reserve__none_where_nothing_is_flushed)
 {
-    (void)state;
     must_open(&first, "?synchronous=normal");
     assert_int_equal(flushes_of_tenure(&first), 0);
     assert_int_equal(sql("SELECT reserved FROM simba_reserve"), 0);
@@ -153,11 +146,10 @@ static void test_sqlite_token_reserve__none_where_nothing_is_flushed(
 /* --- boots --------------------------------------------------------------- */
 
 /* With a clock that is right, a boot leaves no trace in the tokens. */
-static void test_sqlite_token_reserve__clock_catches_up(void **state)
+DISK_TEST(test_sqlite_token_reserve__clock_catches_up)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     assert_int_equal(flushes_of_tenure(&first), 1);
     set_other_boot();
@@ -171,12 +163,10 @@ static void test_sqlite_token_reserve__clock_catches_up(void **state)
 }
 
 /* Also while tokens are ahead of the clock. */
-static void test_sqlite_token_reserve__deleted_row_is_not_begun_again(
-    void **state)
+DISK_TEST(test_sqlite_token_reserve__deleted_row_is_not_begun_again)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     flushes_of_tenure(&first);
     set_other_boot();
@@ -187,12 +177,11 @@ static void test_sqlite_token_reserve__deleted_row_is_not_begun_again(
     assert_true(bob.token > alice.token);
 }
 
-static void test_sqlite_token_reserve__clock_that_is_behind_counts(void **state)
+DISK_TEST(test_sqlite_token_reserve__clock_that_is_behind_counts)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     uint64_t before;
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     release(&alice);
@@ -208,12 +197,10 @@ static void test_sqlite_token_reserve__clock_that_is_behind_counts(void **state)
 }
 
 /* Containers with boot ids of their own, in turns. */
-static void test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock(
-    void **state)
+DISK_TEST(test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock)
 {
     struct who alice;
 
-    (void)state;
     must_open(&first, "");
     for (int i = 0; i < TENURES; i++) {
         alice = person(&first, "alice");
@@ -227,11 +214,10 @@ static void test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock(
 /* --- the log ------------------------------------------------------------- */
 
 /* All that a log that is copied back needs of the disk, releases wait for. */
-static void test_sqlite_token_reserve__log_is_not_for_acquires(void **state)
+DISK_TEST(test_sqlite_token_reserve__log_is_not_for_acquires)
 {
     int before;
 
-    (void)state;
     must_open(&first, "");
     flushes_of_tenure(&first);
     before = flush_count;
@@ -243,9 +229,8 @@ static void test_sqlite_token_reserve__log_is_not_for_acquires(void **state)
 }
 
 /* Owners who die, one after the other. */
-static void test_sqlite_token_reserve__log_of_acquires_ends(void **state)
+DISK_TEST(test_sqlite_token_reserve__log_of_acquires_ends)
 {
-    (void)state;
     must_open(&first, "");
     for (int i = 0; i < 5 * TENURES; i++) {
         struct who alice = person(&first, "alice");
@@ -299,11 +284,10 @@ static void *never_pause(void *argument)
 }
 
 /* The disk is slow, and there is always somebody who writes. */
-static void test_sqlite_token_reserve__log_of_many_ends(void **state)
+DISK_TEST(test_sqlite_token_reserve__log_of_many_ends)
 {
     struct crowd crowd[] = {{.at = &first}, {.at = &second}, {.at = &third}};
 
-    (void)state;
     slowness_ms = 2;
     for (int i = 0; i < 3; i++) {
         must_open(crowd[i].at, "");
@@ -324,11 +308,10 @@ static void test_sqlite_token_reserve__log_of_many_ends(void **state)
 
 /* --- older files --------------------------------------------------------- */
 
-static void test_sqlite_token_reserve__older_file_gets_one(void **state)
+DISK_TEST(test_sqlite_token_reserve__older_file_gets_one)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     handle_close(&first);
@@ -343,40 +326,16 @@ static void test_sqlite_token_reserve__older_file_gets_one(void **state)
 }
 
 /* Who runs the text by hand does so statement by statement. */
-static void test_sqlite_token_reserve__version_is_told_last(void **state)
+DISK_TEST(test_sqlite_token_reserve__version_is_told_last)
 {
     simba_backend_config config = {.url = "", .rest = ""};
     char *text = simba__sqlite_ops.schema(&config, false, &why);
     const char *version;
 
-    (void)state;
     assert_non_null(text);
     version = strstr(text, "PRAGMA user_version");
     assert_non_null(version);
     assert_null(strstr(version, "CREATE"));
     assert_null(strstr(version, "INSERT"));
     free(text);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DISK_TEST(test_sqlite_token_reserve__one_flush_a_minute),
-        DISK_TEST(test_sqlite_token_reserve__is_shared),
-        DISK_TEST(test_sqlite_token_reserve__unsure_one_is_not_used),
-        DISK_TEST(test_sqlite_token_reserve__new_file_has_a_new_one),
-        DISK_TEST(test_sqlite_token_reserve__lost_one_is_made_again),
-        DISK_TEST(test_sqlite_token_reserve__none_where_nothing_is_flushed),
-        DISK_TEST(test_sqlite_token_reserve__clock_catches_up),
-        DISK_TEST(test_sqlite_token_reserve__deleted_row_is_not_begun_again),
-        DISK_TEST(test_sqlite_token_reserve__clock_that_is_behind_counts),
-        DISK_TEST(test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock),
-        DISK_TEST(test_sqlite_token_reserve__log_is_not_for_acquires),
-        DISK_TEST(test_sqlite_token_reserve__log_of_acquires_ends),
-        DISK_TEST(test_sqlite_token_reserve__log_of_many_ends),
-        DISK_TEST(test_sqlite_token_reserve__older_file_gets_one),
-        DISK_TEST(test_sqlite_token_reserve__version_is_told_last),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

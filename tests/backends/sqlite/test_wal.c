@@ -42,9 +42,8 @@ static void live(const char *parameters, const char *before)
 }
 
 /* S4, whenever the power fails. */
-static void test_sqlite_wal__no_token_comes_again(void **state)
+DISK_TEST(test_sqlite_wal__no_token_comes_again)
 {
-    (void)state;
     live("", SET_AHEAD);
     assert_true(answered[0] > AHEAD);
     assert_true(moment_count > 3 * TENURES);
@@ -55,9 +54,8 @@ static void test_sqlite_wal__no_token_comes_again(void **state)
 
 /* Also of those that were given out without a flush, with a clock that is
  * behind after the boot. */
-static void test_sqlite_wal__no_reserved_token_comes_again(void **state)
+DISK_TEST(test_sqlite_wal__no_reserved_token_comes_again)
 {
-    (void)state;
     live("", "");
     assert_in_range(flush_count, TENURES / 6, TENURES);
     wall_offset_s = -3600;
@@ -67,11 +65,10 @@ static void test_sqlite_wal__no_reserved_token_comes_again(void **state)
 }
 
 /* Without flushes tokens do come again: the disk above forgets what it must. */
-static void test_sqlite_wal__disk_forgets(void **state)
+DISK_TEST(test_sqlite_wal__disk_forgets)
 {
     int repeated = 0;
 
-    (void)state;
     live("?synchronous=normal", SET_AHEAD);
     for (int i = 0; i < moment_count; i++) {
         repeated += count_repeated(i);
@@ -80,12 +77,11 @@ static void test_sqlite_wal__disk_forgets(void **state)
 }
 
 /* S8: what may not be on disk is not known, and asking again makes sure. */
-static void test_sqlite_wal__failed_flush_is_unknown(void **state)
+DISK_TEST(test_sqlite_wal__failed_flush_is_unknown)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int last;
 
-    (void)state;
     must_open(&first, "");
     ask(&bob);
     release(&bob);
@@ -104,11 +100,10 @@ static void test_sqlite_wal__failed_flush_is_unknown(void **state)
     assert_int_equal(count_repeated(last), 0);
 }
 
-static void test_sqlite_wal__audit_stays(void **state)
+DISK_TEST(test_sqlite_wal__audit_stays)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     ask(&alice);
     run(&alice, (simba_request){.kind = SIMBA_BREAK, .reason = "it hangs"});
@@ -120,11 +115,10 @@ static void test_sqlite_wal__audit_stays(void **state)
 
 /* Without a log a commit is the end of the journal's name, and that is in the
  * directory. */
-static void test_sqlite_wal__journal_does_not_come_back(void **state)
+DISK_TEST(test_sqlite_wal__journal_does_not_come_back)
 {
     struct who alice = person(&first, "alice");
 
-    (void)state;
     must_open(&first, "");
     handle_close(&first);
     sql("PRAGMA journal_mode=DELETE");
@@ -132,18 +126,4 @@ static void test_sqlite_wal__journal_does_not_come_back(void **state)
     ask(&alice);
     expect_mine(&alice);
     assert_true(S_ISDIR(last_flushed));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DISK_TEST(test_sqlite_wal__no_token_comes_again),
-        DISK_TEST(test_sqlite_wal__no_reserved_token_comes_again),
-        DISK_TEST(test_sqlite_wal__disk_forgets),
-        DISK_TEST(test_sqlite_wal__failed_flush_is_unknown),
-        DISK_TEST(test_sqlite_wal__audit_stays),
-        DISK_TEST(test_sqlite_wal__journal_does_not_come_back),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

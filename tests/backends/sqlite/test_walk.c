@@ -228,7 +228,7 @@ static unsigned wish(const char *name, unsigned otherwise)
     return value == NULL ? otherwise : (unsigned)strtoul(value, NULL, 10);
 }
 
-static void test_sqlite_walk__no_token_comes_again(void **state)
+DISK_TEST(test_sqlite_walk__no_token_comes_again)
 {
     unsigned from = wish("SIMBA_WALK", 1);
     unsigned walks = wish("SIMBA_WALKS", WALKS);
@@ -246,13 +246,4 @@ static void test_sqlite_walk__no_token_comes_again(void **state)
         boot_from_all(i);
         print_message("walk %u: %d disks\n", i, moment_count);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DISK_TEST(test_sqlite_walk__no_token_comes_again),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,12 +213,10 @@ static inline int tell_no_server(void)
 }
 
 /* What main() returns: the tests run beside one server, if there is one. */
-#define run_beside_server(tests)                                               \
-    (servers_installed()                                                       \
-         ? cmocka_run_group_tests(tests, start_server, stop_server)            \
-         : tell_no_server())
+#define run_beside_server()                                                    \
+    (servers_installed() ? run_unit_tests(start_server, stop_server)           \
+                         : tell_no_server())
 
-#define ZK_TEST(test)                                                          \
-    cmocka_unit_test_setup_teardown(test, new_mutex, close_handles)
+#define ZK_TEST(test) TEST_AROUND(test, new_mutex, close_handles)
 
 #endif

@@ -58,7 +58,6 @@ static inline void finish(struct background *b)
     pthread_join(b->thread, NULL);
 }
 
-#define FAULT_TEST(test)                                                       \
-    cmocka_unit_test_setup_teardown(test, new_mutex, close_all)
+#define FAULT_TEST(test) TEST_AROUND(test, new_mutex, close_all)
 
 #endif

@@ -8,8 +8,6 @@
 
 #include <simba.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 #include <pthread.h>
 

@@ -5,12 +5,11 @@
 
 /* --- looking ------------------------------------------------------------- */
 
-static void test_admin__tells_owner_and_queue(void **state)
+ZK_TEST(test_admin__tells_owner_and_queue)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
                cid = person(&first, "cid"), eve = person(&second, "eve");
 
-    (void)state;
     open_handles();
     look(&eve);
     assert_string_equal(got.owner.id, "");
@@ -23,13 +22,12 @@ static void test_admin__tells_owner_and_queue(void **state)
     assert_string_equal(noted, "[bob][cid]");
 }
 
-static void test_admin__lists_mutexes_of_any_name(void **state)
+ZK_TEST(test_admin__lists_mutexes_of_any_name)
 {
     static const char *const names[] = {"a/b", "..", "50% {x} 'y' \"z\"", "%2F",
                                         "\xf0\x9f\xa6\x81"};
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         simba_request request = asking(&ann);
@@ -49,11 +47,10 @@ static void test_admin__lists_mutexes_of_any_name(void **state)
     }
 }
 
-static void test_admin__observer_hears_of_changes(void **state)
+ZK_TEST(test_admin__observer_hears_of_changes)
 {
     struct who ann = person(&first, "ann"), eve = person(&second, "eve");
 
-    (void)state;
     open_handles();
     simba_loop_enter(second.loop);
     second.backend->ops->subscription(second.backend, mutex,
@@ -68,11 +65,10 @@ static void test_admin__observer_hears_of_changes(void **state)
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
 }
 
-static void test_admin__doctor_names_what_it_finds(void **state)
+ZK_TEST(test_admin__doctor_names_what_it_finds)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     ask(&ann);
     noted[0] = '\0';
@@ -118,12 +114,11 @@ static void expect_owner(struct who *eve, const char *id)
 }
 
 /* Before ann's, whose latch keeps the parent from being reaped. */
-static void test_admin__latch_of_anybody_has_an_owner(void **state)
+ZK_TEST(test_admin__latch_of_anybody_has_an_owner)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                eve = person(&second, "eve");
 
-    (void)state;
     open_handles();
     ask(&ann);
     put_latch("_c_x-latch-00000000", NULL, -1);
@@ -139,13 +134,12 @@ static void test_admin__latch_of_anybody_has_an_owner(void **state)
 
 /* --- force --------------------------------------------------------------- */
 
-static void test_admin__breaks_by_token_only(void **state)
+ZK_TEST(test_admin__breaks_by_token_only)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     simba_request request = {
         .kind = SIMBA_BREAK, .now = true, .reason = "test"};
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -164,12 +158,11 @@ static void test_admin__breaks_by_token_only(void **state)
     expect_mine(&bob);
 }
 
-static void test_admin__break_tells_who_owns_now(void **state)
+ZK_TEST(test_admin__break_tells_who_owns_now)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     simba_request request = {.kind = SIMBA_BREAK, .now = true};
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -188,12 +181,11 @@ static void test_admin__break_tells_who_owns_now(void **state)
     assert_string_equal(got.owner.id, "");
 }
 
-static void test_admin__break_is_now_or_never(void **state)
+ZK_TEST(test_admin__break_is_now_or_never)
 {
     struct who ann = person(&first, "ann");
     simba_request request = {.kind = SIMBA_BREAK};
 
-    (void)state;
     open_handles();
     ask(&ann);
     request.token = ann.token;
@@ -204,12 +196,11 @@ static void test_admin__break_is_now_or_never(void **state)
 }
 
 /* Its own watch was used up by the change. */
-static void test_admin__node_changed_then_deleted_is_told(void **state)
+ZK_TEST(test_admin__node_changed_then_deleted_is_told)
 {
     struct who ann = person(&first, "ann");
     const char *node;
 
-    (void)state;
     open_handles();
     ask(&ann);
     node = node_of(&ann);
@@ -228,17 +219,5 @@ static void test_admin__node_changed_then_deleted_is_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ZK_TEST(test_admin__tells_owner_and_queue),
-        ZK_TEST(test_admin__lists_mutexes_of_any_name),
-        ZK_TEST(test_admin__observer_hears_of_changes),
-        ZK_TEST(test_admin__doctor_names_what_it_finds),
-        ZK_TEST(test_admin__latch_of_anybody_has_an_owner),
-        ZK_TEST(test_admin__breaks_by_token_only),
-        ZK_TEST(test_admin__break_tells_who_owns_now),
-        ZK_TEST(test_admin__break_is_now_or_never),
-        ZK_TEST(test_admin__node_changed_then_deleted_is_told),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }

@@ -6,12 +6,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-static void test_connection__unreachable_is_said_at_the_deadline(void **state)
+FAULT_TEST(test_connection__unreachable_is_said_at_the_deadline)
 {
     struct who ann = person(&first, "ann");
     simba_request request = asking(&ann);
 
-    (void)state;
     open_through_proxy();
     proxy_hold(proxy, true, true);
     request.deadline_ms = simba_loop_now_ms() + 300;
@@ -24,15 +23,13 @@ static void test_connection__unreachable_is_said_at_the_deadline(void **state)
 }
 
 /* Who was never answered is told long before the deadline, not at it. */
-static void test_connection__unreachable_from_the_start_is_said_soon(
-    void **state)
+FAULT_TEST(test_connection__unreachable_from_the_start_is_said_soon)
 {
     static const enum simba_request_kind kinds[] = {SIMBA_ACQUIRE, SIMBA_READ,
                                                     SIMBA_DOCTOR};
     struct who ann = person(&first, "ann");
     simba_request ops[3];
 
-    (void)state;
     open_through_proxy();
     proxy_hold(proxy, true, true);
     for (int i = 0; i < 3; i++) {
@@ -57,9 +54,8 @@ static void test_connection__unreachable_from_the_start_is_said_soon(
 
 /* Two of three servers are silent, as machines without power are. Who has a
  * long lease is not to wait for a part of it. */
-static void test_connection__silent_servers_are_passed_by(void **state)
+FAULT_TEST(test_connection__silent_servers_are_passed_by)
 {
-    (void)state;
     proxy = proxy_open(servers.one[0].client_port);
     proxy_hold(proxy, true, true);
     for (int i = 0; i < 4; i++) { /* whichever it begins with */
@@ -79,12 +75,11 @@ static void test_connection__silent_servers_are_passed_by(void **state)
 }
 
 /* A connection that was lost is waited for as long as the deadline allows. */
-static void test_connection__reading_outlasts_an_election(void **state)
+FAULT_TEST(test_connection__reading_outlasts_an_election)
 {
     struct who ann = person(&first, "ann");
     simba_request request = {.kind = SIMBA_READ};
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     proxy_hold(proxy, true, true);
@@ -98,12 +93,11 @@ static void test_connection__reading_outlasts_an_election(void **state)
     assert_int_equal(handle_join(&first, &request, &why), SIMBA_OK);
 }
 
-static void test_connection__unknown_host_is_said_at_the_deadline(void **state)
+FAULT_TEST(test_connection__unknown_host_is_said_at_the_deadline)
 {
     struct who ann = person(&first, "ann");
     simba_request request = asking(&ann);
 
-    (void)state;
     assert_int_equal(try_open(&first, "//no-such-host.invalid"), SIMBA_OK);
     request.deadline_ms = simba_loop_now_ms() + 500;
     assert_int_equal(try_run(&ann, request), SIMBA_EUNAVAIL);
@@ -136,7 +130,7 @@ static int listen_on_ipv6(int *port)
     return fd;
 }
 
-static void test_connection__ipv6_address_is_reached(void **state)
+FAULT_TEST(test_connection__ipv6_address_is_reached)
 {
     struct who ann = person(&first, "ann");
     simba_request request = {.kind = SIMBA_READ};
@@ -144,7 +138,6 @@ static void test_connection__ipv6_address_is_reached(void **state)
     struct background b;
     int port = 0;
 
-    (void)state;
     set.fd = listen_on_ipv6(&port);
     if (set.fd < 0) {
         skip(); /* there is no IPv6 here */
@@ -169,12 +162,11 @@ static bool has_both_open(void)
 }
 
 /* As a caller does that has left: the store is closed under its operation. */
-static void test_connection__closing_ends_what_is_open(void **state)
+FAULT_TEST(test_connection__closing_ends_what_is_open)
 {
     struct who ann = person(&first, "ann");
     struct background asked, read;
 
-    (void)state;
     open_through_proxy();
     proxy_hold(proxy, true, true);
     start(&asked, &ann, asking(&ann));
@@ -188,15 +180,5 @@ static void test_connection__closing_ends_what_is_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAULT_TEST(test_connection__unreachable_is_said_at_the_deadline),
-        FAULT_TEST(test_connection__unreachable_from_the_start_is_said_soon),
-        FAULT_TEST(test_connection__silent_servers_are_passed_by),
-        FAULT_TEST(test_connection__reading_outlasts_an_election),
-        FAULT_TEST(test_connection__unknown_host_is_said_at_the_deadline),
-        FAULT_TEST(test_connection__ipv6_address_is_reached),
-        FAULT_TEST(test_connection__closing_ends_what_is_open),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }

@@ -101,11 +101,12 @@ static int end_jvm(void **state)
 
 /* --- together ------------------------------------------------------------ */
 
-static void test_curator__leads_and_hands_over_to_us(void **state)
+#define CURATOR_TEST(test) TEST_AROUND(test, new_mutex, end_jvm)
+
+CURATOR_TEST(test_curator__leads_and_hands_over_to_us)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     start_jvm();
     assert_true(jvm_says("\nleader\n", PATIENCE_MS));
@@ -128,11 +129,10 @@ static void await_jvm(struct who *owner)
 }
 
 /* Guards and renewals must not use up the watch that it waits with. */
-static void test_curator__waits_for_us_and_takes_over(void **state)
+CURATOR_TEST(test_curator__waits_for_us_and_takes_over)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     ask(&ann);
     expect_mine(&ann);
@@ -151,11 +151,10 @@ static void test_curator__waits_for_us_and_takes_over(void **state)
 }
 
 /* Between two of ours, in the order in which they came. */
-static void test_curator__has_its_position_in_the_queue(void **state)
+CURATOR_TEST(test_curator__has_its_position_in_the_queue)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     open_handles();
     ask(&ann);
     start_jvm();
@@ -189,11 +188,10 @@ static void take_over(struct who *who)
 }
 
 /* By turns, and while one of ours owns the JVM does not lead. */
-static void test_curator__contends_by_turns_with_ours(void **state)
+CURATOR_TEST(test_curator__contends_by_turns_with_ours)
 {
     uint64_t token = 0;
 
-    (void)state;
     open_handles();
     start_jvm();
     assert_true(jvm_says("\nleader\n", PATIENCE_MS));
@@ -209,18 +207,8 @@ static void test_curator__contends_by_turns_with_ours(void **state)
     }
 }
 
-#define CURATOR_TEST(test)                                                     \
-    cmocka_unit_test_setup_teardown(test, new_mutex, end_jvm)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        CURATOR_TEST(test_curator__leads_and_hands_over_to_us),
-        CURATOR_TEST(test_curator__waits_for_us_and_takes_over),
-        CURATOR_TEST(test_curator__has_its_position_in_the_queue),
-        CURATOR_TEST(test_curator__contends_by_turns_with_ours),
-    };
-
     if (argc < 2 || !servers_installed() ||
         access(JARS "curator-recipes.jar", R_OK) != 0 ||
         access("/usr/bin/javac", X_OK) != 0) {
@@ -229,5 +217,5 @@ int main(int argc, char **argv)
     }
     source = argv[1];
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return run_unit_tests(start_server, stop_server);
 }

@@ -26,11 +26,10 @@ static int follower(void)
 
 /* The very thing quorum writes are for: the follower goes on answering reads
  * and pings, while the leader has ended the session. */
-static void test_ensemble__owner_on_a_follower_cut_off(void **state)
+TEST_AROUND(test_ensemble__owner_on_a_follower_cut_off, NULL, close_story)
 {
     int cut = follower();
 
-    (void)state;
     reach(true);
     begin("cut off", cut);
     start_others(cut);
@@ -45,11 +44,10 @@ static void test_ensemble__owner_on_a_follower_cut_off(void **state)
     end();
 }
 
-static void test_ensemble__leader_killed(void **state)
+TEST_AROUND(test_ensemble__leader_killed, NULL, close_story)
 {
     int leader, last;
 
-    (void)state;
     await((leader = servers_leader(&servers)) >= 0);
     reach(false);
     begin("leader killed", 0);
@@ -77,12 +75,11 @@ static void await_no_owner(int64_t *seen_at)
     }
 }
 
-static void test_ensemble__quorum_lost_and_back(void **state)
+TEST_AROUND(test_ensemble__quorum_lost_and_back, NULL, close_story)
 {
     int64_t lost_at, seen_at = 0;
     uint64_t token;
 
-    (void)state;
     reach(false);
     begin("quorum lost", 1);
     start_others(1);
@@ -120,7 +117,7 @@ static void hear_complaints(void *user,
 }
 
 /* Curator says nothing then, for ever. */
-static void test_ensemble__unreachable_at_start_is_said(void **state)
+TEST(test_ensemble__unreachable_at_start_is_said)
 {
     struct proxy *proxy = proxy_open(servers.one[0].client_port);
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
@@ -128,7 +125,6 @@ static void test_ensemble__unreachable_at_start_is_said(void **state)
     struct contender *c = &contenders[0];
     char url[64];
 
-    (void)state;
     proxy_hold(proxy, true, true);
     snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d", proxy_port(proxy));
     options.log = hear_complaints;
@@ -165,19 +161,10 @@ static int stop_ensemble(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ensemble__unreachable_at_start_is_said),
-        cmocka_unit_test_teardown(test_ensemble__owner_on_a_follower_cut_off,
-                                  close_story),
-        cmocka_unit_test_teardown(test_ensemble__leader_killed, close_story),
-        cmocka_unit_test_teardown(test_ensemble__quorum_lost_and_back,
-                                  close_story),
-    };
-
     if (argc < 2 || !servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
     simba = argv[1];
-    return cmocka_run_group_tests(tests, start_ensemble, stop_ensemble);
+    return run_unit_tests(start_ensemble, stop_ensemble);
 }

@@ -29,11 +29,10 @@ static void lose_create(struct who *ann, struct who *bob)
     assert_int_equal(b.status, SIMBA_EUNKNOWN);
 }
 
-static void test_faults__lost_create_is_found_again(void **state)
+FAULT_TEST(test_faults__lost_create_is_found_again)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     lose_create(&ann, &bob);
     ask(&ann);
     expect_queued(true, "bob");
@@ -43,22 +42,20 @@ static void test_faults__lost_create_is_found_again(void **state)
     expect_mine(&ann);
 }
 
-static void test_faults__lost_create_is_undone(void **state)
+FAULT_TEST(test_faults__lost_create_is_undone)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     lose_create(&ann, &bob);
     run(&ann, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = LEASE});
     assert_int_equal(count_children(mutex_path), 1);
 }
 
-static void test_faults__lost_release_is_repeated(void **state)
+FAULT_TEST(test_faults__lost_release_is_repeated)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     struct background b;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     ask(&bob);
@@ -72,11 +69,10 @@ static void test_faults__lost_release_is_repeated(void **state)
     expect_mine(&bob);
 }
 
-static void test_faults__reconnected_session_keeps_its_latches(void **state)
+FAULT_TEST(test_faults__reconnected_session_keeps_its_latches)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     proxy_cut(proxy);
@@ -86,12 +82,11 @@ static void test_faults__reconnected_session_keeps_its_latches(void **state)
 }
 
 /* Who only looks waits for the next connection. */
-static void test_faults__lost_read_is_repeated(void **state)
+FAULT_TEST(test_faults__lost_read_is_repeated)
 {
     struct who ann = person(&second, "ann"), eve = person(&first, "eve");
     struct background b;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     look(&eve);
@@ -105,12 +100,11 @@ static void test_faults__lost_read_is_repeated(void **state)
     assert_string_equal(b.request.reply.owner.id, "ann");
 }
 
-static void test_faults__lost_break_is_found_done(void **state)
+FAULT_TEST(test_faults__lost_break_is_found_done)
 {
     struct who ann = person(&second, "ann"), eve = person(&first, "eve");
     struct background b;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     look(&eve);
@@ -148,12 +142,11 @@ static void end_session_of_first(void)
     proxy_hold(proxy, false, false);
 }
 
-static void test_faults__ended_session_loses_and_begins_anew(void **state)
+FAULT_TEST(test_faults__ended_session_loses_and_begins_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&second, "cid");
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     ask(&bob); /* of the same session */
@@ -178,12 +171,11 @@ static uint64_t session_of(const struct handle *handle)
     return ((const struct simba__zk *)handle->backend)->generation;
 }
 
-static void test_faults__idle_session_is_made_anew(void **state)
+FAULT_TEST(test_faults__idle_session_is_made_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
     uint64_t before;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     release(&ann);
@@ -197,12 +189,11 @@ static void test_faults__idle_session_is_made_anew(void **state)
 }
 
 /* Only the quorum writes that nobody asked for make this so. */
-static void test_faults__waiter_is_granted_at_once_after_long(void **state)
+FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob");
     uint64_t before;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     ask(&bob);
@@ -221,12 +212,11 @@ static void test_faults__waiter_is_granted_at_once_after_long(void **state)
 
 /* Frozen, not closed: what was granted ends by our own clock, and what is told
  * of the lease never reaches beyond what the server keeps. */
-static void test_faults__frozen_owner_is_not_renewed(void **state)
+FAULT_TEST(test_faults__frozen_owner_is_not_renewed)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     int64_t asked_at, certain_until = 0, granted_at;
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     ask(&bob);
@@ -246,11 +236,10 @@ static void test_faults__frozen_owner_is_not_renewed(void **state)
     assert_true(granted_at > certain_until - 10);
 }
 
-static void test_faults__restarted_server_keeps_the_session(void **state)
+FAULT_TEST(test_faults__restarted_server_keeps_the_session)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_through_proxy();
     ask(&ann);
     server_kill(&servers, 0);
@@ -265,19 +254,5 @@ static void test_faults__restarted_server_keeps_the_session(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAULT_TEST(test_faults__lost_create_is_found_again),
-        FAULT_TEST(test_faults__lost_create_is_undone),
-        FAULT_TEST(test_faults__lost_release_is_repeated),
-        FAULT_TEST(test_faults__reconnected_session_keeps_its_latches),
-        FAULT_TEST(test_faults__lost_read_is_repeated),
-        FAULT_TEST(test_faults__lost_break_is_found_done),
-        FAULT_TEST(test_faults__ended_session_loses_and_begins_anew),
-        FAULT_TEST(test_faults__idle_session_is_made_anew),
-        FAULT_TEST(test_faults__waiter_is_granted_at_once_after_long),
-        FAULT_TEST(test_faults__frozen_owner_is_not_renewed),
-        FAULT_TEST(test_faults__restarted_server_keeps_the_session),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }

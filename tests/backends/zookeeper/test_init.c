@@ -73,11 +73,10 @@ static bool stays(const char *path)
 
 /* --- init ---------------------------------------------------------------- */
 
-static void test_init__makes_a_base_that_stays(void **state)
+ZK_TEST(test_init__makes_a_base_that_stays)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     open_as_ann("/a/b?acl=shared");
     assert_false(find("/a/b/simba").is_there);
     init(false);
@@ -94,9 +93,8 @@ static void test_init__makes_a_base_that_stays(void **state)
     assert_string_equal(got.owner.id, "ann");
 }
 
-static void test_init__replaces_an_empty_container(void **state)
+ZK_TEST(test_init__replaces_an_empty_container)
 {
-    (void)state;
     make("/c", ZOO_PERSISTENT);
     make("/c/simba", ZOO_CONTAINER);
     open_as_ann("/c?acl=open");
@@ -107,11 +105,10 @@ static void test_init__replaces_an_empty_container(void **state)
     assert_true(stays("/c/simba"));
 }
 
-static void test_init__leaves_what_is_in_use(void **state)
+ZK_TEST(test_init__leaves_what_is_in_use)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_as_ann("/used");
     ask(&ann);
     init(true);
@@ -120,9 +117,8 @@ static void test_init__leaves_what_is_in_use(void **state)
     expect_mine(&ann);
 }
 
-static void test_init__closes_what_was_open(void **state)
+ZK_TEST(test_init__closes_what_was_open)
 {
-    (void)state;
     make("/open", ZOO_PERSISTENT);
     make("/open/simba", ZOO_PERSISTENT);
     open_as_ann("/open");
@@ -141,11 +137,10 @@ static void close_node(const char *path)
 }
 
 /* Who may not make nodes beside it need not. */
-static void test_init__takes_what_is_there_as_made(void **state)
+ZK_TEST(test_init__takes_what_is_there_as_made)
 {
     struct who bob = person(&first, "bob");
 
-    (void)state;
     make("/fort", ZOO_PERSISTENT);
     make("/fort/town", ZOO_PERSISTENT);
     close_node("/fort");
@@ -160,11 +155,10 @@ static void test_init__takes_what_is_there_as_made(void **state)
     expect_mine(&bob);
 }
 
-static void test_init__says_who_may_not(void **state)
+ZK_TEST(test_init__says_who_may_not)
 {
     struct who eve = person(&second, "eve");
 
-    (void)state;
     open_as_ann("/mine");
     init(false);
     assert_int_equal(
@@ -193,9 +187,8 @@ static void type_in(const char *rest, bool upgrade)
     assert_true(servers_shell(&servers, lines));
 }
 
-static void test_init__can_be_typed_in(void **state)
+ZK_TEST(test_init__can_be_typed_in)
 {
-    (void)state;
     type_in("//ann:secret@host/by%20hand/it's?acl=shared", false);
     assert_true(stays("/by hand/it's/simba"));
     assert_int_equal(find("/by hand/it's/simba").anyone, ZOO_PERM_READ);
@@ -204,9 +197,8 @@ static void test_init__can_be_typed_in(void **state)
     assert_string_equal(noted, "[base 0][acl 0]");
 }
 
-static void test_init__upgrade_can_be_typed_in(void **state)
+ZK_TEST(test_init__upgrade_can_be_typed_in)
 {
-    (void)state;
     make("/old", ZOO_PERSISTENT);
     make("/old/simba", ZOO_CONTAINER);
     type_in("//ann:secret@host/old", true);
@@ -216,11 +208,10 @@ static void test_init__upgrade_can_be_typed_in(void **state)
 
 /* --- the doctor ---------------------------------------------------------- */
 
-static void test_init__doctor_names_wrong_credentials(void **state)
+ZK_TEST(test_init__doctor_names_wrong_credentials)
 {
     struct who eve = person(&second, "eve");
 
-    (void)state;
     open_as_ann("/sick");
     init(false);
     assert_int_equal(try_open(&second, "//eve:wrong@%s/sick", servers.hosts),
@@ -232,17 +223,5 @@ static void test_init__doctor_names_wrong_credentials(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ZK_TEST(test_init__makes_a_base_that_stays),
-        ZK_TEST(test_init__replaces_an_empty_container),
-        ZK_TEST(test_init__leaves_what_is_in_use),
-        ZK_TEST(test_init__closes_what_was_open),
-        ZK_TEST(test_init__takes_what_is_there_as_made),
-        ZK_TEST(test_init__says_who_may_not),
-        ZK_TEST(test_init__can_be_typed_in),
-        ZK_TEST(test_init__upgrade_can_be_typed_in),
-        ZK_TEST(test_init__doctor_names_wrong_credentials),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }

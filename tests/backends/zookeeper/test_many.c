@@ -33,13 +33,12 @@ static long received(void)
     return server_received(&servers, 0);
 }
 
-static void test_many__release_wakes_one(void **state)
+ZK_TEST(test_many__release_wakes_one)
 {
     struct who owner = person(&second, "owner");
     int first_wakes, second_wakes;
     long before, after;
 
-    (void)state;
     open_handles();
     ask(&owner);
     queue_up(&owner, CROWD);
@@ -93,13 +92,12 @@ static void expect_answers(simba_request *ops, int from, const char *owner)
 }
 
 /* One look of each process serves all its waiters, and they learn who owns. */
-static void test_many__backstop_is_one_look_for_all(void **state)
+ZK_TEST(test_many__backstop_is_one_look_for_all)
 {
     static simba_request ops[FEW];
     struct who owner = person(&second, "owner");
     long before;
 
-    (void)state;
     open_handles();
     ask(&owner);
     queue_up(&owner, FEW);
@@ -118,13 +116,12 @@ static void test_many__backstop_is_one_look_for_all(void **state)
 }
 
 /* Who asks by the backstop only becomes the owner all the same. */
-static void test_many__backstop_grants_to_the_first(void **state)
+ZK_TEST(test_many__backstop_grants_to_the_first)
 {
     static simba_request ops[FEW];
     struct who owner = person(&second, "owner");
     simba_request request;
 
-    (void)state;
     open_handles();
     ask(&owner);
     queue_up(&owner, FEW);
@@ -143,11 +140,5 @@ static void test_many__backstop_grants_to_the_first(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ZK_TEST(test_many__release_wakes_one),
-        ZK_TEST(test_many__backstop_is_one_look_for_all),
-        ZK_TEST(test_many__backstop_grants_to_the_first),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }

@@ -1,8 +1,6 @@
 /* Names of nodes, the order of latches, serial numbers. */
 #include "backends/zookeeper/zookeeper.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 /* --- names --------------------------------------------------------------- */
 
@@ -25,9 +23,8 @@ static void expect_escaped(const char *mutex, const char *expected)
     assert_string_equal(back, mutex);
 }
 
-static void test_names__what_zookeeper_takes_stays(void **state)
+TEST(test_names__what_zookeeper_takes_stays)
 {
-    (void)state;
     expect_escaped("nightly-report", "nightly-report");
     expect_escaped("a b{c}:'d'\"e\"", "a b{c}:'d'\"e\"");
     expect_escaped("100%", "100%");
@@ -36,9 +33,8 @@ static void test_names__what_zookeeper_takes_stays(void **state)
     expect_escaped("...", "...");
 }
 
-static void test_names__what_it_refuses_is_escaped(void **state)
+TEST(test_names__what_it_refuses_is_escaped)
 {
-    (void)state;
     expect_escaped("a/b", "a%2Fb");
     expect_escaped(".", "%2E");
     expect_escaped("..", "%2E%2E");
@@ -47,20 +43,18 @@ static void test_names__what_it_refuses_is_escaped(void **state)
     expect_escaped("\xc2\x85", "%C2%85");
 }
 
-static void test_names__no_two_mutexes_share_a_node(void **state)
+TEST(test_names__no_two_mutexes_share_a_node)
 {
-    (void)state;
     expect_escaped("%2F", "%252F");
     expect_escaped("%/", "%%2F");
     expect_escaped("%2/", "%2%2F");
     expect_escaped("%25", "%2525");
 }
 
-static void test_names__attempt_is_a_uuid_of_version_4(void **state)
+TEST(test_names__attempt_is_a_uuid_of_version_4)
 {
     char prefix[SIMBA__ZK_PREFIX_SIZE];
 
-    (void)state;
     simba__zk_prefix((simba_attempt){UINT64_C(0x0123456789abcdef),
                                      UINT64_C(0x1122334455667788)},
                      prefix);
@@ -68,13 +62,12 @@ static void test_names__attempt_is_a_uuid_of_version_4(void **state)
                         "_c_01234567-89ab-4def-9122-334455667788-latch-");
 }
 
-static void test_names__order_is_by_what_follows_the_last_latch(void **state)
+TEST(test_names__order_is_by_what_follows_the_last_latch)
 {
     char *children[] = {"_c_b-latch-0000000007", "stray",
                         "x-latch-9-latch-0000000003", "_c_a-latch-0000000010"};
     struct simba__zk_standing where;
 
-    (void)state;
     simba__zk_stand(children, 4, "_c_a-latch-", &where);
     assert_int_equal(where.own, 3);
     assert_int_equal(where.lowest, 2);
@@ -86,13 +79,12 @@ static void test_names__order_is_by_what_follows_the_last_latch(void **state)
 }
 
 /* A later client says before "latch-" how many may own. */
-static void test_names__latch_with_slots_stands_in_the_same_queue(void **state)
+TEST(test_names__latch_with_slots_stands_in_the_same_queue)
 {
     char *children[] = {"_c_0-n3-latch-0000000002", "_c_a-latch-0000000003",
                         "_c_b-n12-latch-0000000001"};
     struct simba__zk_standing where;
 
-    (void)state;
     simba__zk_stand(children, 3, "_c_a-latch-", &where);
     assert_int_equal(where.own, 1);
     assert_int_equal(where.before, 0);
@@ -101,9 +93,8 @@ static void test_names__latch_with_slots_stands_in_the_same_queue(void **state)
     assert_int_equal(simba__zk_position(children[0]), 3);
 }
 
-static void test_names__counter_that_wrapped_is_seen(void **state)
+TEST(test_names__counter_that_wrapped_is_seen)
 {
-    (void)state;
     assert_false(simba__zk_is_wrapped("_c_x-latch-2147483647"));
     assert_true(simba__zk_is_wrapped("_c_x-latch--2147483648"));
     assert_false(simba__zk_is_wrapped("-2147483648"));
@@ -143,9 +134,8 @@ static uint64_t children_made(int32_t changes, int32_t present)
     return simba__zk_children_made(&stat);
 }
 
-static void test_serials__children_are_counted(void **state)
+TEST(test_serials__children_are_counted)
 {
-    (void)state;
     assert_int_equal(children_made(0, 0), 0);
     assert_int_equal(children_made(1, 1), 1); /* one came */
     assert_int_equal(children_made(2, 0), 1); /* and went */
@@ -156,9 +146,8 @@ static void test_serials__children_are_counted(void **state)
     expect_next(6);
 }
 
-static void test_serials__go_on_in_the_next_life(void **state)
+TEST(test_serials__go_on_in_the_next_life)
 {
-    (void)state;
     begin_serials();
     see(10, 2, 1);
     watch_is_set(10, 3); /* one more since we looked */
@@ -172,9 +161,8 @@ static void test_serials__go_on_in_the_next_life(void **state)
     expect_next(5);
 }
 
-static void test_serials__go_on_if_a_life_was_not_missed(void **state)
+TEST(test_serials__go_on_if_a_life_was_not_missed)
 {
-    (void)state;
     begin_serials();
     see(10, 2, 1);
     watch_is_set(10, 2);
@@ -183,9 +171,8 @@ static void test_serials__go_on_if_a_life_was_not_missed(void **state)
     assert_int_equal(simba__zk_serial(&serials, 1), 3);
 }
 
-static void test_serials__leave_one_out_after_an_unseen_end(void **state)
+TEST(test_serials__leave_one_out_after_an_unseen_end)
 {
-    (void)state;
     begin_serials();
     see(10, 2, 1);
     watch_is_set(10, 2);
@@ -195,9 +182,8 @@ static void test_serials__leave_one_out_after_an_unseen_end(void **state)
     expect_next(4); /* not 3 */
 }
 
-static void test_serials__leave_one_out_after_a_lost_connection(void **state)
+TEST(test_serials__leave_one_out_after_a_lost_connection)
 {
-    (void)state;
     begin_serials();
     see(10, 2, 1);
     watch_is_set(10, 2);
@@ -206,9 +192,8 @@ static void test_serials__leave_one_out_after_a_lost_connection(void **state)
     expect_next(4);
 }
 
-static void test_serials__leave_one_out_where_a_life_may_be_missed(void **state)
+TEST(test_serials__leave_one_out_where_a_life_may_be_missed)
 {
-    (void)state;
     begin_serials();
     see(0, 0, 5);
     watch_is_set(0, 0);
@@ -217,9 +202,8 @@ static void test_serials__leave_one_out_where_a_life_may_be_missed(void **state)
     assert_int_equal(simba__zk_serial(&serials, 1), 2);
 }
 
-static void test_serials__others_do_not_count_while_there_is_none(void **state)
+TEST(test_serials__others_do_not_count_while_there_is_none)
 {
-    (void)state;
     begin_serials();
     see(0, 0, 5);
     watch_is_set(0, 0);
@@ -229,27 +213,4 @@ static void test_serials__others_do_not_count_while_there_is_none(void **state)
     simba__zk_serials_changed(&serials, false); /* it may have come and gone */
     see(0, 0, 10);
     expect_next(2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names__what_zookeeper_takes_stays),
-        cmocka_unit_test(test_names__what_it_refuses_is_escaped),
-        cmocka_unit_test(test_names__no_two_mutexes_share_a_node),
-        cmocka_unit_test(test_names__attempt_is_a_uuid_of_version_4),
-        cmocka_unit_test(test_names__order_is_by_what_follows_the_last_latch),
-        cmocka_unit_test(test_names__latch_with_slots_stands_in_the_same_queue),
-        cmocka_unit_test(test_names__counter_that_wrapped_is_seen),
-        cmocka_unit_test(test_serials__children_are_counted),
-        cmocka_unit_test(test_serials__go_on_in_the_next_life),
-        cmocka_unit_test(test_serials__go_on_if_a_life_was_not_missed),
-        cmocka_unit_test(test_serials__leave_one_out_after_an_unseen_end),
-        cmocka_unit_test(test_serials__leave_one_out_after_a_lost_connection),
-        cmocka_unit_test(
-            test_serials__leave_one_out_where_a_life_may_be_missed),
-        cmocka_unit_test(test_serials__others_do_not_count_while_there_is_none),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,12 +38,11 @@ static void settle_down(const char *owner)
     (void)has_missed(owner);
 }
 
-static void test_observers__neighbours_are_no_gap(void **state)
+ZK_TEST(test_observers__neighbours_are_no_gap)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&second, "cid");
 
-    (void)state;
     observe();
     settle_down("");
     ask(&ann);
@@ -58,12 +57,11 @@ static void test_observers__neighbours_are_no_gap(void **state)
     assert_false(has_missed(""));
 }
 
-static void test_observers__who_left_the_queue_is_no_gap(void **state)
+ZK_TEST(test_observers__who_left_the_queue_is_no_gap)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
 
-    (void)state;
     observe();
     ask(&ann);
     settle_down("ann");
@@ -75,12 +73,11 @@ static void test_observers__who_left_the_queue_is_no_gap(void **state)
     assert_false(has_missed("cid"));
 }
 
-static void test_observers__who_was_not_seen_is_a_gap(void **state)
+ZK_TEST(test_observers__who_was_not_seen_is_a_gap)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
 
-    (void)state;
     observe();
     settle_down("");
     ask(&ann);
@@ -97,11 +94,10 @@ static void remove_node(void)
     assert_int_equal(zoo_delete(admin.handle, mutex_path, -1), ZOK);
 }
 
-static void test_observers__unused_node_removed_is_no_gap(void **state)
+ZK_TEST(test_observers__unused_node_removed_is_no_gap)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
 
-    (void)state;
     observe();
     settle_down(""); /* there is no node yet */
     ask(&ann);
@@ -116,12 +112,11 @@ static void test_observers__unused_node_removed_is_no_gap(void **state)
     assert_false(has_missed("bob"));
 }
 
-static void test_observers__node_made_and_removed_unseen_is_a_gap(void **state)
+ZK_TEST(test_observers__node_made_and_removed_unseen_is_a_gap)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid");
 
-    (void)state;
     observe();
     ask(&ann);
     release(&ann);
@@ -137,18 +132,10 @@ static void test_observers__node_made_and_removed_unseen_is_a_gap(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ZK_TEST(test_observers__neighbours_are_no_gap),
-        ZK_TEST(test_observers__who_left_the_queue_is_no_gap),
-        ZK_TEST(test_observers__who_was_not_seen_is_a_gap),
-        ZK_TEST(test_observers__unused_node_removed_is_no_gap),
-        ZK_TEST(test_observers__node_made_and_removed_unseen_is_a_gap),
-    };
-
     if (!servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
     servers_reap_every(3600000);
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return run_unit_tests(start_server, stop_server);
 }

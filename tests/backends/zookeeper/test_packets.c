@@ -37,12 +37,13 @@ static bool is_renewed(struct who *who)
     return try_run(who, request) != SIMBA_OK || got.mine;
 }
 
+#define PACKETS_TEST(test) TEST_AROUND(test, new_mutex, close_all)
+
 /* The session lives as long as it connects again; so it has to be given up. */
-static void test_packets__session_of_no_use_is_given_up(void **state)
+PACKETS_TEST(test_packets__session_of_no_use_is_given_up)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     proxy = proxy_open(servers.one[0].client_port);
     assert_int_equal(try_open(&first, "//127.0.0.1:%d", proxy_port(proxy)),
                      SIMBA_OK);
@@ -71,12 +72,11 @@ static bool is_watched(void)
 }
 
 /* Nobody contends, and the watch of who observes is answered each time. */
-static void test_packets__session_of_observers_is_kept(void **state)
+PACKETS_TEST(test_packets__session_of_observers_is_kept)
 {
     struct who ann = person(&first, "ann");
     uint64_t session;
 
-    (void)state;
     proxy = proxy_open(servers.one[0].client_port);
     assert_int_equal(try_open(&first, "//127.0.0.1:%d", proxy_port(proxy)),
                      SIMBA_OK);
@@ -99,20 +99,12 @@ static void test_packets__session_of_observers_is_kept(void **state)
                      session);
 }
 
-#define PACKETS_TEST(test)                                                     \
-    cmocka_unit_test_setup_teardown(test, new_mutex, close_all)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        PACKETS_TEST(test_packets__session_of_no_use_is_given_up),
-        PACKETS_TEST(test_packets__session_of_observers_is_kept),
-    };
-
     if (!servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
     servers_with("-Djute.maxbuffer=8192");
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return run_unit_tests(start_server, stop_server);
 }

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "fixtures/unit_test.h"
 
 static struct simba__zk_settings settings;
 static simba_error error;
@@ -36,9 +34,8 @@ static void expect_hosts(const char *rest, unsigned first, const char *want)
     simba__zk_settings_fini(&settings);
 }
 
-static void test_hosts__each_comes_first_in_turn(void **state)
+TEST(test_hosts__each_comes_first_in_turn)
 {
-    (void)state;
     expect_hosts("//a:1,b:2,c:3", 0, "a:1,b:2,c:3");
     expect_hosts("//a:1,b:2,c:3", 1, "b:2,c:3,a:1");
     expect_hosts("//a:1,b:2,c:3", 2, "c:3,a:1,b:2");
@@ -52,9 +49,8 @@ static void expect_wait(unsigned tried, int64_t timeout_ms, int64_t want_ms)
                      want_ms);
 }
 
-static void test_hosts__are_waited_for_longer_and_longer(void **state)
+TEST(test_hosts__are_waited_for_longer_and_longer)
 {
-    (void)state;
     read_url("//a:1,b:2");
     expect_wait(0, 16000, 800);
     expect_wait(1, 16000, 800);
@@ -69,9 +65,8 @@ static void test_hosts__are_waited_for_longer_and_longer(void **state)
 
 /* --- the URL ------------------------------------------------------------- */
 
-static void test_url__names_hosts_and_chroot(void **state)
+TEST(test_url__names_hosts_and_chroot)
 {
-    (void)state;
     assert_int_equal(simba__zk_settings_init(
                          &settings, "//a,b:99,[::1],[::1]:7/x/y/", &error),
                      SIMBA_OK);
@@ -83,9 +78,8 @@ static void test_url__names_hosts_and_chroot(void **state)
     simba__zk_settings_fini(&settings);
 }
 
-static void test_url__has_credentials(void **state)
+TEST(test_url__has_credentials)
 {
-    (void)state;
     assert_int_equal(
         simba__zk_settings_init(&settings, "//ann:p%40ss@h?acl=shared", &error),
         SIMBA_OK);
@@ -103,9 +97,8 @@ static void expect_refused(const char *rest, int code)
     simba__zk_settings_fini(&settings);
 }
 
-static void test_url__is_refused_when_wrong(void **state)
+TEST(test_url__is_refused_when_wrong)
 {
-    (void)state;
     expect_refused("h:2181", SIMBA_EINVAL);
     expect_refused("///chroot", SIMBA_EINVAL);
     expect_refused("//h/a//b", SIMBA_EINVAL);
@@ -124,12 +117,11 @@ static void test_url__is_refused_when_wrong(void **state)
     expect_refused("//ann@h?password_file=/nonexistent", SIMBA_EMISCONFIG);
 }
 
-static void test_url__names_a_password_file(void **state)
+TEST(test_url__names_a_password_file)
 {
     char path[] = "/tmp/simba-zookeeper-XXXXXX", rest[64];
     int fd = mkstemp(path);
 
-    (void)state;
     assert_int_equal(write(fd, "secret\n", 7), 7);
     snprintf(rest, sizeof rest, "//ann@h?password_file=%s", path);
     assert_int_equal(simba__zk_settings_init(&settings, rest, &error),
@@ -142,18 +134,4 @@ static void test_url__names_a_password_file(void **state)
     expect_refused(rest, SIMBA_EINVAL);
     close(fd);
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts__each_comes_first_in_turn),
-        cmocka_unit_test(test_hosts__are_waited_for_longer_and_longer),
-        cmocka_unit_test(test_url__names_hosts_and_chroot),
-        cmocka_unit_test(test_url__has_credentials),
-        cmocka_unit_test(test_url__is_refused_when_wrong),
-        cmocka_unit_test(test_url__names_a_password_file),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,12 +75,22 @@ static int waiting(int through, const char *mutex)
 
 /* --- sessions and connections -------------------------------------------- */
 
+static int leave_story(void **state)
+{
+    for (int i = 0; i < MANY; i++) {
+        proxy_trap(proxies[i], 0);
+        proxy_hold(proxies[i], false, false);
+    }
+    return close_story(state);
+}
+
+#define STORY(test) TEST_AROUND(test, NULL, leave_story)
+
 /* Cut off until the server has ended the session. */
-static void test_story__session_ended(void **state)
+STORY(test_story__session_ended)
 {
     uint64_t token, before;
 
-    (void)state;
     begin("session ended", 0);
     start_others(0);
     token = simba_service_token(contenders[0].service);
@@ -97,9 +107,8 @@ static void test_story__session_ended(void **state)
 }
 
 /* The session survives, and so does the tenure. */
-static void test_story__connections_cut_again_and_again(void **state)
+STORY(test_story__connections_cut_again_and_again)
 {
-    (void)state;
     begin("cut again", 0);
     start_others(0);
     for (int i = 0; i < 12; i++) {
@@ -116,9 +125,8 @@ static void test_story__connections_cut_again_and_again(void **state)
 
 /* A create was carried out and not answered: it is found again, not repeated.
  */
-static void test_story__connection_cut_on_the_first_create(void **state)
+STORY(test_story__connection_cut_on_the_first_create)
 {
-    (void)state;
     begin("first create", 0);
     for (int i = 1; i < MANY; i++) {
         proxy_trap(proxies[i], CREATE2);
@@ -137,9 +145,8 @@ static void test_story__connection_cut_on_the_first_create(void **state)
     end();
 }
 
-static void test_story__server_killed_and_back(void **state)
+STORY(test_story__server_killed_and_back)
 {
-    (void)state;
     begin("server killed", 0);
     start_others(0);
     server_kill(&servers, 0);
@@ -153,12 +160,11 @@ static void test_story__server_killed_and_back(void **state)
 
 /* Stopped for longer than a session lasts, with everything still connected: by
  * its own clock the owner is none any more when the server goes on. */
-static void test_story__server_stopped_for_long(void **state)
+STORY(test_story__server_stopped_for_long)
 {
     int64_t stopped_at;
     uint64_t token;
 
-    (void)state;
     begin("server stopped", 0);
     start_others(0);
     token = atomic_load(&watchman.token);
@@ -177,12 +183,11 @@ static void test_story__server_stopped_for_long(void **state)
 
 /* --- admins -------------------------------------------------------------- */
 
-static void test_story__parents_reaped(void **state)
+STORY(test_story__parents_reaped)
 {
     struct Stat stat;
     uint64_t token;
 
-    (void)state;
     begin("reaped", 0);
     token = simba_service_token(contenders[0].service);
     stop(0);
@@ -197,9 +202,8 @@ static void test_story__parents_reaped(void **state)
     end();
 }
 
-static void test_story__stray_child(void **state)
+STORY(test_story__stray_child)
 {
-    (void)state;
     begin("stray", 0);
     assert_int_equal(zoo_create(admin, "/simba/stray/000", "", 0,
                                 &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0),
@@ -248,12 +252,11 @@ static void end_alone(void)
 }
 
 /* Long before it would have renewed: that is after 13 s. */
-static void test_story__own_node_deleted_is_told(void **state)
+STORY(test_story__own_node_deleted_is_told)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
     int64_t deleted_at;
 
-    (void)state;
     contender.mutex = "deleted";
     contender.times.ttl_ms = 20000;
     contender.times.transition_ms = 10000;
@@ -278,7 +281,7 @@ static void hear_audit(void *user,
     }
 }
 
-static void test_story__break_is_audited(void **state)
+STORY(test_story__break_is_audited)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
@@ -286,7 +289,6 @@ static void test_story__break_is_audited(void **state)
     simba_owner present;
     simba_error error;
 
-    (void)state;
     options.log = hear_audit;
     options.log_level = SIMBA_LOG_WARN;
     contender.mutex = wish.mutex = "broken";
@@ -318,13 +320,12 @@ static void test_story__break_is_audited(void **state)
 /* --- nobody there -------------------------------------------------------- */
 
 /* In time, and saying so: 69 is the exit code for an unreachable store. */
-static void test_story__waiting_for_nobody_ends_in_time(void **state)
+STORY(test_story__waiting_for_nobody_ends_in_time)
 {
     struct proxy *proxy = proxy_open(servers.one[0].client_port);
     int64_t begun_at = now_ms();
     char command[512];
 
-    (void)state;
     proxy_hold(proxy, true, true);
     snprintf(command, sizeof command,
              "'%s' --store zookeeper://127.0.0.1:%d lock m --wait 1s -- true "
@@ -336,36 +337,12 @@ static void test_story__waiting_for_nobody_ends_in_time(void **state)
     proxy_close(proxy);
 }
 
-static int leave_story(void **state)
-{
-    for (int i = 0; i < MANY; i++) {
-        proxy_trap(proxies[i], 0);
-        proxy_hold(proxies[i], false, false);
-    }
-    return close_story(state);
-}
-
-#define STORY(test) cmocka_unit_test_teardown(test, leave_story)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        STORY(test_story__session_ended),
-        STORY(test_story__connections_cut_again_and_again),
-        STORY(test_story__connection_cut_on_the_first_create),
-        STORY(test_story__server_killed_and_back),
-        STORY(test_story__server_stopped_for_long),
-        STORY(test_story__parents_reaped),
-        STORY(test_story__stray_child),
-        STORY(test_story__own_node_deleted_is_told),
-        STORY(test_story__break_is_audited),
-        STORY(test_story__waiting_for_nobody_ends_in_time),
-    };
-
     if (argc < 2 || !servers_installed()) {
         puts("1..0 # SKIP no ZooKeeper server is installed");
         return 77;
     }
     simba = argv[1];
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return run_unit_tests(start_server, stop_server);
 }

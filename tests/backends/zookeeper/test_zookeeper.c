@@ -4,11 +4,10 @@
 
 /* --- acquiring and renewing ---------------------------------------------- */
 
-static void test_zookeeper__grants_when_free_and_renews(void **state)
+ZK_TEST(test_zookeeper__grants_when_free_and_renews)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     ask(&ann);
     expect_mine(&ann);
@@ -22,12 +21,11 @@ static void test_zookeeper__grants_when_free_and_renews(void **state)
     assert_false(got.mine);
 }
 
-static void test_zookeeper__asking_again_finds_the_same_tenure(void **state)
+ZK_TEST(test_zookeeper__asking_again_finds_the_same_tenure)
 {
     struct who ann = person(&first, "ann");
     uint64_t token;
 
-    (void)state;
     open_handles();
     ask(&ann);
     token = ann.token;
@@ -37,12 +35,11 @@ static void test_zookeeper__asking_again_finds_the_same_tenure(void **state)
     assert_int_equal(count_children(mutex_path), 1);
 }
 
-static void test_zookeeper__refuses_and_lines_up(void **state)
+ZK_TEST(test_zookeeper__refuses_and_lines_up)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
                cid = person(&first, "cid");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -56,11 +53,10 @@ static void test_zookeeper__refuses_and_lines_up(void **state)
     assert_int_equal(count_children(mutex_path), 3);
 }
 
-static void test_zookeeper__release_wakes_the_next(void **state)
+ZK_TEST(test_zookeeper__release_wakes_the_next)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -72,12 +68,11 @@ static void test_zookeeper__release_wakes_the_next(void **state)
     assert_true(bob.token > ann.token);
 }
 
-static void test_zookeeper__who_leaves_is_passed(void **state)
+ZK_TEST(test_zookeeper__who_leaves_is_passed)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
                cid = person(&first, "cid");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -94,13 +89,12 @@ static void test_zookeeper__who_leaves_is_passed(void **state)
 }
 
 /* A wake-up makes the two foremost of a process look, no others. */
-static void test_zookeeper__who_lost_sight_is_woken_in_its_turn(void **state)
+ZK_TEST(test_zookeeper__who_lost_sight_is_woken_in_its_turn)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid"), dan = person(&second, "dan"),
                eve = person(&first, "eve");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -123,12 +117,11 @@ static void test_zookeeper__who_lost_sight_is_woken_in_its_turn(void **state)
     expect_mine(&eve);
 }
 
-static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
+ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     simba_request request = asking(&bob);
 
-    (void)state;
     open_handles();
     request.join = false;
     ask(&ann);
@@ -139,11 +132,10 @@ static void test_zookeeper__try_without_joining_leaves_nothing(void **state)
     assert_int_equal(count_children(mutex_path), 1);
 }
 
-static void test_zookeeper__undone_attempt_stays_undone(void **state)
+ZK_TEST(test_zookeeper__undone_attempt_stays_undone)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     ask(&ann);
     run(&ann, (simba_request){.kind = SIMBA_RELEASE, .tombstone_ms = 60000});
@@ -153,11 +145,10 @@ static void test_zookeeper__undone_attempt_stays_undone(void **state)
     assert_true(is_empty(mutex_path));
 }
 
-static void test_zookeeper__one_handle_has_one_lease(void **state)
+ZK_TEST(test_zookeeper__one_handle_has_one_lease)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
 
-    (void)state;
     open_handles();
     bob.ttl_ms = TTL + 1000;
     ask(&ann);
@@ -169,13 +160,12 @@ static void test_zookeeper__one_handle_has_one_lease(void **state)
 }
 
 /* The session lives on; the tenure does not. */
-static void test_zookeeper__unrenewed_tenure_lapses(void **state)
+ZK_TEST(test_zookeeper__unrenewed_tenure_lapses)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
     simba_request request = asking(&ann);
     int64_t asked;
 
-    (void)state;
     open_handles();
     look(&ann); /* so that it is connected */
     do {        /* it may lapse when nobody waits for its answer any more */
@@ -194,11 +184,10 @@ static void test_zookeeper__unrenewed_tenure_lapses(void **state)
 
 /* --- force --------------------------------------------------------------- */
 
-static void test_zookeeper__own_node_deleted_is_told(void **state)
+ZK_TEST(test_zookeeper__own_node_deleted_is_told)
 {
     struct who ann = person(&first, "ann");
 
-    (void)state;
     open_handles();
     ask(&ann);
     assert_int_equal(zoo_delete(admin.handle, node_of(&ann), -1), ZOK);
@@ -207,12 +196,10 @@ static void test_zookeeper__own_node_deleted_is_told(void **state)
     assert_false(got.mine);
 }
 
-static void test_zookeeper__waiter_whose_node_vanished_lines_up_anew(
-    void **state)
+ZK_TEST(test_zookeeper__waiter_whose_node_vanished_lines_up_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -223,12 +210,11 @@ static void test_zookeeper__waiter_whose_node_vanished_lines_up_anew(
     assert_int_equal(count_children(mutex_path), 2);
 }
 
-static void test_zookeeper__stray_child_is_ignored(void **state)
+ZK_TEST(test_zookeeper__stray_child_is_ignored)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     char stray[160];
 
-    (void)state;
     open_handles();
     ask(&ann);
     snprintf(stray, sizeof stray, "%s/000", mutex_path);
@@ -243,11 +229,10 @@ static void test_zookeeper__stray_child_is_ignored(void **state)
     assert_int_equal(zoo_delete(admin.handle, stray, -1), ZOK);
 }
 
-static void test_zookeeper__reaped_parents_are_made_anew(void **state)
+ZK_TEST(test_zookeeper__reaped_parents_are_made_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob");
 
-    (void)state;
     open_handles();
     ask(&ann);
     release(&ann);
@@ -257,11 +242,10 @@ static void test_zookeeper__reaped_parents_are_made_anew(void **state)
     assert_true(bob.token > ann.token); /* though the sequence restarts */
 }
 
-static void test_zookeeper__credentials_keep_others_out(void **state)
+ZK_TEST(test_zookeeper__credentials_keep_others_out)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
-    (void)state;
     assert_int_equal(try_open(&first, "//ann:secret@%s/private", servers.hosts),
                      SIMBA_OK);
     assert_int_equal(try_open(&second, "//%s/private", servers.hosts),
@@ -278,12 +262,11 @@ static void test_zookeeper__credentials_keep_others_out(void **state)
 }
 
 /* Parents that are missing are made, above all those of the chroot. */
-static void test_zookeeper__chroots_are_made_and_kept_apart(void **state)
+ZK_TEST(test_zookeeper__chroots_are_made_and_kept_apart)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
     char path[160];
 
-    (void)state;
     assert_int_equal(try_open(&first, "//%s/deep/er", servers.hosts), SIMBA_OK);
     assert_int_equal(try_open(&second, "//%s/deep", servers.hosts), SIMBA_OK);
     ask(&ann);
@@ -305,12 +288,11 @@ static int64_t session_behind(const struct who *who)
     return stat.ephemeralOwner;
 }
 
-static void test_zookeeper__one_handle_has_one_session(void **state)
+ZK_TEST(test_zookeeper__one_handle_has_one_session)
 {
     struct who ann = person(&first, "ann"), bob = person(&first, "bob"),
                cid = person(&second, "cid");
 
-    (void)state;
     open_handles();
     ask(&ann);
     ask(&bob);
@@ -322,25 +304,5 @@ static void test_zookeeper__one_handle_has_one_session(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        ZK_TEST(test_zookeeper__grants_when_free_and_renews),
-        ZK_TEST(test_zookeeper__asking_again_finds_the_same_tenure),
-        ZK_TEST(test_zookeeper__refuses_and_lines_up),
-        ZK_TEST(test_zookeeper__release_wakes_the_next),
-        ZK_TEST(test_zookeeper__who_leaves_is_passed),
-        ZK_TEST(test_zookeeper__who_lost_sight_is_woken_in_its_turn),
-        ZK_TEST(test_zookeeper__try_without_joining_leaves_nothing),
-        ZK_TEST(test_zookeeper__undone_attempt_stays_undone),
-        ZK_TEST(test_zookeeper__one_handle_has_one_lease),
-        ZK_TEST(test_zookeeper__unrenewed_tenure_lapses),
-        ZK_TEST(test_zookeeper__own_node_deleted_is_told),
-        ZK_TEST(test_zookeeper__waiter_whose_node_vanished_lines_up_anew),
-        ZK_TEST(test_zookeeper__stray_child_is_ignored),
-        ZK_TEST(test_zookeeper__reaped_parents_are_made_anew),
-        ZK_TEST(test_zookeeper__credentials_keep_others_out),
-        ZK_TEST(test_zookeeper__chroots_are_made_and_kept_apart),
-        ZK_TEST(test_zookeeper__one_handle_has_one_session),
-    };
-
-    return run_beside_server(tests);
+    return run_beside_server();
 }
