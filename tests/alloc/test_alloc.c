@@ -391,7 +391,7 @@ TEST(test_alloc__admin)
 
     options.mutex = "walked";
     options.times.ttl_ms = INT64_C(3600) * 1000; /* no renewal meddles */
-    assert_int_equal(simba_locker_open(other, &options, &owner, NULL), 0);
+    owner = must_open_locker(other, &options);
     assert_int_equal(simba_locker_acquire(owner, -1, NULL, NULL), SIMBA_OK);
     walk_shared("list", list_all);
     walk_shared("show", show_one);

@@ -60,8 +60,8 @@ static void lock_and_release(simba_store *store, const char *mutex)
     simba_error error;
 
     options.mutex = mutex;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
-    assert_int_equal(simba_locker_open(store, &options, &other, NULL), 0);
+    locker = must_open_locker(store, &options);
+    other = must_open_locker(store, &options);
     if (went_well(simba_locker_acquire(locker, -1, NULL, &error), &error)) {
         int rc = simba_locker_acquire(other, 10, NULL, &error);
 
@@ -78,7 +78,7 @@ static void serve(simba_store *store, const char *mutex)
     contender.mutex = mutex;
     contender.on_acquired = contender.on_released = count_call;
     atomic_store(&calls, 0);
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(atomic_load(&calls) == 1);
     assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
@@ -93,8 +93,7 @@ static void watch(simba_store *store, const char *mutex)
 
     retriever.mutex = mutex;
     retriever.on_changed = count_call;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     simba_retrieval_close(retrieval);
@@ -232,7 +231,7 @@ TEST(test_starve__callbacks_wait_for_a_thread)
     contender.mutex = fresh_mutex();
     contender.on_acquired = count_call;
     atomic_store(&calls, 0);
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    service = must_open_service(store, &contender);
     (void)starve_threads(true);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(simba_service_is_owner(service));

@@ -108,13 +108,10 @@ static inline void end_queue(struct queue *queue)
 static inline simba_store *open_with(simba_executor_fn executor, void *user)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
-    simba_store *store;
 
     options.executor = executor;
     options.executor_user = user;
-    assert_int_equal(simba_store_open(store_url, &options, &store, NULL),
-                     SIMBA_OK);
-    return store;
+    return open_store_with(&options);
 }
 
 /* --- a contender that writes down what it hears --------------------------- */
@@ -166,15 +163,12 @@ static inline simba_service *open_service(simba_store *store,
                                           struct ear *ear)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    simba_service *service;
 
     contender.mutex = mutex;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = ear;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
-    return service;
+    return must_open_service(store, &contender);
 }
 
 static inline void start(simba_service *service)

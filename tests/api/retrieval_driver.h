@@ -52,8 +52,7 @@ static inline simba_locker *acquire(simba_store *store,
 
     options.mutex = mutex;
     options.id = id;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     return locker;
 }

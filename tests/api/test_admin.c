@@ -41,8 +41,7 @@ static void enter(struct person *p,
     options.times.transition_ms = lease_ms / 4;
     options.on_lost = on_lost;
     options.user = p;
-    assert_int_equal(simba_locker_open(store, &options, &p->locker, NULL),
-                     SIMBA_OK);
+    p->locker = must_open_locker(store, &options);
 }
 
 static void acquire(struct person *p)

@@ -133,8 +133,7 @@ static int64_t lease_left(simba_store *store, int64_t ttl_ms)
 
     options.mutex = fresh_mutex();
     options.times.ttl_ms = ttl_ms;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     simba_locker_deadlines(locker, NULL, &hard);
     hard -= now_ms();
@@ -179,8 +178,7 @@ static int infos_logged(enum simba_log_level level)
     options.log_level = level;
     contender.mutex = fresh_mutex();
     assert_int_equal(simba_store_open(NULL, &options, &store, NULL), SIMBA_OK);
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(simba_service_is_owner(service));
     simba_service_close(service);

@@ -106,8 +106,7 @@ TEST(test_executor__that_refuses_loses_no_callback)
     options.executor_user = &asked;
     options.log = count_refusals;
     options.log_user = &logged;
-    assert_int_equal(simba_store_open(store_url, &options, &store, NULL),
-                     SIMBA_OK);
+    store = open_store_with(&options);
     service = open_service(store, fresh_mutex(), &ear);
     start(service);
     await(atomic_load(&ear.acquired) == 1);
@@ -152,11 +151,9 @@ TEST(test_executor__serves_lockers_and_retrievals)
     retriever.poll_ms = 10;
     options.on_lost = on_lost;
     options.times.max_hold_ms = 300;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     await(atomic_load(&losses) == 1);
     await(atomic_load(&changes) >= 1);

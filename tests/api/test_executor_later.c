@@ -80,8 +80,7 @@ TEST(test_executor__that_is_late_delays_no_one_else)
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = &late;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
+    service = must_open_service(store, &contender);
     start(service);
     await(simba_service_is_owner(service));
     successor = open_service(other, mutex, &next);
@@ -193,14 +192,11 @@ static simba_service *open_nested(simba_store *store,
                                   struct nest *nest)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    simba_service *service;
 
     contender.mutex = fresh_mutex();
     contender.on_acquired = call;
     contender.user = nest;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
-    return service;
+    return must_open_service(store, &contender);
 }
 
 /* A callback that runs the event loop is still on the stack when another one

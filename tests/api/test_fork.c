@@ -119,17 +119,14 @@ static void open_service_and_scheduler(struct handles *h)
     contender.mutex = fresh_mutex();
     contender.on_acquired = count_call;
     contender.user = &h->calls;
-    assert_int_equal(
-        simba_service_open(h->store, &contender, &h->service, NULL), SIMBA_OK);
+    h->service = must_open_service(h->store, &contender);
     assert_int_equal(simba_service_start(h->service, NULL), SIMBA_OK);
     options.mutex = fresh_mutex();
     options.schedule = SIMBA_FIXED_DELAY;
     options.period_ms = 5;
     options.work = do_nothing;
     options.user = &h->runs;
-    assert_int_equal(
-        simba_scheduler_open(h->store, &options, &h->scheduler, NULL),
-        SIMBA_OK);
+    h->scheduler = must_open_scheduler(h->store, &options);
     assert_int_equal(simba_scheduler_start(h->scheduler, NULL), SIMBA_OK);
 }
 
@@ -145,16 +142,13 @@ static void open_handles(struct handles *h)
     retriever.mutex = fresh_mutex();
     retriever.on_changed = count_call;
     retriever.user = &h->changes;
-    assert_int_equal(
-        simba_retrieval_open(h->store, &retriever, &h->retrieval, NULL),
-        SIMBA_OK);
+    h->retrieval = must_open_retrieval(h->store, &retriever);
     assert_int_equal(simba_retrieval_start(h->retrieval, NULL), SIMBA_OK);
     snprintf(names[0], sizeof names[0], "%s", fresh_mutex());
     snprintf(names[1], sizeof names[1], "%s", fresh_mutex());
     options.mutexes = mutexes;
     options.count = 2;
-    assert_int_equal(
-        simba_multi_locker_open(h->store, &options, &h->multi, NULL), SIMBA_OK);
+    h->multi = must_open_multi_locker(h->store, &options);
     assert_int_equal(simba_multi_locker_acquire(h->multi, -1, NULL, NULL),
                      SIMBA_OK);
     await(atomic_load(&h->calls) == 1 && atomic_load(&h->runs) > 0);

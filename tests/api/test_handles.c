@@ -14,8 +14,8 @@ static void use_locker(simba_store *store)
     simba_locker *locker, *other;
 
     options.mutex = fresh_mutex();
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
-    assert_int_equal(simba_locker_open(store, &options, &other, NULL), 0);
+    locker = must_open_locker(store, &options);
+    other = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     assert_int_equal(simba_locker_acquire(other, 20, NULL, NULL),
                      SIMBA_ETIMEDOUT);
@@ -31,7 +31,7 @@ static void use_multi_locker(simba_store *store)
 
     options.mutexes = names;
     options.count = 2;
-    assert_int_equal(simba_multi_locker_open(store, &options, &multi, NULL), 0);
+    multi = must_open_multi_locker(store, &options);
     assert_int_equal(simba_multi_locker_acquire(multi, -1, NULL, NULL), 0);
     simba_multi_locker_close(multi);
 }
@@ -51,7 +51,7 @@ static void use_service(simba_store *store)
     contender.mutex = fresh_mutex();
     contender.on_acquired = contender.on_released = count_call;
     contender.user = &count;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(atomic_load(&count) == 1);
     simba_service_close(service); /* running */
@@ -67,8 +67,7 @@ static void use_retrieval(simba_store *store)
     retriever.mutex = fresh_mutex();
     retriever.on_changed = count_call;
     retriever.user = &count;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
     simba_retrieval_close(retrieval);
 }
@@ -91,8 +90,7 @@ static void use_scheduler(simba_store *store)
     options.period_ms = 1;
     options.work = work;
     options.user = &count;
-    assert_int_equal(simba_scheduler_open(store, &options, &scheduler, NULL),
-                     SIMBA_OK);
+    scheduler = must_open_scheduler(store, &options);
     assert_int_equal(simba_scheduler_start(scheduler, NULL), SIMBA_OK);
     await(atomic_load(&count) > 2);
     simba_scheduler_close(scheduler); /* running */
@@ -259,7 +257,7 @@ TEST(test_handles__is_owner_is_cheap)
     double ns;
 
     options.mutex = fresh_mutex();
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     ns = cost_of(simba_locker_is_owner, locker);
     print_message("# is_owner: %.0f ns, token: %.0f ns\n", ns,

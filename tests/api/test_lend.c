@@ -56,15 +56,13 @@ TEST(test_lend__who_leaves_takes_on_nothing)
     contender.mutex = "theirs";
     contender.on_released = go_when_the_other_does;
     contender.user = of_module("lend_is_leaving");
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(simba_service_is_owner(service));
     assert_int_equal(pthread_create(&thread, NULL, stop_service, service), 0);
     await(is_asked_to_go);
     options.mutex = "ours";
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     *of_module("lend_holds_up") = 1;
     assert_int_equal(simba_locker_acquire(locker, 1000, NULL, NULL), SIMBA_OK);
     assert_int_equal(*of_module("lend_is_leaving"), 1);
@@ -91,8 +89,7 @@ TEST(test_lend__an_echo_is_for_nobody)
     *of_module("lend_is_leaving") = *of_module("lend_orphans") = 0;
     before = *of_module("lend_count");
     options.mutex = "ours";
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, 1000, NULL, NULL), SIMBA_OK);
     await(*of_module("lend_count") >= before + 2);
     assert_int_equal(*of_module("lend_orphans"), 0);

@@ -11,12 +11,9 @@
 static simba_locker *open_locker(simba_store *store, const char *mutex)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
 
     options.mutex = mutex;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
-    return locker;
+    return must_open_locker(store, &options);
 }
 
 TEST(test_locker__acquires_and_releases)
@@ -167,8 +164,7 @@ TEST(test_locker__is_told_when_it_lost)
     options.times.max_hold_ms = 100;
     options.on_lost = count_loss;
     options.user = &losses;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     await(atomic_load(&losses) == 1);
     assert_false(simba_locker_is_owner(locker));
@@ -208,13 +204,12 @@ TEST(test_locker__tells_of_work_that_goes_on)
     simba_locker *locker;
 
     how.log = hear_overrun;
-    assert_int_equal(simba_store_open(store_url, &how, &store, NULL), SIMBA_OK);
+    store = open_store_with(&how);
     options.mutex = fresh_mutex();
     options.times.max_hold_ms = 50;
     options.times.budget_ms = 50;
     options.on_lost = work_on;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     await(atomic_load(&overruns) == 1);
     simba_locker_close(locker);

@@ -193,7 +193,7 @@ TEST(test_metrics__count_callbacks_that_overrun)
     contender.times.budget_ms = 20;
     contender.on_released = overrun;
     contender.user = both;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(simba_service_is_owner(service));
     assert_int_equal(simba_service_stop(service, NULL), SIMBA_OK);
@@ -378,8 +378,8 @@ TEST(test_log__events_have_fields)
     options.log_level = SIMBA_LOG_INFO;
     contender.mutex = fresh_mutex();
     contender.id = "me";
-    assert_int_equal(simba_store_open(store_url, &options, &store, NULL), 0);
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL), 0);
+    store = open_store_with(&options);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(simba_service_is_owner(service));
     token = simba_service_token(service);

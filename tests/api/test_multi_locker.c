@@ -48,12 +48,9 @@ static simba_multi_locker *open_multi(simba_store *store,
 static simba_locker *open_single(simba_store *store, const char *mutex)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
 
     options.mutex = mutex;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
-    return locker;
+    return must_open_locker(store, &options);
 }
 
 static bool is_free(simba_store *store, const char *mutex)

@@ -24,7 +24,7 @@ TEST(test_locker__stalled_work_loses_the_mutex)
     options.times.progress_ms = 800;
     options.on_lost = count_loss;
     options.user = &losses;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL), 0);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
     until = now_ms() + 3000;
     await((simba_locker_progress(locker), now_ms() > until));
@@ -61,7 +61,7 @@ TEST(test_multi_locker__stalled_work_loses_all)
     options.times.progress_ms = 800;
     options.on_lost = count_loss_of_one;
     options.user = &losses;
-    assert_int_equal(simba_multi_locker_open(store, &options, &multi, NULL), 0);
+    multi = must_open_multi_locker(store, &options);
     assert_int_equal(simba_multi_locker_acquire(multi, -1, NULL, NULL),
                      SIMBA_OK);
     until = now_ms() + 3000;

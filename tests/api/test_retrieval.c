@@ -17,8 +17,7 @@ static simba_retrieval *watch(simba_store *store,
     retriever.poll_ms = 10;
     retriever.on_changed = on_changed;
     retriever.user = ear;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_status(retrieval), SIMBA_INITIAL);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_EMISUSE);
@@ -100,8 +99,7 @@ static simba_retrieval *watch_by_push(simba_store *store,
     retriever.poll_ms = INT64_C(3600) * 1000; /* of no help */
     retriever.on_changed = write_down;
     retriever.user = book;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     return retrieval;

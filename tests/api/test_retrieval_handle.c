@@ -38,8 +38,7 @@ TEST(test_retrieval__a_slow_callback_costs_a_gap)
     retriever.poll_ms = 10;
     retriever.on_changed = sleep_first;
     retriever.user = &sleeper;
-    assert_int_equal(simba_retrieval_open(store, &retriever, &retrieval, NULL),
-                     SIMBA_OK);
+    retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     for (int i = 0; i < TENURES; i++) {

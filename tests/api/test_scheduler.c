@@ -165,13 +165,10 @@ static void on_log(void *user,
 static simba_store *open_logging(struct log *log)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
-    simba_store *store;
 
     options.log = on_log;
     options.log_user = log;
-    assert_int_equal(simba_store_open(store_url, &options, &store, NULL),
-                     SIMBA_OK);
-    return store;
+    return open_store_with(&options);
 }
 
 TEST(test_scheduler__errors_are_logged_and_the_schedule_kept)

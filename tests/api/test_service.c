@@ -52,15 +52,12 @@ static simba_service *open_service(simba_store *store,
                                    struct witness *w)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    simba_service *service;
 
     contender.mutex = mutex;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = w;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
-    return service;
+    return must_open_service(store, &contender);
 }
 
 TEST(test_service__goes_through_its_statuses)
@@ -173,8 +170,7 @@ TEST(test_service__stop_in_its_callback_is_misuse)
     contender.mutex = fresh_mutex();
     contender.on_acquired = stop_myself;
     contender.user = &m;
-    assert_int_equal(simba_service_open(store, &contender, &m.service, NULL),
-                     SIMBA_OK);
+    m.service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(m.service, NULL), SIMBA_OK);
     await(atomic_load(&m.rc) == SIMBA_EMISUSE);
     simba_service_close(m.service);
@@ -196,8 +192,7 @@ TEST(test_service__stalled_work_loses_the_mutex)
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
     contender.user = &w;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     await(atomic_load(&w.acquired) == 1);
     for (until = now_ms() + 1500; now_ms() < until;) {

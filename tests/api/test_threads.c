@@ -11,13 +11,10 @@ static simba_locker *open_locker(simba_store *store,
                                  int64_t max_hold_ms)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
 
     options.mutex = mutex;
     options.times.max_hold_ms = max_hold_ms;
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
-    return locker;
+    return must_open_locker(store, &options);
 }
 
 static simba_service *open_service(simba_store *store,
@@ -26,14 +23,11 @@ static simba_service *open_service(simba_store *store,
                                    void *user)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    simba_service *service;
 
     contender.mutex = mutex;
     contender.on_acquired = on_acquired;
     contender.user = user;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
-    return service;
+    return must_open_service(store, &contender);
 }
 
 /* --- lockers ------------------------------------------------------------- */
@@ -345,9 +339,7 @@ TEST(test_threads__pool_is_closed_with_its_timer_set)
         contender.user = &naps;
         for (int i = 0; i < 3; i++) {
             contender.mutex = fresh_mutex();
-            assert_int_equal(
-                simba_service_open(store, &contender, &services[i], NULL),
-                SIMBA_OK);
+            services[i] = must_open_service(store, &contender);
             assert_int_equal(simba_service_start(services[i], NULL), SIMBA_OK);
         }
         await(atomic_load(&naps) > round % 3); /* some are still waiting */

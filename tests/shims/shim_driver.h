@@ -29,13 +29,10 @@ __attribute__((format(printf, 1, 2))) static simba_store *open_url(
 static inline simba_locker *open_locker(simba_store *store, const char *mutex)
 {
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
-    simba_locker *locker;
 
     options.mutex = mutex;
     options.id = "me \"\\é";
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
-    return locker;
+    return must_open_locker(store, &options);
 }
 
 static inline simba_stat stat_of(simba_store *store, const char *kind)

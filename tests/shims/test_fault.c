@@ -89,8 +89,7 @@ TEST(test_shims__fault_loses_and_doubles_wakes)
         options.mutex = mutex;
         options.times.ttl_ms = 300;
         options.times.transition_ms = 200;
-        assert_int_equal(simba_locker_open(store, &options, &b, NULL),
-                         SIMBA_OK);
+        b = must_open_locker(store, &options);
         hand_over(store, a, b);
         if (i == 0) {
             assert_int_equal(stat_of(store, "wake_up").started, 0);
@@ -159,8 +158,7 @@ static void *hammer(void *argument)
     options.mutex = h->mutex;
     options.times.ttl_ms = 500;
     options.times.transition_ms = 300;
-    assert_int_equal(simba_locker_open(h->store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(h->store, &options);
     for (int i = 0; i < 5; i++) {
         if (simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL) == SIMBA_OK) {
             int seen = *h->counter;

@@ -2,14 +2,10 @@
  * two owners, tokens that grow, and soon after each fault somebody owns the
  * mutex again. See contender_threads.h for who watches. */
 #define _GNU_SOURCE
+#include "fixtures/await.h"
 #include "fixtures/contender_threads.h"
 #include "fixtures/redis_shapes.h"
 #include "fixtures/redis_wire.h"
-
-#include <stddef.h>
-#include <stdint.h>
-
-#include "fixtures/unit_test.h"
 
 #include <simba.h>
 
@@ -18,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static struct redis_shape shape;
 
@@ -292,14 +287,6 @@ enum { CALLERS = 3, SLOTS_USED = 6, PAIRS = 300, SLOW_MS = 2000 };
 
 static simba_store *shared;
 static _Atomic int slow, failed;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void *call_around(void *argument)
 {

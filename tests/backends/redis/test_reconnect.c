@@ -1,24 +1,16 @@
 /* Back again: how soon contenders own after a server was gone, with its data
  * and without, and that the metrics tell. Through the public API. */
 #define _GNU_SOURCE
+#define PATIENCE_MS 60000 /* a server is started or found again */
+
+#include "fixtures/api_harness.h"
 #include "fixtures/redis_server.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "fixtures/unit_test.h"
-
-#include <simba.h>
-
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
-    PATIENCE_MS = 60000,
     TTL_MS = 4000,
     TRANSITION_MS = 1000,
     LEASE_MS = TTL_MS + TRANSITION_MS,
@@ -37,14 +29,6 @@ static struct redis server;
 static struct contender owner, waiter;
 static _Atomic int64_t granted_ms;
 static _Atomic bool was_double;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void open_contender(struct contender *c)
 {
@@ -102,18 +86,12 @@ static long long queue_length(void)
 /* One owns, the other stands in the queue. */
 static pthread_t begin_waiting(void)
 {
-    int64_t until = now_ms() + PATIENCE_MS;
     pthread_t thread;
 
     own();
     atomic_store(&granted_ms, 0);
     pthread_create(&thread, NULL, wait_for_it, NULL);
-    while (queue_length() == 0) {
-        if (now_ms() > until) {
-            fail_msg("%s", "nobody waits");
-        }
-        redis_nap_ms(1);
-    }
+    await(queue_length() > 0);
     return thread;
 }
 
@@ -222,12 +200,8 @@ BACK_TEST(test_redis_reconnect__reconnects_are_counted)
     own();
     assert_int_equal(reconnects(), 0);
     for (uint64_t i = 1; i <= 3; i++) {
-        int64_t until = now_ms() + PATIENCE_MS;
-
         redis_number(&server, "CLIENT KILL TYPE normal");
-        while (reconnects() < i && now_ms() < until) {
-            redis_nap_ms(1);
-        }
+        await(reconnects() >= i);
         assert_int_equal(reconnects(), i);
     }
 }

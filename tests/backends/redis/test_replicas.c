@@ -1,36 +1,20 @@
 /* `replicas=n`: what fewer than n replicas have is not owned, and as soon as
  * they have it, it is. One master and one replica, through the public API. */
 #define _GNU_SOURCE
+#define PATIENCE_MS 60000 /* a server is started or found again */
+
+#include "fixtures/api_harness.h"
 #include "fixtures/redis_server.h"
 
-#include <stddef.h>
-#include <stdint.h>
-
-#include "fixtures/unit_test.h"
-
-#include <simba.h>
-
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { PATIENCE_MS = 60000 };
 
 #define MUTEX "copied"
 
 static struct redis master, replica;
 static simba_store *store;
 static simba_locker *locker;
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void open_locker(const char *user, int64_t ttl_ms)
 {
@@ -61,14 +45,8 @@ static long long waits_of_master(void)
 static void await_waits(long long more)
 {
     long long wanted = waits_of_master() + more;
-    int64_t until = now_ms() + PATIENCE_MS;
 
-    while (waits_of_master() < wanted) {
-        if (now_ms() > until) {
-            fail_msg("%s", "nobody asks for replicas any more");
-        }
-        redis_nap_ms(5);
-    }
+    await(waits_of_master() >= wanted);
 }
 
 static int close_locker(void **state)

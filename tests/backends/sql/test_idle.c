@@ -28,17 +28,9 @@ static simba_service *contend(simba_store *store, const char *name, int index)
     snprintf(mutex, sizeof mutex, "%s/%d", name, index);
     contender.mutex = mutex;
     contender.on_acquired = on_acquired;
-    assert_int_equal(simba_service_open(store, &contender, &service, NULL),
-                     SIMBA_OK);
+    service = must_open_service(store, &contender);
     assert_int_equal(simba_service_start(service, NULL), SIMBA_OK);
     return service;
-}
-
-static void nap_ms(int64_t ms)
-{
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&nap, NULL);
 }
 
 /* However many wait, one statement asks for all: with wake-ups every 15 s and
@@ -107,8 +99,7 @@ TEST(test_sql_idle__counts_connections_made_anew)
         skip(); /* the pooler keeps ours, and makes its own anew */
     }
     options.mutex = fresh_mutex();
-    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
-                     SIMBA_OK);
+    locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL),
                      SIMBA_OK);
     assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);

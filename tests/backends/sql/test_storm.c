@@ -1,29 +1,18 @@
 /* Contenders go on contending while something happens to their database server;
  * the history checker reads afterwards what they asked and heard. */
 #define _GNU_SOURCE
+#include "fixtures/await.h"
 #include "fixtures/contender_threads.h"
 #include "fixtures/sql_server.h"
-
-#include <stddef.h>
-
-#include "fixtures/unit_test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock_change.h"
 
 enum { SOME = 10, LEASE_TTL_MS = 2000, LEASE_TRANSITION_MS = 1500 };
-
-static void nap_ms(long ms)
-{
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&nap, NULL);
-}
 
 static void begin(void)
 {

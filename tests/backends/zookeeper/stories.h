@@ -4,6 +4,10 @@
 #ifndef TESTS_BACKENDS_ZOOKEEPER_STORIES_H
 #define TESTS_BACKENDS_ZOOKEEPER_STORIES_H
 
+/* A new leader of an ensemble, and leases, take their time. */
+#define PATIENCE_MS 60000
+
+#include "fixtures/api_harness.h"
 #include "fixtures/zookeeper_servers.h"
 
 #include <simba.h>
@@ -16,11 +20,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "fixtures/unit_test.h"
-
 #include <pthread.h>
 
-enum { MANY = 3, TTL_MS = 2500, TRANSITION_MS = 1500, PATIENCE_MS = 60000 };
+enum { MANY = 3, TTL_MS = 2500, TRANSITION_MS = 1500 };
 
 static struct servers servers;
 static const char *simba;
@@ -42,32 +44,6 @@ static struct {
     _Atomic uint64_t token; /* the newest that anybody was told */
 } watchman;
 
-static inline int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-static inline void pause_us(long us)
-{
-    struct timespec time = {us / 1000000, us % 1000000 * 1000};
-
-    nanosleep(&time, NULL);
-}
-
-#define await(condition)                                                       \
-    do {                                                                       \
-        int64_t until = now_ms() + PATIENCE_MS;                                \
-        while (!(condition)) {                                                 \
-            if (now_ms() > until) {                                            \
-                fail_msg("%s", "waited in vain for " #condition);              \
-            }                                                                  \
-            pause_us(2000);                                                    \
-        }                                                                      \
-    } while (0)
-
 /* --- the watchman -------------------------------------------------------- */
 
 /* Owner before and after another was seen to be owner: both at once. */
@@ -88,7 +64,7 @@ static inline void *keep_watch(void *argument)
                 atomic_fetch_add(&watchman.overlaps, 1);
             }
         }
-        pause_us(200);
+        nap_ms(1);
     }
     return NULL;
 }

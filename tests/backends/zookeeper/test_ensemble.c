@@ -70,7 +70,7 @@ static void await_no_owner(int64_t *seen_at)
 
     while (owner() >= 0) {
         *seen_at = now;
-        pause_us(2000);
+        nap_ms(2);
         now = now_ms();
     }
 }
@@ -91,7 +91,7 @@ TEST_AROUND(test_ensemble__quorum_lost_and_back, NULL, close_story)
     assert_true(seen_at - lost_at < TTL_MS + TRANSITION_MS);
     while (now_ms() - lost_at < 2 * (TTL_MS + TRANSITION_MS)) {
         assert_int_equal(owner(), -1);
-        pause_us(10000);
+        nap_ms(10);
     }
     server_start(&servers, 0);
     server_start(&servers, 1);
@@ -132,8 +132,7 @@ TEST(test_ensemble__unreachable_at_start_is_said)
     contender.mutex = "unreachable";
     assert_int_equal(simba_store_open(url, &options, &c->store, NULL),
                      SIMBA_OK);
-    assert_int_equal(
-        simba_service_open(c->store, &contender, &c->service, NULL), SIMBA_OK);
+    c->service = must_open_service(c->store, &contender);
     assert_int_equal(simba_service_start(c->service, NULL), SIMBA_OK);
     await(atomic_load(&complaints) > 0);
     assert_int_equal(simba_service_status(c->service), SIMBA_STARTING);

@@ -173,7 +173,7 @@ STORY(test_story__server_stopped_for_long)
     await(owner() < 0);
     while (now_ms() - stopped_at < (TTL_MS + TRANSITION_MS) * 3 / 2) {
         assert_int_equal(owner(), -1);
-        pause_us(10000);
+        nap_ms(10);
     }
     assert_int_equal(kill(servers.one[0].pid, SIGCONT), 0);
     await(owner() >= 0);
