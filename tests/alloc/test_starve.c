@@ -204,28 +204,17 @@ TEST(test_starve__schedulers)
 
 /* --- for a while --------------------------------------------------------- */
 
-static void count_errors(void *user,
-                         enum simba_log_level level,
-                         const char *component,
-                         const char *message)
-{
-    (void)component;
-    if (level == SIMBA_LOG_ERROR && strstr(message, "no thread") != NULL) {
-        atomic_fetch_add((_Atomic int *)user, 1);
-    }
-}
-
 /* A notifier that cannot start is tried again until it can, and complained of
  * once. In memory: there no other thread is wanted. */
 TEST(test_starve__callbacks_wait_for_a_thread)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    _Atomic int errors = 0;
+    struct log_counter errors = {SIMBA_LOG_ERROR, "no thread", 0};
     simba_store *store;
     simba_service *service;
 
-    options.log = count_errors;
+    options.log = count_log;
     options.log_user = &errors;
     assert_int_equal(simba_store_open("memory:a", &options, &store, NULL), 0);
     contender.mutex = fresh_mutex();
@@ -242,7 +231,7 @@ TEST(test_starve__callbacks_wait_for_a_thread)
     await(atomic_load(&calls) == 1);
     simba_service_close(service);
     simba_store_close(store);
-    assert_int_equal(atomic_load(&errors), 1);
+    assert_int_equal(atomic_load(&errors.count), 1);
 }
 
 int main(int argc, char **argv)

@@ -116,58 +116,59 @@ static inline simba_store *open_with(simba_executor_fn executor, void *user)
 
 /* --- a contender that writes down what it hears --------------------------- */
 
-struct ear {
+struct heard {
     _Atomic int acquired, released;
     _Atomic bool is_broken;    /* not in turn, or two at once */
     _Atomic bool is_elsewhere; /* not on a worker */
     _Atomic int inside;
 };
 
-static inline void enter(struct ear *ear)
+static inline void enter(struct heard *heard)
 {
-    if (atomic_fetch_add(&ear->inside, 1) != 0) {
-        atomic_store(&ear->is_broken, true);
+    if (atomic_fetch_add(&heard->inside, 1) != 0) {
+        atomic_store(&heard->is_broken, true);
     }
     if (!is_worker) {
-        atomic_store(&ear->is_elsewhere, true);
+        atomic_store(&heard->is_elsewhere, true);
     }
 }
 
 static inline void on_acquired(void *user, const simba_state *state)
 {
-    struct ear *ear = user;
+    struct heard *heard = user;
 
     (void)state;
-    enter(ear);
-    if (atomic_fetch_add(&ear->acquired, 1) != atomic_load(&ear->released)) {
-        atomic_store(&ear->is_broken, true);
+    enter(heard);
+    if (atomic_fetch_add(&heard->acquired, 1) !=
+        atomic_load(&heard->released)) {
+        atomic_store(&heard->is_broken, true);
     }
-    atomic_fetch_sub(&ear->inside, 1);
+    atomic_fetch_sub(&heard->inside, 1);
 }
 
 static inline void on_released(void *user, const simba_state *state)
 {
-    struct ear *ear = user;
+    struct heard *heard = user;
 
     (void)state;
-    enter(ear);
-    if (atomic_fetch_add(&ear->released, 1) + 1 !=
-        atomic_load(&ear->acquired)) {
-        atomic_store(&ear->is_broken, true);
+    enter(heard);
+    if (atomic_fetch_add(&heard->released, 1) + 1 !=
+        atomic_load(&heard->acquired)) {
+        atomic_store(&heard->is_broken, true);
     }
-    atomic_fetch_sub(&ear->inside, 1);
+    atomic_fetch_sub(&heard->inside, 1);
 }
 
 static inline simba_service *open_service(simba_store *store,
                                           const char *mutex,
-                                          struct ear *ear)
+                                          struct heard *heard)
 {
     simba_contender contender = SIMBA_CONTENDER_INIT;
 
     contender.mutex = mutex;
     contender.on_acquired = on_acquired;
     contender.on_released = on_released;
-    contender.user = ear;
+    contender.user = heard;
     return must_open_service(store, &contender);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What the retriever heard. */
-struct ear {
+struct sight {
     pthread_mutex_t lock;
     int changes, gaps;
     char id[SIMBA_ID_MAX + 1];
@@ -18,28 +18,28 @@ struct ear {
 
 static inline void on_changed(void *user, const simba_state *change)
 {
-    struct ear *ear = user;
+    struct sight *sight = user;
 
-    pthread_mutex_lock(&ear->lock);
-    ear->is_broken |= strcmp(ear->id, change->before.id) != 0 ||
-                      !simba_state_is_changed(change);
+    pthread_mutex_lock(&sight->lock);
+    sight->is_broken |= strcmp(sight->id, change->before.id) != 0 ||
+                        !simba_state_is_changed(change);
     if (change->after.token != 0) {
-        ear->is_broken |= change->after.token <= ear->newest;
-        ear->newest = change->after.token;
+        sight->is_broken |= change->after.token <= sight->newest;
+        sight->newest = change->after.token;
     }
-    ear->changes++;
-    ear->gaps += change->has_gap ? 1 : 0;
-    strcpy(ear->id, change->after.id);
-    pthread_mutex_unlock(&ear->lock);
+    sight->changes++;
+    sight->gaps += change->has_gap ? 1 : 0;
+    strcpy(sight->id, change->after.id);
+    pthread_mutex_unlock(&sight->lock);
 }
 
-static inline bool heard(struct ear *ear, const char *id)
+static inline bool heard(struct sight *sight, const char *id)
 {
     bool is_so;
 
-    pthread_mutex_lock(&ear->lock);
-    is_so = strcmp(ear->id, id) == 0 && (ear->changes > 0 || id[0] == '\0');
-    pthread_mutex_unlock(&ear->lock);
+    pthread_mutex_lock(&sight->lock);
+    is_so = strcmp(sight->id, id) == 0 && (sight->changes > 0 || id[0] == '\0');
+    pthread_mutex_unlock(&sight->lock);
     return is_so;
 }
 

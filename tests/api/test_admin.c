@@ -72,7 +72,7 @@ static size_t waiting(simba_store *store, const char *mutex)
     return count;
 }
 
-/* Joins the line, and is seen in it. */
+/* Joins the queue, and is seen in it. */
 static void join(struct person *p, simba_store *store, const char *mutex)
 {
     size_t before = waiting(store, mutex);
@@ -152,7 +152,7 @@ TEST(test_admin__list_without_glob_tells_all)
     simba_store_close(store);
 }
 
-TEST(test_admin__shows_owner_and_line)
+TEST(test_admin__shows_owner_and_queue)
 {
     simba_store *store = open_store();
     simba_store *other = open_store();

@@ -152,29 +152,17 @@ CONFIG_TEST(test_config__contenders_that_set_none_get_them)
     simba_store_close(store);
 }
 
-static void count_messages(void *user,
-                           enum simba_log_level level,
-                           const char *component,
-                           const char *message)
-{
-    (void)component;
-    (void)message;
-    if (level == SIMBA_LOG_INFO) {
-        atomic_fetch_add((_Atomic int *)user, 1);
-    }
-}
-
 /* How many messages a tenure is worth. */
 static int infos_logged(enum simba_log_level level)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    _Atomic int count = 0;
+    struct log_counter counter = {SIMBA_LOG_INFO, "", 0};
     simba_service *service;
     simba_store *store;
 
-    options.log = count_messages;
-    options.log_user = &count;
+    options.log = count_log;
+    options.log_user = &counter;
     options.log_level = level;
     contender.mutex = fresh_mutex();
     assert_int_equal(simba_store_open(NULL, &options, &store, NULL), SIMBA_OK);
@@ -183,7 +171,7 @@ static int infos_logged(enum simba_log_level level)
     await(simba_service_is_owner(service));
     simba_service_close(service);
     simba_store_close(store);
-    return atomic_load(&count);
+    return atomic_load(&counter.count);
 }
 
 CONFIG_TEST(test_config__sets_the_log_level)

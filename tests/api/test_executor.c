@@ -2,11 +2,11 @@
 #include "executor_queue.h"
 
 /* Who it is, or -1. Mostly the next in the queue, but on a slow machine one
- * that was called may come too late. */
-static int owner_of(struct ear *ears, int count)
+ * that was offered it may come too late. */
+static int owner_of(struct heard *heard, int count)
 {
-    while (--count >= 0 && atomic_load(&ears[count].acquired) ==
-                               atomic_load(&ears[count].released)) {
+    while (--count >= 0 && atomic_load(&heard[count].acquired) ==
+                               atomic_load(&heard[count].released)) {
     }
     return count;
 }
@@ -17,28 +17,28 @@ TEST(test_executor__runs_callbacks_in_turn)
     struct queue queue;
     simba_store *store;
     const char *mutex = fresh_mutex();
-    struct ear ears[3] = {0};
+    struct heard heard[3] = {0};
     simba_service *services[3];
 
     start_queue(&queue, WORKERS_MOST);
     store = open_with(put, &queue);
     for (int i = 0; i < 3; i++) {
-        services[i] = open_service(store, mutex, &ears[i]);
+        services[i] = open_service(store, mutex, &heard[i]);
         start(services[i]);
     }
     for (int round = 0; round < ROUNDS; round++) {
         int i;
 
-        await((i = owner_of(ears, 3)) >= 0);
+        await((i = owner_of(heard, 3)) >= 0);
         stop(services[i]);
         start(services[i]);
     }
     for (int i = 0; i < 3; i++) {
         simba_service_close(services[i]);
-        assert_int_equal(atomic_load(&ears[i].acquired),
-                         atomic_load(&ears[i].released));
-        assert_false(atomic_load(&ears[i].is_broken));
-        assert_false(atomic_load(&ears[i].is_elsewhere));
+        assert_int_equal(atomic_load(&heard[i].acquired),
+                         atomic_load(&heard[i].released));
+        assert_false(atomic_load(&heard[i].is_broken));
+        assert_false(atomic_load(&heard[i].is_elsewhere));
     }
     simba_store_close(store);
     end_queue(&queue);
@@ -58,19 +58,19 @@ TEST(test_executor__may_run_them_itself)
 {
     _Atomic int runs = 0;
     simba_store *store = open_with(run_at_once, &runs);
-    struct ear ear = {0};
-    simba_service *service = open_service(store, fresh_mutex(), &ear);
+    struct heard heard = {0};
+    simba_service *service = open_service(store, fresh_mutex(), &heard);
 
     for (int i = 1; i <= 3; i++) {
         start(service);
-        await(atomic_load(&ear.acquired) == i);
+        await(atomic_load(&heard.acquired) == i);
         stop(service);
     }
     simba_service_close(service);
     simba_store_close(store);
     assert_int_equal(atomic_load(&runs), 6);
-    assert_false(atomic_load(&ear.is_broken));
-    assert_false(atomic_load(&ear.is_elsewhere));
+    assert_false(atomic_load(&heard.is_broken));
+    assert_false(atomic_load(&heard.is_elsewhere));
 }
 
 static bool refuse(void *user, void (*run)(void *argument), void *argument)
@@ -81,40 +81,29 @@ static bool refuse(void *user, void (*run)(void *argument), void *argument)
     return false;
 }
 
-static void count_refusals(void *user,
-                           enum simba_log_level level,
-                           const char *component,
-                           const char *message)
-{
-    (void)level;
-    (void)component;
-    if (strstr(message, "executor refuses") != NULL) {
-        atomic_fetch_add((_Atomic int *)user, 1);
-    }
-}
-
 /* S9: whatever becomes of the executor, on_released is told. */
 TEST(test_executor__that_refuses_loses_no_callback)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
-    _Atomic int asked = 0, logged = 0;
+    struct log_counter logged = {SIMBA_LOG_DEBUG, "executor refuses", 0};
+    _Atomic int asked = 0;
     simba_store *store;
-    struct ear ear = {0};
+    struct heard heard = {0};
     simba_service *service;
 
     options.executor = refuse;
     options.executor_user = &asked;
-    options.log = count_refusals;
+    options.log = count_log;
     options.log_user = &logged;
     store = open_store_with(&options);
-    service = open_service(store, fresh_mutex(), &ear);
+    service = open_service(store, fresh_mutex(), &heard);
     start(service);
-    await(atomic_load(&ear.acquired) == 1);
+    await(atomic_load(&heard.acquired) == 1);
     simba_service_close(service);
-    assert_int_equal(atomic_load(&ear.released), 1);
+    assert_int_equal(atomic_load(&heard.released), 1);
     simba_store_close(store);
     assert_int_equal(atomic_load(&asked), 2);
-    assert_int_equal(atomic_load(&logged), 1);
+    assert_int_equal(atomic_load(&logged.count), 1);
 }
 
 /* --- everything that calls back ------------------------------------------- */

@@ -38,21 +38,21 @@ TEST(test_executor__may_be_an_event_loop)
 {
     struct queue queue;
     simba_store *store;
-    struct ear ear = {0};
+    struct heard heard = {0};
     simba_service *service;
     struct stopper stopper;
 
     start_queue(&queue, 0);
     store = open_with(put, &queue);
-    service = open_service(store, fresh_mutex(), &ear);
+    service = open_service(store, fresh_mutex(), &heard);
     is_worker = true;
     start(service);
-    await((work_off(&queue), atomic_load(&ear.acquired) == 1));
+    await((work_off(&queue), atomic_load(&heard.acquired) == 1));
     begin_to_stop(&stopper, service);
     wait_for_stop(&stopper, &queue);
-    assert_int_equal(atomic_load(&ear.released), 1);
+    assert_int_equal(atomic_load(&heard.released), 1);
     is_worker = false;
-    assert_false(atomic_load(&ear.is_elsewhere));
+    assert_false(atomic_load(&heard.is_elsewhere));
     simba_service_close(service);
     simba_store_close(store);
     end_queue(&queue);
@@ -67,7 +67,7 @@ TEST(test_executor__that_is_late_delays_no_one_else)
     char mutex[64];
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *service;
-    struct ear late = {0}, next = {0};
+    struct heard late = {0}, next = {0};
     simba_service *successor;
     simba_metrics *metrics;
     struct stopper stopper;
@@ -140,13 +140,13 @@ TEST(test_executor__runs_while_more_comes)
 {
     struct keeper keeper = {0};
     struct stopper stopper;
-    struct ear ear = {0};
+    struct heard heard = {0};
     simba_store *store;
     simba_service *service;
 
     pthread_create(&keeper.thread, NULL, run_kept, &keeper);
     store = open_with(keep, &keeper);
-    service = open_service(store, fresh_mutex(), &ear);
+    service = open_service(store, fresh_mutex(), &heard);
     start(service);
     await(atomic_load(&keeper.is_kept));
     begin_to_stop(&stopper, service);
@@ -154,9 +154,9 @@ TEST(test_executor__runs_while_more_comes)
     atomic_store_explicit(&keeper.may_run, true, memory_order_relaxed);
     pthread_join(stopper.thread, NULL);
     pthread_join(keeper.thread, NULL);
-    assert_int_equal(atomic_load(&ear.acquired), 1);
-    assert_int_equal(atomic_load(&ear.released), 1);
-    assert_false(atomic_load(&ear.is_broken));
+    assert_int_equal(atomic_load(&heard.acquired), 1);
+    assert_int_equal(atomic_load(&heard.released), 1);
+    assert_false(atomic_load(&heard.is_broken));
     simba_service_close(service);
     simba_store_close(store);
 }

@@ -174,25 +174,13 @@ TEST(test_locker__is_told_when_it_lost)
     simba_store_close(store);
 }
 
-static _Atomic int overruns;
-
-static void hear_overrun(void *user,
-                         enum simba_log_level level,
-                         const char *component,
-                         const char *message)
-{
-    (void)user;
-    (void)component;
-    if (level == SIMBA_LOG_WARN && strstr(message, "not ended in time")) {
-        atomic_fetch_add(&overruns, 1);
-    }
-}
+static struct log_counter overruns = {SIMBA_LOG_WARN, "not ended in time", 0};
 
 static void work_on(void *user, const simba_error *why)
 {
     (void)user;
     (void)why;
-    await(atomic_load(&overruns) == 1);
+    await(atomic_load(&overruns.count) == 1);
 }
 
 /* S6: an overrun is reported. */
@@ -203,7 +191,8 @@ TEST(test_locker__tells_of_work_that_goes_on)
     simba_store *store;
     simba_locker *locker;
 
-    how.log = hear_overrun;
+    how.log = count_log;
+    how.log_user = &overruns;
     store = open_store_with(&how);
     options.mutex = fresh_mutex();
     options.times.max_hold_ms = 50;
@@ -211,7 +200,7 @@ TEST(test_locker__tells_of_work_that_goes_on)
     options.on_lost = work_on;
     locker = must_open_locker(store, &options);
     assert_int_equal(simba_locker_acquire(locker, -1, NULL, NULL), SIMBA_OK);
-    await(atomic_load(&overruns) == 1);
+    await(atomic_load(&overruns.count) == 1);
     simba_locker_close(locker);
     simba_store_close(store);
 }

@@ -7,16 +7,16 @@
 
 static simba_retrieval *watch(simba_store *store,
                               const char *mutex,
-                              struct ear *ear)
+                              struct sight *sight)
 {
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *retrieval;
 
-    *ear = (struct ear){.lock = PTHREAD_MUTEX_INITIALIZER};
+    *sight = (struct sight){.lock = PTHREAD_MUTEX_INITIALIZER};
     retriever.mutex = mutex;
     retriever.poll_ms = 10;
     retriever.on_changed = on_changed;
-    retriever.user = ear;
+    retriever.user = sight;
     retrieval = must_open_retrieval(store, &retriever);
     assert_int_equal(simba_retrieval_status(retrieval), SIMBA_INITIAL);
     assert_int_equal(simba_retrieval_start(retrieval, NULL), SIMBA_OK);
@@ -28,21 +28,21 @@ TEST(test_retrieval__sees_owners_come_and_go)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
-    struct ear ear;
-    simba_retrieval *retrieval = watch(store, mutex, &ear);
+    struct sight sight;
+    simba_retrieval *retrieval = watch(store, mutex, &sight);
 
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     for (int i = 0; i < 3; i++) {
         simba_locker *locker = acquire(store, mutex, i % 2 ? "odd" : "even");
-        await(heard(&ear, i % 2 ? "odd" : "even"));
+        await(heard(&sight, i % 2 ? "odd" : "even"));
         simba_locker_close(locker);
-        await(heard(&ear, ""));
+        await(heard(&sight, ""));
     }
     assert_int_equal(simba_retrieval_stop(retrieval, NULL), SIMBA_OK);
     assert_int_equal(simba_retrieval_status(retrieval), SIMBA_INITIAL);
-    assert_false(ear.is_broken);
-    assert_int_equal(ear.changes, 6);
-    assert_int_equal(ear.gaps, 0);
+    assert_false(sight.is_broken);
+    assert_int_equal(sight.changes, 6);
+    assert_int_equal(sight.gaps, 0);
     simba_retrieval_close(retrieval);
     simba_store_close(store);
 }
@@ -51,13 +51,13 @@ TEST(test_retrieval__never_contends)
 {
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
-    struct ear ear;
-    simba_retrieval *retrieval = watch(store, mutex, &ear);
+    struct sight sight;
+    simba_retrieval *retrieval = watch(store, mutex, &sight);
     simba_locker *locker;
 
     await(simba_retrieval_status(retrieval) == SIMBA_RUNNING);
     locker = acquire(store, mutex, "alone");
-    await(heard(&ear, "alone"));
+    await(heard(&sight, "alone"));
     simba_locker_close(locker);
     simba_retrieval_close(retrieval); /* while it runs */
     simba_store_close(store);
@@ -258,8 +258,9 @@ TEST(test_retrieval__is_told_by_push)
     simba_store_close(store);
 }
 
-/* In memory no push is lost. A bell is emptied now and then, and a ring can be
- * lost by it. What goes through shims comes as wake-ups, after which one looks.
+/* In memory no push is lost. A file of wake-ups is emptied now and then, and
+ * one can be lost by it. What goes through shims comes as wake-ups, after which
+ * one looks.
  */
 static int least_seen(int tenures)
 {
@@ -300,7 +301,7 @@ TEST(test_retrieval__sees_each_of_a_fast_sequence)
     simba_store_close(store);
 }
 
-/* Changes by several handles, of which the rings may overtake each other. */
+/* Changes by several handles, of which the wake-ups may overtake each other. */
 TEST(test_retrieval__sees_how_owners_alternate)
 {
     enum { MANY = 3 };

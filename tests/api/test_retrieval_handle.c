@@ -3,7 +3,7 @@
 
 /* A callback that does not come back. */
 struct sleeper {
-    struct ear ear;
+    struct sight sight;
     _Atomic bool is_awake;
     _Atomic bool has_begun;
     _Atomic int gaps;
@@ -20,7 +20,7 @@ static void sleep_first(void *user, const simba_state *change)
     if (change->has_gap) {
         atomic_fetch_add(&sleeper->gaps, 1);
     }
-    on_changed(&sleeper->ear, change);
+    on_changed(&sleeper->sight, change);
 }
 
 /* What it does not take is not kept for ever, and the last is told. */
@@ -29,7 +29,7 @@ TEST(test_retrieval__a_slow_callback_costs_a_gap)
     enum { TENURES = 800 };
     simba_store *store = open_store();
     const char *mutex = fresh_mutex();
-    struct sleeper sleeper = {.ear = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    struct sleeper sleeper = {.sight = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *retrieval;
     simba_locker *locker;
@@ -47,13 +47,13 @@ TEST(test_retrieval__a_slow_callback_costs_a_gap)
     locker = acquire(store, mutex, "last");
     await(atomic_load(&sleeper.has_begun));
     atomic_store(&sleeper.is_awake, true);
-    await(heard(&sleeper.ear, "last"));
+    await(heard(&sleeper.sight, "last"));
     simba_retrieval_close(retrieval);
     simba_locker_close(locker);
     simba_store_close(store);
-    assert_true(sleeper.ear.changes < 2 * TENURES);
+    assert_true(sleeper.sight.changes < 2 * TENURES);
     assert_true(atomic_load(&sleeper.gaps) > 0);
-    assert_false(sleeper.ear.is_broken);
+    assert_false(sleeper.sight.is_broken);
 }
 
 TEST(test_retrieval__refuses_bad_options)

@@ -99,7 +99,7 @@ TEST(test_service__starts_again_with_a_greater_token)
     simba_store_close(store);
 }
 
-TEST(test_service__passes_on_in_line)
+TEST(test_service__passes_on_in_the_queue)
 {
     enum { MANY = 10 };
     simba_store *store = open_store();

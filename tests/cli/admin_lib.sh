@@ -1,4 +1,9 @@
-# What the tests of the commands for admins have in common, beside lib.sh.
+# What the tests of the commands for admins have in common, beside lib.sh; who
+# sources it was called as SCRIPT SIMBA SCRATCH [PTY [URL [PATTERN]]].
+source "$(dirname "$0")/lib.sh"
+begin "$(basename "$0" _test.sh)" "$@"
+pty=${3-} pattern=${5-*}
+SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
 
 export TZ=UTC0 TERM=xterm
 

@@ -9,10 +9,6 @@
 # nobody else uses (else an SQLite file), and PATTERN a glob of the tests to
 # run. Needs bash and coreutils. Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin admin "$@"
-pty=${3-} pattern=${5-*}
-SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
 source "$(dirname "$0")/admin_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

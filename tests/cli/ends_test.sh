@@ -8,9 +8,6 @@
 # As lock_test.sh. $kills is how many times a process is killed at random.
 # Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin ends "$@"
-pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

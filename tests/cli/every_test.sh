@@ -6,9 +6,6 @@
 #
 # As lock_test.sh. Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin every "$@"
-pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

@@ -5,9 +5,6 @@
 #
 # As lock_test.sh.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin lock-command "$@"
-pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── What CMD sees ────────────────────────────────────────────────────────────

@@ -6,9 +6,6 @@
 #
 # As lock_test.sh. $writer is the helper built from writer.c.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin lock-ends "$@"
-pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

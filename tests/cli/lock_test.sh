@@ -7,9 +7,6 @@
 # from pty.c (without it the tests of terminals are skipped), and PATTERN a
 # glob of the tests to run. Needs bash, coreutils and /proc. Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin lock "$@"
-pty=${3-} pattern=${4-*}
 source "$(dirname "$0")/run_lib.sh"
 
 # ── Exit codes ───────────────────────────────────────────────────────────────

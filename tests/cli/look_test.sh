@@ -6,10 +6,6 @@
 #
 # As admin_test.sh.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin look "$@"
-pty=${3-} pattern=${5-*}
-SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
 source "$(dirname "$0")/admin_lib.sh"
 
 # ── A store that is not there yet ────────────────────────────────────────────

@@ -1,4 +1,8 @@
-# What the tests of lock, lead and every have in common, beside lib.sh.
+# What the tests of lock, lead and every have in common, beside lib.sh; who
+# sources it was called as SCRIPT SIMBA SCRATCH [PTY [PATTERN]].
+source "$(dirname "$0")/lib.sh"
+begin "$(basename "$0" _test.sh)" "$@"
+pty=${3-} pattern=${4-*}
 
 # guardian_of FRONT: prints the process id.
 guardian_of() {

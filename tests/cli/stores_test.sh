@@ -6,11 +6,9 @@
 #
 # URL is the store; sqlite: when it is empty. Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin stores "$@"
-pattern=${4-*}
-SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
 source "$(dirname "$0")/run_lib.sh"
+pty= pattern=${4-*}
+SIMBA_STORE=${3:-sqlite:$scratch/simba.db}
 
 # ── Helpers ──────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,8 @@
 #
 # UNITS is examples/systemd. Prints TAP.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin systemd "$@"
 source "$(dirname "$0")/run_lib.sh"
+pty= pattern=*
 units=$(realpath "$3")
 SIMBA_STORE=sqlite:$scratch/simba.db
 

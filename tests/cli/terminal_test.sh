@@ -6,11 +6,9 @@
 #
 # As lock_test.sh.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin terminal "$@"
-pty=$3 pattern=${5-*}
-export verb=$4
 source "$(dirname "$0")/run_lib.sh"
+pattern=${5-*}
+export verb=$4
 
 # ── Terminals ────────────────────────────────────────────────────────────────
 

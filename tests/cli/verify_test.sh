@@ -253,7 +253,7 @@ old_logs_are_read_alike() {
         ! grep -q position "$scratch/a.log"
 }
 
-a_newcomer_passes_the_line() {
+a_newcomer_passes_the_queue() {
     {
         asked 200 2 1 acquire "$(queued 11)"
         asked 800 3 1 acquire "$(mine 6)"

@@ -5,10 +5,6 @@
 #
 # As admin_test.sh. $listener is the helper built from listener.c.
 set -u
-source "$(dirname "$0")/lib.sh"
-begin watch "$@"
-pty=${3-} pattern=${5-*}
-SIMBA_STORE=${4:-sqlite:$scratch/simba.db}
 source "$(dirname "$0")/admin_lib.sh"
 
 # ── Helpers ──────────────────────────────────────────────────────────────────

@@ -29,7 +29,8 @@ TEST(test_contend_queue__reservation_lasts_300_ms)
     assert_int_equal(SIMBA__OFFER_MS, 300);
 }
 
-/* The least and the greatest delay that a refusal without a place leads to. */
+/* The least and the greatest delay that a refusal without a position leads to.
+ */
 struct span {
     int64_t least, most;
 };
@@ -52,7 +53,7 @@ static struct span backstop_of(struct simba__contend_config config,
     return span;
 }
 
-TEST(test_contend_queue__who_has_no_place_asks_with_jitter)
+TEST(test_contend_queue__who_has_no_position_asks_with_jitter)
 {
     struct span span = backstop_of(default_config(), 5000);
 
@@ -143,13 +144,13 @@ TEST(test_contend_queue__delay_follows_the_newest_answer)
     head_of_line(S + 1300, 1000); /* who stood before us has gone */
     expect_wake_at(S + 1300 + 1001);
     wake();
-    refused(S + 2301, 1000); /* the store forgot the line */
+    refused(S + 2301, 1000); /* the store forgot the queue */
     expect_wake_in(S + 2301 + 800, S + 2301 + 1999);
 }
 
 /* --- the place ----------------------------------------------------------- */
 
-TEST(test_contend_queue__place_is_given_back_with_each_ask)
+TEST(test_contend_queue__position_is_given_back_with_each_ask)
 {
     simba_attempt attempt;
 
@@ -164,7 +165,7 @@ TEST(test_contend_queue__place_is_given_back_with_each_ask)
     assert_true(sent.join);
 }
 
-TEST(test_contend_queue__newest_place_is_kept)
+TEST(test_contend_queue__newest_position_is_kept)
 {
     use(default_config());
     ask();
@@ -179,7 +180,7 @@ TEST(test_contend_queue__newest_place_is_kept)
     assert_int_equal(sent.position, 99);
 }
 
-TEST(test_contend_queue__place_may_come_late)
+TEST(test_contend_queue__position_may_come_late)
 {
     use(default_config());
     ask();
@@ -191,7 +192,7 @@ TEST(test_contend_queue__place_may_come_late)
     assert_int_equal(sent.position, 88);
 }
 
-TEST(test_contend_queue__place_outlives_failures)
+TEST(test_contend_queue__position_outlives_failures)
 {
     use(default_config());
     ask();
@@ -224,12 +225,12 @@ TEST(test_contend_queue__says_when_nothing_has_happened)
     failed(S + 1520);
     wake();
     assert_false(sent.is_backstop);
-    refused(S + 1600, 1000); /* without a place */
+    refused(S + 1600, 1000); /* without a position */
     wake();
     assert_false(sent.is_backstop);
 }
 
-TEST(test_contend_queue__new_attempt_has_no_place)
+TEST(test_contend_queue__new_attempt_has_no_position)
 {
     use(default_config());
     ask();
@@ -246,7 +247,7 @@ TEST(test_contend_queue__new_attempt_has_no_place)
     assert_int_equal(sent.position, 80);
 }
 
-TEST(test_contend_queue__place_lives_twice_the_longest_wait)
+TEST(test_contend_queue__position_lives_twice_the_longest_wait)
 {
     struct simba__contend_config config = default_config();
 
@@ -275,7 +276,7 @@ TEST(test_contend_queue__who_does_not_join_says_so)
 /* --- wake-ups ---------------------------------------------------------------
  */
 
-TEST(test_contend_queue__called_waiter_comes_at_once)
+TEST(test_contend_queue__offered_waiter_comes_at_once)
 {
     use(default_config());
     ask();

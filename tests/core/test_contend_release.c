@@ -59,7 +59,7 @@ TEST(test_contend_release__backoff_counts_from_the_sending)
     expect_sent(SIMBA_RELEASE);
 }
 
-TEST(test_contend_release__place_is_left_as_persistently)
+TEST(test_contend_release__position_is_left_as_persistently)
 {
     use(default_config());
     ask();
@@ -198,7 +198,7 @@ TEST(test_contend_release__undone_asking_leaves_a_tombstone)
     assert_int_equal(patience_ms, OVER / 4); /* counted from now */
 }
 
-TEST(test_contend_release__place_in_line_can_be_doubtful)
+TEST(test_contend_release__position_can_be_doubtful)
 {
     use(default_config());
     ask();
@@ -300,8 +300,9 @@ TEST(test_contend_release__doubtful_tenure_slept_over_is_buried)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-/* A place lives longer than a lease: left behind, it would be called. */
-TEST(test_contend_release__place_is_left_after_a_lease)
+/* A position lives longer than a lease: left behind, it would be offered the
+ * mutex. */
+TEST(test_contend_release__position_is_left_after_a_lease)
 {
     use(default_config());
     ask();

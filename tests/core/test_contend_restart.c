@@ -162,7 +162,7 @@ TEST(test_contend_restart__stopped_contender_ignores_wakes)
 
 /* --- nothing of one tenure shows through in the next --------------------- */
 
-TEST(test_contend_restart__place_ends_with_the_attempt)
+TEST(test_contend_restart__position_ends_with_the_attempt)
 {
     use(default_config());
     ask();

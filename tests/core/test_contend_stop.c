@@ -18,7 +18,7 @@ TEST(test_contend_stop__before_asking_there_is_nothing_to_do)
     expect_nothing();
 }
 
-TEST(test_contend_stop__without_a_place_there_is_nothing_to_undo)
+TEST(test_contend_stop__without_a_position_there_is_nothing_to_undo)
 {
     use(default_config());
     ask();
@@ -36,7 +36,7 @@ TEST(test_contend_stop__failed_asking_left_nothing_behind)
     expect_stopped();
 }
 
-TEST(test_contend_stop__place_in_line_is_given_up)
+TEST(test_contend_stop__position_is_given_up)
 {
     simba_attempt attempt;
 
@@ -72,7 +72,7 @@ TEST(test_contend_stop__asking_under_way_is_undone)
     expect_stopped();
 }
 
-TEST(test_contend_stop__asking_from_the_line_is_undone)
+TEST(test_contend_stop__asking_from_the_queue_is_undone)
 {
     use(default_config());
     ask();
@@ -84,7 +84,7 @@ TEST(test_contend_stop__asking_from_the_line_is_undone)
     assert_int_equal(sent.tombstone_ms, LEASE);
 }
 
-TEST(test_contend_stop__place_outlives_a_later_failure)
+TEST(test_contend_stop__position_outlives_a_later_failure)
 {
     use(default_config());
     ask();
@@ -95,7 +95,7 @@ TEST(test_contend_stop__place_outlives_a_later_failure)
     expect_sent(SIMBA_LEAVE);
 }
 
-TEST(test_contend_stop__forgotten_place_is_not_left)
+TEST(test_contend_stop__forgotten_position_is_not_left)
 {
     use(default_config());
     ask();

@@ -220,7 +220,7 @@ RECORD_TEST(test_mutex_record__undone_tenure_is_not_taken_again)
     expect_refused(0);
 }
 
-RECORD_TEST(test_mutex_record__undone_place_is_not_taken_again)
+RECORD_TEST(test_mutex_record__undone_position_is_not_taken_again)
 {
     ask(&alice, T);
     ask(&bob, T + 1);
@@ -324,7 +324,7 @@ RECORD_TEST(test_mutex_record__broken_tenure_can_be_released)
     expect_mine(&bob);
 }
 
-RECORD_TEST(test_mutex_record__break_at_once_calls_the_next)
+RECORD_TEST(test_mutex_record__break_at_once_offers_it_to_the_next)
 {
     uint64_t token;
 

@@ -148,7 +148,7 @@ TEST(test_trace__timeout_of_renewals)
     end(&t);
 }
 
-TEST(test_trace__stop_hands_over_in_line)
+TEST(test_trace__stop_hands_over_in_the_queue)
 {
     struct telling t;
 

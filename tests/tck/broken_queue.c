@@ -1,4 +1,4 @@
-/* Mistakes about the line, wake-ups, names, and what is told. */
+/* Mistakes about the queue, wake-ups, names, and what is told. */
 #include "broken.h"
 
 #include <ctype.h>
@@ -18,7 +18,8 @@ static void place_ignored(struct simba__mutex_record *row,
     request->position = 0;
 }
 
-/* --- the one that is called ---------------------------------------------- */
+/* --- the one it is offered to ----------------------------------------------
+ */
 
 static void offer_short(struct simba__mutex_record *row, simba_request *request)
 {
@@ -34,7 +35,7 @@ static void offer_long(struct simba__mutex_record *row, simba_request *request)
     }
 }
 
-/* Who was called, and has not come when the operation begins. */
+/* Whom it was offered to, and has not come when the operation begins. */
 static struct simba__waiter missing;
 static bool is_missing;
 
@@ -46,7 +47,7 @@ static void note_missing(struct simba__mutex_record *row,
     missing = row->offered;
 }
 
-/* It goes to the front of the line, not to its end. */
+/* It goes to the front of the queue, not to its end. */
 static void place_kept(struct simba__mutex_record *row, simba_request *request)
 {
     size_t i = row->queue_count;

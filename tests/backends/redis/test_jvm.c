@@ -7,7 +7,7 @@
 
 struct jvm {
     const char *id;
-    redisContext *ears; /* on the broadcast and its personal channel */
+    redisContext *channels; /* on the broadcast and its personal channel */
 };
 
 static void jvm_open(struct jvm *jvm, const char *id)
@@ -15,15 +15,15 @@ static void jvm_open(struct jvm *jvm, const char *id)
     struct timeval patience = {20, 0};
 
     jvm->id = id;
-    jvm->ears = redisConnect("127.0.0.1", server.port);
-    redisSetTimeout(jvm->ears, patience);
-    freeReplyObject(redisCommand(jvm->ears, "SUBSCRIBE %s", KEY));
-    freeReplyObject(redisCommand(jvm->ears, "SUBSCRIBE %s:%s", KEY, id));
+    jvm->channels = redisConnect("127.0.0.1", server.port);
+    redisSetTimeout(jvm->channels, patience);
+    freeReplyObject(redisCommand(jvm->channels, "SUBSCRIBE %s", KEY));
+    freeReplyObject(redisCommand(jvm->channels, "SUBSCRIBE %s:%s", KEY, id));
 }
 
 static void jvm_close(struct jvm *jvm)
 {
-    redisFree(jvm->ears);
+    redisFree(jvm->channels);
 }
 
 /* The next message; every JVM client must be able to take it apart. */
@@ -33,8 +33,8 @@ static const char *jvm_hear(struct jvm *jvm)
     redisReply *reply = NULL;
     const char *at;
 
-    if (redisGetReply(jvm->ears, (void **)&reply) != REDIS_OK) {
-        fail_msg("%s hears nothing: %s", jvm->id, jvm->ears->errstr);
+    if (redisGetReply(jvm->channels, (void **)&reply) != REDIS_OK) {
+        fail_msg("%s hears nothing: %s", jvm->id, jvm->channels->errstr);
     }
     snprintf(message, sizeof message, "%s", reply->element[2]->str);
     freeReplyObject(reply);

@@ -19,7 +19,7 @@ static long long subscribers_of(const char *id)
     return count;
 }
 
-REDIS_TEST(test_redis_notify__release_calls_the_head)
+REDIS_TEST(test_redis_notify__release_wakes_the_head)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -47,7 +47,7 @@ REDIS_TEST(test_redis_notify__release_calls_the_head)
                         "");
 }
 
-REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_line)
+REDIS_TEST(test_redis_notify__newcomer_does_not_pass_the_queue)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -108,7 +108,7 @@ REDIS_TEST(test_redis_notify__pattern_subscriber_revives_nobody)
     redisFree(nosy);
 }
 
-REDIS_TEST(test_redis_notify__called_one_that_does_not_come_is_last)
+REDIS_TEST(test_redis_notify__offered_one_that_does_not_come_is_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol"), dave = person(&first, "dave");
@@ -131,7 +131,7 @@ REDIS_TEST(test_redis_notify__called_one_that_does_not_come_is_last)
     assert_true(got.position > bob.position);
 }
 
-REDIS_TEST(test_redis_notify__leaving_while_called_calls_the_next)
+REDIS_TEST(test_redis_notify__leaving_while_offered_offers_it_on)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob"),
                carol = person(&third, "carol");
@@ -152,7 +152,7 @@ REDIS_TEST(test_redis_notify__leaving_while_called_calls_the_next)
     expect_mine(&carol);
 }
 
-REDIS_TEST(test_redis_notify__lost_place_is_restored)
+REDIS_TEST(test_redis_notify__lost_position_is_restored)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
                carol = person(&first, "carol");

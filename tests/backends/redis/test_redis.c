@@ -161,7 +161,7 @@ REDIS_TEST(test_redis__late_leave_costs_nobody_his_position)
     assert_int_equal(redis_number(&server, "EXISTS %s:contender", KEY), 0);
 }
 
-REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter)
+REDIS_TEST(test_redis__queue_keys_expire_with_the_last_waiter)
 {
     static const char *const keys[] = {"contender", "waiters", "attempts"};
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
@@ -175,7 +175,7 @@ REDIS_TEST(test_redis__line_keys_expire_with_the_last_waiter)
     }
 }
 
-REDIS_TEST(test_redis__reads_owner_and_line)
+REDIS_TEST(test_redis__reads_owner_and_queue)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob"),
                carol = person(&first, "carol");

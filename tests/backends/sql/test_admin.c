@@ -78,7 +78,7 @@ SQL_TEST(test_sql_admin__lists_what_is_owned_or_wanted)
     assert_int_equal(noted.mutex[found].waiting, 1);
 }
 
-SQL_TEST(test_sql_admin__shows_the_line)
+SQL_TEST(test_sql_admin__shows_the_queue)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");

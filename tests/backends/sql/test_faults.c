@@ -91,8 +91,8 @@ SQL_TEST(test_sql_faults__connects_for_wake_ups_beside_a_ghost)
     expect_mine(&b);
 }
 
-/* S11: when it is back, all who wait through it are, each in its place, before
- * any of them could ask. */
+/* S11: when it is back, all who wait through it are, each in its position,
+ * before any of them could ask. */
 SQL_TEST(test_sql_faults__a_new_notify_connection_wakes_all)
 {
     struct who a = person(&first, "a");

@@ -32,7 +32,7 @@ SQL_TEST(test_sql__refuses_a_second)
     assert_int_equal(got.owner.token, a.token);
 }
 
-SQL_TEST(test_sql__without_join_takes_no_place)
+SQL_TEST(test_sql__without_join_takes_no_position)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -195,7 +195,7 @@ static bool has_no_wake_ups(void)
            getenv("SIMBA_SERVER_GALERA") != NULL;
 }
 
-SQL_TEST(test_sql__knows_whether_it_can_be_rung)
+SQL_TEST(test_sql__knows_whether_it_can_be_woken)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -239,7 +239,7 @@ SQL_TEST(test_sql__skips_the_dead)
     expect_mine(&c);
 }
 
-SQL_TEST(test_sql__leaving_calls_the_next)
+SQL_TEST(test_sql__leaving_offers_it_to_the_next)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");

@@ -63,7 +63,7 @@ SQLITE_TEST(test_sqlite_admin__a_break_is_on_disk)
     assert_false(got.mine);
 }
 
-SQLITE_TEST(test_sqlite_admin__a_break_now_calls_the_next)
+SQLITE_TEST(test_sqlite_admin__a_break_now_offers_it_to_the_next)
 {
     struct who a, b;
     uint64_t token;
@@ -124,7 +124,7 @@ SQLITE_TEST(test_sqlite_admin__breaks_are_audited)
 
 /* --- list and line ------------------------------------------------------- */
 
-SQLITE_TEST(test_sqlite_admin__lists_owners_and_lines)
+SQLITE_TEST(test_sqlite_admin__lists_owners_and_queues)
 {
     struct who a, b, c;
 
@@ -154,7 +154,7 @@ SQLITE_TEST(test_sqlite_admin__lists_owners_and_lines)
 }
 
 /* A plain read costs as little as before. */
-SQLITE_TEST(test_sqlite_admin__tells_no_line_unasked)
+SQLITE_TEST(test_sqlite_admin__tells_no_queue_unasked)
 {
     struct who a, b;
 

@@ -223,7 +223,7 @@ SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over)
     assert_int_equal(count_files(""), 3); /* and one wake-up file */
 }
 
-SQLITE_TEST(test_sqlite_liveness__called_one_who_dies_is_not_waited_for)
+SQLITE_TEST(test_sqlite_liveness__offered_one_who_dies_is_not_waited_for)
 {
     struct who alice = person(&first, "alice"),
                carol = person(&second, "carol");
@@ -289,7 +289,7 @@ SQLITE_TEST(test_sqlite_liveness__owners_death_wakes_the_first_only)
     assert_false(handle_woken(&second, MUTEX, 50));
 }
 
-SQLITE_TEST(test_sqlite_liveness__owner_and_first_in_line_die_together)
+SQLITE_TEST(test_sqlite_liveness__owner_and_first_waiter_die_together)
 {
     struct who carol = person(&first, "carol");
     struct child owner, waiter;

@@ -44,7 +44,7 @@ SQLITE_TEST(test_sqlite_notify__wake_names_the_mutex)
     assert_int_equal(handle_wakes(&second), 1);
 }
 
-SQLITE_TEST(test_sqlite_notify__many_rings_do_not_fill_the_disk)
+SQLITE_TEST(test_sqlite_notify__many_wake_ups_do_not_fill_the_disk)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     char command[192];

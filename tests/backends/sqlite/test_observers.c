@@ -27,7 +27,7 @@ static void observe(struct who *who)
     look(who);
 }
 
-SQLITE_TEST(test_sqlite_observers__every_change_of_owner_rings)
+SQLITE_TEST(test_sqlite_observers__every_change_of_owner_wakes)
 {
     struct who alice = person(&first, "alice"), eve = person(&second, "eve");
 
@@ -104,7 +104,7 @@ SQLITE_TEST(test_sqlite_observers__nonsense_is_a_wake_up)
     assert_int_equal(seen.token, 2);
 }
 
-SQLITE_TEST(test_sqlite_observers__one_rings_oneself)
+SQLITE_TEST(test_sqlite_observers__one_wakes_oneself)
 {
     struct who alice = person(&first, "alice"), eve = person(&first, "eve");
 

@@ -263,7 +263,7 @@ SQLITE_TEST(test_sqlite__first_come_is_first_served)
     assert_int_equal(sql("SELECT count(*) FROM simba_line"), 0);
 }
 
-SQLITE_TEST(test_sqlite__called_one_who_stays_away_loses_its_turn)
+SQLITE_TEST(test_sqlite__offered_one_who_stays_away_goes_last)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");
@@ -285,7 +285,7 @@ SQLITE_TEST(test_sqlite__called_one_who_stays_away_loses_its_turn)
     assert_true(got.position > bob.position); /* back to the end */
 }
 
-SQLITE_TEST(test_sqlite__who_leaves_calls_the_next)
+SQLITE_TEST(test_sqlite__who_leaves_offers_it_to_the_next)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     struct who carol = person(&third, "carol");

@@ -102,39 +102,27 @@ TEST_AROUND(test_ensemble__quorum_lost_and_back, NULL, close_story)
     end();
 }
 
-static _Atomic int complaints;
-
-static void hear_complaints(void *user,
-                            enum simba_log_level level,
-                            const char *component,
-                            const char *message)
-{
-    (void)user;
-    if (level <= SIMBA_LOG_WARN && strcmp(component, "zookeeper") == 0 &&
-        strstr(message, "no server answers") != NULL) {
-        atomic_fetch_add(&complaints, 1);
-    }
-}
-
 /* Curator says nothing then, for ever. */
 TEST(test_ensemble__unreachable_at_start_is_said)
 {
     struct proxy *proxy = proxy_open(servers.one[0].client_port);
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
+    struct log_counter complaints = {SIMBA_LOG_WARN, "no server answers", 0};
     struct contender *c = &contenders[0];
     char url[64];
 
     proxy_hold(proxy, true, true);
     snprintf(url, sizeof url, "zookeeper://127.0.0.1:%d", proxy_port(proxy));
-    options.log = hear_complaints;
+    options.log = count_log;
+    options.log_user = &complaints;
     options.log_level = SIMBA_LOG_WARN;
     contender.mutex = "unreachable";
     assert_int_equal(simba_store_open(url, &options, &c->store, NULL),
                      SIMBA_OK);
     c->service = must_open_service(c->store, &contender);
     assert_int_equal(simba_service_start(c->service, NULL), SIMBA_OK);
-    await(atomic_load(&complaints) > 0);
+    await(atomic_load(&complaints.count) > 0);
     assert_int_equal(simba_service_status(c->service), SIMBA_STARTING);
     proxy_hold(proxy, false, false);
     proxy_cut(proxy);

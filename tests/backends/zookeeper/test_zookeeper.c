@@ -35,7 +35,7 @@ ZK_TEST(test_zookeeper__asking_again_finds_the_same_tenure)
     assert_int_equal(count_children(mutex_path), 1);
 }
 
-ZK_TEST(test_zookeeper__refuses_and_lines_up)
+ZK_TEST(test_zookeeper__refuses_and_queues)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob"),
                cid = person(&first, "cid");
@@ -47,7 +47,7 @@ ZK_TEST(test_zookeeper__refuses_and_lines_up)
     ask(&cid);
     expect_queued(false, "ann");
     assert_true(cid.position > bob.position);
-    ask(&cid); /* keeps its place */
+    ask(&cid); /* keeps its position */
     expect_queued(false, "ann");
     assert_int_equal(got.position, cid.position);
     assert_int_equal(count_children(mutex_path), 3);
@@ -196,7 +196,7 @@ ZK_TEST(test_zookeeper__own_node_deleted_is_told)
     assert_false(got.mine);
 }
 
-ZK_TEST(test_zookeeper__waiter_whose_node_vanished_lines_up_anew)
+ZK_TEST(test_zookeeper__waiter_whose_node_vanished_queues_anew)
 {
     struct who ann = person(&first, "ann"), bob = person(&second, "bob");
 
