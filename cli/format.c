@@ -98,7 +98,7 @@ bool simba__has_colour(int fd)
 void simba__put_ms(struct simba__json *json, const char *key, int64_t ms)
 {
     if (ms == SIMBA__UNKNOWN) {
-        simba__json_null(json, key);
+        simba__json_text(json, key, NULL);
     } else {
         simba__json_number(json, key, ms);
     }

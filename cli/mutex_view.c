@@ -102,7 +102,7 @@ void simba__view_members(struct simba__json *json,
     if (is_owned) {
         simba__json_item(&owner, json);
         put_tenure(&owner, view);
-        simba__json_null(&owner, "slot");
+        simba__json_text(&owner, "slot", NULL);
         simba__json_end(&owner);
     }
     simba__json_list_end(json);

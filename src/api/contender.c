@@ -43,7 +43,7 @@ int simba__config_mutex(const char *mutex, simba_error *error)
     problem = simba__name_check_mutex(mutex, strlen(mutex));
     if (problem != SIMBA__NAME_FINE) {
         return simba_error_set(error, SIMBA_EINVAL, 0, "the mutex name %s",
-                               simba__name_problem_text(problem));
+                               simba__name_problem_texts[problem]);
     }
     return SIMBA_OK;
 }
@@ -59,7 +59,7 @@ int simba__config_id(const char *given, char *id, simba_error *error)
     problem = simba__name_check_id(given, strlen(given));
     if (problem != SIMBA__NAME_FINE) {
         return simba_error_set(error, SIMBA_EINVAL, 0, "the contender id %s",
-                               simba__name_problem_text(problem));
+                               simba__name_problem_texts[problem]);
     }
     memcpy(id, given, strlen(given) + 1);
     return SIMBA_OK;

@@ -387,7 +387,7 @@ static int check_schedule(const simba_scheduler_options *options,
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "%s: period %" PRId64 " ms, initial delay "
                                "%" PRId64 " ms",
-                               simba__schedule_problem_text(problem),
+                               simba__schedule_problem_texts[problem],
                                config->period_ms, config->initial_delay_ms);
     }
     return SIMBA_OK;

@@ -735,14 +735,3 @@ int64_t simba__contend_wake_at(const struct simba__contend *c)
     }
     return at;
 }
-
-enum simba__status simba__contend_status(const struct simba__contend *c)
-{
-    if (c->phase == SIMBA__IDLE) {
-        return SIMBA__INITIAL;
-    }
-    if (c->stopping) {
-        return SIMBA__STOPPING;
-    }
-    return c->is_heard ? SIMBA__RUNNING : SIMBA__STARTING;
-}

@@ -61,14 +61,6 @@ enum simba__contend_phase {
     SIMBA__RELEASING, /* telling the store */
 };
 
-/** The status of a service, as users see it. */
-enum simba__status {
-    SIMBA__INITIAL,
-    SIMBA__STARTING, /* the store has not answered yet */
-    SIMBA__RUNNING,
-    SIMBA__STOPPING,
-};
-
 enum simba__outcome {
     SIMBA__ANSWERED,
     SIMBA__FAILED,  /* surely without effect */
@@ -191,7 +183,5 @@ bool simba__contend_is_owner(const struct simba__contend *c, int64_t now_ms);
 
 /** When the next SIMBA__TIMER is due, or SIMBA__NEVER. */
 int64_t simba__contend_wake_at(const struct simba__contend *c);
-
-enum simba__status simba__contend_status(const struct simba__contend *c);
 
 #endif

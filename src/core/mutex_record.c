@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void simba__mutex_init(struct simba__mutex_record *record)
-{
-    memset(record, 0, sizeof *record);
-}
-
 void simba__mutex_fini(struct simba__mutex_record *record)
 {
     free(record->queue);

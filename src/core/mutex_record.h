@@ -24,6 +24,7 @@ struct simba__tombstone {
     int64_t until_ms;
 };
 
+/** Zeroed, it is a mutex that nobody has ever asked for. */
 struct simba__mutex_record {
     simba_owner owner;
     simba_attempt attempt; /* of the owner's tenure */
@@ -57,7 +58,7 @@ struct simba__mutex_call {
     int64_t now_ms; /* the store's clock */
 };
 
-void simba__mutex_init(struct simba__mutex_record *record);
+/** Forget all of it. */
 void simba__mutex_fini(struct simba__mutex_record *record);
 
 /** Is a lease running? A lease is free after its last millisecond. */

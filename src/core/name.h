@@ -41,7 +41,7 @@ enum simba__name_problem simba__name_check_mutex(const char *text, size_t len);
  */
 enum simba__name_problem simba__name_check_id(const char *text, size_t len);
 
-/** The problem in words, to follow the name: "is empty". Static storage. */
-const char *simba__name_problem_text(enum simba__name_problem problem);
+/** The problems in words, to follow the name: "is empty". */
+extern const char *const simba__name_problem_texts[];
 
 #endif

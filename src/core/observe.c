@@ -166,10 +166,14 @@ static void step_answer(struct simba__observe *o,
     o->is_woken = false;
 }
 
-static void dispatch(struct simba__observe *o,
-                     const struct simba__observe_event *event,
-                     struct simba__observe_update *up)
+void simba__observe_step(struct simba__observe *o,
+                         const struct simba__observe_event *event,
+                         struct simba__observe_update *up)
 {
+    memset(up, 0, sizeof *up);
+    if (event->now_ms > o->now_ms) {
+        o->now_ms = event->now_ms;
+    }
     switch (event->type) {
     case SIMBA__OBSERVE_START:
         o->is_running = true;
@@ -195,17 +199,6 @@ static void dispatch(struct simba__observe *o,
     case SIMBA__OBSERVE_TIMER:
         break;
     }
-}
-
-void simba__observe_step(struct simba__observe *o,
-                         const struct simba__observe_event *event,
-                         struct simba__observe_update *up)
-{
-    memset(up, 0, sizeof *up);
-    if (event->now_ms > o->now_ms) {
-        o->now_ms = event->now_ms;
-    }
-    dispatch(o, event, up);
     if (o->is_reading && o->now_ms >= o->timeout_at_ms) {
         give_up(o);
     }

@@ -223,17 +223,11 @@ enum simba__schedule_problem simba__schedule_config_check(
     return SIMBA__SCHEDULE_FINE;
 }
 
-const char *simba__schedule_problem_text(enum simba__schedule_problem problem)
-{
-    static const char *const texts[] = {
+const char *const simba__schedule_problem_texts[] = {
 #define X(name, text) text,
-        SIMBA__SCHEDULE_PROBLEM_MAP(X)
+    SIMBA__SCHEDULE_PROBLEM_MAP(X)
 #undef X
-    };
-
-    assert((size_t)problem < sizeof texts / sizeof texts[0]);
-    return texts[problem];
-}
+};
 
 void simba__schedule_init(struct simba__schedule *s,
                           const struct simba__schedule_config *config)

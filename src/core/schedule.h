@@ -131,8 +131,8 @@ struct simba__schedule {
 enum simba__schedule_problem simba__schedule_config_check(
     const struct simba__schedule_config *config);
 
-/** The problem in words, without a full stop. Static storage. */
-const char *simba__schedule_problem_text(enum simba__schedule_problem problem);
+/** The problems in words, without a full stop. */
+extern const char *const simba__schedule_problem_texts[];
 
 /** Make a machine that owns nothing. `config` is copied and must be fine. */
 void simba__schedule_init(struct simba__schedule *schedule,

@@ -9,51 +9,34 @@ enum {
     LONG = 5      /* a name in which two things may be wrong */
 };
 
-/* How many steps lie between the first letters of both: at[i][j] from i letters
- * of the word to j of the name. */
-struct steps {
-    size_t at[LONGEST + 1][LONGEST + 1];
-};
-
 static size_t least(size_t one, size_t other)
 {
     return one < other ? one : other;
 }
 
-static size_t step(const struct steps *steps,
-                   const char *word,
-                   const char *name,
-                   const size_t at[2])
-{
-    size_t i = at[0], j = at[1];
-    size_t found = steps->at[i - 1][j - 1] + (word[i - 1] != name[j - 1]);
-
-    found = least(found, steps->at[i - 1][j] + 1);
-    found = least(found, steps->at[i][j - 1] + 1);
-    if (i > 1 && j > 1 && word[i - 1] == name[j - 2] &&
-        word[i - 2] == name[j - 1]) {
-        found = least(found, steps->at[i - 2][j - 2] + 1);
-    }
-    return found;
-}
-
+/* How many steps lie between both: at[i][j] from the first i letters of the
+ * word to the first j of the name. */
 static size_t distance(const char *word, const char *name)
 {
     size_t rows = strlen(word), columns = strlen(name);
-    struct steps steps = {.at = {{0}}};
+    size_t at[LONGEST + 1][LONGEST + 1] = {{0}};
 
     for (size_t i = 0; i <= rows; i++) {
-        steps.at[i][0] = i;
+        at[i][0] = i;
     }
     for (size_t j = 1; j <= columns; j++) {
-        steps.at[0][j] = j;
+        at[0][j] = j;
         for (size_t i = 1; i <= rows; i++) {
-            const size_t at[2] = {i, j};
-
-            steps.at[i][j] = step(&steps, word, name, at);
+            at[i][j] = at[i - 1][j - 1] + (word[i - 1] != name[j - 1]);
+            at[i][j] = least(at[i][j], at[i - 1][j] + 1);
+            at[i][j] = least(at[i][j], at[i][j - 1] + 1);
+            if (i > 1 && j > 1 && word[i - 1] == name[j - 2] &&
+                word[i - 2] == name[j - 1]) {
+                at[i][j] = least(at[i][j], at[i - 2][j - 2] + 1);
+            }
         }
     }
-    return steps.at[rows][columns];
+    return at[rows][columns];
 }
 
 bool simba__guess_is_near(const char *word, const char *name)

@@ -6,36 +6,12 @@
 
 /* --- strings ------------------------------------------------------------- */
 
-/* The length of the UTF-8 sequence that starts here, 0 when there is none. */
-static size_t sequence_length(const unsigned char *at)
-{
-    size_t length;
-
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    if (at[0] < 0xc2 || at[0] > 0xf4) {
-        return 0;
-    }
-    length = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < length; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f)) {
-        return 0; /* overlong, a surrogate, or beyond the last character */
-    }
-    return length;
-}
-
 void simba__json_quote(struct simba__text *out, const char *string)
 {
     simba__text_add(out, "\"", 1);
     while (*string != '\0') {
         unsigned char c = (unsigned char)*string;
-        size_t length = sequence_length((const unsigned char *)string);
+        size_t length = simba__text_sequence(string, 4);
 
         if (length == 0) {
             simba__text_put(out, "\\ufffd");
@@ -118,17 +94,12 @@ void simba__json_flag(struct simba__json *json, const char *key, bool is_set)
     simba__text_put(json->out, is_set ? "true" : "false");
 }
 
-void simba__json_null(struct simba__json *json, const char *key)
-{
-    simba__json_text(json, key, NULL);
-}
-
 void simba__json_token(struct simba__json *json,
                        const char *key,
                        uint64_t token)
 {
     if (token == 0) {
-        simba__json_null(json, key);
+        simba__json_text(json, key, NULL);
     } else {
         simba__json_unsigned(json, key, token);
     }

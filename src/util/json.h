@@ -30,7 +30,6 @@ void simba__json_real(struct simba__json *json,
                       double number,
                       int digits);
 void simba__json_flag(struct simba__json *json, const char *key, bool is_set);
-void simba__json_null(struct simba__json *json, const char *key);
 /** A fencing token; null for 0, which means none. */
 void simba__json_token(struct simba__json *json,
                        const char *key,

@@ -41,6 +41,32 @@ void simba__text_fini(struct simba__text *text);
 int simba__text_hex(char c);
 
 /**
+ * How many bytes the character of UTF-8 has that a text of at least one byte
+ * begins with; 0 when it begins with none. Overlong forms, which would let two
+ * spellings name one mutex, and surrogates, which some stores refuse and others
+ * repair, are none. In a header, so that the pure layers can use it.
+ */
+static inline size_t simba__text_sequence(const char *text, size_t room)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t length = at[0] < 0x80 ? 1 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+
+    if (length > room || (at[0] >= 0x80 && at[0] < 0xc2) || at[0] > 0xf4) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    return (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+                   (at[0] == 0xf0 && at[1] < 0x90) ||
+                   (at[0] == 0xf4 && at[1] > 0x8f)
+               ? 0
+               : length;
+}
+
+/**
  * Decode the percent-escapes of a URL, in place. False for a broken escape or
  * an encoded NUL; what became of the text then is of no use.
  */

@@ -13,7 +13,7 @@ TEST(test_contend_own__grant_makes_owner)
     expect_sent(SIMBA_NO_REQUEST);
     expect_owner_until(S + USE);
     expect_wake_at(S + RENEW);
-    expect_status(SIMBA__RUNNING);
+    expect_status(RUNNING);
 }
 
 TEST(test_contend_own__lease_runs_from_the_asking)
@@ -205,7 +205,7 @@ TEST(test_contend_own__store_says_not_yours)
     expect_released(SIMBA__CAUSE_GONE, S + HARD);
     assert_int_equal(up.token, 5);
     expect_sent(SIMBA_NO_REQUEST);
-    expect_status(SIMBA__RUNNING);
+    expect_status(RUNNING);
     expect_wake_at(S + HARD);
     returned(S + RENEW + 50);
     expect_told(0);

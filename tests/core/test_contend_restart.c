@@ -14,7 +14,7 @@ TEST(test_contend_restart__start_again_is_a_new_attempt)
     expect_stopped();
     start(S + 2000);
     expect_sent(SIMBA_ACQUIRE);
-    expect_status(SIMBA__STARTING); /* the store has not answered anew */
+    expect_status(STARTING); /* the store has not answered anew */
     assert_false(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.token, 0);
     yes(S + 2010, 6);
@@ -87,7 +87,7 @@ TEST(test_contend_restart__loss_waits_for_on_released_too)
     answered(S + HARD + 10);
     expect_nothing(); /* contends anew, but may not ask yet */
     expect_wake_at(NEVER);
-    expect_status(SIMBA__RUNNING);
+    expect_status(RUNNING);
     returned(S + HARD + 500);
     expect_sent(SIMBA_ACQUIRE);
 }

@@ -50,7 +50,7 @@ TEST(test_contend_stop__position_is_given_up)
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     assert_int_equal(sent.tombstone_ms, 0);
     assert_int_equal(patience_ms, OVER / 4);
-    expect_status(SIMBA__STOPPING);
+    expect_status(STOPPING);
     answered(S + 30);
     expect_stopped();
 }
@@ -119,7 +119,7 @@ TEST(test_contend_stop__user_hears_before_the_store)
     assert_int_equal(sent.token, 5);
     assert_int_equal(sent.tombstone_ms, 0);
     assert_int_equal(patience_ms, (OVER - 1700) / 4);
-    expect_status(SIMBA__STOPPING);
+    expect_status(STOPPING);
     answered(S + 1710);
     expect_stopped();
 }
@@ -256,7 +256,7 @@ TEST(test_contend_stop__after_a_loss_it_asks_no_more)
     answered(S + RENEW + 5); /* gone */
     stop(S + RENEW + 10);
     expect_nothing();
-    expect_status(SIMBA__STOPPING);
+    expect_status(STOPPING);
     returned(S + RENEW + 20);
     expect_stopped();
 }

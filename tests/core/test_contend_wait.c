@@ -95,7 +95,7 @@ TEST(test_contend_wait__rests_until_it_is_started)
     happen((enum simba__contend_event_type)99, 7); /* of a later version */
     expect_nothing();
     expect_wake_at(NEVER);
-    expect_status(SIMBA__INITIAL);
+    expect_status(INITIAL);
 }
 
 TEST(test_contend_wait__start_asks_at_once)
@@ -111,7 +111,7 @@ TEST(test_contend_wait__start_asks_at_once)
     assert_int_equal(sent.tombstone_ms, 0);
     assert_true(sent.join);
     expect_wake_at(S + ASK_TRY);
-    expect_status(SIMBA__STARTING);
+    expect_status(STARTING);
 }
 
 TEST(test_contend_wait__initial_delay_comes_before_the_asking)
@@ -158,7 +158,7 @@ TEST(test_contend_wait__unanswered_asking_is_repeated_at_once)
     expect_told(0);
     assert_true(simba__attempt_equal(sent.attempt, attempt));
     expect_wake_at(S + 2 * ASK_TRY);
-    expect_status(SIMBA__STARTING);
+    expect_status(STARTING);
 }
 
 TEST(test_contend_wait__stale_answers_are_ignored)
@@ -174,7 +174,7 @@ TEST(test_contend_wait__stale_answers_are_ignored)
     feed(&late);
     expect_nothing();
     expect_wake_at(S + 2 * ASK_TRY);
-    expect_status(SIMBA__STARTING);
+    expect_status(STARTING);
 }
 
 TEST(test_contend_wait__answer_counts_once)
@@ -228,7 +228,7 @@ TEST(test_contend_wait__failures_back_off_doubling)
         use_seeded(default_config(), seed);
         ask();
         expect_backoff(50, LEASE / 4, 80);
-        expect_status(SIMBA__STARTING);
+        expect_status(STARTING);
     }
 }
 
@@ -298,13 +298,13 @@ TEST(test_contend_wait__service_runs_when_the_store_has_answered)
     use(default_config());
     ask();
     failed(S);
-    expect_status(SIMBA__STARTING);
+    expect_status(STARTING);
     wake();
     unknown(S + 70);
-    expect_status(SIMBA__STARTING);
+    expect_status(STARTING);
     wake();
     refused(S + 300, 1000);
-    expect_status(SIMBA__RUNNING);
+    expect_status(RUNNING);
 }
 
 /* --- the end of time ----------------------------------------------------- */

@@ -190,22 +190,22 @@ TEST(test_name__id_keeps_clear_of_the_separator)
 
 TEST(test_name__problems_read_well_after_a_name)
 {
-    assert_string_equal(simba__name_problem_text(SIMBA__NAME_MUTEX_TOO_LONG),
+    assert_string_equal(simba__name_problem_texts[SIMBA__NAME_MUTEX_TOO_LONG],
                         "is longer than 66 characters");
-    assert_string_equal(simba__name_problem_text(SIMBA__NAME_ID_TOO_LONG),
+    assert_string_equal(simba__name_problem_texts[SIMBA__NAME_ID_TOO_LONG],
                         "is longer than 128 bytes");
-    assert_string_equal(simba__name_problem_text(SIMBA__NAME_DOUBLE_AT),
+    assert_string_equal(simba__name_problem_texts[SIMBA__NAME_DOUBLE_AT],
                         "contains \"@@\"");
 }
 
 TEST(test_name__every_problem_has_its_own_text)
 {
     for (unsigned i = 0; i < SIMBA__NAME_PROBLEM_COUNT; i++) {
-        const char *text = simba__name_problem_text(i);
+        const char *text = simba__name_problem_texts[i];
 
         assert_true(strlen(text) > 0);
         for (unsigned j = 0; j < i; j++) {
-            assert_string_not_equal(text, simba__name_problem_text(j));
+            assert_string_not_equal(text, simba__name_problem_texts[j]);
         }
     }
 }

@@ -25,12 +25,12 @@ TEST(test_schedule__wrong_values_are_named)
 TEST(test_schedule__every_problem_has_its_own_text)
 {
     assert_string_equal(
-        simba__schedule_problem_text(SIMBA__SCHEDULE_PERIOD_NEGATIVE),
+        simba__schedule_problem_texts[SIMBA__SCHEDULE_PERIOD_NEGATIVE],
         "the period is negative");
     for (unsigned i = 0; i < SIMBA__SCHEDULE_PROBLEM_COUNT; i++) {
         for (unsigned j = 0; j < i; j++) {
-            assert_string_not_equal(simba__schedule_problem_text(i),
-                                    simba__schedule_problem_text(j));
+            assert_string_not_equal(simba__schedule_problem_texts[i],
+                                    simba__schedule_problem_texts[j]);
         }
     }
 }

@@ -207,7 +207,7 @@ void store_restart(struct world *w, bool loses_data, int64_t down_us)
     w->store_epoch++;
     if (loses_data) {
         simba__mutex_fini(&w->record);
-        simba__mutex_init(&w->record);
+        w->record = (struct simba__mutex_record){0};
         /* Nobody is granted anything before every old lease is over. */
         w->grace_until_us = w->now_us + down_us + world_lease_us(w) / 100 * 103;
         check_wiped(w);

@@ -357,7 +357,7 @@ void world_init(struct world *w, uint64_t seed, FILE *trace)
     w->trace = trace;
     w->now_us = 1000000; /* clocks have room below zero offsets */
     simba__rng_seed(&w->rng, seed);
-    simba__mutex_init(&w->record);
+    w->record = (struct simba__mutex_record){0};
     store_open(w);
 }
 

@@ -58,7 +58,7 @@ static void write_all(struct simba__json *json)
     simba__json_item(&item, json);
     simba__json_end(&item);
     simba__json_list_end(json);
-    simba__json_null(json, "last");
+    simba__json_text(json, "last", NULL);
     simba__json_line(json);
 }
 

@@ -121,8 +121,8 @@ static void print_object(const struct simba__cli *cli,
     simba__json_real(&json, "per_second", r->per_second,
                      r->per_second < 10 ? 3 : 0);
     if (r->floor_p50 == 0) {
-        simba__json_null(&json, "floor_p50_us");
-        simba__json_null(&json, "ratio_p50");
+        simba__json_text(&json, "floor_p50_us", NULL);
+        simba__json_text(&json, "ratio_p50", NULL);
     } else {
         simba__json_real(&json, "floor_p50_us", in_us(r->floor_p50), 1);
         simba__json_real(&json, "ratio_p50", r->ratio_p50, 3);

@@ -108,7 +108,7 @@ static bool is_alike(const simba_reply *reply)
 static void begin_anew(void)
 {
     simba__mutex_fini(&record);
-    simba__mutex_init(&record);
+    record = (struct simba__mutex_record){0};
     redis_number(&server, "FLUSHALL");
     for (int i = 0; i < PEOPLE; i++) {
         who[i] = newcomer(&first, ids[i], SHORT_LEASE);
