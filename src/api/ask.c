@@ -46,16 +46,10 @@ void simba__ask(simba_store *store,
     struct asking asking = {.caller.done = on_done, .answer = answer};
     int64_t left_ms =
         pending->request.deadline_ms + grace_ms - simba_loop_now_ms();
-    pthread_condattr_t attributes;
     struct timespec until;
 
     *answer = (struct simba__answer){.status = SIMBA_EUNKNOWN};
-    /* The condition variable counts on CLOCK_MONOTONIC; good enough for a
-     * wait. */
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&asking.changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&asking.changed, NULL);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += (time_t)(left_ms / 1000 + 1);
     simba_loop_enter(store->loop);

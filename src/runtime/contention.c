@@ -10,16 +10,57 @@
 #include <string.h>
 #include <sys/random.h>
 
-static void feed(struct simba__contention *c,
-                 struct simba__contend_event event);
+/* --- the machine --------------------------------------------------------- */
 
-/* --- requests ------------------------------------------------------------ */
-
-static void send_request(struct simba__contention *c, simba_request *request)
+static void publish(struct simba__contention *c)
 {
+    const struct simba__contend *core = &c->core;
+    int64_t until = core->owner_until_ms;
+    /* B after U, also when max_hold comes first: then the store is told at
+     * that time, although the lease would run longer. */
+    int64_t hard = until == 0 ? 0 : until + core->config.lease.budget_ms;
+
+    atomic_store(&c->token, until == 0 ? 0 : core->token);
+    atomic_store(&c->hard_until_ms, hard);
+    atomic_store(&c->owner_until_ms, until);
+    atomic_store(&c->is_heard, core->is_heard);
+    atomic_store(&c->store_ahead_ms,
+                 core->is_clock_known ? core->clock_low_ms : INT64_MIN);
+    atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
+                                       core->inflight == SIMBA_NO_REQUEST &&
+                                       core->next_ms == SIMBA__NEVER);
+}
+
+/* What comes last may feed the machine again: a backend that answers at once
+ * does so from within submit. */
+static void feed(struct simba__contention *c, struct simba__contend_event event)
+{
+    const struct simba__contend *core = &c->core;
+    struct simba__contend_update update;
+    simba_request *request = &update.send;
+    enum simba_subscription wanted;
     struct simba__pending *pending;
     simba_error error;
 
+    event.now_ms = simba_loop_now_ms();
+    simba__contend_step(&c->core, &event, &update);
+    publish(c);
+    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
+    /* Who was refused wants to be woken when its turn comes. */
+    wanted =
+        core->phase == SIMBA__WAITING && core->is_heard && core->config.join
+            ? SIMBA_SUBSCRIBE_WAIT
+            : SIMBA_SUBSCRIBE_NONE;
+    if (c->subscriber.subscription != wanted) {
+        simba__subscribe(c->loop, &c->subscriber, wanted);
+    }
+    if (update.tell != 0) {
+        simba__metrics_tell(&c->metrics, &update);
+        c->hooks->told(c, &update);
+    }
+    if (request->kind == SIMBA_NO_REQUEST) {
+        return;
+    }
     request->mutex = c->mutex;
     request->id = c->id;
     request->is_driven = simba__loop_is_driver(c->loop);
@@ -83,56 +124,6 @@ static void done(struct simba__caller *caller,
                 .reply = &request->reply});
     if (is_heard && c->hooks->answered != NULL) {
         c->hooks->answered(c, request, status, error);
-    }
-}
-
-/* --- the machine --------------------------------------------------------- */
-
-static void publish(struct simba__contention *c)
-{
-    const struct simba__contend *core = &c->core;
-    int64_t until = core->owner_until_ms;
-    /* B after U, also when max_hold comes first: then the store is told at
-     * that time, although the lease would run longer. */
-    int64_t hard = until == 0 ? 0 : until + core->config.lease.budget_ms;
-
-    atomic_store(&c->token, until == 0 ? 0 : core->token);
-    atomic_store(&c->hard_until_ms, hard);
-    atomic_store(&c->owner_until_ms, until);
-    atomic_store(&c->is_heard, core->is_heard);
-    atomic_store(&c->store_ahead_ms,
-                 core->is_clock_known ? core->clock_low_ms : INT64_MIN);
-    atomic_store(&c->is_held_back, core->config.progress_ms > 0 && until != 0 &&
-                                       core->inflight == SIMBA_NO_REQUEST &&
-                                       core->next_ms == SIMBA__NEVER);
-}
-
-/* What comes last may feed the machine again: a backend that answers at once
- * does so from within submit. */
-static void feed(struct simba__contention *c, struct simba__contend_event event)
-{
-    const struct simba__contend *core = &c->core;
-    struct simba__contend_update update;
-    enum simba_subscription wanted;
-
-    event.now_ms = simba_loop_now_ms();
-    simba__contend_step(&c->core, &event, &update);
-    publish(c);
-    simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
-    /* Who was refused wants to be woken when its turn comes. */
-    wanted =
-        core->phase == SIMBA__WAITING && core->is_heard && core->config.join
-            ? SIMBA_SUBSCRIBE_WAIT
-            : SIMBA_SUBSCRIBE_NONE;
-    if (c->subscriber.subscription != wanted) {
-        simba__subscribe(c->loop, &c->subscriber, wanted);
-    }
-    if (update.tell != 0) {
-        simba__metrics_tell(&c->metrics, &update);
-        c->hooks->told(c, &update);
-    }
-    if (update.send.kind != SIMBA_NO_REQUEST) {
-        send_request(c, &update.send);
     }
 }
 

@@ -39,11 +39,6 @@ int64_t simba_loop_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-bool simba__loop_is_inside(const simba_loop *loop)
-{
-    return inside == loop;
-}
-
 /* --- timers -------------------------------------------------------------- */
 
 /* A pairing heap whose nodes live in their users' memory, so that setting one
@@ -180,7 +175,7 @@ void simba__loop_send(simba_loop *loop, struct simba__message *message)
     *loop->last = message;
     loop->last = &message->next;
     pthread_mutex_unlock(&loop->mail_lock);
-    if (was_empty && !simba__loop_is_inside(loop)) {
+    if (was_empty && inside != loop) {
         signal_fd(loop->mail_fd);
     }
 }
@@ -308,7 +303,8 @@ bool simba__loop_wait(simba_loop *loop,
     arm_clock(loop);
     inside = NULL;
     rc = until == NULL ? pthread_cond_wait(change, &loop->lock)
-                       : pthread_cond_timedwait(change, &loop->lock, until);
+                       : pthread_cond_clockwait(change, &loop->lock,
+                                                CLOCK_MONOTONIC, until);
     inside = loop;
     return rc != ETIMEDOUT;
 }

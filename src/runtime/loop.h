@@ -106,9 +106,6 @@ void simba__loop_close(simba_loop *loop);
 /** Have a message run inside, soon. Any thread. */
 void simba__loop_send(simba_loop *loop, struct simba__message *message);
 
-/** True for the thread that is inside. */
-bool simba__loop_is_inside(const simba_loop *loop);
-
 /* Threads of ours: named, with every signal blocked, so that the program's
  * handlers run on the program's threads. */
 
@@ -124,7 +121,8 @@ void simba__thread_name(const char *name);
 /* --- inside -------------------------------------------------------------- */
 
 /** Leave until `change` is signalled, and come back in; false when `until` has
- * come first. NULL: however long it takes. */
+ * come first, by CLOCK_MONOTONIC, which is good enough for a wait. NULL:
+ * however long it takes. */
 bool simba__loop_wait(simba_loop *loop,
                       pthread_cond_t *change,
                       const struct timespec *until);

@@ -108,22 +108,13 @@ void simba__metrics_ask(struct simba__contender_metrics *self)
     }
 }
 
-static uint64_t *count_of_cause(simba_counts *counts, enum simba__cause cause)
-{
-    switch (cause) {
-    case SIMBA__CAUSE_EXPIRED:
-        return &counts->lost_expired;
-    case SIMBA__CAUSE_GONE:
-        return &counts->lost_gone;
-    case SIMBA__CAUSE_MAX_HOLD:
-        return &counts->lost_max_hold;
-    case SIMBA__CAUSE_STALLED:
-        return &counts->lost_stalled;
-    case SIMBA__CAUSE_STOP:
-        break;
-    }
-    return &counts->releases;
-}
+/* Where a tenure that ended so is counted, in simba_counts. */
+static const size_t count_of_cause[] = {
+    [SIMBA__CAUSE_STOP] = offsetof(simba_counts, releases),
+    [SIMBA__CAUSE_EXPIRED] = offsetof(simba_counts, lost_expired),
+    [SIMBA__CAUSE_GONE] = offsetof(simba_counts, lost_gone),
+    [SIMBA__CAUSE_MAX_HOLD] = offsetof(simba_counts, lost_max_hold),
+    [SIMBA__CAUSE_STALLED] = offsetof(simba_counts, lost_stalled)};
 
 void simba__metrics_tell(struct simba__contender_metrics *self,
                          const struct simba__contend_update *update)
@@ -133,7 +124,9 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
     int64_t now = now_us();
 
     if ((tell & SIMBA__TELL_RELEASED) && self->is_owner) {
-        (*count_of_cause(counts, update->cause))++;
+        void *count = (char *)counts + count_of_cause[update->cause];
+
+        ++*(uint64_t *)count;
         add(&counts->hold, now - self->since_us);
         self->is_owner = false;
         self->loop->owned--;

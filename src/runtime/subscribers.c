@@ -86,10 +86,19 @@ static void wake_mutex(const simba_loop *loop, const char *mutex)
     }
 }
 
-static void wake_subscribers(simba_loop *loop, const char *mutex)
+/* --- filters ------------------------------------------------------------- */
+
+/* To this filter, or from the last of them to the subscribers; NULL: to all. */
+static void pass_on(simba_loop *loop,
+                    struct simba__wake_filter *filter,
+                    const char *mutex)
 {
     struct simba__hash_link *link, *next;
 
+    if (filter != NULL) {
+        filter->wake(filter, mutex);
+        return;
+    }
     if (mutex != NULL) {
         wake_mutex(loop, mutex);
         return;
@@ -100,19 +109,6 @@ static void wake_subscribers(simba_loop *loop, const char *mutex)
 
         next = simba__hash_next(&loop->subscribers, link);
         one->wake(one);
-    }
-}
-
-/* --- filters ------------------------------------------------------------- */
-
-static void pass_on(simba_loop *loop,
-                    struct simba__wake_filter *filter,
-                    const char *mutex)
-{
-    if (filter != NULL) {
-        filter->wake(filter, mutex);
-    } else {
-        wake_subscribers(loop, mutex);
     }
 }
 
