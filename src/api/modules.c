@@ -19,23 +19,6 @@
 
 enum { PATH_ROOM = 4096, SCHEME_MOST = 32 };
 
-/* A module may speak several schemes; any other is asked of its namesake. */
-static const char *module_of(const char *scheme)
-{
-    static const char *const names[][2] = {
-        {"rediss", "redis"},         {"redis+unix", "redis"},
-        {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
-        {"mariadb", "mysql"},        {"postgresql", "postgres"},
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i][0], scheme) == 0) {
-            return names[i][1];
-        }
-    }
-    return scheme;
-}
-
 /* --- where they are ------------------------------------------------------ */
 
 /* What one search found. */
@@ -76,31 +59,25 @@ static bool try_path(struct search *search, const char *path)
     return false;
 }
 
-/* Where this very library or program is, links followed. A program's own name
- * may be what a shell was given, which says nothing of where it lies. */
-static bool find_myself(char *path)
-{
-    static const char here;
-    struct link_map *map = NULL;
-    Dl_info self;
-
-    if (dladdr1(&here, &self, (void **)&map, RTLD_DL_LINKMAP) == 0) {
-        return false;
-    }
-    return realpath(map->l_name[0] == '\0' ? "/proc/self/exe" : map->l_name,
-                    path) != NULL;
-}
-
 /* A program that has loaded the library for itself alone, as interpreters do,
  * shares it with the module that way. */
 static bool try_beside(struct search *search)
 {
     static const char *const below[] = {"", "/simba", "/../lib/simba",
                                         "/../../lib/simba"};
+    static const char here;
     char myself[PATH_MAX], path[PATH_ROOM];
+    struct link_map *map = NULL;
+    Dl_info self;
     const char *slash;
 
-    if (!find_myself(myself) || (slash = strrchr(myself, '/')) == NULL) {
+    /* Where this very library or program is, links followed. A program's own
+     * name may be what a shell was given, which says nothing of where it lies.
+     */
+    if (dladdr1(&here, &self, (void **)&map, RTLD_DL_LINKMAP) == 0 ||
+        realpath(map->l_name[0] == '\0' ? "/proc/self/exe" : map->l_name,
+                 myself) == NULL ||
+        (slash = strrchr(myself, '/')) == NULL) {
         return false;
     }
     (void)dlopen(myself, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
@@ -146,9 +123,21 @@ static int load_module(const char *scheme,
                        const simba_backend_ops **out,
                        simba_error *error)
 {
-    struct search search = {.name = module_of(scheme)};
+    /* A module may speak several schemes; any other is asked of its namesake.
+     */
+    static const char *const names[][2] = {
+        {"rediss", "redis"},         {"redis+unix", "redis"},
+        {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
+        {"mariadb", "mysql"},        {"postgresql", "postgres"},
+    };
+    struct search search = {.name = scheme};
     const simba_backend_ops *ops;
 
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i][0], scheme) == 0) {
+            search.name = names[i][1];
+        }
+    }
     if (!try_path(&search, secure_getenv("SIMBA_MODULE_PATH")) &&
         !try_beside(&search)) {
         (void)try_path(&search, SIMBA_MODULE_DIR);
@@ -176,15 +165,18 @@ static int load_module(const char *scheme,
 
 /* --- by URL -------------------------------------------------------------- */
 
-static int take_scheme(const char *url,
-                       char *scheme,
-                       const char **rest,
-                       simba_error *error)
+int simba__backend_find(const char *url,
+                        const simba_backend_ops **ops,
+                        const char **rest,
+                        simba_error *error)
 {
-    const char *colon = strchr(url, ':');
-    size_t length = colon == NULL ? 0 : (size_t)(colon - url);
+    static const simba_backend_ops *const embedded[] = {
+        &simba__memory_ops, &simba__sqlite_ops, &simba__shim_ops[0],
+        &simba__shim_ops[1], &simba__shim_ops[2]};
+    size_t length = strcspn(url, ":");
+    char scheme[SCHEME_MOST];
 
-    if (length == 0 || length >= SCHEME_MOST) {
+    if (length == 0 || length >= SCHEME_MOST || url[length] == '\0') {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "not a store URL: it should begin as in "
                                "sqlite:path or redis://host");
@@ -198,24 +190,7 @@ static int take_scheme(const char *url,
         scheme[i] = (char)tolower(c);
     }
     scheme[length] = '\0';
-    *rest = colon + 1;
-    return SIMBA_OK;
-}
-
-int simba__backend_find(const char *url,
-                        const simba_backend_ops **ops,
-                        const char **rest,
-                        simba_error *error)
-{
-    static const simba_backend_ops *const embedded[] = {
-        &simba__memory_ops, &simba__sqlite_ops, &simba__fault_ops,
-        &simba__trace_ops, &simba__stat_ops};
-    char scheme[SCHEME_MOST];
-    int rc = take_scheme(url, scheme, rest, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
+    *rest = url + length + 1;
     for (size_t i = 0; i < sizeof embedded / sizeof embedded[0]; i++) {
         if (strcmp(embedded[i]->scheme, scheme) == 0) {
             *ops = embedded[i];
@@ -225,14 +200,33 @@ int simba__backend_find(const char *url,
     return load_module(scheme, ops, error);
 }
 
+int simba__backend_find_bare(const char **url,
+                             const simba_backend_ops **ops,
+                             const char **rest,
+                             simba_error *error)
+{
+    int rc = simba__backend_find(*url, ops, rest, error);
+
+    while (rc == SIMBA_OK && simba__shim_is_one(*ops)) {
+        char *options;
+
+        rc = simba__shim_split(*rest, &options, url, error);
+        if (rc == SIMBA_OK) {
+            free(options);
+            rc = simba__backend_find(*url, ops, rest, error);
+        }
+    }
+    return rc;
+}
+
 char *simba__backend_schema(const char *url, bool upgrade, simba_error *error)
 {
-    simba_backend_config config = {
-        .url = url, .log = simba__log_nothing, .find = simba__backend_find};
+    simba_backend_config config = {.url = url, .log = simba__log_nothing};
     const simba_backend_ops *ops;
     char *text;
 
-    if (simba__backend_find(url, &ops, &config.rest, error) != SIMBA_OK) {
+    if (simba__backend_find_bare(&config.url, &ops, &config.rest, error) !=
+        SIMBA_OK) {
         return NULL;
     }
     if (ops->schema != NULL) {

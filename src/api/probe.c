@@ -115,16 +115,7 @@ int simba_bench_bare_url(const char *store,
     *out = NULL;
     if (rc == SIMBA_OK) {
         url = settings.url;
-        rc = simba__backend_find(url, &ops, &rest, error);
-    }
-    while (rc == SIMBA_OK && simba__shim_is_one(ops)) {
-        char *options;
-
-        rc = simba__shim_split(rest, &options, &url, error);
-        if (rc == SIMBA_OK) {
-            free(options);
-            rc = simba__backend_find(url, &ops, &rest, error);
-        }
+        rc = simba__backend_find_bare(&url, &ops, &rest, error);
     }
     if (rc == SIMBA_OK) {
         *backend = ops->scheme;

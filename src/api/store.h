@@ -72,6 +72,14 @@ int simba__backend_find(const char *url,
                         const char **rest,
                         simba_error *error);
 
+/** The same for the store behind shims, if there are any.
+ *
+ * @param[in,out] url  its own URL then */
+int simba__backend_find_bare(const char **url,
+                             const simba_backend_ops **ops,
+                             const char **rest,
+                             simba_error *error);
+
 /** What the backend of a URL tells of its schema; "" when nothing. To be freed;
  * NULL: it failed. */
 char *simba__backend_schema(const char *url, bool upgrade, simba_error *error);

@@ -135,8 +135,11 @@ static bool is_chosen(const char *text)
 }
 
 /* Reads "seed=7,lose=5,…"; `text` is torn apart. */
-static int read_options(struct options *options, char *text, simba_error *error)
+static int read_options(struct simba__shim *shim,
+                        char *text,
+                        simba_error *error)
 {
+    struct options *options = &((struct fault_shim *)shim)->options;
     int rc;
 
     *options = (struct options){.late_ms = LATE_DEFAULT_MS, .as = FAULT_FAIL};
@@ -161,57 +164,35 @@ static int read_options(struct options *options, char *text, simba_error *error)
 
 /* --- drawing ------------------------------------------------------------- */
 
-/* Which of the faults a roll of 0 to 99 hits, each having so many percent. */
-static enum fault hit(const enum fault *faults,
-                      const int *percents,
-                      size_t count,
-                      int roll)
+/* The fate of the n-th request, or of the n-th wake-up, from 1. Of a wake-up it
+ * is NONE, LOSE, DELAY or DOUBLE (and late). */
+static struct fate draw(const struct options *options, uint64_t n, bool is_wake)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (roll < percents[i]) {
-            return faults[i];
-        }
-        roll -= percents[i];
-    }
-    return FAULT_NONE;
-}
-
-/* The fate of the n-th request, from 1. */
-static struct fate draw_request(const struct options *options, uint64_t n)
-{
-    const int percents[] = {options->lose, options->delay, options->twice,
-                            options->fail, options->echo};
+    const int of_request[] = {options->lose, options->delay, options->twice,
+                              options->fail, options->echo};
+    const int of_wake[] = {options->wake_lose, options->wake_late,
+                           options->wake_double, 0, 0};
+    const int *percents = is_wake ? of_wake : of_request;
     enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE, FAULT_FAIL,
                            FAULT_ECHO};
+    struct fate fate = {.fault = FAULT_NONE};
     struct simba__rng rng;
-    struct fate fate;
     int roll;
 
-    simba__rng_seed(&rng, options->seed * UINT64_C(0x9e3779b97f4a7c15) + n);
+    simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
+                              (is_wake ? WAKE_STREAM : 0));
     roll = (int)simba__rng_below(&rng, PERCENT);
-    if (simba__rng_below(&rng, 2) != 0) { /* the reply, not the request */
-        faults[0] = FAULT_MUTE;
+    if (!is_wake && simba__rng_below(&rng, 2) != 0) {
+        faults[0] = FAULT_MUTE; /* the reply, not the request */
         faults[1] = FAULT_SLOW;
     }
-    fate.fault = n != 0 && n == options->nth ? (enum fault)options->as
-                                             : hit(faults, percents, 5, roll);
-    fate.late_ms =
-        1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
-    return fate;
-}
-
-/* The fate of the n-th wake-up: NONE, LOSE, DELAY or DOUBLE (and late). */
-static struct fate draw_wake(const struct options *options, uint64_t n)
-{
-    static const enum fault faults[] = {FAULT_LOSE, FAULT_DELAY, FAULT_DOUBLE};
-    const int percents[] = {options->wake_lose, options->wake_late,
-                            options->wake_double};
-    struct simba__rng rng;
-    struct fate fate;
-
-    simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
-                              WAKE_STREAM);
-    fate.fault = hit(faults, percents, 3, (int)simba__rng_below(&rng, PERCENT));
+    for (size_t i = 0; i < 5 && fate.fault == FAULT_NONE; i++) {
+        fate.fault = roll < percents[i] ? faults[i] : FAULT_NONE;
+        roll -= percents[i];
+    }
+    if (!is_wake && n == options->nth) {
+        fate.fault = (enum fault)options->as;
+    }
     fate.late_ms =
         1 + (int64_t)simba__rng_below(&rng, (uint64_t)options->late_ms);
     return fate;
@@ -272,7 +253,7 @@ static void send_again(struct pending *p, const struct simba__pending *first)
     bool is_late = p->fate.fault == FAULT_ECHO;
 
     p->fate.fault = FAULT_NONE;
-    p->copy = simba__shim_copy(&first->request);
+    p->copy = simba__request_make(&first->request);
     if (p->copy == NULL) {
         drop(p);
         return;
@@ -347,7 +328,7 @@ static void submit(simba_backend *self, simba_request *request)
     struct pending *p = calloc(1, sizeof *p);
     int64_t now_ms = simba_loop_now_ms();
 
-    if (p == NULL || (p->copy = simba__shim_copy(request)) == NULL) {
+    if (p == NULL || (p->copy = simba__request_make(request)) == NULL) {
         free(p);
         simba__shim_no_memory(request);
         return;
@@ -362,7 +343,7 @@ static void submit(simba_backend *self, simba_request *request)
     /* Admins ask once and do not retry, so they are spared unless named. */
     if (fault->options.only == (int)request->kind ||
         (fault->options.only == 0 && request->kind <= SIMBA_READ)) {
-        p->fate = draw_request(&fault->options, ++fault->request_count);
+        p->fate = draw(&fault->options, ++fault->request_count, false);
     }
     fault->counts[p->fate.fault]++;
     switch (p->fate.fault) {
@@ -428,7 +409,7 @@ static void on_wake(struct simba__wake_filter *filter, const char *mutex)
 {
     struct simba__shim *shim = container_of(filter, struct simba__shim, filter);
     struct fault_shim *fault = (struct fault_shim *)shim;
-    struct fate fate = draw_wake(&fault->options, ++fault->wake_count);
+    struct fate fate = draw(&fault->options, ++fault->wake_count, true);
 
     fault->wake_faults += fate.fault != FAULT_NONE;
     if (fate.fault == FAULT_DELAY || fate.fault == FAULT_DOUBLE) {
@@ -454,14 +435,6 @@ static void detach(simba_backend *self)
     }
     for (struct pending *p = fault->pending; p != NULL; p = p->next) {
         simba_timer_clear(self->loop, &p->timer);
-    }
-}
-
-static void closing(struct simba__shim *shim)
-{
-    struct fault_shim *fault = (struct fault_shim *)shim;
-
-    for (struct pending *p = fault->pending; p != NULL; p = p->next) {
         p->fate.fault = FAULT_NONE; /* nothing is sent again */
     }
 }
@@ -494,20 +467,6 @@ static void closed(struct simba__shim *shim, bool was_open)
     shim->log(shim->log_user, SIMBA_LOG_INFO, "fault", line);
 }
 
-static int open_fault(struct simba__shim *shim,
-                      char *options,
-                      simba_error *error)
-{
-    return read_options(&((struct fault_shim *)shim)->options, options, error);
-}
-
 const struct simba__shim_kind simba__fault_kind = {
-    .ops = &simba__fault_ops,
-    .size = sizeof(struct fault_shim),
-    .open = open_fault,
-    .submit = submit,
-    .wake = on_wake,
-    .closing = closing,
-    .closed = closed,
-    .detach = detach,
-};
+    "fault",          sizeof(struct fault_shim), read_options,    on_wake,
+    .submit = submit, .closed = closed,          .detach = detach};

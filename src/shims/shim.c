@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 /* --- the URL ------------------------------------------------------------- */
@@ -42,42 +43,6 @@ int simba__shim_split(const char *rest,
                                "a broken %%-escape in the options of a shim");
     }
     return SIMBA_OK;
-}
-
-static char *schema_of_inner(const simba_backend_config *config,
-                             bool upgrade,
-                             simba_error *error)
-{
-    simba_backend_config inner = *config;
-    const simba_backend_ops *ops = NULL;
-    const char *inner_url = "";
-    char *options, *text;
-    int rc = simba__shim_split(config->rest, &options, &inner_url, error);
-
-    free(options);
-    if (rc == SIMBA_OK) {
-        inner.url = inner_url;
-        rc = config->find(inner_url, &ops, &inner.rest, error);
-    }
-    if (rc != SIMBA_OK) {
-        return NULL;
-    }
-    if (ops->schema != NULL) {
-        /* cppcheck takes the text for a part of what it was made from. */
-        // cppcheck-suppress returnDanglingLifetime
-        return ops->schema(&inner, upgrade, error);
-    }
-    text = strdup("");
-    if (text == NULL) {
-        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    return text;
-}
-
-bool simba__shim_is_one(const simba_backend_ops *ops)
-{
-    return ops == &simba__fault_ops || ops == &simba__trace_ops ||
-           ops == &simba__stat_ops;
 }
 
 /* --- passing on ---------------------------------------------------------- */
@@ -128,130 +93,7 @@ static void pass_forked(simba_backend *self)
     }
 }
 
-/* --- life ---------------------------------------------------------------- */
-
-static void close_shim(simba_backend *self)
-{
-    struct simba__shim *shim = (struct simba__shim *)self;
-
-    simba_loop_enter(self->loop);
-    simba__wake_filter_remove(self->loop, &shim->filter);
-    if (shim->kind->closing != NULL) {
-        shim->kind->closing(shim);
-    }
-    simba_loop_leave(self->loop);
-    shim->inner->ops->close(shim->inner); /* its requests end by this */
-    if (shim->kind->closed != NULL) {
-        shim->kind->closed(shim, true);
-    }
-    free(shim);
-}
-
-/* The table is the inner one's, with ours in their place. */
-static void stand_before(struct simba__shim *shim, simba_loop *loop)
-{
-    const simba_backend_ops *ours = shim->kind->ops;
-    const simba_backend_ops *theirs = shim->inner->ops;
-
-    shim->ops = *theirs;
-    shim->ops.scheme = ours->scheme;
-    shim->ops.open = ours->open;
-    shim->ops.submit = shim->kind->submit;
-    shim->ops.close = close_shim;
-    shim->ops.detach = pass_detach;
-    shim->ops.forked = pass_forked;
-    shim->ops.life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
-    shim->ops.subscription =
-        theirs->subscription == NULL ? NULL : pass_subscription;
-    shim->ops.drive = theirs->drive == NULL ? NULL : pass_drive;
-    shim->base.ops = &shim->ops;
-    shim->base.loop = loop;
-    shim->filter.wake = shim->kind->wake;
-    simba_loop_enter(loop);
-    simba__wake_filter_add(loop, &shim->filter);
-    simba_loop_leave(loop);
-}
-
-static int open_shim(const struct simba__shim_kind *kind,
-                     const simba_backend_config *config,
-                     simba_backend **backend,
-                     simba_error *error)
-{
-    struct simba__shim *shim = calloc(1, kind->size);
-    simba_backend_config inner = *config;
-    const simba_backend_ops *ops;
-    char *options = NULL;
-    int rc;
-
-    *backend = NULL;
-    if (shim == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    shim->kind = kind;
-    shim->log = config->log;
-    shim->log_user = config->log_user;
-    rc = simba__shim_split(config->rest, &options, &inner.url, error);
-    if (rc == SIMBA_OK) { /* who forgot the options makes nothing by it */
-        rc = config->find(inner.url, &ops, &inner.rest, error);
-    }
-    if (rc == SIMBA_OK) {
-        rc = kind->open(shim, options, error);
-        if (rc == SIMBA_OK) {
-            rc = ops->open(&inner, &shim->inner, error);
-        }
-        if (rc != SIMBA_OK && kind->closed != NULL) {
-            kind->closed(shim, false);
-        }
-    }
-    free(options);
-    if (rc != SIMBA_OK) {
-        free(shim);
-        return rc;
-    }
-    stand_before(shim, config->loop);
-    *backend = &shim->base;
-    return SIMBA_OK;
-}
-
-static int open_fault(const simba_backend_config *config,
-                      simba_backend **backend,
-                      simba_error *error)
-{
-    return open_shim(&simba__fault_kind, config, backend, error);
-}
-
-static int open_trace(const simba_backend_config *config,
-                      simba_backend **backend,
-                      simba_error *error)
-{
-    return open_shim(&simba__trace_kind, config, backend, error);
-}
-
-static int open_stat(const simba_backend_config *config,
-                     simba_backend **backend,
-                     simba_error *error)
-{
-    return open_shim(&simba__stat_kind, config, backend, error);
-}
-
-/* What else a table needs is taken from the inner store's. */
-#define SHIM_OPS(name)                                                         \
-    {                                                                          \
-        .abi = SIMBA_BACKEND_ABI, .scheme = #name, .open = open_##name,        \
-        .submit = simba__shim_pass, .close = close_shim,                       \
-        .schema = schema_of_inner                                              \
-    }
-
-const simba_backend_ops simba__fault_ops = SHIM_OPS(fault);
-const simba_backend_ops simba__trace_ops = SHIM_OPS(trace);
-const simba_backend_ops simba__stat_ops = SHIM_OPS(stat);
-
 /* --- requests ------------------------------------------------------------ */
-
-struct simba__pending *simba__shim_copy(const simba_request *request)
-{
-    return simba__request_make(request);
-}
 
 void simba__shim_fill(simba_request *request, const struct simba__pending *copy)
 {
@@ -289,12 +131,12 @@ static void on_done(struct simba__caller *caller,
     simba_request_done(request, status, error);
 }
 
-void simba__shim_pass(simba_backend *self, simba_request *request)
+static void pass_request(simba_backend *self, simba_request *request)
 {
     struct simba__shim *shim = (struct simba__shim *)self;
     struct simba__passage *passage = calloc(1, sizeof *passage);
     struct simba__pending *copy =
-        passage == NULL ? NULL : simba__shim_copy(request);
+        passage == NULL ? NULL : simba__request_make(request);
 
     if (copy == NULL) {
         free(passage);
@@ -311,6 +153,117 @@ void simba__shim_pass(simba_backend *self, simba_request *request)
     }
     simba__request_send(copy, &passage->caller, shim->inner);
 }
+
+/* --- life ---------------------------------------------------------------- */
+
+static void close_shim(simba_backend *self)
+{
+    struct simba__shim *shim = (struct simba__shim *)self;
+
+    simba_loop_enter(self->loop);
+    simba__wake_filter_remove(self->loop, &shim->filter);
+    simba_loop_leave(self->loop);
+    shim->inner->ops->close(shim->inner); /* its requests end by this */
+    shim->kind->closed(shim, true);
+    free(shim);
+}
+
+static int open_shim(const simba_backend_config *config,
+                     simba_backend **backend,
+                     simba_error *error);
+
+/* The table is the inner one's, with ours in their place. */
+static void stand_before(struct simba__shim *shim, simba_loop *loop)
+{
+    const simba_backend_ops *theirs = shim->inner->ops;
+
+    shim->ops = *theirs;
+    shim->ops.scheme = shim->kind->scheme;
+    shim->ops.open = open_shim;
+    shim->ops.submit =
+        shim->kind->submit == NULL ? pass_request : shim->kind->submit;
+    shim->ops.close = close_shim;
+    shim->ops.detach = pass_detach;
+    shim->ops.forked = pass_forked;
+    shim->ops.life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
+    shim->ops.subscription =
+        theirs->subscription == NULL ? NULL : pass_subscription;
+    shim->ops.drive = theirs->drive == NULL ? NULL : pass_drive;
+    shim->base.ops = &shim->ops;
+    shim->base.loop = loop;
+    shim->filter.wake = shim->kind->wake;
+    simba_loop_enter(loop);
+    simba__wake_filter_add(loop, &shim->filter);
+    simba_loop_leave(loop);
+}
+
+/* Of which kind, the URL says. */
+static int open_shim(const simba_backend_config *config,
+                     simba_backend **backend,
+                     simba_error *error)
+{
+    static const struct simba__shim_kind *const kinds[SIMBA__SHIMS] = {
+        &simba__fault_kind, &simba__trace_kind, &simba__stat_kind};
+    const struct simba__shim_kind *kind = kinds[0];
+    simba_backend_config inner = *config;
+    const simba_backend_ops *ops;
+    struct simba__shim *shim;
+    char *options = NULL;
+    int rc;
+
+    for (size_t i = 1; i < SIMBA__SHIMS; i++) {
+        if (strncasecmp(config->url, kinds[i]->scheme,
+                        strlen(kinds[i]->scheme)) == 0) {
+            kind = kinds[i];
+        }
+    }
+    shim = calloc(1, kind->size);
+    *backend = NULL;
+    if (shim == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    shim->kind = kind;
+    shim->log = config->log;
+    shim->log_user = config->log_user;
+    rc = simba__shim_split(config->rest, &options, &inner.url, error);
+    if (rc == SIMBA_OK) { /* who forgot the options makes nothing by it */
+        rc = config->find(inner.url, &ops, &inner.rest, error);
+    }
+    if (rc == SIMBA_OK) {
+        rc = kind->open(shim, options, error);
+        if (rc == SIMBA_OK) {
+            rc = ops->open(&inner, &shim->inner, error);
+        }
+        if (rc != SIMBA_OK) {
+            kind->closed(shim, false);
+        }
+    }
+    free(options);
+    if (rc != SIMBA_OK) {
+        free(shim);
+        return rc;
+    }
+    stand_before(shim, config->loop);
+    *backend = &shim->base;
+    return SIMBA_OK;
+}
+
+/* What else a table needs is taken from the inner store's. */
+#define SHIM_OPS(name)                                                         \
+    {                                                                          \
+        .abi = SIMBA_BACKEND_ABI, .scheme = (name), .open = open_shim,         \
+        .submit = pass_request, .close = close_shim                            \
+    }
+
+const simba_backend_ops simba__shim_ops[SIMBA__SHIMS] = {
+    SHIM_OPS("fault"), SHIM_OPS("trace"), SHIM_OPS("stat")};
+
+bool simba__shim_is_one(const simba_backend_ops *ops)
+{
+    return ops->open == open_shim;
+}
+
+/* --- for the kinds ------------------------------------------------------- */
 
 const char *simba__shim_request_name(enum simba_request_kind kind)
 {
@@ -331,9 +284,9 @@ int64_t simba__shim_now_us(void)
 
 simba_backend *simba__stat_find(simba_backend *backend)
 {
-    while (backend->ops->scheme != simba__stat_ops.scheme) {
-        if (backend->ops->detach != pass_detach) {
-            return NULL; /* no shim */
+    while (strcmp(backend->ops->scheme, simba__stat_kind.scheme) != 0) {
+        if (!simba__shim_is_one(backend->ops)) {
+            return NULL;
         }
         backend = inner_of(backend);
     }

@@ -12,9 +12,9 @@
 #include "runtime/request.h"
 #include "util/container.h"
 
-extern const simba_backend_ops simba__fault_ops;
-extern const simba_backend_ops simba__trace_ops;
-extern const simba_backend_ops simba__stat_ops;
+/* How they are opened: fault, trace, stat. */
+enum { SIMBA__SHIMS = 3 };
+extern const simba_backend_ops simba__shim_ops[SIMBA__SHIMS];
 
 struct simba__shim_kind;
 
@@ -26,7 +26,7 @@ struct simba__shim {
     struct simba__wake_filter filter;
     simba_log_fn log;
     void *log_user;
-    uint64_t passed; /* requests that simba__shim_pass() has passed on */
+    uint64_t passed; /* requests that were passed on as they are */
 };
 
 /* A request that is passed on as it is. */
@@ -40,24 +40,21 @@ struct simba__passage {
 
 /** What a kind of shim does itself; NULL: nothing. */
 struct simba__shim_kind {
-    const simba_backend_ops *ops;
+    const char *scheme;
     size_t size; /* of its instance, which begins with a struct simba__shim */
-    /** Take the options, before the inner store is opened. */
+    /** Take the options, before the inner store is opened. MUST. */
     int (*open)(struct simba__shim *shim, char *options, simba_error *error);
-    /** MUST. As of simba_backend_ops; simba__shim_pass() passes it on. */
-    void (*submit)(simba_backend *self, simba_request *request);
     /** A wake-up on its way out; pass it on with simba__wake_pass(). MUST. */
     void (*wake)(struct simba__wake_filter *filter, const char *mutex);
-    /** The inner store is about to be closed. Inside the loop. */
-    void (*closing)(struct simba__shim *shim);
-    /** It is closed; or it was never opened, and so is NULL. */
+    /** As of simba_backend_ops; NULL: the request is passed on as it is. */
+    void (*submit)(simba_backend *self, simba_request *request);
+    /** It is closed; or it was never opened, and so is NULL. MUST. */
     void (*closed)(struct simba__shim *shim, bool was_open);
     void (*detach)(simba_backend *self); /* before the inner one's */
     void (*forked)(simba_backend *self); /* likewise */
-    /** With simba__shim_pass(): a request goes to the inner store. */
+    /** A request that is passed on goes to the inner store. */
     void (*sent)(const struct simba__passage *passage);
-    /** With simba__shim_pass(): it was answered, and who asked hears next.
-     * MUST then. */
+    /** It was answered, and who asked hears next. MUST without `submit`. */
     void (*answered)(const struct simba__passage *passage,
                      const simba_reply *reply,
                      int status);
@@ -81,12 +78,6 @@ int simba__shim_split(const char *rest,
 
 /** Is it the table of a shim? */
 bool simba__shim_is_one(const simba_backend_ops *ops);
-
-/** Pass a request on; as `submit` of simba_backend_ops. */
-void simba__shim_pass(simba_backend *self, simba_request *request);
-
-/** A copy of a request, to be sent to the inner store; NULL: no memory. */
-struct simba__pending *simba__shim_copy(const simba_request *request);
 
 /** Put into a request what its copy was answered. */
 void simba__shim_fill(simba_request *request,

@@ -164,13 +164,10 @@ static int take_no_options(struct simba__shim *shim,
                                  "stat: it takes no options, as in stat::URL");
 }
 
-const struct simba__shim_kind simba__stat_kind = {
-    .ops = &simba__stat_ops,
-    .size = sizeof(struct stat_shim),
-    .open = take_no_options,
-    .submit = simba__shim_pass,
-    .wake = count_wake,
-    .closed = tell_figures,
-    .sent = count_sent,
-    .answered = count_answered,
-};
+const struct simba__shim_kind simba__stat_kind = {"stat",
+                                                  sizeof(struct stat_shim),
+                                                  take_no_options,
+                                                  count_wake,
+                                                  .closed = tell_figures,
+                                                  .sent = count_sent,
+                                                  .answered = count_answered};

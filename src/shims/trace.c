@@ -220,14 +220,11 @@ static void forked(simba_backend *self)
     trace->fd = -1;
 }
 
-const struct simba__shim_kind simba__trace_kind = {
-    .ops = &simba__trace_ops,
-    .size = sizeof(struct trace),
-    .open = open_file,
-    .submit = simba__shim_pass,
-    .wake = write_wake,
-    .closed = close_file,
-    .forked = forked,
-    .sent = write_sent,
-    .answered = write_answered,
-};
+const struct simba__shim_kind simba__trace_kind = {"trace",
+                                                   sizeof(struct trace),
+                                                   open_file,
+                                                   write_wake,
+                                                   .closed = close_file,
+                                                   .forked = forked,
+                                                   .sent = write_sent,
+                                                   .answered = write_answered};
