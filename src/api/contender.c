@@ -81,32 +81,80 @@ int64_t simba_times_budget_most_ms(int64_t ttl_ms, int64_t transition_ms)
                : 0;
 }
 
-static int invalid(simba_error *error, const char *what, int64_t value)
+/* What is wrong with the times, and which of them it is. */
+struct complaint {
+    const char *what;
+    size_t offset; /* in struct simba__contend_config */
+};
+
+#define OFFSET(member) offsetof(struct simba__contend_config, member)
+
+static const struct complaint of_lease[] = {
+    [SIMBA__LEASE_TTL_SHORT] = {"ttl is shorter than 100 ms",
+                                OFFSET(lease.ttl_ms)},
+    [SIMBA__LEASE_TTL_LONG] = {"ttl is longer than ten years",
+                               OFFSET(lease.ttl_ms)},
+    [SIMBA__LEASE_TRANSITION_LONG] = {"transition is longer than ten years",
+                                      OFFSET(lease.transition_ms)},
+    [SIMBA__LEASE_BUDGET_SHORT] = {"budget_ms is below 1 ms",
+                                   OFFSET(lease.budget_ms)},
+};
+
+static const struct complaint of_config[] = {
+    [SIMBA__CONTEND_INITIAL_DELAY] = {"initial_delay_ms is negative or too "
+                                      "long",
+                                      OFFSET(initial_delay_ms)},
+    [SIMBA__CONTEND_MAX_HOLD] = {"max_hold_ms is negative or too long",
+                                 OFFSET(max_hold_ms)},
+    [SIMBA__CONTEND_MIN_HOLD] = {"min_hold_ms is negative or too long",
+                                 OFFSET(min_hold_ms)},
+    [SIMBA__CONTEND_HOLD_ORDER] = {"min_hold_ms is longer than max_hold_ms",
+                                   OFFSET(min_hold_ms)},
+    [SIMBA__CONTEND_PROGRESS] = {"progress_ms is negative or too long",
+                                 OFFSET(progress_ms)},
+};
+
+static int complain(const struct complaint *complaint,
+                    const struct simba__contend_config *config,
+                    simba_error *error)
 {
-    return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %" PRId64 " ms", what,
-                           value);
+    const void *ms = (const char *)config + complaint->offset;
+
+    return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %" PRId64 " ms",
+                           complaint->what, *(const int64_t *)ms);
 }
 
-static int check_lease(const struct simba__lease *lease,
-                       int64_t least_lease_ms,
+/* Checks names and times together and fills in the defaults. */
+static int make_config(const simba_store *store,
+                       const simba_contender *given,
+                       struct simba__contend_config *config,
                        simba_error *error)
 {
-    int64_t length_ms;
+    const simba_times *times = &given->times;
+    int64_t least_ms = store->backend->ops->least_lease_ms;
+    struct simba__lease *lease = &config->lease;
+    enum simba__contend_problem problem;
+    enum simba__lease_problem lease_problem;
+    int rc = simba__config_mutex(given->mutex, error);
 
-    switch (simba__lease_check(lease)) {
-    case SIMBA__LEASE_FINE:
-        break;
-    case SIMBA__LEASE_TTL_SHORT:
-        return invalid(error, "ttl is shorter than 100 ms", lease->ttl_ms);
-    case SIMBA__LEASE_TTL_LONG:
-        return invalid(error, "ttl is longer than ten years", lease->ttl_ms);
-    case SIMBA__LEASE_TRANSITION_NEGATIVE:
-    case SIMBA__LEASE_TRANSITION_LONG:
-        return invalid(error, "transition is longer than ten years",
-                       lease->transition_ms);
-    case SIMBA__LEASE_BUDGET_SHORT:
-        return invalid(error, "budget_ms is below 1 ms", lease->budget_ms);
-    case SIMBA__LEASE_BUDGET_LONG:
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    *config = (struct simba__contend_config){.initial_delay_ms =
+                                                 given->initial_delay_ms,
+                                             .max_hold_ms = times->max_hold_ms,
+                                             .min_hold_ms = times->min_hold_ms,
+                                             .progress_ms = times->progress_ms,
+                                             .join = true};
+    simba_store_lease(store, &lease->ttl_ms, &lease->transition_ms);
+    lease->ttl_ms = times->ttl_ms == 0 ? lease->ttl_ms : times->ttl_ms;
+    lease->transition_ms =
+        times->transition_ms < 0 ? lease->transition_ms : times->transition_ms;
+    lease->budget_ms = times->budget_ms == 0 && is_in_range(lease)
+                           ? simba__lease_budget_default_ms(lease)
+                           : times->budget_ms;
+    lease_problem = simba__lease_check(lease);
+    if (lease_problem == SIMBA__LEASE_BUDGET_LONG) {
         return simba_error_set(
             error, SIMBA_EINVAL, 0,
             "budget_ms is %" PRId64 ", but a lease of %" PRId64 " ms leaves "
@@ -114,68 +162,19 @@ static int check_lease(const struct simba__lease *lease,
             lease->budget_ms, simba__lease_length_ms(lease),
             simba__lease_budget_most_ms(lease));
     }
-    length_ms = simba__lease_length_ms(lease);
-    if (length_ms < least_lease_ms) {
+    if (lease_problem != SIMBA__LEASE_FINE) {
+        return complain(&of_lease[lease_problem], config, error);
+    }
+    if (simba__lease_length_ms(lease) < least_ms) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "ttl + transition is %" PRId64 " ms: this store "
                                "needs %" PRId64 " ms or more",
-                               length_ms, least_lease_ms);
+                               simba__lease_length_ms(lease), least_ms);
     }
-    return SIMBA_OK;
-}
-
-int simba__config_make(const simba_contender *given,
-                       int64_t least_lease_ms,
-                       struct simba__contend_config *config,
-                       simba_error *error)
-{
-    const simba_times *times = &given->times;
-    struct simba__lease *lease = &config->lease;
-    int rc = simba__config_mutex(given->mutex, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    *config = (struct simba__contend_config){
-        .lease = {.ttl_ms = times->ttl_ms == 0 ? SIMBA__DEFAULT_TTL_MS
-                                               : times->ttl_ms,
-                  .transition_ms = times->transition_ms < 0
-                                       ? SIMBA__DEFAULT_TRANSITION_MS
-                                       : times->transition_ms,
-                  .budget_ms = times->budget_ms},
-        .initial_delay_ms = given->initial_delay_ms,
-        .max_hold_ms = times->max_hold_ms,
-        .min_hold_ms = times->min_hold_ms,
-        .progress_ms = times->progress_ms,
-        .join = true};
-    if (times->budget_ms == 0 && is_in_range(lease)) {
-        lease->budget_ms = simba__lease_budget_default_ms(lease);
-    }
-    rc = check_lease(lease, least_lease_ms, error);
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    switch (simba__contend_config_check(config)) {
-    case SIMBA__CONTEND_FINE:
-    case SIMBA__CONTEND_LEASE:
-        break;
-    case SIMBA__CONTEND_INITIAL_DELAY:
-        return invalid(error, "initial_delay_ms is negative or too long",
-                       config->initial_delay_ms);
-    case SIMBA__CONTEND_MAX_HOLD:
-        return invalid(error, "max_hold_ms is negative or too long",
-                       config->max_hold_ms);
-    case SIMBA__CONTEND_MIN_HOLD:
-        return invalid(error, "min_hold_ms is negative or too long",
-                       config->min_hold_ms);
-    case SIMBA__CONTEND_HOLD_ORDER:
-        return invalid(error, "min_hold_ms is longer than max_hold_ms",
-                       config->min_hold_ms);
-    case SIMBA__CONTEND_PROGRESS:
-        return invalid(error, "progress_ms is negative or too long",
-                       config->progress_ms);
-    }
-    return SIMBA_OK;
+    problem = simba__contend_config_check(config);
+    return problem == SIMBA__CONTEND_FINE
+               ? SIMBA_OK
+               : complain(&of_config[problem], config, error);
 }
 
 /* --- ids ----------------------------------------------------------------- */
@@ -222,36 +221,41 @@ void simba_id_uuid(char *id)
 
 /* --- a contender --------------------------------------------------------- */
 
+void *simba__contender_make(const struct simba__contender_kind *kind,
+                            size_t size,
+                            simba_error *error)
+{
+    struct simba__contender *c = calloc(1, size);
+
+    assert(size >= sizeof *c);
+    if (c == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return NULL;
+    }
+    c->kind = kind;
+    c->contention.hooks = &kind->hooks;
+    return c;
+}
+
 int simba__contender_open(struct simba__contender *c,
                           simba_store *store,
                           const simba_contender *given,
                           simba_error *error)
 {
     struct simba__contention *contention = &c->contention;
-    simba_contender contender = *given;
     struct simba__contend_config config;
-    int rc;
+    int rc = make_config(store, given, &config, error);
 
-    assert(c->what != NULL && c->own != NULL && contention->hooks != NULL);
-    if (contender.times.ttl_ms == 0) {
-        contender.times.ttl_ms = store->ttl_ms;
-    }
-    if (contender.times.transition_ms < 0) {
-        contender.times.transition_ms = store->transition_ms;
-    }
     c->store = store;
     contention->loop = store->loop;
     contention->backend = store->backend;
     contention->mark = store->mark;
-    rc = simba__config_make(&contender, store->backend->ops->least_lease_ms,
-                            &config, error);
     if (rc == SIMBA_OK) {
-        rc = simba__config_id(contender.id, contention->id, error);
+        rc = simba__config_id(given->id, contention->id, error);
     }
     if (rc == SIMBA_OK) {
         simba_loop_enter(store->loop);
-        rc =
-            simba__contention_open(contention, &config, contender.mutex, error);
+        rc = simba__contention_open(contention, &config, given->mutex, error);
         simba_loop_leave(store->loop);
     }
     if (rc == SIMBA_OK) {
@@ -260,8 +264,11 @@ int simba__contender_open(struct simba__contender *c,
     return rc;
 }
 
-void simba__contender_close(struct simba__contender *c)
+void simba__contender_close(struct simba__contender *c, int stopped)
 {
+    if (stopped == SIMBA_EUNKNOWN) {
+        simba__contender_warn(c, "closed, but the store did not answer");
+    }
     simba_loop_enter(c->store->loop);
     simba__contention_close(&c->contention);
     simba_loop_leave(c->store->loop);
@@ -275,8 +282,8 @@ bool simba__contender_may_close(struct simba__contender *c, bool is_own)
         return false;
     }
     if (is_own) {
-        fprintf(stderr, "simba: a %s was closed by its own %s\n", c->what,
-                c->own);
+        fprintf(stderr, "simba: a %s was closed by its own %s\n", c->kind->what,
+                c->kind->own);
         abort();
     }
     return true;
@@ -289,12 +296,18 @@ void simba__contender_log(const struct simba__contender *c,
 {
     va_list args;
 
-    entry.component = c->what;
+    entry.component = c->kind->what;
     entry.mutex = c->contention.mutex;
     entry.id = c->contention.id;
     va_start(args, format);
     simba__store_vlog(c->store, &entry, format, args);
     va_end(args);
+}
+
+void simba__contender_warn(const struct simba__contender *c, const char *what)
+{
+    simba__contender_log(c, (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+                         "%s", what);
 }
 
 void simba__contender_log_failure(const struct simba__contender *c,
@@ -346,7 +359,7 @@ int simba__lifecycle_start(struct simba__lifecycle *lifecycle,
     if (atomic_load(&lifecycle->wish) != WISH_REST) {
         rc = simba_error_set(error, SIMBA_EMISUSE, 0,
                              "%s: the %s is started already",
-                             c->contention.mutex, c->what);
+                             c->contention.mutex, c->kind->what);
     } else {
         atomic_store(&lifecycle->wish, WISH_STARTED);
         lifecycle->is_contending = true;
@@ -372,7 +385,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
     if (is_own) {
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "%s: stop was called from its own %s",
-                               c->contention.mutex, c->own);
+                               c->contention.mutex, c->kind->own);
     }
     simba__callback_pool_block(&c->store->pool);
     simba_loop_enter(c->store->loop);

@@ -9,9 +9,6 @@
 #include "api/store.h"
 #include "runtime/contention.h"
 
-/* What a contender gets that sets no times, where nothing is configured. */
-enum { SIMBA__DEFAULT_TTL_MS = 10000, SIMBA__DEFAULT_TRANSITION_MS = 6000 };
-
 /* --- what users give ----------------------------------------------------- */
 
 /* A struct of the user's that begins with its size, by which those of an older
@@ -34,17 +31,6 @@ int simba__given_take(const simba_store *store,
                       const struct simba__given *given,
                       simba_error *error);
 
-/**
- * Check names and times together and fill in the defaults.
- *
- * @param least_lease_ms  what the store can keep
- * @param[out] config     for the machine
- */
-int simba__config_make(const simba_contender *contender,
-                       int64_t least_lease_ms,
-                       struct simba__contend_config *config,
-                       simba_error *error);
-
 /** Check the name of a mutex (S14). */
 int simba__config_mutex(const char *mutex, simba_error *error);
 
@@ -53,24 +39,35 @@ int simba__config_id(const char *given, char *id, simba_error *error);
 
 /* --- a contender --------------------------------------------------------- */
 
-struct simba__contender {
-    struct simba__contention contention; /* first: hooks get this */
-    simba_store *store;
+struct simba__contender_kind {
+    struct simba__contention_hooks hooks;
     const char *what; /* "service": the log's component, and for messages */
     const char *own;  /* what of the user's it runs: "callback", "work" */
 };
 
-/**
- * Check what the user gave, and put the contention on the loop. `what` and the
- * hooks must be in place. On failure nothing is left to be closed.
- */
+struct simba__contender {
+    struct simba__contention contention; /* first: hooks get this */
+    const struct simba__contender_kind *kind;
+    simba_store *store;
+};
+
+/** A handle of so many bytes, zeroed, that begins with its contender; NULL: no
+ * memory. To be freed by its user. */
+void *simba__contender_make(const struct simba__contender_kind *kind,
+                            size_t size,
+                            simba_error *error);
+
+/** Check what the user gave, and put the contention on the loop. On failure
+ * nothing is left to be closed. */
 int simba__contender_open(struct simba__contender *c,
                           simba_store *store,
                           const simba_contender *given,
                           simba_error *error);
 
-/** Take it off the loop; the machine must rest. */
-void simba__contender_close(struct simba__contender *c);
+/** Take it off the loop; the machine must rest.
+ *
+ * @param stopped  what the stop before it answered; doubt is logged */
+void simba__contender_close(struct simba__contender *c, int stopped);
 
 /**
  * What every close begins with. False in a forked child: all but the memory is
@@ -85,6 +82,9 @@ void simba__contender_log(const struct simba__contender *c,
                           struct simba__log_entry entry,
                           const char *format,
                           ...) __attribute__((format(printf, 3, 4)));
+
+/** The same for a warning of a few words. */
+void simba__contender_warn(const struct simba__contender *c, const char *what);
 
 /** The same for a request that failed. */
 void simba__contender_log_failure(const struct simba__contender *c,

@@ -67,13 +67,6 @@ static void wake_waiter(simba_locker *l)
     simba__loop_nudge(l->base.store->loop);
 }
 
-static void warn(const simba_locker *l, const char *what)
-{
-    simba__contender_log(&l->base,
-                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
-                         "%s", what);
-}
-
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
@@ -118,10 +111,11 @@ static void told(struct simba__contention *c,
             update->token);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) { /* S6 */
-        warn(l, "what used it has not ended in time: another may own it");
+        simba__contender_warn(
+            &l->base, "what used it has not ended in time: another may own it");
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        warn(l, "the store's clock made a step");
+        simba__contender_warn(&l->base, "the store's clock made a step");
     }
 }
 
@@ -156,7 +150,6 @@ static void answered(struct simba__contention *c,
 
 /* --- waiting ------------------------------------------------------------- */
 
-/* The condition variable counts on CLOCK_MONOTONIC; good enough for a wait. */
 static struct timespec in_ms(int64_t ms)
 {
     struct timespec at;
@@ -439,11 +432,10 @@ int simba_locker_open(simba_store *store,
                       simba_locker **out,
                       simba_error *error)
 {
-    static const struct simba__contention_hooks hooks = {.told = told,
-                                                         .answered = answered};
+    static const struct simba__contender_kind kind = {
+        {told, answered}, "locker", "callback"};
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
-    pthread_condattr_t attributes;
     simba_locker *l;
     int rc = simba__given_take(
         store,
@@ -455,23 +447,17 @@ int simba_locker_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    l = calloc(1, sizeof *l);
+    l = simba__contender_make(&kind, sizeof *l, error);
     if (l == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return SIMBA_ENOMEM;
     }
-    l->base.what = "locker";
-    l->base.own = "callback";
-    l->base.contention.hooks = &hooks;
     l->on_lost = options.on_lost;
     l->user = options.user;
     l->lost_task.run = run_lost;
     l->stopping.run = stop_soon;
     atomic_init(&l->granted_ms, INT64_MIN);
     simba__serial_queue_init(&l->serial_queue);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    pthread_cond_init(&l->changed, NULL);
     contender.mutex = options.mutex;
     contender.id = options.id;
     contender.times = options.times;
@@ -494,10 +480,7 @@ void simba_locker_close(simba_locker *l)
         free(l);
         return;
     }
-    if (simba_locker_release(l, NULL) == SIMBA_EUNKNOWN) {
-        warn(l, "closed, but the store did not answer");
-    }
-    simba__contender_close(&l->base);
+    simba__contender_close(&l->base, simba_locker_release(l, NULL));
     free_locker(l);
 }
 

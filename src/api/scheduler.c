@@ -51,13 +51,6 @@ struct simba_scheduler {
 
 static _Thread_local const simba_scheduler *working;
 
-static void log_warning(const simba_scheduler *s, const char *what)
-{
-    simba__contender_log(&s->base,
-                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
-                         "%s", what);
-}
-
 static void feed(simba_scheduler *s, struct simba__schedule_event event);
 
 /* --- the thread ---------------------------------------------------------- */
@@ -309,7 +302,7 @@ static void told(struct simba__contention *c,
                              s->run.number);
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        log_warning(s, "the store's clock made a step");
+        simba__contender_warn(&s->base, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
@@ -398,8 +391,8 @@ int simba_scheduler_open(simba_store *store,
                          simba_scheduler **out,
                          simba_error *error)
 {
-    static const struct simba__contention_hooks hooks = {.told = told,
-                                                         .answered = answered};
+    static const struct simba__contender_kind kind = {
+        {told, answered}, "scheduler", "work"};
     simba_scheduler_options options = SIMBA_SCHEDULER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;
@@ -417,18 +410,15 @@ int simba_scheduler_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    s = calloc(1, sizeof *s);
+    s = simba__contender_make(&kind, sizeof *s, error);
     if (s == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return SIMBA_ENOMEM;
     }
     rc = open_stop_fd(s, error);
     if (rc != SIMBA_OK) {
         free(s);
         return rc;
     }
-    s->base.what = "scheduler";
-    s->base.own = "work";
-    s->base.contention.hooks = &hooks;
     s->work = options.work;
     s->user = options.user;
     s->config = config;
@@ -468,6 +458,8 @@ int simba_scheduler_stop(simba_scheduler *s, simba_error *error)
 
 void simba_scheduler_close(simba_scheduler *s)
 {
+    int rc;
+
     if (s == NULL) {
         return;
     }
@@ -475,13 +467,11 @@ void simba_scheduler_close(simba_scheduler *s)
         free(s);
         return;
     }
-    if (simba_scheduler_stop(s, NULL) == SIMBA_EUNKNOWN) {
-        log_warning(s, "closed, but the store did not answer");
-    }
+    rc = simba_scheduler_stop(s, NULL);
     simba_loop_enter(s->base.store->loop);
     simba_timer_clear(s->base.store->loop, &s->timer);
     simba_loop_leave(s->base.store->loop);
-    simba__contender_close(&s->base);
+    simba__contender_close(&s->base, rc);
     free_scheduler(s);
 }
 

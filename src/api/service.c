@@ -79,13 +79,6 @@ static void push_note(simba_service *s,
 
 /* --- hooks, inside the loop ---------------------------------------------- */
 
-static void warn(const simba_service *s, const char *what)
-{
-    simba__contender_log(&s->base,
-                         (struct simba__log_entry){.level = SIMBA_LOG_WARN},
-                         "%s", what);
-}
-
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
@@ -110,10 +103,11 @@ static void told(struct simba__contention *c,
         push_note(s, &s->acquired, s->on_acquired, &c->owner);
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
-        warn(s, "on_released took longer than its budget");
+        simba__contender_warn(&s->base,
+                              "on_released took longer than its budget");
     }
     if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        warn(s, "the store's clock made a step");
+        simba__contender_warn(&s->base, "the store's clock made a step");
     }
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
@@ -159,8 +153,8 @@ int simba_service_open(simba_store *store,
                        simba_service **out,
                        simba_error *error)
 {
-    static const struct simba__contention_hooks hooks = {.told = told,
-                                                         .answered = answered};
+    static const struct simba__contender_kind kind = {
+        {told, answered}, "service", "callback"};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *s;
     int rc =
@@ -173,13 +167,10 @@ int simba_service_open(simba_store *store,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    s = calloc(1, sizeof *s);
+    s = simba__contender_make(&kind, sizeof *s, error);
     if (s == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return SIMBA_ENOMEM;
     }
-    s->base.what = "service";
-    s->base.own = "callback";
-    s->base.contention.hooks = &hooks;
     s->on_acquired = contender.on_acquired;
     s->on_released = contender.on_released;
     s->on_changed = contender.on_changed;
@@ -226,10 +217,7 @@ void simba_service_close(simba_service *s)
         free(s);
         return;
     }
-    if (simba_service_stop(s, NULL) == SIMBA_EUNKNOWN) {
-        warn(s, "closed, but the store did not answer");
-    }
-    simba__contender_close(&s->base);
+    simba__contender_close(&s->base, simba_service_stop(s, NULL));
     free_service(s);
 }
 

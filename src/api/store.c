@@ -11,6 +11,11 @@
 #include <string.h>
 
 enum { NOTIFIERS_MOST = 16, NOTIFIERS_LIMIT = 1024 };
+_Static_assert(NOTIFIERS_MOST == 16 && NOTIFIERS_LIMIT == 1024,
+               "check_options() names these numbers");
+
+/* What a contender gets that sets no times, where nothing is configured. */
+enum { DEFAULT_TTL_MS = 10000, DEFAULT_TRANSITION_MS = 6000 };
 
 int simba__store_check(const simba_store *store, simba_error *error)
 {
@@ -55,7 +60,7 @@ static void add(simba_log_event *event, const char *key, const char *value)
     }
 }
 
-static void write_event(const simba_store *store,
+static void write_entry(const simba_store *store,
                         const struct simba__log_entry *entry,
                         const char *message)
 {
@@ -67,6 +72,13 @@ static void write_event(const simba_store *store,
                              .fields = fields};
     char token[24];
 
+    if (entry->level > store->log_level) {
+        return;
+    }
+    if (store->log_event == NULL) {
+        store->log(store->log_user, entry->level, entry->component, message);
+        return;
+    }
     (void)snprintf(token, sizeof token, "%" PRIu64, entry->token);
     add(&event, "mutex", entry->mutex);
     add(&event, "id", entry->id);
@@ -75,20 +87,6 @@ static void write_event(const simba_store *store,
     add(&event, "status",
         entry->status == SIMBA_OK ? NULL : simba_status_name(entry->status));
     store->log_event(store->log_user, &event);
-}
-
-static void write_entry(const simba_store *store,
-                        const struct simba__log_entry *entry,
-                        const char *message)
-{
-    if (entry->level > store->log_level) {
-        return;
-    }
-    if (store->log_event != NULL) {
-        write_event(store, entry, message);
-    } else {
-        store->log(store->log_user, entry->level, entry->component, message);
-    }
 }
 
 void simba__store_vlog(const simba_store *store,
@@ -139,33 +137,32 @@ static void log_plain(void *user,
 
 static int check_options(const simba_store_options *options, simba_error *error)
 {
-    if (options->notifier_most < 0 ||
-        options->notifier_most > NOTIFIERS_LIMIT) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "notifier_most is %d: it must be 0 (for %d) to "
-                               "%d",
-                               options->notifier_most, NOTIFIERS_MOST,
-                               NOTIFIERS_LIMIT);
+    const struct {
+        const char *name;
+        int value, least, most;
+        const char *wanted;
+    } numbers[] = {
+        {"notifier_most", options->notifier_most, 0, NOTIFIERS_LIMIT,
+         "0 (for 16) to 1024"},
+        {"config", (int)options->config, SIMBA_CONFIG_WHEN_ASKED,
+         SIMBA_CONFIG_NEVER, "one of enum simba_config_use"},
+        {"log_level", (int)options->log_level, SIMBA_LOG_DEFAULT,
+         SIMBA_LOG_DEBUG, "one of enum simba_log_level"},
+    };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value < numbers[i].least ||
+            numbers[i].value > numbers[i].most) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "%s is %d: it must be %s", numbers[i].name,
+                                   numbers[i].value, numbers[i].wanted);
+        }
     }
     if (options->executor != NULL && options->notifier_most != 0) {
         return simba_error_set(error, SIMBA_EINVAL, 0,
                                "notifier_most is %d, but callbacks run on the "
                                "executor: give one of the two",
                                options->notifier_most);
-    }
-    if ((int)options->config < SIMBA_CONFIG_WHEN_ASKED ||
-        options->config > SIMBA_CONFIG_NEVER) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "config is %d: it must be one of enum "
-                               "simba_config_use",
-                               (int)options->config);
-    }
-    if ((int)options->log_level < SIMBA_LOG_DEFAULT ||
-        options->log_level > SIMBA_LOG_DEBUG) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "log_level is %d: it must be one of enum "
-                               "simba_log_level",
-                               (int)options->log_level);
     }
     return SIMBA_OK;
 }
@@ -257,42 +254,6 @@ static void free_store(simba_store *store)
     }
 }
 
-static int open_as_set(const struct simba__settings *settings,
-                       const simba_store_options *options,
-                       simba_store **out,
-                       simba_error *error)
-{
-    simba_store *store = calloc(1, sizeof *store);
-    int rc;
-
-    if (store != NULL) {
-        store->mark = simba__fork_guard();
-        store->name = strdup(settings->url);
-    }
-    if (store == NULL || store->mark == NULL || store->name == NULL) {
-        free_store(store);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    simba_url_hide_secrets(store->name);
-    store->log = options->log != NULL ? options->log : simba__log_nothing;
-    store->log_event = options->log_event;
-    store->log_user = options->log_user;
-    store->log_level = options->log_level == SIMBA_LOG_DEFAULT
-                           ? settings->log_level
-                           : options->log_level;
-    store->ttl_ms = settings->ttl_ms;
-    store->transition_ms = settings->transition_ms;
-    simba__fork_hold_off();
-    rc = open_store(store, settings->url, options, error);
-    simba__fork_let_go();
-    if (rc != SIMBA_OK) {
-        free_store(store);
-        return rc;
-    }
-    *out = store;
-    return SIMBA_OK;
-}
-
 int simba_store_open(const char *url,
                      const simba_store_options *given,
                      simba_store **out,
@@ -300,6 +261,7 @@ int simba_store_open(const char *url,
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     struct simba__settings settings;
+    simba_store *store;
     int rc = SIMBA_OK;
 
     *out = NULL;
@@ -317,10 +279,35 @@ int simba_store_open(const char *url,
         return rc;
     }
     rc = simba__settings_find(&settings, url, options.config, error);
+    store = rc == SIMBA_OK ? calloc(1, sizeof *store) : NULL;
+    if (store != NULL) {
+        store->mark = simba__fork_guard();
+        store->name = strdup(settings.url);
+    }
+    if (rc == SIMBA_OK &&
+        (store == NULL || store->mark == NULL || store->name == NULL)) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
     if (rc == SIMBA_OK) {
-        rc = open_as_set(&settings, &options, out, error);
+        simba_url_hide_secrets(store->name);
+        store->log = options.log != NULL ? options.log : simba__log_nothing;
+        store->log_event = options.log_event;
+        store->log_user = options.log_user;
+        store->log_level = options.log_level == SIMBA_LOG_DEFAULT
+                               ? settings.log_level
+                               : options.log_level;
+        store->ttl_ms = settings.ttl_ms;
+        store->transition_ms = settings.transition_ms;
+        simba__fork_hold_off();
+        rc = open_store(store, settings.url, &options, error);
+        simba__fork_let_go();
     }
     simba__settings_free(&settings);
+    if (rc == SIMBA_OK) {
+        *out = store;
+    } else {
+        free_store(store);
+    }
     return rc;
 }
 
@@ -362,9 +349,9 @@ void simba_store_lease(const simba_store *store,
                        int64_t *ttl_ms,
                        int64_t *transition_ms)
 {
-    *ttl_ms = store->ttl_ms > 0 ? store->ttl_ms : SIMBA__DEFAULT_TTL_MS;
+    *ttl_ms = store->ttl_ms > 0 ? store->ttl_ms : DEFAULT_TTL_MS;
     *transition_ms = store->transition_ms >= 0 ? store->transition_ms
-                                               : SIMBA__DEFAULT_TRANSITION_MS;
+                                               : DEFAULT_TRANSITION_MS;
 }
 
 uint32_t simba_store_capabilities(const simba_store *store)
