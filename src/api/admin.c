@@ -17,15 +17,20 @@ enum { PATIENCE_MS = 10000, SLACK_MS = 1000 };
 /* Says what went wrong, if anything; the report of a success is the caller's.
  */
 static int ask(simba_store *store,
-               struct simba__pending *pending,
+               const simba_request *request,
                struct simba__answer *answer,
                simba_error *error)
 {
-    bool is_change = pending->request.kind == SIMBA_BREAK ||
-                     pending->request.kind == SIMBA_INIT;
+    bool is_change =
+        request->kind == SIMBA_BREAK || request->kind == SIMBA_INIT;
+    struct simba__pending *pending = simba__request_make(request);
     const char *why;
     int rc;
 
+    answer->report = NULL;
+    if (pending == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
     pending->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
     simba__ask(store, pending, SLACK_MS, answer);
     rc = answer->status;
@@ -47,46 +52,43 @@ static int ask(simba_store *store,
     return SIMBA_OK;
 }
 
-/* Asks for a report. `given` says the kind of request and what it wants. */
-static int ask_for_report(simba_store *store,
-                          const simba_request *given,
-                          simba_report **report,
-                          simba_error *error)
+static int check_offered(const simba_store *store,
+                         enum simba_request_kind kind,
+                         simba_error *error)
 {
     static const struct {
         const char *name;
-        uint32_t capability; /* that the store must offer for it, or 0 */
-    } kinds[] = {[SIMBA_READ] = {"show", 0},
-                 [SIMBA_LIST] = {"list", SIMBA_CAN_LIST},
+        uint32_t capability; /* that the store must offer for it */
+    } kinds[] = {[SIMBA_LIST] = {"list", SIMBA_CAN_LIST},
+                 [SIMBA_BREAK] = {"break", SIMBA_CAN_BREAK},
                  [SIMBA_DOCTOR] = {"doctor", SIMBA_CAN_DOCTOR},
                  [SIMBA_INIT] = {"init", 0}};
-    uint32_t capability = kinds[given->kind].capability;
-    struct simba__answer answer;
-    struct simba__pending *pending;
+    uint32_t lacking =
+        kinds[kind].capability & ~store->backend->ops->capabilities;
+
+    return lacking == 0 ? SIMBA_OK
+                        : simba_error_set(error, SIMBA_EINVAL, 0,
+                                          "%s is not offered by this store",
+                                          kinds[kind].name);
+}
+
+static int ask_for_report(simba_store *store,
+                          const simba_request *request,
+                          simba_report **report,
+                          simba_error *error)
+{
+    struct simba__answer answer = {.report = NULL};
     int rc = simba__store_check(store, error);
 
-    *report = NULL;
-    if (rc == SIMBA_OK && capability != 0 &&
-        !(store->backend->ops->capabilities & capability)) {
-        rc = simba_error_set(error, SIMBA_EINVAL, 0,
-                             "%s is not offered by this store",
-                             kinds[given->kind].name);
+    if (rc == SIMBA_OK) {
+        rc = check_offered(store, request->kind, error);
     }
-    if (rc == SIMBA_OK && given->mutex != NULL) {
-        rc = simba__config_mutex(given->mutex, error);
+    if (rc == SIMBA_OK && request->kind == SIMBA_READ) {
+        rc = simba__config_mutex(request->mutex, error);
     }
-    if (rc != SIMBA_OK) {
-        return rc;
+    if (rc == SIMBA_OK) {
+        rc = ask(store, request, &answer, error);
     }
-    pending = simba__request_make(
-        &(simba_request){.kind = given->kind,
-                         .mutex = given->mutex != NULL ? given->mutex : "",
-                         .want_queue = given->want_queue,
-                         .upgrade = given->upgrade});
-    if (pending == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = ask(store, pending, &answer, error);
     *report = answer.report;
     return rc;
 }
@@ -101,8 +103,9 @@ int simba_admin_list(simba_store *store,
                      simba_report **report,
                      simba_error *error)
 {
-    int rc = ask_for_report(store, &(simba_request){.kind = SIMBA_LIST}, report,
-                            error);
+    int rc =
+        ask_for_report(store, &(simba_request){.kind = SIMBA_LIST, .mutex = ""},
+                       report, error);
 
     if (rc == SIMBA_OK) {
         simba__report_sort(*report, matches, glob);
@@ -115,22 +118,20 @@ int simba_admin_show(simba_store *store,
                      simba_report **report,
                      simba_error *error)
 {
-    simba_request request = {
-        .kind = SIMBA_READ, .mutex = mutex, .want_queue = true};
-
-    if (mutex == NULL) {
-        *report = NULL;
-        return simba__config_mutex(mutex, error);
-    }
-    return ask_for_report(store, &request, report, error);
+    return ask_for_report(store,
+                          &(simba_request){.kind = SIMBA_READ,
+                                           .mutex = mutex,
+                                           .want_queue = true},
+                          report, error);
 }
 
 int simba_admin_doctor(simba_store *store,
                        simba_report **report,
                        simba_error *error)
 {
-    return ask_for_report(store, &(simba_request){.kind = SIMBA_DOCTOR}, report,
-                          error);
+    return ask_for_report(store,
+                          &(simba_request){.kind = SIMBA_DOCTOR, .mutex = ""},
+                          report, error);
 }
 
 /* Where nothing is to be made, all is made. */
@@ -150,8 +151,9 @@ int simba_admin_init(simba_store *store,
                    : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
     return ask_for_report(
-        store, &(simba_request){.kind = SIMBA_INIT, .upgrade = upgrade}, report,
-        error);
+        store,
+        &(simba_request){.kind = SIMBA_INIT, .mutex = "", .upgrade = upgrade},
+        report, error);
 }
 
 int simba_admin_schema(const char *url,
@@ -194,29 +196,6 @@ int simba_admin_help(const char *url, char **text, simba_error *error)
 
 /* --- break --------------------------------------------------------------- */
 
-static int check_break(const simba_store *store,
-                       const simba_break *wish,
-                       simba_error *error)
-{
-    uint32_t capabilities = store->backend->ops->capabilities;
-
-    if (!(capabilities & SIMBA_CAN_BREAK)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "break is not offered by this store");
-    }
-    if (wish->token == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "a break needs the token of the tenure");
-    }
-    /* There a tenure stands or is gone: no lease of its own can run out. */
-    if (!wish->now && (capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "on this store a tenure can only be broken at "
-                               "once (--now)");
-    }
-    return simba__config_mutex(wish->mutex, error);
-}
-
 int simba_admin_break(simba_store *store,
                       const simba_break *given,
                       simba_owner *present,
@@ -224,7 +203,6 @@ int simba_admin_break(simba_store *store,
 {
     struct simba__answer answer;
     simba_break wish = SIMBA_BREAK_INIT;
-    struct simba__pending *pending;
     const simba_owner *owner = &answer.reply.owner;
     int rc = simba__given_take(
         store,
@@ -235,21 +213,32 @@ int simba_admin_break(simba_store *store,
         *present = simba_owner_none();
     }
     if (rc == SIMBA_OK) {
-        rc = check_break(store, &wish, error);
+        rc = check_offered(store, SIMBA_BREAK, error);
+    }
+    if (rc == SIMBA_OK && wish.token == 0) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "a break needs the token of the tenure");
+    }
+    /* There a tenure stands or is gone: no lease of its own can run out. */
+    if (rc == SIMBA_OK && !wish.now &&
+        (store->backend->ops->capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "on this store a tenure can only be broken at "
+                             "once (--now)");
+    }
+    if (rc == SIMBA_OK) {
+        rc = simba__config_mutex(wish.mutex, error);
     }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    pending = simba__request_make(
-        &(simba_request){.kind = SIMBA_BREAK,
-                         .mutex = wish.mutex,
-                         .token = wish.token,
-                         .now = wish.now,
-                         .reason = wish.reason != NULL ? wish.reason : ""});
-    if (pending == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = ask(store, pending, &answer, error);
+    rc = ask(store,
+             &(simba_request){.kind = SIMBA_BREAK,
+                              .mutex = wish.mutex,
+                              .token = wish.token,
+                              .now = wish.now,
+                              .reason = wish.reason != NULL ? wish.reason : ""},
+             &answer, error);
     simba_report_close(answer.report);
     if (rc != SIMBA_OK) {
         return rc;

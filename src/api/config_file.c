@@ -295,46 +295,34 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* NULL: there is none, or no memory. */
-static char *find_path(simba_error *error, int *rc)
-{
-    const char *given = secure_getenv("SIMBA_CONFIG");
-    bool is_given = given != NULL && given[0] != '\0';
-    char *path;
-
-    *rc = SIMBA_OK;
-    if (is_given && strcmp(given, "/dev/null") == 0) {
-        return NULL;
-    }
-    path = is_given ? strdup(given)
-                    : simba__path_of_user("XDG_CONFIG_HOME", "/.config",
-                                          "simba/simba.conf");
-    if (path != NULL && !is_given && !is_there(path)) {
-        free(path);
-        if (!is_there("/etc/simba.conf")) {
-            return NULL;
-        }
-        path = strdup("/etc/simba.conf");
-    }
-    if (path == NULL) {
-        *rc = fail_memory(error);
-    }
-    return path;
-}
-
 /* --- the whole ----------------------------------------------------------- */
 
 int simba__config_file_load(struct simba__config_file *config,
                             simba_error *error)
 {
+    const char *given = secure_getenv("SIMBA_CONFIG");
+    bool is_given = given != NULL && given[0] != '\0';
     struct simba__file file;
     int rc;
 
     *config = (struct simba__config_file){0};
     config->last = &config->head;
-    config->path = find_path(error, &rc);
+    if (is_given && strcmp(given, "/dev/null") == 0) {
+        return SIMBA_OK;
+    }
+    config->path = is_given ? strdup(given)
+                            : simba__path_of_user("XDG_CONFIG_HOME", "/.config",
+                                                  "simba/simba.conf");
+    if (config->path != NULL && !is_given && !is_there(config->path)) {
+        free(config->path);
+        config->path = NULL;
+        if (!is_there("/etc/simba.conf")) {
+            return SIMBA_OK;
+        }
+        config->path = strdup("/etc/simba.conf");
+    }
     if (config->path == NULL) {
-        return rc;
+        return fail_memory(error);
     }
     rc = simba__guarded_file_read(&file, config->path, error);
     if (rc != SIMBA_OK) {

@@ -138,21 +138,16 @@ static int fail_file(const simba_guard_file *guard, simba_error *error)
 
 /* --- slots --------------------------------------------------------------- */
 
-static uint32_t checksum(uint64_t token)
+static void write_text(char *text, uint64_t token)
 {
     unsigned char bytes[8]; /* the lowest first, on every machine */
 
     for (int i = 0; i < 8; i++) {
         bytes[i] = (unsigned char)(token >> (8 * i));
     }
-    return simba__fnv32(bytes, sizeof bytes);
-}
-
-static void write_text(char *text, uint64_t token)
-{
     memset(text, ' ', SLOT_SIZE);
     (void)snprintf(text, SLOT_SIZE, "simba-guard 1 %020" PRIu64 " %08" PRIx32,
-                   token, checksum(token));
+                   token, simba__fnv32(bytes, sizeof bytes));
     text[strlen(text)] = ' ';
     text[SLOT_SIZE - 1] = '\n';
 }
@@ -196,24 +191,6 @@ static int read_mark(const simba_guard_file *guard,
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
                                "%s: not a guard file, or a damaged one",
                                guard->path);
-    }
-    return SIMBA_OK;
-}
-
-/* On disk before anything is written under it, or a power loss would take the
- * mark back and leave what was written. */
-static int write_mark(const simba_guard_file *guard,
-                      int slot,
-                      uint64_t token,
-                      simba_error *error)
-{
-    char text[SLOT_SIZE];
-
-    write_text(text, token);
-    if (pwrite(guard->fd, text, sizeof text, (off_t)slot * SLOT_APART) !=
-            (ssize_t)sizeof text ||
-        fdatasync(guard->fd) != 0) {
-        return fail_file(guard, error);
     }
     return SIMBA_OK;
 }
@@ -275,6 +252,7 @@ static int pass(const simba_guard_file *guard,
                 uint64_t token,
                 simba_error *error)
 {
+    char text[SLOT_SIZE];
     struct mark mark;
     int rc = read_mark(guard, &mark, error);
 
@@ -284,13 +262,18 @@ static int pass(const simba_guard_file *guard,
                                "%" PRIu64,
                                token, guard->path, mark.token);
     }
-    if (rc == SIMBA_OK && mark.token < token) {
-        rc = write_mark(guard, 1 - mark.slot, token, error);
-        if (rc == SIMBA_OK && mark.token == 0) {
-            rc = keep_name(guard, error);
-        }
+    if (rc != SIMBA_OK || mark.token == token) {
+        return rc;
     }
-    return rc;
+    /* On disk before anything is written under it, or a power loss would take
+     * the mark back and leave what was written. */
+    write_text(text, token);
+    if (pwrite(guard->fd, text, sizeof text,
+               (off_t)(1 - mark.slot) * SLOT_APART) != (ssize_t)sizeof text ||
+        fdatasync(guard->fd) != 0) {
+        return fail_file(guard, error);
+    }
+    return mark.token == 0 ? keep_name(guard, error) : SIMBA_OK;
 }
 
 int simba_guard_file_enter(simba_guard_file *guard,

@@ -50,15 +50,6 @@ static void copy_mutex(simba_metrics *metrics,
     to->counts = *counts;
 }
 
-static void copy_store(simba_metrics *metrics, struct simba__loop_metrics *from)
-{
-    metrics->store.reconnects = atomic_load(&from->reconnects);
-    metrics->store.callback_waits = atomic_load(&from->callback_waits);
-    metrics->store.requests = from->requests;
-    metrics->store.contenders = from->contenders;
-    metrics->store.owned = from->owned;
-}
-
 static bool copy_all(simba_metrics *metrics, struct simba__loop_metrics *from)
 {
     metrics->mutexes =
@@ -75,7 +66,11 @@ static bool copy_all(simba_metrics *metrics, struct simba__loop_metrics *from)
     if (from->has_others) {
         copy_mutex(metrics, "", &from->others);
     }
-    copy_store(metrics, from);
+    metrics->store.reconnects = atomic_load(&from->reconnects);
+    metrics->store.callback_waits = atomic_load(&from->callback_waits);
+    metrics->store.requests = from->requests;
+    metrics->store.contenders = from->contenders;
+    metrics->store.owned = from->owned;
     return true;
 }
 
@@ -162,31 +157,34 @@ struct counter {
 
 /* Those of one name stand together. */
 static const struct counter counters[] = {
-    {"acquires", "", "Tenures that began.", COUNT(acquires)},
-    {"hand_overs", "", "Tenures that began after somebody else's.",
+    {"acquires_total", "", "Tenures that began.", COUNT(acquires)},
+    {"hand_overs_total", "", "Tenures that began after somebody else's.",
      COUNT(hand_overs)},
-    {"abandoned_waits", "", "Waits that ended without the mutex.",
+    {"abandoned_waits_total", "", "Waits that ended without the mutex.",
      COUNT(abandoned)},
-    {"releases", "", "Tenures that ended because we wanted.", COUNT(releases)},
-    {"losses", ",cause=\"expired\"", "Tenures that ended against our will.",
-     COUNT(lost_expired)},
-    {"losses", ",cause=\"gone\"", NULL, COUNT(lost_gone)},
-    {"losses", ",cause=\"max_hold\"", NULL, COUNT(lost_max_hold)},
-    {"losses", ",cause=\"stalled\"", NULL, COUNT(lost_stalled)},
-    {"renewals", "", "Renewals that were granted.", COUNT(renewals)},
-    {"renewal_failures", "", "Renewals that failed or were not answered.",
+    {"releases_total", "", "Tenures that ended because we wanted.",
+     COUNT(releases)},
+    {"losses_total", ",cause=\"expired\"",
+     "Tenures that ended against our will.", COUNT(lost_expired)},
+    {"losses_total", ",cause=\"gone\"", NULL, COUNT(lost_gone)},
+    {"losses_total", ",cause=\"max_hold\"", NULL, COUNT(lost_max_hold)},
+    {"losses_total", ",cause=\"stalled\"", NULL, COUNT(lost_stalled)},
+    {"renewals_total", "", "Renewals that were granted.", COUNT(renewals)},
+    {"renewal_failures_total", "", "Renewals that failed or were not answered.",
      COUNT(renewal_failures)},
-    {"callback_overruns", "", "Times on_released took longer than its budget.",
-     COUNT(overruns)},
-    {"unanswered_releases", "", "Releases that the store never answered.",
+    {"callback_overruns_total", "",
+     "Times on_released took longer than its budget.", COUNT(overruns)},
+    {"unanswered_releases_total", "", "Releases that the store never answered.",
      COUNT(unreleased)},
-    {"clock_jumps", "", "Steps of the store's clock.", COUNT(clock_jumps)},
+    {"clock_jumps_total", "", "Steps of the store's clock.",
+     COUNT(clock_jumps)},
 };
 
 static const struct counter histograms[] = {
-    {"wait", "", "From the first request to the grant.", COUNT(wait)},
-    {"hold", "", "From the grant to the end of the tenure.", COUNT(hold)},
-    {"renewal_margin", "",
+    {"wait_seconds", "", "From the first request to the grant.", COUNT(wait)},
+    {"hold_seconds", "", "From the grant to the end of the tenure.",
+     COUNT(hold)},
+    {"renewal_margin_seconds", "",
      "What was left of the ownership when a renewal was granted.",
      COUNT(renewal_margin)},
 };
@@ -224,6 +222,15 @@ static void print_escaped(FILE *out, const char *text)
     }
 }
 
+static void print_head(FILE *out,
+                       const char *name,
+                       const char *type,
+                       const char *help)
+{
+    (void)fprintf(out, "# HELP simba_%s %s\n# TYPE simba_%s %s\n", name, help,
+                  name, type);
+}
+
 static void print_labels(FILE *out, const simba_metrics *metrics, size_t index)
 {
     (void)fputs("{store=\"", out);
@@ -240,42 +247,23 @@ static const void *member(const simba_metrics *metrics,
     return (const char *)&metrics->mutexes[index].counts + offset;
 }
 
-static void print_counter(FILE *out,
-                          const simba_metrics *metrics,
-                          const struct counter *counter)
-{
-    if (counter->help != NULL) {
-        (void)fprintf(out,
-                      "# HELP simba_%s_total %s\n"
-                      "# TYPE simba_%s_total counter\n",
-                      counter->name, counter->help, counter->name);
-    }
-    for (size_t i = 0; i < metrics->count; i++) {
-        const uint64_t *value = member(metrics, i, counter->offset);
-
-        (void)fprintf(out, "simba_%s_total", counter->name);
-        print_labels(out, metrics, i);
-        (void)fprintf(out, "%s} %" PRIu64 "\n", counter->label, *value);
-    }
-}
-
 /* Not by %f: its decimal point is the locale's. */
 static void print_seconds(FILE *out, uint64_t us)
 {
     (void)fprintf(out, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
 }
 
-static void print_buckets(FILE *out,
-                          const simba_metrics *metrics,
-                          size_t index,
-                          const struct counter *which)
+static void print_histogram(FILE *out,
+                            const simba_metrics *metrics,
+                            size_t index,
+                            const struct counter *which)
 {
     const simba_histogram *h = member(metrics, index, which->offset);
     uint64_t sum = 0;
 
     for (size_t i = 0; i < SIMBA_HISTOGRAM_BUCKETS; i++) {
         sum += h->buckets[i];
-        (void)fprintf(out, "simba_%s_seconds_bucket", which->name);
+        (void)fprintf(out, "simba_%s_bucket", which->name);
         print_labels(out, metrics, index);
         (void)fputs(",le=\"", out);
         if (i == SIMBA_HISTOGRAM_BUCKETS - 1) {
@@ -285,55 +273,45 @@ static void print_buckets(FILE *out,
         }
         (void)fprintf(out, "\"} %" PRIu64 "\n", sum);
     }
-}
-
-static void print_histogram(FILE *out,
-                            const simba_metrics *metrics,
-                            const struct counter *which)
-{
-    (void)fprintf(out,
-                  "# HELP simba_%s_seconds %s\n"
-                  "# TYPE simba_%s_seconds histogram\n",
-                  which->name, which->help, which->name);
-    for (size_t i = 0; i < metrics->count; i++) {
-        const simba_histogram *h = member(metrics, i, which->offset);
-
-        print_buckets(out, metrics, i, which);
-        (void)fprintf(out, "simba_%s_seconds_sum", which->name);
-        print_labels(out, metrics, i);
-        (void)fputs("} ", out);
-        print_seconds(out, h->sum_us);
-        (void)fprintf(out, "\nsimba_%s_seconds_count", which->name);
-        print_labels(out, metrics, i);
-        (void)fprintf(out, "} %" PRIu64 "\n", h->count);
-    }
-}
-
-static void print_store(FILE *out, const simba_metrics *metrics)
-{
-    for (size_t i = 0; i < sizeof of_store / sizeof of_store[0]; i++) {
-        const char *counts = (const char *)&metrics->store;
-        const uint64_t *value = (const void *)(counts + of_store[i].offset);
-
-        (void)fprintf(out,
-                      "# HELP simba_%s %s\n# TYPE simba_%s %s\n"
-                      "simba_%s{store=\"",
-                      of_store[i].name, of_store[i].help, of_store[i].name,
-                      of_store[i].type, of_store[i].name);
-        print_escaped(out, metrics->store_name);
-        (void)fprintf(out, "\"} %" PRIu64 "\n", *value);
-    }
+    (void)fprintf(out, "simba_%s_sum", which->name);
+    print_labels(out, metrics, index);
+    (void)fputs("} ", out);
+    print_seconds(out, h->sum_us);
+    (void)fprintf(out, "\nsimba_%s_count", which->name);
+    print_labels(out, metrics, index);
+    (void)fprintf(out, "} %" PRIu64 "\n", h->count);
 }
 
 int simba_metrics_print(const simba_metrics *metrics, FILE *out)
 {
-    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
-        print_counter(out, metrics, &counters[i]);
+    for (size_t k = 0; k < sizeof counters / sizeof counters[0]; k++) {
+        const struct counter *c = &counters[k];
+
+        if (c->help != NULL) {
+            print_head(out, c->name, "counter", c->help);
+        }
+        for (size_t i = 0; i < metrics->count; i++) {
+            const uint64_t *value = member(metrics, i, c->offset);
+
+            (void)fprintf(out, "simba_%s", c->name);
+            print_labels(out, metrics, i);
+            (void)fprintf(out, "%s} %" PRIu64 "\n", c->label, *value);
+        }
     }
-    for (size_t i = 0; i < sizeof histograms / sizeof histograms[0]; i++) {
-        print_histogram(out, metrics, &histograms[i]);
+    for (size_t k = 0; k < sizeof histograms / sizeof histograms[0]; k++) {
+        print_head(out, histograms[k].name, "histogram", histograms[k].help);
+        for (size_t i = 0; i < metrics->count; i++) {
+            print_histogram(out, metrics, i, &histograms[k]);
+        }
     }
-    print_store(out, metrics);
+    for (size_t k = 0; k < sizeof of_store / sizeof of_store[0]; k++) {
+        const void *value = (const char *)&metrics->store + of_store[k].offset;
+
+        print_head(out, of_store[k].name, of_store[k].type, of_store[k].help);
+        (void)fprintf(out, "simba_%s{store=\"", of_store[k].name);
+        print_escaped(out, metrics->store_name);
+        (void)fprintf(out, "\"} %" PRIu64 "\n", *(const uint64_t *)value);
+    }
     return fflush(out) == 0 && ferror(out) == 0 ? SIMBA_OK : SIMBA_EDENIED;
 }
 
@@ -373,35 +351,29 @@ static FILE *open_beside(const char *path, char **temporary)
     return out;
 }
 
-static int save(const simba_metrics *metrics,
-                const char *path,
-                simba_error *error)
+int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
 {
+    simba_metrics *metrics;
     char *temporary = NULL;
-    FILE *out = open_beside(path, &temporary);
-    int rc = out == NULL ? fail_file(path, error)
-                         : simba_metrics_print(metrics, out);
+    FILE *out;
+    int rc = simba_metrics_read(store, &metrics, error);
 
-    if (out != NULL &&
-        (fclose(out) != 0 || rc != SIMBA_OK || rename(temporary, path) != 0)) {
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    assert(metrics != NULL);
+    out = open_beside(path, &temporary);
+    if (out == NULL || simba_metrics_print(metrics, out) != SIMBA_OK) {
+        rc = fail_file(path, error);
+    }
+    if (out != NULL && (fclose(out) != 0 ||
+                        (rc == SIMBA_OK && rename(temporary, path) != 0))) {
         rc = fail_file(path, error);
     }
     if (temporary != NULL && rc != SIMBA_OK) {
         (void)unlink(temporary);
     }
     free(temporary);
-    return rc;
-}
-
-int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
-{
-    simba_metrics *metrics;
-    int rc = simba_metrics_read(store, &metrics, error);
-
-    if (rc == SIMBA_OK) {
-        assert(metrics != NULL);
-        rc = save(metrics, path, error);
-        simba_metrics_free(metrics);
-    }
+    simba_metrics_free(metrics);
     return rc;
 }

@@ -46,11 +46,9 @@ struct simba_multi_locker {
  * veto is for the one who is only about to wait. */
 static void stop_acquiring(simba_multi_locker *m)
 {
-    struct member *acquiring = m->acquiring;
-
     atomic_store(&m->veto, true);
-    if (acquiring != NULL) {
-        simba_locker_cancel(acquiring->locker);
+    if (m->acquiring != NULL) {
+        simba_locker_cancel(m->acquiring->locker);
     }
 }
 
@@ -137,41 +135,42 @@ static int64_t time_left(int64_t timeout_ms, int64_t until_ms)
     return left_ms > 1 ? left_ms : 1; /* 0 would not even stand in the queue */
 }
 
-/* Who is being waited for, so that others can end the wait. */
-static void set_acquiring(simba_multi_locker *m, struct member *member)
-{
-    pthread_mutex_lock(&m->lock);
-    m->acquiring = member;
-    pthread_mutex_unlock(&m->lock);
-}
-
-/* One after the other; *held says how many are ours now. */
-static int acquire_members(simba_multi_locker *m,
-                           int64_t timeout_ms,
-                           size_t *held,
-                           simba_error *error)
+/* One after the other, so that others can end the wait for the one in hand. */
+int simba_multi_locker_acquire(simba_multi_locker *m,
+                               int64_t timeout_ms,
+                               uint64_t *tokens,
+                               simba_error *error)
 {
     int64_t until_ms = simba_loop_now_ms() + timeout_ms;
-    int rc = SIMBA_OK;
+    size_t held = 0;
+    int rc = simba__store_check(m->store, error);
 
-    for (*held = 0; *held < m->count && rc == SIMBA_OK;) {
-        struct member *member = &m->members[*held];
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    pthread_mutex_lock(&m->lock);
+    if (m->is_acquiring || m->is_held) {
+        pthread_mutex_unlock(&m->lock);
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "the multi locker is in use already");
+    }
+    m->is_acquiring = true;
+    m->is_cancelled = m->is_lost = false;
+    m->telling = LOSS_UNTOLD;
+    atomic_store(&m->veto, false);
+    while (held < m->count && rc == SIMBA_OK) {
+        struct member *member = m->acquiring = &m->members[held];
 
-        set_acquiring(m, member);
+        pthread_mutex_unlock(&m->lock);
         rc = simba_locker_acquire(member->locker,
                                   time_left(timeout_ms, until_ms),
                                   &member->token, error);
-        set_acquiring(m, NULL);
-        *held += rc == SIMBA_OK ? 1 : 0;
+        pthread_mutex_lock(&m->lock);
+        m->acquiring = NULL;
+        held += rc == SIMBA_OK ? 1 : 0;
     }
-    return rc;
-}
-
-/* What came of it: from here on a loss is told, unless there was one already,
- * or a wait that was ended by one. */
-static int judge(simba_multi_locker *m, int rc, simba_error *error)
-{
-    pthread_mutex_lock(&m->lock);
+    /* From here on a loss is told, unless there was one already, or a wait that
+     * was ended by one. */
     m->is_acquiring = false;
     if (m->is_lost && (rc == SIMBA_OK || rc == SIMBA_ECANCELED)) {
         rc = simba_error_set(error, SIMBA_ELOST, 0, "%s", m->why.message);
@@ -181,66 +180,13 @@ static int judge(simba_multi_locker *m, int rc, simba_error *error)
     }
     m->is_held = rc == SIMBA_OK;
     pthread_mutex_unlock(&m->lock);
-    return rc;
-}
-
-/* True when this thread may go on to acquire. */
-static bool begin(simba_multi_locker *m)
-{
-    bool is_free;
-
-    pthread_mutex_lock(&m->lock);
-    is_free = !m->is_acquiring && !m->is_held;
-    if (is_free) {
-        m->is_acquiring = true;
-        m->is_cancelled = m->is_lost = false;
-        m->telling = LOSS_UNTOLD;
-        atomic_store(&m->veto, false);
-    }
-    pthread_mutex_unlock(&m->lock);
-    return is_free;
-}
-
-static void give_tokens(const simba_multi_locker *m, uint64_t *tokens)
-{
-    for (size_t i = 0; tokens != NULL && i < m->count; i++) {
-        tokens[m->members[i].index] = m->members[i].token;
-    }
-}
-
-int simba_multi_locker_acquire(simba_multi_locker *m,
-                               int64_t timeout_ms,
-                               uint64_t *tokens,
-                               simba_error *error)
-{
-    size_t held;
-    int rc = simba__store_check(m->store, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    if (!begin(m)) {
-        return simba_error_set(error, SIMBA_EMISUSE, 0,
-                               "the multi locker is in use already");
-    }
-    rc = acquire_members(m, timeout_ms, &held, error);
-    rc = judge(m, rc, error);
     if (rc != SIMBA_OK) {
         (void)release_members(m, held, NULL);
-        return rc;
     }
-    give_tokens(m, tokens);
-    return SIMBA_OK;
-}
-
-static bool is_in_callback(const simba_multi_locker *m)
-{
-    for (size_t i = 0; i < m->count; i++) {
-        if (simba__serial_queue_is_mine(&m->members[i].locker->serial_queue)) {
-            return true;
-        }
+    for (size_t i = 0; rc == SIMBA_OK && tokens != NULL && i < m->count; i++) {
+        tokens[m->members[i].index] = m->members[i].token;
     }
-    return false;
+    return rc;
 }
 
 int simba_multi_locker_release(simba_multi_locker *m, simba_error *error)
@@ -250,9 +196,11 @@ int simba_multi_locker_release(simba_multi_locker *m, simba_error *error)
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (is_in_callback(m)) {
-        return simba_error_set(error, SIMBA_EMISUSE, 0,
-                               "release was called from its own callback");
+    for (size_t i = 0; i < m->count; i++) {
+        if (simba__serial_queue_is_mine(&m->members[i].locker->serial_queue)) {
+            return simba_error_set(error, SIMBA_EMISUSE, 0,
+                                   "release was called from its own callback");
+        }
     }
     rc = release_members(m, m->count, error);
     pthread_mutex_lock(&m->lock);
@@ -333,21 +281,6 @@ static int open_members(simba_multi_locker *m,
     return rc;
 }
 
-static simba_multi_locker *make(simba_store *store, size_t count)
-{
-    simba_multi_locker *m =
-        count > SIZE_MAX / 2 / sizeof *m->members
-            ? NULL
-            : calloc(1, sizeof *m + count * sizeof *m->members);
-
-    if (m != NULL) {
-        m->store = store;
-        pthread_mutex_init(&m->lock, NULL);
-        pthread_cond_init(&m->changed, NULL);
-    }
-    return m;
-}
-
 int simba_multi_locker_open(simba_store *store,
                             const simba_multi_locker_options *given,
                             simba_multi_locker **out,
@@ -362,17 +295,22 @@ int simba_multi_locker_open(simba_store *store,
         error);
 
     *out = NULL;
+    if (rc == SIMBA_OK && (options.mutexes == NULL || options.count == 0)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "at least one mutex must be named");
+    }
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (options.mutexes == NULL || options.count == 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "at least one mutex must be named");
-    }
-    m = make(store, options.count);
+    m = options.count > SIZE_MAX / 2 / sizeof *m->members
+            ? NULL
+            : calloc(1, sizeof *m + options.count * sizeof *m->members);
     if (m == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    m->store = store;
     m->on_lost = options.on_lost;
     m->user = options.user;
     rc = take_names(m->members, &options, error);

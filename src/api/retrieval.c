@@ -57,65 +57,51 @@ static void run_note(struct simba__task *task)
     free(note);
 }
 
-/* What there is no room for is told with the next step, which the next poll
- * makes at the latest; what came in between is then a gap. */
-static void tell_change(simba_retrieval *r,
-                        const struct simba__observe_update *update)
-{
-    struct note *note = NULL;
-
-    if (update->changed) {
-        r->has_gap = r->has_gap || update->has_gap || r->is_behind;
-        r->is_behind = true;
-    }
-    if (r->is_behind && atomic_load(&r->notes) < NOTES_MOST) {
-        note = calloc(1, sizeof *note);
-    }
-    if (note == NULL) {
-        return;
-    }
-    atomic_fetch_add(&r->notes, 1);
-    note->task.run = run_note;
-    note->retrieval = r;
-    note->state.before = r->told;
-    note->state.after = r->machine.seen;
-    note->state.has_gap = r->has_gap;
-    r->told = r->machine.seen;
-    r->is_behind = r->has_gap = false;
-    simba__serial_queue_push(&r->store->pool, &r->serial_queue, &note->task);
-}
-
-static void feed(simba_retrieval *r, struct simba__observe_event event);
-
-static void send_read(simba_retrieval *r,
-                      const struct simba__observe_update *update)
-{
-    struct simba__pending *pending = simba__request_make(&(simba_request){
-        .kind = SIMBA_READ,
-        .mutex = r->mutex,
-        .seq = update->seq,
-        .deadline_ms = r->machine.now_ms + update->timeout_ms});
-
-    if (pending == NULL) {
-        feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
-                                              .seq = update->seq});
-        return;
-    }
-    simba__request_send(pending, &r->caller, r->store->backend);
-}
-
 static void feed(simba_retrieval *r, struct simba__observe_event event)
 {
     struct simba__observe_update update;
+    struct simba__pending *pending;
+    struct note *note = NULL;
 
     event.now_ms = simba_loop_now_ms();
     simba__observe_step(&r->machine, &event, &update);
     atomic_store(&r->is_heard, r->machine.is_heard);
     simba_timer_set(r->store->loop, &r->timer,
                     simba__observe_wake_at(&r->machine));
-    tell_change(r, &update);
-    if (update.read) {
-        send_read(r, &update);
+    /* What there is no room for is told with the next step, which the next poll
+     * makes at the latest; what came in between is then a gap. */
+    if (update.changed) {
+        r->has_gap = r->has_gap || update.has_gap || r->is_behind;
+        r->is_behind = true;
+    }
+    if (r->is_behind && atomic_load(&r->notes) < NOTES_MOST) {
+        note = calloc(1, sizeof *note);
+    }
+    if (note != NULL) {
+        atomic_fetch_add(&r->notes, 1);
+        note->task.run = run_note;
+        note->retrieval = r;
+        note->state.before = r->told;
+        note->state.after = r->machine.seen;
+        note->state.has_gap = r->has_gap;
+        r->told = r->machine.seen;
+        r->is_behind = r->has_gap = false;
+        simba__serial_queue_push(&r->store->pool, &r->serial_queue,
+                                 &note->task);
+    }
+    if (!update.read) {
+        return;
+    }
+    pending = simba__request_make(
+        &(simba_request){.kind = SIMBA_READ,
+                         .mutex = r->mutex,
+                         .seq = update.seq,
+                         .deadline_ms = r->machine.now_ms + update.timeout_ms});
+    if (pending != NULL) {
+        simba__request_send(pending, &r->caller, r->store->backend);
+    } else {
+        feed(r, (struct simba__observe_event){.type = SIMBA__OBSERVE_FAILED,
+                                              .seq = update.seq});
     }
 }
 

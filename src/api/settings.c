@@ -23,20 +23,6 @@ void simba_url_hide_secrets(char *url)
     simba__url_hide(url);
 }
 
-/* The embedded store of this user; to be freed. */
-static char *default_url(void)
-{
-    char *path = simba__path_of_user("XDG_STATE_HOME", "/.local/state",
-                                     "simba/simba.db");
-    char *url = NULL;
-
-    if (path != NULL && asprintf(&url, "sqlite:%s", path) < 0) {
-        url = NULL;
-    }
-    free(path);
-    return url;
-}
-
 /* Puts user and password, or NULL, before the @ of a URL. Returns what is
  * wrong, or NULL; *whole NULL: no memory. */
 static const char *put_in(const char *url,
@@ -155,13 +141,19 @@ static int take_config(struct simba__settings *settings,
     const char *store = config->head.values[SIMBA__CONFIG_STORE];
     const char *level = config->head.values[SIMBA__CONFIG_LOG_LEVEL];
     const char *name = given != NULL ? given : store;
+    char *path;
 
     take_times(settings, &config->head);
     if (level != NULL) {
         (void)simba__log_level_of(level, &settings->log_level);
     }
-    if (name == NULL) {
-        settings->url = default_url();
+    if (name == NULL) { /* the embedded store of this user */
+        path = simba__path_of_user("XDG_STATE_HOME", "/.local/state",
+                                   "simba/simba.db");
+        if (path == NULL || asprintf(&settings->url, "sqlite:%s", path) < 0) {
+            settings->url = NULL;
+        }
+        free(path);
     } else if (strchr(name, ':') == NULL) { /* it leads to its section */
         const struct simba__config_section *section =
             simba__config_file_find(config, name);
