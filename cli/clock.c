@@ -54,3 +54,40 @@ void simba__clock_calm(int timer)
 
     (void)ignored;
 }
+
+void simba__clock_pause(int64_t ms)
+{
+    struct timespec length = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
+}
+
+void simba__flag_set(bool *flag, pthread_mutex_t *lock, pthread_cond_t *told)
+{
+    (void)pthread_mutex_lock(lock);
+    *flag = true;
+    (void)pthread_cond_broadcast(told);
+    (void)pthread_mutex_unlock(lock);
+}
+
+bool simba__flag_wait(const bool *flag,
+                      pthread_mutex_t *lock,
+                      pthread_cond_t *told,
+                      int64_t most_ms)
+{
+    struct timespec until;
+    bool is_set;
+    int rc = 0;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += most_ms % 1000 * 1000000;
+    until.tv_sec += most_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(lock);
+    while (!*flag && rc == 0) {
+        rc = pthread_cond_clockwait(told, lock, CLOCK_MONOTONIC, &until);
+    }
+    is_set = *flag;
+    (void)pthread_mutex_unlock(lock);
+    return is_set;
+}

@@ -3,6 +3,7 @@
 #ifndef SIMBA_CLI_CLOCK_H
 #define SIMBA_CLI_CLOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,5 +28,18 @@ void simba__clock_arm(int timer, int64_t at_ms);
 
 /** Forget that the timer fired. */
 void simba__clock_calm(int timer);
+
+/** Wait so long; a signal ends it. */
+void simba__clock_pause(int64_t ms);
+
+/* A flag that one thread sets and others wait for, under a lock. */
+
+void simba__flag_set(bool *flag, pthread_mutex_t *lock, pthread_cond_t *told);
+
+/** Wait until it is set, so long at most; is it? */
+bool simba__flag_wait(const bool *flag,
+                      pthread_mutex_t *lock,
+                      pthread_cond_t *told,
+                      int64_t most_ms);
 
 #endif

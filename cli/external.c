@@ -134,36 +134,11 @@ static bool take_store(struct simba__cli *cli, int *argc, char **argv)
     return true;
 }
 
-/* False after telling why not: never go on with another store. */
-static bool set_environment(const struct simba__cli *cli, const char *name)
-{
-    char verbosity[16];
-
-    (void)snprintf(verbosity, sizeof(verbosity), "%d", cli->verbosity);
-    if (cli->store != NULL && getauxval(AT_SECURE) != 0) {
-        simba__say("a set-user-id program takes no --store for %s%s", PREFIX,
-                   name);
-        return false;
-    }
-    if (cli->store != NULL && *cli->store == '\0') {
-        simba__say("--store: an empty one is no store; leave it out for the "
-                   "default");
-        return false;
-    }
-    if ((cli->store != NULL && setenv("SIMBA_STORE", cli->store, 1) != 0) ||
-        setenv("SIMBA_JSON", cli->is_json ? "1" : "0", 1) != 0 ||
-        setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
-        simba__say("out of memory");
-        return false;
-    }
-    return true;
-}
-
 int simba__external_run(const struct simba__cli *given, int argc, char **argv)
 {
     struct simba__cli cli = *given;
     struct search search = {.name = argv[0]};
-    char title[sizeof(PREFIX) + NAME_MOST];
+    char title[sizeof(PREFIX) + NAME_MOST], verbosity[16];
 
     if (!is_name(argv[0])) {
         return -1;
@@ -184,7 +159,22 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
                    argv[0]);
         return SIMBA__EXIT_USAGE;
     }
-    if (!set_environment(&cli, argv[0])) {
+    /* Never go on with another store. */
+    if (cli.store != NULL && getauxval(AT_SECURE) != 0) {
+        simba__say("a set-user-id program takes no --store for %s%s", PREFIX,
+                   argv[0]);
+        return SIMBA__EXIT_CONFIG;
+    }
+    if (cli.store != NULL && *cli.store == '\0') {
+        simba__say("--store: an empty one is no store; leave it out for the "
+                   "default");
+        return SIMBA__EXIT_CONFIG;
+    }
+    (void)snprintf(verbosity, sizeof(verbosity), "%d", cli.verbosity);
+    if ((cli.store != NULL && setenv("SIMBA_STORE", cli.store, 1) != 0) ||
+        setenv("SIMBA_JSON", cli.is_json ? "1" : "0", 1) != 0 ||
+        setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
+        simba__say("out of memory");
         return SIMBA__EXIT_CONFIG;
     }
     (void)snprintf(title, sizeof(title), "%s%s", PREFIX, argv[0]);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,9 @@ static bool start_guardian(struct simba__front *front)
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2];
 
-    if (page == MAP_FAILED || !simba__link_open(ends)) {
+    if (page == MAP_FAILED ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   ends) != 0) {
         return false;
     }
     front->share = front->job->share = page;
@@ -129,48 +132,38 @@ void simba__front_send_signal(const struct simba__front *front, int number)
     simba__link_send(front->link, &note, -1);
 }
 
-static bool is_stop(int number)
-{
-    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
-}
-
-/* Nobody but us is there yet to be signalled: do what the signal does to any
- * program. */
-static void on_signal_waiting(struct simba__front *front, int number)
-{
-    struct sigaction action;
-
-    if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN) {
-        return;
-    }
-    simba__front_send_signal(front, number);
-    if (is_stop(number)) {
-        simba__terminal_sleep(front, front->job->front, number);
-        simba__terminal_on_continued(front);
-    } else if (simba__job_is_ended_by(front->job, number) &&
-               front->cancelled == 0) {
-        front->cancelled = number;
-        simba__systemd_end(front);
-        front->cancel_until_ms = simba__clock_ms() + CANCEL_MOST_MS;
-    }
-}
-
 static void on_signal(struct simba__front *front, int number)
 {
     int phase = atomic_load(&front->share->phase);
+    bool is_alone = phase == SIMBA__WAITING || phase == SIMBA__IDLE;
+    bool is_stop = number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+    struct sigaction action;
 
     if (number == SIGCHLD) {
         return; /* the guardian's end is seen on the link */
     }
     if (number == SIGCONT) {
         simba__terminal_on_continued(front);
-    } else if (phase == SIMBA__WAITING || phase == SIMBA__IDLE) {
-        on_signal_waiting(front, number);
-    } else {
-        if (is_stop(number)) {
-            simba__terminal_anchor(front);
-        }
-        simba__front_send_signal(front, number);
+        return;
+    }
+    /* Nobody but us is there yet to be signalled: do what the signal does to
+     * any program. */
+    if (is_alone && sigaction(number, NULL, &action) == 0 &&
+        action.sa_handler == SIG_IGN) {
+        return;
+    }
+    if (is_stop && !is_alone) {
+        simba__terminal_anchor(front);
+    }
+    simba__front_send_signal(front, number);
+    if (is_stop && is_alone) {
+        simba__terminal_sleep(front, front->job->front, number);
+        simba__terminal_on_continued(front);
+    } else if (is_alone && simba__job_is_ended_by(front->job, number) &&
+               front->cancelled == 0) {
+        front->cancelled = number;
+        simba__systemd_end(front);
+        front->cancel_until_ms = simba__clock_ms() + CANCEL_MOST_MS;
     }
 }
 

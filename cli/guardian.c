@@ -30,6 +30,7 @@ enum {
     TICK_LEAST_MS = 5,     /* the same, and between two rounds of KILL */
     RECANCEL_MS = 10,      /* until the holder has noticed */
     CANCEL_MOST_MS = 1000, /* for leaving the queue */
+    SETTLE_MS = 200,       /* for closing the store after a failure */
     HEARD_MS = 500         /* within it we hear of a grant on a busy machine */
 };
 
@@ -80,30 +81,25 @@ static void on_note(struct simba__guardian *g, const struct simba__note *note)
     }
 }
 
-static void on_command_status(struct simba__guardian *g, int status)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_STOPPED, .seen = g->resumes};
-
-    if (WIFSTOPPED(status)) {
-        note.number = WSTOPSIG(status);
-        simba__link_send(g->link, &note, -1);
-    } else if (WIFCONTINUED(status)) {
-        /* Somebody continued CMD behind our back. */
-        simba__guardian_wake_front(g);
-    } else {
-        g->is_cmd_gone = true;
-        g->cmd_status = status;
-    }
-}
-
 static void reap(struct simba__guardian *g)
 {
+    struct simba__note note = {.kind = SIMBA__NOTE_STOPPED, .seen = g->resumes};
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid == g->cmd) {
-            on_command_status(g, status);
+        if (pid != g->cmd) {
+            continue;
+        }
+        if (WIFSTOPPED(status)) {
+            note.number = WSTOPSIG(status);
+            simba__link_send(g->link, &note, -1);
+        } else if (WIFCONTINUED(status)) {
+            /* Somebody continued CMD behind our back. */
+            simba__guardian_wake_front(g);
+        } else {
+            g->is_cmd_gone = true;
+            g->cmd_status = status;
         }
     }
     /* Whoever lives below us has a child of ours above it, or is one. */
@@ -173,7 +169,9 @@ static _Noreturn void end_failed(struct simba__guardian *g)
         code == SIMBA__EXIT_NOT_ACQUIRED ? g->job->conflict_code : code;
     simba__guardian_send(g, &note, g->holder.error.message);
     simba__guardian_dismiss(g);
-    simba__holder_settle(&g->holder);
+    /* A moment for the store to be closed. */
+    (void)simba__flag_wait(&g->holder.is_closed, &g->holder.lock,
+                           &g->holder.told, SETTLE_MS);
     simba__guardian_finish(g, code);
 }
 

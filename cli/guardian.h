@@ -148,11 +148,13 @@ struct simba__holder {
     simba_error error; /* written before `state` */
     simba_error why;   /* written before `is_lost` */
 
+    /* Under the lock. */
     pthread_mutex_t lock;
     pthread_cond_t told;
-    enum simba__holder_order order; /* under the lock */
-    bool is_all_gone;               /* under the lock */
-    bool is_closed;                 /* under the lock */
+    enum simba__holder_order order;
+    bool is_all_gone; /* set when nothing that used the mutex is left: a loss
+                         may then be acknowledged */
+    bool is_closed;   /* the store is */
 };
 
 /** Start the thread, which opens the store and acquires; false with errno. */
@@ -164,12 +166,6 @@ void simba__holder_cancel(struct simba__holder *holder);
 /** Acquire again after a pause, yield, or release what is held and close. */
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order);
-
-/** After a failure: give it a moment to close the store. */
-void simba__holder_settle(struct simba__holder *holder);
-
-/** Nothing that used the mutex is left: a loss may now be acknowledged. */
-void simba__holder_all_gone(struct simba__holder *holder);
 
 /** Put U and H into the shared page; after a loss they stay as they were. Not
  * to be called once the release was ordered. */

@@ -430,7 +430,7 @@ void simba__guardian_leave(struct simba__guardian *g,
             simba__guardian_send(g, &kept, "");
         }
     }
-    simba__holder_all_gone(&g->holder);
+    simba__flag_set(&g->holder.is_all_gone, &g->holder.lock, &g->holder.told);
     simba__holder_order(&g->holder, order);
 }
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -91,7 +90,6 @@ static void kill_everything(struct simba__front *front)
 {
     int64_t since_ms = simba__clock_ms();
     int64_t round_ms, taken_ms = 0;
-    struct timespec pause = {0, 0};
     pid_t cmd = atomic_load(&front->share->cmd);
 
     if (!front->is_guardian_gone) {
@@ -112,8 +110,7 @@ static void kill_everything(struct simba__front *front)
         }
         round_ms = 1 + taken_ms / ROUND_PART;
         round_ms = round_ms < ROUND_MOST_MS ? round_ms : ROUND_MOST_MS;
-        pause.tv_nsec = (long)round_ms * 1000000;
-        (void)nanosleep(&pause, NULL);
+        simba__clock_pause(round_ms);
         taken_ms += round_ms;
     }
 }

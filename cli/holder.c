@@ -10,26 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-/* How long a failure waits for the store to be closed. */
-enum { SETTLE_MS = 200 };
 
 /* Between two tries to open a store that is not there. */
 enum { REOPEN_LEAST_MS = 500, REOPEN_MOST_MS = 30000 };
 
 /* To find a lease that is long enough. */
 enum { ROUNDS = 16 };
-
-/* Under the lock, for whoever waits for it. */
-static void set(struct simba__holder *holder, bool *flag)
-{
-    (void)pthread_mutex_lock(&holder->lock);
-    *flag = true;
-    (void)pthread_cond_broadcast(&holder->told);
-    (void)pthread_mutex_unlock(&holder->lock);
-}
 
 static void report(struct simba__holder *holder, int state)
 {
@@ -231,25 +218,6 @@ static enum simba__holder_order next_order(struct simba__holder *holder)
 
 /* A cancelled wait may be taken up again: the user stopped us for a while, and
  * a process that is stopped must not get a mutex that others wait for. */
-static int acquire_or_leave(struct simba__holder *holder)
-{
-    simba_locker *locker = atomic_load(&holder->locker);
-    uint64_t *token = &holder->job->share->token;
-    int rc;
-
-    for (;;) {
-        rc = simba_locker_acquire(locker, time_left(holder), token,
-                                  &holder->error);
-        if (rc != SIMBA_ECANCELED) {
-            return rc;
-        }
-        report(holder, SIMBA__HOLDER_PAUSED);
-        if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
-            return rc;
-        }
-    }
-}
-
 static int acquire(struct simba__holder *holder)
 {
     const struct simba__cli *cli = &holder->job->cli;
@@ -266,7 +234,15 @@ static int acquire(struct simba__holder *holder)
         notice->user = holder;
         simba__wait_notice_start(notice);
     }
-    rc = acquire_or_leave(holder);
+    while ((rc = simba_locker_acquire(atomic_load(&holder->locker),
+                                      time_left(holder),
+                                      &holder->job->share->token,
+                                      &holder->error)) == SIMBA_ECANCELED) {
+        report(holder, SIMBA__HOLDER_PAUSED);
+        if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
+            break;
+        }
+    }
     simba__wait_notice_over(notice);
     return rc;
 }
@@ -309,8 +285,7 @@ static int open_patiently(struct simba__holder *holder)
 {
     const struct simba__opening opening = {.log = on_log, .user = holder};
     int64_t length_ms = REOPEN_LEAST_MS;
-    struct timespec pause;
-    int64_t left_ms, pause_ms;
+    int64_t left_ms;
     int rc;
 
     for (;;) {
@@ -321,10 +296,8 @@ static int open_patiently(struct simba__holder *holder)
             holder->job->kind == SIMBA__JOB_LOCK) {
             return rc;
         }
-        pause_ms = left_ms > 0 && left_ms < length_ms ? left_ms : length_ms;
-        pause = (struct timespec){pause_ms / 1000,
-                                  (long)(pause_ms % 1000) * 1000000};
-        (void)nanosleep(&pause, NULL);
+        simba__clock_pause(left_ms > 0 && left_ms < length_ms ? left_ms
+                                                              : length_ms);
         length_ms =
             length_ms < REOPEN_MOST_MS / 2 ? length_ms * 2 : REOPEN_MOST_MS;
     }
@@ -337,7 +310,7 @@ static void close_store(struct simba__holder *holder)
     simba_locker_close(atomic_exchange(&holder->locker, NULL));
     simba__wait_notice_end(&holder->notice);
     simba_store_close(holder->store);
-    set(holder, &holder->is_closed);
+    simba__flag_set(&holder->is_closed, &holder->lock, &holder->told);
 }
 
 /* A failure is told first: a store that does not answer would keep us waiting
@@ -371,22 +344,6 @@ static void *hold(void *argument)
         close_store(holder);
     }
     return NULL;
-}
-
-void simba__holder_settle(struct simba__holder *holder)
-{
-    struct timespec until;
-    int rc = 0;
-
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += SETTLE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    (void)pthread_mutex_lock(&holder->lock);
-    while (!holder->is_closed && rc == 0) {
-        rc = pthread_cond_timedwait(&holder->told, &holder->lock, &until);
-    }
-    (void)pthread_mutex_unlock(&holder->lock);
 }
 
 bool simba__holder_start(struct simba__holder *holder)
@@ -424,11 +381,6 @@ void simba__holder_order(struct simba__holder *holder,
     holder->order = order;
     (void)pthread_cond_broadcast(&holder->told);
     (void)pthread_mutex_unlock(&holder->lock);
-}
-
-void simba__holder_all_gone(struct simba__holder *holder)
-{
-    set(holder, &holder->is_all_gone);
 }
 
 void simba__holder_publish(struct simba__holder *holder)

@@ -37,12 +37,6 @@ union control {
     char space[CMSG_SPACE(sizeof(int))];
 };
 
-bool simba__link_open(int ends[2])
-{
-    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                      ends) == 0;
-}
-
 void simba__link_send(int end, const struct simba__note *note, int descriptor)
 {
     struct iovec part = {(void *)note, sizeof(*note)};

@@ -153,9 +153,6 @@ struct simba__note {
     char text[320];
 };
 
-/** Both ends of a new link, close-on-exec; false with errno. */
-bool simba__link_open(int ends[2]);
-
 /** Send, with a descriptor unless it is -1. A full link drops the note: the
  * other end is stopped, and all that must not be lost is in the shared page. */
 void simba__link_send(int end, const struct simba__note *note, int descriptor);

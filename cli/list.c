@@ -1,12 +1,12 @@
 /* simba list: who owns what, once or for as long as it is wanted: as a table
  * that is drawn anew, or as a line for each mutex that has changed. */
 #define _GNU_SOURCE
+#include "cli/clock.h"
 #include "cli/mutex_view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -152,14 +152,6 @@ static void tell_changes(const struct simba__follow *follow,
 
 /* --- over and over ------------------------------------------------------- */
 
-static void pause_for(int64_t ms)
-{
-    struct timespec length = {.tv_sec = ms / 1000,
-                              .tv_nsec = ms % 1000 * 1000000};
-
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
-}
-
 int simba__follow_open(struct simba__follow *follow,
                        int64_t interval_ms,
                        simba_error *error)
@@ -174,7 +166,7 @@ int simba__follow_open(struct simba__follow *follow,
             simba__command_say_absent(follow->cli, error);
             is_said = true;
         }
-        pause_for(interval_ms);
+        simba__clock_pause(interval_ms);
     }
     return rc;
 }
@@ -255,7 +247,7 @@ static int run_follow(struct simba__follow *follow, int64_t interval_ms)
         if (!simba__command_flush() || !simba__live_is_read()) {
             break;
         }
-        pause_for(interval_ms);
+        simba__clock_pause(interval_ms);
     }
     simba_report_close(before);
     return rc == SIMBA_OK ? simba__command_end()

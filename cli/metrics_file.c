@@ -1,5 +1,6 @@
 /* The file with figures for Prometheus. */
 #define _GNU_SOURCE
+#include "cli/clock.h"
 #include "cli/guardian.h"
 
 #include <simba/metrics.h>
@@ -9,11 +10,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* More often than anybody scrapes. */
-enum { BETWEEN_S = 5 };
+enum { BETWEEN_MS = 5000 };
 
 static void put_runs(FILE *out, const struct simba__metrics_file *file)
 {
@@ -105,47 +105,27 @@ void simba__metrics_file_save(struct simba__metrics_file *file)
 static void *keep(void *argument)
 {
     struct simba__metrics_file *file = argument;
-    struct timespec until;
-    bool is_over = false;
 
-    while (!is_over) {
-        int rc = 0;
-
+    do {
         simba__metrics_file_save(file);
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += BETWEEN_S;
-        (void)pthread_mutex_lock(&file->lock);
-        while (!file->is_over && rc == 0) {
-            rc = pthread_cond_timedwait(&file->told, &file->lock, &until);
-        }
-        is_over = file->is_over;
-        (void)pthread_mutex_unlock(&file->lock);
-    }
+    } while (!simba__flag_wait(&file->is_over, &file->lock, &file->told,
+                               BETWEEN_MS));
     return NULL;
 }
 
 void simba__metrics_file_start(struct simba__metrics_file *file)
 {
-    pthread_condattr_t attributes;
-
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&file->lock, NULL);
-    (void)pthread_cond_init(&file->told, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&file->told, NULL);
     file->is_over = false;
     file->is_running = pthread_create(&file->thread, NULL, keep, file) == 0;
 }
 
 void simba__metrics_file_stop(struct simba__metrics_file *file)
 {
-    if (!file->is_running) {
-        return;
+    if (file->is_running) {
+        simba__flag_set(&file->is_over, &file->lock, &file->told);
+        (void)pthread_join(file->thread, NULL);
+        file->is_running = false;
     }
-    (void)pthread_mutex_lock(&file->lock);
-    file->is_over = true;
-    (void)pthread_cond_broadcast(&file->told);
-    (void)pthread_mutex_unlock(&file->lock);
-    (void)pthread_join(file->thread, NULL);
-    file->is_running = false;
 }

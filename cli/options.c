@@ -123,13 +123,10 @@ static bool take_number(const struct simba__option *option,
                         const char *name,
                         const char *value)
 {
+    uint64_t most = option->most == 0 ? UINT64_MAX : option->most;
     uint64_t *number = option->to;
-    char *end = NULL;
 
-    errno = 0;
-    *number = strtoull(value, &end, 10);
-    if (*value >= '0' && *value <= '9' && *end == '\0' && errno == 0 &&
-        *number != 0 && (option->most == 0 || *number <= option->most)) {
+    if (simba__text_number(value, most, number) && *number != 0) {
         return true;
     }
     if (option->wrong != NULL) {

@@ -176,16 +176,6 @@ static void add_children(const struct simba__reaper *reaper,
     }
 }
 
-/* From parent to child, so that what else runs on the machine costs nothing.
- * The kernel may leave one out while others come and go. */
-static void read_below(const struct simba__reaper *reaper, struct table *table)
-{
-    add_children(reaper, table, reaper->root);
-    for (size_t i = 0; i < table->count; i++) {
-        add_children(reaper, table, table->rows[i].pid);
-    }
-}
-
 /* --- the whole table ----------------------------------------------------- */
 
 static bool is_parent_below(const struct table *table, pid_t parent)
@@ -275,7 +265,12 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
         return -1;
     }
     if (signal == SIGKILL || reaper->is_hurried) {
-        read_below(reaper, &table);
+        /* From parent to child, so that what else runs on the machine costs
+         * nothing. The kernel may leave one out while others come and go. */
+        add_children(reaper, &table, reaper->root);
+        for (size_t i = 0; i < table.count; i++) {
+            add_children(reaper, &table, table.rows[i].pid);
+        }
         found = signal_below(reaper, &table, signal, skipped);
         table.count = 0;
         table.is_short = false;

@@ -1,19 +1,22 @@
 /* Lines on stderr, each written by one call so that they do not mix with what
  * CMD writes there; and the line that something is waited for. */
 #define _GNU_SOURCE
+#include "cli/clock.h"
 #include "cli/output.h"
 
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* How long a reader of stderr may be busy before we go on without it. */
 enum { PATIENCE_MS = 200 };
 
 enum { LATEST_MOST = 512 };
+
+/* What takes longer than this is said to be waited for. */
+enum { NOTICE_MS = 1000 };
 
 /* The beginning of the latest line. Threads of the library speak, too. */
 static pthread_mutex_t latest_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -87,19 +90,10 @@ const char *simba__say_who(const char *component,
 static void *give_notice(void *user)
 {
     struct simba__wait_notice *notice = user;
-    struct timespec until;
-    bool is_over;
-    int rc = 0;
 
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
-    (void)pthread_mutex_lock(&notice->lock);
-    while (!notice->is_over && rc == 0) {
-        rc = pthread_cond_timedwait(&notice->told, &notice->lock, &until);
-    }
-    is_over = notice->is_over;
-    (void)pthread_mutex_unlock(&notice->lock);
-    if (!is_over && notice->look != NULL) {
+    if (!simba__flag_wait(&notice->is_over, &notice->lock, &notice->told,
+                          NOTICE_MS) &&
+        notice->look != NULL) {
         notice->look(notice->user);
     }
     (void)pthread_mutex_lock(&notice->lock);
@@ -138,10 +132,7 @@ void simba__wait_notice_begin(struct simba__wait_notice *notice,
 void simba__wait_notice_over(struct simba__wait_notice *notice)
 {
     if (notice->is_running) {
-        (void)pthread_mutex_lock(&notice->lock);
-        notice->is_over = true;
-        (void)pthread_cond_signal(&notice->told);
-        (void)pthread_mutex_unlock(&notice->lock);
+        simba__flag_set(&notice->is_over, &notice->lock, &notice->told);
     }
 }
 

@@ -11,7 +11,6 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char help[] =
     "usage: simba watch [OPTION…] [NAME…]\n"
@@ -221,21 +220,9 @@ static int add(struct watcher *watcher, const char *mutex, simba_error *error)
 /* Until it is over, or for one interval; is it? */
 static bool wait_on(struct watcher *watcher)
 {
-    struct timespec until;
-    bool is_over;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += watcher->interval_ms % 1000 * 1000000;
-    until.tv_sec += watcher->interval_ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    (void)pthread_mutex_lock(&watcher->lock);
-    while (!watcher->is_over &&
-           pthread_cond_timedwait(&watcher->ended, &watcher->lock, &until) ==
-               0) {
-    }
-    is_over = watcher->is_over;
-    (void)pthread_mutex_unlock(&watcher->lock);
-    return is_over || !simba__live_is_read();
+    return simba__flag_wait(&watcher->is_over, &watcher->lock, &watcher->ended,
+                            watcher->interval_ms) ||
+           !simba__live_is_read();
 }
 
 /* Those that were named, asked one by one. If one fails, all is left as it was:
@@ -362,7 +349,6 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
     struct simba__words words = {*cli, argc, argv};
     struct simba__live live;
     struct simba__follow follow = {.cli = &words.cli, .live = &live};
-    pthread_condattr_t attributes;
     simba_error error = {0};
     int rc = simba__command_read(&command, &words);
 
@@ -371,10 +357,7 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
     }
     watcher.follow = &follow;
     (void)pthread_mutex_init(&watcher.lock, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&watcher.ended, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
+    (void)pthread_cond_init(&watcher.ended, NULL);
     simba__live_init(&live, !words.cli.is_json && words.cli.verbosity >= 0);
     rc = check_names(&words, &error);
     if (rc == SIMBA_OK) {
