@@ -6,7 +6,6 @@
 #include "api/contender.h"
 #include "api/settings.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,6 @@ static int ask(simba_store *store,
     const char *why;
     int rc;
 
-    answer->report = NULL;
     if (pending == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
@@ -93,11 +91,6 @@ static int ask_for_report(simba_store *store,
     return rc;
 }
 
-static bool matches(const char *glob, const char *mutex)
-{
-    return glob == NULL || fnmatch(glob, mutex, 0) == 0;
-}
-
 int simba_admin_list(simba_store *store,
                      const char *glob,
                      simba_report **report,
@@ -108,7 +101,7 @@ int simba_admin_list(simba_store *store,
                        report, error);
 
     if (rc == SIMBA_OK) {
-        simba__report_sort(*report, matches, glob);
+        simba__report_sort(*report, glob);
     }
     return rc;
 }
@@ -161,6 +154,8 @@ int simba_admin_schema(const char *url,
                        char **text,
                        simba_error *error)
 {
+    simba_backend_config config = {.log = simba__log_nothing};
+    const simba_backend_ops *ops;
     struct simba__settings settings;
     simba_error why = {0};
     int rc =
@@ -168,11 +163,17 @@ int simba_admin_schema(const char *url,
 
     *text = NULL;
     if (rc == SIMBA_OK) {
-        *text = simba__backend_schema(settings.url, upgrade, &why);
+        config.url = settings.url;
+        rc = simba__backend_find_bare(&config.url, &ops, &config.rest, &why);
+    }
+    if (rc == SIMBA_OK) {
+        simba_error_set(&why, SIMBA_ENOMEM, 0, "out of memory");
+        *text = ops->schema != NULL ? ops->schema(&config, upgrade, &why)
+                                    : strdup("");
         rc = *text != NULL ? SIMBA_OK : why.code;
     }
     simba__settings_free(&settings);
-    if (error != NULL) {
+    if (error != NULL && rc != SIMBA_OK) {
         *error = why;
     }
     return rc;
@@ -201,7 +202,7 @@ int simba_admin_break(simba_store *store,
                       simba_owner *present,
                       simba_error *error)
 {
-    struct simba__answer answer;
+    struct simba__answer answer = {.report = NULL};
     simba_break wish = SIMBA_BREAK_INIT;
     const simba_owner *owner = &answer.reply.owner;
     int rc = simba__given_take(

@@ -218,23 +218,3 @@ int simba__backend_find_bare(const char **url,
     }
     return rc;
 }
-
-char *simba__backend_schema(const char *url, bool upgrade, simba_error *error)
-{
-    simba_backend_config config = {.url = url, .log = simba__log_nothing};
-    const simba_backend_ops *ops;
-    char *text;
-
-    if (simba__backend_find_bare(&config.url, &ops, &config.rest, error) !=
-        SIMBA_OK) {
-        return NULL;
-    }
-    if (ops->schema != NULL) {
-        text = ops->schema(&config, upgrade, error);
-    } else if ((text = strdup("")) == NULL) {
-        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    /* cppcheck takes the text for a part of what it was made from. */
-    // cppcheck-suppress returnDanglingLifetime
-    return text;
-}

@@ -171,27 +171,6 @@ static void free_retrieval(simba_retrieval *r)
     free(r);
 }
 
-static int check(simba_retriever *retriever, simba_error *error)
-{
-    int rc = simba__config_mutex(retriever->mutex, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    if (retriever->on_changed == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "a retriever needs on_changed");
-    }
-    if (retriever->poll_ms == 0) {
-        retriever->poll_ms = DEFAULT_POLL_MS;
-    }
-    if (retriever->poll_ms < 1 || retriever->poll_ms > SIMBA__LEASE_MOST_MS) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "poll_ms is negative or too long");
-    }
-    return SIMBA_OK;
-}
-
 int simba_retrieval_open(simba_store *store,
                          const simba_retriever *given,
                          simba_retrieval **out,
@@ -208,7 +187,16 @@ int simba_retrieval_open(simba_store *store,
 
     *out = NULL;
     if (rc == SIMBA_OK) {
-        rc = check(&retriever, error);
+        rc = simba__config_mutex(retriever.mutex, error);
+    }
+    if (rc == SIMBA_OK && retriever.on_changed == NULL) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "a retriever needs on_changed");
+    }
+    if (rc == SIMBA_OK &&
+        (retriever.poll_ms < 0 || retriever.poll_ms > SIMBA__LEASE_MOST_MS)) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "poll_ms is negative or too long");
     }
     if (rc != SIMBA_OK) {
         return rc;
@@ -228,7 +216,8 @@ int simba_retrieval_open(simba_store *store,
     r->subscriber.position = no_position;
     simba__serial_queue_init(&r->serial_queue);
     simba__observe_init(
-        &r->machine, retriever.poll_ms,
+        &r->machine,
+        retriever.poll_ms == 0 ? DEFAULT_POLL_MS : retriever.poll_ms,
         (store->backend->ops->capabilities & SIMBA_TELLS_ENDED) != 0);
     simba_loop_enter(store->loop);
     is_added = simba__subscriber_add(store->loop, &r->subscriber, r->mutex);

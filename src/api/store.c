@@ -287,8 +287,7 @@ int simba_store_open(const char *url,
     if (rc == SIMBA_OK &&
         (store == NULL || store->mark == NULL || store->name == NULL)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    if (rc == SIMBA_OK) {
+    } else if (store != NULL) {
         simba_url_hide_secrets(store->name);
         store->log = options.log != NULL ? options.log : simba__log_nothing;
         store->log_event = options.log_event;

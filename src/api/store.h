@@ -80,8 +80,4 @@ int simba__backend_find_bare(const char **url,
                              const char **rest,
                              simba_error *error);
 
-/** What the backend of a URL tells of its schema; "" when nothing. To be freed;
- * NULL: it failed. */
-char *simba__backend_schema(const char *url, bool upgrade, simba_error *error);
-
 #endif

@@ -45,15 +45,6 @@ static uint64_t next_token(const struct simba__mutex_snapshot *s,
     return last + 1 > micros ? last + 1 : micros;
 }
 
-/* The end of the queue, also when the queue was lost with the data: like the
- * token, positions follow the clock. */
-static uint64_t next_position(const struct simba__mutex_snapshot *s)
-{
-    uint64_t micros = (uint64_t)s->now_ms * 1000;
-
-    return s->last_position >= micros ? s->last_position + 1 : micros;
-}
-
 /* S10: what is free is offered to the first live waiter. The second is woken as
  * well: it is refused for as long as the offer runs, and so knows when to ask
  * again. */
@@ -74,6 +65,7 @@ static void join(const struct simba__mutex_snapshot *s,
                  struct simba__verdict *v)
 {
     const struct simba__candidate *head = v->offer ? &s->second : &s->first;
+    uint64_t micros = (uint64_t)s->now_ms * 1000;
 
     if (!request->join) {
         return;
@@ -83,8 +75,9 @@ static void join(const struct simba__mutex_snapshot *s,
         v->position = s->me.position;
     } else if (request->position != 0) {
         v->position = request->position;
-    } else {
-        v->position = next_position(s);
+    } else { /* like tokens, positions follow the clock over lost data */
+        v->position =
+            s->last_position >= micros ? s->last_position + 1 : micros;
     }
     v->is_head = s->me.is_connected && (!head->is_there || head->is_me ||
                                         v->position < head->position);

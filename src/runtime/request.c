@@ -4,6 +4,7 @@
 #include "runtime/loop.h"
 #include "util/array.h"
 
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,16 +234,14 @@ static int compare_names(const void *a, const void *b)
                   ((const simba_listed *)b)->mutex);
 }
 
-void simba__report_sort(simba_report *report,
-                        bool (*wants)(const char *glob, const char *mutex),
-                        const char *glob)
+void simba__report_sort(simba_report *report, const char *glob)
 {
     struct simba__items *items = &report->mutexes;
     simba_listed *all = items->first;
     size_t kept = 0;
 
     for (size_t i = 0; i < items->count; i++) {
-        if (wants(glob, all[i].mutex)) {
+        if (glob == NULL || fnmatch(glob, all[i].mutex, 0) == 0) {
             all[kept++] = all[i];
         }
     }

@@ -24,10 +24,8 @@ simba_report *simba__report_make(void);
 /** Append copies of all items of one to another, or mark it as short. */
 void simba__report_add(simba_report *to, const simba_report *from);
 
-/** Order the mutexes by name, and keep those that `wants` wants. */
-void simba__report_sort(simba_report *report,
-                        bool (*wants)(const char *glob, const char *mutex),
-                        const char *glob);
+/** Order the mutexes by name, and keep those that match; NULL: all. */
+void simba__report_sort(simba_report *report, const char *glob);
 
 struct simba__pending;
 
