@@ -15,6 +15,17 @@ void simba__mutex_fini(struct simba__mutex_record *record)
     memset(record, 0, sizeof *record);
 }
 
+void simba__mutex_clear(struct simba__mutex_record *record)
+{
+    struct simba__mutex_record kept = *record;
+
+    *record =
+        (struct simba__mutex_record){.queue = kept.queue,
+                                     .queue_room = kept.queue_room,
+                                     .tombstones = kept.tombstones,
+                                     .tombstone_room = kept.tombstone_room};
+}
+
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms)
 {
@@ -92,6 +103,15 @@ static size_t find_in_queue(const struct simba__mutex_record *record,
         i++;
     }
     return i;
+}
+
+const struct simba__waiter *simba__mutex_find_waiter(
+    const struct simba__mutex_record *record,
+    simba_attempt attempt)
+{
+    size_t i = find_in_queue(record, attempt);
+
+    return i == record->queue_count ? NULL : &record->queue[i];
 }
 
 static void remove_from_queue(struct simba__mutex_record *record, size_t i)

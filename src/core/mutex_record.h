@@ -61,6 +61,14 @@ struct simba__mutex_call {
 /** Forget all of it. */
 void simba__mutex_fini(struct simba__mutex_record *record);
 
+/** Empty it, but keep the room it has. */
+void simba__mutex_clear(struct simba__mutex_record *record);
+
+/** The waiter of this attempt in the queue, or NULL. */
+const struct simba__waiter *simba__mutex_find_waiter(
+    const struct simba__mutex_record *record,
+    simba_attempt attempt);
+
 /** Is a lease running? A lease is free after its last millisecond. */
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms);

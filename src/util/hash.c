@@ -163,6 +163,17 @@ struct simba__hash_link *simba__hash_next(const struct simba__hash *table,
     return bucket < table->room ? table->buckets[bucket] : NULL;
 }
 
+void simba__hash_free(struct simba__hash *table)
+{
+    struct simba__hash_link *link = simba__hash_next(table, NULL), *next;
+
+    for (; link != NULL; link = next) {
+        next = simba__hash_next(table, link);
+        free(link);
+    }
+    simba__hash_fini(table);
+}
+
 void simba__hash_fini(struct simba__hash *table)
 {
     free(table->buckets);

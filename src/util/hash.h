@@ -54,6 +54,10 @@ void simba__hash_remove(struct simba__hash *table,
 struct simba__hash_link *simba__hash_next(const struct simba__hash *table,
                                           const struct simba__hash_link *link);
 
+/** Free the table and all things, which begin with their links and came from
+ * malloc(). */
+void simba__hash_free(struct simba__hash *table);
+
 /** Free the table; the things are the caller's. */
 void simba__hash_fini(struct simba__hash *table);
 
