@@ -46,7 +46,7 @@ int simba__sqlite_list(struct simba__sqlite *self,
     }
     self->record.now_ms = simba__sqlite_now_ms(self);
     request->reply.store_ms = self->record.now_ms;
-    row = simba__sqlite_prepare(self, SIMBA__SQLITE_LIST_MUTEXES, error);
+    row = simba__sqlite_prepare(self, SIMBA__SQLITE_LIST_MUTEXES, error, "");
     rc = row == NULL ? error->code : SIMBA_OK;
     while (rc == SIMBA_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(row, 0);
@@ -70,40 +70,24 @@ int simba__sqlite_break(struct simba__sqlite *self,
                         const simba_request *request,
                         simba_error *error)
 {
-    sqlite3_stmt *statement;
+    const char *reason = request->reason == NULL ? "" : request->reason;
     int rc = SIMBA_OK;
 
     if (!request->now) {
-        statement =
-            simba__sqlite_prepare(self, SIMBA__SQLITE_BREAK_TENURE, error);
-        if (statement != NULL) {
-            sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
-            sqlite3_bind_int64(statement, 2, (int64_t)request->token);
-        }
-        rc = simba__sqlite_execute(self, statement, error);
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_BREAK_TENURE, error,
+                                   "tn", request->mutex, request->token);
     }
     if (rc == SIMBA_OK) {
-        statement =
-            simba__sqlite_prepare(self, SIMBA__SQLITE_AUDIT_TABLE, error);
-        rc = simba__sqlite_execute(self, statement, error);
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_AUDIT_TABLE, error, "");
     }
-    if (rc != SIMBA_OK) {
-        return rc;
+    if (rc == SIMBA_OK) {
+        rc = simba__sqlite_execute(
+            self, SIMBA__SQLITE_STORE_AUDIT, error, "tnntnnt", request->mutex,
+            simba__sqlite_wall_us(), request->token,
+            self->record.before.owner.id, (int64_t)request->now,
+            (int64_t)getuid(), reason);
     }
-    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_AUDIT, error);
-    if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, request->mutex, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2, (int64_t)simba__sqlite_wall_us());
-        sqlite3_bind_int64(statement, 3, (int64_t)request->token);
-        sqlite3_bind_text(statement, 4, self->record.before.owner.id, -1,
-                          SQLITE_STATIC);
-        sqlite3_bind_int(statement, 5, request->now);
-        sqlite3_bind_int64(statement, 6, (int64_t)getuid());
-        sqlite3_bind_text(statement, 7,
-                          request->reason == NULL ? "" : request->reason, -1,
-                          SQLITE_STATIC);
-    }
-    return simba__sqlite_execute(self, statement, error);
+    return rc;
 }
 
 void simba__sqlite_log_break(struct simba__sqlite *self,

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,10 +56,8 @@ int simba__sqlite_clock_init(struct simba__sqlite *self, simba_error *error)
     }
     if (slurp("/proc/sys/kernel/random/boot_id", text, sizeof text) <
         SIMBA__SQLITE_BOOT) {
-        return simba_error_set(
-            error, simba__sqlite_errno_code(errno), errno,
-            "sqlite %s: cannot read the boot id from /proc: %s",
-            self->settings.shown, simba__sqlite_errno_words(errno));
+        return simba__sqlite_fail_errno(
+            &self->settings, "cannot read the boot id from /proc", error);
     }
     memcpy(self->boot, text, SIMBA__SQLITE_BOOT);
     self->boot[SIMBA__SQLITE_BOOT] = '\0';

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,9 +167,29 @@ static int fail_locked(const struct simba__sqlite *self,
 
 /* --- statements ---------------------------------------------------------- */
 
-sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
-                                    enum simba__sqlite_statement which,
-                                    simba_error *error)
+/* The bytes of an attempt lie in the store until the statement was stepped.
+ * SQLite's own copy could fail for want of memory; then NULL would be bound,
+ * which no tombstone equals. */
+static void bind_attempt(struct simba__sqlite_db *db,
+                         sqlite3_stmt *statement,
+                         int index,
+                         simba_attempt attempt)
+{
+    for (int i = 7; i >= 0; i--) { /* big endian */
+        db->attempt[i] = (unsigned char)attempt.high;
+        db->attempt[8 + i] = (unsigned char)attempt.low;
+        attempt.high >>= 8;
+        attempt.low >>= 8;
+    }
+    sqlite3_bind_blob(statement, index, db->attempt, sizeof db->attempt,
+                      SQLITE_STATIC);
+}
+
+static sqlite3_stmt *prepare(struct simba__sqlite *self,
+                             enum simba__sqlite_statement which,
+                             simba_error *error,
+                             const char *types,
+                             va_list values)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
@@ -184,15 +205,49 @@ sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
 
         (void)simba__sqlite_result(self, rc, error);
     }
+    for (int i = 1; *statement != NULL && *types != '\0'; i++, types++) {
+        if (*types == 'n') {
+            sqlite3_bind_int64(*statement, i, va_arg(values, int64_t));
+        } else if (*types == 't') {
+            sqlite3_bind_text(*statement, i, va_arg(values, const char *), -1,
+                              SQLITE_STATIC);
+        } else {
+            assert(*types == 'a');
+            bind_attempt(&self->db, *statement, i,
+                         va_arg(values, simba_attempt));
+        }
+    }
     return *statement;
 }
 
-int simba__sqlite_execute(struct simba__sqlite *self,
-                          sqlite3_stmt *statement,
-                          simba_error *error)
+sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
+                                    enum simba__sqlite_statement which,
+                                    simba_error *error,
+                                    const char *types,
+                                    ...)
 {
+    sqlite3_stmt *statement;
+    va_list values;
+
+    va_start(values, types);
+    statement = prepare(self, which, error, types, values);
+    va_end(values);
+    return statement;
+}
+
+int simba__sqlite_execute(struct simba__sqlite *self,
+                          enum simba__sqlite_statement which,
+                          simba_error *error,
+                          const char *types,
+                          ...)
+{
+    sqlite3_stmt *statement;
+    va_list values;
     int rc;
 
+    va_start(values, types);
+    statement = prepare(self, which, error, types, values);
+    va_end(values);
     if (statement == NULL) {
         return error->code;
     }
@@ -240,7 +295,7 @@ int simba__sqlite_begin(struct simba__sqlite *self,
     int rc;
 
     simba__sqlite_rollback(self); /* only if something went wrong */
-    statement = simba__sqlite_prepare(self, which, error);
+    statement = simba__sqlite_prepare(self, which, error, "");
     if (statement == NULL) {
         return error->code;
     }
@@ -259,7 +314,7 @@ int simba__sqlite_commit(struct simba__sqlite *self,
                          simba_error *error)
 {
     sqlite3_stmt *statement =
-        simba__sqlite_prepare(self, SIMBA__SQLITE_COMMIT, error);
+        simba__sqlite_prepare(self, SIMBA__SQLITE_COMMIT, error, "");
     int rc, code;
 
     if (statement == NULL) {
@@ -281,15 +336,9 @@ int simba__sqlite_commit(struct simba__sqlite *self,
 void simba__sqlite_rollback(struct simba__sqlite *self)
 {
     simba_error ignored;
-    sqlite3_stmt *statement;
 
-    if (sqlite3_get_autocommit(self->db.handle)) {
-        return;
-    }
-    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_ROLLBACK, &ignored);
-    if (statement != NULL) {
-        sqlite3_step(statement);
-        sqlite3_reset(statement);
+    if (!sqlite3_get_autocommit(self->db.handle)) {
+        (void)simba__sqlite_execute(self, SIMBA__SQLITE_ROLLBACK, &ignored, "");
     }
 }
 

@@ -115,10 +115,8 @@ void simba__sqlite_wal_shorten(struct simba__sqlite *self)
     if (outcome == COPIED) {
         /* The first commit after the log was copied back begins it anew, unless
          * somebody is reading it. */
-        sqlite3_stmt *statement =
-            simba__sqlite_prepare(self, SIMBA__SQLITE_BEGIN_LOG, &ignored);
-
-        (void)simba__sqlite_execute(self, statement, &ignored);
+        (void)simba__sqlite_execute(self, SIMBA__SQLITE_BEGIN_LOG, &ignored,
+                                    "");
     }
 }
 
@@ -185,7 +183,7 @@ int simba__sqlite_reserve_load(struct simba__sqlite *self, simba_error *error)
 {
     struct simba__sqlite_reserve *reserve = &self->reserve;
     sqlite3_stmt *row =
-        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_RESERVE, error);
+        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_RESERVE, error, "");
     int rc;
 
     if (row == NULL) {
@@ -230,7 +228,6 @@ int simba__sqlite_reserve_cover(struct simba__sqlite *self,
     struct simba__sqlite_reserve *reserve = &self->reserve;
     uint64_t wall_us = simba__sqlite_wall_us();
     bool is_raised = false;
-    sqlite3_stmt *statement;
 
     /* A deleted row begins again at the clock. While that is behind the floor,
      * the floor must go on with every token it has chosen (S4). */
@@ -248,14 +245,9 @@ int simba__sqlite_reserve_cover(struct simba__sqlite *self,
         return SIMBA_OK;
     }
     *is_changed = true;
-    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_RESERVE, error);
-    if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, self->boot, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2, (int64_t)reserve->floor);
-        sqlite3_bind_int64(statement, 3, (int64_t)reserve->reserved);
-        sqlite3_bind_int64(statement, 4, (int64_t)reserve->flushed);
-    }
-    return simba__sqlite_execute(self, statement, error);
+    return simba__sqlite_execute(self, SIMBA__SQLITE_STORE_RESERVE, error,
+                                 "tnnn", self->boot, reserve->floor,
+                                 reserve->reserved, reserve->flushed);
 }
 
 int simba__sqlite_reserve_flush(struct simba__sqlite *self,
@@ -277,14 +269,8 @@ int simba__sqlite_reserve_flush(struct simba__sqlite *self,
 
 int simba__sqlite_reserve_tell(struct simba__sqlite *self, simba_error *error)
 {
-    sqlite3_stmt *statement;
-
-    if (!self->reserve.is_untold) {
-        return SIMBA_OK;
-    }
-    statement = simba__sqlite_prepare(self, SIMBA__SQLITE_STORE_FLUSHED, error);
-    if (statement != NULL) {
-        sqlite3_bind_int64(statement, 1, (int64_t)self->reserve.seen_flushed);
-    }
-    return simba__sqlite_execute(self, statement, error);
+    return self->reserve.is_untold
+               ? simba__sqlite_execute(self, SIMBA__SQLITE_STORE_FLUSHED, error,
+                                       "n", self->reserve.seen_flushed)
+               : SIMBA_OK;
 }

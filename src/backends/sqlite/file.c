@@ -50,9 +50,9 @@ const char *simba__sqlite_errno_words(int errno_value)
     return words == NULL ? "unknown failure" : words;
 }
 
-static int fail_by_errno(const struct simba__sqlite_settings *settings,
-                         const char *what,
-                         simba_error *error)
+int simba__sqlite_fail_errno(const struct simba__sqlite_settings *settings,
+                             const char *what,
+                             simba_error *error)
 {
     int why = errno;
 
@@ -128,7 +128,8 @@ static int check_filesystem(const struct simba__sqlite_settings *settings,
         return SIMBA_OK;
     }
     if (statfs(settings->path, &about) != 0) {
-        return fail_by_errno(settings, "cannot look at its file system", error);
+        return simba__sqlite_fail_errno(
+            settings, "cannot look at its file system", error);
     }
     found = find_filesystem(&about, &magic);
     if (found != NULL && found->is_good) {
@@ -220,21 +221,22 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
 
     if (rc != 0 && errno == ENOENT) {
         if (make_parents(settings->path) != 0) {
-            return fail_by_errno(settings, "cannot make its directory", error);
+            return simba__sqlite_fail_errno(settings,
+                                            "cannot make its directory", error);
         }
         rc = make_file(settings->path);
     }
     if (rc != 0) {
-        return fail_by_errno(settings, "cannot create it", error);
+        return simba__sqlite_fail_errno(settings, "cannot create it", error);
     }
     /* Two paths to one file must lead to one directory beside it. */
     canonical = realpath(settings->path, NULL);
     if (canonical == NULL) {
-        return fail_by_errno(settings, "cannot find it", error);
+        return simba__sqlite_fail_errno(settings, "cannot find it", error);
     }
     simba__sqlite_settings_take_path(settings, canonical);
     if (stat(settings->path, &about) != 0) {
-        return fail_by_errno(settings, "cannot find it", error);
+        return simba__sqlite_fail_errno(settings, "cannot find it", error);
     }
     rc = check_name(settings, &about, error);
     return rc == SIMBA_OK ? check_filesystem(settings, error) : rc;

@@ -12,8 +12,6 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
-#include "util/array.h"
-
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -202,18 +200,13 @@ static bool put_in_place(int *place, int fd)
 
 int simba__sqlite_life_open(struct simba__sqlite *self, simba_error *error)
 {
-    int why;
-
     if (put_in_place(&self->dir_fd, open_directory(self->settings.path)) &&
         (is_linked(self, self->life_fd, self->process) ||
          put_in_place(&self->life_fd, make_life(self)))) {
         return SIMBA_OK;
     }
-    why = errno;
-    return simba_error_set(
-        error, simba__sqlite_errno_code(why), why,
-        "sqlite %s: its directory, the same with -simba.d: %s",
-        self->settings.shown, simba__sqlite_errno_words(why));
+    return simba__sqlite_fail_errno(
+        &self->settings, "its directory, the same with -simba.d", error);
 }
 
 /* The name goes before the lock: a file that is not locked is a dead one's. */
@@ -321,24 +314,6 @@ static size_t find_dead(const struct simba__sqlite *self, struct dead *dead)
     return n;
 }
 
-static int free_rows(struct simba__sqlite *self, const char *process)
-{
-    static const enum simba__sqlite_statement steps[] = {
-        SIMBA__SQLITE_FREE_PROCESS, SIMBA__SQLITE_DROP_PROCESS};
-    simba_error error;
-    int rc = SIMBA_OK;
-
-    for (size_t i = 0; i < 2 && rc == SIMBA_OK; i++) {
-        sqlite3_stmt *statement = simba__sqlite_prepare(self, steps[i], &error);
-
-        if (statement != NULL) {
-            sqlite3_bind_text(statement, 1, process, -1, SQLITE_STATIC);
-        }
-        rc = simba__sqlite_execute(self, statement, &error);
-    }
-    return rc;
-}
-
 /* The rows go first, so that a missing file never stands for a dead owner; then
  * the wake-up file, because somebody comes back for it only while the other is
  * there. All of it can wait, and what fails is left to the next process. */
@@ -362,7 +337,12 @@ void simba__sqlite_remove_dead(struct simba__sqlite *self)
     }
     n = find_dead(self, dead);
     for (size_t i = 0; i < n && rc == SIMBA_OK; i++) {
-        rc = free_rows(self, dead[i].process);
+        rc = simba__sqlite_execute(self, SIMBA__SQLITE_FREE_PROCESS, &error,
+                                   "t", dead[i].process);
+        if (rc == SIMBA_OK) {
+            rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_PROCESS, &error,
+                                       "t", dead[i].process);
+        }
     }
     if (rc == SIMBA_OK && n > 0) {
         rc = simba__sqlite_commit(
@@ -387,23 +367,13 @@ static void vacate(struct simba__mutex_record *mutex)
     memset(&mutex->attempt, 0, sizeof mutex->attempt);
 }
 
-static struct simba__sqlite_sighting *find_sighting(struct simba__sqlite *self,
-                                                    const char *mutex)
-{
-    for (size_t i = 0; i < self->sighting_count; i++) {
-        if (strcmp(self->sightings[i].mutex, mutex) == 0) {
-            return &self->sightings[i];
-        }
-    }
-    return NULL;
-}
-
 static void forget_sighting(struct simba__sqlite *self, const char *mutex)
 {
-    struct simba__sqlite_sighting *sighting = find_sighting(self, mutex);
+    struct simba__hash_link *link = simba__hash_find(&self->sightings, mutex);
 
-    if (sighting != NULL) {
-        *sighting = self->sightings[--self->sighting_count];
+    if (link != NULL) {
+        simba__hash_remove(&self->sightings, link);
+        free(link);
     }
 }
 
@@ -413,18 +383,17 @@ static void forget_sighting(struct simba__sqlite *self, const char *mutex)
 static bool wait_and_see(struct simba__sqlite *self, const char *mutex)
 {
     struct simba__sqlite_record *record = &self->record;
-    struct simba__sqlite_sighting *sighting = find_sighting(self, mutex);
+    struct simba__sqlite_sighting *sighting =
+        (struct simba__sqlite_sighting *)simba__hash_find(&self->sightings,
+                                                          mutex);
     int64_t until_ms;
 
     if (sighting == NULL) {
-        if (!simba__array_reserve(&self->sightings, &self->sighting_room,
-                                  self->sighting_count + 1,
-                                  sizeof *self->sightings)) {
+        sighting = simba__hash_new(&self->sightings, sizeof *sighting, mutex);
+        if (sighting == NULL) {
             return false;
         }
-        sighting = &self->sightings[self->sighting_count++];
         sighting->version = record->version - 1; /* not seen yet */
-        memcpy(sighting->mutex, mutex, strlen(mutex) + 1);
     }
     if (sighting->token != record->before.last_token ||
         sighting->version != record->version) {

@@ -408,8 +408,7 @@ static struct simba__sqlite_waiting *find(struct simba__sqlite_watch *watch,
     for (size_t i = 0; i < watch->count; i++) {
         struct simba__sqlite_waiting *one = &watch->waiting[i];
 
-        if (one->attempt.high == request->attempt.high &&
-            one->attempt.low == request->attempt.low &&
+        if (simba__attempt_equal(one->attempt, request->attempt) &&
             strcmp(one->mutex, request->mutex) == 0) {
             return one;
         }
@@ -529,12 +528,6 @@ void simba__sqlite_watch_renew(struct simba__sqlite *self)
 }
 
 /* --- beginning and end --------------------------------------------------- */
-
-void simba__sqlite_watch_init(struct simba__sqlite *self)
-{
-    self->watch.fd = self->watch.wake_fd = self->watch.wake_wd = -1;
-    pthread_mutex_init(&self->watch.lock, NULL);
-}
 
 void simba__sqlite_watch_detach(struct simba__sqlite *self)
 {

@@ -100,11 +100,6 @@ static void remove_file(const struct simba__sqlite *self, const char *mutex)
 
 /* --- the loop: what is wanted -------------------------------------------- */
 
-void simba__sqlite_observers_init(struct simba__sqlite *self)
-{
-    pthread_mutex_init(&self->observers.lock, NULL);
-}
-
 void simba__sqlite_observers_fini(struct simba__sqlite *self)
 {
     for (struct simba__sqlite_observed *one = self->observers.first, *next;
@@ -124,11 +119,13 @@ void simba__sqlite_observers_detach(struct simba__sqlite *self)
     simba_timer_clear(self->base.loop, &self->observers.again);
 }
 
-void simba__sqlite_observe(struct simba__sqlite *self,
+void simba__sqlite_observe(simba_backend *base,
                            const char *mutex,
-                           bool is_wanted)
+                           enum simba_subscription subscription)
 {
-    struct simba__sqlite_observers *observers = &self->observers;
+    struct simba__sqlite_observers *observers =
+        &((struct simba__sqlite *)base)->observers;
+    bool is_wanted = subscription == SIMBA_SUBSCRIBE_OBSERVE;
     struct simba__sqlite_observed *one;
 
     pthread_mutex_lock(&observers->lock);

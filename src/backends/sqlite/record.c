@@ -23,18 +23,6 @@ void simba__sqlite_record_fini(struct simba__sqlite_record *record)
     memset(record, 0, sizeof *record);
 }
 
-/* Empties it, but keeps the room it has. */
-static void clear_mutex(struct simba__mutex_record *mutex)
-{
-    struct simba__mutex_record kept = *mutex;
-
-    memset(mutex, 0, sizeof *mutex);
-    mutex->queue = kept.queue;
-    mutex->queue_room = kept.queue_room;
-    mutex->tombstones = kept.tombstones;
-    mutex->tombstone_room = kept.tombstone_room;
-}
-
 /* --- columns ------------------------------------------------------------- */
 
 /* A text that does not fit was not written by us: it is taken for "". */
@@ -64,24 +52,6 @@ static simba_attempt read_attempt(sqlite3_stmt *row, int column)
     return attempt;
 }
 
-/* The bytes must live until the statement was stepped. SQLite's own copy could
- * fail for want of memory; then NULL would be bound, which no tombstone equals.
- */
-static void bind_attempt(sqlite3_stmt *statement,
-                         int index,
-                         simba_attempt attempt,
-                         unsigned char bytes[SIMBA__SQLITE_ATTEMPT])
-{
-    for (int i = 7; i >= 0; i--) {
-        bytes[i] = (unsigned char)attempt.high;
-        bytes[8 + i] = (unsigned char)attempt.low;
-        attempt.high >>= 8;
-        attempt.low >>= 8;
-    }
-    sqlite3_bind_blob(statement, index, bytes, SIMBA__SQLITE_ATTEMPT,
-                      SQLITE_STATIC);
-}
-
 /* --- loading ------------------------------------------------------------- */
 
 /* Returns the new one's index, or SIZE_MAX. */
@@ -104,14 +74,13 @@ static int load_owner(struct simba__sqlite *self,
     struct simba__sqlite_peer *peer = &record->peers[SIMBA__SQLITE_OWNER];
     struct simba__mutex_record *before = &record->before;
     simba_owner *owner = &before->owner;
-    sqlite3_stmt *row =
-        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_MUTEX, error);
+    sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_MUTEX,
+                                              error, "t", mutex);
     int rc;
 
     if (row == NULL) {
         return error->code;
     }
-    sqlite3_bind_text(row, 1, mutex, -1, SQLITE_STATIC);
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW) {
         before->last_token = (uint64_t)sqlite3_column_int64(row, 4);
@@ -202,14 +171,13 @@ static int load_queue(struct simba__sqlite *self,
                       const char *mutex,
                       simba_error *error)
 {
-    sqlite3_stmt *row =
-        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE, error);
+    sqlite3_stmt *row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_QUEUE,
+                                              error, "t", mutex);
     int rc;
 
     if (row == NULL) {
         return error->code;
     }
-    sqlite3_bind_text(row, 1, mutex, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(row)) == SQLITE_ROW) {
         if (!read_waiter(self, row)) {
             rc = SQLITE_NOMEM;
@@ -226,16 +194,13 @@ static int load_tombstone(struct simba__sqlite *self,
                           simba_error *error)
 {
     struct simba__mutex_record *after = &self->record.after;
-    sqlite3_stmt *row =
-        simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_TOMBSTONE, error);
-    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
+    sqlite3_stmt *row = simba__sqlite_prepare(
+        self, SIMBA__SQLITE_LOAD_TOMBSTONE, error, "at", attempt, self->boot);
     int rc;
 
     if (row == NULL) {
         return error->code;
     }
-    bind_attempt(row, 1, attempt, bytes);
-    sqlite3_bind_text(row, 2, self->boot, -1, SQLITE_STATIC);
     rc = sqlite3_step(row);
     if (rc == SQLITE_ROW &&
         !simba__array_reserve(&after->tombstones, &after->tombstone_room, 1,
@@ -261,8 +226,8 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     int rc;
 
     assert(!sqlite3_get_autocommit(self->db.handle));
-    clear_mutex(&record->before);
-    clear_mutex(&record->after);
+    simba__mutex_clear(&record->before);
+    simba__mutex_clear(&record->after);
     record->is_owner_only = is_owner_only;
     record->is_handover = false;
     record->version = record->lease_ms = 0;
@@ -304,40 +269,14 @@ struct writing {
     int rc;
 };
 
-/* The statement with the mutex bound as its first parameter; NULL when an
- * earlier one has failed. */
-static sqlite3_stmt *prepare(struct writing *w,
-                             enum simba__sqlite_statement which)
-{
-    sqlite3_stmt *statement;
-
-    if (w->rc != SIMBA_OK) {
-        return NULL;
-    }
-    statement = simba__sqlite_prepare(w->self, which, w->error);
-    if (statement == NULL) {
-        w->rc = w->error->code;
-    } else {
-        sqlite3_bind_text(statement, 1, w->request->mutex, -1, SQLITE_STATIC);
-    }
-    return statement;
-}
-
-static void execute(struct writing *w, sqlite3_stmt *statement)
-{
-    w->rc = simba__sqlite_execute(w->self, statement, w->error);
-    w->is_changed = true;
-}
-
 static void store_owner(struct writing *w)
 {
-    const struct simba__sqlite *self = w->self;
+    struct simba__sqlite *self = w->self;
     const struct simba__sqlite_record *record = &self->record;
     const simba_owner *owner = &record->after.owner;
     const simba_owner *before = &record->before.owner;
+    bool is_free = owner->id[0] == '\0';
     int64_t lease_ms = w->request->ttl_ms + w->request->transition_ms;
-    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
-    sqlite3_stmt *statement;
 
     if (owner->token == before->token &&
         owner->acquired_at_ms == before->acquired_at_ms &&
@@ -346,46 +285,30 @@ static void store_owner(struct writing *w)
         strcmp(owner->id, before->id) == 0) {
         return;
     }
-    statement = prepare(w, SIMBA__SQLITE_STORE_MUTEX);
-    if (statement != NULL) {
-        sqlite3_bind_int64(statement, 2, owner->acquired_at_ms);
-        sqlite3_bind_int64(statement, 3, owner->ttl_at_ms);
-        sqlite3_bind_int64(statement, 4, owner->transition_at_ms);
-        sqlite3_bind_text(statement, 5, owner->id, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 6,
-                           (int64_t)(owner->id[0] != '\0'
-                                         ? owner->token
-                                         : record->before.last_token));
-        execute(w, statement);
-    }
-    if (owner->id[0] == '\0' ||
+    w->is_changed = true;
+    w->rc = simba__sqlite_execute(
+        self, SIMBA__SQLITE_STORE_MUTEX, w->error, "tnnntn", w->request->mutex,
+        owner->acquired_at_ms, owner->ttl_at_ms, owner->transition_at_ms,
+        owner->id, is_free ? record->before.last_token : owner->token);
+    if (w->rc != SIMBA_OK || is_free ||
         (owner->token == before->token && record->lease_ms == lease_ms)) {
         return;
     }
     /* Only ever our own: nobody else's tenure gets a new beginning or lease. */
-    statement = prepare(w, SIMBA__SQLITE_STORE_TENURE);
-    if (statement != NULL) {
-        sqlite3_bind_int64(statement, 2, (int64_t)owner->token);
-        bind_attempt(statement, 3, record->after.attempt, bytes);
-        sqlite3_bind_text(statement, 4, self->boot, -1, SQLITE_STATIC);
-        sqlite3_bind_text(statement, 5, self->process, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 6, lease_ms);
-        sqlite3_bind_int(statement, 7, self->settings.is_handover);
-        sqlite3_bind_int(statement, 8, owner->is_broken);
-        sqlite3_bind_int64(statement, 9, (int64_t)record->after.former_token);
-        execute(w, statement);
-    }
+    w->rc = simba__sqlite_execute(
+        self, SIMBA__SQLITE_STORE_TENURE, w->error, "tnattnnnn",
+        w->request->mutex, owner->token, record->after.attempt, self->boot,
+        self->process, lease_ms, (int64_t)self->settings.is_handover,
+        (int64_t)owner->is_broken, record->after.former_token);
 }
 
 static void drop_waiter(struct writing *w, const struct simba__waiter *waiter)
 {
-    sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_DROP_WAITER);
-    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
-
-    if (statement != NULL) {
-        sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
-        bind_attempt(statement, 3, waiter->attempt, bytes);
-        execute(w, statement);
+    if (w->rc == SIMBA_OK) {
+        w->is_changed = true;
+        w->rc = simba__sqlite_execute(w->self, SIMBA__SQLITE_DROP_WAITER,
+                                      w->error, "tna", w->request->mutex,
+                                      waiter->position, waiter->attempt);
     }
 }
 
@@ -395,106 +318,71 @@ static void store_waiter(struct writing *w,
 {
     const struct simba__sqlite_peer *peer =
         &w->self->record.peers[waiter->connection];
-    sqlite3_stmt *statement = prepare(w, SIMBA__SQLITE_STORE_WAITER);
-    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
 
-    if (statement != NULL) {
-        sqlite3_bind_int64(statement, 2, (int64_t)waiter->position);
-        bind_attempt(statement, 3, waiter->attempt, bytes);
-        sqlite3_bind_text(statement, 4, waiter->id, -1, SQLITE_STATIC);
-        sqlite3_bind_text(statement, 5, peer->boot, -1, SQLITE_STATIC);
-        sqlite3_bind_text(statement, 6, peer->process, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 7, waiter->lapses_ms);
-        sqlite3_bind_int64(statement, 8, offered_until_ms);
-        execute(w, statement);
+    if (w->rc == SIMBA_OK) {
+        w->is_changed = true;
+        w->rc = simba__sqlite_execute(
+            w->self, SIMBA__SQLITE_STORE_WAITER, w->error, "tnatttnn",
+            w->request->mutex, waiter->position, waiter->attempt, waiter->id,
+            peer->boot, peer->process, waiter->lapses_ms, offered_until_ms);
     }
 }
 
-static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
-                                        simba_attempt attempt)
-{
-    for (size_t i = 0; i < mutex->queue_count; i++) {
-        if (simba__attempt_equal(mutex->queue[i].attempt, attempt)) {
-            return &mutex->queue[i];
-        }
-    }
-    return NULL;
-}
-
-static void store_mover(struct writing *w, simba_attempt attempt)
+/* A longer waiter lease alone is no reason to write while more than half of the
+ * old one is left: the waiter will ask again before it ends. */
+static bool is_stale(const struct writing *w,
+                     const struct simba__waiter *before,
+                     const struct simba__waiter *after)
 {
     const struct simba__sqlite_record *record = &w->self->record;
-    const struct simba__waiter *before = find(&record->before, attempt);
-    const struct simba__waiter *after = find(&record->after, attempt);
 
-    if (before != NULL &&
-        (after == NULL || before->position != after->position)) {
-        drop_waiter(w, before);
-        before = NULL;
-    }
-    /* A longer waiter lease alone is no reason to write while more than half of
-     * the old one is left: the waiter will ask again before it ends. */
-    if (after != NULL &&
-        (before == NULL || strcmp(before->id, after->id) != 0 ||
-         strcmp(record->peers[before->connection].process,
-                record->peers[after->connection].process) != 0 ||
-         (before->lapses_ms != after->lapses_ms &&
-          before->lapses_ms - record->now_ms <= w->request->waiter_ms / 2))) {
-        store_waiter(w, after, 0);
-    }
-}
-
-/* Only two waiters can come or change their position: the one that asks, and
- * the one that was offered the mutex and did not come. */
-static bool is_mover(const struct writing *w, simba_attempt attempt)
-{
-    const struct simba__mutex_record *before = &w->self->record.before;
-
-    return simba__attempt_equal(attempt, w->request->attempt) ||
-           (before->is_offered &&
-            simba__attempt_equal(attempt, before->offered.attempt));
+    return strcmp(before->id, after->id) != 0 ||
+           strcmp(record->peers[before->connection].process,
+                  record->peers[after->connection].process) != 0 ||
+           (before->lapses_ms != after->lapses_ms &&
+            before->lapses_ms - record->now_ms <= w->request->waiter_ms / 2);
 }
 
 /* The row of an old offer is dropped first, because its waiter may be in the
  * queue again; that of a new one is stored last, because its waiter was in the
- * queue before. */
+ * queue before. Both queues are in the order of positions, so one walk along
+ * them finds who has gone, who has come, and who must be written again. */
 static void store_queue(struct writing *w)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
     const struct simba__mutex_record *after = &w->self->record.after;
-    simba_attempt me = w->request->attempt;
     bool is_same_offer =
         before->is_offered == after->is_offered &&
         (!after->is_offered ||
          (simba__attempt_equal(before->offered.attempt,
                                after->offered.attempt) &&
           before->offered_until_ms == after->offered_until_ms));
-    size_t j = 0;
+    size_t i = 0, j = 0;
 
     if (before->is_offered && !is_same_offer) {
         drop_waiter(w, &before->offered);
     }
-    /* All others can only have gone: those that are left are in the same order.
-     */
-    for (size_t i = 0; i < before->queue_count; i++) {
-        if (is_mover(w, before->queue[i].attempt)) {
-            continue;
-        }
-        while (j < after->queue_count && is_mover(w, after->queue[j].attempt)) {
+    while (i < before->queue_count || j < after->queue_count) {
+        const struct simba__waiter *was =
+            i < before->queue_count ? &before->queue[i] : NULL;
+        const struct simba__waiter *is =
+            j < after->queue_count ? &after->queue[j] : NULL;
+
+        if (was != NULL && is != NULL && was->position == is->position &&
+            simba__attempt_equal(was->attempt, is->attempt)) {
+            if (is_stale(w, was, is)) {
+                store_waiter(w, is, 0);
+            }
+            i++;
             j++;
-        }
-        if (j < after->queue_count &&
-            simba__attempt_equal(after->queue[j].attempt,
-                                 before->queue[i].attempt)) {
-            j++;
+        } else if (is == NULL ||
+                   (was != NULL && was->position <= is->position)) {
+            drop_waiter(w, was);
+            i++;
         } else {
-            drop_waiter(w, &before->queue[i]);
+            store_waiter(w, is, 0);
+            j++;
         }
-    }
-    store_mover(w, me);
-    if (before->is_offered &&
-        !simba__attempt_equal(before->offered.attempt, me)) {
-        store_mover(w, before->offered.attempt);
     }
     if (after->is_offered && !is_same_offer) {
         store_waiter(w, &after->offered, after->offered_until_ms);
@@ -505,49 +393,38 @@ static void store_queue(struct writing *w)
  * tenure their rows are swept out; those that live join again. */
 static void drop_strangers(struct writing *w)
 {
-    const struct simba__sqlite *self = w->self;
-    sqlite3_stmt *statement;
+    const struct simba__sqlite_record *record = &w->self->record;
 
-    if (!self->settings.is_trusted ||
-        self->record.after.owner.token <= self->record.before.owner.token ||
-        self->record.after.owner.id[0] == '\0') {
-        return;
-    }
-    statement = prepare(w, SIMBA__SQLITE_DROP_STRANGERS);
-    if (statement != NULL) {
-        sqlite3_bind_text(statement, 2, self->boot, -1, SQLITE_STATIC);
-        execute(w, statement);
+    if (w->rc == SIMBA_OK && w->self->settings.is_trusted &&
+        record->after.owner.token > record->before.owner.token &&
+        record->after.owner.id[0] != '\0') {
+        w->is_changed = true;
+        w->rc = simba__sqlite_execute(w->self, SIMBA__SQLITE_DROP_STRANGERS,
+                                      w->error, "tt", w->request->mutex,
+                                      w->self->boot);
     }
 }
 
 static void store_tombstone(struct writing *w)
 {
-    const struct simba__sqlite *self = w->self;
+    struct simba__sqlite *self = w->self;
     const struct simba__mutex_record *after = &self->record.after;
-    unsigned char bytes[SIMBA__SQLITE_ATTEMPT];
-    sqlite3_stmt *statement;
     uint64_t wall_us;
 
-    if (w->request->tombstone_ms == 0 || after->tombstone_count == 0) {
+    if (w->rc != SIMBA_OK || w->request->tombstone_ms == 0 ||
+        after->tombstone_count == 0) {
         return;
     }
     wall_us = simba__sqlite_wall_us();
-    statement = prepare(w, SIMBA__SQLITE_DROP_TOMBSTONES);
-    if (statement != NULL) {
-        sqlite3_bind_text(statement, 1, self->boot, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 2, self->record.now_ms);
-        sqlite3_bind_int64(statement, 3,
-                           wall_us > STALE_US ? (int64_t)(wall_us - STALE_US)
-                                              : 0);
-        execute(w, statement);
-    }
-    statement = prepare(w, SIMBA__SQLITE_STORE_TOMBSTONE);
-    if (statement != NULL) {
-        bind_attempt(statement, 1, after->tombstones[0].attempt, bytes);
-        sqlite3_bind_text(statement, 2, self->boot, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(statement, 3, after->tombstones[0].until_ms);
-        sqlite3_bind_int64(statement, 4, (int64_t)wall_us);
-        execute(w, statement);
+    w->is_changed = true;
+    w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_TOMBSTONES, w->error,
+                                  "tnn", self->boot, self->record.now_ms,
+                                  wall_us > STALE_US ? wall_us - STALE_US : 0);
+    if (w->rc == SIMBA_OK) {
+        w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_STORE_TOMBSTONE,
+                                      w->error, "atnn",
+                                      after->tombstones[0].attempt, self->boot,
+                                      after->tombstones[0].until_ms, wall_us);
     }
 }
 

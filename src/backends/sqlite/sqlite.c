@@ -25,7 +25,7 @@ static void close_store(simba_backend *base)
     simba__sqlite_life_close(self);
     simba__sqlite_disconnect(self);
     simba__sqlite_record_fini(&self->record);
-    free(self->sightings);
+    simba__hash_free(&self->sightings);
     simba__sqlite_settings_fini(&self->settings);
     free(self);
 }
@@ -98,8 +98,9 @@ static int open_store(const simba_backend_config *config,
     self->log = config->log;
     self->log_user = config->log_user;
     self->dir_fd = self->life_fd = -1;
-    simba__sqlite_watch_init(self);
-    simba__sqlite_observers_init(self);
+    self->watch.fd = self->watch.wake_fd = self->watch.wake_wd = -1;
+    pthread_mutex_init(&self->watch.lock, NULL);
+    pthread_mutex_init(&self->observers.lock, NULL);
     rc = build(self, config, error);
     if (rc != SIMBA_OK) {
         close_store(&self->base);
@@ -112,14 +113,6 @@ static int open_store(const simba_backend_config *config,
 static void submit(simba_backend *base, simba_request *request)
 {
     simba_worker_submit(((struct simba__sqlite *)base)->worker, request);
-}
-
-static void subscription(simba_backend *base,
-                         const char *mutex,
-                         enum simba_subscription subscription)
-{
-    simba__sqlite_observe((struct simba__sqlite *)base, mutex,
-                          subscription == SIMBA_SUBSCRIBE_OBSERVE);
 }
 
 static bool drive(simba_backend *base, int64_t until_ms)
@@ -162,7 +155,7 @@ const simba_backend_ops simba__sqlite_ops = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_SEE_CRASH |
                     SIMBA_HAS_STEADY_CLOCK | SIMBA_CAN_OBSERVE |
                     SIMBA_TELLS_ENDED | SIMBA_CAN_INIT,
-    .subscription = subscription,
+    .subscription = simba__sqlite_observe,
     .drive = drive,
     .schema = simba__sqlite_schema_text,
 };

@@ -8,6 +8,7 @@
 
 #include "core/mutex_record.h"
 #include "kit/url.h"
+#include "util/hash.h"
 
 #include <simba/sys/backend.h>
 
@@ -79,6 +80,7 @@ struct simba__sqlite_db {
     int log_pages;        /* in the log, as of our last commit */
     bool is_log_doubtful; /* a flush of it has failed */
     int cut_pages; /* in a log that others must wait for, to be shortened */
+    unsigned char attempt[SIMBA__SQLITE_ATTEMPT]; /* of the statement bound */
 };
 
 /* durability.c: tokens that can be given out without a flush. */
@@ -126,7 +128,7 @@ struct simba__sqlite_record {
 /* liveness.c: a tenure of another boot, as long as we see it unchanged
  * (fs=trust). */
 struct simba__sqlite_sighting {
-    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+    struct simba__hash_link link; /* by mutex */
     uint64_t token;
     int64_t version;
     int64_t since_ms; /* by our clock */
@@ -213,8 +215,7 @@ struct simba__sqlite {
     struct simba__sqlite_db db;
     struct simba__sqlite_record record;
     struct simba__sqlite_reserve reserve;
-    struct simba__sqlite_sighting *sightings;
-    size_t sighting_count, sighting_room;
+    struct simba__hash sightings;
     bool has_dead; /* a process was found dead, with rows and files left */
     bool is_poll_logged; /* it was logged that waiters poll */
 };
@@ -269,6 +270,11 @@ int simba__sqlite_errno_code(int errno_value);
 /** The same in words, static. */
 const char *simba__sqlite_errno_words(int errno_value);
 
+/** Both as an error, of what has just failed. */
+int simba__sqlite_fail_errno(const struct simba__sqlite_settings *settings,
+                             const char *what,
+                             simba_error *error);
+
 /** In a forked child: close the descriptors behind SQLite's back, and remember
  * the file. The entry must stay. */
 void simba__sqlite_file_forked(const struct simba__sqlite_settings *settings,
@@ -316,16 +322,21 @@ int simba__sqlite_commit(struct simba__sqlite *self,
 /** End the transaction, if there is one, without effect. */
 void simba__sqlite_rollback(struct simba__sqlite *self);
 
-/** A statement to bind and step; NULL: `error` says why there is none. */
+/** A statement to step, with its parameters bound in their order: `types` has a
+ * letter for each, n for an int64_t, t for a text that lives until then, a for
+ * a simba_attempt. NULL: `error` says why there is none. */
 sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
                                     enum simba__sqlite_statement which,
-                                    simba_error *error);
+                                    simba_error *error,
+                                    const char *types,
+                                    ...);
 
-/** Run a bound statement that gives no rows; NULL: `error` says why it could
- * not be prepared. */
+/** Likewise, and run it: it gives no rows. */
 int simba__sqlite_execute(struct simba__sqlite *self,
-                          sqlite3_stmt *statement,
-                          simba_error *error);
+                          enum simba__sqlite_statement which,
+                          simba_error *error,
+                          const char *types,
+                          ...);
 
 /** What a result code of SQLite means, in our codes and words. SQLITE_DONE is
  * SIMBA_OK. */
@@ -463,8 +474,6 @@ void simba__sqlite_notify(const struct simba__sqlite *self,
 void simba__sqlite_wake_name(const char *process, char *name);
 enum { SIMBA__SQLITE_WAKE_NAME = SIMBA__SQLITE_PROCESS + 6 };
 
-void simba__sqlite_watch_init(struct simba__sqlite *self);
-
 /** After the loop has ended. */
 void simba__sqlite_watch_fini(struct simba__sqlite *self);
 
@@ -500,8 +509,6 @@ void simba__sqlite_watch_renew(struct simba__sqlite *self);
 
 /* --- observers.c: who only watches --------------------------------------- */
 
-void simba__sqlite_observers_init(struct simba__sqlite *self);
-
 /** Inside the loop: no wake-up after this. */
 void simba__sqlite_observers_detach(struct simba__sqlite *self);
 
@@ -509,10 +516,10 @@ void simba__sqlite_observers_detach(struct simba__sqlite *self);
  * worker. */
 void simba__sqlite_observers_fini(struct simba__sqlite *self);
 
-/** The loop: observe this mutex, or no more. */
-void simba__sqlite_observe(struct simba__sqlite *self,
+/** The loop: observe this mutex, or no more; as simba_backend_ops has it. */
+void simba__sqlite_observe(simba_backend *base,
                            const char *mutex,
-                           bool is_wanted);
+                           enum simba_subscription subscription);
 
 /** The worker, before a request, if is_unsettled or lacks_wake_file: do what is
  * wanted. */
