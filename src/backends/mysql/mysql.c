@@ -3,7 +3,6 @@
 #include "backends/mysql/mysql.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Lock waits are counted in whole seconds. */
 enum { LEAST_LEASE_MS = 3000 };
@@ -20,13 +19,34 @@ static bool can_notify(const struct simba__sql_session *session)
     return session->self->notify != SIMBA__SQL_NOTIFY_REFUSED;
 }
 
-static void close_mysql(simba_backend *backend)
+static int configure(struct simba__sql *self,
+                     const simba_backend_config *config,
+                     simba_error *error)
 {
-    struct simba__my *my = (struct simba__my *)backend;
+    struct simba__my_settings *settings = &((struct simba__my *)self)->settings;
+    char port[16] = "";
+    int rc;
 
-    simba__sql_fini(&my->sql);
-    simba__my_settings_fini(&my->settings);
-    free(my);
+    if (mysql_library_init(0, NULL, NULL) != 0) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = simba__my_settings_read(settings, config->rest, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    /* What messages call the server; no secret is among it (S13). */
+    if (settings->port != 0) {
+        snprintf(port, sizeof port, ":%u", settings->port);
+    }
+    snprintf(self->shown, sizeof self->shown, "mysql %s%s/%s",
+             settings->host == NULL ? "localhost" : settings->host, port,
+             settings->database);
+    return SIMBA_OK;
+}
+
+static void forget(struct simba__sql *self)
+{
+    simba__my_settings_fini(&((struct simba__my *)self)->settings);
 }
 
 static int open_mysql(const simba_backend_config *config,
@@ -35,7 +55,11 @@ static int open_mysql(const simba_backend_config *config,
 {
     static const struct simba__sql_dialect dialect = {
         .name = "mysql",
+        .ops = &simba_module,
+        .store_size = sizeof(struct simba__my),
         .session_size = sizeof(struct simba__my_session),
+        .configure = configure,
+        .forget = forget,
         .hosts = hosts_of,
         .connect = simba__my_connect,
         .send = simba__my_send,
@@ -46,33 +70,8 @@ static int open_mysql(const simba_backend_config *config,
         .can_notify = can_notify,
         .stop_notify = simba__my_stop_notify,
     };
-    struct simba__my *my = calloc(1, sizeof *my);
-    const struct simba__my_settings *settings =
-        my == NULL ? NULL : &my->settings;
-    char port[16] = "";
-    int rc;
 
-    *out = NULL;
-    if (my == NULL || mysql_library_init(0, NULL, NULL) != 0) {
-        free(my);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = simba__my_settings_read(&my->settings, config->rest, error);
-    if (rc != SIMBA_OK) {
-        free(my);
-        return rc;
-    }
-    /* What messages call the server; no secret is among it (S13). */
-    if (settings->port != 0) {
-        snprintf(port, sizeof port, ":%u", settings->port);
-    }
-    snprintf(my->sql.shown, sizeof my->sql.shown, "mysql %s%s/%s",
-             settings->host == NULL ? "localhost" : settings->host, port,
-             settings->database);
-    simba__sql_init(&my->sql, &dialect, config);
-    my->sql.base.ops = &simba_module;
-    *out = &my->sql.base;
-    return SIMBA_OK;
+    return simba__sql_open(&dialect, config, out, error);
 }
 
 const simba_backend_ops simba_module = {
@@ -82,7 +81,7 @@ const simba_backend_ops simba_module = {
     .help = simba__my_help,
     .open = open_mysql,
     .submit = simba__sql_submit,
-    .close = close_mysql,
+    .close = simba__sql_close,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |

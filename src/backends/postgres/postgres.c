@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
-#include <stdlib.h>
-
 /* Transactions wait for each other up to a second, and losers start anew. */
 enum { LEAST_LEASE_MS = 3000 };
 
@@ -12,13 +10,17 @@ static bool can_notify(const struct simba__sql_session *session)
     return !((const struct simba__pg *)session->self)->is_pooled;
 }
 
-static void close_postgres(simba_backend *backend)
+static int configure(struct simba__sql *self,
+                     const simba_backend_config *config,
+                     simba_error *error)
 {
-    struct simba__pg *pg = (struct simba__pg *)backend;
+    return simba__pg_settings_read((struct simba__pg *)self, config->url,
+                                   error);
+}
 
-    simba__sql_fini(&pg->sql);
-    simba__pg_settings_fini(pg);
-    free(pg);
+static void forget(struct simba__sql *self)
+{
+    simba__pg_settings_fini((struct simba__pg *)self);
 }
 
 static int open_postgres(const simba_backend_config *config,
@@ -27,7 +29,11 @@ static int open_postgres(const simba_backend_config *config,
 {
     static const struct simba__sql_dialect dialect = {
         .name = "postgres",
+        .ops = &simba_module,
+        .store_size = sizeof(struct simba__pg),
         .session_size = sizeof(struct simba__pg_session),
+        .configure = configure,
+        .forget = forget,
         .hosts = simba__pg_hosts,
         .connect = simba__pg_connect,
         .send = simba__pg_send,
@@ -37,22 +43,8 @@ static int open_postgres(const simba_backend_config *config,
         .start_notify = simba__pg_start_notify,
         .can_notify = can_notify,
     };
-    struct simba__pg *pg = calloc(1, sizeof *pg);
-    int rc;
 
-    *out = NULL;
-    if (pg == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    rc = simba__pg_settings_read(pg, config->url, error);
-    if (rc != SIMBA_OK) {
-        free(pg);
-        return rc;
-    }
-    simba__sql_init(&pg->sql, &dialect, config);
-    pg->sql.base.ops = &simba_module;
-    *out = &pg->sql.base;
-    return SIMBA_OK;
+    return simba__sql_open(&dialect, config, out, error);
 }
 
 const simba_backend_ops simba_module = {
@@ -62,7 +54,7 @@ const simba_backend_ops simba_module = {
     .help = simba__pg_help,
     .open = open_postgres,
     .submit = simba__sql_submit,
-    .close = close_postgres,
+    .close = simba__sql_close,
     .detach = simba__sql_detach,
     .forked = simba__sql_forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |

@@ -111,11 +111,11 @@ static void clear(struct simba__sql_record *record)
 {
     struct simba__sql_record kept = *record;
 
-    *record = (struct simba__sql_record){
-        .was = {.queue = kept.was.queue, .queue_room = kept.was.queue_room},
-        .mutex = kept.mutex,
-        .peers = kept.peers,
-        .peer_room = kept.peer_room};
+    simba__mutex_clear(&kept.was);
+    *record = (struct simba__sql_record){.was = kept.was,
+                                         .mutex = kept.mutex,
+                                         .peers = kept.peers,
+                                         .peer_room = kept.peer_room};
 }
 
 /* Reads the columns of a waiter from `first` on, and adds the process through
@@ -147,17 +147,6 @@ static struct simba__waiter read_waiter(struct simba__sql_record *record,
     return waiter;
 }
 
-static const struct simba__waiter *find(const struct simba__mutex_record *mutex,
-                                        simba_attempt attempt)
-{
-    for (size_t i = 0; i < mutex->queue_count; i++) {
-        if (simba__attempt_equal(mutex->queue[i].attempt, attempt)) {
-            return &mutex->queue[i];
-        }
-    }
-    return NULL;
-}
-
 /* The queue; who asks may stand further behind than what was loaded. */
 static void load_queue(struct simba__sql_record *record,
                        const struct simba__sql_rows *rows)
@@ -172,7 +161,8 @@ static void load_queue(struct simba__sql_record *record,
             read_waiter(record, rows, i, SIMBA__SQL_WAITER);
     }
     if (rows->cell(rows, 0, SIMBA__SQL_SELF) != NULL &&
-        find(was, read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
+        simba__mutex_find_waiter(
+            was, read_attempt(text_of(rows, 0, SIMBA__SQL_SELF))) == NULL) {
         was->queue[was->queue_count++] =
             read_waiter(record, rows, 0, SIMBA__SQL_SELF);
     }
@@ -351,7 +341,8 @@ int64_t simba__sql_change_life(const struct simba__sql_change *change,
                                const simba_request *asked,
                                const struct simba__sql_record *record)
 {
-    const struct simba__waiter *was = find(&record->was, asked->attempt);
+    const struct simba__waiter *was =
+        simba__mutex_find_waiter(&record->was, asked->attempt);
 
     for (size_t i = 0; i < change->come_count; i++) {
         if (simba__attempt_equal(change->come[i]->attempt, asked->attempt)) {
@@ -378,7 +369,8 @@ bool simba__sql_change_find(struct simba__sql_change *change,
      * was offered the mutex and did not come. */
     for (size_t i = 0; i < mutex->queue_count && change->come_count < 2; i++) {
         const struct simba__waiter *is = &mutex->queue[i];
-        const struct simba__waiter *before = find(was, is->attempt);
+        const struct simba__waiter *before =
+            simba__mutex_find_waiter(was, is->attempt);
 
         if (before == NULL || !is_fresh(record, before, is)) {
             change->come[change->come_count++] = is;
@@ -391,7 +383,7 @@ bool simba__sql_change_find(struct simba__sql_change *change,
     for (size_t i = 0; i < was->queue_count; i++) {
         simba_attempt attempt = was->queue[i].attempt;
 
-        if (find(mutex, attempt) == NULL) {
+        if (simba__mutex_find_waiter(mutex, attempt) == NULL) {
             change->gone[change->gone_count++] = attempt;
         }
     }

@@ -337,22 +337,37 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
 
 /* --- open, close --------------------------------------------------------- */
 
-void simba__sql_init(struct simba__sql *self,
-                     const struct simba__sql_dialect *dialect,
-                     const simba_backend_config *config)
+int simba__sql_open(const struct simba__sql_dialect *dialect,
+                    const simba_backend_config *config,
+                    simba_backend **out,
+                    simba_error *error)
 {
-    self->base.loop = config->loop;
+    struct simba__sql *self = calloc(1, dialect->store_size);
+    int rc;
+
+    *out = NULL;
+    if (self == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    rc = dialect->configure(self, config, error);
+    if (rc != SIMBA_OK) {
+        free(self);
+        return rc;
+    }
+    self->base = (simba_backend){.ops = dialect->ops, .loop = config->loop};
     self->dialect = dialect;
     self->log = config->log;
     self->log_user = config->log_user;
-    self->notify_timer.fire = simba__sql_notify_retry;
-    self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
-    self->idle_timer.fire = simba__sql_close_idle;
-    self->queue_timer.fire = end_late;
     self->urgent.last = &self->urgent.first;
     self->other.last = &self->other.first;
     self->parked.last = &self->parked.first;
+    self->queue_timer.fire = end_late;
+    self->idle_timer.fire = simba__sql_close_idle;
+    self->notify_timer.fire = simba__sql_notify_retry;
+    self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
     simba__sql_name_process(self);
+    *out = &self->base;
+    return SIMBA_OK;
 }
 
 /* All sessions, the notify connection first; NULL: no more. */
@@ -415,8 +430,9 @@ static void drop(struct simba__sql *self, struct simba__sql_request *request)
     }
 }
 
-void simba__sql_fini(struct simba__sql *self)
+void simba__sql_close(simba_backend *backend)
 {
+    struct simba__sql *self = (struct simba__sql *)backend;
     struct simba__sql_session *session;
 
     if (self->dialect->stop_notify != NULL &&
@@ -443,4 +459,6 @@ void simba__sql_fini(struct simba__sql *self)
     drop(self, self->other.first);
     drop(self, self->parked.first);
     simba__sql_subscriptions_fini(self);
+    self->dialect->forget(self);
+    free(self);
 }

@@ -25,28 +25,33 @@ struct simba__sql_request;
 
 /* --- statements ---------------------------------------------------------- */
 
+/* X(name, text); the first six are the fast path: worth preparing. */
+#define SIMBA__SQL_EACH_STATEMENT(X)                                           \
+    X(QUIET_ACQUIRE, QUIET_ACQUIRE)                                            \
+    X(QUIET_RENEW, QUIET_RENEW)                                                \
+    X(QUIET_RELEASE, QUIET_RELEASE)                                            \
+    X(FAST_ACQUIRE, FAST_ACQUIRE)                                              \
+    X(FAST_RENEW, FAST_RENEW)                                                  \
+    X(FAST_RELEASE, FAST_RELEASE)                                              \
+    X(LOAD, LOAD)                                                              \
+    X(LOAD_ALL, LOAD) /* the queue to its end */                               \
+    X(APPLY, APPLY)                                                            \
+    X(RECORD_BREAK, RECORD_BREAK) /* that a tenure will be ended by force */   \
+    X(INSERT_MUTEX, INSERT_MUTEX)                                              \
+    X(SCHEMA, SCHEMA)                                                          \
+    X(UPGRADE, UPGRADE) /* tables of others, to what ours are */               \
+    X(POLL, POLL)       /* which mutexes should our waiters ask for? */        \
+    X(HEARTBEAT, HEARTBEAT)                                                    \
+    X(LIST, LIST)                                                              \
+    X(LIST_BARE, LIST_BARE) /* likewise, where there is simba_mutex at most */ \
+    X(DOCTOR, DOCTOR)                                                          \
+    X(DOCTOR_TABLES, DOCTOR_TABLES)
+
 enum simba__sql_statement {
-    SIMBA__SQL_QUIET_ACQUIRE,
-    SIMBA__SQL_QUIET_RENEW,
-    SIMBA__SQL_QUIET_RELEASE,
-    SIMBA__SQL_FAST_ACQUIRE,
-    SIMBA__SQL_FAST_RENEW,
-    SIMBA__SQL_FAST_RELEASE,
-    SIMBA__SQL_FAST_PATH, /* those before are the fast path: worth preparing */
-    SIMBA__SQL_LOAD = SIMBA__SQL_FAST_PATH,
-    SIMBA__SQL_LOAD_ALL, /* the queue to its end */
-    SIMBA__SQL_APPLY,
-    SIMBA__SQL_RECORD_BREAK, /* that a tenure will be ended by force */
-    SIMBA__SQL_INSERT_MUTEX,
-    SIMBA__SQL_SCHEMA,
-    SIMBA__SQL_UPGRADE, /* tables of others, to what ours are */
-    SIMBA__SQL_POLL,    /* which mutexes should our waiters ask for? */
-    SIMBA__SQL_HEARTBEAT,
-    SIMBA__SQL_LIST,
-    SIMBA__SQL_LIST_BARE, /* likewise, where there is simba_mutex at most */
-    SIMBA__SQL_DOCTOR,
-    SIMBA__SQL_DOCTOR_TABLES,
-    SIMBA__SQL_STATEMENTS
+#define X(name, text) SIMBA__SQL_##name,
+    SIMBA__SQL_EACH_STATEMENT(X)
+#undef X
+        SIMBA__SQL_FAST_PATH = SIMBA__SQL_LOAD
 };
 
 /** Most parameters of a statement. */
@@ -195,7 +200,13 @@ enum simba__sql_loaded {
 /** What an engine asks of the code for one kind of server. */
 struct simba__sql_dialect {
     const char *name; /* for messages */
-    size_t session_size;
+    const simba_backend_ops *ops;
+    size_t store_size, session_size;
+    /** Read the URL, name the server in `shown`; undone by `forget`. */
+    int (*configure)(struct simba__sql *self,
+                     const simba_backend_config *config,
+                     simba_error *error);
+    void (*forget)(struct simba__sql *self);
     /** What it is to connect to: hosts, with commas between, or NULL. */
     const char *(*hosts)(const struct simba__sql *self);
     /** Their names are known. Begin to connect: simba__sql_connected() or
@@ -304,7 +315,7 @@ struct simba__sql_waiter {
 
 /** A mutex that somebody of this process waits for or watches. */
 struct simba__sql_subscription {
-    struct simba__hash_link link; /* by its name */
+    struct simba__hash_link link; /* first; by its name */
     enum simba_subscription subscription;
     struct simba__sql_waiter *waiters;
     simba_owner owner;       /* as last told, to those who wait */
@@ -375,14 +386,14 @@ struct simba__sql {
 /* --- sql.c: the store, and how requests wait and end ------------------------
  */
 
-/** After the dialect has filled its part. */
-void simba__sql_init(struct simba__sql *self,
-                     const struct simba__sql_dialect *dialect,
-                     const simba_backend_config *config);
-/** Hang up everywhere, free everything but self. */
-void simba__sql_fini(struct simba__sql *self);
+/** For a dialect's own `open`. */
+int simba__sql_open(const struct simba__sql_dialect *dialect,
+                    const simba_backend_config *config,
+                    simba_backend **out,
+                    simba_error *error);
 
 /* The functions of a backend. */
+void simba__sql_close(simba_backend *self);
 void simba__sql_submit(simba_backend *self, simba_request *asked);
 void simba__sql_detach(simba_backend *self);
 void simba__sql_forked(simba_backend *self);

@@ -5,8 +5,6 @@
  * only by who was woken, and by whom the heartbeat could not answer for. */
 #include "backends/sql/sql.h"
 
-#include "util/container.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,26 +13,20 @@ enum { LATE_MS = 100 };
 
 /* --- subscriptions ------------------------------------------------------- */
 
-static struct simba__sql_subscription *from_link(struct simba__hash_link *link)
-{
-    return link == NULL
-               ? NULL
-               : container_of(link, struct simba__sql_subscription, link);
-}
-
 struct simba__sql_subscription *simba__sql_subscription_find(
     const struct simba__sql *self,
     const char *mutex)
 {
-    return from_link(simba__hash_find(&self->subscriptions, mutex));
+    return (struct simba__sql_subscription *)simba__hash_find(
+        &self->subscriptions, mutex);
 }
 
 struct simba__sql_subscription *simba__sql_subscription_next(
     const struct simba__sql *self,
     const struct simba__sql_subscription *after)
 {
-    return from_link(simba__hash_next(&self->subscriptions,
-                                      after == NULL ? NULL : &after->link));
+    return (struct simba__sql_subscription *)simba__hash_next(
+        &self->subscriptions, after == NULL ? NULL : &after->link);
 }
 
 /* Finds it or makes it; NULL: no memory. */
@@ -77,23 +69,17 @@ void simba__sql_subscribe(simba_backend *backend,
 
 void simba__sql_subscriptions_fini(struct simba__sql *self)
 {
-    struct simba__sql_subscription *at =
-        simba__sql_subscription_next(self, NULL);
+    struct simba__sql_subscription *at = NULL;
 
-    while (at != NULL) {
-        struct simba__sql_subscription *next =
-            simba__sql_subscription_next(self, at);
-
+    while ((at = simba__sql_subscription_next(self, at)) != NULL) {
         while (at->waiters != NULL) {
             struct simba__sql_waiter *waiter = at->waiters;
 
             at->waiters = waiter->next;
             free(waiter);
         }
-        free(at);
-        at = next;
     }
-    simba__hash_fini(&self->subscriptions);
+    simba__hash_free(&self->subscriptions);
 }
 
 /* --- waiters ------------------------------------------------------------- */
@@ -109,8 +95,7 @@ static struct simba__sql_waiter **find(const struct simba__sql *self,
     }
     for (struct simba__sql_waiter **w = &(*at)->waiters; *w != NULL;
          w = &(*w)->next) {
-        if ((*w)->attempt.high == asked->attempt.high &&
-            (*w)->attempt.low == asked->attempt.low) {
+        if (simba__attempt_equal((*w)->attempt, asked->attempt)) {
             return w;
         }
     }
