@@ -20,7 +20,6 @@ struct simba__lookup {
 
     pthread_mutex_t lock; /* guards what follows */
     bool is_cancelled;    /* nothing may be posted any more */
-    bool is_posted;
 };
 
 static int look_up(const char *host,
@@ -73,7 +72,6 @@ static void *work(void *argument)
     pthread_mutex_lock(&lookup->lock);
     is_cancelled = lookup->is_cancelled;
     if (!is_cancelled) { /* under the lock: the loop cannot end meanwhile */
-        lookup->is_posted = true;
         simba_loop_post(lookup->loop, answer, lookup);
     }
     pthread_mutex_unlock(&lookup->lock);

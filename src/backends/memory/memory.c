@@ -73,19 +73,17 @@ static struct space *make_space(const char *name)
 
 static void free_space(struct space *space)
 {
-    struct simba__hash_link *link = simba__hash_next(&space->mutexes, NULL);
+    struct simba__hash_link *link = NULL;
 
-    while (link != NULL) {
+    while ((link = simba__hash_next(&space->mutexes, link)) != NULL) {
         struct mutex *mutex = (struct mutex *)link;
 
-        link = simba__hash_next(&space->mutexes, link);
         if (mutex->record.last_token > greatest_token) {
             greatest_token = mutex->record.last_token;
         }
         simba__mutex_fini(&mutex->record);
-        free(mutex);
     }
-    simba__hash_fini(&space->mutexes);
+    simba__hash_free(&space->mutexes);
     pthread_mutex_destroy(&space->lock);
     free(space->name);
     free(space);
@@ -386,13 +384,7 @@ static void close_memory(simba_backend *self)
         free_space(m->space);
     }
     pthread_mutex_unlock(&spaces_lock);
-    for (struct simba__hash_link *link = simba__hash_next(&m->observed, NULL),
-                                 *next;
-         link != NULL; link = next) {
-        next = simba__hash_next(&m->observed, link);
-        free(link);
-    }
-    simba__hash_fini(&m->observed);
+    simba__hash_free(&m->observed);
     free(m);
 }
 

@@ -36,7 +36,6 @@ static void complete(struct simba__redis_survey *survey)
 static void finish_if_done(struct simba__redis_survey *survey)
 {
     struct simba__redis_survey **at = &survey->store->surveys;
-    struct simba__hash_link *link;
 
     if (survey->open > 0) {
         return;
@@ -46,11 +45,7 @@ static void finish_if_done(struct simba__redis_survey *survey)
         at = &(*at)->next;
     }
     *at = survey->next;
-    while ((link = simba__hash_next(&survey->found, NULL)) != NULL) {
-        simba__hash_remove(&survey->found, link);
-        free(link);
-    }
-    simba__hash_fini(&survey->found);
+    simba__hash_free(&survey->found);
     free(survey);
 }
 

@@ -444,20 +444,3 @@ void simba__redis_subscriptions_forget(struct simba__redis_server *server)
         }
     }
 }
-
-static void free_all(struct simba__hash *table)
-{
-    struct simba__hash_link *link;
-
-    while ((link = simba__hash_next(table, NULL)) != NULL) {
-        simba__hash_remove(table, link);
-        free(link);
-    }
-    simba__hash_fini(table);
-}
-
-void simba__redis_subscriptions_fini(struct simba__redis *store)
-{
-    free_all(&store->channels);
-    free_all(&store->subscriptions);
-}

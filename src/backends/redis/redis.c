@@ -66,7 +66,8 @@ static void close_store(simba_backend *self)
 {
     struct simba__redis *store = (struct simba__redis *)self;
 
-    simba__redis_subscriptions_fini(store);
+    simba__hash_free(&store->channels);
+    simba__hash_free(&store->subscriptions);
     simba__redis_tls_context_close(store->tls);
     simba__redis_settings_fini(&store->settings);
     free(store->sentinel);

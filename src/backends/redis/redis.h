@@ -624,9 +624,6 @@ void simba__redis_subscriptions_move(struct simba__redis *store);
 /** The server goes. */
 void simba__redis_subscriptions_forget(struct simba__redis_server *server);
 
-/** Any thread, when the loop has ended. */
-void simba__redis_subscriptions_fini(struct simba__redis *store);
-
 /* --- caller_io.c --------------------------------------------------------- */
 
 /** A request was sent to this server: its caller reads the reply if nothing
