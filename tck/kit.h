@@ -74,6 +74,7 @@ struct tck {
      * for its end. */
     struct tck_times long_lease, short_lease;
     int64_t least_lease_ms; /* the short one at first */
+    bool tells_time;        /* its replies have store_ms */
     /* Kinds of operations that were not completed, by 1 << kind: each costs its
      * deadline once, and not in every test. */
     unsigned stuck;

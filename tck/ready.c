@@ -20,8 +20,10 @@ static int look(struct tck *t,
                              .attempt = {.high = 1, .low = 1},
                              .ttl_ms = t->long_lease.ttl_ms,
                              .transition_ms = t->long_lease.transition_ms};
+    int rc = tck_probe(t, store, &request, error);
 
-    return tck_probe(t, store, &request, error);
+    t->tells_time |= rc == SIMBA_OK && request.reply.store_ms != 0;
+    return rc;
 }
 
 /* A store may refuse to grant anything for one lease, such as one that was

@@ -119,6 +119,27 @@ static void repeat_begins_anew(struct simba__mutex_record *row,
     }
 }
 
+static void tells_no_time(struct simba__mutex_record *row,
+                          simba_request *request)
+{
+    (void)row;
+    request->reply.store_ms = 0;
+}
+
+/* By a second with each tenure. */
+static void clock_goes_back(struct simba__mutex_record *row,
+                            simba_request *request)
+{
+    static uint64_t last;
+    static int64_t back_ms;
+
+    if (row->tenure_token != last) {
+        last = row->tenure_token;
+        back_ms += 1000;
+    }
+    request->reply.store_ms -= back_ms;
+}
+
 static void ended_is_owner(struct simba__mutex_record *row,
                            simba_request *request)
 {
@@ -187,6 +208,7 @@ const struct fault broken_others[] = {
     {.name = "read_without_times", .after = read_without_times},
     {.name = "refusal_begins_now", .after = refusal_begins_now},
     {.name = "repeat_begins_anew", .after = repeat_begins_anew},
+    {.name = "clock_goes_back", .after = clock_goes_back},
     {.name = "ended_is_owner", .after = ended_is_owner},
     {.name = "list_ends_early", .list_ends_early = true},
     {.name = "list_mixes_owners", .list_mixes_owners = true},
@@ -197,5 +219,7 @@ const struct fault broken_others[] = {
     /* Not broken, only late: what it refuses it tells when the same attempt has
      * been granted. */
     {.name = "late_refusals", .late_refusals = true},
+    /* Not broken either. */
+    {.name = "tells_no_time", .after = tells_no_time},
     {.name = NULL},
 };

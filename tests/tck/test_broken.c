@@ -67,6 +67,7 @@ enum { PATIENCE_MS = 3000 };
     X(read_without_times, "times.stand_in_order")                              \
     X(refusal_begins_now, "times.are_told_alike_to_everybody")                 \
     X(repeat_begins_anew, "times.only_the_end_moves")                          \
+    X(clock_goes_back, "scheduler.keeps_the_beat")                             \
     X(ended_is_owner, "observer.read_tells_what_ended")                        \
     X(list_ends_early, "admin.list_shows_all_of_them")                         \
     X(list_mixes_owners, "admin.list_shows_all_of_them")                       \
@@ -177,12 +178,25 @@ static void test_broken__mute_is_waited_for_once(void **state)
     assert_true(summary.elapsed_ms < 30000); /* two alone would take 32 s */
 }
 
+/* It is no fault to tell no time: each leader has beats of its own then, and
+ * this store passes the mutex on within a millisecond. */
+static void test_broken__tells_no_time_is_allowed(void **state)
+{
+    char url[] = "broken:tells_no_time";
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_true(is_as_expected(url, "scheduler.keeps_the_beat", true));
+    }
+}
+
 int main(void)
 {
 #define ENTRY(fault, test) cmocka_unit_test(test_broken__##fault##_is_caught),
     /* The first takes its time while the others run. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken__mute_is_waited_for_once),
+        cmocka_unit_test(test_broken__tells_no_time_is_allowed),
         BROKEN_MAP(ENTRY)};
 
     return cmocka_run_group_tests(tests, start_all, NULL);
