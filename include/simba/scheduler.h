@@ -32,7 +32,10 @@ typedef struct simba_scheduler simba_scheduler; /* opaque */
 enum simba_schedule {
     /** At multiples of the period in the *store's* time, so that a change of
      * leader keeps the beat. A beat that comes while the work runs is skipped,
-     * not caught up; none is run twice, not by two leaders either. */
+     * not caught up; none is run twice, not by two leaders either. A store that
+     * tells no time (ZooKeeper) has no beat to keep: there each leader counts
+     * its beats from its own beginning, the first when its initial delay is
+     * over. */
     SIMBA_FIXED_RATE = 0,
     /** One period after the end of the last run; the first run of a leader
      * comes when its initial delay is over. */
@@ -46,8 +49,9 @@ typedef struct simba_run {
     uint64_t number;  /**< counted from 1 by this scheduler */
     uint64_t skipped; /**< beats that were skipped since the run before */
     int64_t beat_ms;  /**< when it was due: by the store's clock at a fixed
-                         rate (by ours if the store tells no time), by ours
-                         after a fixed delay */
+                         rate (by ours if the store tells no time: those of
+                         two leaders cannot be compared then), by ours after
+                         a fixed delay */
     int stop_fd;      /**< becomes readable when the work must end; to be polled
                          only, and only during the run */
     simba_scheduler *scheduler; /**< whose run it is */

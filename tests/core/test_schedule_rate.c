@@ -171,6 +171,21 @@ TEST(test_schedule_rate__offset_means_nothing_without_alignment)
     expect_wake_at(1050);
 }
 
+/* Not the same beat again, although the clock has not moved: the grid of a
+ * tenure without alignment begins with it. */
+TEST(test_schedule_rate__tenures_without_alignment_share_no_beat)
+{
+    use_rate(0, 100);
+    acquire(1033, 7);
+    expect_run(1033);
+    done(1033);
+    release(1033);
+    acquire(1033, 8);
+    expect_run(1033);
+    done(1040);
+    expect_wake_at(1133);
+}
+
 TEST(test_schedule_rate__alignment_ends_with_the_tenure)
 {
     use_rate(50, 100);
