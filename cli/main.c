@@ -78,14 +78,20 @@ static int print(const char *text)
 /* --- help ---------------------------------------------------------------- */
 
 /* Programs of others that are found, which no help of ours knows. */
+/* One that is found by another's name is never run; it is not listed. */
 static bool print_other(void *user, const char *name, const char *path)
 {
     bool *is_any = user;
+    bool is_known = strcmp(name, "help") == 0 || strcmp(name, "version") == 0;
 
     for (size_t i = 0; simba__external_ours[i] != NULL; i++) {
-        if (strcmp(name, simba__external_ours[i]) == 0) {
-            return false;
-        }
+        is_known |= strcmp(name, simba__external_ours[i]) == 0;
+    }
+    for (size_t i = 0; i < COMMANDS; i++) {
+        is_known |= strcmp(name, commands[i].name) == 0;
+    }
+    if (is_known) {
+        return false;
     }
     if (!*is_any) {
         (void)fputs("\nothers that are installed here:\n", stdout);

@@ -182,7 +182,9 @@ tools_take_them_too() {
 
 others_are_listed_guessed_and_completed() {
     place "$scratch/path" rotate path
+    place "$scratch/path" lock path # never run, as there is one of that name
     PATH=$scratch/path:$PATH tells 0 help &&
+        ! grep -q "simba-lock" "$scratch/out" &&
         grep -q "^  rotate  *$scratch/path/simba-rotate$" "$scratch/out" &&
         PATH=$scratch/path:$PATH tells 64 rotaet &&
         says "did you mean 'rotate'?" &&
