@@ -26,6 +26,15 @@ void simba__mutex_clear(struct simba__mutex_record *record)
                                      .tombstone_room = kept.tombstone_room};
 }
 
+bool simba__mutex_is_same_offer(const struct simba__mutex_record *a,
+                                const struct simba__mutex_record *b)
+{
+    return a->is_offered == b->is_offered &&
+           (!a->is_offered ||
+            (a->offered_until_ms == b->offered_until_ms &&
+             simba__attempt_equal(a->offered.attempt, b->offered.attempt)));
+}
+
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms)
 {

@@ -69,6 +69,11 @@ const struct simba__waiter *simba__mutex_find_waiter(
     const struct simba__mutex_record *record,
     simba_attempt attempt);
 
+/** Is the mutex offered to the same waiter until the same time, or to nobody?
+ */
+bool simba__mutex_is_same_offer(const struct simba__mutex_record *a,
+                                const struct simba__mutex_record *b);
+
 /** Is a lease running? A lease is free after its last millisecond. */
 bool simba__mutex_is_held(const struct simba__mutex_record *record,
                           int64_t now_ms);
