@@ -48,9 +48,10 @@ struct simba__zk_inquiry {
     struct simba__zk_view view;
 };
 
-static void start_read(struct simba__zk_inquiry *inquiry);
-static void start_list(struct simba__zk_inquiry *inquiry);
-static void start_break(struct simba__zk_inquiry *inquiry);
+typedef void step_fn(struct simba__zk_inquiry *inquiry, int rc);
+
+static void start(struct simba__zk_inquiry *inquiry, step_fn *step);
+static step_fn read_latches, list_mutexes, break_latches;
 
 /* --- life ---------------------------------------------------------------- */
 
@@ -115,16 +116,13 @@ void simba__zk_admin_go(struct simba__zk *self)
     while (self->is_connected && self->parked != NULL) {
         struct simba__zk_inquiry *inquiry = self->parked;
         const simba_request *request = inquiry->request;
+        bool is_read = request->kind == SIMBA_READ || request->reply.mine;
 
         self->parked = inquiry->next;
         inquiry->generation = self->generation;
-        if (request->kind == SIMBA_READ || request->reply.mine) {
-            start_read(inquiry);
-        } else if (request->kind == SIMBA_LIST) {
-            start_list(inquiry);
-        } else {
-            start_break(inquiry);
-        }
+        start(inquiry, is_read                       ? read_latches
+                       : request->kind == SIMBA_LIST ? list_mutexes
+                                                     : break_latches);
     }
 }
 
@@ -284,8 +282,7 @@ static void sent(struct simba__zk_inquiry *inquiry, int rc)
 }
 
 /* What follows when all that was sent is answered. */
-static void await(struct simba__zk_inquiry *inquiry,
-                  void (*step)(struct simba__zk_inquiry *inquiry, int rc))
+static void await(struct simba__zk_inquiry *inquiry, step_fn *step)
 {
     inquiry->step = step;
     if (inquiry->is_unsent) {
@@ -310,11 +307,19 @@ static void send_data(struct item *item)
          zoo_aget(item->inquiry->self->handle, path, 0, on_data, item));
 }
 
+static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
+{
+    const char *path = inquiry->parent.path;
+    struct simba__zk_mutex *mutex =
+        simba__zk_mutex_at(inquiry->self, path, strlen(path));
+
+    return mutex != NULL && mutex->is_observed ? mutex : NULL;
+}
+
 /* Begins with the children of the parent. Our server may lag behind the leader:
  * what is asked after a sync, in the same session, is answered with all that
  * was written before the sync. */
-static void start(struct simba__zk_inquiry *inquiry,
-                  void (*step)(struct simba__zk_inquiry *inquiry, int rc))
+static void start(struct simba__zk_inquiry *inquiry, step_fn *step)
 {
     const struct simba__zk *self = inquiry->self;
     struct item *parent = &inquiry->parent;
@@ -322,6 +327,7 @@ static void start(struct simba__zk_inquiry *inquiry,
     free_items(inquiry);
     inquiry->view = (struct simba__zk_view){0};
     inquiry->is_unsent = ++inquiry->rounds > ROUNDS_MOST;
+    inquiry->is_numbered = step == read_latches && observed(inquiry) != NULL;
     sent(inquiry, zoo_async(self->handle, "/", on_synced, parent));
     if (inquiry->is_numbered) {
         sent(inquiry, zoo_aexists(self->handle, self->settings.base, 0, on_base,
@@ -333,22 +339,13 @@ static void start(struct simba__zk_inquiry *inquiry,
 
 /* --- read: who owns, and who waits --------------------------------------- */
 
-static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
-{
-    const char *path = inquiry->parent.path;
-    struct simba__zk_mutex *mutex =
-        simba__zk_mutex_at(inquiry->self, path, strlen(path));
-
-    return mutex != NULL && mutex->is_observed ? mutex : NULL;
-}
-
 static void read_data(struct simba__zk_inquiry *inquiry, int rc)
 {
     simba_request *request = inquiry->request;
     const struct item *items = inquiry->items;
 
     if (items[0].rc == ZNONODE) {
-        start_read(inquiry); /* the owner went meanwhile */
+        start(inquiry, read_latches); /* the owner went meanwhile */
         return;
     }
     if (items[0].rc != ZOK) {
@@ -404,12 +401,6 @@ static void read_latches(struct simba__zk_inquiry *inquiry, int rc)
     await(inquiry, read_data);
 }
 
-static void start_read(struct simba__zk_inquiry *inquiry)
-{
-    inquiry->is_numbered = observed(inquiry) != NULL;
-    start(inquiry, read_latches);
-}
-
 /* --- list: which mutexes there are --------------------------------------- */
 
 /* A mutex that went meanwhile is not listed. */
@@ -454,11 +445,6 @@ static void list_mutexes(struct simba__zk_inquiry *inquiry, int rc)
     await(inquiry, list_latches);
 }
 
-static void start_list(struct simba__zk_inquiry *inquiry)
-{
-    start(inquiry, list_mutexes);
-}
-
 /* --- break: the node whose czxid is the token is deleted ----------------- */
 
 /* That tenure is over: by our doing, with `is_ours` or if a delete was sent on
@@ -471,12 +457,12 @@ static void break_over(struct simba__zk_inquiry *inquiry, bool is_ours)
 
     if (is_ours || inquiry->deletes > 0) {
         request->reply.mine = true;
-        simba__zk_log(inquiry->self, SIMBA_LOG_WARN,
-                      "broke the tenure %llu of \"%s\": %s",
-                      (unsigned long long)request->token, request->mutex,
-                      has_reason ? request->reason : "no reason given");
+        simba__log(&inquiry->self->log, SIMBA_LOG_WARN,
+                   "broke the tenure %llu of \"%s\": %s",
+                   (unsigned long long)request->token, request->mutex,
+                   has_reason ? request->reason : "no reason given");
     }
-    start_read(inquiry);
+    start(inquiry, read_latches);
 }
 
 static void break_deleted(struct simba__zk_inquiry *inquiry, int rc)
@@ -492,7 +478,7 @@ static void break_deleted(struct simba__zk_inquiry *inquiry, int rc)
 static void break_owner(struct simba__zk_inquiry *inquiry, int rc)
 {
     if (rc == ZNONODE) {
-        start_break(inquiry); /* it went meanwhile: who is next? */
+        start(inquiry, break_latches); /* it went meanwhile: who is next? */
         return;
     }
     if (rc != ZOK) {
@@ -519,11 +505,6 @@ static void break_latches(struct simba__zk_inquiry *inquiry, int rc)
         send_data(&inquiry->items[0]);
         await(inquiry, break_owner);
     }
-}
-
-static void start_break(struct simba__zk_inquiry *inquiry)
-{
-    start(inquiry, break_latches);
 }
 
 /* --- doctor and init ----------------------------------------------------- */
@@ -572,35 +553,9 @@ static void on_deadline(simba_timer *timer)
     finish(inquiry, inquiry->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
 }
 
-static struct simba__zk_inquiry *make_inquiry(struct simba__zk *self,
-                                              simba_request *request)
-{
-    struct simba__zk_inquiry *inquiry = calloc(1, sizeof *inquiry);
-    char escaped[SIMBA__ZK_ESCAPED_SIZE];
-
-    if (inquiry == NULL) {
-        return NULL;
-    }
-    simba__zk_escape(request->mutex, escaped);
-    inquiry->parent.inquiry = inquiry;
-    inquiry->parent.path = request->kind == SIMBA_LIST
-                               ? strdup(self->settings.base)
-                               : simba__zk_join(self->settings.base, escaped);
-    if (inquiry->parent.path == NULL) {
-        free(inquiry);
-        return NULL;
-    }
-    inquiry->self = self;
-    inquiry->request = request;
-    inquiry->since_ms = simba_loop_now_ms();
-    inquiry->deadline.fire = on_deadline;
-    simba_timer_set(self->base.loop, &inquiry->deadline,
-                    simba__zk_waits_until(self, request, inquiry->since_ms));
-    return inquiry;
-}
-
 void simba__zk_admin(struct simba__zk *self, simba_request *request)
 {
+    char escaped[SIMBA__ZK_ESCAPED_SIZE];
     struct simba__zk_inquiry *inquiry;
 
     /* A latch stands or is gone: there is no lease that could run out. */
@@ -620,11 +575,26 @@ void simba__zk_admin(struct simba__zk *self, simba_request *request)
         simba_worker_submit(self->worker, request);
         return;
     }
-    inquiry = make_inquiry(self, request);
-    if (inquiry == NULL) {
+    inquiry = calloc(1, sizeof *inquiry);
+    if (inquiry != NULL) {
+        simba__zk_escape(request->mutex, escaped);
+        inquiry->parent.inquiry = inquiry;
+        inquiry->parent.path =
+            request->kind == SIMBA_LIST
+                ? strdup(self->settings.base)
+                : simba__zk_join(self->settings.base, escaped);
+    }
+    if (inquiry == NULL || inquiry->parent.path == NULL) {
+        free(inquiry);
         simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
         return;
     }
+    inquiry->self = self;
+    inquiry->request = request;
+    inquiry->since_ms = simba_loop_now_ms();
+    inquiry->deadline.fire = on_deadline;
+    simba_timer_set(self->base.loop, &inquiry->deadline,
+                    simba__zk_waits_until(self, request, inquiry->since_ms));
     park(inquiry);
 }
 

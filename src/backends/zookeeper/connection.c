@@ -74,8 +74,8 @@ static void on_warning(simba_timer *timer)
     struct simba__zk *self = container_of(timer, struct simba__zk, warning);
 
     if (!self->is_connected) {
-        simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts,
-                      self->failure.message);
+        simba__log(&self->log, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts,
+                   self->failure.message);
     }
 }
 
@@ -176,7 +176,7 @@ static bool is_needed(const struct simba__zk *self)
 
 static void begin_anew(struct simba__zk *self, const char *why)
 {
-    simba__zk_log(self, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts, why);
+    simba__log(&self->log, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts, why);
     drop_session(self);
     self->is_cut_off = true;
     if (is_needed(self)) {
@@ -213,8 +213,8 @@ static void connected(struct simba__zk *self)
     if (self->is_cut_off) {
         self->is_cut_off = false;
         simba_count_reconnect(self->base.loop);
-        simba__zk_log(self, SIMBA_LOG_INFO, "%s: connected again",
-                      self->settings.hosts);
+        simba__log(&self->log, SIMBA_LOG_INFO, "%s: connected again",
+                   self->settings.hosts);
     }
     /* The first connection; or a server with other bounds, and then what was
      * certain is so no more. */
@@ -224,12 +224,12 @@ static void connected(struct simba__zk *self)
         simba__zk_certainty_init(certainty, timeout_ms,
                                  is_first ? self->made_ms
                                           : self->made_ms - timeout_ms);
-        simba__zk_log(self,
-                      timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
-                                                               : SIMBA_LOG_INFO,
-                      "%s: the session lasts %lld ms, asked for were %lld",
-                      self->settings.hosts, (long long)timeout_ms,
-                      (long long)self->asked_ms);
+        simba__log(&self->log,
+                   timeout_ms < self->asked_ms || !is_first ? SIMBA_LOG_WARN
+                                                            : SIMBA_LOG_INFO,
+                   "%s: the session lasts %lld ms, asked for were %lld",
+                   self->settings.hosts, (long long)timeout_ms,
+                   (long long)self->asked_ms);
     }
     simba__zk_observe_all(self);
     simba__zk_latches_each(self, NULL, simba__zk_latch_go);
@@ -244,9 +244,9 @@ static void follow_state(struct simba__zk *self, int state)
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
         begin_anew(self, "the session has ended");
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        simba__zk_log(self, SIMBA_LOG_WARN,
-                      "%s: the session was refused: wrong credentials",
-                      self->settings.hosts);
+        simba__log(&self->log, SIMBA_LOG_WARN,
+                   "%s: the session was refused: wrong credentials",
+                   self->settings.hosts);
         drop_session(self);
         simba_error_set(&self->failure, SIMBA_EDENIED, 0,
                         "the credentials were refused");

@@ -55,21 +55,6 @@ static int64_t negotiate(const struct simba__zk *self,
     return negotiated;
 }
 
-static void find_bounds(const struct simba__zk *self, simba_request *request)
-{
-    /* With less the client library gives up before it is connected, with much
-     * more than a day its arithmetic overflows. */
-    long long least = negotiate(self, request, 300);
-    long long most = negotiate(self, request, 86400000);
-
-    simba_request_add_finding(
-        request, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
-        "session",
-        "sessions last from %lld to %lld ms: a shorter lease frees a dead "
-        "owner's mutex only after %lld ms, a longer one is cut to %lld ms",
-        least, most, least, most);
-}
-
 /* Whether a server knows containers shows only when one is made. */
 static void find_containers(const struct simba__zk *self,
                             zhandle_t *handle,
@@ -132,8 +117,18 @@ int simba__zk_examine(const struct simba__zk *self,
                       zhandle_t *handle,
                       simba_request *request)
 {
+    /* With less the client library gives up before it is connected, with much
+     * more than a day its arithmetic overflows. */
+    long long least = negotiate(self, request, 300);
+    long long most = negotiate(self, request, 86400000);
+
     find_ensemble(handle, request);
-    find_bounds(self, request);
+    simba_request_add_finding(
+        request, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
+        "session",
+        "sessions last from %lld to %lld ms: a shorter lease frees a dead "
+        "owner's mutex only after %lld ms, a longer one is cut to %lld ms",
+        least, most, least, most);
     find_containers(self, handle, request);
     find_acl(self, handle, request);
     simba_request_add_finding(request, SIMBA_FINDING_OK, "clock",

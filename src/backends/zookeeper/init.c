@@ -41,13 +41,17 @@ static int make_base(const struct simba__zk *self, zhandle_t *handle)
     return rc;
 }
 
-static int ensure_base(const struct simba__zk *self,
-                       zhandle_t *handle,
-                       simba_request *request,
-                       simba_error *error)
+int simba__zk_init(const struct simba__zk *self,
+                   zhandle_t *handle,
+                   simba_request *request,
+                   simba_error *error)
 {
+    static const int wished[] = {[SIMBA__ZK_ACL_OPEN] = PERMS_ALL,
+                                 [SIMBA__ZK_ACL_CREATOR] = 0,
+                                 [SIMBA__ZK_ACL_SHARED] = PERMS_READ};
     const char *base = self->settings.base;
-    int rc = make_base(self, handle);
+    int perms, rc = make_base(self, handle);
+    bool is_right;
 
     /* The servers do not tell a container from a plain node, so one that was
      * there is replaced to be sure: both or none, and not while there is a
@@ -78,21 +82,8 @@ static int ensure_base(const struct simba__zk *self,
     } else {
         return simba__zk_fail(self, rc, error);
     }
-    return SIMBA_OK;
-}
-
-static int ensure_acl(const struct simba__zk *self,
-                      zhandle_t *handle,
-                      simba_request *request,
-                      simba_error *error)
-{
-    static const int wished[] = {[SIMBA__ZK_ACL_OPEN] = PERMS_ALL,
-                                 [SIMBA__ZK_ACL_CREATOR] = 0,
-                                 [SIMBA__ZK_ACL_SHARED] = PERMS_READ};
-    const char *base = self->settings.base;
-    int perms, rc = simba__zk_perms_of_anyone(handle, base, &perms);
-    bool is_right = perms == wished[self->settings.acl];
-
+    rc = simba__zk_perms_of_anyone(handle, base, &perms);
+    is_right = perms == wished[self->settings.acl];
     if (rc == ZOK && !is_right && request->upgrade) {
         rc = zoo_set_acl(handle, base, -1, simba__zk_acl(self));
         is_right = true;
@@ -107,17 +98,6 @@ static int ensure_acl(const struct simba__zk *self,
                    "changes that",
         base);
     return SIMBA_OK;
-}
-
-int simba__zk_init(const struct simba__zk *self,
-                   zhandle_t *handle,
-                   simba_request *request,
-                   simba_error *error)
-{
-    int status = ensure_base(self, handle, request, error);
-
-    return status == SIMBA_OK ? ensure_acl(self, handle, request, error)
-                              : status;
 }
 
 /* --- as commands --------------------------------------------------------- */

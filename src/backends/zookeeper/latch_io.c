@@ -210,7 +210,9 @@ static void on_children(int rc,
             snprintf(latch->node, sizeof latch->node, "%s",
                      children->data[where.own]);
         }
-        simba__zk_backstop_heard(latch, children);
+        if (latch->mutex != NULL && latch->mutex->looker == latch) {
+            simba__zk_backstop_heard(latch, children);
+        }
     } else if (rc == ZNONODE && latch->batch != SIMBA__ZK_CREATE) {
         latch->state = SIMBA__ZK_ABSENT;
     }
@@ -295,40 +297,6 @@ static void send_parents(struct simba__zk_latch *latch)
     } while (end != NULL);
 }
 
-static int send_create(struct simba__zk_latch *latch)
-{
-    const struct simba__zk *self = latch->self;
-    struct pending *p;
-
-    latch->is_parent_denied = false;
-    if (latch->write_rc == ZNONODE) {
-        send_parents(latch);
-    }
-    p = prepare(latch, latch->prefix);
-    return sent(latch, p,
-                p == NULL
-                    ? ZSYSTEMERROR
-                    : zoo_acreate2(self->handle, p->path, latch->id,
-                                   (int)strlen(latch->id), simba__zk_acl(self),
-                                   ZOO_EPHEMERAL_SEQUENTIAL, on_created, p));
-}
-
-/* A multi of one check: a quorum write that fires no watch. */
-static int send_check(struct simba__zk_latch *latch)
-{
-    struct pending *p =
-        prepare(latch, latch->state == SIMBA__ZK_PRESENT ? latch->node : "");
-    zoo_op_t check;
-
-    if (p == NULL) {
-        return ZSYSTEMERROR;
-    }
-    zoo_check_op_init(&check, p->path, -1);
-    return sent(
-        latch, p,
-        zoo_amulti(latch->self->handle, 1, &check, &p->result, on_written, p));
-}
-
 static int send_children(struct simba__zk_latch *latch)
 {
     struct pending *p = prepare(latch, "");
@@ -365,6 +333,7 @@ void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
     struct simba__zk *self = latch->self;
     bool joins = latch->acquire != NULL && latch->acquire->join;
     struct pending *p;
+    zoo_op_t check;
 
     assert(latch->mutex != NULL && latch->replies_due == 0);
     latch->batch = batch;
@@ -373,13 +342,32 @@ void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
     switch (batch) {
     case SIMBA__ZK_CREATE:
         self->written_ms = latch->sent_ms;
-        latch->write_rc = send_create(latch);
+        latch->is_parent_denied = false;
+        if (latch->write_rc == ZNONODE) {
+            send_parents(latch);
+        }
+        p = prepare(latch, latch->prefix);
+        latch->write_rc =
+            sent(latch, p,
+                 p == NULL
+                     ? ZSYSTEMERROR
+                     : zoo_acreate2(self->handle, p->path, latch->id,
+                                    (int)strlen(latch->id), simba__zk_acl(self),
+                                    ZOO_EPHEMERAL_SEQUENTIAL, on_created, p));
         latch->read_rc = send_children(latch);
         break;
     case SIMBA__ZK_CHECK:
     case SIMBA__ZK_FIND:
+        /* A multi of one check: a quorum write that fires no watch. */
         self->written_ms = latch->sent_ms;
-        latch->write_rc = send_check(latch);
+        p = prepare(latch,
+                    latch->state == SIMBA__ZK_PRESENT ? latch->node : "");
+        zoo_check_op_init(&check, p == NULL ? "" : p->path, -1);
+        latch->write_rc =
+            sent(latch, p,
+                 p == NULL ? ZSYSTEMERROR
+                           : zoo_amulti(self->handle, 1, &check, &p->result,
+                                        on_written, p));
         latch->read_rc = send_children(latch);
         break;
     case SIMBA__ZK_IDENTIFY:

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
-#include "util/container.h"
+#include "core/mutex_model.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,32 +11,25 @@
 
 /* --- mutexes ------------------------------------------------------------- */
 
-static struct simba__zk_mutex *of_link(struct simba__hash_link *link)
-{
-    return link == NULL ? NULL
-                        : container_of(link, struct simba__zk_mutex, by_path);
-}
-
 struct simba__zk_mutex *simba__zk_mutex_at(const struct simba__zk *self,
                                            const char *path,
                                            size_t length)
 {
-    return of_link(simba__hash_find_bytes(&self->mutexes, path, length));
+    return (struct simba__zk_mutex *)simba__hash_find_bytes(&self->mutexes,
+                                                            path, length);
 }
 
 struct simba__zk_mutex *simba__zk_mutex_next(
     const struct simba__zk *self,
     const struct simba__zk_mutex *mutex)
 {
-    return of_link(simba__hash_next(&self->mutexes,
-                                    mutex == NULL ? NULL : &mutex->by_path));
+    return (struct simba__zk_mutex *)simba__hash_next(
+        &self->mutexes, mutex == NULL ? NULL : &mutex->by_path);
 }
 
-/* The mutex with this name; NULL: there is none, or with `is_wanted` no memory
- * to make it. */
-static struct simba__zk_mutex *find_mutex(struct simba__zk *self,
-                                          const char *name,
-                                          bool is_wanted)
+struct simba__zk_mutex *simba__zk_mutex_get(struct simba__zk *self,
+                                            const char *name,
+                                            bool is_wanted)
 {
     size_t size = strlen(name) + 1;
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
@@ -64,12 +57,6 @@ static struct simba__zk_mutex *find_mutex(struct simba__zk *self,
     return mutex;
 }
 
-struct simba__zk_mutex *simba__zk_mutex_get(struct simba__zk *self,
-                                            const char *name)
-{
-    return find_mutex(self, name, true);
-}
-
 void simba__zk_mutex_tidy(struct simba__zk *self, struct simba__zk_mutex *mutex)
 {
     if (mutex->latches == NULL && !mutex->is_observed && mutex->holds == 0) {
@@ -86,8 +73,7 @@ static struct simba__zk_latch *find_latch(const struct simba__zk_mutex *mutex,
 {
     struct simba__zk_latch *latch = mutex == NULL ? NULL : mutex->latches;
 
-    while (latch != NULL && (latch->attempt.high != attempt.high ||
-                             latch->attempt.low != attempt.low)) {
+    while (latch != NULL && !simba__attempt_equal(latch->attempt, attempt)) {
         latch = latch->next;
     }
     return latch;
@@ -96,14 +82,15 @@ static struct simba__zk_latch *find_latch(const struct simba__zk_mutex *mutex,
 struct simba__zk_latch *simba__zk_latch_find(struct simba__zk *self,
                                              const simba_request *request)
 {
-    return find_latch(find_mutex(self, request->mutex, false),
+    return find_latch(simba__zk_mutex_get(self, request->mutex, false),
                       request->attempt);
 }
 
 struct simba__zk_latch *simba__zk_latch_get(struct simba__zk *self,
                                             const simba_request *request)
 {
-    struct simba__zk_mutex *mutex = find_mutex(self, request->mutex, true);
+    struct simba__zk_mutex *mutex =
+        simba__zk_mutex_get(self, request->mutex, true);
     struct simba__zk_latch *latch = find_latch(mutex, request->attempt);
     struct simba__zk_latch **last;
 

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,32 +16,6 @@ static bool is_same(const char *a, const char *b)
     return a != NULL && strcmp(a, b) == 0;
 }
 
-/* A node changed that may be a latch of ours, or the one before it. */
-static void node_changed(struct simba__zk *self,
-                         struct simba__zk_mutex *mutex,
-                         const char *node,
-                         int type)
-{
-    bool is_news = false;
-
-    for (struct simba__zk_latch *l = mutex->latches; l != NULL; l = l->next) {
-        bool is_own = l->state == SIMBA__ZK_PRESENT && is_same(l->node, node);
-        bool is_before = is_same(l->before, node);
-
-        l->is_unwatched |= is_before;
-        if (is_own) {
-            l->is_watched = false;
-        }
-        if (is_own && type == ZOO_DELETED_EVENT && !l->is_leaving) {
-            l->state = SIMBA__ZK_ABSENT;
-        }
-        is_news |= (is_own && !l->is_leaving) || is_before;
-    }
-    if (is_news) {
-        simba_wake(self->base.loop, mutex->name);
-    }
-}
-
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
 void simba__zk_on_node(zhandle_t *handle,
                        int type,
@@ -49,7 +24,9 @@ void simba__zk_on_node(zhandle_t *handle,
                        void *context)
 {
     struct simba__zk *self = context;
+    struct simba__zk_latch *latch;
     struct simba__zk_mutex *mutex;
+    bool is_news = false;
     const char *node;
 
     (void)state;
@@ -67,9 +44,25 @@ void simba__zk_on_node(zhandle_t *handle,
             observe(self, mutex);
             simba_wake(self->base.loop, mutex->name);
         } else if (node != NULL) {
+            /* It may be a latch of ours, or the one before it. */
             mutex = simba__zk_mutex_at(self, path, (size_t)(node - path));
-            if (mutex != NULL) {
-                node_changed(self, mutex, node + 1, type);
+            latch = mutex == NULL ? NULL : mutex->latches;
+            for (; latch != NULL; latch = latch->next) {
+                bool is_own = latch->state == SIMBA__ZK_PRESENT &&
+                              is_same(latch->node, node + 1);
+                bool is_before = is_same(latch->before, node + 1);
+
+                latch->is_unwatched |= is_before;
+                if (is_own) {
+                    latch->is_watched = false;
+                }
+                if (is_own && type == ZOO_DELETED_EVENT && !latch->is_leaving) {
+                    latch->state = SIMBA__ZK_ABSENT;
+                }
+                is_news |= (is_own && !latch->is_leaving) || is_before;
+            }
+            if (is_news) {
+                simba_wake(self->base.loop, mutex->name);
             }
         }
     }
@@ -214,7 +207,7 @@ void simba__zk_subscription(simba_backend *base,
                             enum simba_subscription subscription)
 {
     struct simba__zk *self = (struct simba__zk *)base;
-    struct simba__zk_mutex *mutex = simba__zk_mutex_get(self, name);
+    struct simba__zk_mutex *mutex = simba__zk_mutex_get(self, name, true);
 
     if (mutex == NULL) {
         return;
@@ -279,10 +272,8 @@ void simba__zk_backstop_heard(struct simba__zk_latch *latch,
     int count = children->count;
     char **names;
 
-    if (mutex == NULL || mutex->looker != latch || count == 0) {
-        return;
-    }
-    names = malloc(sizeof(char *) * (size_t)count);
+    assert(mutex != NULL && mutex->looker == latch);
+    names = calloc((size_t)count + 1, sizeof names[0]);
     if (names == NULL) {
         return; /* each looks for itself */
     }

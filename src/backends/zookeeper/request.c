@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
+#include "core/mutex_model.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -105,8 +106,8 @@ static void has_left(struct simba__zk_latch *latch)
 
     if (latch->state != SIMBA__ZK_ABSENT) {
         status = simba__zk_fail(latch->self, latch->write_rc, &error);
-        simba__zk_log(latch->self, SIMBA_LOG_ERROR, "cannot remove a latch: %s",
-                      error.message);
+        simba__log(&latch->self->log, SIMBA_LOG_ERROR,
+                   "cannot remove a latch: %s", error.message);
     }
     latch->state = SIMBA__ZK_ABSENT;
     latch->was_granted = false;
@@ -411,8 +412,7 @@ static bool is_entombed(struct simba__zk *self, simba_attempt attempt)
             free(tombstone);
             continue;
         }
-        is_found |= tombstone->attempt.high == attempt.high &&
-                    tombstone->attempt.low == attempt.low;
+        is_found |= simba__attempt_equal(tombstone->attempt, attempt);
         at = &tombstone->next;
     }
     return is_found;

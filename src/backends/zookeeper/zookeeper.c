@@ -5,27 +5,12 @@
 
 #include "core/name.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* --- words --------------------------------------------------------------- */
-
-void simba__zk_log(const struct simba__zk *self,
-                   enum simba_log_level level,
-                   const char *format,
-                   ...)
-{
-    char message[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    self->log(self->log_user, level, "zookeeper", message);
-}
 
 bool simba__zk_is_lost(int rc)
 {
@@ -181,8 +166,7 @@ static int open_store(const simba_backend_config *config,
     }
     self->base.ops = &simba_module;
     self->base.loop = config->loop;
-    self->log = config->log;
-    self->log_user = config->log_user;
+    self->log = (struct simba__log){config->log, config->log_user, "zookeeper"};
     self->first_host = (unsigned)simba_loop_now_ms() ^ (unsigned)getpid();
     *backend = &self->base;
     return SIMBA_OK;
@@ -265,7 +249,6 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "zookeeper",
     .least_lease_ms = 4000, /* two ticks of a server as it comes */
-    .help = simba__zk_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,
@@ -276,4 +259,5 @@ const simba_backend_ops simba_module = {
                     SIMBA_HAS_SESSION_LEASE,
     .subscription = simba__zk_subscription,
     .schema = simba__zk_schema,
+    .help = simba__zk_help,
 };

@@ -21,6 +21,7 @@
 
 #include <simba/sys/backend.h>
 
+#include "kit/log.h"
 #include "kit/url.h"
 #include "util/hash.h"
 
@@ -279,7 +280,7 @@ struct simba__zk_latch {
 
 /* One mutex, in which this process has latches or which it observes. */
 struct simba__zk_mutex {
-    struct simba__hash_link by_path;
+    struct simba__hash_link by_path; /* first */
     struct simba__zk_latch *latches; /* in the order they came, for S11 */
     bool is_observed;
     bool is_watched; /* its children, for observers */
@@ -302,8 +303,7 @@ struct simba__zk_tombstone {
 struct simba__zk {
     simba_backend base;
     struct simba__zk_settings settings;
-    simba_log_fn log;
-    void *log_user;
+    struct simba__log log;
 
     /* connection.c */
     zhandle_t *handle;   /* NULL: none */
@@ -347,11 +347,6 @@ struct simba__zk {
 };
 
 /* --- zookeeper.c --------------------------------------------------------- */
-
-void simba__zk_log(const struct simba__zk *self,
-                   enum simba_log_level level,
-                   const char *format,
-                   ...) __attribute__((format(printf, 3, 4)));
 
 /** The connection or the session went: the outcome is unknown. */
 bool simba__zk_is_lost(int rc);
@@ -426,9 +421,11 @@ void simba__zk_check(struct simba__zk *self);
 
 /* --- mutex_nodes.c ------------------------------------------------------- */
 
-/** A mutex; made when absent; NULL: no memory. */
+/** The mutex with this name; NULL: there is none, or with `is_wanted` no memory
+ * to make it. */
 struct simba__zk_mutex *simba__zk_mutex_get(struct simba__zk *self,
-                                            const char *name);
+                                            const char *name,
+                                            bool is_wanted);
 
 /** The mutex with this path; NULL: none. */
 struct simba__zk_mutex *simba__zk_mutex_at(const struct simba__zk *self,
@@ -515,7 +512,7 @@ enum simba__zk_backstop {
 
 enum simba__zk_backstop simba__zk_backstop(struct simba__zk_latch *latch);
 
-/** Who is there, as this latch has heard. */
+/** Who is there, as the latch that looks for others has heard. */
 void simba__zk_backstop_heard(struct simba__zk_latch *latch,
                               const struct String_vector *children);
 
