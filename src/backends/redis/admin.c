@@ -131,29 +131,6 @@ static void on_look(struct simba__redis_survey *survey,
     }
 }
 
-/* GET lease, GET tenure, PTTL lease, GET token, ZCARD queue and TIME would be
- * six; the script is one, and sees one instant. It replies with the name that
- * we send along. */
-static void look(struct simba__redis_survey *survey,
-                 struct simba__redis_server *server,
-                 const char *mutex)
-{
-    static const simba_attempt nobody;
-    struct simba__redis_keys keys;
-    const char *words[3 + SIMBA__REDIS_KEYS + 3] = {
-        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
-    int count = 3;
-
-    simba__redis_keys_init(&keys, mutex, &nobody);
-    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
-        words[count++] = keys.text[i];
-    }
-    words[count++] = "2";
-    words[count++] = mutex;
-    words[count] = NULL;
-    simba__redis_survey_send(survey, server, on_look, words);
-}
-
 /* The mutex of a lease key or a queue key, cut out of it; NULL for all others.
  */
 static const char *cut_name(char *key)
@@ -176,19 +153,34 @@ static const char *cut_name(char *key)
     return NULL;
 }
 
-static void add_name(struct simba__redis_survey *survey,
-                     struct simba__redis_server *server,
-                     const char *mutex)
+/* GET lease, GET tenure, PTTL lease, GET token, ZCARD queue and TIME would be
+ * six; the script is one, and sees one instant. It replies with the name that
+ * we send along. */
+static void look(struct simba__redis_survey *survey,
+                 struct simba__redis_server *server,
+                 const char *mutex)
 {
+    static const simba_attempt nobody;
+    struct simba__redis_keys keys;
+    const char *words[3 + SIMBA__REDIS_KEYS + 3] = {
+        "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
+    int count = 3;
+
     if (simba__hash_find(&survey->found, mutex) != NULL) {
         return; /* SCAN may tell a key twice */
     }
     if (simba__hash_new(&survey->found, sizeof(struct simba__hash_link),
-                        mutex) != NULL) {
-        look(survey, server, mutex);
-    } else {
+                        mutex) == NULL) {
         simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+        return;
     }
+    simba__redis_keys_init(&keys, mutex, &nobody);
+    for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
+        words[count++] = keys.text[i];
+    }
+    words[count++] = "2";
+    words[count] = mutex;
+    simba__redis_survey_send(survey, server, on_look, words);
 }
 
 static void on_scan(struct simba__redis_survey *survey,
@@ -223,7 +215,7 @@ static void on_scan(struct simba__redis_survey *survey,
         const char *mutex = key == NULL ? NULL : cut_name(key);
 
         if (mutex != NULL) {
-            add_name(survey, server, mutex);
+            look(survey, server, mutex);
         }
     }
     if (strcmp(reply->element[0]->str, "0") != 0) {

@@ -57,16 +57,6 @@ static void read_polled(struct simba__redis_connection *conn,
     }
 }
 
-static int timeout_ms(int64_t until_ms)
-{
-    int64_t left_ms = until_ms - simba_loop_now_ms();
-
-    if (left_ms < 0) {
-        return 0;
-    }
-    return until_ms == INT64_MAX || left_ms > INT32_MAX ? -1 : (int)left_ms;
-}
-
 bool simba__redis_drive(simba_backend *self, int64_t until_ms)
 {
     struct simba__redis *store = (struct simba__redis *)self;
@@ -75,6 +65,7 @@ bool simba__redis_drive(simba_backend *self, int64_t until_ms)
         {.fd = -1, .events = POLLIN},
         {.fd = -1, .events = POLLIN},
         {.fd = simba_loop_nudge_fd(self->loop), .events = POLLIN}};
+    int64_t left_ms;
     bool goes_on;
 
     simba_loop_enter(self->loop);
@@ -90,7 +81,9 @@ bool simba__redis_drive(simba_backend *self, int64_t until_ms)
         }
         store->polled = server;
         simba_loop_leave(self->loop);
-        poll(set, 3, timeout_ms(until_ms));
+        left_ms = until_ms - simba_loop_now_ms();
+        left_ms = left_ms < 0 ? 0 : left_ms > INT32_MAX ? -1 : left_ms;
+        poll(set, 3, (int)left_ms);
         simba_loop_enter(self->loop);
         /* Meanwhile the server may have gone, or another be driven instead. */
         if (store->polled == server && store->driven == server) {

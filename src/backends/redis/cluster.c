@@ -225,40 +225,29 @@ void simba__redis_cluster_down(struct simba__redis_server *server)
     }
 }
 
-/* "MOVED 3999 host:port", "ASK 3999 host:port" */
-static bool read_redirection(const char *text,
-                             const char *replied_host,
-                             unsigned *slot,
-                             struct simba__redis_address *address)
-{
-    const char *from = strrchr(text, ' ');
-    const char *colon = from == NULL ? NULL : strrchr(from, ':');
-    char host[SIMBA__REDIS_HOST_MAX + 1];
-
-    if (colon == NULL || (size_t)(colon - from) > sizeof host) {
-        return false;
-    }
-    *slot = (unsigned)strtoul(strchr(text, ' '), NULL, 10);
-    from++;
-    memcpy(host, from, (size_t)(colon - from));
-    host[colon - from] = '\0';
-    return *slot < SIMBA__REDIS_SLOTS &&
-           simba__redis_put_address(address,
-                                    host[0] == '\0' ? replied_host : host,
-                                    simba__redis_number(colon + 1, 65535));
-}
-
+/* "MOVED 3999 host:port", "ASK 3999 host:port"; without a host, who said it. */
 void simba__redis_cluster_redirect(struct simba__redis_request *r,
                                    const char *text)
 {
     struct simba__redis *store = r->store;
     struct simba__redis_address address;
     struct simba__redis_server *server = NULL;
-    unsigned slot = 0;
+    const char *from = strrchr(text, ' ');
+    const char *colon = from == NULL ? NULL : strrchr(from, ':');
+    unsigned long slot =
+        from == NULL ? 0 : strtoul(strchr(text, ' '), NULL, 10);
+    char host[SIMBA__REDIS_HOST_MAX + 1];
 
-    if (store->cluster != NULL &&
-        read_redirection(text, r->server->address.host, &slot, &address)) {
-        server = server_at(store, &address);
+    if (store->cluster != NULL && colon != NULL &&
+        (size_t)(colon - from) <= sizeof host && slot < SIMBA__REDIS_SLOTS) {
+        from++;
+        memcpy(host, from, (size_t)(colon - from));
+        host[colon - from] = '\0';
+        if (simba__redis_put_address(
+                &address, host[0] == '\0' ? r->server->address.host : host,
+                simba__redis_number(colon + 1, 65535))) {
+            server = server_at(store, &address);
+        }
     }
     if (server == NULL) {
         simba__redis_request_fail(r, SIMBA_EMISCONFIG,

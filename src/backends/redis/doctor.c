@@ -7,12 +7,22 @@
 #include <string.h>
 #include <time.h>
 
-static void report_version(simba_request *request,
-                           const char *shown,
-                           const char *info)
+static void on_info(struct simba__redis_survey *survey,
+                    struct simba__redis_server *server,
+                    const redisReply *reply)
 {
-    char version[32], kind[32];
+    const struct simba__redis_settings *settings = &survey->store->settings;
+    simba_request *request = survey->request;
+    const char *shown = server->command.shown, *info = reply->str;
+    char version[32], kind[32], count[16];
+    int wanted = settings->replicas, there;
 
+    if (reply->type != REDIS_REPLY_STRING) {
+        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "acl",
+                                  "%s: INFO is not allowed: nothing is known",
+                                  shown);
+        return;
+    }
     simba__redis_info_field(info, "valkey_version", version, sizeof version);
     simba__redis_info_field(info, "server_name", kind, sizeof kind);
     if (version[0] == '\0') {
@@ -24,36 +34,20 @@ static void report_version(simba_request *request,
                                   : SIMBA_FINDING_OK,
                               "version", "%s: %s %s; 6.2 or newer is needed",
                               shown, kind[0] == '\0' ? "redis" : kind, version);
-}
-
-static void report_persistence(simba_request *request,
-                               const char *shown,
-                               const char *info,
-                               bool has_grace)
-{
     if (!simba__redis_info_is(info, "aof_enabled", "1")) {
         simba_request_add_finding(
-            request, has_grace ? SIMBA_FINDING_WEAK : SIMBA_FINDING_SERIOUS,
+            request,
+            settings->has_grace ? SIMBA_FINDING_WEAK : SIMBA_FINDING_SERIOUS,
             "persistence",
             "%s: no append-only file, a restart forgets owners%s", shown,
-            has_grace ? "; after a restart this store waits one lease"
-                      : "; and restart_grace is off");
+            settings->has_grace ? "; after a restart this store waits one lease"
+                                : "; and restart_grace is off");
     }
     if (simba__redis_info_is(info, "aof_last_write_status", "err") ||
         simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {
         simba_request_add_finding(request, SIMBA_FINDING_WEAK, "disk",
                                   "%s: its last write to disk failed", shown);
     }
-}
-
-static void report_replicas(simba_request *request,
-                            const char *shown,
-                            const char *info,
-                            int wanted)
-{
-    char count[16];
-    int there;
-
     simba__redis_info_field(info, "connected_slaves", count, sizeof count);
     there = simba__redis_number(count, INT32_MAX);
     if (wanted > there) {
@@ -76,25 +70,6 @@ static void report_replicas(simba_request *request,
                                   "%s: none; when it is down nobody acquires",
                                   shown);
     }
-}
-
-static void on_info(struct simba__redis_survey *survey,
-                    struct simba__redis_server *server,
-                    const redisReply *reply)
-{
-    const struct simba__redis_settings *settings = &survey->store->settings;
-    simba_request *request = survey->request;
-    const char *shown = server->command.shown;
-
-    if (reply->type != REDIS_REPLY_STRING) {
-        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "acl",
-                                  "%s: INFO is not allowed: nothing is known",
-                                  shown);
-        return;
-    }
-    report_version(request, shown, reply->str);
-    report_persistence(request, shown, reply->str, settings->has_grace);
-    report_replicas(request, shown, reply->str, settings->replicas);
 }
 
 /* The value of a CONFIG GET; NULL: not allowed, or no such setting. */

@@ -351,8 +351,8 @@ static void forget_channels(const struct simba__redis_server *server)
 
 void simba__redis_subscriber_down(struct simba__redis_connection *conn)
 {
-    simba__redis_log(conn->store, SIMBA_LOG_WARN, "%s (subscriber)",
-                     conn->why.message);
+    simba__log(&conn->store->log, SIMBA_LOG_WARN, "%s (subscriber)",
+               conn->why.message);
     forget_channels(conn->server);
 }
 
@@ -379,7 +379,7 @@ static void on_refused(struct simba__redis_connection *conn, const char *text)
     simba_error why;
 
     simba__redis_explain(&why, conn->shown, text);
-    simba__redis_log(conn->store, SIMBA_LOG_ERROR, "%s", why.message);
+    simba__log(&conn->store->log, SIMBA_LOG_ERROR, "%s", why.message);
     for (struct simba__redis_channel *c = next_channel(conn->store, NULL);
          c != NULL; c = next) {
         next = next_channel(conn->store, c);

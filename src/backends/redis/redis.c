@@ -4,28 +4,12 @@
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A server that still loads its data is waited for so long. */
 enum { OPEN_S = 10 };
-
-void simba__redis_log(const struct simba__redis *store,
-                      enum simba_log_level level,
-                      const char *format,
-                      ...)
-{
-    char message[320];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    store->log(store->log_user, level, "redis", message);
-}
 
 struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
                                                    const char *mutex)
@@ -187,8 +171,7 @@ static int open_store(const simba_backend_config *config,
     }
     store->base.ops = &simba_module;
     store->base.loop = config->loop;
-    store->log = config->log;
-    store->log_user = config->log_user;
+    store->log = (struct simba__log){config->log, config->log_user, "redis"};
     store->deadline.fire = simba__redis_requests_overdue;
     store->sweep.fire = simba__redis_sweep;
     store->retry.fire = simba__redis_retry;
@@ -246,7 +229,6 @@ const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "redis",
     .least_lease_ms = 100,
-    .help = simba__redis_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,
@@ -256,4 +238,5 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
     .subscription = simba__redis_subscribe,
     .drive = simba__redis_drive,
+    .help = simba__redis_help,
 };

@@ -3,6 +3,7 @@
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
+#include "kit/log.h"
 #include "kit/lookup.h"
 #include "kit/url.h"
 #include "util/container.h"
@@ -90,8 +91,8 @@ struct simba__redis_buffer {
     size_t room;
 };
 
-typedef struct simba__redis_tls simba__redis_tls;
-typedef struct simba__redis_tls_context simba__redis_tls_context;
+typedef struct ssl_st simba__redis_tls; /* OpenSSL's */
+typedef struct ssl_ctx_st simba__redis_tls_context;
 
 /** The certificates of a store; NULL context when it does not use TLS. Any
  * thread. */
@@ -348,8 +349,7 @@ struct simba__redis {
     simba_backend base;
     struct simba__redis_settings settings;
     simba__redis_tls_context *tls;
-    simba_log_fn log;
-    void *log_user;
+    struct simba__log log;
     struct simba__redis_server *servers;
     struct simba__redis_sentinel *sentinel; /* NULL: no such */
     struct simba__redis_cluster *cluster;   /* NULL: no such */
@@ -385,11 +385,6 @@ struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
 
 /** The opening has come to its end; NULL: well. */
 void simba__redis_opened(struct simba__redis *store, const simba_error *why);
-
-void simba__redis_log(const struct simba__redis *store,
-                      enum simba_log_level level,
-                      const char *format,
-                      ...) __attribute__((format(printf, 3, 4)));
 
 /* --- scripts.c: any thread ----------------------------------------------- */
 
@@ -427,13 +422,11 @@ struct simba__redis_keys {
     size_t length[SIMBA__REDIS_KEYS];
 };
 
+/** @param attempt  NULL: a break, which leaves no tombstone, but has the record
+ *                  of breaks in its place */
 void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt);
-
-/** For a break, which leaves no tombstone: the record of breaks in its place.
- */
-void simba__redis_keys_for_break(struct simba__redis_keys *keys);
 
 /** An attempt as the scripts know it. */
 void simba__redis_attempt_text(const simba_attempt *attempt,

@@ -201,60 +201,27 @@ void simba__redis_requests_overdue(simba_timer *timer)
 
 /* --- sending ------------------------------------------------------------- */
 
-/* What a script wants to know beside the keys. */
-struct arguments {
-    char text[ARGUMENTS_MOST][40];
-    const char *word[ARGUMENTS_MOST];
-    int count;
+/* The words of a command that runs a script. */
+struct words {
+    struct simba__redis_command command;
+    const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
+    size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
+    char texts[ARGUMENTS_MOST][40]; /* of what was no text before */
+    int text_count;
 };
 
-static void add_number(struct arguments *a, int64_t value)
+static void add_word(struct words *words, const char *word, size_t length)
 {
-    snprintf(a->text[a->count], sizeof a->text[0], "%" PRId64, value);
-    a->word[a->count] = a->text[a->count];
-    a->count++;
+    words->word[words->command.count] = word;
+    words->length[words->command.count++] = length;
 }
 
-static void add_identity(struct arguments *a, const simba_request *request)
+static void add_number(struct words *words, int64_t value)
 {
-    a->word[a->count++] = request->id;
-    simba__redis_attempt_text(&request->attempt, a->text[a->count]);
-    a->word[a->count] = a->text[a->count];
-    a->count++;
-}
+    char *text = words->texts[words->text_count++];
+    int length = snprintf(text, sizeof words->texts[0], "%" PRId64, value);
 
-static void put_arguments(struct arguments *a,
-                          const struct simba__redis_request *r)
-{
-    const simba_request *request = r->request;
-
-    a->count = 0;
-    switch (r->script) {
-    case SIMBA__REDIS_ACQUIRE:
-        add_identity(a, request);
-        add_number(a, request->ttl_ms + request->transition_ms);
-        add_number(a, request->transition_ms);
-        add_number(a, r->is_joining ? request->waiter_ms : 0);
-        add_number(a, (int64_t)(request->position != 0 ? request->position
-                                                       : r->position));
-        break;
-    case SIMBA__REDIS_RENEW:
-        add_identity(a, request);
-        add_number(a, request->ttl_ms + request->transition_ms);
-        break;
-    case SIMBA__REDIS_RELEASE:
-        add_identity(a, request);
-        add_number(a, request->tombstone_ms);
-        break;
-    case SIMBA__REDIS_READ:
-        add_number(a, request->want_queue ? 1 : 0);
-        break;
-    default:
-        add_number(a, (int64_t)request->token);
-        add_number(a, request->now ? 1 : 0);
-        a->word[a->count++] = request->reason == NULL ? "" : request->reason;
-        break;
-    }
+    add_word(words, text, (size_t)length);
 }
 
 /* False: no memory. */
@@ -263,32 +230,58 @@ static bool send_script(struct simba__redis_request *r,
 {
     const struct simba__redis_script *script =
         &simba__redis_scripts()[r->script];
-    const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    struct simba__redis_command command = {3, word, length};
+    const simba_request *request = r->request;
+    const char *reason = request->reason == NULL ? "" : request->reason;
+    const char *command = r->sends_text ? "EVAL" : "EVALSHA";
+    bool is_break = r->script == SIMBA__REDIS_BREAK;
     struct simba__redis_keys keys;
-    struct arguments arguments;
+    struct words words;
 
-    simba__redis_keys_init(&keys, r->request->mutex, &r->request->attempt);
-    if (r->script == SIMBA__REDIS_BREAK) {
-        simba__redis_keys_for_break(&keys);
+    words.command = (struct simba__redis_command){0, words.word, words.length};
+    words.text_count = 0;
+    add_word(&words, command, strlen(command));
+    if (r->sends_text) {
+        add_word(&words, script->text, script->length);
+    } else {
+        add_word(&words, script->sha, sizeof script->sha - 1);
     }
-    put_arguments(&arguments, r);
-    word[0] = r->sends_text ? "EVAL" : "EVALSHA";
-    word[1] = r->sends_text ? script->text : script->sha;
-    word[2] = "9";
-    length[0] = strlen(word[0]);
-    length[1] = r->sends_text ? script->length : sizeof script->sha - 1;
-    length[2] = 1;
+    add_word(&words, "9", 1);
+    simba__redis_keys_init(&keys, request->mutex,
+                           is_break ? NULL : &request->attempt);
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
-        word[command.count] = keys.text[i];
-        length[command.count++] = keys.length[i];
+        add_word(&words, keys.text[i], keys.length[i]);
     }
-    for (int i = 0; i < arguments.count; i++) {
-        word[command.count] = arguments.word[i];
-        length[command.count++] = strlen(arguments.word[i]);
+    if (r->script != SIMBA__REDIS_READ && !is_break) {
+        char *attempt = words.texts[words.text_count++];
+
+        simba__redis_attempt_text(&request->attempt, attempt);
+        add_word(&words, request->id, strlen(request->id));
+        add_word(&words, attempt, SIMBA__REDIS_ATTEMPT);
     }
-    return simba__redis_send(conn, &command, &r->pending);
+    switch (r->script) {
+    case SIMBA__REDIS_ACQUIRE:
+        add_number(&words, request->ttl_ms + request->transition_ms);
+        add_number(&words, request->transition_ms);
+        add_number(&words, r->is_joining ? request->waiter_ms : 0);
+        add_number(&words, (int64_t)(request->position != 0 ? request->position
+                                                            : r->position));
+        break;
+    case SIMBA__REDIS_RENEW:
+        add_number(&words, request->ttl_ms + request->transition_ms);
+        break;
+    case SIMBA__REDIS_RELEASE:
+        add_number(&words, request->tombstone_ms);
+        break;
+    case SIMBA__REDIS_READ:
+        add_number(&words, request->want_queue ? 1 : 0);
+        break;
+    default:
+        add_number(&words, (int64_t)request->token);
+        add_number(&words, request->now ? 1 : 0);
+        add_word(&words, reason, strlen(reason));
+        break;
+    }
+    return simba__redis_send(conn, &words.command, &r->pending);
 }
 
 static void on_asking(struct simba__redis_connection *conn,

@@ -62,13 +62,16 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
                             const char *mutex,
                             const simba_attempt *attempt)
 {
-    static const char *const endings[SIMBA__REDIS_KEYS] = {
+    const char *endings[SIMBA__REDIS_KEYS] = {
         "",       ":tenure",    ":next",    ":undone:", ":token",
         ":fence", ":contender", ":waiters", ":attempts"};
     char base[SIMBA__REDIS_KEY_MAX];
     size_t base_length =
         (size_t)snprintf(base, sizeof base, "simba:{%s}", mutex);
 
+    if (attempt == NULL) {
+        endings[TOMBSTONE] = ":broken";
+    }
     for (int i = 0; i < SIMBA__REDIS_KEYS; i++) {
         size_t length = strlen(endings[i]);
 
@@ -76,18 +79,11 @@ void simba__redis_keys_init(struct simba__redis_keys *keys,
         memcpy(keys->text[i] + base_length, endings[i], length + 1);
         keys->length[i] = base_length + length;
     }
-    simba__redis_attempt_text(attempt,
-                              keys->text[TOMBSTONE] + keys->length[TOMBSTONE]);
-    keys->length[TOMBSTONE] += SIMBA__REDIS_ATTEMPT;
-}
-
-void simba__redis_keys_for_break(struct simba__redis_keys *keys)
-{
-    static const char ending[] = ":broken";
-
-    memcpy(keys->text[TOMBSTONE], keys->text[0], keys->length[0]);
-    memcpy(keys->text[TOMBSTONE] + keys->length[0], ending, sizeof ending);
-    keys->length[TOMBSTONE] = keys->length[0] + sizeof ending - 1;
+    if (attempt != NULL) {
+        simba__redis_attempt_text(attempt, keys->text[TOMBSTONE] +
+                                               keys->length[TOMBSTONE]);
+        keys->length[TOMBSTONE] += SIMBA__REDIS_ATTEMPT;
+    }
 }
 
 /* CRC-16 (XMODEM) of the hash tag, as the cluster specification has it. The

@@ -59,8 +59,8 @@ static void command_ready(struct simba__redis_connection *conn)
     simba__redis_backlog_send(&server->backlog);
     simba__redis_backlog_send(&server->replication_backlog);
     if (server->was_ready) {
-        simba__redis_log(store, SIMBA_LOG_INFO, "redis %s: back again",
-                         conn->shown);
+        simba__log(&store->log, SIMBA_LOG_INFO, "redis %s: back again",
+                   conn->shown);
         simba_wake(store->base.loop, NULL); /* much may have happened */
     }
     server->was_ready = true;
@@ -70,7 +70,7 @@ static void command_down(struct simba__redis_connection *conn)
 {
     struct simba__redis *store = conn->store;
 
-    simba__redis_log(store, SIMBA_LOG_WARN, "%s", conn->why.message);
+    simba__log(&store->log, SIMBA_LOG_WARN, "%s", conn->why.message);
     if (store->cluster != NULL) {
         simba__redis_cluster_down(conn->server);
     } else if (!conn->facts.is_loading && /* that ends by itself */
@@ -87,8 +87,8 @@ static void replication_ready(struct simba__redis_connection *conn)
 
 static void replication_down(struct simba__redis_connection *conn)
 {
-    simba__redis_log(conn->store, SIMBA_LOG_WARN, "%s (replicas)",
-                     conn->why.message);
+    simba__log(&conn->store->log, SIMBA_LOG_WARN, "%s (replicas)",
+               conn->why.message);
 }
 
 static const struct simba__redis_hooks command_hooks = {

@@ -97,19 +97,6 @@ static const struct scheme {
     {"redis+cluster", SIMBA__REDIS_CLUSTER, false, 6379},
 };
 
-static const struct scheme *scheme_of(const char *url)
-{
-    size_t length = strcspn(url, ":");
-
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        if (strlen(schemes[i].name) == length &&
-            strncasecmp(schemes[i].name, url, length) == 0) {
-            return &schemes[i];
-        }
-    }
-    return NULL;
-}
-
 /* Says what is wrong, or NULL. The addresses have been allocated. */
 static const char *read_addresses(struct simba__redis_settings *s,
                                   const struct scheme *scheme)
@@ -187,17 +174,24 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
                                const char *url,
                                simba_error *error)
 {
-    const struct scheme *scheme = scheme_of(url);
+    const struct scheme *scheme = NULL;
+    size_t length = strcspn(url, ":");
     const char *problem;
     int rc;
 
     *s = (struct simba__redis_settings){
         .tls = SIMBA__TLS_DEFAULTS, .has_grace = true, .database = -1};
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strlen(schemes[i].name) == length &&
+            strncasecmp(schemes[i].name, url, length) == 0) {
+            scheme = &schemes[i];
+        }
+    }
     if (scheme == NULL) {
         return simba__url_refuse(&form, "unknown scheme", error);
     }
     s->shape = scheme->shape;
-    rc = simba__url_read(&s->url, &form, strchr(url, ':') + 1, error);
+    rc = simba__url_read(&s->url, &form, url + length + 1, error);
     if (rc != SIMBA_OK) {
         return rc;
     }

@@ -7,18 +7,7 @@
 #include <openssl/x509v3.h>
 
 #include <arpa/inet.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct simba__redis_tls_context {
-    SSL_CTX *ssl;
-    bool is_verified;
-};
-
-struct simba__redis_tls {
-    SSL *ssl;
-    BIO *in, *out; /* owned by ssl */
-};
 
 /* The first of OpenSSL's own words for what went wrong, and forget the rest. */
 static const char *last_words(void)
@@ -30,74 +19,57 @@ static const char *last_words(void)
     return words == NULL ? "no reason given" : words;
 }
 
+static int refuse_file(const char *what, const char *path, simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EMISCONFIG, 0, "redis: %s file %s: %s",
+                           what, path, last_words());
+}
+
 static int load_files(SSL_CTX *ssl,
-                      const struct simba__redis_settings *settings,
+                      const struct simba__tls_settings *tls,
                       simba_error *error)
 {
-    if (settings->tls.ca == NULL) {
+    if (tls->ca == NULL) {
         SSL_CTX_set_default_verify_paths(ssl);
-    } else if (SSL_CTX_load_verify_locations(ssl, settings->tls.ca, NULL) !=
-               1) {
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: CA file %s: %s", settings->tls.ca,
-                               last_words());
+    } else if (SSL_CTX_load_verify_locations(ssl, tls->ca, NULL) != 1) {
+        return refuse_file("CA", tls->ca, error);
     }
-    if (settings->tls.cert == NULL) {
+    if (tls->cert == NULL) {
         return SIMBA_OK;
     }
-    if (SSL_CTX_use_certificate_chain_file(ssl, settings->tls.cert) != 1) {
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: certificate file %s: %s",
-                               settings->tls.cert, last_words());
+    if (SSL_CTX_use_certificate_chain_file(ssl, tls->cert) != 1) {
+        return refuse_file("certificate", tls->cert, error);
     }
-    if (SSL_CTX_use_PrivateKey_file(ssl, settings->tls.key, SSL_FILETYPE_PEM) !=
-            1 ||
-        SSL_CTX_check_private_key(ssl) != 1) {
-        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "redis: key file %s: %s", settings->tls.key,
-                               last_words());
-    }
-    return SIMBA_OK;
+    return SSL_CTX_use_PrivateKey_file(ssl, tls->key, SSL_FILETYPE_PEM) == 1 &&
+                   SSL_CTX_check_private_key(ssl) == 1
+               ? SIMBA_OK
+               : refuse_file("key", tls->key, error);
 }
 
 int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
                                   simba__redis_tls_context **out,
                                   simba_error *error)
 {
-    simba__redis_tls_context *context;
-    int rc;
+    const struct simba__tls_settings *tls = &settings->tls;
 
     *out = NULL;
-    if (!settings->tls.is_on) {
+    if (!tls->is_on) {
         return SIMBA_OK;
     }
     ERR_clear_error();
-    context = calloc(1, sizeof *context);
-    if (context == NULL ||
-        (context->ssl = SSL_CTX_new(TLS_client_method())) == NULL) {
-        free(context);
+    *out = SSL_CTX_new(TLS_client_method());
+    if (*out == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
     }
-    context->is_verified = settings->tls.is_verified;
-    SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
+    SSL_CTX_set_min_proto_version(*out, TLS1_2_VERSION);
     SSL_CTX_set_verify(
-        context->ssl,
-        settings->tls.is_verified ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    rc = load_files(context->ssl, settings, error);
-    if (rc != SIMBA_OK) {
-        simba__redis_tls_context_close(context);
-        return rc;
-    }
-    *out = context;
-    return SIMBA_OK;
+        *out, tls->is_verified ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
+    return load_files(*out, tls, error);
 }
 
 void simba__redis_tls_context_close(simba__redis_tls_context *context)
 {
-    if (context != NULL) {
-        SSL_CTX_free(context->ssl);
-        free(context);
-    }
+    SSL_CTX_free(context);
 }
 
 /* The certificate must be for this very host. */
@@ -116,34 +88,29 @@ static bool expect_host(SSL *ssl, const char *host)
 simba__redis_tls *simba__redis_tls_open(simba__redis_tls_context *context,
                                         const char *host)
 {
-    simba__redis_tls *tls = calloc(1, sizeof *tls);
+    SSL *ssl;
+    BIO *in, *out;
 
-    if (tls == NULL) {
-        return NULL;
-    }
     ERR_clear_error();
-    tls->ssl = SSL_new(context->ssl);
-    tls->in = BIO_new(BIO_s_mem());
-    tls->out = BIO_new(BIO_s_mem());
-    if (tls->ssl == NULL || tls->in == NULL || tls->out == NULL ||
-        (context->is_verified && !expect_host(tls->ssl, host))) {
-        SSL_free(tls->ssl);
-        BIO_free(tls->in);
-        BIO_free(tls->out);
-        free(tls);
+    ssl = SSL_new(context);
+    in = BIO_new(BIO_s_mem());
+    out = BIO_new(BIO_s_mem());
+    if (ssl == NULL || in == NULL || out == NULL ||
+        (SSL_get_verify_mode(ssl) == SSL_VERIFY_PEER &&
+         !expect_host(ssl, host))) {
+        SSL_free(ssl);
+        BIO_free(in);
+        BIO_free(out);
         return NULL;
     }
-    SSL_set_bio(tls->ssl, tls->in, tls->out);
-    SSL_set_connect_state(tls->ssl);
-    return tls;
+    SSL_set_bio(ssl, in, out); /* which owns them now */
+    SSL_set_connect_state(ssl);
+    return ssl;
 }
 
 void simba__redis_tls_close(simba__redis_tls *tls)
 {
-    if (tls != NULL) {
-        SSL_free(tls->ssl);
-        free(tls);
-    }
+    SSL_free(tls);
 }
 
 static bool drain(simba__redis_tls *tls, struct simba__redis_buffer *wire)
@@ -151,7 +118,7 @@ static bool drain(simba__redis_tls *tls, struct simba__redis_buffer *wire)
     char bytes[4096];
     int count;
 
-    while ((count = BIO_read(tls->out, bytes, sizeof bytes)) > 0) {
+    while ((count = BIO_read(SSL_get_wbio(tls), bytes, sizeof bytes)) > 0) {
         if (!simba__redis_buffer_add(wire, bytes, (size_t)count)) {
             return false;
         }
@@ -162,7 +129,7 @@ static bool drain(simba__redis_tls *tls, struct simba__redis_buffer *wire)
 /* Why the two could not agree: ours not to trust, or theirs. */
 static int explain(const simba__redis_tls *tls, simba_error *error)
 {
-    long verdict = SSL_get_verify_result(tls->ssl);
+    long verdict = SSL_get_verify_result(tls);
     unsigned long code = ERR_peek_error();
     int reason = ERR_GET_REASON(code);
 
@@ -192,8 +159,8 @@ int simba__redis_tls_handshake(simba__redis_tls *tls,
     int rc, why;
 
     ERR_clear_error();
-    rc = SSL_do_handshake(tls->ssl);
-    why = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, rc);
+    rc = SSL_do_handshake(tls);
+    why = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(tls, rc);
     if (!drain(tls, wire)) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
@@ -209,7 +176,7 @@ bool simba__redis_tls_feed(simba__redis_tls *tls,
                            const char *bytes,
                            size_t count)
 {
-    return BIO_write(tls->in, bytes, (int)count) == (int)count;
+    return BIO_write(SSL_get_rbio(tls), bytes, (int)count) == (int)count;
 }
 
 int simba__redis_tls_read(simba__redis_tls *tls,
@@ -220,11 +187,11 @@ int simba__redis_tls_read(simba__redis_tls *tls,
     int count;
 
     ERR_clear_error();
-    count = SSL_read(tls->ssl, bytes, room);
+    count = SSL_read(tls, bytes, room);
     if (count > 0) {
         return count;
     }
-    switch (SSL_get_error(tls->ssl, count)) {
+    switch (SSL_get_error(tls, count)) {
     case SSL_ERROR_WANT_READ:
     case SSL_ERROR_WANT_WRITE:
         return 0;
@@ -242,7 +209,7 @@ bool simba__redis_tls_write(simba__redis_tls *tls,
 {
     ERR_clear_error();
     if (plain->length > 0) {
-        if (SSL_write(tls->ssl, plain->bytes, (int)plain->length) !=
+        if (SSL_write(tls, plain->bytes, (int)plain->length) !=
             (int)plain->length) {
             return false;
         }
