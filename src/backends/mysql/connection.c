@@ -123,25 +123,6 @@ static int execute(struct simba__my_session *session)
     return mysql_stmt_execute_start(&session->rc, prepared);
 }
 
-static int send_prepared(struct simba__my_session *session,
-                         MYSQL_STMT **prepared)
-{
-    simba__sql_bind(&session->params, session->base.request,
-                    session->statement);
-    if (*prepared != NULL) {
-        return execute(session);
-    }
-    session->text = simba__my_render_prepared(session, session->statement);
-    *prepared = mysql_stmt_init(&session->mysql);
-    if (session->text == NULL || *prepared == NULL) {
-        simba__my_query(session, NULL);
-        return ANSWERED;
-    }
-    session->phase = SIMBA__MY_PREPARE;
-    return mysql_stmt_prepare_start(&session->rc, *prepared, session->text,
-                                    strlen(session->text));
-}
-
 void simba__my_query(struct simba__my_session *session, char *text)
 {
     simba_error error;
@@ -162,14 +143,30 @@ void simba__my_send(struct simba__sql_session *base,
                     enum simba__sql_statement statement)
 {
     struct simba__my_session *session = (struct simba__my_session *)base;
+    MYSQL_STMT **prepared;
 
     session->statement = statement;
     session->failure = 0;
-    if (statement < SIMBA__SQL_FAST_PATH) {
-        run(session, send_prepared(session, &session->prepared[statement]));
-    } else {
+    if (statement >= SIMBA__SQL_FAST_PATH) {
         simba__my_query(session, simba__my_render(session, statement));
+        return;
     }
+    prepared = &session->prepared[statement];
+    simba__sql_bind(&session->params, base->request, statement);
+    if (*prepared != NULL) {
+        run(session, execute(session));
+        return;
+    }
+    session->text = simba__my_render_prepared(session, statement);
+    *prepared = mysql_stmt_init(&session->mysql);
+    if (session->text == NULL || *prepared == NULL) {
+        simba__my_query(session, NULL);
+        return;
+    }
+    session->phase = SIMBA__MY_PREPARE;
+    run(session,
+        mysql_stmt_prepare_start(&session->rc, *prepared, session->text,
+                                 strlen(session->text)));
 }
 
 /* --- answers ------------------------------------------------------------- */

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include "backends/mysql/schema.h"
+
 #include <stdio.h>
 
 /* Lock waits are counted in whole seconds. */
@@ -74,11 +76,20 @@ static int open_mysql(const simba_backend_config *config,
     return simba__sql_open(&dialect, config, out, error);
 }
 
+/* In the words of MariaDB. */
+static char *schema(const simba_backend_config *config,
+                    bool upgrade,
+                    simba_error *error)
+{
+    (void)config;
+    return simba__sql_schema_text(
+        upgrade ? SIMBA__MY_UPGRADE : SIMBA__MY_SCHEMA, error);
+}
+
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "mysql",
     .least_lease_ms = LEAST_LEASE_MS,
-    .help = simba__my_help,
     .open = open_mysql,
     .submit = simba__sql_submit,
     .close = simba__sql_close,
@@ -88,5 +99,6 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
     .subscription = simba__sql_subscribe,
     .drive = simba__sql_drive,
-    .schema = simba__my_schema,
+    .schema = schema,
+    .help = simba__my_help,
 };

@@ -97,10 +97,6 @@ char *simba__my_render_prepared(struct simba__my_session *session,
 /** A query of the notify connection. */
 char *simba__my_render_notify(struct simba__my_session *session,
                               enum simba__my_notify_step step);
-/** As simba_backend_ops has it; in the words of MariaDB. */
-char *simba__my_schema(const simba_backend_config *config,
-                       bool upgrade,
-                       simba_error *error);
 
 /* errors.c */
 

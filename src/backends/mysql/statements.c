@@ -234,12 +234,3 @@ char *simba__my_render_notify(struct simba__my_session *session,
                                    ? SIMBA__MY_NOTIFY_WAIT_MYSQL
                                    : steps[step]);
 }
-
-char *simba__my_schema(const simba_backend_config *config,
-                       bool upgrade,
-                       simba_error *error)
-{
-    (void)config;
-    return simba__sql_schema_text(
-        upgrade ? SIMBA__MY_UPGRADE : SIMBA__MY_SCHEMA, error);
-}

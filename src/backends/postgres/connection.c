@@ -64,15 +64,6 @@ static const char *text_of(const struct simba__pg *pg,
     return room;
 }
 
-char *simba__pg_schema(const simba_backend_config *config,
-                       bool upgrade,
-                       simba_error *error)
-{
-    (void)config;
-    return simba__sql_schema_text(
-        upgrade ? SIMBA__PG_UPGRADE : SIMBA__PG_SCHEMA, error);
-}
-
 bool simba__pg_add(struct simba__pg_session *session,
                    const char *text,
                    int count,

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
+#include "backends/postgres/schema.h"
+
 /* Transactions wait for each other up to a second, and losers start anew. */
 enum { LEAST_LEASE_MS = 3000 };
 
@@ -47,11 +49,19 @@ static int open_postgres(const simba_backend_config *config,
     return simba__sql_open(&dialect, config, out, error);
 }
 
+static char *schema(const simba_backend_config *config,
+                    bool upgrade,
+                    simba_error *error)
+{
+    (void)config;
+    return simba__sql_schema_text(
+        upgrade ? SIMBA__PG_UPGRADE : SIMBA__PG_SCHEMA, error);
+}
+
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "postgres",
     .least_lease_ms = LEAST_LEASE_MS,
-    .help = simba__pg_help,
     .open = open_postgres,
     .submit = simba__sql_submit,
     .close = simba__sql_close,
@@ -61,5 +71,6 @@ const simba_backend_ops simba_module = {
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
     .subscription = simba__sql_subscribe,
     .drive = simba__sql_drive,
-    .schema = simba__pg_schema,
+    .schema = schema,
+    .help = simba__pg_help,
 };

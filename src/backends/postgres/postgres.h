@@ -75,10 +75,6 @@ bool simba__pg_add(struct simba__pg_session *session,
                    const char *const *values);
 /** Send a batch, unless the library could not even take it. */
 void simba__pg_dispatch(struct simba__pg_session *session, bool is_taken);
-/** As simba_backend_ops has it. */
-char *simba__pg_schema(const simba_backend_config *config,
-                       bool upgrade,
-                       simba_error *error);
 
 /* notify.c */
 void simba__pg_start_notify(struct simba__sql_session *session);

@@ -43,20 +43,6 @@ const char *simba__pg_hosts(const struct simba__sql *self)
                : said(pg, "host", "PGHOST");
 }
 
-/* What messages call the server; no secret is among it (S13). */
-static void show_server(struct simba__pg *pg)
-{
-    const char *host = option(pg->options, "host");
-    const char *port = option(pg->options, "port");
-    const char *database = option(pg->options, "dbname");
-
-    host = host == NULL ? option(pg->options, "hostaddr") : host;
-    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
-             host == NULL ? "local" : host, port == NULL ? "" : ":",
-             port == NULL ? "" : port, database == NULL ? "" : "/",
-             database == NULL ? "" : database);
-}
-
 /* Who says nothing about TLS gets it, verified, to any other machine. Of
  * several servers, that one is meant that takes changes, unless it is said
  * which: after a failover it need not be the first. What a service file says,
@@ -110,6 +96,7 @@ int simba__pg_settings_read(struct simba__pg *pg,
                             simba_error *error)
 {
     char *path = NULL, *message = NULL;
+    const char *host, *port, *database;
     int rc;
 
     pg->url = (struct simba__url){.text = strdup(url), .size = strlen(url)};
@@ -137,7 +124,15 @@ int simba__pg_settings_read(struct simba__pg *pg,
         simba__pg_settings_fini(pg);
         return rc;
     }
-    show_server(pg);
+    host = option(pg->options, "host");
+    host = host == NULL ? option(pg->options, "hostaddr") : host;
+    port = option(pg->options, "port");
+    database = option(pg->options, "dbname");
+    /* What messages call the server; no secret is among it (S13). */
+    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
+             host == NULL ? "local" : host, port == NULL ? "" : ":",
+             port == NULL ? "" : port, database == NULL ? "" : "/",
+             database == NULL ? "" : database);
     choose_defaults(pg);
     return SIMBA_OK;
 }

@@ -342,7 +342,7 @@ void simba__sql_lost(struct simba__sql_session *session,
         self->backoff_ms = simba__sql_next_backoff(self->backoff_ms);
         self->retry_at_ms = simba_loop_now_ms() + self->backoff_ms;
     }
-    self->log(self->log_user, SIMBA_LOG_INFO, self->dialect->name, why.message);
+    simba__log(&self->log, SIMBA_LOG_INFO, "%s", why.message);
     if (session->is_notify) {
         simba__sql_notify_lost(self, &why);
     } else if (request != NULL) {

@@ -33,9 +33,15 @@ int64_t simba__sql_number(const struct simba__sql_rows *rows,
     return (int64_t)strtoll(text_of(rows, row, column), NULL, 10);
 }
 
+/* Of the first row. */
+static int64_t number_of(const struct simba__sql_rows *rows, int column)
+{
+    return simba__sql_number(rows, 0, column);
+}
+
 static uint64_t token_of(const struct simba__sql_rows *rows, int column)
 {
-    return (uint64_t)simba__sql_number(rows, 0, column);
+    return (uint64_t)number_of(rows, column);
 }
 
 simba_owner simba__sql_read_owner(const struct simba__sql_rows *rows, int row)
@@ -106,18 +112,6 @@ void simba__sql_record_fini(struct simba__sql_record *record)
     memset(record, 0, sizeof *record);
 }
 
-/* Empties it, but keeps the room it has. */
-static void clear(struct simba__sql_record *record)
-{
-    struct simba__sql_record kept = *record;
-
-    simba__mutex_clear(&kept.was);
-    *record = (struct simba__sql_record){.was = kept.was,
-                                         .mutex = kept.mutex,
-                                         .peers = kept.peers,
-                                         .peer_room = kept.peer_room};
-}
-
 /* Reads the columns of a waiter from `first` on, and adds the process through
  * which it waits. The last position given need not be kept: who comes when
  * nobody waits gets one by the clock, which has gone on. */
@@ -179,10 +173,10 @@ static void load_owner(struct simba__sql_record *record,
     struct simba__mutex_record *was = &record->was;
     simba_owner *owner = &was->owner;
     /* Nobody who does not know us was there since. */
-    bool is_ours = record->is_quiet ||
-                   (rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL &&
-                    record->version ==
-                        simba__sql_number(rows, 0, SIMBA__SQL_TENURE_VERSION));
+    bool is_ours =
+        record->is_quiet ||
+        (rows->cell(rows, 0, SIMBA__SQL_TENURE_VERSION) != NULL &&
+         record->version == number_of(rows, SIMBA__SQL_TENURE_VERSION));
 
     if (record->is_quiet) {
         was->tenure_token = record->token;
@@ -197,8 +191,8 @@ static void load_owner(struct simba__sql_record *record,
     if (owner->id[0] == '\0') {
         return;
     }
-    owner->acquired_at_ms = simba__sql_number(rows, 0, SIMBA__SQL_ACQUIRED_AT);
-    owner->ttl_at_ms = simba__sql_number(rows, 0, SIMBA__SQL_TTL_AT);
+    owner->acquired_at_ms = number_of(rows, SIMBA__SQL_ACQUIRED_AT);
+    owner->ttl_at_ms = number_of(rows, SIMBA__SQL_TTL_AT);
     owner->transition_at_ms = record->transition_at_ms;
     owner->token = record->token;
     if (record->is_quiet) {
@@ -206,7 +200,7 @@ static void load_owner(struct simba__sql_record *record,
     } else if (is_ours) {
         owner->token = was->tenure_token;
         was->attempt = read_attempt(text_of(rows, 0, SIMBA__SQL_ATTEMPT));
-        owner->is_broken = simba__sql_number(rows, 0, SIMBA__SQL_BROKEN) != 0;
+        owner->is_broken = number_of(rows, SIMBA__SQL_BROKEN) != 0;
     }
 }
 
@@ -221,7 +215,12 @@ enum simba__sql_loaded simba__sql_record_load(
     size_t most; /* in the queue, who asks included */
     int live = 0;
 
-    clear(record);
+    /* Empty, but with the room it had. */
+    simba__mutex_clear(was);
+    *record = (struct simba__sql_record){.was = *was,
+                                         .mutex = *mutex,
+                                         .peers = record->peers,
+                                         .peer_room = record->peer_room};
     if (rows->count == 0 || rows->cell(rows, 0, SIMBA__SQL_OWNER_ID) == NULL) {
         return SIMBA__SQL_NO_ROW;
     }
@@ -240,33 +239,30 @@ enum simba__sql_loaded simba__sql_record_load(
                               sizeof *mutex->tombstones)) {
         return SIMBA__SQL_NO_MEMORY;
     }
-    record->now_us = simba__sql_number(rows, 0, SIMBA__SQL_NOW_US);
+    record->now_us = number_of(rows, SIMBA__SQL_NOW_US);
     record->token = token_of(rows, SIMBA__SQL_FENCING_TOKEN);
-    record->version = simba__sql_number(rows, 0, SIMBA__SQL_VERSION);
-    record->transition_at_ms =
-        simba__sql_number(rows, 0, SIMBA__SQL_TRANSITION_AT);
-    record->account = simba__sql_number(rows, 0, SIMBA__SQL_TENURE_ACCOUNT);
-    record->is_quiet =
-        simba__sql_number(rows, 0, SIMBA__SQL_QUIET) == record->version;
-    record->is_waiting = !record->is_quiet &&
-                         simba__sql_number(rows, 0, SIMBA__SQL_WAITING) != 0;
+    record->version = number_of(rows, SIMBA__SQL_VERSION);
+    record->transition_at_ms = number_of(rows, SIMBA__SQL_TRANSITION_AT);
+    record->account = number_of(rows, SIMBA__SQL_TENURE_ACCOUNT);
+    record->is_quiet = number_of(rows, SIMBA__SQL_QUIET) == record->version;
+    record->is_waiting =
+        !record->is_quiet && number_of(rows, SIMBA__SQL_WAITING) != 0;
     was->is_offered =
         !record->is_quiet && text_of(rows, 0, SIMBA__SQL_OFFERED)[0] != '\0';
     memset(&record->peers[0], 0, sizeof record->peers[0]);
     record->peer_count = 1;
     if (was->is_offered) {
         was->offered = read_waiter(record, rows, 0, SIMBA__SQL_OFFERED);
-        was->offered_until_ms =
-            simba__sql_number(rows, 0, SIMBA__SQL_OFFERED_UNTIL);
+        was->offered_until_ms = number_of(rows, SIMBA__SQL_OFFERED_UNTIL);
     }
     load_queue(record, rows);
-    record->tombs_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMBS_UNTIL);
+    record->tombs_until_ms = number_of(rows, SIMBA__SQL_TOMBS_UNTIL);
     load_owner(record, rows);
     /* Does nobody notify us when its owner is done? Other implementations do
      * not, and have no attempt. */
     record->is_foreign = record->transition_at_ms >= record->now_us / 1000 &&
                          ((was->attempt.high == 0 && was->attempt.low == 0) ||
-                          simba__sql_number(rows, 0, SIMBA__SQL_FOREIGN) != 0);
+                          number_of(rows, SIMBA__SQL_FOREIGN) != 0);
     /* S4: the clock carries the token over lost data; the version over the
      * tokens of implementations that take it for one. */
     was->last_token = record->token;
@@ -283,7 +279,7 @@ enum simba__sql_loaded simba__sql_record_load(
     memcpy(mutex->queue, was->queue, was->queue_count * sizeof *was->queue);
     mutex->tombstones = room.tombstones;
     mutex->tombstone_room = room.tombstone_room;
-    tomb_until_ms = simba__sql_number(rows, 0, SIMBA__SQL_TOMB_UNTIL);
+    tomb_until_ms = number_of(rows, SIMBA__SQL_TOMB_UNTIL);
     if (tomb_until_ms != 0) {
         mutex->tombstones[mutex->tombstone_count++] =
             (struct simba__tombstone){asked->attempt, tomb_until_ms};
@@ -310,15 +306,6 @@ static bool is_same_tenure(const struct simba__mutex_record *a,
            a->owner.token == b->owner.token &&
            a->owner.is_broken == b->owner.is_broken &&
            simba__attempt_equal(a->attempt, b->attempt);
-}
-
-static bool is_same_offer(const struct simba__mutex_record *a,
-                          const struct simba__mutex_record *b)
-{
-    return a->is_offered == b->is_offered &&
-           (!a->is_offered ||
-            (a->offered_until_ms == b->offered_until_ms &&
-             simba__attempt_equal(a->offered.attempt, b->offered.attempt)));
 }
 
 /* Of a waiter that merely asks again the row is left alone, as long as over
@@ -394,8 +381,9 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                        mutex->tenure_token != SIMBA__SQL_ANOTHER &&
                        mutex->former_token != SIMBA__SQL_ANOTHER;
     change->is_any = !is_same_tenure(was, mutex) ||
-                     !is_same_offer(was, mutex) || change->come_count > 0 ||
-                     change->gone_count > 0 || change->tomb_until_ms != 0 ||
+                     !simba__mutex_is_same_offer(was, mutex) ||
+                     change->come_count > 0 || change->gone_count > 0 ||
+                     change->tomb_until_ms != 0 ||
                      is_waiting != record->is_waiting;
     return true;
 }

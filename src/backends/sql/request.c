@@ -36,50 +36,36 @@ static void send(struct simba__sql_request *request,
     request->self->dialect->send(request->session, statement);
 }
 
-/* With one round trip, for what is uncontended, unless it did nothing last
- * time.
- */
-static enum simba__sql_statement first_statement(
-    const struct simba__sql_request *request)
+/* What is uncontended takes one round trip, by the fast path, unless that did
+ * nothing last time. */
+void simba__sql_start(struct simba__sql_request *request)
 {
     const struct simba__sql *self = request->self;
     const simba_request *asked = request->asked;
     uint32_t mark = mark_of(request);
     bool is_quiet = !self->has_no_quiet && !self->is_loud[mark];
+    enum simba__sql_statement first = SIMBA__SQL_LOAD;
 
-    if (request->is_slow) {
-        return SIMBA__SQL_LOAD;
-    }
-    if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token) {
-        return is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
-    }
-    if (asked->kind == SIMBA_RENEW) {
-        return is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
-    }
-    if (asked->kind == SIMBA_RELEASE && asked->tombstone_ms == 0 &&
-        (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
-        return is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
-    }
-    return SIMBA__SQL_LOAD;
-}
-
-void simba__sql_start(struct simba__sql_request *request)
-{
-    const simba_request *asked = request->asked;
-
-    request->is_written = false;
-    if (asked == &request->self->heartbeat) {
-        send(request,
-             request->self->is_poll ? SIMBA__SQL_POLL : SIMBA__SQL_HEARTBEAT);
+    if (asked == &self->heartbeat) {
+        first = self->is_poll ? SIMBA__SQL_POLL : SIMBA__SQL_HEARTBEAT;
     } else if (asked->kind == SIMBA_INIT) {
-        send(request, SIMBA__SQL_SCHEMA);
+        first = SIMBA__SQL_SCHEMA;
     } else if (asked->kind == SIMBA_LIST) {
-        send(request, SIMBA__SQL_LIST);
+        first = SIMBA__SQL_LIST;
     } else if (asked->kind == SIMBA_DOCTOR) {
-        send(request, SIMBA__SQL_DOCTOR);
-    } else {
-        send(request, first_statement(request));
+        first = SIMBA__SQL_DOCTOR;
+    } else if (request->is_slow) {
+        first = SIMBA__SQL_LOAD;
+    } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token) {
+        first = is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
+    } else if (asked->kind == SIMBA_RENEW) {
+        first = is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;
+    } else if (asked->kind == SIMBA_RELEASE && asked->tombstone_ms == 0 &&
+               (is_quiet || self->has_no_quiet) && !self->has_queue[mark]) {
+        first = is_quiet ? SIMBA__SQL_QUIET_RELEASE : SIMBA__SQL_FAST_RELEASE;
     }
+    request->is_written = false;
+    send(request, first);
 }
 
 /* The fast path has answered. Who owns a mutex that is no longer quiet renews
@@ -116,25 +102,6 @@ static void tried(struct simba__sql_request *request,
 }
 
 /* --- which make simba_mutex is of ---------------------------------------- */
-
-/* A column is missing in simba_mutex. False: nothing more can be. If another
- * request has noted it since this one was sent, that is all: what is there must
- * not be taken for missing as well, or the versions become tokens again (S4).
- */
-static bool note_missing(const struct simba__sql_request *request)
-{
-    struct simba__sql *self = request->self;
-
-    if (request->missing != count_missing(self)) {
-        return true;
-    }
-    if (self->has_no_token) {
-        return false;
-    }
-    self->has_no_token = self->has_no_quiet;
-    self->has_no_quiet = true;
-    return true;
-}
 
 /* If it is known by now, or by these rows, that simba_mutex is of another make
  * than what was asked for, the request begins anew: true. Unless it was so
@@ -345,22 +312,6 @@ static void make_tables(struct simba__sql_request *request)
 
 /* --- answers ------------------------------------------------------------- */
 
-static void listed(struct simba__sql_request *request,
-                   const struct simba__sql_rows *rows)
-{
-    simba_request *asked = request->asked;
-
-    if (asked->kind == SIMBA_LIST) {
-        simba__sql_add_list(request, rows);
-    } else if (simba__sql_read_bare(request, rows) &&
-               asked->kind == SIMBA_BREAK) {
-        asked->reply.owner.id[0] = '\0';
-        make_tables(request);
-        return;
-    }
-    simba__sql_end(request, SIMBA_OK, NULL);
-}
-
 static void fine(struct simba__sql_request *request,
                  const struct simba__sql_rows *rows)
 {
@@ -392,7 +343,15 @@ static void fine(struct simba__sql_request *request,
         break;
     case SIMBA__SQL_LIST:
     case SIMBA__SQL_LIST_BARE:
-        listed(request, rows);
+        if (asked->kind == SIMBA_LIST) {
+            simba__sql_add_list(request, rows);
+        } else if (simba__sql_read_bare(request, rows) &&
+                   asked->kind == SIMBA_BREAK) {
+            asked->reply.owner.id[0] = '\0';
+            make_tables(request);
+            break;
+        }
+        simba__sql_end(request, SIMBA_OK, NULL);
         break;
     case SIMBA__SQL_DOCTOR:
         simba__sql_add_findings(request, rows);
@@ -438,11 +397,19 @@ void simba__sql_answered(struct simba__sql_session *session,
         }
         return;
     case SIMBA__SQL_NO_COLUMN:
-        if (note_missing(request)) {
-            simba__sql_start(request);
-            return;
+        /* A column is missing in simba_mutex, if nothing more can be. If
+         * another request has noted it since this one was sent, that is all:
+         * what is there must not be taken for missing as well, or the versions
+         * become tokens again (S4). */
+        if (request->missing == count_missing(self)) {
+            if (self->has_no_token) {
+                break;
+            }
+            self->has_no_token = self->has_no_quiet;
+            self->has_no_quiet = true;
         }
-        break;
+        simba__sql_start(request);
+        return;
     case SIMBA__SQL_NO_TABLE:
         if (request->statement == SIMBA__SQL_LIST_BARE) {
             simba__sql_end(request, SIMBA_OK, NULL); /* nobody ever had any */

@@ -356,8 +356,8 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     }
     self->base = (simba_backend){.ops = dialect->ops, .loop = config->loop};
     self->dialect = dialect;
-    self->log = config->log;
-    self->log_user = config->log_user;
+    self->log =
+        (struct simba__log){config->log, config->log_user, dialect->name};
     self->urgent.last = &self->urgent.first;
     self->other.last = &self->other.first;
     self->parked.last = &self->parked.first;

@@ -14,6 +14,7 @@
 #define SIMBA_SQL_H
 
 #include "core/mutex_record.h"
+#include "kit/log.h"
 #include "kit/lookup.h"
 #include "util/hash.h"
 
@@ -329,8 +330,7 @@ struct simba__sql_subscription {
 struct simba__sql {
     simba_backend base;
     const struct simba__sql_dialect *dialect;
-    simba_log_fn log;
-    void *log_user;
+    struct simba__log log;
     char process[SIMBA__SQL_HEX + 1]; /* our name, random */
     uint32_t account; /* the name begins with it, if only who has the same can
                        * notify; else 0 */
