@@ -1,40 +1,15 @@
 /* What an admin asks of an SQLite store: list and break. */
 #include "backends/sqlite/sqlite.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static int list_one(struct simba__sqlite *self,
-                    simba_request *request,
-                    const char *mutex,
-                    simba_error *error)
-{
-    simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
-    struct simba__mutex_host host = simba__sqlite_host(self);
-    const struct simba__mutex_record *after = &self->record.after;
-    int64_t now_ms = self->record.now_ms;
-    struct simba__waiter_walk walk = {after, &host, now_ms, 0};
-    int waiting = 0;
-    int rc = simba__sqlite_record_load(self, &probe, false, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    while (simba__mutex_next_waiter(&walk, NULL)) {
-        waiting++;
-    }
-    simba__mutex_read(after, now_ms, &probe.reply);
-    if (probe.reply.owner.id[0] != '\0' || waiting > 0) {
-        simba_request_add_mutex(request, mutex, &probe.reply.owner, waiting);
-    }
-    return SIMBA_OK;
-}
 
 int simba__sqlite_list(struct simba__sqlite *self,
                        simba_request *request,
                        simba_error *error)
 {
+    struct simba__mutex_host host = simba__sqlite_host(self);
+    const struct simba__mutex_record *after = &self->record.after;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
     sqlite3_stmt *row;
     int step = SQLITE_DONE;
@@ -50,10 +25,25 @@ int simba__sqlite_list(struct simba__sqlite *self,
     rc = row == NULL ? error->code : SIMBA_OK;
     while (rc == SIMBA_OK && (step = sqlite3_step(row)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(row, 0);
+        simba_request probe = {.kind = SIMBA_READ, .mutex = mutex};
+        struct simba__waiter_walk walk = {after, &host, self->record.now_ms, 0};
+        int waiting = 0;
 
-        if (text != NULL && strlen(text) < sizeof mutex) {
-            memcpy(mutex, text, strlen(text) + 1);
-            rc = list_one(self, request, mutex, error);
+        if (text == NULL || strlen(text) >= sizeof mutex) {
+            continue;
+        }
+        memcpy(mutex, text, strlen(text) + 1);
+        rc = simba__sqlite_record_load(self, &probe, false, error);
+        if (rc != SIMBA_OK) {
+            break;
+        }
+        while (simba__mutex_next_waiter(&walk, NULL)) {
+            waiting++;
+        }
+        simba__mutex_read(after, self->record.now_ms, &probe.reply);
+        if (probe.reply.owner.id[0] != '\0' || waiting > 0) {
+            simba_request_add_mutex(request, mutex, &probe.reply.owner,
+                                    waiting);
         }
     }
     sqlite3_reset(row);
@@ -94,11 +84,10 @@ void simba__sqlite_log_break(struct simba__sqlite *self,
                              const simba_request *request)
 {
     const char *reason = request->reason == NULL ? "" : request->reason;
-    char line[SIMBA_MUTEX_MAX_BYTES + SIMBA_ID_MAX + 256];
 
-    snprintf(line, sizeof line, "%s: tenure %llu of '%s' was broken%s%s%.128s",
-             request->mutex, (unsigned long long)request->token,
-             self->record.before.owner.id, request->now ? " at once" : "",
-             reason[0] == '\0' ? "" : ": ", reason);
-    self->log(self->log_user, SIMBA_LOG_WARN, "sqlite", line);
+    simba__log(&self->log, SIMBA_LOG_WARN,
+               "%s: tenure %llu of '%s' was broken%s%s%.128s", request->mutex,
+               (unsigned long long)request->token, self->record.before.owner.id,
+               request->now ? " at once" : "", reason[0] == '\0' ? "" : ": ",
+               reason);
 }

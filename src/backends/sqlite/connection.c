@@ -167,29 +167,9 @@ static int fail_locked(const struct simba__sqlite *self,
 
 /* --- statements ---------------------------------------------------------- */
 
-/* The bytes of an attempt lie in the store until the statement was stepped.
- * SQLite's own copy could fail for want of memory; then NULL would be bound,
- * which no tombstone equals. */
-static void bind_attempt(struct simba__sqlite_db *db,
-                         sqlite3_stmt *statement,
-                         int index,
-                         simba_attempt attempt)
-{
-    for (int i = 7; i >= 0; i--) { /* big endian */
-        db->attempt[i] = (unsigned char)attempt.high;
-        db->attempt[8 + i] = (unsigned char)attempt.low;
-        attempt.high >>= 8;
-        attempt.low >>= 8;
-    }
-    sqlite3_bind_blob(statement, index, db->attempt, sizeof db->attempt,
-                      SQLITE_STATIC);
-}
-
 static sqlite3_stmt *prepare(struct simba__sqlite *self,
                              enum simba__sqlite_statement which,
-                             simba_error *error,
-                             const char *types,
-                             va_list values)
+                             simba_error *error)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
@@ -205,19 +185,38 @@ static sqlite3_stmt *prepare(struct simba__sqlite *self,
 
         (void)simba__sqlite_result(self, rc, error);
     }
-    for (int i = 1; *statement != NULL && *types != '\0'; i++, types++) {
+    return *statement;
+}
+
+/* The bytes of an attempt lie in the store until the statement was stepped.
+ * SQLite's own copy could fail for want of memory; then NULL would be bound,
+ * which no tombstone equals. */
+static void bind(struct simba__sqlite_db *db,
+                 sqlite3_stmt *statement,
+                 const char *types,
+                 va_list values)
+{
+    simba_attempt attempt;
+
+    for (int i = 1; statement != NULL && *types != '\0'; i++, types++) {
         if (*types == 'n') {
-            sqlite3_bind_int64(*statement, i, va_arg(values, int64_t));
+            sqlite3_bind_int64(statement, i, va_arg(values, int64_t));
         } else if (*types == 't') {
-            sqlite3_bind_text(*statement, i, va_arg(values, const char *), -1,
+            sqlite3_bind_text(statement, i, va_arg(values, const char *), -1,
                               SQLITE_STATIC);
         } else {
             assert(*types == 'a');
-            bind_attempt(&self->db, *statement, i,
-                         va_arg(values, simba_attempt));
+            attempt = va_arg(values, simba_attempt);
+            for (int j = 7; j >= 0; j--) { /* big endian */
+                db->attempt[j] = (unsigned char)attempt.high;
+                db->attempt[8 + j] = (unsigned char)attempt.low;
+                attempt.high >>= 8;
+                attempt.low >>= 8;
+            }
+            sqlite3_bind_blob(statement, i, db->attempt, sizeof db->attempt,
+                              SQLITE_STATIC);
         }
     }
-    return *statement;
 }
 
 sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
@@ -226,11 +225,11 @@ sqlite3_stmt *simba__sqlite_prepare(struct simba__sqlite *self,
                                     const char *types,
                                     ...)
 {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = prepare(self, which, error);
     va_list values;
 
     va_start(values, types);
-    statement = prepare(self, which, error, types, values);
+    bind(&self->db, statement, types, values);
     va_end(values);
     return statement;
 }
@@ -241,12 +240,12 @@ int simba__sqlite_execute(struct simba__sqlite *self,
                           const char *types,
                           ...)
 {
-    sqlite3_stmt *statement;
+    sqlite3_stmt *statement = prepare(self, which, error);
     va_list values;
     int rc;
 
     va_start(values, types);
-    statement = prepare(self, which, error, types, values);
+    bind(&self->db, statement, types, values);
     va_end(values);
     if (statement == NULL) {
         return error->code;
@@ -497,10 +496,10 @@ static int ensure_schema(struct simba__sqlite *self,
             if (found == FOUND_OURS && before == FOUND_EMPTY) {
                 found = change(self, FOUND_EMPTY, SCHEMA, error);
             }
-        } else if (found == FOUND_FIRST) {
-            found = change(self, FOUND_FIRST, TO_SECOND TO_THIRD, error);
-        } else if (found == FOUND_SECOND) {
-            found = change(self, FOUND_SECOND, TO_THIRD, error);
+        } else if (found == FOUND_FIRST || found == FOUND_SECOND) {
+            found = change(self, found,
+                           found == FOUND_FIRST ? TO_SECOND TO_THIRD : TO_THIRD,
+                           error);
         }
     } while (found == FOUND_BUSY &&
              simba__sqlite_nap(stuck_ms < deadline_ms ? stuck_ms : deadline_ms,
@@ -587,15 +586,4 @@ void simba__sqlite_disconnect(struct simba__sqlite *self)
     }
     sqlite3_close(db->handle);
     db->handle = NULL;
-}
-
-bool simba__sqlite_is_moved(const struct simba__sqlite *self)
-{
-    int is_moved = 0;
-
-    return self->db.handle == NULL ||
-           (sqlite3_file_control(self->db.handle, "main",
-                                 SQLITE_FCNTL_HAS_MOVED,
-                                 &is_moved) == SQLITE_OK &&
-            is_moved != 0);
 }

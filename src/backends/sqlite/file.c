@@ -204,14 +204,6 @@ static int check_name(const struct simba__sqlite_settings *settings,
     return SIMBA_OK;
 }
 
-bool simba__sqlite_file_is_missing(
-    const struct simba__sqlite_settings *settings)
-{
-    struct stat about;
-
-    return stat(settings->path, &about) != 0 && errno == ENOENT;
-}
-
 int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
                                simba_error *error)
 {

@@ -132,30 +132,12 @@ static int make_life(struct simba__sqlite *self)
     return -1;
 }
 
-/* The directory is for all who may use the database: who can read that can
- * search this, and what is made in it belongs to the same group. */
-static int make_directory(const char *path, const struct stat *file)
-{
-    mode_t mode = file->st_mode & 0666;
-    int fd, ignored;
-
-    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        return -1;
-    }
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && (mode & ALL_OTHERS) != 0) {
-        ignored = fchown(fd, (uid_t)-1, file->st_gid);
-        ignored |= fchmod(fd, mode | (mode & 0444) >> 2 | S_ISGID);
-        (void)ignored; /* a process that can't get in will say so */
-    }
-    return fd;
-}
-
 static int open_directory(const char *database)
 {
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     struct stat file, directory;
     char *path = NULL;
-    int fd;
+    int fd, ignored;
 
     if (stat(database, &file) != 0) {
         return -1;
@@ -164,9 +146,20 @@ static int open_directory(const char *database)
         errno = ENOMEM;
         return -1;
     }
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-        fd = make_directory(path, &file);
+    fd = open(path, flags);
+    if (fd < 0 && errno == ENOENT &&
+        (mkdir(path, 0700) == 0 || errno == EEXIST)) {
+        mode_t mode = file.st_mode & 0666;
+
+        fd = open(path, flags);
+        /* It is for all who may use the database: who can read that can search
+         * this, and what is made in it belongs to the same group. A process
+         * that can't get in will say so. */
+        if (fd >= 0 && (mode & ALL_OTHERS) != 0) {
+            ignored = fchown(fd, (uid_t)-1, file.st_gid);
+            ignored |= fchmod(fd, mode | (mode & 0444) >> 2 | S_ISGID);
+            (void)ignored;
+        }
     }
     free(path);
     /* The owner of the directory decides who seems dead. So it must be somebody

@@ -351,32 +351,26 @@ static void store_queue(struct writing *w)
 {
     const struct simba__mutex_record *before = &w->self->record.before;
     const struct simba__mutex_record *after = &w->self->record.after;
-    bool is_same_offer =
-        before->is_offered == after->is_offered &&
-        (!after->is_offered ||
-         (simba__attempt_equal(before->offered.attempt,
-                               after->offered.attempt) &&
-          before->offered_until_ms == after->offered_until_ms));
+    bool is_same_offer = simba__mutex_is_same_offer(before, after);
     size_t i = 0, j = 0;
 
     if (before->is_offered && !is_same_offer) {
         drop_waiter(w, &before->offered);
     }
     while (i < before->queue_count || j < after->queue_count) {
-        const struct simba__waiter *was =
-            i < before->queue_count ? &before->queue[i] : NULL;
-        const struct simba__waiter *is =
-            j < after->queue_count ? &after->queue[j] : NULL;
+        const struct simba__waiter *was = before->queue + i;
+        const struct simba__waiter *is = after->queue + j;
+        bool are_both = i < before->queue_count && j < after->queue_count;
 
-        if (was != NULL && is != NULL && was->position == is->position &&
+        if (are_both && was->position == is->position &&
             simba__attempt_equal(was->attempt, is->attempt)) {
             if (is_stale(w, was, is)) {
                 store_waiter(w, is, 0);
             }
             i++;
             j++;
-        } else if (is == NULL ||
-                   (was != NULL && was->position <= is->position)) {
+        } else if (j == after->queue_count ||
+                   (are_both && was->position <= is->position)) {
             drop_waiter(w, was);
             i++;
         } else {
@@ -389,58 +383,43 @@ static void store_queue(struct writing *w)
     }
 }
 
-/* The waiters of other machines (fs=trust) are not in the record. With each
- * tenure their rows are swept out; those that live join again. */
-static void drop_strangers(struct writing *w)
-{
-    const struct simba__sqlite_record *record = &w->self->record;
-
-    if (w->rc == SIMBA_OK && w->self->settings.is_trusted &&
-        record->after.owner.token > record->before.owner.token &&
-        record->after.owner.id[0] != '\0') {
-        w->is_changed = true;
-        w->rc = simba__sqlite_execute(w->self, SIMBA__SQLITE_DROP_STRANGERS,
-                                      w->error, "tt", w->request->mutex,
-                                      w->self->boot);
-    }
-}
-
-static void store_tombstone(struct writing *w)
-{
-    struct simba__sqlite *self = w->self;
-    const struct simba__mutex_record *after = &self->record.after;
-    uint64_t wall_us;
-
-    if (w->rc != SIMBA_OK || w->request->tombstone_ms == 0 ||
-        after->tombstone_count == 0) {
-        return;
-    }
-    wall_us = simba__sqlite_wall_us();
-    w->is_changed = true;
-    w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_TOMBSTONES, w->error,
-                                  "tnn", self->boot, self->record.now_ms,
-                                  wall_us > STALE_US ? wall_us - STALE_US : 0);
-    if (w->rc == SIMBA_OK) {
-        w->rc = simba__sqlite_execute(self, SIMBA__SQLITE_STORE_TOMBSTONE,
-                                      w->error, "atnn",
-                                      after->tombstones[0].attempt, self->boot,
-                                      after->tombstones[0].until_ms, wall_us);
-    }
-}
-
 int simba__sqlite_record_store(struct simba__sqlite *self,
                                const simba_request *request,
                                bool *is_changed,
                                simba_error *error)
 {
     struct writing w = {self, request, error, false, SIMBA_OK};
+    const struct simba__sqlite_record *record = &self->record;
+    const struct simba__mutex_record *after = &record->after;
+    uint64_t wall_us;
 
     assert(!sqlite3_get_autocommit(self->db.handle));
     store_owner(&w);
-    if (!self->record.is_owner_only) {
+    if (!record->is_owner_only) {
         store_queue(&w);
-        drop_strangers(&w);
-        store_tombstone(&w);
+    }
+    /* The waiters of other machines (fs=trust) are not in the record. With each
+     * tenure their rows are swept out; those that live join again. */
+    if (w.rc == SIMBA_OK && !record->is_owner_only &&
+        self->settings.is_trusted && after->owner.id[0] != '\0' &&
+        after->owner.token > record->before.owner.token) {
+        w.is_changed = true;
+        w.rc = simba__sqlite_execute(self, SIMBA__SQLITE_DROP_STRANGERS, error,
+                                     "tt", request->mutex, self->boot);
+    }
+    if (w.rc == SIMBA_OK && !record->is_owner_only &&
+        request->tombstone_ms != 0 && after->tombstone_count > 0) {
+        wall_us = simba__sqlite_wall_us();
+        w.is_changed = true;
+        w.rc = simba__sqlite_execute(
+            self, SIMBA__SQLITE_DROP_TOMBSTONES, error, "tnn", self->boot,
+            record->now_ms, wall_us > STALE_US ? wall_us - STALE_US : 0);
+        if (w.rc == SIMBA_OK) {
+            w.rc = simba__sqlite_execute(
+                self, SIMBA__SQLITE_STORE_TOMBSTONE, error, "atnn",
+                after->tombstones[0].attempt, self->boot,
+                after->tombstones[0].until_ms, wall_us);
+        }
     }
     *is_changed = w.is_changed;
     return w.rc;

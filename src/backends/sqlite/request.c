@@ -186,8 +186,8 @@ static int decide(struct simba__sqlite *self,
                                       reply->is_head) &&
             !self->is_poll_logged) {
             self->is_poll_logged = true;
-            self->log(self->log_user, SIMBA_LOG_INFO, "sqlite",
-                      "no wake-ups: inotify cannot be had; waiters poll");
+            simba__log(&self->log, SIMBA_LOG_INFO,
+                       "no wake-ups: inotify cannot be had; waiters poll");
         }
     } else if (request->kind != SIMBA_RENEW && self->watch.count > 0) {
         simba__sqlite_watch_forget(self, request);
@@ -306,7 +306,12 @@ static int follow_file(struct simba__sqlite *self,
                        simba_error *error)
 {
     bool was_open = self->db.handle != NULL;
-    bool is_moved = simba__sqlite_is_moved(self);
+    int has_moved = 0;
+    bool is_moved =
+        !was_open ||
+        (sqlite3_file_control(self->db.handle, "main", SQLITE_FCNTL_HAS_MOVED,
+                              &has_moved) == SQLITE_OK &&
+         has_moved != 0);
     struct stat life;
     int rc = SIMBA_OK;
 
@@ -314,10 +319,10 @@ static int follow_file(struct simba__sqlite *self,
         return SIMBA_OK;
     }
     if (was_open) {
-        self->log(self->log_user, SIMBA_LOG_WARN, "sqlite",
-                  is_moved
-                      ? "the database was deleted or replaced: opening it anew"
-                      : "the directory beside the database was cleaned up");
+        simba__log(&self->log, SIMBA_LOG_WARN, "%s",
+                   is_moved
+                       ? "the database was deleted or replaced: opening it anew"
+                       : "the directory beside the database was cleaned up");
     }
     if (is_moved) {
         simba__sqlite_disconnect(self);

@@ -4,6 +4,7 @@
 
 #include "util/array.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* How long opening waits for others that make, repair or lock the database. */
@@ -36,9 +37,10 @@ static int build(struct simba__sqlite *self,
 {
     struct simba__sqlite_settings *settings = &self->settings;
     int rc = simba__sqlite_settings_init(settings, config->rest, error);
+    struct stat about;
 
-    if (rc == SIMBA_OK && config->look &&
-        simba__sqlite_file_is_missing(settings)) {
+    if (rc == SIMBA_OK && config->look && stat(settings->path, &about) != 0 &&
+        errno == ENOENT) {
         rc = simba_error_set(error, SIMBA_ENOTINIT, 0,
                              "sqlite %s: is not there yet", settings->shown);
     }
@@ -95,8 +97,7 @@ static int open_store(const simba_backend_config *config,
     }
     self->base.ops = &simba__sqlite_ops;
     self->base.loop = config->loop;
-    self->log = config->log;
-    self->log_user = config->log_user;
+    self->log = (struct simba__log){config->log, config->log_user, "sqlite"};
     self->dir_fd = self->life_fd = -1;
     self->watch.fd = self->watch.wake_fd = self->watch.wake_wd = -1;
     pthread_mutex_init(&self->watch.lock, NULL);
@@ -144,7 +145,6 @@ const simba_backend_ops simba__sqlite_ops = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "sqlite",
     .least_lease_ms = 100,
-    .help = simba__sqlite_help,
     .open = open_store,
     .submit = submit,
     .close = close_store,
@@ -158,4 +158,5 @@ const simba_backend_ops simba__sqlite_ops = {
     .subscription = simba__sqlite_observe,
     .drive = drive,
     .schema = simba__sqlite_schema_text,
+    .help = simba__sqlite_help,
 };

@@ -7,6 +7,7 @@
 #define SIMBA_SQLITE_H
 
 #include "core/mutex_record.h"
+#include "kit/log.h"
 #include "kit/url.h"
 #include "util/hash.h"
 
@@ -195,8 +196,7 @@ struct simba__sqlite_inherited {
 
 struct simba__sqlite {
     simba_backend base;
-    simba_log_fn log;
-    void *log_user;
+    struct simba__log log;
     struct simba__sqlite_settings settings;
     simba_worker *worker;
     struct simba__sqlite_inherited inherited; /* used in a forked child */
@@ -242,10 +242,6 @@ void simba__sqlite_settings_take_path(struct simba__sqlite_settings *settings,
                                       char *path);
 
 /* --- file.c: where the database lies ------------------------------------- */
-
-/** Would simba__sqlite_file_prepare() have to make it? */
-bool simba__sqlite_file_is_missing(
-    const struct simba__sqlite_settings *settings);
 
 /**
  * Make sure that the file exists, for us alone when we made it, that nothing
@@ -300,9 +296,6 @@ int simba__sqlite_connect(struct simba__sqlite *self,
 
 /** Disconnect. Leaves the log to whoever writes next. */
 void simba__sqlite_disconnect(struct simba__sqlite *self);
-
-/** Is the database not open, or no longer the file at its path? */
-bool simba__sqlite_is_moved(const struct simba__sqlite *self);
 
 /** Begin to write (SIMBA__SQLITE_BEGIN), once nobody else does, or to read
  * (SIMBA__SQLITE_BEGIN_READ). */
