@@ -130,21 +130,6 @@ static void notify(const struct memory *m,
     simba_loop_post(m->base.loop, run_wake, wake);
 }
 
-/* Our own observers are told later, with the space unlocked: they may look. */
-static void notify_observers(struct memory *self, const char *mutex)
-{
-    for (struct memory *m = self->space->handles; m != NULL; m = m->next) {
-        if (simba__hash_find(&m->observed, mutex) == NULL) {
-            continue;
-        }
-        if (m == self) {
-            self->change.is_observed = true;
-        } else {
-            notify(m, mutex, &self->change);
-        }
-    }
-}
-
 /* --- serving, with the space locked -------------------------------------- */
 
 /* A request and the mutex it is about. */
@@ -215,7 +200,18 @@ static int serve(struct memory *m, simba_request *request)
     if (mutex->record.owner.token != owner) {
         m->change.owner = request->reply.owner;
         m->change.ended = request->reply.ended;
-        notify_observers(m, request->mutex);
+        for (struct memory *h = m->space->handles; h != NULL; h = h->next) {
+            if (simba__hash_find(&h->observed, request->mutex) == NULL) {
+                continue;
+            }
+            /* Our own observers are told later, with the space unlocked: they
+             * may look. */
+            if (h == m) {
+                m->change.is_observed = true;
+            } else {
+                notify(h, request->mutex, &m->change);
+            }
+        }
     }
     return SIMBA_OK;
 }
@@ -262,14 +258,9 @@ static int serve_doctor(simba_request *request)
 
 static int serve_any(struct memory *m, simba_request *request)
 {
-    switch (request->kind) {
-    case SIMBA_LIST:
-        return serve_list(m, request);
-    case SIMBA_DOCTOR:
-        return serve_doctor(request);
-    default:
-        return serve(m, request);
-    }
+    return request->kind == SIMBA_LIST     ? serve_list(m, request)
+           : request->kind == SIMBA_DOCTOR ? serve_doctor(request)
+                                           : serve(m, request);
 }
 
 /* --- the backend --------------------------------------------------------- */
@@ -397,9 +388,9 @@ const simba_backend_ops simba__memory_ops = {
     .close = close_memory,
     .detach = detach,
     .forked = forked,
-    .subscription = subscribe,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
                     SIMBA_IN_ONE_PROCESS | SIMBA_CAN_OBSERVE |
                     SIMBA_TELLS_ENDED,
+    .subscription = subscribe,
 };
