@@ -370,10 +370,54 @@ static void forget_sighting(struct simba__sqlite *self, const char *mutex)
     }
 }
 
-/* Another machine's tenure (fs=trust). We do not know the clock by which it
- * counts. But once we have seen it unchanged for its whole lease and the drift
- * of two clocks, it is over. Until then it is held, by our clock. */
-static bool wait_and_see(struct simba__sqlite *self, const char *mutex)
+/* Since when is it seen as it stands, by whichever process of this boot? Who
+ * only reads leaves nothing in the database. */
+static int share_sighting(struct simba__sqlite *self,
+                          struct simba__sqlite_sighting *sighting,
+                          const char *mutex,
+                          simba_error *error)
+{
+    int64_t token = (int64_t)sighting->token;
+    sqlite3_stmt *row;
+    int rc, step;
+
+    if (sqlite3_txn_state(self->db.handle, "main") != SQLITE_TXN_WRITE) {
+        return SIMBA_OK;
+    }
+    rc = simba__sqlite_execute(self, SIMBA__SQLITE_SIGHTING_TABLE, error, "");
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    row = simba__sqlite_prepare(self, SIMBA__SQLITE_LOAD_SIGHTING, error,
+                                "ttnnn", mutex, self->boot, token,
+                                sighting->version, sighting->since_ms);
+    if (row == NULL) {
+        return error->code;
+    }
+    step = sqlite3_step(row);
+    if (step == SQLITE_ROW) {
+        sighting->since_ms = sqlite3_column_int64(row, 0);
+        sighting->is_shared = true;
+    }
+    sqlite3_reset(row);
+    if (step != SQLITE_DONE) {
+        return step == SQLITE_ROW ? SIMBA_OK
+                                  : simba__sqlite_result(self, step, error);
+    }
+    self->record.is_sighted = sighting->is_shared = true;
+    return simba__sqlite_execute(self, SIMBA__SQLITE_STORE_SIGHTING, error,
+                                 "ttnnn", mutex, self->boot, token,
+                                 sighting->version, sighting->since_ms);
+}
+
+/* A tenure of another boot whose process is not known to be dead: of another
+ * machine (fs=trust), or of a container with a boot id of its own whose life
+ * file somebody removed. We do not know the clock by which it counts. But once
+ * it was seen unchanged for its whole lease and the drift of two clocks, it is
+ * over. Until then it is held, by our clock. */
+static int wait_and_see(struct simba__sqlite *self,
+                        const char *mutex,
+                        simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
     struct simba__sqlite_sighting *sighting =
@@ -384,7 +428,7 @@ static bool wait_and_see(struct simba__sqlite *self, const char *mutex)
     if (sighting == NULL) {
         sighting = simba__hash_new(&self->sightings, sizeof *sighting, mutex);
         if (sighting == NULL) {
-            return false;
+            return simba__sqlite_result(self, SQLITE_NOMEM, error);
         }
         sighting->version = record->version - 1; /* not seen yet */
     }
@@ -393,23 +437,39 @@ static bool wait_and_see(struct simba__sqlite *self, const char *mutex)
         sighting->token = record->before.last_token;
         sighting->version = record->version;
         sighting->since_ms = record->now_ms;
+        sighting->is_shared = false;
+    }
+    if (!sighting->is_shared) {
+        int rc = share_sighting(self, sighting, mutex, error);
+
+        if (rc != SIMBA_OK) {
+            return rc;
+        }
     }
     until_ms = sighting->since_ms + record->lease_ms +
                record->lease_ms * 21 / 1000 + 10;
     if (record->now_ms > until_ms) {
+        bool is_shared = sighting->is_shared;
+
         forget_sighting(self, mutex);
         vacate(&record->after);
-        return true;
+        return is_shared && sqlite3_txn_state(self->db.handle, "main") ==
+                                SQLITE_TXN_WRITE
+                   ? simba__sqlite_execute(self, SIMBA__SQLITE_DROP_SIGHTINGS,
+                                           error, "t", mutex)
+                   : SIMBA_OK;
     }
     /* In both, so that nothing seems to have changed. */
     record->before.owner.acquired_at_ms = sighting->since_ms;
     record->before.owner.ttl_at_ms = until_ms;
     record->before.owner.transition_at_ms = until_ms;
     record->after.owner = record->before.owner;
-    return true;
+    return SIMBA_OK;
 }
 
-bool simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
+int simba__sqlite_correct(struct simba__sqlite *self,
+                          const char *mutex,
+                          simba_error *error)
 {
     struct simba__sqlite_record *record = &self->record;
     const struct simba__sqlite_peer *owner =
@@ -428,26 +488,25 @@ bool simba__sqlite_correct(struct simba__sqlite *self, const char *mutex)
         self->has_dead = true;
     }
     if (after->owner.id[0] == '\0') {
-        return true;
+        return SIMBA_OK;
     }
     is_other_boot =
         owner->boot[0] != '\0' && strcmp(owner->boot, self->boot) != 0;
-    if (is_other_boot && self->settings.is_trusted) {
-        return wait_and_see(self, mutex);
-    }
-    forget_sighting(self, mutex);
     if (!is_other_boot && !simba__mutex_is_held(after, record->now_ms)) {
-        return true;
+        return SIMBA_OK;
     }
     life = simba__sqlite_life_of(self, owner->process);
-    if (is_other_boot && life != SIMBA__SQLITE_ALIVE) {
-        vacate(after); /* a reboot frees every mutex */
+    if (is_other_boot &&
+        (self->settings.is_trusted || life == SIMBA__SQLITE_UNSURE)) {
+        return wait_and_see(self, mutex, error);
     }
+    forget_sighting(self, mutex);
     if (life == SIMBA__SQLITE_DEAD) {
         self->has_dead = true;
-        if (record->is_handover) {
+        /* A reboot ends what was kept for its lease, too. */
+        if (record->is_handover || is_other_boot) {
             vacate(after);
         }
     }
-    return true;
+    return SIMBA_OK;
 }

@@ -229,7 +229,7 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
     simba__mutex_clear(&record->before);
     simba__mutex_clear(&record->after);
     record->is_owner_only = is_owner_only;
-    record->is_handover = false;
+    record->is_handover = record->is_sighted = false;
     record->version = record->lease_ms = 0;
     record->peer_count = 0;
     if (add_peer(record) != SIMBA__SQLITE_SELF ||
@@ -252,9 +252,8 @@ int simba__sqlite_record_load(struct simba__sqlite *self,
         rc = load_tombstone(self, request->attempt, error);
     }
     if (rc == SIMBA_OK &&
-        (record->after.owner.id[0] != '\0' || record->after.is_offered) &&
-        !simba__sqlite_correct(self, request->mutex)) {
-        rc = simba__sqlite_result(self, SQLITE_NOMEM, error);
+        (record->after.owner.id[0] != '\0' || record->after.is_offered)) {
+        rc = simba__sqlite_correct(self, request->mutex, error);
     }
     return rc;
 }
@@ -388,7 +387,8 @@ int simba__sqlite_record_store(struct simba__sqlite *self,
                                bool *is_changed,
                                simba_error *error)
 {
-    struct writing w = {self, request, error, false, SIMBA_OK};
+    struct writing w = {self, request, error, self->record.is_sighted,
+                        SIMBA_OK};
     const struct simba__sqlite_record *record = &self->record;
     const struct simba__mutex_record *after = &record->after;
     uint64_t wall_us;

@@ -49,6 +49,10 @@ enum {
     X(AUDIT_TABLE, SIMBA__SQL_AUDIT_TABLE)                                     \
     X(STORE_AUDIT, SIMBA__SQL_STORE_AUDIT)                                     \
     X(LIST_MUTEXES, SIMBA__SQL_LIST_MUTEXES)                                   \
+    X(SIGHTING_TABLE, SIMBA__SQL_SIGHTING_TABLE)                               \
+    X(LOAD_SIGHTING, SIMBA__SQL_LOAD_SIGHTING)                                 \
+    X(STORE_SIGHTING, SIMBA__SQL_STORE_SIGHTING)                               \
+    X(DROP_SIGHTINGS, SIMBA__SQL_DROP_SIGHTINGS)                               \
     X(LOAD_RESERVE, SIMBA__SQL_LOAD_RESERVE)                                   \
     X(STORE_RESERVE, SIMBA__SQL_STORE_RESERVE)                                 \
     X(STORE_FLUSHED, SIMBA__SQL_STORE_FLUSHED)                                 \
@@ -115,6 +119,7 @@ struct simba__sqlite_record {
     int64_t version;
     int64_t lease_ms;
     bool is_handover;
+    bool is_sighted; /* something was written of it */
 
     struct simba__sqlite_peer *peers;
     size_t peer_count, peer_room;
@@ -126,13 +131,13 @@ struct simba__sqlite_record {
     size_t wake_count;
 };
 
-/* liveness.c: a tenure of another boot, as long as we see it unchanged
- * (fs=trust). */
+/* liveness.c: a tenure of another boot, as long as we see it unchanged. */
 struct simba__sqlite_sighting {
     struct simba__hash_link link; /* by mutex */
     uint64_t token;
     int64_t version;
     int64_t since_ms; /* by our clock */
+    bool is_shared;   /* it is in the database, for others of this boot */
 };
 
 /* notify.c: a waiter of this handle. */
@@ -441,9 +446,11 @@ void simba__sqlite_share(const struct simba__sqlite *self, int fd);
  * its owner is dead or of an earlier boot, and nobody dead has an offer. A part
  * of simba__sqlite_record_load().
  *
- * @return false when there is no memory
+ * Of a tenure whose life nobody can know it keeps since when it is seen.
  */
-bool simba__sqlite_correct(struct simba__sqlite *self, const char *mutex);
+int simba__sqlite_correct(struct simba__sqlite *self,
+                          const char *mutex,
+                          simba_error *error);
 
 /** Take away what dead processes have left, rows and files. */
 void simba__sqlite_remove_dead(struct simba__sqlite *self);

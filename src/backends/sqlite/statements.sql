@@ -96,6 +96,29 @@ CREATE TABLE IF NOT EXISTS simba_broken (
 INSERT INTO simba_broken (mutex, wall_us, token, owner_id, at_once, uid, reason)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 
+-- name: sighting_table
+-- Made with the first sighting: which tenure of another boot stands unchanged,
+-- and since when, by the boot clock of who has seen it.
+CREATE TABLE IF NOT EXISTS simba_sighting (
+    mutex TEXT COLLATE BINARY NOT NULL,
+    boot TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    PRIMARY KEY (mutex, boot)
+) WITHOUT ROWID
+
+-- name: load_sighting
+SELECT since FROM simba_sighting
+WHERE mutex = ?1 AND boot = ?2 AND token = ?3 AND version = ?4 AND since <= ?5
+
+-- name: store_sighting
+INSERT OR REPLACE INTO simba_sighting (mutex, boot, token, version, since)
+VALUES (?1, ?2, ?3, ?4, ?5)
+
+-- name: drop_sightings
+DELETE FROM simba_sighting WHERE mutex = ?1
+
 -- name: load_reserve
 SELECT boot, floor, reserved, flushed FROM simba_reserve
 

@@ -8,6 +8,7 @@
 
 #include <sqlite3.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -97,6 +98,24 @@ static inline int count_files(const char *ending)
     assert_int_equal(fscanf(pipe, "%d", &count), 1);
     pclose(pipe);
     return count;
+}
+
+/* The machine was booted anew: whoever owned or waited is dead, and left behind
+ * the file that says so. */
+#define DEAD "00000000000000000000000000000000"
+
+static inline void reboot(void)
+{
+    char path[192];
+    int fd;
+
+    assert_int_equal(strlen(DEAD), SIMBA__SQLITE_PROCESS);
+    sql("UPDATE simba_tenure SET boot = 'x', process = '" DEAD "';"
+        "UPDATE simba_line SET boot = 'x', process = '" DEAD "';");
+    snprintf(path, sizeof path, "%s-simba.d/" DEAD, database);
+    fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    close(fd);
 }
 
 #define SQLITE_TEST(test) TEST_AROUND(test, make_directory, remove_directory)

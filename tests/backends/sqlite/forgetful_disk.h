@@ -226,8 +226,8 @@ static inline void boot_from(int moment)
     is_recording = false;
     snprintf(database, sizeof database, "%s/cut-%d.db", directory, moment);
     must_open(&third, "");
-    sql("UPDATE simba_tenure SET boot = 'x'; UPDATE simba_line SET boot = 'x';"
-        "UPDATE simba_reserve SET boot = 'x' WHERE boot <> ''");
+    reboot();
+    sql("UPDATE simba_reserve SET boot = 'x' WHERE boot <> ''");
 }
 
 /* The token that is given next, of the mutex of that number. */

@@ -183,8 +183,7 @@ SQLITE_TEST(test_sqlite_admin__lists_nothing_of_another_boot)
     ask(&a);
     ask(&b);
     handle_close(&second);
-    sql("UPDATE simba_tenure SET boot = 'another'; "
-        "UPDATE simba_line SET boot = 'another'");
+    reboot();
     ask_store(SIMBA_LIST, false);
     assert_int_equal(told.mutex_count, 0);
 }

@@ -10,8 +10,8 @@ static void reboot_over(struct who *alice)
     must_open(&first, "");
     ask(alice);
     handle_close(&first);
-    sql("UPDATE simba_tenure SET boot = 'x';"
-        "UPDATE simba_mutex SET ttl_at = ttl_at + 1000000000,"
+    reboot();
+    sql("UPDATE simba_mutex SET ttl_at = ttl_at + 1000000000,"
         " transition_at = transition_at + 1000000000");
 }
 
@@ -41,7 +41,7 @@ SQLITE_TEST(test_sqlite_clock__reboot_empties_the_queue)
     ask(&alice);
     handle_close(&first);
     handle_close(&second);
-    sql("UPDATE simba_line SET boot = 'x'");
+    reboot();
     must_open(&third, "");
     ask(&carol);
     expect_mine(&carol);
@@ -94,4 +94,66 @@ SQLITE_TEST(test_sqlite_clock__shared_file_is_watched_for_a_lease)
     expect_mine(&bob);
     renew(&bob);
     expect_mine(&bob);
+}
+
+/* The directory beside the database, as a cleaner leaves it. */
+static void empty_directory(void)
+{
+    char command[192];
+
+    snprintf(command, sizeof command, "rm -f '%s'-simba.d/*", database);
+    assert_int_equal(system(command), 0);
+}
+
+/* A container has a boot id of its own, and somebody emptied the directory: the
+ * missing file of its owner proves nothing. */
+SQLITE_TEST(test_sqlite_clock__missing_file_of_another_boot_is_no_death)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    sql("UPDATE simba_tenure SET boot = 'x'");
+    empty_directory();
+    look(&bob);
+    assert_string_equal(got.owner.id, "alice");
+    ask(&bob);
+    expect_queued(true);
+    renew(&alice); /* which makes its file anew */
+    expect_mine(&alice);
+    release(&alice);
+    ask(&bob);
+    expect_mine(&bob);
+}
+
+/* If nobody is heard of it for its lease, it is over; whoever of this boot
+ * looks counts on from who has looked before. */
+SQLITE_TEST(test_sqlite_clock__processes_share_what_they_saw)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+    struct who carol = person(&third, "carol");
+    int64_t began_ms, left_ms;
+
+    alice.ttl_ms = alice.transition_ms = 1000;
+    must_open(&first, "");
+    ask(&alice);
+    handle_close(&first);
+    empty_directory();
+    sql("UPDATE simba_tenure SET boot = 'x'");
+    must_open(&second, "");
+    began_ms = now_ms();
+    ask(&bob);
+    expect_queued(true);
+    leave(&bob);
+    handle_close(&second);
+    nap_ms(500);
+    must_open(&third, "");
+    ask(&carol);
+    expect_queued(true);
+    left_ms = began_ms + 2000 + 42 + 10 - now_ms();
+    assert_in_range(got.wait_ms, left_ms > 1 ? left_ms - 1 : 0, 1600);
+    await((ask(&carol), got.mine));
+    assert_true(now_ms() - began_ms >= 2000);
+    assert_int_equal(sql("SELECT count(*) FROM simba_sighting"), 0);
 }
