@@ -2,15 +2,12 @@
 #define _GNU_SOURCE
 #include "cli/clock.h"
 #include "cli/guardian.h"
+#include "util/file.h"
 
 #include <simba/metrics.h>
 
-#include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* More often than anybody scrapes. */
 enum { BETWEEN_MS = 5000 };
@@ -48,46 +45,28 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
     }
 }
 
-static int fail(const char *path, simba_error *error)
-{
-    return simba_error_set(error, SIMBA_EDENIED, errno, "%s: %s", path,
-                           strerror(errno));
-}
-
 /* The file appears whole or not at all, and is not missing meanwhile. */
 static int save_with_runs(const struct simba__metrics_file *file,
                           simba_error *error)
 {
     simba_metrics *metrics = NULL;
-    char path[PATH_MAX];
-    bool is_written;
+    char *temporary;
     FILE *out;
-    int rc;
+    int cause, rc = simba_metrics_read(file->store, &metrics, error);
 
-    if (snprintf(path, sizeof(path), "%s.%d.new", file->path, getpid()) >=
-        (int)sizeof(path)) {
-        errno = ENAMETOOLONG;
-        return fail(file->path, error);
+    if (rc != SIMBA_OK) {
+        return rc;
     }
-    out = fopen(path, "we");
-    if (out == NULL) {
-        return fail(path, error);
-    }
-    rc = simba_metrics_read(file->store, &metrics, error);
-    if (rc == SIMBA_OK) {
+    cause = simba__file_begin(file->path, &temporary, &out);
+    if (cause == 0) {
         (void)simba_metrics_print(metrics, out);
         put_runs(out, file);
     }
+    cause = simba__file_end(file->path, temporary, out, cause);
     simba_metrics_free(metrics);
-    is_written = ferror(out) == 0;
-    is_written = fclose(out) == 0 && is_written;
-    if (rc == SIMBA_OK && (!is_written || rename(path, file->path) != 0)) {
-        rc = fail(file->path, error);
-    }
-    if (rc != SIMBA_OK) {
-        (void)unlink(path);
-    }
-    return rc;
+    return cause == 0 ? SIMBA_OK
+                      : simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s",
+                                        file->path, simba__file_problem(cause));
 }
 
 void simba__metrics_file_save(struct simba__metrics_file *file)

@@ -117,7 +117,8 @@ SIMBA_API int simba_metrics_print(const simba_metrics *metrics, FILE *out);
  * for the textfile collector of Prometheus' node exporter.
  *
  * @param store       not NULL
- * @param path        replaced if it is there
+ * @param path        replaced if it is a regular file; anything else that is
+ *                    there, a device, a FIFO or a symbolic link, is refused
  * @param[out] error  filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_EDENIED naming the file; SIMBA_ENOMEM;
  *         SIMBA_EFORKED

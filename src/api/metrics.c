@@ -6,16 +6,13 @@
 
 #include "api/store.h"
 #include "util/container.h"
+#include "util/file.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct mutex_metrics {
     simba_counts counts;
@@ -317,63 +314,24 @@ int simba_metrics_print(const simba_metrics *metrics, FILE *out)
 
 /* --- saving -------------------------------------------------------------- */
 
-static int fail_file(const char *path, simba_error *error)
-{
-    int cause = errno;
-
-    return simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s", path,
-                           strerror(cause));
-}
-
-/* Beside the file, as a rename does not leave its file system. The collector
- * takes only what ends in .prom, so this is not read by mistake. */
-static FILE *open_beside(const char *path, char **temporary)
-{
-    FILE *out;
-    int fd;
-
-    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
-        *temporary = NULL;
-        errno = ENOMEM;
-        return NULL;
-    }
-    fd = mkostemp(*temporary, O_CLOEXEC);
-    if (fd < 0) {
-        free(*temporary);
-        *temporary = NULL;
-        return NULL;
-    }
-    (void)fchmod(fd, 0644); /* the collector is another user */
-    out = fdopen(fd, "w");
-    if (out == NULL) {
-        (void)close(fd);
-    }
-    return out;
-}
-
 int simba_metrics_save(simba_store *store, const char *path, simba_error *error)
 {
     simba_metrics *metrics;
-    char *temporary = NULL;
+    char *temporary;
     FILE *out;
-    int rc = simba_metrics_read(store, &metrics, error);
+    int cause, rc = simba_metrics_read(store, &metrics, error);
 
     if (rc != SIMBA_OK) {
         return rc;
     }
     assert(metrics != NULL);
-    out = open_beside(path, &temporary);
-    if (out == NULL || simba_metrics_print(metrics, out) != SIMBA_OK) {
-        rc = fail_file(path, error);
+    cause = simba__file_begin(path, &temporary, &out);
+    if (cause == 0) {
+        (void)simba_metrics_print(metrics, out);
     }
-    if (out != NULL && (fclose(out) != 0 ||
-                        (rc == SIMBA_OK && rename(temporary, path) != 0))) {
-        rc = fail_file(path, error);
-    }
-    if (temporary != NULL && rc != SIMBA_OK) {
-        (void)unlink(temporary);
-    }
-    free(temporary);
+    cause = simba__file_end(path, temporary, out, cause);
     simba_metrics_free(metrics);
-    return rc;
+    return cause == 0 ? SIMBA_OK
+                      : simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s",
+                                        path, simba__file_problem(cause));
 }

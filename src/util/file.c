@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,6 +59,59 @@ void simba__file_fini(struct simba__file *file)
         free(file->bytes);
     }
     *file = (struct simba__file){0};
+}
+
+int simba__file_begin(const char *path, char **temporary, FILE **out)
+{
+    struct stat status;
+    int fd;
+
+    *temporary = NULL;
+    *out = NULL;
+    if (lstat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        return ENOTSUP;
+    }
+    if (asprintf(temporary, "%s.XXXXXX", path) < 0) {
+        *temporary = NULL;
+        return ENOMEM;
+    }
+    fd = mkostemp(*temporary, O_CLOEXEC);
+    if (fd < 0) {
+        int rc = errno;
+
+        free(*temporary);
+        *temporary = NULL;
+        return rc;
+    }
+    (void)fchmod(fd, 0644); /* who reads it is another user */
+    *out = fdopen(fd, "w");
+    if (*out == NULL) {
+        (void)close(fd);
+    }
+    return *out == NULL ? ENOMEM : 0;
+}
+
+int simba__file_end(const char *path, char *temporary, FILE *out, int rc)
+{
+    bool is_whole = out != NULL && ferror(out) == 0;
+
+    if (out != NULL && (fclose(out) != 0 || !is_whole) && rc == 0) {
+        rc = errno != 0 ? errno : EIO;
+    }
+    if (rc == 0 && rename(temporary, path) != 0) {
+        rc = errno;
+    }
+    if (temporary != NULL && rc != 0) {
+        (void)unlink(temporary);
+    }
+    free(temporary);
+    return rc;
+}
+
+const char *simba__file_problem(int rc)
+{
+    return rc == ENOTSUP ? "is no regular file; name one, or a new one"
+                         : strerror(rc);
 }
 
 void simba__secret_free(char *secret)

@@ -1,8 +1,9 @@
-/* Reading small files whole, and secrets in memory. */
+/* Small files read whole, files written whole, and secrets in memory. */
 #ifndef SIMBA_UTIL_FILE_H
 #define SIMBA_UTIL_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 struct simba__file {
@@ -23,6 +24,22 @@ int simba__file_read(struct simba__file *file, const char *path, size_t most);
 
 /** Wipe and free. */
 void simba__file_fini(struct simba__file *file);
+
+/**
+ * Begin a file that appears whole or not at all, readable for all: what is
+ * written to `out` takes the place of a regular file, or of none. Anything else
+ * there, a device, a FIFO, a symbolic link, is somebody's and stays.
+ *
+ * @return 0; ENOTSUP: no regular file; else what the system says
+ */
+int simba__file_begin(const char *path, char **temporary, FILE **out);
+
+/** End it, whether it could be begun or not. @param rc  0, or an error, then it
+ * is given up. @return rc, or what went wrong at last */
+int simba__file_end(const char *path, char *temporary, FILE *out, int rc);
+
+/** What such a code means, for people. */
+const char *simba__file_problem(int rc);
 
 /** Wipe a string and free it; NULL is a no-op. */
 void simba__secret_free(char *secret);

@@ -67,6 +67,18 @@ ok metrics_leave_nothing_behind 0 "a.prom" \
 ok metrics_that_cannot_be_written_harm_nobody 0 "nowhere" \
     "$simba" lock a --metrics-file "$scratch/nowhere/a.prom" -- true
 
+# Whatever is no regular file stays as it is.
+mkfifo "$scratch/fifo.prom"
+ln -s "$scratch/elsewhere" "$scratch/link.prom"
+mkdir "$scratch/directory.prom"
+for what in fifo link directory; do
+    ok "metrics_spare_a_$what" 0 "$what.prom: is no regular file" \
+        "$simba" lock a --metrics-file "$scratch/$what.prom" -- true
+done
+ok metrics_have_spared_them 0 "" \
+    bash -c "[ -p $scratch/fifo.prom ] && [ -L $scratch/link.prom ] &&
+             [ -d $scratch/directory.prom ] && [ ! -e $scratch/elsewhere ]"
+
 echo "1..$count"
 rm -rf "$scratch"
 exit "$failed"

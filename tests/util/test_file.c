@@ -95,6 +95,52 @@ TEST(test_file__one_that_is_not_there_is_told)
     assert_null(file.bytes);
 }
 
+static int write_anew(const char *text)
+{
+    char *temporary;
+    FILE *out;
+    int rc = simba__file_begin(path, &temporary, &out);
+
+    if (rc == 0) {
+        fputs(text, out);
+    }
+    return simba__file_end(path, temporary, out, rc);
+}
+
+TEST_AROUND(test_file__is_written_whole_or_not_at_all, NULL, remove_it)
+{
+    struct simba__file file;
+    char *temporary;
+    FILE *out;
+
+    assert_int_equal(write_anew("first"), 0);
+    assert_int_equal(simba__file_begin(path, &temporary, &out), 0);
+    fputs("half", out);
+    assert_int_equal(simba__file_end(path, temporary, out, ENOSPC), ENOSPC);
+    assert_int_equal(simba__file_read(&file, path, 10), 0);
+    assert_string_equal(file.bytes, "first");
+    simba__file_fini(&file);
+    assert_int_equal(write_anew("second"), 0);
+    assert_int_equal(simba__file_read(&file, path, 10), 0);
+    assert_string_equal(file.bytes, "second");
+    simba__file_fini(&file);
+}
+
+TEST_AROUND(test_file__only_regular_files_are_replaced, NULL, remove_it)
+{
+    struct stat status;
+
+    assert_int_equal(symlink("elsewhere", path), 0);
+    assert_int_equal(write_anew("x"), ENOTSUP);
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISLNK(status.st_mode));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(write_anew("x"), ENOTSUP);
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISFIFO(status.st_mode));
+}
+
 int main(void)
 {
     return run_unit_tests(set_up, tear_down);
