@@ -210,6 +210,7 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
     struct stat about;
     char *canonical;
     int rc = make_file(settings->path);
+    bool is_link = lstat(settings->path, &about) == 0 && S_ISLNK(about.st_mode);
 
     if (rc != 0 && errno == ENOENT) {
         if (make_parents(settings->path) != 0) {
@@ -229,6 +230,13 @@ int simba__sqlite_file_prepare(struct simba__sqlite_settings *settings,
     simba__sqlite_settings_take_path(settings, canonical);
     if (stat(settings->path, &about) != 0) {
         return simba__sqlite_fail_errno(settings, "cannot find it", error);
+    }
+    /* Whoever can place a link could have us write to any empty file. */
+    if (is_link && about.st_size == 0) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "sqlite %s: is an empty file behind a symbolic "
+                               "link; name the file itself",
+                               settings->shown);
     }
     rc = check_name(settings, &about, error);
     return rc == SIMBA_OK ? check_filesystem(settings, error) : rc;

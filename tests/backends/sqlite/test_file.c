@@ -339,3 +339,24 @@ SQLITE_TEST(test_sqlite_file__long_paths_are_cut_in_messages)
     assert_true(handle_open(&first, &simba__sqlite_ops, rest, &why) < 0);
     assert_null(strchr(why.message, '\n'));
 }
+
+/* A link may lead to a database, but makes none of an empty file. */
+SQLITE_TEST(test_sqlite_file__empty_file_behind_a_link_stays_empty)
+{
+    char real[128];
+    struct stat about;
+
+    snprintf(real, sizeof real, "%s/real", directory);
+    assert_int_equal(mknod(real, S_IFREG | 0600, 0), 0);
+    assert_int_equal(symlink(real, database), 0);
+    assert_int_equal(try_open(&first, ""), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "symbolic link"));
+    assert_int_equal(stat(real, &about), 0);
+    assert_int_equal(about.st_size, 0);
+    assert_int_equal(unlink(database), 0);
+    must_open(&first, ""); /* a real one */
+    handle_close(&first);
+    assert_int_equal(rename(database, real), 0);
+    assert_int_equal(symlink(real, database), 0);
+    must_open(&first, "");
+}
