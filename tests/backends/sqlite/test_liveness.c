@@ -4,9 +4,24 @@
 #include "other_process.h"
 
 /* How long a crash may take to be acted upon, kill to grant; and what must do
- * on a machine that is busy with other things: far less than the lease of 16 s,
- * or, where it matters, than the reservation of 300 ms. */
-enum { HANDOVER_MS = 50, BUSY_MS = 8000, NO_RESERVATION_MS = 290 };
+ * on a machine that is busy with other things: so many times what a release
+ * takes there, and far less than the lease of 16 s. */
+enum { HANDOVER_MS = 50, BUSY_TIMES = 4, BUSY_MS = 8000 };
+
+/* How long another process takes to come in when this one lets go. */
+static int64_t hand_over_us(struct who *owner)
+{
+    struct child next = start("wait", "", "carol");
+    int64_t from_us, took_us;
+
+    hear(&next, "queued");
+    from_us = now_us();
+    release(owner);
+    hear(&next, "owner");
+    took_us = now_us() - from_us;
+    finish(&next, 0);
+    return took_us;
+}
 
 SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once)
 {
@@ -17,7 +32,7 @@ SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once)
     must_open(&first, "");
     for (int i = 0; i < 20; i++) {
         struct child owner = start("hold", "", "alice");
-        int64_t from_us, took_us;
+        int64_t from_us, took_us, released_us;
 
         hear(&owner, "owner");
         ask(&bob);
@@ -27,8 +42,9 @@ SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once)
         assert_true(contend(&bob));
         took_us = now_us() - from_us;
         worst_us = took_us > worst_us ? took_us : worst_us;
-        late += took_us > HANDOVER_MS * 1000;
-        release(&bob);
+        released_us = hand_over_us(&bob);
+        late +=
+            took_us > HANDOVER_MS * 1000 && took_us > BUSY_TIMES * released_us;
         bob = person(&first, "bob");
         finish(&owner, SIGKILL);
     }
@@ -181,6 +197,7 @@ SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock)
 {
     struct who bob = person(&first, "bob");
     struct child owner;
+    int64_t began_ms = simba_loop_now_ms();
     char line[32] = "";
 
     owner = start("shift", "", "alice");
@@ -192,7 +209,8 @@ SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock)
     must_open(&first, "");
     ask(&bob);
     expect_queued(true);
-    assert_in_range(got.wait_ms, LEASE - 2000, LEASE);
+    assert_in_range(got.wait_ms, LEASE - (simba_loop_now_ms() - began_ms) - 50,
+                    LEASE);
     finish(&owner, SIGKILL);
     assert_true(contend(&bob));
 }
@@ -223,12 +241,13 @@ SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over)
     assert_int_equal(count_files(""), 3); /* and one wake-up file */
 }
 
+/* The offer is made a long one, so that it does not end before a busy machine
+ * has looked: what ends it is the death. */
 SQLITE_TEST(test_sqlite_liveness__offered_one_who_dies_is_not_waited_for)
 {
     struct who alice = person(&first, "alice"),
                carol = person(&second, "carol");
     struct child waiter;
-    int64_t from_us;
 
     must_open(&first, "");
     must_open(&second, "");
@@ -236,14 +255,16 @@ SQLITE_TEST(test_sqlite_liveness__offered_one_who_dies_is_not_waited_for)
     waiter = start("stand", "", "bob");
     hear(&waiter, "queued");
     ask(&carol);
-    release(&alice); /* calls bob, who hears nothing */
+    release(&alice); /* offers it to bob, who hears nothing */
+    assert_int_equal(sql("UPDATE simba_line SET called_until = called_until + "
+                         "60000 WHERE called_until <> 0 RETURNING 1"),
+                     1);
     assert_true(handle_woken(&second, MUTEX, PATIENCE_MS));
     ask(&carol);
     expect_queued(true);
-    from_us = now_us();
+    assert_true(got.wait_ms > PATIENCE_MS);
     kill(waiter.pid, SIGKILL);
     assert_true(contend(&carol));
-    assert_true(now_us() - from_us < NO_RESERVATION_MS * 1000);
     finish(&waiter, SIGKILL);
 }
 
