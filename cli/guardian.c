@@ -125,10 +125,11 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
                                .number = g->was_started,
                                .until_ms = until_ms};
     char text[sizeof(note.text)];
-    /* Was it U because of --max-hold? That counts from the grant, of which we
-     * heard a little later. */
-    bool is_capped =
-        cap_ms > 0 && until_ms + HEARD_MS >= g->acquired_ms + cap_ms;
+    /* Was it U because of --max-hold? That counts from the grant; where the
+     * store tells no time, we heard of it a little later. Of a tenure that was
+     * over when we did, we have not heard U. */
+    int64_t end_ms = until_ms < g->granted_ms ? simba__clock_ms() : until_ms;
+    bool is_capped = cap_ms > 0 && end_ms + HEARD_MS >= g->granted_ms + cap_ms;
 
     g->is_lost = true;
     if (atomic_load(&g->holder.is_lost) && !is_capped) {

@@ -215,6 +215,8 @@ struct simba__guardian {
     int64_t tick_ms;
     int64_t armed_ms;
     int64_t acquired_ms;
+    int64_t granted_ms; /* as the store's clock tells it, by ours; else the same
+                         * as acquired_ms */
     int64_t ended_ms;   /* when ENDING began */
     int64_t killing_ms; /* when KILL was sent first, if it was */
     int64_t kill_after_ms;

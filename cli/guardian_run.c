@@ -88,6 +88,7 @@ void simba__guardian_begin(struct simba__guardian *g)
     g->acquired_ms = simba__clock_ms();
     g->token = share->token;
     simba__holder_clock(&g->holder, &clock.offset_ms, &clock.granted_ms);
+    g->granted_ms = clock.granted_ms - clock.offset_ms;
     simba__plan_begin(&g->plan, g->acquired_ms, &clock);
     note.boot_ms = g->acquired_ms;
     note.token = g->token;
