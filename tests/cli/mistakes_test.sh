@@ -26,6 +26,18 @@ advice() {
     sed -nE "s/.* $1 ([0-9.]+m?s).*/\1/p" "$scratch/err"
 }
 
+# fits OPTION…: the times are taken. On a busy machine a lease of 100 ms may be
+# over before CMD is; then once more.
+fits() {
+    local got=76 end=$((SECONDS + 60))
+
+    while [ "$got" = 76 ] && [ "$SECONDS" -lt "$end" ]; do
+        got=0
+        "$simba" lock a "$@" -- true || got=$?
+    done
+    same "exit code with $*" 0 "$got"
+}
+
 # ── Mistyped ─────────────────────────────────────────────────────────────────
 
 mistyped_options_are_guessed() {
@@ -110,11 +122,10 @@ kill_after_that_fits_is_told() {
             set -- --ttl "$ttl" --transition "$transition"
             code 78 "$simba" lock a "$@" --kill-after 10m -- true \
                 2>"$scratch/err" || return 1
-            code 0 "$simba" lock a "$@" --kill-after 10m \
-                --transition "$(advice --transition)" -- true || return 1
+            fits "$@" --kill-after 10m \
+                --transition "$(advice --transition)" || return 1
             grep -q 'write none or' "$scratch/err" && continue
-            code 0 "$simba" lock a "$@" \
-                --kill-after "$(advice 'at most')" -- true || return 1
+            fits "$@" --kill-after "$(advice 'at most')" || return 1
         done
     done
 }
