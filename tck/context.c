@@ -172,15 +172,30 @@ _Noreturn void tck_fail(struct tck *t,
     longjmp(t->out, LEFT_FAILED);
 }
 
+static _Noreturn void leave_slow(struct tck *t)
+{
+    if (t->child != NULL) {
+        tck_child_fail(t->child, t->message);
+    }
+    longjmp(t->out, LEFT_SLOW);
+}
+
 _Noreturn void tck_too_slow(struct tck *t, const char *where)
 {
     snprintf(t->message, sizeof t->message,
              "%.100s: this machine was too slow to see it, %d times",
              base_name(where), TRIES_MOST);
-    if (t->child != NULL) {
-        tck_child_fail(t->child, t->message);
-    }
-    longjmp(t->out, LEFT_SLOW);
+    leave_slow(t);
+}
+
+_Noreturn void tck_store_too_slow(struct tck *t,
+                                  const char *where,
+                                  const char *said)
+{
+    snprintf(t->message, sizeof t->message,
+             "%.100s: the store was too slow, %d times: %.300s",
+             base_name(where), TRIES_MOST, said);
+    leave_slow(t);
 }
 
 void tck_expect_number(struct tck *t,

@@ -143,6 +143,11 @@ void tck_check_wanted(struct tck *t);
 /** The machine was too slow to see what this test looks for: start again. */
 _Noreturn void tck_too_slow(struct tck *t, const char *where);
 
+/** The store was, and said so: start again. */
+_Noreturn void tck_store_too_slow(struct tck *t,
+                                  const char *where,
+                                  const char *said);
+
 void tck_expect_number(struct tck *t,
                        const char *where,
                        int64_t got,

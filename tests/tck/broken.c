@@ -26,7 +26,9 @@ static void broken_add_mutex(simba_request *request,
 
 #include "broken.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 enum simba__plant simba__plant;
 
@@ -168,6 +170,26 @@ static bool is_forgotten(simba_request *request)
     return true;
 }
 
+/* The tenth is one of a test: the contract looks at a store by five. */
+static bool is_given_up(simba_request *request)
+{
+    static _Atomic int count;
+    simba_error error;
+
+    if (fault->gives_up_ms == 0 || ++count != 10) {
+        return false;
+    }
+    nanosleep(&(struct timespec){.tv_sec = fault->gives_up_ms / 1000,
+                                 .tv_nsec = fault->gives_up_ms % 1000 *
+                                            INT64_C(1000000)},
+              NULL);
+    simba_request_done(
+        request, SIMBA_EUNAVAIL,
+        (simba_error_set(&error, SIMBA_EUNAVAIL, 0, "it was not done"),
+         &error));
+    return true;
+}
+
 static void submit_broken(simba_backend *self, simba_request *request)
 {
     bool is_acquire = request->kind == SIMBA_ACQUIRE;
@@ -176,7 +198,7 @@ static void submit_broken(simba_backend *self, simba_request *request)
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
     int rc = SIMBA_OK;
 
-    if (is_forgotten(request)) {
+    if (is_forgotten(request) || is_given_up(request)) {
         return;
     }
     snprintf(name, sizeof name, "%s", request->mutex);

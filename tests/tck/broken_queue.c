@@ -213,6 +213,7 @@ const struct fault broken_others[] = {
     {.name = "list_ends_early", .list_ends_early = true},
     {.name = "list_mixes_owners", .list_mixes_owners = true},
     {.name = "ids_cut", .after = ids_are_cut},
+    {.name = "gives_up", .gives_up_ms = 1},
     {.name = "mute", .never_done = (enum simba_request_kind)MUTE},
     {.name = "mute_renew", .never_done = SIMBA_RENEW},
     {.name = "mute_release", .never_done = SIMBA_RELEASE},
@@ -221,5 +222,6 @@ const struct fault broken_others[] = {
     {.name = "late_refusals", .late_refusals = true},
     /* Not broken either. */
     {.name = "tells_no_time", .after = tells_no_time},
+    {.name = "gives_up_late", .gives_up_ms = 1000},
     {.name = NULL},
 };

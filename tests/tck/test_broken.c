@@ -73,6 +73,7 @@ enum { PATIENCE_MS = 3000 };
     X(list_mixes_owners, "admin.list_shows_all_of_them")                       \
     X(names_trimmed_in_front, "names.spaces_at_the_front_matter")              \
     X(names_cut, "names.last_byte_matters")                                    \
+    X(gives_up, "queue.first_come_first_served")                               \
     X(mute_renew, "renew.token_is_kept")                                       \
     X(mute_release, "release.mutex_is_free_at_once")
 
@@ -190,6 +191,15 @@ static void test_broken__tells_no_time_is_allowed(void **state)
     }
 }
 
+/* Nor is it one to say after a second that a request was not done. */
+static void test_broken__gives_up_late_is_allowed(void **state)
+{
+    char url[] = "broken:gives_up_late";
+
+    (void)state;
+    assert_true(is_as_expected(url, "queue.first_come_first_served", true));
+}
+
 int main(void)
 {
 #define ENTRY(fault, test) cmocka_unit_test(test_broken__##fault##_is_caught),
@@ -197,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken__mute_is_waited_for_once),
         cmocka_unit_test(test_broken__tells_no_time_is_allowed),
+        cmocka_unit_test(test_broken__gives_up_late_is_allowed),
         BROKEN_MAP(ENTRY)};
 
     return cmocka_run_group_tests(tests, start_all, NULL);
