@@ -44,13 +44,13 @@ static bool find_libexec(char path[PATH_MAX], bool is_secure)
                           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0);
 }
 
-static bool walk(simba__directory_fn *visit, void *user)
+static bool walk(simba__directory_fn *look_in, void *user)
 {
     bool is_secure = getauxval(AT_SECURE) != 0;
     const char *path = is_secure ? NULL : getenv("PATH");
     char directory[PATH_MAX];
 
-    if (find_libexec(directory, is_secure) && visit(user, directory)) {
+    if (find_libexec(directory, is_secure) && look_in(user, directory)) {
         return true;
     }
     while (path != NULL && *path != '\0') {
@@ -60,7 +60,7 @@ static bool walk(simba__directory_fn *visit, void *user)
         if (*path == '/' && length < sizeof(directory)) {
             (void)snprintf(directory, sizeof(directory), "%.*s", (int)length,
                            path);
-            if (visit(user, directory)) {
+            if (look_in(user, directory)) {
                 return true;
             }
         }

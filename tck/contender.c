@@ -8,12 +8,12 @@
 
 /* Long enough to outlive every test. */
 enum {
-    PLACE_LIFE_MS = 120000,
+    WAITER_LIFE_MS = 120000,
     LIFE_TTL_MS = 20000,
     LIFE_TRANSITION_MS = 10000
 };
 
-/* On a faulty store an operation is given up soon and repeated, as the
+/* On a faulty store a request is given up soon and repeated, as the
  * contention machine does it; and a release leaves a tombstone behind, for one
  * that was given up may still be on its way (S8). */
 enum { FAULTY_TRY_MS = 150, FAULTY_TOMBSTONE_MS = 10000 };
@@ -95,8 +95,8 @@ static const simba_reply *run(struct tck_contender *p, simba_request request)
     }
     if (rc != SIMBA_OK) {
         tck_fail(p->t, TCK_HERE, "%s of \"%s\": %s: %s",
-                 tck_op_name(request.kind), p->mutex, simba_status_name(rc),
-                 error.message);
+                 tck_request_name(request.kind), p->mutex,
+                 simba_status_name(rc), error.message);
     }
     return &p->reply;
 }
@@ -123,7 +123,7 @@ struct tck_contender *tck_contender(struct tck *t, simba_store *store)
     tck_fresh(p->id + strlen(p->id));
     p->times.ttl_ms = LIFE_TTL_MS;
     p->times.transition_ms = LIFE_TRANSITION_MS;
-    p->waiter_ms = PLACE_LIFE_MS;
+    p->waiter_ms = WAITER_LIFE_MS;
     draw_attempt(p);
     tck_later(t, part, p);
     return p;

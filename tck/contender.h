@@ -1,4 +1,4 @@
-/* One who asks a store by single operations, as the contention machine would,
+/* One who asks a store by single requests, as the contention machine would,
  * so that a test can say exactly what is asked and when. */
 #ifndef SIMBA_TCK_CONTENDER_H
 #define SIMBA_TCK_CONTENDER_H
@@ -18,7 +18,7 @@ struct tck_contender {
     simba_reply reply; /* the last */
 };
 
-/** As simba_probe(); an operation of a kind that the backend did not complete
+/** As simba_probe(); a request of a kind that the backend did not complete
  * before fails at once. */
 int tck_probe(struct tck *t,
               simba_store *store,
@@ -42,7 +42,7 @@ void tck_gone(struct tck_contender *p);
 /** As a contender that starts again: the same id, another attempt. */
 void tck_begin_anew(struct tck_contender *p);
 
-/* Each carries out one operation, fails the test when the store fails, and
+/* Each carries out one request, fails the test when the store fails, and
  * returns the reply. */
 
 /** Acquire; join the queue when refused. */
@@ -65,7 +65,7 @@ void tck_expect_lease_from(struct tck *t,
                            const simba_reply *(*again)(struct tck_contender *));
 
 /** Try until it is granted. Fail when that is before the lease of this length
- * can be over, which somebody else got by an operation begun at `sent_ms` and
+ * can be over, which somebody else got by a request begun at `sent_ms` and
  * answered by now; or when one is refused that was begun after it must be. */
 void tck_expect_lease_between(struct tck_contender *p,
                               int64_t sent_ms,

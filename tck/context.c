@@ -110,7 +110,7 @@ enum simba_tck_verdict tck_run_case(struct tck *t, const struct tck_case *test)
     return left == 0 ? SIMBA_TCK_PASSED : SIMBA_TCK_FAILED;
 }
 
-const char *tck_op_name(enum simba_request_kind kind)
+const char *tck_request_name(enum simba_request_kind kind)
 {
     static const char *const names[] = {"",        "acquire", "renew",
                                         "release", "leave",   "read",
@@ -126,7 +126,7 @@ void tck_need_all(struct tck *t)
             tck_fail(t, TCK_HERE,
                      "the backend did not complete %s before; no contender is "
                      "tried on it",
-                     tck_op_name((enum simba_request_kind)kind));
+                     tck_request_name((enum simba_request_kind)kind));
         }
     }
 }

@@ -75,7 +75,7 @@ struct tck {
     struct tck_times long_lease, short_lease;
     int64_t least_lease_ms; /* the short one at first */
     bool tells_time;        /* its replies have store_ms */
-    /* Kinds of operations that were not completed, by 1 << kind: each costs its
+    /* Kinds of requests that were not completed, by 1 << kind: each costs its
      * deadline once, and not in every test. */
     unsigned stuck;
 
@@ -130,12 +130,12 @@ _Noreturn void tck_fail(struct tck *t,
 /** End the test without a verdict: it is only for stores `where` this holds. */
 _Noreturn void tck_skip(struct tck *t, const char *where);
 
-/** End the test if the store leaves operations open: a contender needs all of
+/** End the test if the store leaves requests open: a contender needs all of
  * them. */
 void tck_need_all(struct tck *t);
 
-/** The name of an operation. */
-const char *tck_op_name(enum simba_request_kind kind);
+/** The name of a kind of request. */
+const char *tck_request_name(enum simba_request_kind kind);
 
 /** End the test if nobody wants it any more. */
 void tck_check_wanted(struct tck *t);

@@ -131,7 +131,7 @@ static void leaving_twice_does_no_harm(struct tck *t)
     EXPECT_OWNS(q.c);
 }
 
-/* Called, it goes away instead of coming. */
+/* Offered the mutex, it leaves instead of asking. */
 static void offered_one_that_leaves_passes_it_on(struct tck *t)
 {
     struct queue q = line_up(t);

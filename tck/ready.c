@@ -54,7 +54,7 @@ int tck_await_ready(struct tck *t, simba_store *store, simba_error *error)
         return SIMBA_OK;
     }
     for (size_t i = 1; i < count && rc == SIMBA_OK; i++) {
-        (void)look(t, store, looks[i], NULL); /* the tests judge failures */
+        (void)look(t, store, looks[i], NULL); /* the tests report failures */
     }
     return rc;
 }

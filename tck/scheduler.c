@@ -78,7 +78,7 @@ static bool is_new_beat(const struct worker *w, const simba_run *run)
 }
 
 /* Behind the door. */
-static void judge(struct worker *w, const simba_run *run)
+static void check_run(struct worker *w, const simba_run *run)
 {
     struct shop *shop = w->shop;
     bool is_old = run->token < shop->newest;
@@ -103,7 +103,7 @@ static void enter(struct worker *w, const simba_run *run)
 {
     pthread_mutex_lock(&w->shop->door);
     w->run = run;
-    judge(w, run);
+    check_run(w, run);
     if (atomic_exchange(&w->token, run->token) != run->token) {
         atomic_fetch_add(&w->tenures, 1);
     }

@@ -281,7 +281,7 @@ static int entomb(struct mutex *m, const simba_request *request, int64_t now_ms)
     return SIMBA_OK;
 }
 
-/* --- operations ------------------------------------------------------------
+/* --- requests ------------------------------------------------------------
  */
 
 static void extend(struct mutex *m, simba_request *request, int64_t now_ms)

@@ -200,7 +200,7 @@ static bool drive(simba_locker *l, int64_t until_ms)
     return simba__loop_calm(l->base.store->loop) || goes_on;
 }
 
-/* The messages that are run on leaving may bring operations of others, and
+/* The messages that are run on leaving may bring requests of others, and
  * nobody would come for these. */
 static void end_driving(simba_locker *l)
 {
@@ -211,8 +211,8 @@ static void end_driving(simba_locker *l)
     }
 }
 
-/* Waits for a change, or has it come about: who is called in the queue asks for
- * the mutex from here, without a way through other threads. False when the time
+/* Waits for a change, or has it come about: whom the mutex is offered to asks
+ * for it from here, without a way through other threads. False when the time
  * is up. */
 static bool wait_change(simba_locker *l, const struct timespec *until)
 {

@@ -28,7 +28,7 @@ struct simba_locker {
     bool is_patient; /* not content with one try */
     bool is_refused; /* the store said no at least once */
     bool is_unreleased;
-    int failure; /* newest status of an operation */
+    int failure; /* newest status of a request */
     simba_error error, why;
     uint64_t token;
     uint64_t stops; /* counted */

@@ -103,9 +103,9 @@ static void grant(const struct simba__mutex_snapshot *s,
     offer_next(&after, v); /* where slots are left, each grant offers one on */
 }
 
-static void judge_acquire(const struct simba__mutex_snapshot *given,
-                          const simba_request *request,
-                          struct simba__verdict *v)
+static void decide_acquire(const struct simba__mutex_snapshot *given,
+                           const simba_request *request,
+                           struct simba__verdict *v)
 {
     struct simba__mutex_snapshot s = *given;
 
@@ -139,7 +139,7 @@ static void judge_acquire(const struct simba__mutex_snapshot *given,
     join(&s, request, v);
 }
 
-struct simba__verdict simba__mutex_judge(
+struct simba__verdict simba__mutex_decide(
     const struct simba__mutex_snapshot *snapshot,
     const simba_request *request)
 {
@@ -150,7 +150,7 @@ struct simba__verdict simba__mutex_judge(
     assert(s->mine.is_there || !s->mine.is_live);
     switch (request->kind) {
     case SIMBA_ACQUIRE:
-        judge_acquire(s, request, &v);
+        decide_acquire(s, request, &v);
         break;
     case SIMBA_RENEW: /* S5: extends this very tenure; never creates, steals */
         if (s->mine.is_there && (s->mine.is_live || PLANTED(RENEW_CREATES)) &&

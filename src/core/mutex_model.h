@@ -91,9 +91,9 @@ struct simba__verdict {
     int64_t wait_ms; /* refused: asking again earlier makes no sense */
 };
 
-/** Judge an acquire, renewal, release, leave or break; nothing comes of any
+/** Decide an acquire, renewal, release, leave or break; nothing comes of any
  * other kind. */
-struct simba__verdict simba__mutex_judge(
+struct simba__verdict simba__mutex_decide(
     const struct simba__mutex_snapshot *snapshot,
     const simba_request *request);
 

@@ -81,11 +81,11 @@ static struct simba__tombstone *find_tombstone(
 
 /* A repeated release renews the tombstone: it runs from the newest. */
 static bool entomb(struct simba__mutex_record *record,
-                   const struct simba__mutex_call *call)
+                   const struct simba__mutex_request *given)
 {
-    const simba_request *request = call->request;
+    const simba_request *request = given->request;
     struct simba__tombstone *tombstone =
-        find_tombstone(record, request->attempt, call->now_ms);
+        find_tombstone(record, request->attempt, given->now_ms);
 
     if (tombstone == NULL) {
         if (!simba__array_reserve(&record->tombstones, &record->tombstone_room,
@@ -96,7 +96,7 @@ static bool entomb(struct simba__mutex_record *record,
         tombstone = &record->tombstones[record->tombstone_count++];
         tombstone->attempt = request->attempt;
     }
-    tombstone->until_ms = call->now_ms + request->tombstone_ms;
+    tombstone->until_ms = given->now_ms + request->tombstone_ms;
     return true;
 }
 
@@ -217,7 +217,7 @@ bool simba__mutex_next_waiter(struct simba__waiter_walk *walk,
 struct view {
     struct simba__mutex_record *record;
     const struct simba__mutex_host *host;
-    const struct simba__mutex_call *call;
+    const struct simba__mutex_request *given;
     struct simba__mutex_snapshot snapshot;
     struct simba__verdict verdict;
     size_t me, first, second; /* in the queue */
@@ -234,7 +234,7 @@ static size_t find_candidate(const struct view *view,
     struct simba__mutex_record *record = view->record;
     const struct simba__mutex_host *host = view->host;
     const struct simba__mutex_snapshot *s = &view->snapshot;
-    const simba_request *request = view->call->request;
+    const simba_request *request = view->given->request;
 
     while (i < record->queue_count) {
         const struct simba__waiter *waiter = &record->queue[i];
@@ -286,13 +286,13 @@ static void look(struct view *view)
 {
     struct simba__mutex_record *record = view->record;
     const struct simba__mutex_host *host = view->host;
-    const struct simba__mutex_call *call = view->call;
-    const simba_request *request = call->request;
+    const struct simba__mutex_request *given = view->given;
+    const simba_request *request = given->request;
     struct simba__mutex_snapshot *s = &view->snapshot;
-    bool is_held = simba__mutex_is_held(record, call->now_ms);
+    bool is_held = simba__mutex_is_held(record, given->now_ms);
     struct simba__crowd one = {.count = 1};
 
-    s->now_ms = call->now_ms;
+    s->now_ms = given->now_ms;
     s->last_token = record->last_token;
     s->last_position = record->last_position;
     s->mine.is_there = is_my_tenure(record, request);
@@ -318,11 +318,11 @@ static void look(struct view *view)
     }
     if (request->kind == SIMBA_ACQUIRE) {
         s->me.is_entombed =
-            find_tombstone(record, request->attempt, call->now_ms) != NULL;
+            find_tombstone(record, request->attempt, given->now_ms) != NULL;
         if (s->me.is_entombed || (s->mine.is_live && !s->mine.is_broken)) {
             return;
         }
-        s->me.is_connected = host->is_connected(host->self, call->connection);
+        s->me.is_connected = host->is_connected(host->self, given->connection);
     } else if (!s->mine.is_there && !s->me.is_offered) {
         return; /* nothing can become free */
     }
@@ -351,18 +351,18 @@ static void copy_id(char *to, const char *id)
 }
 
 static void join(struct simba__mutex_record *record,
-                 const struct simba__mutex_call *call,
+                 const struct simba__mutex_request *given,
                  uint64_t position)
 {
-    size_t i = find_in_queue(record, call->request->attempt);
+    size_t i = find_in_queue(record, given->request->attempt);
     struct simba__waiter me = {
-        .attempt = call->request->attempt,
+        .attempt = given->request->attempt,
         .position = position,
-        .connection = call->connection,
-        .lapses_ms = call->now_ms + call->request->waiter_ms,
+        .connection = given->connection,
+        .lapses_ms = given->now_ms + given->request->waiter_ms,
     };
 
-    copy_id(me.id, call->request->id);
+    copy_id(me.id, given->request->id);
     if (i < record->queue_count) {
         record->queue[i] = me;
     } else {
@@ -374,9 +374,9 @@ static void carry_out(const struct view *view)
 {
     struct simba__mutex_record *record = view->record;
     const struct simba__mutex_host *host = view->host;
-    const struct simba__mutex_call *call = view->call;
+    const struct simba__mutex_request *given = view->given;
     const struct simba__verdict *verdict = &view->verdict;
-    const simba_request *request = call->request;
+    const simba_request *request = given->request;
     bool is_granted = verdict->answer == SIMBA__GRANT;
     struct simba__waiter first;
 
@@ -403,12 +403,12 @@ static void carry_out(const struct view *view)
         record->owner.is_broken = false;
         copy_id(record->owner.id, request->id);
         record->owner.token = verdict->token;
-        record->owner.acquired_at_ms = call->now_ms;
+        record->owner.acquired_at_ms = given->now_ms;
     }
     if (is_granted ||
         (verdict->answer == SIMBA__EXTEND &&
          !(PLANTED(REPEAT_NO_EXTEND) && request->kind == SIMBA_ACQUIRE))) {
-        record->owner.ttl_at_ms = call->now_ms + request->ttl_ms;
+        record->owner.ttl_at_ms = given->now_ms + request->ttl_ms;
         record->owner.transition_at_ms =
             record->owner.ttl_at_ms + request->transition_ms;
     }
@@ -421,31 +421,31 @@ static void carry_out(const struct view *view)
         remove_from_queue(record, find_in_queue(record, first.attempt));
         record->is_offered = true;
         record->offered = first;
-        record->offered_until_ms = call->now_ms + SIMBA__OFFER_MS;
+        record->offered_until_ms = given->now_ms + SIMBA__OFFER_MS;
     }
     if (verdict->join) {
-        join(record, call, verdict->position);
+        join(record, given, verdict->position);
     }
 }
 
 bool simba__mutex_serve(struct simba__mutex_record *record,
                         const struct simba__mutex_host *host,
-                        const struct simba__mutex_call *call,
+                        const struct simba__mutex_request *given,
                         simba_reply *reply)
 {
-    const simba_request *request = call->request;
-    struct view view = {.record = record, .host = host, .call = call};
+    const simba_request *request = given->request;
+    struct view view = {.record = record, .host = host, .given = given};
     const struct simba__verdict *verdict = &view.verdict;
 
     *reply = (simba_reply){.size = sizeof *reply};
-    if (!requeue_missing(record, call->now_ms) ||
+    if (!requeue_missing(record, given->now_ms) ||
         (is_leaving(request) && request->tombstone_ms != 0 &&
-         !entomb(record, call))) {
+         !entomb(record, given))) {
         return false;
     }
     if (request->kind <= SIMBA_LEAVE || request->kind == SIMBA_BREAK) {
         look(&view);
-        view.verdict = simba__mutex_judge(&view.snapshot, request);
+        view.verdict = simba__mutex_decide(&view.snapshot, request);
         if (verdict->join && !reserve_queue(record)) {
             return false; /* and nothing has come of it */
         }
@@ -458,6 +458,6 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     reply->is_head = verdict->is_head;
     reply->position = verdict->position;
     reply->wait_ms = verdict->wait_ms;
-    simba__mutex_read(record, call->now_ms, reply);
+    simba__mutex_read(record, given->now_ms, reply);
     return true;
 }

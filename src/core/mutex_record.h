@@ -1,6 +1,6 @@
 /* One mutex as a store keeps it: the owner, the tenure, the queue, the offer,
  * the tombstones. It gathers the snapshot that the rules of mutex_model.h
- * judge, and carries out their verdict. Time and liveness are given by the
+ * decide by, and carries out their verdict. Time and liveness are given by the
  * caller.
  *
  * The memory store, SQLite, the SQL servers and the simulator's store run this
@@ -52,7 +52,8 @@ struct simba__mutex_host {
     void (*wake)(void *self, const struct simba__waiter *waiter);
 };
 
-struct simba__mutex_call {
+/* A request as it reaches the record: with what only the store knows of it. */
+struct simba__mutex_request {
     const simba_request *request;
     uint64_t connection;
     int64_t now_ms; /* the store's clock */
@@ -92,7 +93,7 @@ void simba__mutex_read(const struct simba__mutex_record *record,
  */
 bool simba__mutex_serve(struct simba__mutex_record *record,
                         const struct simba__mutex_host *host,
-                        const struct simba__mutex_call *call,
+                        const struct simba__mutex_request *given,
                         simba_reply *reply);
 
 /* A walk along those who wait and live, in the order of the queue. */

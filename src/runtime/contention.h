@@ -1,6 +1,6 @@
-/* One contender on the loop: the pure machine, its timer, its ear for wake-ups,
- * and the operations it has with the backend. Services and lockers are made of
- * it and say, through hooks, what users see. */
+/* One contender on the loop: the pure machine, its timer, its subscription to
+ * wake-ups, and the requests it has with the backend. Services and lockers are
+ * made of it and say, through hooks, what users see. */
 #ifndef SIMBA_RUNTIME_CONTENTION_H
 #define SIMBA_RUNTIME_CONTENTION_H
 
@@ -18,7 +18,7 @@ struct simba__contention_hooks {
      * hook must see to it that simba__contention_returned() is called. */
     void (*told)(struct simba__contention *self,
                  const struct simba__contend_update *update);
-    /* An operation came to its end; the machine knows already. May be NULL. */
+    /* A request came to its end; the machine knows already. May be NULL. */
     void (*answered)(struct simba__contention *self,
                      const simba_request *request,
                      int status,
@@ -33,7 +33,7 @@ struct simba__contention {
     struct simba__contend core;
     simba_timer timer;
     struct simba__subscriber subscriber;
-    struct simba__caller caller; /* of operations */
+    struct simba__caller caller; /* of requests */
     struct simba__contender_metrics metrics;
     simba_owner owner; /* as last seen */
     char *mutex;

@@ -255,8 +255,8 @@ void simba_count_reconnect(simba_loop *loop)
 /* --- inside -------------------------------------------------------------- */
 
 /* Set the clock for the earliest timer. One that is set too early already is
- * left alone: it will be set anew when it has rung for nothing, and most timers
- * are moved on before. */
+ * left alone: it will be set anew when it has fired for nothing, and most
+ * timers are moved on before. */
 static void arm_clock(simba_loop *loop)
 {
     int64_t at = simba__timers_next(loop);

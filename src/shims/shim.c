@@ -122,11 +122,11 @@ static void on_done(struct simba__caller *caller,
                     int status,
                     const simba_error *error)
 {
-    struct simba__passage *passage = (struct simba__passage *)caller;
-    simba_request *request = passage->request;
+    struct simba__shim_request *passing = (struct simba__shim_request *)caller;
+    simba_request *request = passing->request;
 
-    passage->shim->kind->answered(passage, &copy->request.reply, status);
-    free(passage);
+    passing->shim->kind->answered(passing, &copy->request.reply, status);
+    free(passing);
     simba__shim_fill(request, copy);
     simba_request_done(request, status, error);
 }
@@ -134,24 +134,24 @@ static void on_done(struct simba__caller *caller,
 static void pass_request(simba_backend *self, simba_request *request)
 {
     struct simba__shim *shim = (struct simba__shim *)self;
-    struct simba__passage *passage = calloc(1, sizeof *passage);
+    struct simba__shim_request *passing = calloc(1, sizeof *passing);
     struct simba__pending *copy =
-        passage == NULL ? NULL : simba__request_make(request);
+        passing == NULL ? NULL : simba__request_make(request);
 
     if (copy == NULL) {
-        free(passage);
+        free(passing);
         simba__shim_no_memory(request);
         return;
     }
-    passage->caller.done = on_done;
-    passage->shim = shim;
-    passage->request = request;
-    passage->number = ++shim->passed;
-    passage->begun_us = simba__shim_now_us();
+    passing->caller.done = on_done;
+    passing->shim = shim;
+    passing->request = request;
+    passing->number = ++shim->passed;
+    passing->begun_us = simba__shim_now_us();
     if (shim->kind->sent != NULL) {
-        shim->kind->sent(passage);
+        shim->kind->sent(passing);
     }
-    simba__request_send(copy, &passage->caller, shim->inner);
+    simba__request_send(copy, &passing->caller, shim->inner);
 }
 
 /* --- life ---------------------------------------------------------------- */

@@ -30,7 +30,7 @@ struct simba__shim {
 };
 
 /* A request that is passed on as it is. */
-struct simba__passage {
+struct simba__shim_request {
     struct simba__caller caller;
     struct simba__shim *shim;
     simba_request *request;
@@ -53,9 +53,9 @@ struct simba__shim_kind {
     void (*detach)(simba_backend *self); /* before the inner one's */
     void (*forked)(simba_backend *self); /* likewise */
     /** A request that is passed on goes to the inner store. */
-    void (*sent)(const struct simba__passage *passage);
+    void (*sent)(const struct simba__shim_request *passing);
     /** It was answered, and who asked hears next. MUST without `submit`. */
-    void (*answered)(const struct simba__passage *passage,
+    void (*answered)(const struct simba__shim_request *passing,
                      const simba_reply *reply,
                      int status);
 };

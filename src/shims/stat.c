@@ -89,26 +89,26 @@ bool simba__stat_figures(simba_backend *shim,
 
 /* --- passing by ---------------------------------------------------------- */
 
-static struct figures *figures_of(const struct simba__passage *passage)
+static struct figures *figures_of(const struct simba__shim_request *passing)
 {
-    struct stat_shim *stat = (struct stat_shim *)passage->shim;
+    struct stat_shim *stat = (struct stat_shim *)passing->shim;
 
-    return &stat->kinds[passage->request->kind];
+    return &stat->kinds[passing->request->kind];
 }
 
-static void count_sent(const struct simba__passage *passage)
+static void count_sent(const struct simba__shim_request *passing)
 {
-    figures_of(passage)->stat.started++;
+    figures_of(passing)->stat.started++;
 }
 
-static void count_answered(const struct simba__passage *passage,
+static void count_answered(const struct simba__shim_request *passing,
                            const simba_reply *reply,
                            int status)
 {
-    struct figures *figures = figures_of(passage);
+    struct figures *figures = figures_of(passing);
     simba_stat *stat = &figures->stat;
     bool is_first = stat->answered + stat->unknown + stat->failed == 0;
-    int64_t us = simba__shim_now_us() - passage->begun_us;
+    int64_t us = simba__shim_now_us() - passing->begun_us;
 
     stat->answered += status == SIMBA_OK;
     stat->mine += status == SIMBA_OK && reply->mine;

@@ -61,12 +61,12 @@ static void write_line(struct trace *trace)
 }
 
 static void put_request(struct simba__json *line,
-                        const struct simba__passage *passage)
+                        const struct simba__shim_request *passing)
 {
-    const simba_request *request = passage->request;
+    const simba_request *request = passing->request;
     char attempt[33];
 
-    simba__json_unsigned(line, "n", passage->number);
+    simba__json_unsigned(line, "n", passing->number);
     simba__json_text(line, "request", simba__shim_request_name(request->kind));
     if (request->mutex[0] != '\0') {
         simba__json_text(line, "mutex", request->mutex);
@@ -103,13 +103,13 @@ static void put_flag(struct simba__json *line, const char *key, bool is_so)
     }
 }
 
-static void write_sent(const struct simba__passage *passage)
+static void write_sent(const struct simba__shim_request *passing)
 {
-    struct trace *trace = (struct trace *)passage->shim;
-    const simba_request *request = passage->request;
+    struct trace *trace = (struct trace *)passing->shim;
+    const simba_request *request = passing->request;
     struct simba__json *line = begin_line(trace, "sent");
 
-    put_request(line, passage);
+    put_request(line, passing);
     put_unsigned(line, "token", request->token);
     put_unsigned(line, "position", request->position);
     put_number(line, "ttl_ms", request->ttl_ms);
@@ -122,14 +122,14 @@ static void write_sent(const struct simba__passage *passage)
     write_line(trace);
 }
 
-static void write_answered(const struct simba__passage *passage,
+static void write_answered(const struct simba__shim_request *passing,
                            const simba_reply *reply,
                            int status)
 {
-    struct trace *trace = (struct trace *)passage->shim;
+    struct trace *trace = (struct trace *)passing->shim;
     struct simba__json *line = begin_line(trace, "answered");
 
-    put_request(line, passage);
+    put_request(line, passing);
     simba__json_text(line, "status", simba_status_name(status));
     if (status == SIMBA_OK) {
         put_flag(line, "mine", reply->mine);

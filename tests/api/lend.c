@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* For the test: hold up the next who leaves; it is leaving; how many operations
+/* For the test: hold up the next who leaves; it is leaving; how many requests
  * were left to it since, or to a thread that never drives; how many there
  * were. */
 SIMBA_API _Atomic int lend_holds_up, lend_is_leaving, lend_orphans, lend_count;

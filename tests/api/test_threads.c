@@ -210,14 +210,14 @@ enum { STOPPERS = 20 }; /* more than there are notifiers */
 static struct {
     simba_service *other[STOPPERS];
     _Atomic int inside, stopped;
-} ring;
+} circle;
 
 static void stop_other(void *user, const simba_state *change)
 {
     (void)change;
-    atomic_fetch_add(&ring.inside, 1);
+    atomic_fetch_add(&circle.inside, 1);
     if (simba_service_stop(user, NULL) == SIMBA_OK) {
-        atomic_fetch_add(&ring.stopped, 1);
+        atomic_fetch_add(&circle.stopped, 1);
     }
 }
 
@@ -228,19 +228,19 @@ TEST(test_threads__callbacks_may_stop_other_services)
     _Atomic int owned = 0;
 
     for (int i = 0; i < STOPPERS; i++) {
-        ring.other[i] = open_service(store, fresh_mutex(), count, &owned);
-        assert_int_equal(simba_service_start(ring.other[i], NULL), SIMBA_OK);
+        circle.other[i] = open_service(store, fresh_mutex(), count, &owned);
+        assert_int_equal(simba_service_start(circle.other[i], NULL), SIMBA_OK);
     }
     await(atomic_load(&owned) == STOPPERS);
     for (int i = 0; i < STOPPERS; i++) {
         stoppers[i] =
-            open_service(store, fresh_mutex(), stop_other, ring.other[i]);
+            open_service(store, fresh_mutex(), stop_other, circle.other[i]);
         assert_int_equal(simba_service_start(stoppers[i], NULL), SIMBA_OK);
     }
-    await(atomic_load(&ring.stopped) == STOPPERS);
+    await(atomic_load(&circle.stopped) == STOPPERS);
     for (int i = 0; i < STOPPERS; i++) {
         simba_service_close(stoppers[i]);
-        simba_service_close(ring.other[i]);
+        simba_service_close(circle.other[i]);
     }
     simba_store_close(store);
 }

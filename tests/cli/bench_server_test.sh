@@ -32,7 +32,7 @@ measures handoff "\"n\":20,.*$floor" -n 20
 measures throughput "\"n\":60,.*$floor" -n 60 --contenders 8
 measures throughput "\"n\":60,.*$floor" -n 60 --contenders 4 --processes 2
 measures crash "\"n\":2,.*$floor.*\"since\":\"lease\"" -n 2
-measures idle '"contenders":20,.*"store_ops_per_second":' \
+measures idle '"contenders":20,.*"requests_per_second":' \
     --contenders 20 --seconds 1
 echo "1..$count"
 [ "$failed" -eq 0 ]

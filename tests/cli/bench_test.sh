@@ -122,7 +122,7 @@ idle_tells_what_waiting_costs() {
     tells 0 --json bench idle --seconds 1 --contenders 50 &&
         matches "^\{\"scenario\":\"idle\",\"store\":\"[^\"]*\",\
 \"contenders\":50,\"seconds\":$number,\"bytes_per_contender\":$number,\
-\"cpu_percent\":$number,\"store_ops_per_second\":$number\}$"
+\"cpu_percent\":$number,\"requests_per_second\":$number\}$"
 }
 
 # Nobody else waited for what idle owned, and it is free again.

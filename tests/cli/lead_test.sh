@@ -100,7 +100,7 @@ starts_again_when_it_leads_again() {
 
     start_lead e --max-hold 2s
     within 20 has_run 1 e || return 1
-    # The one in line has its turn when max-hold has passed.
+    # The waiter gets the mutex when max-hold has passed.
     code 0 "$simba" lock e -- sh -c 'read -r p <"$0"; ! kill -0 "$p"' \
         "$scratch/e.cmd" || return 1
     within 60 has_run 2 e || return 1

@@ -105,7 +105,7 @@ control_z_while_waiting() {
         'send:fg\n' expect:started 'expect:$ ' 'send:exit 0\n' -- \
         bash --norc --noprofile -i &
     terminal=$!
-    # One that is stopped is not in line: another gets the mutex.
+    # One that is stopped is not in the queue: another gets the mutex.
     within 20 test -e "$scratch/is-stopped" && let_go && is_free t &&
         : >"$scratch/is-free" && code 0 wait "$terminal"
 }

@@ -227,7 +227,7 @@ renewed_after_the_break() {
     } | finds after-break
 }
 
-# ── The line ─────────────────────────────────────────────────────────────────
+# ── The queue ─────────────────────────────────────────────────────────────────
 
 one_who_waits_is_passed() {
     {
@@ -261,8 +261,8 @@ a_newcomer_passes_the_queue() {
     } | finds unfair
 }
 
-# Who was called has 300 ms to come, whoever comes back to its place meanwhile.
-one_who_was_called_before_is_no_passer() {
+# Whom it is offered to has 300 ms to ask, whoever is back at its position meanwhile.
+one_who_was_offered_it_before_is_no_passer() {
     {
         asked 200 2 1 acquire "$(queued 11)"
         asked 500 3 1 acquire "$(mine 6)"
@@ -270,7 +270,7 @@ one_who_was_called_before_is_no_passer() {
     } | finds
 }
 
-one_who_missed_its_call_has_another_place() {
+one_who_missed_its_offer_has_another_position() {
     {
         asked 200 2 1 acquire "$(queued 11)"
         asked 800 3 1 acquire "$(queued 12)"
@@ -279,7 +279,7 @@ one_who_missed_its_call_has_another_place() {
     } | finds
 }
 
-one_whose_place_lapsed_is_not_passed() {
+one_whose_position_lapsed_is_not_passed() {
     {
         asked 200 2 1 acquire "$(queued 11)"
         asked 50000 3 1 acquire "$(mine 6)"

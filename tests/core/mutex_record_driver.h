@@ -97,7 +97,7 @@ static inline bool serve(const struct who *who,
                          simba_request request,
                          int64_t now_ms)
 {
-    struct simba__mutex_call call = {
+    struct simba__mutex_request given = {
         .request = &request, .connection = who->connection, .now_ms = now_ms};
 
     request.id = who->id;
@@ -105,7 +105,7 @@ static inline bool serve(const struct who *who,
     request.ttl_ms = TTL;
     request.transition_ms = LEASE - TTL;
     store.wakes = 0;
-    return simba__mutex_serve(&record, &host, &call, &got);
+    return simba__mutex_serve(&record, &host, &given, &got);
 }
 
 static inline void must_serve(const struct who *who,
@@ -166,10 +166,10 @@ static inline bool breaks(uint64_t token, bool at_once, int64_t now_ms)
 {
     simba_request request = {
         .kind = SIMBA_BREAK, .token = token, .now = at_once};
-    struct simba__mutex_call call = {.request = &request, .now_ms = now_ms};
+    struct simba__mutex_request given = {.request = &request, .now_ms = now_ms};
 
     store.wakes = 0;
-    assert_true(simba__mutex_serve(&record, &host, &call, &got));
+    assert_true(simba__mutex_serve(&record, &host, &given, &got));
     return got.mine;
 }
 

@@ -1,4 +1,4 @@
-/* The contention machine in the queue: the place it is given and gives back,
+/* The contention machine in the queue: the position it is given and gives back,
  * and the backstop that asks again when every wake-up is lost. */
 #include "contend_driver.h"
 
@@ -24,7 +24,7 @@ TEST(test_contend_queue__others_let_the_head_go_first)
     expect_sent(SIMBA_ACQUIRE);
 }
 
-TEST(test_contend_queue__reservation_lasts_300_ms)
+TEST(test_contend_queue__offer_lasts_300_ms)
 {
     assert_int_equal(SIMBA__OFFER_MS, 300);
 }
@@ -148,7 +148,8 @@ TEST(test_contend_queue__delay_follows_the_newest_answer)
     expect_wake_in(S + 2301 + 800, S + 2301 + 1999);
 }
 
-/* --- the place ----------------------------------------------------------- */
+/* --- the position -----------------------------------------------------------
+ */
 
 TEST(test_contend_queue__position_is_given_back_with_each_ask)
 {
@@ -175,7 +176,7 @@ TEST(test_contend_queue__newest_position_is_kept)
     is_queued(S + 1400, 1000, 99); /* it missed its call: to the end */
     wake();
     assert_int_equal(sent.position, 99);
-    refused(S + 2800, 1000); /* no place this time: ask for the old one */
+    refused(S + 2800, 1000); /* no position this time: ask for the old one */
     wake();
     assert_int_equal(sent.position, 99);
 }
@@ -290,7 +291,7 @@ TEST(test_contend_queue__offered_waiter_comes_at_once)
 
 /* The second in the queue is told too, and learns how long the first may take.
  */
-TEST(test_contend_queue__second_waits_for_the_reservation)
+TEST(test_contend_queue__second_waits_for_the_offer)
 {
     use(default_config());
     ask();

@@ -285,7 +285,7 @@ TEST(test_contend_release__long_pause_keeps_the_tombstone)
     expect_wake_at(S + 60000 + OVER / 4);
 }
 
-TEST(test_contend_release__doubtful_tenure_slept_over_is_buried)
+TEST(test_contend_release__doubtful_tenure_slept_over_is_undone)
 {
     use(default_config());
     ask();

@@ -157,7 +157,7 @@ TEST(test_contend_restart__stopped_contender_ignores_wakes)
     expect_nothing();
     expect_wake_at(NEVER);
     start(S + 50);
-    assert_int_equal(sent.position, 0); /* nor is the old place asked for */
+    assert_int_equal(sent.position, 0); /* nor is the old position asked for */
 }
 
 /* --- nothing of one tenure shows through in the next --------------------- */
@@ -173,7 +173,7 @@ TEST(test_contend_restart__position_ends_with_the_attempt)
     answered(S + 210); /* gone */
     returned(S + 220);
     failed(S + 230);
-    stop(S + 240); /* there is no place to leave */
+    stop(S + 240); /* there is no position to leave */
     expect_told(SIMBA__TELL_STOPPED);
     expect_sent(SIMBA_NO_REQUEST);
 }

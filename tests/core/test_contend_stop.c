@@ -101,7 +101,7 @@ TEST(test_contend_stop__forgotten_position_is_not_left)
     ask();
     is_queued(S + 10, 5000, 77);
     wake_up(S + 20);
-    refused(S + 30, 5000); /* the store knows of no place any more */
+    refused(S + 30, 5000); /* the store knows of no position any more */
     stop(S + 40);
     expect_stopped();
 }

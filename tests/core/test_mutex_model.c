@@ -20,11 +20,11 @@ static int setup(void **state)
     return 0;
 }
 
-static void judge(enum simba_request_kind kind, uint32_t slots)
+static void decide(enum simba_request_kind kind, uint32_t slots)
 {
     simba_request request = {.kind = kind, .slots = slots, .join = true};
 
-    v = simba__mutex_judge(&s, &request);
+    v = simba__mutex_decide(&s, &request);
 }
 
 static struct simba__crowd crowd(uint32_t count, uint32_t limit)
@@ -61,10 +61,10 @@ MODEL_TEST(exclusive_and_one_slot_need_nobody)
 {
     for (uint32_t slots = 0; slots < 2; slots++) {
         s.owners = crowd(0, 0);
-        judge(SIMBA_ACQUIRE, slots);
+        decide(SIMBA_ACQUIRE, slots);
         expect_granted(false);
         s.owners = crowd(1, UINT32_MAX);
-        judge(SIMBA_ACQUIRE, slots);
+        decide(SIMBA_ACQUIRE, slots);
         expect_refused(70);
     }
 }
@@ -72,19 +72,19 @@ MODEL_TEST(exclusive_and_one_slot_need_nobody)
 MODEL_TEST(nobody_enters_beside_an_exclusive_owner)
 {
     s.owners = crowd(1, 0);
-    judge(SIMBA_ACQUIRE, UINT32_MAX);
+    decide(SIMBA_ACQUIRE, UINT32_MAX);
     expect_refused(70);
 }
 
 MODEL_TEST(least_limit_of_all_counts)
 {
     s.owners = crowd(3, 5);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_refused(70);
-    judge(SIMBA_ACQUIRE, 4);
+    decide(SIMBA_ACQUIRE, 4);
     expect_granted(false);
     s.owners = crowd(3, 3);
-    judge(SIMBA_ACQUIRE, 5);
+    decide(SIMBA_ACQUIRE, 5);
     expect_refused(70);
 }
 
@@ -92,14 +92,14 @@ MODEL_TEST(offers_take_slots)
 {
     s.owners = crowd(1, 3);
     s.offered = crowd(1, 3);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
     s.offered = crowd(1, 2);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_refused(70);
     s.owners = crowd(0, 0);
     s.offered = crowd(1, 0);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_refused(70);
 }
 
@@ -108,15 +108,15 @@ MODEL_TEST(grant_offers_what_is_left)
     s.first = waiter(5, 3);
     s.first.is_me = true;
     s.second = waiter(6, 3);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_granted(true);
     assert_false(v.wake);
     s.second = waiter(6, 0); /* it wants to be alone */
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
     s.owners = crowd(2, 3); /* full with me */
     s.second = waiter(6, 3);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     expect_granted(false);
 }
 
@@ -126,7 +126,7 @@ MODEL_TEST(who_is_offered_enters_before_the_queue)
     s.owners = crowd(1, 4);
     s.first = waiter(5, 4);
     s.second = waiter(6, 4);
-    judge(SIMBA_ACQUIRE, 4);
+    decide(SIMBA_ACQUIRE, 4);
     expect_granted(true);
     assert_true(v.wake);
 }
@@ -135,12 +135,12 @@ MODEL_TEST(nobody_passes_although_it_would_fit)
 {
     s.owners = crowd(1, 4);
     s.first = waiter(5, 0); /* waits to be alone */
-    judge(SIMBA_ACQUIRE, 4);
+    decide(SIMBA_ACQUIRE, 4);
     expect_refused(SIMBA__OFFER_MS);
     assert_false(v.offer);
     assert_false(v.is_head);
     s.first = waiter(5, 2);
-    judge(SIMBA_ACQUIRE, 4);
+    decide(SIMBA_ACQUIRE, 4);
     expect_refused(SIMBA__OFFER_MS);
     assert_true(v.offer);
     assert_true(v.is_head); /* but for the one that it was offered to */
@@ -151,10 +151,10 @@ MODEL_TEST(release_offers_where_there_is_room)
     s.mine.is_there = s.mine.is_live = true;
     s.owners = crowd(2, 3);
     s.first = waiter(5, 3);
-    judge(SIMBA_RELEASE, 0);
+    decide(SIMBA_RELEASE, 0);
     assert_true(v.evict && v.offer);
     s.first = waiter(5, 2);
-    judge(SIMBA_RELEASE, 0);
+    decide(SIMBA_RELEASE, 0);
     assert_true(v.evict && !v.offer);
 }
 
@@ -162,12 +162,12 @@ MODEL_TEST(slot_is_the_lowest_free_one)
 {
     s.lowest_free_slot = 2;
     s.owners = crowd(2, 3);
-    judge(SIMBA_ACQUIRE, 3);
+    decide(SIMBA_ACQUIRE, 3);
     assert_int_equal(v.slot, 2);
     s.mine.is_there = s.mine.is_live = true;
     s.mine.slot = 1;
     s.mine.token = 9;
-    judge(SIMBA_RENEW, 3);
+    decide(SIMBA_RENEW, 3);
     assert_int_equal(v.answer, SIMBA__EXTEND);
     assert_int_equal(v.slot, 1);
     assert_int_equal(v.token, 9);
@@ -178,13 +178,13 @@ MODEL_TEST(token_is_above_what_is_asked)
     simba_request request = {.kind = SIMBA_ACQUIRE};
 
     s.last_token = 7;
-    v = simba__mutex_judge(&s, &request);
+    v = simba__mutex_decide(&s, &request);
     assert_int_equal(v.token, NOW * 1000);
     request.token_above = NOW * 1000 + 5;
-    v = simba__mutex_judge(&s, &request);
+    v = simba__mutex_decide(&s, &request);
     assert_int_equal(v.token, NOW * 1000 + 6);
     s.last_token = NOW * 1000 + 8;
-    v = simba__mutex_judge(&s, &request);
+    v = simba__mutex_decide(&s, &request);
     assert_int_equal(v.token, NOW * 1000 + 9);
 }
 
@@ -196,7 +196,7 @@ MODEL_TEST(other_kinds_change_nothing)
     s.mine.is_there = s.mine.is_live = true;
     s.first = waiter(5, 0);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        judge(kinds[i], 0);
+        decide(kinds[i], 0);
         assert_int_equal(v.answer, SIMBA__REFUSE);
         assert_false(v.evict || v.offer || v.wake || v.join || v.is_broken);
     }

@@ -1,8 +1,8 @@
-/* The shim fault: what it does to operations and wake-ups, and that the mutex
+/* The shim fault: what it does to requests and wake-ups, and that the mutex
  * stays one. */
 #include "shim_driver.h"
 
-TEST(test_shims__fault_fails_the_nth_operation)
+TEST(test_shims__fault_fails_the_nth_request)
 {
     simba_store *store = open_url("fault:nth=1:stat::memory:nth");
     simba_locker *locker = open_locker(store, fresh_mutex());
@@ -100,7 +100,7 @@ TEST(test_shims__fault_loses_and_doubles_wakes)
     }
 }
 
-/* The fate of an operation follows from the seed alone. */
+/* The fate of a request follows from the seed alone. */
 TEST(test_shims__fault_is_reproducible)
 {
     uint64_t failed[3];
@@ -125,7 +125,7 @@ TEST(test_shims__fault_is_reproducible)
     assert_true(failed[0] != failed[2]);
 }
 
-/* Operations that are lost or late when the store is closed end with it. */
+/* Requests that are lost or late when the store is closed end with it. */
 TEST(test_shims__fault_closes_with_operations_under_way)
 {
     static const char *const ways[] = {"lose=100", "delay=100,late=60000",

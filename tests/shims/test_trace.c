@@ -1,4 +1,4 @@
-/* The shim trace: what it writes down of operations and wake-ups, and where. */
+/* The shim trace: what it writes down of requests and wake-ups, and where. */
 #include "shim_driver.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 2, FLIGHT = 6, QUEUE = 16, DEPTH_MOST = 32 };
+enum { NODES = 2, UNDER_WAY_MOST = 6, QUEUE = 16, DEPTH_MOST = 32 };
 
 enum parcel_kind { TO_STORE, TO_NODE };
 
@@ -33,8 +33,8 @@ struct state {
     struct simba__mutex_record record;
     uint64_t newest_token;
     const char *broken; /* the first rule broken, or NULL */
-    int flight_count;
-    const struct parcel *flight[FLIGHT];
+    int under_way_count;
+    const struct parcel *under_way[UNDER_WAY_MOST];
     /* Only so much of these as is used. */
     struct simba__waiter queue[QUEUE];
     struct simba__tombstone tombstones[QUEUE];
@@ -63,10 +63,10 @@ static void blame(struct state *s, const char *what)
 
 static void post(struct state *s, const struct parcel *p)
 {
-    if (s->flight_count < FLIGHT) { /* a full network drops */
+    if (s->under_way_count < UNDER_WAY_MOST) { /* a full network drops */
         assert(parcel_count < PARCELS);
         parcels[parcel_count] = *p;
-        s->flight[s->flight_count++] = &parcels[parcel_count++];
+        s->under_way[s->under_way_count++] = &parcels[parcel_count++];
     }
 }
 
@@ -154,7 +154,7 @@ static void serve(struct state *s, const struct parcel *p)
 {
     struct simba__mutex_host host = {
         .self = s, .is_connected = always_connected, .wake = post_wake};
-    struct simba__mutex_call call = {
+    struct simba__mutex_request given = {
         .request = &p->request,
         .connection = (uint64_t)p->node,
         .now_ms = s->now,
@@ -166,7 +166,7 @@ static void serve(struct state *s, const struct parcel *p)
         before = s->record.attempt;
     }
     assert(s->record.queue_count < QUEUE && s->record.tombstone_count < QUEUE);
-    if (simba__mutex_serve(&s->record, &host, &call, &back.request.reply)) {
+    if (simba__mutex_serve(&s->record, &host, &given, &back.request.reply)) {
         check_served(s, p, &back.request.reply, before);
         back.event.type = SIMBA__REPLIED;
         back.event.seq = p->request.seq;
@@ -179,11 +179,11 @@ static void serve(struct state *s, const struct parcel *p)
 
 static const struct parcel *take(struct state *s, int k)
 {
-    const struct parcel *p = s->flight[k];
+    const struct parcel *p = s->under_way[k];
 
-    s->flight_count--;
-    memmove(&s->flight[k], &s->flight[k + 1],
-            (size_t)(s->flight_count - k) * sizeof p);
+    s->under_way_count--;
+    memmove(&s->under_way[k], &s->under_way[k + 1],
+            (size_t)(s->under_way_count - k) * sizeof p);
     return p;
 }
 
@@ -224,7 +224,7 @@ static void toggle(struct state *s)
 
 static void apply(struct state *s, int choice)
 {
-    int rest = choice - s->flight_count;
+    int rest = choice - s->under_way_count;
 
     if (rest < 0) {
         deliver(s, choice);
@@ -236,7 +236,7 @@ static void apply(struct state *s, int choice)
         s->now += simba__lease_over_ms(&config.lease);
     } else if (rest == 3) {
         toggle(s);
-    } else if (s->flight_count > 0) {
+    } else if (s->under_way_count > 0) {
         take(s, 0); /* lost */
     }
     if (simba__contend_is_owner(&s->node[0], s->now) &&
@@ -261,7 +261,7 @@ static bool explore(const struct state *from, int depth_left)
 {
     struct state s;
     int posted = parcel_count;
-    int choices = from->flight_count + 4 + (from->flight_count > 0);
+    int choices = from->under_way_count + 4 + (from->under_way_count > 0);
 
     if (depth_left == 0) {
         schedules++;

@@ -56,9 +56,9 @@ static void name_node(const struct world *w, int i, struct simba__deed *deed)
     memcpy(deed->id, n->id, sizeof n->id);
 }
 
-static enum simba__deed_op op_of(enum simba_request_kind kind)
+static enum simba__deed_request op_of(enum simba_request_kind kind)
 {
-    static const enum simba__deed_op ops[] = {
+    static const enum simba__deed_request ops[] = {
         SIMBA__DEED_OTHER, SIMBA__DEED_ACQUIRE, SIMBA__DEED_RENEW,
         SIMBA__DEED_RELEASE, SIMBA__DEED_LEAVE};
 

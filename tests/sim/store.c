@@ -121,12 +121,12 @@ static void reply_to(struct world *w,
     transmit(w, &answer);
 }
 
-static uint64_t position_of(const struct simba__mutex_record *row,
+static uint64_t position_of(const struct simba__mutex_record *record,
                             simba_attempt attempt)
 {
-    for (size_t i = 0; i < row->queue_count; i++) {
-        if (simba__attempt_equal(row->queue[i].attempt, attempt)) {
-            return row->queue[i].position;
+    for (size_t i = 0; i < record->queue_count; i++) {
+        if (simba__attempt_equal(record->queue[i].attempt, attempt)) {
+            return record->queue[i].position;
         }
     }
     return 0;
@@ -161,9 +161,9 @@ void store_receive(struct world *w, const struct message *m)
     simba_reply reply;
     struct simba__lease lease = lease_offered(w, m);
     simba_request request = m->request;
-    struct simba__mutex_call call = {.request = &request,
-                                     .connection = m->connection,
-                                     .now_ms = world_store_ms(w)};
+    struct simba__mutex_request given = {.request = &request,
+                                         .connection = m->connection,
+                                         .now_ms = world_store_ms(w)};
 
     request.ttl_ms = lease.ttl_ms;
     request.transition_ms = lease.transition_ms;
@@ -175,7 +175,7 @@ void store_receive(struct world *w, const struct message *m)
         return;
     }
     w->position_before = position_of(&w->record, m->request.attempt);
-    if (simba__mutex_serve(&w->record, &w->host, &call, &reply)) {
+    if (simba__mutex_serve(&w->record, &w->host, &given, &reply)) {
         check_served(w, &before, m, &reply);
         if (reply.mine) {
             reply.lease_ms = simba__lease_length_ms(&lease);

@@ -173,11 +173,11 @@ static void break_tenure(struct world *w, bool at_once)
 {
     simba_request request = {
         .kind = SIMBA_BREAK, .token = w->record.owner.token, .now = at_once};
-    struct simba__mutex_call call = {.request = &request,
-                                     .now_ms = world_store_ms(w)};
+    struct simba__mutex_request given = {.request = &request,
+                                         .now_ms = world_store_ms(w)};
 
     if (w->is_store_up &&
-        simba__mutex_serve(&w->record, &w->host, &call, &request.reply) &&
+        simba__mutex_serve(&w->record, &w->host, &given, &request.reply) &&
         request.reply.mine) {
         world_say(w, "admin breaks the tenure%s", at_once ? " by force" : "");
         check_offered(w);

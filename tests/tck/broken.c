@@ -36,14 +36,14 @@ static const struct fault *fault;
 
 /* --- between the runtime and the memory store ---------------------------- */
 
-enum { WAKEED_MOST = 64 };
+enum { WOKEN_MOST = 64 };
 
 /* Mutexes that a handle has been woken for, when it takes wake-ups for grants.
  */
 static struct woken {
     simba_loop *loop;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
-} woken[WAKEED_MOST];
+} woken[WOKEN_MOST];
 static size_t woken_count;
 static pthread_mutex_t woken_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -53,7 +53,7 @@ static void broken_wake(simba_loop *loop, const char *mutex)
         return;
     }
     pthread_mutex_lock(&woken_lock);
-    if (fault->wake_grants && woken_count < WAKEED_MOST) {
+    if (fault->wake_grants && woken_count < WOKEN_MOST) {
         woken[woken_count].loop = loop;
         snprintf(woken[woken_count++].mutex, sizeof woken[0].mutex, "%s",
                  mutex);
@@ -123,7 +123,7 @@ static int serve_broken(struct memory *m, simba_request *request)
 }
 
 /* Refusals that are not told yet; inside the loop of one handle. */
-static simba_request *kept_ops;
+static simba_request *kept_requests;
 static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool is_kept_back(simba_request *request, int rc)
@@ -133,8 +133,8 @@ static bool is_kept_back(simba_request *request, int rc)
         return false;
     }
     pthread_mutex_lock(&kept_lock);
-    request->next = kept_ops;
-    kept_ops = request;
+    request->next = kept_requests;
+    kept_requests = request;
     pthread_mutex_unlock(&kept_lock);
     return true;
 }
@@ -144,8 +144,8 @@ static void tell_kept(void)
     simba_request *request;
 
     pthread_mutex_lock(&kept_lock); /* the handles have loops of their own */
-    request = kept_ops;
-    kept_ops = NULL;
+    request = kept_requests;
+    kept_requests = NULL;
     pthread_mutex_unlock(&kept_lock);
     while (request != NULL) {
         simba_request *next = request->next;
@@ -155,7 +155,7 @@ static void tell_kept(void)
     }
 }
 
-/* Operations that are never completed; here, so that they are not lost. */
+/* Requests that are never completed; here, so that they are not lost. */
 static simba_request *forgotten;
 
 static bool is_forgotten(simba_request *request)

@@ -7,13 +7,13 @@
 
 #include <simba/sys/backend.h>
 
-/* What is done to an operation before it is carried out, and to its answer;
+/* What is done to a request before it is carried out, and to its answer;
  * with the space of the mutexes locked. */
 struct fault {
     const char *name;
     enum simba__plant plant;
-    void (*before)(struct simba__mutex_record *row, simba_request *request);
-    void (*after)(struct simba__mutex_record *row, simba_request *request);
+    void (*before)(struct simba__mutex_record *record, simba_request *request);
+    void (*after)(struct simba__mutex_record *record, simba_request *request);
     bool no_wakes, one_wake, wake_grants, late_refusals;
     int gives_up_ms; /* 0: never; once a request fails, after so long */
     enum simba_request_kind never_done; /* 0: all are; MUTE: none */
@@ -29,8 +29,8 @@ enum { MUTE = 99 };
 extern const struct fault broken_tenures[];
 extern const struct fault broken_others[];
 
-/** Is this the attempt that the row has for its tenure, lapsed or not? */
-bool broken_is_present(const struct simba__mutex_record *row,
+/** Is this the attempt that the record has for its tenure, lapsed or not? */
+bool broken_is_present(const struct simba__mutex_record *record,
                        const simba_request *request);
 
 #endif

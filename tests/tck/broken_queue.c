@@ -4,59 +4,64 @@
 #include <ctype.h>
 #include <string.h>
 
-static void places_for_ever(struct simba__mutex_record *row,
-                            simba_request *request)
+static void positions_for_ever(struct simba__mutex_record *record,
+                               simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->waiter_ms += 3600000;
 }
 
-static void place_ignored(struct simba__mutex_record *row,
-                          simba_request *request)
+static void position_ignored(struct simba__mutex_record *record,
+                             simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->position = 0;
 }
 
 /* --- the one it is offered to ----------------------------------------------
  */
 
-static void offer_short(struct simba__mutex_record *row, simba_request *request)
+static void offer_short(struct simba__mutex_record *record,
+                        simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
-        row->offered_until_ms -= 150;
+        record->offered_until_ms -= 150;
     }
 }
 
-static void offer_long(struct simba__mutex_record *row, simba_request *request)
+static void offer_long(struct simba__mutex_record *record,
+                       simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
-        row->offered_until_ms += 1000;
+        record->offered_until_ms += 1000;
     }
 }
 
-/* Whom it was offered to, and has not come when the operation begins. */
+/* Whom it was offered to, and has not come when the request begins. */
 static struct simba__waiter missing;
 static bool is_missing;
 
-static void note_missing(struct simba__mutex_record *row,
+static void note_missing(struct simba__mutex_record *record,
                          simba_request *request)
 {
     (void)request;
-    is_missing = row->is_offered && row->offered_until_ms < simba_loop_now_ms();
-    missing = row->offered;
+    is_missing =
+        record->is_offered && record->offered_until_ms < simba_loop_now_ms();
+    missing = record->offered;
 }
 
 /* It goes to the front of the queue, not to its end. */
-static void place_kept(struct simba__mutex_record *row, simba_request *request)
+static void position_kept(struct simba__mutex_record *record,
+                          simba_request *request)
 {
-    size_t i = row->queue_count;
+    size_t i = record->queue_count;
 
     (void)request;
     while (is_missing && i-- > 0) {
-        if (simba__attempt_equal(row->queue[i].attempt, missing.attempt)) {
-            memmove(&row->queue[1], &row->queue[0], i * sizeof *row->queue);
-            row->queue[0] = missing;
+        if (simba__attempt_equal(record->queue[i].attempt, missing.attempt)) {
+            memmove(&record->queue[1], &record->queue[0],
+                    i * sizeof *record->queue);
+            record->queue[0] = missing;
             return;
         }
     }
@@ -64,10 +69,10 @@ static void place_kept(struct simba__mutex_record *row, simba_request *request)
 
 /* --- what is told -------------------------------------------------------- */
 
-static void reading_takes(struct simba__mutex_record *row,
+static void reading_takes(struct simba__mutex_record *record,
                           simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->kind == SIMBA_READ) {
         request->kind = SIMBA_ACQUIRE;
         request->join = true;
@@ -75,82 +80,83 @@ static void reading_takes(struct simba__mutex_record *row,
     }
 }
 
-static void wait_nothing(struct simba__mutex_record *row,
+static void wait_nothing(struct simba__mutex_record *record,
                          simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->reply.wait_ms = 0;
 }
 
-static void wait_whole_lease(struct simba__mutex_record *row,
+static void wait_whole_lease(struct simba__mutex_record *record,
                              simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->reply.wait_ms > 0) {
         request->reply.wait_ms = request->ttl_ms + request->transition_ms;
     }
 }
 
-static void read_without_times(struct simba__mutex_record *row,
+static void read_without_times(struct simba__mutex_record *record,
                                simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->kind == SIMBA_READ) {
         request->reply.owner.ttl_at_ms = request->reply.owner.transition_at_ms =
             0;
     }
 }
 
-static void refusal_begins_now(struct simba__mutex_record *row,
+static void refusal_begins_now(struct simba__mutex_record *record,
                                simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         request->reply.owner.acquired_at_ms = request->reply.store_ms;
     }
 }
 
-static void repeat_begins_anew(struct simba__mutex_record *row,
+static void repeat_begins_anew(struct simba__mutex_record *record,
                                simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
-        row->owner.acquired_at_ms = request->reply.store_ms;
-        request->reply.owner = row->owner;
+        record->owner.acquired_at_ms = request->reply.store_ms;
+        request->reply.owner = record->owner;
     }
 }
 
-static void tells_no_time(struct simba__mutex_record *row,
+static void tells_no_time(struct simba__mutex_record *record,
                           simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->reply.store_ms = 0;
 }
 
 /* By a second with each tenure. */
-static void clock_goes_back(struct simba__mutex_record *row,
+static void clock_goes_back(struct simba__mutex_record *record,
                             simba_request *request)
 {
     static uint64_t last;
     static int64_t back_ms;
 
-    if (row->tenure_token != last) {
-        last = row->tenure_token;
+    if (record->tenure_token != last) {
+        last = record->tenure_token;
         back_ms += 1000;
     }
     request->reply.store_ms -= back_ms;
 }
 
-static void ended_is_owner(struct simba__mutex_record *row,
+static void ended_is_owner(struct simba__mutex_record *record,
                            simba_request *request)
 {
-    request->reply.ended = row->tenure_token;
+    request->reply.ended = record->tenure_token;
 }
 
 /* --- names --------------------------------------------------------------- */
 
-static void ids_are_cut(struct simba__mutex_record *row, simba_request *request)
+static void ids_are_cut(struct simba__mutex_record *record,
+                        simba_request *request)
 {
-    row->owner.id[64] = request->reply.owner.id[64] = '\0';
+    record->owner.id[64] = request->reply.owner.id[64] = '\0';
 }
 
 static void fold_case(char *mutex)
@@ -187,17 +193,17 @@ const struct fault broken_others[] = {
     {.name = "lost_wake_up", .no_wakes = true},
     {.name = "wake_is_grant", .wake_grants = true},
     {.name = "queue_ignores_death", PLANT(DEAD_OFFERED)},
-    {.name = "queue_ignores_silence", .before = places_for_ever},
-    {.name = "line_reversed", PLANT(QUEUE_REVERSED)},
+    {.name = "queue_ignores_silence", .before = positions_for_ever},
+    {.name = "queue_reversed", PLANT(QUEUE_REVERSED)},
     {.name = "newcomers_pass", PLANT(BARGING)},
-    {.name = "reservation_forgotten", PLANT(OFFER_FORGOTTEN)},
+    {.name = "offer_forgotten", PLANT(OFFER_FORGOTTEN)},
     {.name = "second_not_told", .one_wake = true},
     {.name = "offer_short", .after = offer_short},
     {.name = "offer_long", .after = offer_long},
     {.name = "missed_offer_keeps_position",
      .before = note_missing,
-     .after = place_kept},
-    {.name = "place_ignored", .before = place_ignored},
+     .after = position_kept},
+    {.name = "position_ignored", .before = position_ignored},
     {.name = "reading_takes", .before = reading_takes},
     {.name = "case_folded", .rename = fold_case},
     {.name = "names_trimmed", .rename = trim},

@@ -4,144 +4,149 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The owner as it was before the operation that is being carried out, and what
+/* The owner as it was before the request that is being carried out, and what
  * that one asked for; with the space of the mutexes locked. */
 static simba_owner kept;
 static int64_t asked_ttl_ms, asked_transition_ms;
 
-bool broken_is_present(const struct simba__mutex_record *row,
+bool broken_is_present(const struct simba__mutex_record *record,
                        const simba_request *request)
 {
-    return row->attempt.high == request->attempt.high &&
-           row->attempt.low == request->attempt.low && row->owner.id[0] != '\0';
+    return record->attempt.high == request->attempt.high &&
+           record->attempt.low == request->attempt.low &&
+           record->owner.id[0] != '\0';
 }
 
-static void be_the_owner(struct simba__mutex_record *row,
+static void be_the_owner(struct simba__mutex_record *record,
                          simba_request *request)
 {
-    request->attempt.high = row->attempt.high;
-    request->attempt.low = row->attempt.low;
+    request->attempt.high = record->attempt.high;
+    request->attempt.low = record->attempt.low;
 }
 
 /* --- tokens -------------------------------------------------------------- */
 
-static void token_stuck(struct simba__mutex_record *row, simba_request *request)
+static void token_stuck(struct simba__mutex_record *record,
+                        simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->reply.mine) {
         request->reply.token = request->reply.owner.token = 7;
     }
 }
 
-static void token_grows_by_renewal(struct simba__mutex_record *row,
+static void token_grows_by_renewal(struct simba__mutex_record *record,
                                    simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && request->reply.mine) {
-        request->reply.token = row->owner.token = ++row->last_token;
-        request->reply.owner = row->owner;
+        request->reply.token = record->owner.token = ++record->last_token;
+        request->reply.owner = record->owner;
     }
 }
 
 /* --- who has it ---------------------------------------------------------- */
 
-static void not_idempotent(struct simba__mutex_record *row,
+static void not_idempotent(struct simba__mutex_record *record,
                            simba_request *request)
 {
-    if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
+    if (request->kind == SIMBA_ACQUIRE && broken_is_present(record, request)) {
         request->attempt.low ^= 1;
     }
 }
 
 /* Forgets the owner whenever somebody else asks. */
-static void grant_everybody(struct simba__mutex_record *row,
+static void grant_everybody(struct simba__mutex_record *record,
                             simba_request *request)
 {
-    if (request->kind == SIMBA_ACQUIRE && !broken_is_present(row, request)) {
-        memset(&row->owner, 0, sizeof row->owner);
-        memset(&row->attempt, 0, sizeof row->attempt);
+    if (request->kind == SIMBA_ACQUIRE && !broken_is_present(record, request)) {
+        memset(&record->owner, 0, sizeof record->owner);
+        memset(&record->attempt, 0, sizeof record->attempt);
     }
 }
 
 /* Takes the attempt for the present one for as long as nobody else came. */
-static void acquire_revives(struct simba__mutex_record *row,
+static void acquire_revives(struct simba__mutex_record *record,
                             simba_request *request)
 {
-    if (request->kind == SIMBA_ACQUIRE && broken_is_present(row, request)) {
-        row->owner.transition_at_ms = simba_loop_now_ms() + 1000;
+    if (request->kind == SIMBA_ACQUIRE && broken_is_present(record, request)) {
+        record->owner.transition_at_ms = simba_loop_now_ms() + 1000;
     }
 }
 
-static void renew_steals(struct simba__mutex_record *row,
+static void renew_steals(struct simba__mutex_record *record,
                          simba_request *request)
 {
-    if (request->kind == SIMBA_RENEW && row->owner.id[0] != '\0') {
-        row->attempt.high = request->attempt.high;
-        row->attempt.low = request->attempt.low;
-        snprintf(row->owner.id, sizeof row->owner.id, "%s", request->id);
+    if (request->kind == SIMBA_RENEW && record->owner.id[0] != '\0') {
+        record->attempt.high = request->attempt.high;
+        record->attempt.low = request->attempt.low;
+        snprintf(record->owner.id, sizeof record->owner.id, "%s", request->id);
     }
 }
 
-static void renew_creates(struct simba__mutex_record *row,
+static void renew_creates(struct simba__mutex_record *record,
                           simba_request *request)
 {
-    if (request->kind == SIMBA_RENEW && row->owner.id[0] == '\0') {
+    if (request->kind == SIMBA_RENEW && record->owner.id[0] == '\0') {
         request->kind = SIMBA_ACQUIRE;
     }
 }
 
-static void release_by_anybody(struct simba__mutex_record *row,
+static void release_by_anybody(struct simba__mutex_record *record,
                                simba_request *request)
 {
     if (request->kind == SIMBA_RELEASE) {
-        be_the_owner(row, request);
+        be_the_owner(record, request);
     }
 }
 
-static void leave_frees(struct simba__mutex_record *row, simba_request *request)
+static void leave_frees(struct simba__mutex_record *record,
+                        simba_request *request)
 {
     if (request->kind == SIMBA_LEAVE &&
-        strcmp(row->owner.id, request->id) == 0) {
-        be_the_owner(row, request);
+        strcmp(record->owner.id, request->id) == 0) {
+        be_the_owner(record, request);
     }
 }
 
 /* --- leases -------------------------------------------------------------- */
 
-static void keep_owner(struct simba__mutex_record *row, simba_request *request)
+static void keep_owner(struct simba__mutex_record *record,
+                       simba_request *request)
 {
     (void)request;
-    kept = row->owner;
+    kept = record->owner;
 }
 
 /* Counts the lease from its own answer: the renewal is answered out of what the
  * backend knows, and the store never hears of it. */
-static void lease_from_reply(struct simba__mutex_record *row,
+static void lease_from_reply(struct simba__mutex_record *record,
                              simba_request *request)
 {
     if (request->kind == SIMBA_RENEW && request->reply.mine) {
-        row->owner = kept;
+        record->owner = kept;
     }
 }
 
 /* The same, of an acquire that is repeated. */
-static void repeat_lies(struct simba__mutex_record *row, simba_request *request)
+static void repeat_lies(struct simba__mutex_record *record,
+                        simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine &&
         request->reply.token == kept.token) {
-        row->owner = kept;
+        record->owner = kept;
     }
 }
 
-static void no_transition(struct simba__mutex_record *row,
+static void no_transition(struct simba__mutex_record *record,
                           simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->transition_ms = 0;
 }
 
-static void for_ever(struct simba__mutex_record *row, simba_request *request)
+static void for_ever(struct simba__mutex_record *record, simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->transition_ms += 3600000;
 }
 
@@ -153,37 +158,37 @@ static void give_lease(simba_request *request, int64_t lease_ms)
     request->transition_ms = lease_ms - request->ttl_ms;
 }
 
-static void lease_rounded(struct simba__mutex_record *row,
+static void lease_rounded(struct simba__mutex_record *record,
                           simba_request *request)
 {
-    (void)row;
+    (void)record;
     give_lease(request,
                (request->ttl_ms + request->transition_ms) / 1000 * 1000);
 }
 
-static void lease_rounded_up(struct simba__mutex_record *row,
+static void lease_rounded_up(struct simba__mutex_record *record,
                              simba_request *request)
 {
-    (void)row;
+    (void)record;
     give_lease(request,
                (request->ttl_ms + request->transition_ms + 999) / 1000 * 1000);
 }
 
-static void lease_capped(struct simba__mutex_record *row,
+static void lease_capped(struct simba__mutex_record *record,
                          simba_request *request)
 {
     enum { MOST_MS = 60000 };
     int64_t lease_ms = request->ttl_ms + request->transition_ms;
 
-    (void)row;
+    (void)record;
     give_lease(request, lease_ms < MOST_MS ? lease_ms : MOST_MS);
 }
 
 /* But the answer says that all is as was asked for. */
-static void say_as_asked(struct simba__mutex_record *row,
+static void say_as_asked(struct simba__mutex_record *record,
                          simba_request *request)
 {
-    (void)row;
+    (void)record;
     if (request->reply.mine) {
         request->reply.owner.ttl_at_ms = request->reply.store_ms + asked_ttl_ms;
         request->reply.owner.transition_at_ms =
@@ -193,31 +198,32 @@ static void say_as_asked(struct simba__mutex_record *row,
 
 /* --- tombstones ---------------------------------------------------------- */
 
-static void no_tombstone(struct simba__mutex_record *row,
+static void no_tombstone(struct simba__mutex_record *record,
                          simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->tombstone_ms = 0;
 }
 
-static void short_tomb(struct simba__mutex_record *row, simba_request *request)
+static void short_tomb(struct simba__mutex_record *record,
+                       simba_request *request)
 {
-    (void)row;
+    (void)record;
     request->tombstone_ms /= 2;
 }
 
-static void one_tomb(struct simba__mutex_record *row, simba_request *request)
+static void one_tomb(struct simba__mutex_record *record, simba_request *request)
 {
     if (request->tombstone_ms != 0) {
-        row->tombstone_count = 0;
+        record->tombstone_count = 0;
     }
 }
 
-static void tomb_cleared(struct simba__mutex_record *row,
+static void tomb_cleared(struct simba__mutex_record *record,
                          simba_request *request)
 {
     if (request->kind == SIMBA_ACQUIRE && request->reply.mine) {
-        row->tombstone_count = 0;
+        record->tombstone_count = 0;
     }
 }
 

@@ -49,9 +49,9 @@ enum { PATIENCE_MS = 3000 };
     X(wake_is_grant, "wake_ups.wake_up_alone_grants_nothing")                  \
     X(queue_ignores_death, "queue.dead_waiter_is_skipped")                     \
     X(queue_ignores_silence, "queue.lapsed_position_is_skipped")               \
-    X(line_reversed, "queue.first_come_first_served")                          \
+    X(queue_reversed, "queue.first_come_first_served")                         \
     X(newcomers_pass, "expire.queue_goes_before_newcomers")                    \
-    X(reservation_forgotten, "queue.newcomer_does_not_pass")                   \
+    X(offer_forgotten, "queue.newcomer_does_not_pass")                         \
     X(reading_takes, "observer.takes_nothing")                                 \
     X(case_folded, "names.case_matters")                                       \
     X(names_trimmed, "names.spaces_at_the_end_matter")                         \
@@ -61,7 +61,7 @@ enum { PATIENCE_MS = 3000 };
     X(offer_short, "offer.offered_one_has_its_time")                           \
     X(offer_long, "offer.is_over_in_time")                                     \
     X(missed_offer_keeps_position, "offer.missed_one_costs_the_position")      \
-    X(place_ignored, "queue.position_is_brought_back")                         \
+    X(position_ignored, "queue.position_is_brought_back")                      \
     X(wait_nothing, "times.wait_is_what_is_left")                              \
     X(wait_whole_lease, "times.wait_is_what_is_left")                          \
     X(read_without_times, "times.stand_in_order")                              \
@@ -115,7 +115,7 @@ struct broken {
 #define ONE(fault, test) {#fault, test, 0},
 static struct broken all[] = {BROKEN_MAP(ONE)};
 
-static void judge(const struct broken *broken)
+static void try_one(const struct broken *broken)
 {
     char sound[] = "memory:sound";
     char url[80];
@@ -135,7 +135,7 @@ static int start_all(void **state)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         all[i].pid = fork();
         if (all[i].pid == 0) {
-            judge(&all[i]);
+            try_one(&all[i]);
         }
     }
     return 0;

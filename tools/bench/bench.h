@@ -47,7 +47,7 @@ struct simba__bench_result {
     size_t contenders; /* 0: not of this scenario */
     size_t processes;  /* likewise */
     /* idle */
-    double bytes_each, cpu_percent, store_ops_per_second;
+    double bytes_each, cpu_percent, requests_per_second;
 };
 
 /** Measure both in at least 15 rounds, unless fewer exchanges were wanted:

@@ -32,7 +32,7 @@ struct crowd {
 /* What has been used so far. */
 struct usage {
     int64_t at_ns, cpu_us;
-    uint64_t operations;
+    uint64_t requests;
 };
 
 /* --- the mutexes ---------------------------------------------------------- */
@@ -157,7 +157,7 @@ static int read_usage(const struct crowd *crowd,
     usage->cpu_us =
         (int64_t)(self.ru_utime.tv_sec + self.ru_stime.tv_sec) * 1000000 +
         self.ru_utime.tv_usec + self.ru_stime.tv_usec;
-    usage->operations = simba_metrics_store(metrics)->requests;
+    usage->requests = simba_metrics_store(metrics)->requests;
     simba_metrics_free(metrics);
     return SIMBA_OK;
 }
@@ -187,8 +187,8 @@ static int watch(const struct crowd *crowd,
     result->seconds = seconds;
     result->cpu_percent =
         (double)(after.cpu_us - before.cpu_us) / 1e4 / seconds;
-    result->store_ops_per_second =
-        (double)(after.operations - before.operations) / seconds;
+    result->requests_per_second =
+        (double)(after.requests - before.requests) / seconds;
     return SIMBA_OK;
 }
 

@@ -25,8 +25,8 @@ static const char help[] =
     "  crash       the owner is killed, until acquired in another process:\n"
     "              beyond the end of its lease, or since the kill where the\n"
     "              store sees crashes; each takes as long as a lease\n"
-    "  idle        what contenders cost that only wait: bytes, CPU, store\n"
-    "              operations; it has no floor\n"
+    "  idle        what contenders cost that only wait: bytes, CPU,\n"
+    "              requests; it has no floor\n"
     "\n"
     "  -n N             exchanges at most, besides a few to warm up\n"
     "      --seconds S  take about so long; default: 5, for crash 15 "
@@ -108,7 +108,7 @@ static void print_object(const struct simba__cli *cli,
         simba__json_real(&json, "seconds", r->seconds, 3);
         simba__json_real(&json, "bytes_per_contender", r->bytes_each, 0);
         simba__json_real(&json, "cpu_percent", r->cpu_percent, 3);
-        simba__json_real(&json, "store_ops_per_second", r->store_ops_per_second,
+        simba__json_real(&json, "requests_per_second", r->requests_per_second,
                          3);
         simba__json_line(&json);
         return;
@@ -170,9 +170,9 @@ static void say_idle(const struct simba__bench_result *r)
 {
     (void)printf(
         "idle: %zu contender%s for %.1f s, %.0f bytes each, %.2f %% of "
-        "a CPU, %.1f store operations per second\n",
+        "a CPU, %.1f requests per second\n",
         r->contenders, r->contenders == 1 ? "" : "s", r->seconds, r->bytes_each,
-        r->cpu_percent, r->store_ops_per_second);
+        r->cpu_percent, r->requests_per_second);
 }
 
 /* --- the command --------------------------------------------------------- */

@@ -83,7 +83,7 @@ void simba__bench_child_kill(struct simba__bench_child *child)
     close_pipes(child);
 }
 
-/* It may sleep in a store that nobody rings any more. */
+/* It may sleep in a store that sends no wake-up any more. */
 void simba__bench_child_end(struct simba__bench_child *child)
 {
     int64_t until_ns = simba__bench_now_ns() + END_MOST_MS * INT64_C(1000000);

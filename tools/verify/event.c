@@ -129,14 +129,14 @@ static bool read_attempt(const char *text, struct simba__deed_attempt *attempt)
             read_word(text + 16, &attempt->low));
 }
 
-static enum simba__deed_op read_op(const char *name)
+static enum simba__deed_request read_request(const char *name)
 {
     static const char *const names[] = {"",        "acquire", "renew",
                                         "release", "leave",   "break"};
 
     for (int i = SIMBA__DEED_ACQUIRE; i <= SIMBA__DEED_BREAK; i++) {
         if (strcmp(names[i], name) == 0) {
-            return (enum simba__deed_op)i;
+            return (enum simba__deed_request)i;
         }
     }
     return SIMBA__DEED_OTHER;
@@ -176,12 +176,12 @@ static const char *check_line(const struct members *m)
     return m->us > INT64_MAX / 4 ? "a time that cannot be" : NULL;
 }
 
-static const char *check_operation(const struct members *m)
+static const char *check_request(const struct members *m)
 {
     bool is_answered = strcmp(m->trace, "answered") == 0;
 
     if (!m->has_number || m->request == NULL) {
-        return "an operation without n or op";
+        return "a request without n or kind";
     }
     if (is_answered && m->status == NULL) {
         return "an answer without status";
@@ -192,18 +192,18 @@ static const char *check_operation(const struct members *m)
         m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
         return "a time that cannot be";
     }
-    return read_op(m->request) != SIMBA__DEED_OTHER && m->mutex == NULL
-               ? "an operation without mutex"
+    return read_request(m->request) != SIMBA__DEED_OTHER && m->mutex == NULL
+               ? "a request without mutex"
                : NULL;
 }
 
-static void take_operation(const struct members *m, struct simba__deed *deed)
+static void take_request(const struct members *m, struct simba__deed *deed)
 {
     bool is_sent = strcmp(m->trace, "sent") == 0;
 
     deed->kind = is_sent ? SIMBA__DEED_SENT : SIMBA__DEED_ANSWERED;
     deed->number = m->number;
-    deed->request = read_op(m->request);
+    deed->request = read_request(m->request);
     deed->token = m->token;
     deed->position = m->position;
     deed->mine = m->mine;
@@ -221,12 +221,12 @@ static const char *parse_trace(const struct members *m,
                                struct simba__deed *deed,
                                bool *is_deed)
 {
-    bool is_operation =
+    bool is_request =
         strcmp(m->trace, "sent") == 0 || strcmp(m->trace, "answered") == 0;
     const char *problem = check_line(m);
 
-    if (problem == NULL && is_operation) {
-        problem = check_operation(m);
+    if (problem == NULL && is_request) {
+        problem = check_request(m);
     }
     if (problem != NULL) {
         return problem;
@@ -234,8 +234,8 @@ static const char *parse_trace(const struct members *m,
     *is_deed = true;
     deed->kind = SIMBA__DEED_ALIVE;
     deed->at_us = (int64_t)m->us;
-    if (is_operation && read_op(m->request) != SIMBA__DEED_OTHER) {
-        take_operation(m, deed);
+    if (is_request && read_request(m->request) != SIMBA__DEED_OTHER) {
+        take_request(m, deed);
     }
     return read_word(m->handle, &deed->handle) &&
                    read_attempt(m->attempt, &deed->attempt)

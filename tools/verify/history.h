@@ -12,7 +12,7 @@
  * An owner relies on a yes for `use_us` from when it *asked* (S2), and begins
  * to when it *hears*. Two such intervals of one mutex must not overlap (S1).
  *
- * What it cannot see it does not judge: whether a waiter was connected, and
+ * What it cannot see it does not check: whether a waiter was connected, and
  * what happened outside the logs. */
 #ifndef SIMBA_VERIFY_HISTORY_H
 #define SIMBA_VERIFY_HISTORY_H
@@ -30,7 +30,7 @@ struct simba__where {
 };
 
 enum simba__deed_kind {
-    SIMBA__DEED_SENT,     /* an operation goes to the store */
+    SIMBA__DEED_SENT,     /* a request goes to the store */
     SIMBA__DEED_ANSWERED, /* and comes to its end */
     SIMBA__DEED_ACQUIRED, /* a whole tenure begins, as its user sees it */
     SIMBA__DEED_ENDED,    /* and ends, at until_us */
@@ -40,7 +40,7 @@ enum simba__deed_kind {
     SIMBA__DEED_FORCED,   /* freed by force: no exclusion before until_us */
 };
 
-enum simba__deed_op {
+enum simba__deed_request {
     SIMBA__DEED_OTHER, /* reads and the like */
     SIMBA__DEED_ACQUIRE,
     SIMBA__DEED_RENEW,
@@ -75,8 +75,8 @@ struct simba__deed {
     struct simba__deed_attempt attempt;
 
     /* SENT, ANSWERED */
-    uint64_t handle, number; /* which operation */
-    enum simba__deed_op request;
+    uint64_t handle, number; /* which request */
+    enum simba__deed_request request;
     int64_t use_us;    /* SENT acquire, renew: how long a yes is relied on;
                         * ANSWERED: the same, if that is less; 0: it is not */
     int64_t waiter_us; /* SENT acquire: how long a position surely lives */

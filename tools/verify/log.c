@@ -109,7 +109,7 @@ void simba__log_close(struct simba__log *log)
     }
 }
 
-/* What comes before it in time has been judged already. Times of different
+/* What comes before it in time has been checked already. Times of different
  * boots are not compared. */
 static bool is_late(const struct simba__log *log,
                     const struct simba__deed *deed)
@@ -119,7 +119,7 @@ static bool is_late(const struct simba__log *log,
 }
 
 /* What is wrong with the line that was read; NULL: nothing. */
-static const char *judge_line(const struct simba__log *log,
+static const char *check_line(const struct simba__log *log,
                               size_t length,
                               struct simba__deed *deed,
                               bool *is_deed)
@@ -163,7 +163,7 @@ static bool read_line(struct simba__log *log)
         return errno == 0 || errno == EAGAIN;
     }
     log->line++;
-    problem = judge_line(log, (size_t)length, &slot->deed, &is_deed);
+    problem = check_line(log, (size_t)length, &slot->deed, &is_deed);
     if (problem != NULL) {
         log->malformed++;
         log->complain(log, problem);

@@ -63,7 +63,7 @@ static bool is_awaited(const struct simba__tenure *t)
 }
 
 /* When all are taken, the oldest goes, but one that is awaited last. */
-static void choose_place(struct simba__track *track)
+static void choose_entry(struct simba__track *track)
 {
     size_t tries = track->tenure_count;
 
@@ -80,7 +80,7 @@ static struct simba__tenure *begin_tenure(const struct simba__step *step)
     struct simba__tenure *t;
 
     assert(track->tenure_next < track->tenure_room);
-    choose_place(track);
+    choose_entry(track);
     t = &track->tenures[track->tenure_next];
     if (track->tenure_count < track->tenure_room) {
         track->tenure_count++;

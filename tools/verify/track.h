@@ -15,7 +15,7 @@ enum { SIMBA__RUNS_MOST = 8 };
 
 struct simba__tenure {
     bool is_former; /* its attempt has had the mutex again since */
-    bool is_whole;  /* told by ACQUIRED, not seen in operations */
+    bool is_whole;  /* told by ACQUIRED, not seen in requests */
     struct simba__deed_attempt attempt;
     uint64_t token;
     uint64_t handle;
@@ -33,10 +33,10 @@ struct simba__tenure {
     bool is_told; /* an overlap of it */
 };
 
-/* An operation under way. */
+/* A request under way. */
 struct simba__pending {
     uint64_t handle, number;
-    enum simba__deed_op request;
+    enum simba__deed_request request;
     struct simba__deed_attempt attempt;
     int64_t sent_us, use_us, waiter_us;
     uint64_t newest_token; /* heard of when it was sent */

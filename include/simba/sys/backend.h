@@ -2,9 +2,9 @@
  * @file simba/sys/backend.h
  * For authors of backends: how a store is taught to keep mutexes.
  *
- * A backend holds no policy. It carries out single operations on single
+ * A backend holds no policy. It carries out single requests on single
  * mutexes; when to ask, to renew, to retry or to give up is decided elsewhere.
- * docs/safety.md says what an operation must guarantee; the shortest backend to
+ * docs/safety.md says what a request must guarantee; the shortest backend to
  * read is src/backends/memory.
  */
 #ifndef SIMBA_SYS_BACKEND_H
@@ -56,7 +56,7 @@ struct simba_backend {
 /** How much this process wants to hear about a mutex. */
 enum simba_subscription {
     SIMBA_SUBSCRIBE_NONE = 0,
-    SIMBA_SUBSCRIBE_WAIT = 1,   /**< be called when it is our turn */
+    SIMBA_SUBSCRIBE_WAIT = 1,   /**< hear when it is offered to us */
     SIMBA_SUBSCRIBE_OBSERVE = 2 /**< hear of every change of owner */
 };
 
@@ -71,12 +71,12 @@ struct simba_backend_ops {
     int (*open)(const simba_backend_config *config,
                 simba_backend **backend,
                 simba_error *error);
-    /** MUST. Start an operation; complete it exactly once with
+    /** MUST. Start a request; complete it exactly once with
      * simba_request_done(), at once or later. Must not block. Inside the loop.
      */
     void (*submit)(simba_backend *self, simba_request *request);
     /** MUST. Free it. Called on the thread of simba_store_close() when the loop
-     * has ended and no operation is open; may block shortly. */
+     * has ended and no request is open; may block shortly. */
     void (*close)(simba_backend *self);
     /** MAY be NULL. The loop is about to end: clear your timers and
      * descriptors. Inside the loop. */
@@ -95,10 +95,10 @@ struct simba_backend_ops {
                          const char *mutex,
                          enum simba_subscription subscription);
     /**
-     * MAY be NULL. A thread that has submitted an operation and has nothing to
+     * MAY be NULL. A thread that has submitted a request and has nothing to
      * do until it is done lends itself: do one step of the work here, on this
      * thread, instead of waking another. Outside the loop; enter it to complete
-     * operations. One thread at a time.
+     * requests. One thread at a time.
      *
      * @param until_ms  wait no longer than this (boot clock), nor after
      *                  simba_loop_nudge_fd() has become readable. 0: the thread
@@ -192,8 +192,8 @@ SIMBA_API void simba_timer_set(simba_loop *loop,
 SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
 
 /**
- * Say that the owner of a mutex may have changed, or that a waiter was called.
- * Spurious wake-ups are allowed, lost ones too.
+ * Say that the owner of a mutex may have changed, or that it was offered to a
+ * waiter.  * Spurious wake-ups are allowed, lost ones too.
  *
  * @param loop   the backend's
  * @param mutex  NULL: any mutex
@@ -225,11 +225,11 @@ SIMBA_API void simba_observed(simba_loop *loop,
 typedef struct simba_worker simba_worker;
 
 /**
- * For backends with plain blocking calls: a worker thread that takes operations
+ * For backends with plain blocking calls: a worker thread that takes requests
  * one by one.
  *
  * @param loop   the backend's
- * @param serve  carries out one operation, on the worker thread; fills
+ * @param serve  carries out one request, on the worker thread; fills
  *               request->reply and returns the status for simba_request_done()
  * @param self   first argument of serve
  *
@@ -241,19 +241,19 @@ SIMBA_API SIMBA_MUST_USE int simba_worker_open(
     void *self,
     simba_worker **worker);
 
-/** Hand it an operation; it is completed inside the loop. Inside the loop.
- * Renewals and releases are taken before anything else. An operation whose
+/** Hand it a request; it is completed inside the loop. Inside the loop.
+ * Renewals and releases are taken before anything else. A request whose
  * deadline has passed before its turn is completed with SIMBA_EUNAVAIL. One
  * that is_driven must not wait for others: serve answers SIMBA_EBUSY, and gets
  * it once more on the worker's own thread. */
 SIMBA_API void simba_worker_submit(simba_worker *worker,
                                    simba_request *request);
 
-/** What a backend with a worker does in drive(): carries out the next operation
+/** What a backend with a worker does in drive(): carries out the next request
  * on the caller's thread, if the worker rests. */
 SIMBA_API bool simba_worker_drive(simba_worker *worker, int64_t until_ms);
 
-/** Wait for the operation in hand, drop the rest, end the thread. */
+/** Wait for the request in hand, drop the rest, end the thread. */
 SIMBA_API void simba_worker_close(simba_worker *worker);
 
 SIMBA_END_DECLS

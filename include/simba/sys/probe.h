@@ -1,6 +1,6 @@
 /**
  * @file simba/sys/probe.h
- * For authors of backends, and for the contract's tests: single operations on
+ * For authors of backends, and for the contract's tests: single requests on
  * the backend of an open store, past the machine that usually decides when to
  * send which. Who only wants a mutex has no use for it.
  */
@@ -23,17 +23,17 @@ SIMBA_BEGIN_DECLS
  */
 SIMBA_API const simba_backend_ops *simba_probe_ops(const simba_store *store);
 
-/** How long after its deadline an operation must be completed. */
+/** How long after its deadline a request must be completed. */
 #define SIMBA_PROBE_GRACE_MS 5000
 
 /**
- * Carry out one operation and wait for its answer.
+ * Carry out one request and wait for its answer.
  *
  * The names are checked (S14), everything else is passed on as it is: who
  * probes can break what contenders rely on, and does it to mutexes of his own.
  *
  * @param store        not NULL
- * @param op           what is asked, zeroed first; `reply` is filled. Without a
+ * @param request      what is asked, zeroed first; `reply` is filled. Without a
  *                     deadline it gets one of ten seconds
  * @param[out] error   filled on failure; may be NULL
  * @return as the backend completes it; SIMBA_EINVAL for a bad name;

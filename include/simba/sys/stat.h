@@ -2,7 +2,7 @@
  * @file simba/sys/stat.h
  * What a store has done so far, for a store opened as `stat::INNER-URL`.
  *
- * The shim counts and times every operation between the contention and the
+ * The shim counts and times every request between the contention and the
  * store behind it. When the store is closed it also logs a line for each kind.
  */
 #ifndef SIMBA_SYS_STAT_H
@@ -16,7 +16,7 @@
 
 SIMBA_BEGIN_DECLS
 
-/** Operations of one kind, from submission to completion. */
+/** Requests of one kind, from submission to completion. */
 typedef struct simba_stat {
     uint64_t started;  /**< submitted; for "wake-up" those that came */
     uint64_t answered; /**< completed with SIMBA_OK */
@@ -31,7 +31,7 @@ typedef struct simba_stat {
 } simba_stat;
 
 /**
- * Read the figures of one kind of operation.
+ * Read the figures of one kind of request.
  *
  * @param store      opened with a stat shim; of several the outermost answers
  * @param kind       "acquire", "renew", "release", "leave", "read", "list",

@@ -181,16 +181,16 @@ static int serve(struct memory *m, simba_request *request)
 {
     struct serving serving = {.space = m->space, .mutex = request->mutex};
     struct simba__mutex_host host = {&serving, is_connected, wake_waiter};
-    struct simba__mutex_call call = {.request = request,
-                                     .connection = m->connection,
-                                     .now_ms = simba_loop_now_ms()};
+    struct simba__mutex_request given = {.request = request,
+                                         .connection = m->connection,
+                                         .now_ms = simba_loop_now_ms()};
     struct mutex *mutex = find_mutex(m->space, request->mutex);
     uint64_t owner = mutex == NULL ? 0 : mutex->record.owner.token;
-    struct simba__waiter_walk walk = {.host = &host, .now_ms = call.now_ms};
+    struct simba__waiter_walk walk = {.host = &host, .now_ms = given.now_ms};
     simba_waiter waiter;
 
     if (mutex == NULL ||
-        !simba__mutex_serve(&mutex->record, &host, &call, &request->reply)) {
+        !simba__mutex_serve(&mutex->record, &host, &given, &request->reply)) {
         return SIMBA_ENOMEM;
     }
     walk.record = &mutex->record;

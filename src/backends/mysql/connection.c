@@ -224,7 +224,7 @@ static void finish(struct simba__my_session *session)
     session->result = NULL;
     free_query(session);
     if (session->failure != 0) {
-        simba__my_judge(session, &answer);
+        simba__my_classify(session, &answer);
     } else if (session->statement == SIMBA__SQL_APPLY) {
         answer.rows.count = session->found > 0;
     } else if (result != NULL) {

@@ -146,8 +146,8 @@ static int say(const struct simba__my_session *session,
         advice == NULL ? "" : "; ", advice == NULL ? "" : advice);
 }
 
-void simba__my_judge(const struct simba__my_session *session,
-                     struct simba__sql_result *result)
+void simba__my_classify(const struct simba__my_session *session,
+                        struct simba__sql_result *result)
 {
     const struct simba__sql_request *request = session->base.request;
     unsigned failure = session->failure;

@@ -101,8 +101,8 @@ char *simba__my_render_notify(struct simba__my_session *session,
 /* errors.c */
 
 /** What the failure of a session means to us. */
-void simba__my_judge(const struct simba__my_session *session,
-                     struct simba__sql_result *result);
+void simba__my_classify(const struct simba__my_session *session,
+                        struct simba__sql_result *result);
 /** Is the connection gone? */
 bool simba__my_is_lost(unsigned number);
 /** The connection is gone, or never was: say why, and close the session. */

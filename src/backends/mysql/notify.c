@@ -143,7 +143,7 @@ void simba__my_notify_answered(struct simba__my_session *session)
          * calls it a deadlock now and then when it waits for its lock: then it
          * waits again. Where that does not help, another one does, which has
          * other locks. */
-        simba__my_judge(session, &result);
+        simba__my_classify(session, &result);
         if (session->again_until_ms == 0) {
             session->again_until_ms = now_ms + AGAIN_MS;
         }

@@ -279,7 +279,7 @@ static void finish(struct simba__pg_session *session)
     if (is_good(result)) {
         answer.rows = (struct simba__sql_rows){PQntuples(result), cell, result};
     } else {
-        simba__pg_judge(session, &answer);
+        simba__pg_classify(session, &answer);
     }
     if (!is_setup) {
         session->result = NULL;

@@ -80,8 +80,8 @@ static int say(const struct simba__pg_session *session,
         meaning->advice == NULL ? "" : meaning->advice);
 }
 
-void simba__pg_judge(struct simba__pg_session *session,
-                     struct simba__sql_result *result)
+void simba__pg_classify(struct simba__pg_session *session,
+                        struct simba__sql_result *result)
 {
     const struct simba__sql_request *request = session->base.request;
     const char *state = PQresultErrorField(session->result, PG_DIAG_SQLSTATE);

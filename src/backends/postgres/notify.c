@@ -38,7 +38,7 @@ void simba__pg_notify_answered(struct simba__pg_session *session, bool is_good)
         simba__sql_notify_settled(session->base.self, SIMBA__SQL_NOTIFY_READY);
         return;
     }
-    simba__pg_judge(session, &result);
+    simba__pg_classify(session, &result);
     if (result.verdict == SIMBA__SQL_AGAIN) { /* a deadlock, likely */
         simba__pg_start_notify(&session->base);
     } else {

@@ -45,8 +45,8 @@ struct simba__pg_session {
 
 /** What a result that is not good says. `session` may have prepared statements
  * forgotten. */
-void simba__pg_judge(struct simba__pg_session *session,
-                     struct simba__sql_result *result);
+void simba__pg_classify(struct simba__pg_session *session,
+                        struct simba__sql_result *result);
 /** The connection is gone, or never was: say why, and close the session. */
 void simba__pg_give_up(struct simba__pg_session *session);
 

@@ -10,43 +10,44 @@
 
 enum { LOOK_AGAIN_MS = 10 };
 
-/* --- surveys ------------------------------------------------------------- */
+/* --- requests to all servers
+ * ------------------------------------------------------------- */
 
-/* One command of a survey. */
+/* One command of such a request. */
 struct question {
     struct simba__redis_pending pending;
-    struct simba__redis_survey *survey;
-    simba__redis_survey_fn *replied;
+    struct simba__redis_admin_request *admin;
+    simba__redis_admin_fn *replied;
 };
 
-static void complete(struct simba__redis_survey *survey)
+static void complete(struct simba__redis_admin_request *admin)
 {
-    simba_request *request = survey->request;
+    simba_request *request = admin->request;
 
-    survey->request = NULL;
-    simba_timer_clear(survey->store->base.loop, &survey->deadline);
-    simba_timer_clear(survey->store->base.loop, &survey->begin);
+    admin->request = NULL;
+    simba_timer_clear(admin->store->base.loop, &admin->deadline);
+    simba_timer_clear(admin->store->base.loop, &admin->begin);
     if (request != NULL) {
-        simba_request_done(request, survey->why.code,
-                           survey->why.code == SIMBA_OK ? NULL : &survey->why);
+        simba_request_done(request, admin->why.code,
+                           admin->why.code == SIMBA_OK ? NULL : &admin->why);
     }
 }
 
 /* Completes it, if no reply is awaited any more. */
-static void finish_if_done(struct simba__redis_survey *survey)
+static void finish_if_done(struct simba__redis_admin_request *admin)
 {
-    struct simba__redis_survey **at = &survey->store->surveys;
+    struct simba__redis_admin_request **at = &admin->store->admin_requests;
 
-    if (survey->open > 0) {
+    if (admin->open > 0) {
         return;
     }
-    complete(survey);
-    while (*at != survey) {
+    complete(admin);
+    while (*at != admin) {
         at = &(*at)->next;
     }
-    *at = survey->next;
-    simba__hash_free(&survey->found);
-    free(survey);
+    *at = admin->next;
+    simba__hash_free(&admin->found);
+    free(admin);
 }
 
 static void on_reply(struct simba__redis_connection *conn,
@@ -54,58 +55,58 @@ static void on_reply(struct simba__redis_connection *conn,
                      const redisReply *reply)
 {
     struct question *question = container_of(pending, struct question, pending);
-    struct simba__redis_survey *survey = question->survey;
+    struct simba__redis_admin_request *admin = question->admin;
 
     if (reply == NULL) {
-        survey->why = conn->why;
-    } else if (survey->request != NULL) {
-        question->replied(survey, conn->server, reply);
+        admin->why = conn->why;
+    } else if (admin->request != NULL) {
+        question->replied(admin, conn->server, reply);
     }
     free(question);
-    assert(survey->open > 0);
-    survey->open--;
-    finish_if_done(survey);
+    assert(admin->open > 0);
+    admin->open--;
+    finish_if_done(admin);
 }
 
-void simba__redis_survey_send(struct simba__redis_survey *survey,
-                              struct simba__redis_server *server,
-                              simba__redis_survey_fn *replied,
-                              const char *const *words)
+void simba__redis_admin_send(struct simba__redis_admin_request *admin,
+                             struct simba__redis_server *server,
+                             simba__redis_admin_fn *replied,
+                             const char *const *words)
 {
     struct simba__redis_connection *conn = &server->command;
     struct question *question;
 
     if (conn->state != SIMBA__REDIS_READY) {
-        survey->why = conn->why;
+        admin->why = conn->why;
         return;
     }
     question = calloc(1, sizeof *question);
     if (question != NULL) {
         question->pending.replied = on_reply;
-        question->survey = survey;
+        question->admin = admin;
         question->replied = replied;
     }
     if (question == NULL ||
         !simba__redis_send_words(conn, &question->pending, words)) {
         free(question);
-        simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+        simba_error_set(&admin->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
     simba__redis_set_driven(conn, false);
-    survey->open++;
+    admin->open++;
 }
 
 /* --- list ---------------------------------------------------------------- */
 
-static void fail(struct simba__redis_survey *survey,
+static void fail(struct simba__redis_admin_request *admin,
                  const struct simba__redis_server *server,
                  const redisReply *reply)
 {
-    simba__redis_explain(&survey->why, server->command.shown,
+    simba__redis_explain(&admin->why, server->command.shown,
                          reply->str == NULL ? "what is this?" : reply->str);
 }
 
-static void on_look(struct simba__redis_survey *survey,
+static void on_look(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
@@ -119,14 +120,14 @@ static void on_look(struct simba__redis_survey *survey,
     }
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 11 ||
         !simba__redis_script_reply_read(&read, reply, 0)) {
-        fail(survey, server, reply);
+        fail(admin, server, reply);
         return;
     }
-    survey->request->reply.store_ms = read.now_us / 1000;
+    admin->request->reply.store_ms = read.now_us / 1000;
     waiting = reply->element[9]->integer;
     mutex = reply->element[10]->str;
     if (mutex != NULL && (read.owner.id[0] != '\0' || waiting > 0)) {
-        simba_request_add_mutex(survey->request, mutex, &read.owner,
+        simba_request_add_mutex(admin->request, mutex, &read.owner,
                                 (int)waiting);
     }
 }
@@ -156,7 +157,7 @@ static const char *cut_name(char *key)
 /* GET lease, GET tenure, PTTL lease, GET token, ZCARD queue and TIME would be
  * six; the script is one, and sees one instant. It replies with the name that
  * we send along. */
-static void look(struct simba__redis_survey *survey,
+static void look(struct simba__redis_admin_request *admin,
                  struct simba__redis_server *server,
                  const char *mutex)
 {
@@ -166,12 +167,12 @@ static void look(struct simba__redis_survey *survey,
         "EVAL", simba__redis_scripts()[SIMBA__REDIS_READ].text, "9"};
     int count = 3;
 
-    if (simba__hash_find(&survey->found, mutex) != NULL) {
+    if (simba__hash_find(&admin->found, mutex) != NULL) {
         return; /* SCAN may tell a key twice */
     }
-    if (simba__hash_new(&survey->found, sizeof(struct simba__hash_link),
+    if (simba__hash_new(&admin->found, sizeof(struct simba__hash_link),
                         mutex) == NULL) {
-        simba_error_set(&survey->why, SIMBA_ENOMEM, 0, "redis: out of memory");
+        simba_error_set(&admin->why, SIMBA_ENOMEM, 0, "redis: out of memory");
         return;
     }
     simba__redis_keys_init(&keys, mutex, &nobody);
@@ -180,24 +181,24 @@ static void look(struct simba__redis_survey *survey,
     }
     words[count++] = "2";
     words[count] = mutex;
-    simba__redis_survey_send(survey, server, on_look, words);
+    simba__redis_admin_send(admin, server, on_look, words);
 }
 
-static void on_scan(struct simba__redis_survey *survey,
+static void on_scan(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply);
 
-static void scan(struct simba__redis_survey *survey,
+static void scan(struct simba__redis_admin_request *admin,
                  struct simba__redis_server *server,
                  const char *cursor)
 {
-    simba__redis_survey_send(survey, server, on_scan,
-                             (const char *[]){"SCAN", cursor, "MATCH",
-                                              "simba:{*", "COUNT", "1000",
-                                              NULL});
+    simba__redis_admin_send(admin, server, on_scan,
+                            (const char *[]){"SCAN", cursor, "MATCH",
+                                             "simba:{*", "COUNT", "1000",
+                                             NULL});
 }
 
-static void on_scan(struct simba__redis_survey *survey,
+static void on_scan(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
@@ -206,7 +207,7 @@ static void on_scan(struct simba__redis_survey *survey,
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
         reply->element[0]->str == NULL ||
         reply->element[1]->type != REDIS_REPLY_ARRAY) {
-        fail(survey, server, reply);
+        fail(admin, server, reply);
         return;
     }
     keys = reply->element[1];
@@ -215,95 +216,96 @@ static void on_scan(struct simba__redis_survey *survey,
         const char *mutex = key == NULL ? NULL : cut_name(key);
 
         if (mutex != NULL) {
-            look(survey, server, mutex);
+            look(admin, server, mutex);
         }
     }
     if (strcmp(reply->element[0]->str, "0") != 0) {
-        scan(survey, server, reply->element[0]->str);
+        scan(admin, server, reply->element[0]->str);
     }
 }
 
 /* --- begin and end ------------------------------------------------------- */
 
-static void begin(struct simba__redis_survey *survey)
+static void begin(struct simba__redis_admin_request *admin)
 {
-    struct simba__redis *store = survey->store;
+    struct simba__redis *store = admin->store;
 
     /* A list without one of the servers would be none. */
     for (struct simba__redis_server *s = store->servers; s != NULL;
          s = s->next) {
         if (s->command.state != SIMBA__REDIS_READY) {
-            survey->why = s->command.why;
-            simba_timer_set(store->base.loop, &survey->begin,
+            admin->why = s->command.why;
+            simba_timer_set(store->base.loop, &admin->begin,
                             simba_loop_now_ms() + LOOK_AGAIN_MS);
             return;
         }
     }
-    survey->why.code = SIMBA_OK;
+    admin->why.code = SIMBA_OK;
     for (struct simba__redis_server *s = store->servers; s != NULL;
          s = s->next) {
-        if (survey->request->kind == SIMBA_LIST) {
-            scan(survey, s, "0");
+        if (admin->request->kind == SIMBA_LIST) {
+            scan(admin, s, "0");
         } else {
-            simba__redis_doctor(survey, s);
+            simba__redis_doctor(admin, s);
         }
     }
-    finish_if_done(survey);
+    finish_if_done(admin);
 }
 
 static void on_begin(simba_timer *timer)
 {
-    struct simba__redis_survey *survey =
-        container_of(timer, struct simba__redis_survey, begin);
-    struct simba__redis *store = survey->store;
+    struct simba__redis_admin_request *admin =
+        container_of(timer, struct simba__redis_admin_request, begin);
+    struct simba__redis *store = admin->store;
 
     simba__redis_cork(store);
-    begin(survey);
+    begin(admin);
     simba__redis_uncork(store);
 }
 
 static void on_deadline(simba_timer *timer)
 {
-    struct simba__redis_survey *survey =
-        container_of(timer, struct simba__redis_survey, deadline);
+    struct simba__redis_admin_request *admin =
+        container_of(timer, struct simba__redis_admin_request, deadline);
 
-    if (survey->why.code == SIMBA_OK) {
-        simba_error_set(&survey->why, SIMBA_EUNAVAIL, 0,
+    if (admin->why.code == SIMBA_OK) {
+        simba_error_set(&admin->why, SIMBA_EUNAVAIL, 0,
                         "redis %s: no answer in time",
-                        survey->store->settings.shown);
+                        admin->store->settings.shown);
     }
-    if (survey->open == 0) {
-        finish_if_done(survey);
+    if (admin->open == 0) {
+        finish_if_done(admin);
     } else {
-        complete(survey);
+        complete(admin);
     }
 }
 
-void simba__redis_survey_start(struct simba__redis *store,
-                               simba_request *request)
+void simba__redis_admin_start(struct simba__redis *store,
+                              simba_request *request)
 {
-    struct simba__redis_survey *survey = calloc(1, sizeof *survey);
+    struct simba__redis_admin_request *admin = calloc(1, sizeof *admin);
 
-    if (survey == NULL) {
+    if (admin == NULL) {
         simba_request_done(request, SIMBA_ENOMEM, NULL);
         return;
     }
-    survey->store = store;
-    survey->request = request;
-    survey->next = store->surveys;
-    store->surveys = survey;
-    survey->deadline.fire = on_deadline;
-    survey->begin.fire = on_begin;
-    simba_timer_set(store->base.loop, &survey->deadline, request->deadline_ms);
-    begin(survey);
+    admin->store = store;
+    admin->request = request;
+    admin->next = store->admin_requests;
+    store->admin_requests = admin;
+    admin->deadline.fire = on_deadline;
+    admin->begin.fire = on_begin;
+    simba_timer_set(store->base.loop, &admin->deadline, request->deadline_ms);
+    begin(admin);
 }
 
-void simba__redis_surveys_end(struct simba__redis *store)
+void simba__redis_admin_end(struct simba__redis *store)
 {
-    struct simba__redis_survey *next;
+    struct simba__redis_admin_request *next;
 
     /* The connections are closed: whoever awaited a reply has got none. */
-    for (struct simba__redis_survey *s = store->surveys; s != NULL; s = next) {
+    for (struct simba__redis_admin_request *s = store->admin_requests;
+         s != NULL; s = next) {
         next = s->next;
         s->open = 0;
         finish_if_done(s);

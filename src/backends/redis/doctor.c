@@ -7,12 +7,12 @@
 #include <string.h>
 #include <time.h>
 
-static void on_info(struct simba__redis_survey *survey,
+static void on_info(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
-    const struct simba__redis_settings *settings = &survey->store->settings;
-    simba_request *request = survey->request;
+    const struct simba__redis_settings *settings = &admin->store->settings;
+    simba_request *request = admin->request;
     const char *shown = server->command.shown, *info = reply->str;
     char version[32], kind[32], count[16];
     int wanted = settings->replicas, there;
@@ -80,7 +80,7 @@ static const char *config_value(const redisReply *reply)
                : NULL;
 }
 
-static void on_policy(struct simba__redis_survey *survey,
+static void on_policy(struct simba__redis_admin_request *admin,
                       struct simba__redis_server *server,
                       const redisReply *reply)
 {
@@ -89,23 +89,23 @@ static void on_policy(struct simba__redis_survey *survey,
 
     if (policy == NULL) {
         simba_request_add_finding(
-            survey->request, SIMBA_FINDING_NOTE, "eviction",
+            admin->request, SIMBA_FINDING_NOTE, "eviction",
             "%s: CONFIG GET is not allowed: see to it that maxmemory-policy is "
             "noeviction",
             shown);
     } else if (strcmp(policy, "noeviction") != 0) {
         simba_request_add_finding(
-            survey->request, SIMBA_FINDING_SERIOUS, "eviction",
+            admin->request, SIMBA_FINDING_SERIOUS, "eviction",
             "%s: maxmemory-policy %s may throw away who owns a mutex; "
             "noeviction does not",
             shown, policy);
     } else {
-        simba_request_add_finding(survey->request, SIMBA_FINDING_OK, "eviction",
+        simba_request_add_finding(admin->request, SIMBA_FINDING_OK, "eviction",
                                   "%s: nothing is evicted", shown);
     }
 }
 
-static void on_fsync(struct simba__redis_survey *survey,
+static void on_fsync(struct simba__redis_admin_request *admin,
                      struct simba__redis_server *server,
                      const redisReply *reply)
 {
@@ -116,19 +116,19 @@ static void on_fsync(struct simba__redis_survey *survey,
     }
     if (strcmp(when, "always") == 0) {
         simba_request_add_finding(
-            survey->request, SIMBA_FINDING_OK, "persistence",
+            admin->request, SIMBA_FINDING_OK, "persistence",
             "%s: every write is on disk before it is answered",
             server->command.shown);
     } else {
         simba_request_add_finding(
-            survey->request, SIMBA_FINDING_WEAK, "persistence",
+            admin->request, SIMBA_FINDING_WEAK, "persistence",
             "%s: appendfsync %s: a crash of its machine may forget the last "
             "owners; always does not",
             server->command.shown, when);
     }
 }
 
-static void on_time(struct simba__redis_survey *survey,
+static void on_time(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
@@ -142,7 +142,7 @@ static void on_time(struct simba__redis_survey *survey,
     here_ms = (int64_t)here.tv_sec * 1000 + here.tv_nsec / 1000000;
     there_ms = strtoll(reply->element[0]->str, NULL, 10) * 1000 +
                strtoll(reply->element[1]->str, NULL, 10) / 1000;
-    simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "clock",
+    simba_request_add_finding(admin->request, SIMBA_FINDING_NOTE, "clock",
                               "%s: a wall clock, %" PRId64
                               " ms from ours; a step forward beyond the margin "
                               "ends leases too early",
@@ -150,41 +150,41 @@ static void on_time(struct simba__redis_survey *survey,
 }
 
 /* Which commands of the scripts were refused, and why the first of them. */
-static void on_tried(struct simba__redis_survey *survey,
+static void on_tried(struct simba__redis_admin_request *admin,
                      struct simba__redis_server *server,
                      const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_ERROR) {
-        simba_request_add_finding(survey->request, SIMBA_FINDING_SERIOUS, "acl",
+        simba_request_add_finding(admin->request, SIMBA_FINDING_SERIOUS, "acl",
                                   "%s: %.120s", server->command.shown,
                                   reply->str);
     } else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
                reply->element[0]->len > 0) {
-        simba_request_add_finding(survey->request, SIMBA_FINDING_SERIOUS, "acl",
+        simba_request_add_finding(admin->request, SIMBA_FINDING_SERIOUS, "acl",
                                   "%s: refuses %.80s (%.80s)",
                                   server->command.shown, reply->element[0]->str,
                                   reply->element[1]->str);
     }
 }
 
-static void on_user(struct simba__redis_survey *survey,
+static void on_user(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STRING) {
-        simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "acl",
+        simba_request_add_finding(admin->request, SIMBA_FINDING_NOTE, "acl",
                                   "%s: we are its user \"%.64s\"",
                                   server->command.shown, reply->str);
     }
 }
 
-void simba__redis_doctor(struct simba__redis_survey *survey,
+void simba__redis_doctor(struct simba__redis_admin_request *admin,
                          struct simba__redis_server *server)
 {
-    const struct simba__redis_settings *settings = &survey->store->settings;
+    const struct simba__redis_settings *settings = &admin->store->settings;
     const struct simba__redis_address *address = &server->command.address;
     const struct {
-        simba__redis_survey_fn *replied;
+        simba__redis_admin_fn *replied;
         const char *words[5];
     } questions[] = {
         {on_info, {"INFO"}},
@@ -200,23 +200,23 @@ void simba__redis_doctor(struct simba__redis_survey *survey,
 
     if (settings->tls.is_on) {
         simba_request_add_finding(
-            survey->request,
+            admin->request,
             settings->tls.is_verified ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
             "wire", "%s: TLS%s", server->command.shown,
             settings->tls.is_verified ? ", its certificate verified"
                                       : ", but anybody could be the server");
     } else if (address->port != 0 && strncmp(address->host, "127.", 4) != 0 &&
                strcmp(address->host, "::1") != 0) {
-        simba_request_add_finding(survey->request, SIMBA_FINDING_NOTE, "wire",
+        simba_request_add_finding(admin->request, SIMBA_FINDING_NOTE, "wire",
                                   "%s: plain text; rediss:// is not",
                                   server->command.shown);
     }
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
         /* In a cluster one server keeps that key. */
         if (questions[i].replied != on_tried ||
-            simba__redis_server_of(survey->store, "doctor") == server) {
-            simba__redis_survey_send(survey, server, questions[i].replied,
-                                     questions[i].words);
+            simba__redis_server_of(admin->store, "doctor") == server) {
+            simba__redis_admin_send(admin, server, questions[i].replied,
+                                    questions[i].words);
         }
     }
 }

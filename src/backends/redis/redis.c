@@ -37,7 +37,7 @@ static void detach(simba_backend *self)
         simba__redis_cluster_stop(store->cluster);
     }
     simba__redis_requests_end(store);
-    simba__redis_surveys_end(store);
+    simba__redis_admin_end(store);
     simba_timer_clear(loop, &store->deadline);
     simba_timer_clear(loop, &store->sweep);
     simba_timer_clear(loop, &store->retry);
@@ -214,7 +214,7 @@ static void submit(simba_backend *self, simba_request *request)
 
     simba__redis_cork(store);
     if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
-        simba__redis_survey_start(store, request);
+        simba__redis_admin_start(store, request);
     } else {
         simba__redis_request_start(store, request);
     }

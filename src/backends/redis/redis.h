@@ -365,7 +365,7 @@ struct simba__redis {
     struct simba__redis_request *requests;
     simba_timer deadline; /* of the first of them */
     simba_timer grace;    /* ask again: a restart is long past */
-    struct simba__redis_survey *surveys;
+    struct simba__redis_admin_request *admin_requests;
 
     struct simba__hash subscriptions; /* by mutex */
     struct simba__hash channels;      /* by name */
@@ -687,38 +687,38 @@ void simba__redis_cluster_stop(struct simba__redis_cluster *cluster);
 /* --- admin.c ------------------------------------------------------------- */
 
 /* A list or a doctor: a request that goes to every server of the store. */
-struct simba__redis_survey {
+struct simba__redis_admin_request {
     struct simba__redis *store;
     simba_request *request; /* NULL: its deadline has passed */
     simba_timer deadline;
     simba_timer begin; /* when all servers are there */
-    struct simba__redis_survey *next;
+    struct simba__redis_admin_request *next;
     struct simba__hash found; /* names of mutexes */
     int open;                 /* replies awaited */
     simba_error why;          /* code 0: well so far */
 };
 
 /** Start a list or a doctor. */
-void simba__redis_survey_start(struct simba__redis *store,
-                               simba_request *request);
+void simba__redis_admin_start(struct simba__redis *store,
+                              simba_request *request);
 
 /** End all of them: the loop is about to end. */
-void simba__redis_surveys_end(struct simba__redis *store);
+void simba__redis_admin_end(struct simba__redis *store);
 
-typedef void simba__redis_survey_fn(struct simba__redis_survey *survey,
-                                    struct simba__redis_server *server,
-                                    const redisReply *reply);
+typedef void simba__redis_admin_fn(struct simba__redis_admin_request *admin,
+                                   struct simba__redis_server *server,
+                                   const redisReply *reply);
 
 /** Send a command of plain words to a server; `replied` is called unless the
  * deadline has passed by then or there is no reply. */
-void simba__redis_survey_send(struct simba__redis_survey *survey,
-                              struct simba__redis_server *server,
-                              simba__redis_survey_fn *replied,
-                              const char *const *words);
+void simba__redis_admin_send(struct simba__redis_admin_request *admin,
+                             struct simba__redis_server *server,
+                             simba__redis_admin_fn *replied,
+                             const char *const *words);
 
 /* --- doctor.c ------------------------------------------------------------ */
 
-void simba__redis_doctor(struct simba__redis_survey *survey,
+void simba__redis_doctor(struct simba__redis_admin_request *admin,
                          struct simba__redis_server *server);
 
 #endif

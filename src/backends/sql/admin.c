@@ -1,5 +1,5 @@
 /* What administrators ask: which mutexes there are, and what can be relied on.
- * The judgement of the doctor is in the dialects' statements. */
+ * What the doctor finds is decided in the dialects' statements. */
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"
 

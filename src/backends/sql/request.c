@@ -188,14 +188,14 @@ static void decide(struct simba__sql_request *request)
     struct simba__mutex_record *mutex = &record->mutex;
     simba_request *asked = request->asked;
     struct simba__mutex_host host = {request, is_connected, wake_later};
-    struct simba__mutex_call call = {
+    struct simba__mutex_request given = {
         .request = asked, .connection = 0, .now_ms = record->now_us / 1000};
 
     assert(record->peer_count > 0);
     memcpy(record->peers[0].process, self->process, sizeof self->process);
     record->peers[0].can_notify = self->notify == SIMBA__SQL_NOTIFY_READY;
     request->change.wake_count = 0;
-    if (!simba__mutex_serve(mutex, &host, &call, &asked->reply) ||
+    if (!simba__mutex_serve(mutex, &host, &given, &asked->reply) ||
         !simba__sql_change_find(&request->change, record, asked)) {
         simba__sql_end(request, SIMBA_ENOMEM, NULL);
         return;

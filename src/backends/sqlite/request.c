@@ -144,11 +144,11 @@ static int decide(struct simba__sqlite *self,
     struct simba__sqlite_record *record = &self->record;
     simba_reply *reply = &request->reply;
     struct simba__mutex_host host = simba__sqlite_host(self);
-    struct simba__mutex_call call = {.request = request,
-                                     .connection = SIMBA__SQLITE_SELF};
+    struct simba__mutex_request given = {.request = request,
+                                         .connection = SIMBA__SQLITE_SELF};
     int rc;
 
-    record->now_ms = call.now_ms = simba__sqlite_now_ms(self);
+    record->now_ms = given.now_ms = simba__sqlite_now_ms(self);
     record->wake_count = 0;
     rc = simba__sqlite_record_load(self, request, request->kind == SIMBA_RENEW,
                                    error);
@@ -170,7 +170,7 @@ static int decide(struct simba__sqlite *self,
     if (rc != SIMBA_OK) {
         return rc;
     }
-    if (!simba__mutex_serve(&record->after, &host, &call, reply)) {
+    if (!simba__mutex_serve(&record->after, &host, &given, reply)) {
         return simba__sqlite_result(self, SQLITE_NOMEM, error);
     }
     if (request->kind == SIMBA_BREAK && reply->mine) {

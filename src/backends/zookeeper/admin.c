@@ -1,4 +1,4 @@
-/* Requests without a latch. Read, list and break are inquiries: they wait for a
+/* Requests without a latch. Read, list and break wait for a
  * connection, send in steps, and answer once; one whose connection is lost
  * begins again on the next. Doctor and init block, on a worker's thread. */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@ enum { BLOCKING_SESSION_MS = 16000 };
  * either. It is what the client library gives back with a reply, so items stay
  * where they are while replies are due. */
 struct item {
-    struct simba__zk_inquiry *inquiry;
+    struct simba__zk_admin_request *admin;
     char *path;
     int rc;
     simba_owner owner; /* of a latch: who waits or owns there */
@@ -28,8 +28,9 @@ struct item {
     char *lowest;      /* of a mutex: path of its lowest latch */
 };
 
-struct simba__zk_inquiry {
-    struct simba__zk_inquiry *next; /* while parked */
+/* A read, list or break under way. */
+struct simba__zk_admin_request {
+    struct simba__zk_admin_request *next; /* while parked */
     struct simba__zk *self;
     simba_request *request; /* NULL: answered; only replies are due */
     uint64_t generation;
@@ -40,7 +41,7 @@ struct simba__zk_inquiry {
     int replies_due;
     int rounds;  /* how often it began again */
     int deletes; /* break: sent, of which one may have been it */
-    void (*step)(struct simba__zk_inquiry *inquiry, int rc);
+    void (*step)(struct simba__zk_admin_request *admin, int rc);
     struct item parent; /* its mutex, or /simba */
     struct item *items; /* latches in the order of the queue, or mutexes */
     int count;
@@ -48,97 +49,97 @@ struct simba__zk_inquiry {
     struct simba__zk_view view;
 };
 
-typedef void step_fn(struct simba__zk_inquiry *inquiry, int rc);
+typedef void step_fn(struct simba__zk_admin_request *admin, int rc);
 
-static void start(struct simba__zk_inquiry *inquiry, step_fn *step);
+static void start(struct simba__zk_admin_request *admin, step_fn *step);
 static step_fn read_latches, list_mutexes, break_latches;
 
 /* --- life ---------------------------------------------------------------- */
 
-static void free_items(struct simba__zk_inquiry *inquiry)
+static void free_items(struct simba__zk_admin_request *admin)
 {
-    for (int i = 0; i < inquiry->count; i++) {
-        free(inquiry->items[i].path);
-        free(inquiry->items[i].lowest);
+    for (int i = 0; i < admin->count; i++) {
+        free(admin->items[i].path);
+        free(admin->items[i].lowest);
     }
-    free(inquiry->items);
-    inquiry->items = NULL;
-    inquiry->count = 0;
+    free(admin->items);
+    admin->items = NULL;
+    admin->count = 0;
 }
 
 /* Frees it when nobody comes back to it any more. */
-static void tidy(struct simba__zk_inquiry *inquiry)
+static void tidy(struct simba__zk_admin_request *admin)
 {
-    if (inquiry->request == NULL && inquiry->replies_due == 0) {
-        free_items(inquiry);
-        free(inquiry->parent.path);
-        free(inquiry);
+    if (admin->request == NULL && admin->replies_due == 0) {
+        free_items(admin);
+        free(admin->parent.path);
+        free(admin);
     }
 }
 
-/* Answers; after that the inquiry is gone. */
-static void finish(struct simba__zk_inquiry *inquiry,
+/* Answers; after that it is gone. */
+static void finish(struct simba__zk_admin_request *admin,
                    int status,
                    const simba_error *error)
 {
-    struct simba__zk_inquiry **at = &inquiry->self->parked;
-    simba_request *request = inquiry->request;
+    struct simba__zk_admin_request **at = &admin->self->parked;
+    simba_request *request = admin->request;
 
-    while (*at != NULL && *at != inquiry) {
+    while (*at != NULL && *at != admin) {
         at = &(*at)->next;
     }
-    if (*at == inquiry) {
-        *at = inquiry->next;
+    if (*at == admin) {
+        *at = admin->next;
     }
-    inquiry->request = NULL;
-    simba_timer_clear(inquiry->self->base.loop, &inquiry->deadline);
-    tidy(inquiry);
+    admin->request = NULL;
+    simba_timer_clear(admin->self->base.loop, &admin->deadline);
+    tidy(admin);
     if (request->reply.mine) { /* broken, and only not told who is next */
         status = SIMBA_OK;
     }
     simba_request_done(request, status, status == SIMBA_OK ? NULL : error);
 }
 
-static void fail(struct simba__zk_inquiry *inquiry, int rc)
+static void fail(struct simba__zk_admin_request *admin, int rc)
 {
     simba_error error;
-    int status = simba__zk_fail(inquiry->self, rc, &error);
+    int status = simba__zk_fail(admin->self, rc, &error);
 
     /* What only read has no outcome to be in doubt about. */
-    if (status == SIMBA_EUNKNOWN && inquiry->deletes == 0) {
+    if (status == SIMBA_EUNKNOWN && admin->deletes == 0) {
         status = error.code = SIMBA_EUNAVAIL;
     }
-    finish(inquiry, status, &error);
+    finish(admin, status, &error);
 }
 
 void simba__zk_admin_go(struct simba__zk *self)
 {
     while (self->is_connected && self->parked != NULL) {
-        struct simba__zk_inquiry *inquiry = self->parked;
-        const simba_request *request = inquiry->request;
+        struct simba__zk_admin_request *admin = self->parked;
+        const simba_request *request = admin->request;
         bool is_read = request->kind == SIMBA_READ || request->reply.mine;
 
-        self->parked = inquiry->next;
-        inquiry->generation = self->generation;
-        start(inquiry, is_read                       ? read_latches
-                       : request->kind == SIMBA_LIST ? list_mutexes
-                                                     : break_latches);
+        self->parked = admin->next;
+        admin->generation = self->generation;
+        start(admin, is_read                       ? read_latches
+                     : request->kind == SIMBA_LIST ? list_mutexes
+                                                   : break_latches);
     }
 }
 
 /* It starts on the next connection, as long as its deadline allows. */
-static void park(struct simba__zk_inquiry *inquiry)
+static void park(struct simba__zk_admin_request *admin)
 {
-    struct simba__zk *self = inquiry->self;
-    struct simba__zk_inquiry **at = &self->parked;
+    struct simba__zk *self = admin->self;
+    struct simba__zk_admin_request **at = &self->parked;
     simba_error error;
 
     while (*at != NULL) {
         at = &(*at)->next;
     }
-    inquiry->next = NULL;
-    *at = inquiry;
-    if (simba__zk_session_want(self, inquiry->request, &error) == SIMBA_OK) {
+    admin->next = NULL;
+    *at = admin;
+    if (simba__zk_session_want(self, admin->request, &error) == SIMBA_OK) {
         simba__zk_admin_go(self);
     }
 }
@@ -150,30 +151,30 @@ static struct item *arrive(const void *data)
 {
     struct item *item = (struct item *)data;
 
-    simba_loop_enter(item->inquiry->self->base.loop);
-    item->inquiry->replies_due--;
+    simba_loop_enter(item->admin->self->base.loop);
+    item->admin->replies_due--;
     return item;
 }
 
 /* Leaves the loop; before that, with the last reply, the next step. */
-static void settle(struct simba__zk_inquiry *inquiry, int rc)
+static void settle(struct simba__zk_admin_request *admin, int rc)
 {
-    struct simba__zk *self = inquiry->self;
+    struct simba__zk *self = admin->self;
 
-    if (inquiry->generation == self->generation) {
+    if (admin->generation == self->generation) {
         (void)simba__zk_session_lives(self, rc);
     }
-    inquiry->is_lost |=
-        simba__zk_is_lost(rc) || inquiry->generation != self->generation;
-    if (inquiry->request == NULL) {
-        tidy(inquiry);
+    admin->is_lost |=
+        simba__zk_is_lost(rc) || admin->generation != self->generation;
+    if (admin->request == NULL) {
+        tidy(admin);
     } else if (self->is_closing) {
-        fail(inquiry, ZCLOSING);
-    } else if (inquiry->replies_due == 0 && inquiry->is_lost) {
-        inquiry->is_lost = false;
-        park(inquiry);
-    } else if (inquiry->replies_due == 0) {
-        inquiry->step(inquiry, rc);
+        fail(admin, ZCLOSING);
+    } else if (admin->replies_due == 0 && admin->is_lost) {
+        admin->is_lost = false;
+        park(admin);
+    } else if (admin->replies_due == 0) {
+        admin->step(admin, rc);
     }
     simba_loop_leave(self->base.loop);
 }
@@ -188,26 +189,26 @@ static int by_sequence(const void *a, const void *b)
 
 /* Takes the children of the parent: mutexes, or the latches of one in the order
  * of the queue. */
-static void take_items(struct simba__zk_inquiry *inquiry,
+static void take_items(struct simba__zk_admin_request *admin,
                        const struct String_vector *list)
 {
-    bool is_list = inquiry->request->kind == SIMBA_LIST;
+    bool is_list = admin->request->kind == SIMBA_LIST;
     int count = 0;
 
-    inquiry->items = calloc((size_t)list->count + 1, sizeof(struct item));
-    for (int i = 0; inquiry->items != NULL && i < list->count; i++) {
+    admin->items = calloc((size_t)list->count + 1, sizeof(struct item));
+    for (int i = 0; admin->items != NULL && i < list->count; i++) {
         if (is_list || simba__zk_sequence(list->data[i]) != NULL) {
-            struct item *item = &inquiry->items[count];
+            struct item *item = &admin->items[count];
 
-            item->inquiry = inquiry;
+            item->admin = admin;
             item->rc = ZNONODE;
-            item->path = simba__zk_join(inquiry->parent.path, list->data[i]);
+            item->path = simba__zk_join(admin->parent.path, list->data[i]);
             count += item->path != NULL;
         }
     }
-    inquiry->count = count;
+    admin->count = count;
     if (count > 0 && !is_list) {
-        qsort(inquiry->items, (size_t)count, sizeof(struct item), by_sequence);
+        qsort(admin->items, (size_t)count, sizeof(struct item), by_sequence);
     }
 }
 
@@ -217,21 +218,21 @@ static void on_children(int rc,
                         const void *data)
 {
     struct item *item = arrive(data);
-    struct simba__zk_inquiry *inquiry = item->inquiry;
+    struct simba__zk_admin_request *admin = item->admin;
     struct simba__zk_standing where;
 
-    if (inquiry->request != NULL && rc == ZOK && item == &inquiry->parent) {
-        inquiry->view.czxid = stat->czxid;
-        inquiry->view.latches_made = simba__zk_children_made(stat);
-        take_items(inquiry, list);
-    } else if (inquiry->request != NULL && rc == ZOK) {
+    if (admin->request != NULL && rc == ZOK && item == &admin->parent) {
+        admin->view.czxid = stat->czxid;
+        admin->view.latches_made = simba__zk_children_made(stat);
+        take_items(admin, list);
+    } else if (admin->request != NULL && rc == ZOK) {
         simba__zk_stand(list->data, list->count, NULL, &where);
         item->latches = where.latches;
         if (where.lowest >= 0) {
             item->lowest = simba__zk_join(item->path, list->data[where.lowest]);
         }
     }
-    settle(inquiry, rc);
+    settle(admin, rc);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the client library's signature */
@@ -247,55 +248,55 @@ static void on_data(int rc,
     if (rc == ZOK) {
         item->owner = simba__zk_owner_of(value, length, stat);
     }
-    settle(item->inquiry, rc);
+    settle(item->admin, rc);
 }
 
 static void on_deleted(int rc, const void *data)
 {
-    settle(arrive(data)->inquiry, rc);
+    settle(arrive(data)->admin, rc);
 }
 
 /* Of /simba: there may be nothing of ours yet, or not any more. */
 static void on_base(int rc, const struct Stat *stat, const void *data)
 {
-    struct simba__zk_inquiry *inquiry = arrive(data)->inquiry;
+    struct simba__zk_admin_request *admin = arrive(data)->admin;
 
-    inquiry->view.mutexes_made = rc == ZOK ? simba__zk_children_made(stat) : 0;
-    settle(inquiry, rc);
+    admin->view.mutexes_made = rc == ZOK ? simba__zk_children_made(stat) : 0;
+    settle(admin, rc);
 }
 
 static void on_synced(int rc, const char *value, const void *data)
 {
     (void)value;
-    settle(arrive(data)->inquiry, rc);
+    settle(arrive(data)->admin, rc);
 }
 
 /* --- sending ------------------------------------------------------------- */
 
-static void sent(struct simba__zk_inquiry *inquiry, int rc)
+static void sent(struct simba__zk_admin_request *admin, int rc)
 {
     if (rc == ZOK) {
-        inquiry->replies_due++;
+        admin->replies_due++;
     } else {
-        inquiry->is_unsent = true;
+        admin->is_unsent = true;
     }
 }
 
 /* What follows when all that was sent is answered. */
-static void await(struct simba__zk_inquiry *inquiry, step_fn *step)
+static void await(struct simba__zk_admin_request *admin, step_fn *step)
 {
-    inquiry->step = step;
-    if (inquiry->is_unsent) {
-        fail(inquiry, ZCONNECTIONLOSS);
-    } else if (inquiry->replies_due == 0) {
-        step(inquiry, ZOK);
+    admin->step = step;
+    if (admin->is_unsent) {
+        fail(admin, ZCONNECTIONLOSS);
+    } else if (admin->replies_due == 0) {
+        step(admin, ZOK);
     }
 }
 
 static void send_children(struct item *item)
 {
-    sent(item->inquiry, zoo_aget_children2(item->inquiry->self->handle,
-                                           item->path, 0, on_children, item));
+    sent(item->admin, zoo_aget_children2(item->admin->self->handle, item->path,
+                                         0, on_children, item));
 }
 
 /* Of a latch, or of the lowest latch of a mutex. */
@@ -303,15 +304,16 @@ static void send_data(struct item *item)
 {
     const char *path = item->lowest == NULL ? item->path : item->lowest;
 
-    sent(item->inquiry,
-         zoo_aget(item->inquiry->self->handle, path, 0, on_data, item));
+    sent(item->admin,
+         zoo_aget(item->admin->self->handle, path, 0, on_data, item));
 }
 
-static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
+static struct simba__zk_mutex *observed(
+    const struct simba__zk_admin_request *admin)
 {
-    const char *path = inquiry->parent.path;
+    const char *path = admin->parent.path;
     struct simba__zk_mutex *mutex =
-        simba__zk_mutex_at(inquiry->self, path, strlen(path));
+        simba__zk_mutex_at(admin->self, path, strlen(path));
 
     return mutex != NULL && mutex->is_observed ? mutex : NULL;
 }
@@ -319,41 +321,41 @@ static struct simba__zk_mutex *observed(const struct simba__zk_inquiry *inquiry)
 /* Begins with the children of the parent. Our server may lag behind the leader:
  * what is asked after a sync, in the same session, is answered with all that
  * was written before the sync. */
-static void start(struct simba__zk_inquiry *inquiry, step_fn *step)
+static void start(struct simba__zk_admin_request *admin, step_fn *step)
 {
-    const struct simba__zk *self = inquiry->self;
-    struct item *parent = &inquiry->parent;
+    const struct simba__zk *self = admin->self;
+    struct item *parent = &admin->parent;
 
-    free_items(inquiry);
-    inquiry->view = (struct simba__zk_view){0};
-    inquiry->is_unsent = ++inquiry->rounds > ROUNDS_MOST;
-    inquiry->is_numbered = step == read_latches && observed(inquiry) != NULL;
-    sent(inquiry, zoo_async(self->handle, "/", on_synced, parent));
-    if (inquiry->is_numbered) {
-        sent(inquiry, zoo_aexists(self->handle, self->settings.base, 0, on_base,
-                                  parent));
+    free_items(admin);
+    admin->view = (struct simba__zk_view){0};
+    admin->is_unsent = ++admin->rounds > ROUNDS_MOST;
+    admin->is_numbered = step == read_latches && observed(admin) != NULL;
+    sent(admin, zoo_async(self->handle, "/", on_synced, parent));
+    if (admin->is_numbered) {
+        sent(admin, zoo_aexists(self->handle, self->settings.base, 0, on_base,
+                                parent));
     }
     send_children(parent);
-    await(inquiry, step);
+    await(admin, step);
 }
 
 /* --- read: who owns, and who waits --------------------------------------- */
 
-static void read_data(struct simba__zk_inquiry *inquiry, int rc)
+static void read_data(struct simba__zk_admin_request *admin, int rc)
 {
-    simba_request *request = inquiry->request;
-    const struct item *items = inquiry->items;
+    simba_request *request = admin->request;
+    const struct item *items = admin->items;
 
     if (items[0].rc == ZNONODE) {
-        start(inquiry, read_latches); /* the owner went meanwhile */
+        start(admin, read_latches); /* the owner went meanwhile */
         return;
     }
     if (items[0].rc != ZOK) {
-        fail(inquiry, rc == ZOK ? items[0].rc : rc);
+        fail(admin, rc == ZOK ? items[0].rc : rc);
         return;
     }
     request->reply.owner = items[0].owner;
-    for (int i = 1; request->want_queue && i < inquiry->count; i++) {
+    for (int i = 1; request->want_queue && i < admin->count; i++) {
         simba_waiter waiter = {.position = simba__zk_position(items[i].path),
                                .joined_at_ms = items[i].owner.acquired_at_ms};
 
@@ -362,87 +364,87 @@ static void read_data(struct simba__zk_inquiry *inquiry, int rc)
             simba_request_add_waiter(request, &waiter);
         }
     }
-    finish(inquiry, SIMBA_OK, NULL);
+    finish(admin, SIMBA_OK, NULL);
 }
 
-static void read_latches(struct simba__zk_inquiry *inquiry, int rc)
+static void read_latches(struct simba__zk_admin_request *admin, int rc)
 {
-    struct simba__zk_mutex *mutex = observed(inquiry);
-    simba_reply *reply = &inquiry->request->reply;
-    int count = rc == ZOK ? inquiry->count : 0;
-    int wanted = inquiry->request->want_queue || count < 1 ? count : 1;
+    struct simba__zk_mutex *mutex = observed(admin);
+    simba_reply *reply = &admin->request->reply;
+    int count = rc == ZOK ? admin->count : 0;
+    int wanted = admin->request->want_queue || count < 1 ? count : 1;
 
-    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && inquiry->items == NULL)) {
-        fail(inquiry, rc == ZOK ? ZSYSTEMERROR : rc);
+    if ((rc != ZOK && rc != ZNONODE) || (rc == ZOK && admin->items == NULL)) {
+        fail(admin, rc == ZOK ? ZSYSTEMERROR : rc);
         return;
     }
-    if (inquiry->is_numbered && mutex != NULL) {
+    if (admin->is_numbered && mutex != NULL) {
         struct simba__zk_serials *serials = &mutex->serials;
 
-        simba__zk_serials_read(serials, &inquiry->view);
+        simba__zk_serials_read(serials, &admin->view);
         reply->serial = reply->next_serial =
             simba__zk_serial(serials, serials->seen.latches_made + 1);
         if (count > 0) {
             reply->serial = simba__zk_serial(
-                serials, simba__zk_position(inquiry->items[0].path));
+                serials, simba__zk_position(admin->items[0].path));
         }
         if (count > 1) {
             reply->next_serial = simba__zk_serial(
-                serials, simba__zk_position(inquiry->items[1].path));
+                serials, simba__zk_position(admin->items[1].path));
         }
     }
     if (count == 0) {
-        finish(inquiry, SIMBA_OK, NULL); /* nobody owns it */
+        finish(admin, SIMBA_OK, NULL); /* nobody owns it */
         return;
     }
     for (int i = 0; i < wanted; i++) {
-        send_data(&inquiry->items[i]);
+        send_data(&admin->items[i]);
     }
-    await(inquiry, read_data);
+    await(admin, read_data);
 }
 
 /* --- list: which mutexes there are --------------------------------------- */
 
 /* A mutex that went meanwhile is not listed. */
-static void list_owners(struct simba__zk_inquiry *inquiry, int rc)
+static void list_owners(struct simba__zk_admin_request *admin, int rc)
 {
-    size_t skip = strlen(inquiry->parent.path) + 1;
+    size_t skip = strlen(admin->parent.path) + 1;
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
 
     (void)rc;
-    for (int i = 0; i < inquiry->count; i++) {
-        const struct item *item = &inquiry->items[i];
+    for (int i = 0; i < admin->count; i++) {
+        const struct item *item = &admin->items[i];
 
         if (item->rc == ZOK && simba__zk_unescape(item->path + skip, mutex) &&
             simba__name_check_mutex(mutex, strlen(mutex)) == SIMBA__NAME_FINE) {
-            simba_request_add_mutex(inquiry->request, mutex, &item->owner,
+            simba_request_add_mutex(admin->request, mutex, &item->owner,
                                     item->latches - 1);
         }
     }
-    finish(inquiry, SIMBA_OK, NULL);
+    finish(admin, SIMBA_OK, NULL);
 }
 
-static void list_latches(struct simba__zk_inquiry *inquiry, int rc)
+static void list_latches(struct simba__zk_admin_request *admin, int rc)
 {
     (void)rc;
-    for (int i = 0; i < inquiry->count; i++) {
-        if (inquiry->items[i].lowest != NULL) {
-            send_data(&inquiry->items[i]);
+    for (int i = 0; i < admin->count; i++) {
+        if (admin->items[i].lowest != NULL) {
+            send_data(&admin->items[i]);
         }
     }
-    await(inquiry, list_owners);
+    await(admin, list_owners);
 }
 
-static void list_mutexes(struct simba__zk_inquiry *inquiry, int rc)
+static void list_mutexes(struct simba__zk_admin_request *admin, int rc)
 {
     if (rc != ZOK && rc != ZNONODE) {
-        fail(inquiry, rc);
+        fail(admin, rc);
         return;
     }
-    for (int i = 0; i < inquiry->count; i++) {
-        send_children(&inquiry->items[i]);
+    for (int i = 0; i < admin->count; i++) {
+        send_children(&admin->items[i]);
     }
-    await(inquiry, list_latches);
+    await(admin, list_latches);
 }
 
 /* --- break: the node whose czxid is the token is deleted ----------------- */
@@ -450,60 +452,60 @@ static void list_mutexes(struct simba__zk_inquiry *inquiry, int rc)
 /* That tenure is over: by our doing, with `is_ours` or if a delete was sent on
  * a connection that was lost before the reply came. Audited where it is done.
  * Who owns the mutex now is told as well. */
-static void break_over(struct simba__zk_inquiry *inquiry, bool is_ours)
+static void break_over(struct simba__zk_admin_request *admin, bool is_ours)
 {
-    simba_request *request = inquiry->request;
+    simba_request *request = admin->request;
     bool has_reason = request->reason != NULL && request->reason[0] != '\0';
 
-    if (is_ours || inquiry->deletes > 0) {
+    if (is_ours || admin->deletes > 0) {
         request->reply.mine = true;
-        simba__log(&inquiry->self->log, SIMBA_LOG_WARN,
+        simba__log(&admin->self->log, SIMBA_LOG_WARN,
                    "broke the tenure %llu of \"%s\": %s",
                    (unsigned long long)request->token, request->mutex,
                    has_reason ? request->reason : "no reason given");
     }
-    start(inquiry, read_latches);
+    start(admin, read_latches);
 }
 
-static void break_deleted(struct simba__zk_inquiry *inquiry, int rc)
+static void break_deleted(struct simba__zk_admin_request *admin, int rc)
 {
-    inquiry->deletes--; /* its outcome is known */
+    admin->deletes--; /* its outcome is known */
     if (rc == ZOK || rc == ZNONODE) {
-        break_over(inquiry, rc == ZOK);
+        break_over(admin, rc == ZOK);
     } else {
-        fail(inquiry, rc);
+        fail(admin, rc);
     }
 }
 
-static void break_owner(struct simba__zk_inquiry *inquiry, int rc)
+static void break_owner(struct simba__zk_admin_request *admin, int rc)
 {
     if (rc == ZNONODE) {
-        start(inquiry, break_latches); /* it went meanwhile: who is next? */
+        start(admin, break_latches); /* it went meanwhile: who is next? */
         return;
     }
     if (rc != ZOK) {
-        fail(inquiry, rc);
+        fail(admin, rc);
         return;
     }
-    if (inquiry->items[0].owner.token != inquiry->request->token) {
-        break_over(inquiry, false);
+    if (admin->items[0].owner.token != admin->request->token) {
+        break_over(admin, false);
         return;
     }
-    sent(inquiry, zoo_adelete(inquiry->self->handle, inquiry->items[0].path, -1,
-                              on_deleted, &inquiry->items[0]));
-    inquiry->deletes += !inquiry->is_unsent;
-    await(inquiry, break_deleted);
+    sent(admin, zoo_adelete(admin->self->handle, admin->items[0].path, -1,
+                            on_deleted, &admin->items[0]));
+    admin->deletes += !admin->is_unsent;
+    await(admin, break_deleted);
 }
 
-static void break_latches(struct simba__zk_inquiry *inquiry, int rc)
+static void break_latches(struct simba__zk_admin_request *admin, int rc)
 {
     if (rc != ZOK && rc != ZNONODE) {
-        fail(inquiry, rc);
-    } else if (rc == ZNONODE || inquiry->count == 0) {
-        break_over(inquiry, false);
+        fail(admin, rc);
+    } else if (rc == ZNONODE || admin->count == 0) {
+        break_over(admin, false);
     } else {
-        send_data(&inquiry->items[0]);
-        await(inquiry, break_owner);
+        send_data(&admin->items[0]);
+        await(admin, break_owner);
     }
 }
 
@@ -537,26 +539,26 @@ static int serve(void *argument, simba_request *request, simba_error *error)
 
 static void on_deadline(simba_timer *timer)
 {
-    struct simba__zk_inquiry *inquiry =
-        container_of(timer, struct simba__zk_inquiry, deadline);
-    struct simba__zk *self = inquiry->self;
+    struct simba__zk_admin_request *admin =
+        container_of(timer, struct simba__zk_admin_request, deadline);
+    struct simba__zk *self = admin->self;
     int64_t until_ms =
-        simba__zk_waits_until(self, inquiry->request, inquiry->since_ms);
+        simba__zk_waits_until(self, admin->request, admin->since_ms);
     simba_error error;
     int status;
 
     if (until_ms > simba_loop_now_ms()) { /* connected meanwhile: more time */
-        simba_timer_set(self->base.loop, &inquiry->deadline, until_ms);
+        simba_timer_set(self->base.loop, &admin->deadline, until_ms);
         return;
     }
     status = simba__zk_unanswered(self, &error);
-    finish(inquiry, inquiry->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
+    finish(admin, admin->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
 }
 
 void simba__zk_admin(struct simba__zk *self, simba_request *request)
 {
     char escaped[SIMBA__ZK_ESCAPED_SIZE];
-    struct simba__zk_inquiry *inquiry;
+    struct simba__zk_admin_request *admin;
 
     /* A latch stands or is gone: there is no lease that could run out. */
     if (request->kind == SIMBA_BREAK && !request->now) {
@@ -575,40 +577,39 @@ void simba__zk_admin(struct simba__zk *self, simba_request *request)
         simba_worker_submit(self->worker, request);
         return;
     }
-    inquiry = calloc(1, sizeof *inquiry);
-    if (inquiry != NULL) {
+    admin = calloc(1, sizeof *admin);
+    if (admin != NULL) {
         simba__zk_escape(request->mutex, escaped);
-        inquiry->parent.inquiry = inquiry;
-        inquiry->parent.path =
-            request->kind == SIMBA_LIST
-                ? strdup(self->settings.base)
-                : simba__zk_join(self->settings.base, escaped);
+        admin->parent.admin = admin;
+        admin->parent.path = request->kind == SIMBA_LIST
+                                 ? strdup(self->settings.base)
+                                 : simba__zk_join(self->settings.base, escaped);
     }
-    if (inquiry == NULL || inquiry->parent.path == NULL) {
-        free(inquiry);
+    if (admin == NULL || admin->parent.path == NULL) {
+        free(admin);
         simba__zk_give_up(&request, SIMBA_ENOMEM, "no memory");
         return;
     }
-    inquiry->self = self;
-    inquiry->request = request;
-    inquiry->since_ms = simba_loop_now_ms();
-    inquiry->deadline.fire = on_deadline;
-    simba_timer_set(self->base.loop, &inquiry->deadline,
-                    simba__zk_waits_until(self, request, inquiry->since_ms));
-    park(inquiry);
+    admin->self = self;
+    admin->request = request;
+    admin->since_ms = simba_loop_now_ms();
+    admin->deadline.fire = on_deadline;
+    simba_timer_set(self->base.loop, &admin->deadline,
+                    simba__zk_waits_until(self, request, admin->since_ms));
+    park(admin);
 }
 
 void simba__zk_admin_close(struct simba__zk *self)
 {
-    struct simba__zk_inquiry *inquiry;
+    struct simba__zk_admin_request *admin;
 
     if (self->worker != NULL) {
         simba_worker_close(self->worker);
     }
     simba_loop_enter(self->base.loop);
-    while ((inquiry = self->parked) != NULL) {
-        self->parked = inquiry->next;
-        fail(inquiry, ZCLOSING);
+    while ((admin = self->parked) != NULL) {
+        self->parked = admin->next;
+        fail(admin, ZCLOSING);
     }
     simba_loop_leave(self->base.loop);
 }

@@ -152,12 +152,12 @@ void simba__zk_latch_forget(struct simba__zk_latch *latch)
     simba__zk_latch_unref(latch);
 }
 
-/* Visiting may answer requests, and who hears the reply may come with the next
- * request: so first all latches are taken hold of, then each is visited.
- * Without memory for that, the deadlines of the requests will do. */
+/* The function may answer requests, and who hears the reply may come with the
+ * next request: so first all latches are taken hold of, then it is called for
+ * each. Without memory for that, the deadlines of the requests will do. */
 void simba__zk_latches_each(struct simba__zk *self,
                             const struct simba__zk_mutex *mutex,
-                            void (*visit)(struct simba__zk_latch *latch))
+                            void (*each)(struct simba__zk_latch *latch))
 {
     struct simba__zk_latch **all =
         calloc((size_t)self->latch_count + 1, sizeof(struct simba__zk_latch *));
@@ -175,7 +175,7 @@ void simba__zk_latches_each(struct simba__zk *self,
     }
     for (int i = 0; i < count; i++) {
         if (all[i]->mutex != NULL) {
-            visit(all[i]);
+            each(all[i]);
         }
         simba__zk_latch_unref(all[i]);
     }

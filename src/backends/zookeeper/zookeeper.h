@@ -342,8 +342,8 @@ struct simba__zk {
     struct simba__zk_tombstone *tombstones;
 
     /* admin.c */
-    struct simba__zk_inquiry *parked; /* wait for a connection */
-    simba_worker *worker;             /* for doctor and init; NULL: none yet */
+    struct simba__zk_admin_request *parked; /* wait for a connection */
+    simba_worker *worker; /* for doctor and init; NULL: none yet */
 };
 
 /* --- zookeeper.c --------------------------------------------------------- */
@@ -453,7 +453,7 @@ void simba__zk_latch_unref(struct simba__zk_latch *latch);
  * latch it is given. */
 void simba__zk_latches_each(struct simba__zk *self,
                             const struct simba__zk_mutex *mutex,
-                            void (*visit)(struct simba__zk_latch *latch));
+                            void (*each)(struct simba__zk_latch *latch));
 
 /* --- request.c ----------------------------------------------------------- */
 

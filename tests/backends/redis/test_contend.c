@@ -48,7 +48,7 @@ static void test_redis_contend__forced_overlap_is_seen(void **state)
         simba_locker_close(lockers[i]);
         simba_store_close(stores[i]);
     }
-    assert_true(crowd_judge(path).overlaps > 0);
+    assert_true(crowd_verify(path).overlaps > 0);
 }
 
 static void test_redis_contend__single_server(void **state)

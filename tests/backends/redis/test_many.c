@@ -159,13 +159,13 @@ static int start_all(void **state)
     return pipe(news);
 }
 
-static void judge(void)
+static void verify_trace(void)
 {
     struct crowd_verdict verdict;
     char path[128];
 
     snprintf(path, sizeof path, "%s/trace.jsonl", server.directory);
-    verdict = crowd_judge(path);
+    verdict = crowd_verify(path);
     assert_int_equal(verdict.overlaps, 0);
     assert_int_equal(verdict.others, 0);
 }
@@ -182,7 +182,7 @@ static int end_all(void **state)
     simba_store_close(store);
     owner = NULL;
     store = NULL;
-    judge();
+    verify_trace();
     redis_remove(&server);
     close(news[0]);
     close(news[1]);

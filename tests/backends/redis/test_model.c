@@ -28,7 +28,7 @@ static void replay(const struct who *one,
     simba_request asked = *request;
 
     asked.position = got.is_queued ? got.position : 0;
-    serve_row(&record, one, &asked, reply);
+    serve_record(&record, one, &asked, reply);
 }
 
 static bool is_near(int64_t a, int64_t b)
@@ -116,7 +116,7 @@ static void begin_anew(void)
 }
 
 /* `is_lost`: the two may have parted; at first, that the server was slow, and
- * may have told one time and judged by another. */
+ * may have told one time and decided by another. */
 static void check(int i,
                   struct who *one,
                   const simba_request *request,
@@ -156,14 +156,14 @@ static void check(int i,
     }
 }
 
-REDIS_TEST(test_redis_model__does_as_the_row_does)
+REDIS_TEST(test_redis_model__does_as_the_model_does)
 {
     unsigned dice = 12345;
     int anew = 0;
 
     must_open(&first);
     begin_anew();
-    for (int i = 0; i < OPERATIONS; i++) {
+    for (int i = 0; i < REQUESTS; i++) {
         struct who *one;
         int64_t from;
         bool is_lost;
@@ -172,7 +172,7 @@ REDIS_TEST(test_redis_model__does_as_the_row_does)
         dice = dice * 1103515245 + 12345;
         one = &who[dice / 65536 % PEOPLE];
         dice = dice * 1103515245 + 12345;
-        request = any_op(one, SHORT_LEASE, dice / 65536);
+        request = any_request(one, SHORT_LEASE, dice / 65536);
         from = simba_loop_now_ms();
         run(one, request);
         is_lost = simba_loop_now_ms() - from > 1;
@@ -189,7 +189,7 @@ REDIS_TEST(test_redis_model__does_as_the_row_does)
             redis_nap_ms(dice / 65536 % 500 < 20 ? 310 : dice / 65536 % 30);
         }
     }
-    assert_true(anew < OPERATIONS * 9 / 10);
+    assert_true(anew < REQUESTS * 9 / 10);
     simba__mutex_fini(&record);
 }
 

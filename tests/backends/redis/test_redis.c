@@ -1,4 +1,4 @@
-/* Single operations on a real server, and what they leave in its keys. */
+/* Single requests to a real server, and what they leave in its keys. */
 #define _GNU_SOURCE
 #include "driver.h"
 

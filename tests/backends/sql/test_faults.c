@@ -205,7 +205,7 @@ SQL_TEST(test_sql_faults__a_stuck_waiter_holds_up_no_renewal)
     ask(&b); /* everything is prepared, wake-ups come */
     leave(&b);
     server_hold(LOCK_LINE);
-    fill_op(&b, &stuck);
+    fill_request(&b, &stuck);
     stuck.deadline_ms = simba_loop_now_ms() + 1500;
     handle_start(&first, &stuck);
     began_ms = simba_loop_now_ms();

@@ -1,10 +1,10 @@
-/* A store on a database server against the row in memory. */
+/* A store on a database server against the model in memory. */
 #define _GNU_SOURCE
 #include "driver.h"
 
 #include "fixtures/model_comparison.h"
 
-SQL_TEST(test_sql_model__does_as_the_row_does)
+SQL_TEST(test_sql_model__does_as_the_model_does)
 {
     struct handle *handles[] = {&first, &second, &third, &first, &second};
 

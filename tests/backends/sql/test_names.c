@@ -102,7 +102,7 @@ NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_renewal)
     run(&b, ask_other);
     b.token = got.token;
     server_hold("SELECT 1 FROM simba_mutex WHERE owner_id = 'a' FOR UPDATE");
-    fill_op(&a, &held);
+    fill_request(&a, &held);
     before = atomic_load(&asked);
     atomic_store(&is_stuck, true);
     handle_start(&first, &held);

@@ -99,7 +99,7 @@ static int renew_late(struct who *who, simba_request *request)
                 "transition_at = transition_at + 900 WHERE mutex LIKE '%.*s%%'",
                 beginning(), mutex);
     *request = (simba_request){.kind = SIMBA_RENEW};
-    fill_op(who, request);
+    fill_request(who, request);
     handle_start(&first, request);
     nap_ms(200);
     look(&other);
@@ -201,29 +201,29 @@ SQL_TEST(test_sql_quiet__an_older_table_is_refused)
 static void ask_for_three(struct who *people, int round)
 {
     static char names[3][80];
-    simba_request ops[3];
+    simba_request requests[3];
 
     for (int i = 0; i < 3; i++) {
         snprintf(names[i], sizeof names[i], "%s %d.%d", mutex, round, i);
         people[i] = person(&first, "a");
-        ops[i] = asking(&people[i]);
-        ops[i].mutex = names[i];
-        fill_op(&people[i], &ops[i]);
-        handle_start(&first, &ops[i]);
+        requests[i] = asking(&people[i]);
+        requests[i].mutex = names[i];
+        fill_request(&people[i], &requests[i]);
+        handle_start(&first, &requests[i]);
     }
     nap_ms(round == 0 ? 0 : 300); /* all are held up by now, if all goes well */
     server_let_go();
     for (int i = 0; i < 3; i++) {
-        int status = handle_join(&first, &ops[i], &why);
+        int status = handle_join(&first, &requests[i], &why);
 
         if (status == SIMBA_EUNAVAIL) { /* held up too long */
-            status = handle_run(&first, &ops[i], &why);
+            status = handle_run(&first, &requests[i], &why);
         }
         if (status != SIMBA_OK) {
             fail_msg("%s", why.message);
         }
-        assert_true(ops[i].reply.mine);
-        people[i].token = ops[i].reply.token;
+        assert_true(requests[i].reply.mine);
+        people[i].token = requests[i].reply.token;
     }
 }
 
@@ -262,25 +262,25 @@ static void run_for(struct who *who, const char *name, simba_request request)
 /* Two renewals whose mutexes are being read at the same time. */
 static void renew_pair(struct who *owners)
 {
-    simba_request ops[2];
+    simba_request requests[2];
 
     server_hold(LOCK_LINE);
     for (int i = 0; i < 2; i++) {
-        ops[i] = (simba_request){.kind = SIMBA_RENEW, .mutex = pair[i]};
-        fill_op(&owners[i], &ops[i]);
-        handle_start(&first, &ops[i]);
+        requests[i] = (simba_request){.kind = SIMBA_RENEW, .mutex = pair[i]};
+        fill_request(&owners[i], &requests[i]);
+        handle_start(&first, &requests[i]);
     }
     nap_ms(300); /* both are held up by now, if all goes well */
     server_let_go();
     for (int i = 0; i < 2; i++) {
-        int status = handle_join(&first, &ops[i], &why);
+        int status = handle_join(&first, &requests[i], &why);
 
         if (status == SIMBA_EUNAVAIL) { /* held up too long */
-            status = handle_run(&first, &ops[i], &why);
+            status = handle_run(&first, &requests[i], &why);
         }
         assert_int_equal(status, SIMBA_OK);
-        assert_true(ops[i].reply.mine);
-        assert_int_equal(ops[i].reply.token, owners[i].token);
+        assert_true(requests[i].reply.mine);
+        assert_int_equal(requests[i].reply.token, owners[i].token);
     }
 }
 

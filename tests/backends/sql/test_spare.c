@@ -33,7 +33,7 @@ static void renew_at_once(struct rush *rush)
     for (int i = 0; i < RUSH; i++) {
         rush->renewals[i] =
             (simba_request){.kind = SIMBA_RENEW, .mutex = rush->names[i]};
-        fill_op(&rush->owners[i], &rush->renewals[i]);
+        fill_request(&rush->owners[i], &rush->renewals[i]);
         handle_start(&first, &rush->renewals[i]);
     }
     for (int i = 0; i < RUSH; i++) { /* refused: the lock was in the way */

@@ -1,4 +1,4 @@
-/* Single operations on a store on a database server: what is granted, what is
+/* Single requests to a store on a database server: what is granted, what is
  * refused, the queue, tombstones, breaks. */
 #define _GNU_SOURCE
 #include "driver.h"

@@ -282,7 +282,7 @@ SQLITE_TEST(test_sqlite_file__corrupt_database_is_named)
     expect_refusal(SIMBA_EMISCONFIG, "corrupt");
 }
 
-SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_operation)
+SQLITE_TEST(test_sqlite_file__corrupt_table_fails_the_request)
 {
     struct who alice = person(&first, "alice");
 

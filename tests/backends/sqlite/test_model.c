@@ -4,7 +4,7 @@
 
 #include "fixtures/model_comparison.h"
 
-SQLITE_TEST(test_sqlite_model__does_as_the_row_does)
+SQLITE_TEST(test_sqlite_model__does_as_the_model_does)
 {
     struct handle *handles[] = {&first, &first, &first, &first, &first};
 

@@ -1,4 +1,4 @@
-/* The SQLite store through its operations: owning, waiting in the queue,
+/* The SQLite store by single requests: owning, waiting in the queue,
  * tokens, tombstones. That the rules themselves are right is the business of
  * tests/core/test_row.c; here they must survive the tables. */
 #define _GNU_SOURCE

@@ -258,7 +258,7 @@ static bool serve(const struct crowd *one,
     int rc;
 
     request.mutex = one->mutex;
-    fill_op(who, &request);
+    fill_request(who, &request);
     rc = handle_run(one->at, &request, &error);
     who->token = request.reply.token;
     return rc == SIMBA_OK;

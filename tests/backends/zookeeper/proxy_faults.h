@@ -1,4 +1,4 @@
-/* A proxy before the server, which holds back and cuts, and operations that are
+/* A proxy before the server, which holds back and cuts, and requests that are
  * under way meanwhile. */
 #ifndef TESTS_BACKENDS_ZOOKEEPER_PROXY_FAULTS_H
 #define TESTS_BACKENDS_ZOOKEEPER_PROXY_FAULTS_H
@@ -25,7 +25,7 @@ static inline int close_all(void **state)
     return 0;
 }
 
-/* --- operations that do not end at once ----------------------------------- */
+/* --- requests that do not end at once ----------------------------------- */
 
 struct background {
     pthread_t thread;
@@ -40,7 +40,7 @@ static inline void *run_in_background(void *argument)
     simba_error error;
 
     b->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-    fill_op(b->who, &b->request);
+    fill_request(b->who, &b->request);
     b->status = handle_run(b->who->at, &b->request, &error);
     return NULL;
 }

@@ -28,23 +28,25 @@ FAULT_TEST(test_connection__unreachable_from_the_start_is_said_soon)
     static const enum simba_request_kind kinds[] = {SIMBA_ACQUIRE, SIMBA_READ,
                                                     SIMBA_DOCTOR};
     struct who ann = person(&first, "ann");
-    simba_request ops[3];
+    simba_request requests[3];
 
     open_through_proxy();
     proxy_hold(proxy, true, true);
     for (int i = 0; i < 3; i++) {
-        ops[i] = asking(&ann);
-        ops[i].kind = kinds[i];
-        ops[i].deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
-        fill_op(&ann, &ops[i]);
-        handle_start(&first, &ops[i]);
+        requests[i] = asking(&ann);
+        requests[i].kind = kinds[i];
+        requests[i].deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
+        fill_request(&ann, &requests[i]);
+        handle_start(&first, &requests[i]);
     }
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(handle_join(&first, &ops[i], &why), SIMBA_EUNAVAIL);
+        assert_int_equal(handle_join(&first, &requests[i], &why),
+                         SIMBA_EUNAVAIL);
         assert_non_null(strstr(why.message, "127.0.0.1:"));
         assert_non_null(strstr(why.message, "no server answers"));
     }
-    assert_true(simba_loop_now_ms() < ops[0].deadline_ms - PATIENCE_MS / 3);
+    assert_true(simba_loop_now_ms() <
+                requests[0].deadline_ms - PATIENCE_MS / 3);
     nap_ms(LEASE / 2); /* a session of then would be old now */
     proxy_hold(proxy, false, false);
     ask(&ann);
@@ -103,7 +105,7 @@ FAULT_TEST(test_connection__unknown_host_is_said_at_the_deadline)
     assert_int_equal(try_run(&ann, request), SIMBA_EUNAVAIL);
 }
 
-/* Closes the store under its operations. */
+/* Closes the store under its requests. */
 static void handle_end(struct handle *handle)
 {
     simba_loop_enter(handle->loop);
@@ -161,7 +163,7 @@ static bool has_both_open(void)
     return has_both;
 }
 
-/* As a caller does that has left: the store is closed under its operation. */
+/* As a caller does that has left: the store is closed under its request. */
 FAULT_TEST(test_connection__closing_ends_what_is_open)
 {
     struct who ann = person(&first, "ann");

@@ -6,7 +6,7 @@
 /* Kinds of requests. */
 enum { DELETE = 2, SYNC = 9 };
 
-/* --- an operation whose answer is lost ----------------------------------- */
+/* --- a request whose answer is lost ----------------------------------- */
 
 /* Bob owns the mutex; ann's session is there, and her create goes unanswered
  * until the connection breaks. */
@@ -181,7 +181,7 @@ FAULT_TEST(test_faults__idle_session_is_made_anew)
     release(&ann);
     before = session_of(&first);
     nap_ms(LEASE * 3 / 4); /* nobody writes through it */
-    /* At the first try, though the old one has to be buried. */
+    /* At the first try, though the old session has to be closed. */
     assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_OK);
     expect_mine(&bob);
     assert_true(session_of(&first) != before);

@@ -70,22 +70,23 @@ ZK_TEST(test_many__release_wakes_one)
 enum { FEW = 200 };
 
 /* Asks as one who was told nothing since, all at once. */
-static void ask_in_case(simba_request *ops, int from)
+static void ask_in_case(simba_request *requests, int from)
 {
     for (int i = from; i < FEW; i++) {
-        ops[i] = asking(&crowd[i]);
-        ops[i].waiter_ms = 600000;
-        ops[i].is_backstop = true;
-        fill_op(&crowd[i], &ops[i]);
-        handle_start(crowd[i].at, &ops[i]);
+        requests[i] = asking(&crowd[i]);
+        requests[i].waiter_ms = 600000;
+        requests[i].is_backstop = true;
+        fill_request(&crowd[i], &requests[i]);
+        handle_start(crowd[i].at, &requests[i]);
     }
 }
 
-static void expect_answers(simba_request *ops, int from, const char *owner)
+static void expect_answers(simba_request *requests, int from, const char *owner)
 {
     for (int i = from; i < FEW; i++) {
-        assert_int_equal(handle_join(crowd[i].at, &ops[i], &why), SIMBA_OK);
-        got = ops[i].reply;
+        assert_int_equal(handle_join(crowd[i].at, &requests[i], &why),
+                         SIMBA_OK);
+        got = requests[i].reply;
         expect_queued(i == from, owner);
         assert_int_equal(got.position, crowd[i].position);
     }
@@ -94,7 +95,7 @@ static void expect_answers(simba_request *ops, int from, const char *owner)
 /* One look of each process serves all its waiters, and they learn who owns. */
 ZK_TEST(test_many__backstop_is_one_look_for_all)
 {
-    static simba_request ops[FEW];
+    static simba_request requests[FEW];
     struct who owner = person(&second, "owner");
     long before;
 
@@ -102,31 +103,31 @@ ZK_TEST(test_many__backstop_is_one_look_for_all)
     ask(&owner);
     queue_up(&owner, FEW);
     before = received();
-    ask_in_case(ops, 0);
-    expect_answers(ops, 0, "owner");
+    ask_in_case(requests, 0);
+    expect_answers(requests, 0, "owner");
     assert_true(received() - before < 50);
     release(&owner);
     await((ask(&crowd[0]), got.mine));
     nap_ms(LEASE / 4 + 1); /* what was seen is too old now */
     renew(&crowd[0]);
     before = received();
-    ask_in_case(ops, 1);
-    expect_answers(ops, 1, "waiter");
+    ask_in_case(requests, 1);
+    expect_answers(requests, 1, "waiter");
     assert_true(received() - before < 50);
 }
 
 /* Who asks by the backstop only becomes the owner all the same. */
 ZK_TEST(test_many__backstop_grants_to_the_first)
 {
-    static simba_request ops[FEW];
+    static simba_request requests[FEW];
     struct who owner = person(&second, "owner");
     simba_request request;
 
     open_handles();
     ask(&owner);
     queue_up(&owner, FEW);
-    ask_in_case(ops, 0);
-    expect_answers(ops, 0, "owner");
+    ask_in_case(requests, 0);
+    expect_answers(requests, 0, "owner");
     release(&owner);
     request = asking(&crowd[0]);
     request.is_backstop = true;

@@ -1,4 +1,4 @@
-/* The ZooKeeper store on a single real server, one operation at a time. */
+/* The ZooKeeper store on a single real server, one request at a time. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -89,7 +89,7 @@ ZK_TEST(test_zookeeper__who_leaves_is_passed)
 }
 
 /* A wake-up makes the two foremost of a process look, no others. */
-ZK_TEST(test_zookeeper__who_lost_sight_is_woken_in_its_turn)
+ZK_TEST(test_zookeeper__waiter_behind_is_woken_in_its_turn)
 {
     struct who ann = person(&second, "ann"), bob = person(&first, "bob"),
                cid = person(&first, "cid"), dan = person(&second, "dan"),

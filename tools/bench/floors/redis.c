@@ -204,7 +204,7 @@ static int run_script(simba_floor *floor,
         words[count++] = "6000";
         words[count++] = "0";
     }
-    words[count++] = "0"; /* no place; no tombstone */
+    words[count++] = "0"; /* no position; no tombstone */
     floor->is_held = name == SIMBA__REDIS_ACQUIRE;
     return exchange(floor->command, count, words, error);
 }
