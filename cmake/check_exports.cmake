@@ -1,4 +1,4 @@
-# Proves that a shared library offers simba_* and hides simba__* and the rest.
+# Proves that a shared library exports simba_* and hides simba__* and the rest.
 #
 #   cmake -DNM=nm -DLIBRARY=libsimba.so -P check_exports.cmake
 execute_process(COMMAND ${NM} -D --defined-only --format=posix ${LIBRARY}

@@ -142,7 +142,7 @@ static void tell_summary(const struct simba__cli *cli,
                summary->seed);
     }
     if (summary->skipped > 0 && cli->verbosity >= 0) {
-        printf("%zu skipped: this store does not offer what they ask for\n",
+        printf("%zu skipped: this store cannot do what they ask for\n",
                summary->skipped);
     }
     printf("%zu passed, %zu failed\n", summary->passed, summary->failed);

@@ -6,7 +6,7 @@
  * Every call blocks until the store has answered, for ten seconds at most. What
  * it found comes as a report (simba/report.h), which is a copy: it does not
  * change when the store does, and outlives the store handle. A store need not
- * offer list, break or doctor.
+ * do list, break or doctor.
  */
 #ifndef SIMBA_ADMIN_H
 #define SIMBA_ADMIN_H
@@ -28,7 +28,7 @@ SIMBA_BEGIN_DECLS
  * @param glob         which names, by fnmatch(3) without flags; NULL: all
  * @param[out] report  with simba_report_mutex(), or NULL on failure; close it
  * @param[out] error   filled on failure; may be NULL
- * @return SIMBA_OK; SIMBA_EINVAL when this store offers no list; SIMBA_EUNAVAIL
+ * @return SIMBA_OK; SIMBA_EINVAL when this store has no list; SIMBA_EUNAVAIL
  *         or what else the store says; SIMBA_ENOMEM; SIMBA_EFORKED
  *
  * Threads: any thread.
@@ -83,7 +83,7 @@ typedef struct simba_break {
  * @param[out] error    filled on failure; may be NULL
  * @return SIMBA_OK; SIMBA_ELOST when that tenure is over, the message naming
  *         the present token; SIMBA_EINVAL for a wrong name or token, or when
- *         this store offers no break; SIMBA_EUNKNOWN when no answer came: it
+ *         this store has no break; SIMBA_EUNKNOWN when no answer came: it
  *         may have been broken; else as simba_admin_list()
  *
  * Threads: any thread.
@@ -99,7 +99,7 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_break(simba_store *store,
  * @param store        not NULL
  * @param[out] report  with simba_report_finding(), or NULL on failure; close it
  * @param[out] error   filled on failure; may be NULL
- * @return SIMBA_OK, whatever was found; SIMBA_EINVAL when this store offers no
+ * @return SIMBA_OK, whatever was found; SIMBA_EINVAL when this store has no
  *         doctor; else as simba_admin_list()
  *
  * Threads: any thread.

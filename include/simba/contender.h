@@ -21,7 +21,7 @@ SIMBA_BEGIN_DECLS
  * the tenure that began; in on_released, `state->before.token` is that of the
  * tenure that ended.
  *
- * Threads: called on a notifier thread, one call at a time for a contender,
+ * Threads: called on a callback thread, one call at a time for a contender,
  * acquired and released in turn. No lock of ours is held. Everything may be
  * called from it but the close and stop of its own service.
  */

@@ -30,7 +30,7 @@ typedef struct simba_locker_options {
     const char *id;    /**< NULL: made as simba_id_host() does; copied */
     simba_times times; /**< budget_ms counts from on_lost */
     /** The mutex is lost, or was held for max_hold: stop working. Called on a
-     * notifier thread, once for a tenure; one that takes longer than the budget
+     * callback thread, once for a tenure; one that takes longer than the budget
      * is logged, for another may own the mutex then. May be NULL. */
     void (*on_lost)(void *user, const simba_error *why);
     void *user;

@@ -30,7 +30,7 @@ typedef struct simba_multi_locker_options {
     const char *id;             /**< as in simba_locker_options, for all */
     simba_times times;          /**< likewise */
     /** One of them is lost: stop working, and release the others. Told once for
-     * a tenure of all, on a notifier thread, of the first that is lost; may be
+     * a tenure of all, on a callback thread, of the first that is lost; may be
      * NULL. */
     void (*on_lost)(void *user, const char *mutex, const simba_error *why);
     void *user;

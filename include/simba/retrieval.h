@@ -32,7 +32,7 @@ typedef struct simba_retriever {
     int64_t poll_ms;   /**< look at least this often; 0: 1 000 */
     /** The owner changed: from state->before to state->after; an empty id means
      * nobody. With state->has_gap others may have been owners in between. On a
-     * notifier thread, one call at a time; up to 1 000 changes wait for a slow
+     * callback thread, one call at a time; up to 1 000 changes wait for a slow
      * one, further ones become a gap. Required. */
     simba_contender_fn on_changed;
     void *user; /**< first argument of on_changed */

@@ -6,7 +6,7 @@
  *     memory:name                 in this process only
  *
  * One handle serves any number of contenders; it runs one loop thread and a
- * few notifier threads.
+ * few callback threads.
  */
 #ifndef SIMBA_STORE_H
 #define SIMBA_STORE_H
@@ -24,7 +24,7 @@ SIMBA_BEGIN_DECLS
 typedef struct simba_store simba_store; /* opaque */
 
 /**
- * Where callbacks run instead of on notifier threads: a thread pool or an event
+ * Where callbacks run instead of on callback threads: a thread pool or an event
  * loop of the program's own.
  *
  * To accept a task is to promise that `run(argument)` is called once, soon, and
@@ -38,10 +38,10 @@ typedef struct simba_store simba_store; /* opaque */
  * @param user      as given with the executor
  * @param run       what is to be called
  * @param argument  with what
- * @return true when it will be; false to have the callback run on a notifier
+ * @return true when it will be; false to have the callback run on a callback
  *         thread after all, which is logged once
  *
- * Threads: called on a notifier thread with no lock of ours held; it may call
+ * Threads: called on a callback thread with no lock of ours held; it may call
  * `run` at once, and then is that thread's whole pool.
  */
 typedef bool (*simba_executor_fn)(void *user,
@@ -60,13 +60,13 @@ typedef struct simba_store_options {
     simba_log_fn log; /**< NULL: no messages */
     void *log_user;
     enum simba_log_level log_level; /**< messages above are dropped */
-    int notifier_most;              /**< most notifier threads, up to 1024; 0:
-                                       16 */
+    int callback_threads;           /**< most callback threads, up to 1024; 0:
+                                    16 */
     enum simba_config_use config;   /**< may the config file be read? */
     simba_log_event_fn log_event;   /**< called instead of `log`, with the same
                                        log_user; NULL: none */
-    simba_executor_fn executor; /**< runs callbacks; NULL: notifier threads do.
-                                   Not together with notifier_most */
+    simba_executor_fn executor; /**< runs callbacks; NULL: callback threads do.
+                                   Not together with callback_threads */
     void *executor_user;
     bool look; /**< make nothing by opening: a store that is not there yet is
                   SIMBA_ENOTINIT. Of today's stores this is SQLite's file; the
@@ -103,7 +103,7 @@ SIMBA_API SIMBA_MUST_USE int simba_store_open(
     simba_store **store,
     simba_error *error);
 
-/** What a store offers beyond what every store must. */
+/** What a store can do beyond what every store must. */
 enum simba_capability {
     SIMBA_CAN_PUSH = 1 << 0,          /**< a release wakes the next waiter */
     SIMBA_CAN_LIST = 1 << 1,          /**< simba_admin_list() */
@@ -116,14 +116,14 @@ enum simba_capability {
     SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
     SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
     SIMBA_CAN_INIT = 1 << 10,   /**< simba_admin_init() has work to do */
-    /* Reserved: no store offers these yet. */
+    /* Reserved: no store can do these yet. */
     SIMBA_CAN_SLOTS = 1 << 11,     /**< several owners of one mutex */
     SIMBA_NUMBERS_SLOTS = 1 << 12, /**< and each is told which slot it has */
     SIMBA_CAN_HAND_OVER = 1 << 13, /**< a release may name a successor */
     SIMBA_CAN_PRIORITY = 1 << 14   /**< the queue is ordered by priority */
 };
 
-/** What this store offers: a set of enum simba_capability. Threads: any
+/** What this store can do: a set of enum simba_capability. Threads: any
  * thread. */
 SIMBA_API uint32_t simba_store_capabilities(const simba_store *store);
 

@@ -20,15 +20,15 @@ using log_function =
     std::function<void(simba_log_level, const char *, const char *)>;
 
 /** Runs a callback once, soon, on whatever thread: as simba_executor_fn. False
- * has it run on a notifier thread after all. */
+ * has it run on a callback thread after all. */
 using executor_function = std::function<bool(std::function<void()>)>;
 
 struct store_options {
     log_function log;
     simba_log_level log_level = SIMBA_LOG_DEFAULT;
-    int notifier_most = 0;
+    int callback_threads = 0;
     simba_config_use config = SIMBA_CONFIG_WHEN_ASKED;
-    executor_function executor; /**< empty: notifier threads */
+    executor_function executor; /**< empty: callback threads */
     bool look = false;          /**< make nothing by opening */
 };
 
@@ -56,7 +56,7 @@ class store
         given.log = owned_.calls()->log ? &store::write_log : nullptr;
         given.log_user = owned_.calls();
         given.log_level = options.log_level;
-        given.notifier_most = options.notifier_most;
+        given.callback_threads = options.callback_threads;
         given.config = options.config;
         given.executor = owned_.calls()->executor ? &store::execute : nullptr;
         given.executor_user = owned_.calls();

@@ -56,7 +56,7 @@ static int check_offered(const simba_store *store,
 {
     static const struct {
         const char *name;
-        uint32_t capability; /* that the store must offer for it */
+        uint32_t capability; /* that the store must have for it */
     } kinds[] = {[SIMBA_LIST] = {"list", SIMBA_CAN_LIST},
                  [SIMBA_BREAK] = {"break", SIMBA_CAN_BREAK},
                  [SIMBA_DOCTOR] = {"doctor", SIMBA_CAN_DOCTOR},

@@ -1,5 +1,5 @@
 /* Lockers: a contender that one thread waits for. Nothing of the way to it
- * passes through a notifier; only on_lost runs there. */
+ * passes through a callback thread; only on_lost runs there. */
 #define _GNU_SOURCE
 #include "api/locker.h"
 

@@ -195,7 +195,7 @@ static const struct {
     {"requests_total", "counter", "Requests the store was asked for.",
      offsetof(simba_store_counts, requests)},
     {"callback_waits_total", "counter",
-     "Times callbacks waited although all notifier threads were busy.",
+     "Times callbacks waited because all callback threads were busy.",
      offsetof(simba_store_counts, callback_waits)},
     {"contenders", "gauge", "Contenders that are open.",
      offsetof(simba_store_counts, contenders)},

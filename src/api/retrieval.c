@@ -1,5 +1,5 @@
 /* Retrieval services: the observation machine on the loop, its user's callback
- * on a notifier thread. */
+ * on a callback thread. */
 #define _GNU_SOURCE
 #include <simba/retrieval.h>
 

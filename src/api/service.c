@@ -1,4 +1,4 @@
-/* Services: a contender whose callbacks run on notifier threads. */
+/* Services: a contender whose callbacks run on callback threads. */
 #define _GNU_SOURCE
 #include <simba/service.h>
 
@@ -10,7 +10,7 @@
 /* So many changes wait for an on_changed that takes its time. */
 enum { CHANGES_MOST = 1000 };
 
-/* One callback on its way to a notifier thread. */
+/* One callback on its way to a callback thread. */
 struct note {
     struct simba__task task;
     simba_service *service;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTIFIERS_MOST = 16, NOTIFIERS_LIMIT = 1024 };
-_Static_assert(NOTIFIERS_MOST == 16 && NOTIFIERS_LIMIT == 1024,
+enum { THREADS_MOST = 16, THREADS_LIMIT = 1024 };
+_Static_assert(THREADS_MOST == 16 && THREADS_LIMIT == 1024,
                "check_options() names these numbers");
 
 /* What a contender gets that sets no times, where nothing is configured. */
@@ -142,7 +142,7 @@ static int check_options(const simba_store_options *options, simba_error *error)
         int value, least, most;
         const char *wanted;
     } numbers[] = {
-        {"notifier_most", options->notifier_most, 0, NOTIFIERS_LIMIT,
+        {"callback_threads", options->callback_threads, 0, THREADS_LIMIT,
          "0 (for 16) to 1024"},
         {"config", (int)options->config, SIMBA_CONFIG_WHEN_ASKED,
          SIMBA_CONFIG_NEVER, "one of enum simba_config_use"},
@@ -158,11 +158,12 @@ static int check_options(const simba_store_options *options, simba_error *error)
                                    numbers[i].value, numbers[i].wanted);
         }
     }
-    if (options->executor != NULL && options->notifier_most != 0) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "notifier_most is %d, but callbacks run on the "
-                               "executor: give one of the two",
-                               options->notifier_most);
+    if (options->executor != NULL && options->callback_threads != 0) {
+        return simba_error_set(
+            error, SIMBA_EINVAL, 0,
+            "callback_threads is %d, but callbacks run on the "
+            "executor: give one of the two",
+            options->callback_threads);
     }
     return SIMBA_OK;
 }
@@ -205,8 +206,8 @@ static int open_store(simba_store *store,
                                    .look = options->look,
                                    .find = simba__backend_find};
     const simba_backend_ops *ops;
-    int most =
-        options->notifier_most == 0 ? NOTIFIERS_MOST : options->notifier_most;
+    int most = options->callback_threads == 0 ? THREADS_MOST
+                                              : options->callback_threads;
     int rc = simba__loop_open(&store->loop, error);
 
     if (rc != SIMBA_OK) {

@@ -1,4 +1,5 @@
-/* The store handle: a loop, a backend, a pool of notifiers, a log hook. */
+/* The store handle: a loop, a backend, a pool of callback threads, a
+ * log hook. */
 #ifndef SIMBA_API_STORE_H
 #define SIMBA_API_STORE_H
 

@@ -113,8 +113,8 @@ static void hand_over(struct simba__callback_pool *pool,
     }
     if (!pool->is_refusal_told) {
         pool->is_refusal_told = true;
-        pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
-                  "the executor refuses callbacks: they run on notifier "
+        pool->log(pool->log_user, SIMBA_LOG_WARN, "callback",
+                  "the executor refuses callbacks: they run on callback "
                   "threads");
     }
     run_one(pool, queue);
@@ -122,11 +122,11 @@ static void hand_over(struct simba__callback_pool *pool,
 
 /* --- threads ------------------------------------------------------------- */
 
-static void *run_notifier(void *argument)
+static void *run_callbacks(void *argument)
 {
     struct simba__callback_pool *pool = argument;
 
-    simba__thread_name("simba-notify");
+    simba__thread_name("simba-callback");
     runs_for = pool;
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
@@ -154,12 +154,12 @@ static void grow(struct simba__callback_pool *pool)
     if (simba__array_reserve(&pool->threads, &pool->thread_room,
                              (size_t)pool->thread_count + 1,
                              sizeof *pool->threads) &&
-        simba__thread_start(&pool->threads[pool->thread_count], run_notifier,
+        simba__thread_start(&pool->threads[pool->thread_count], run_callbacks,
                             pool)) {
         pool->thread_count++;
     } else if (!pool->is_starved_told) {
         pool->is_starved_told = true;
-        pool->log(pool->log_user, SIMBA_LOG_ERROR, "notify",
+        pool->log(pool->log_user, SIMBA_LOG_ERROR, "callback",
                   "the system gives no thread for callbacks; it is tried "
                   "again");
     }
@@ -180,8 +180,8 @@ static void look_after(simba_timer *timer)
             atomic_fetch_add(&pool->loop->metrics.callback_waits, 1);
             if (!pool->is_overrun_told) {
                 pool->is_overrun_told = true;
-                pool->log(pool->log_user, SIMBA_LOG_WARN, "notify",
-                          "callbacks wait: all notifier threads are busy");
+                pool->log(pool->log_user, SIMBA_LOG_WARN, "callback",
+                          "callbacks wait: all callback threads are busy");
             }
         }
     }

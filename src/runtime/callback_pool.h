@@ -1,4 +1,4 @@
-/* Notifier threads: where users' callbacks run.
+/* Callback threads: where users' callbacks run.
  *
  * The tasks of one serial queue run one after the other; several queues run
  * side by side. The pool has no thread before the first callback, and grows
@@ -60,7 +60,7 @@ void simba__serial_queue_push(struct simba__callback_pool *pool,
                               struct simba__task *task);
 /** A callback is about to wait for what other callbacks may have to bring
  * about; until simba__callback_pool_unblock() its thread does not count. No-ops
- * on threads that are no notifiers of this pool. */
+ * on threads that are not of this pool. */
 void simba__callback_pool_block(struct simba__callback_pool *pool);
 void simba__callback_pool_unblock(struct simba__callback_pool *pool);
 

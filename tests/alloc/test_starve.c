@@ -204,8 +204,8 @@ TEST(test_starve__schedulers)
 
 /* --- for a while --------------------------------------------------------- */
 
-/* A notifier that cannot start is tried again until it can, and complained of
- * once. In memory: there no other thread is wanted. */
+/* A callback thread that cannot start is tried again until it can, and
+ * complained of once. In memory: there no other thread is wanted. */
 TEST(test_starve__callbacks_wait_for_a_thread)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;

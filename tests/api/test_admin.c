@@ -1,4 +1,4 @@
-/* What an admin asks, on any store that offers all of it. */
+/* What an admin asks, on any store that can do all of it. */
 #include "fixtures/api_harness.h"
 
 #include <pthread.h>
@@ -407,12 +407,12 @@ TEST(test_admin__help_tells_what_urls_may_say)
 TEST(test_admin__tells_what_the_store_offers)
 {
     simba_store *store = open_store();
-    unsigned offers = simba_store_capabilities(store);
+    unsigned capabilities = simba_store_capabilities(store);
 
-    assert_true(offers & SIMBA_CAN_LIST);
-    assert_true(offers & SIMBA_CAN_BREAK);
-    assert_true(offers & SIMBA_CAN_DOCTOR);
-    assert_true(offers & SIMBA_CAN_PUSH);
+    assert_true(capabilities & SIMBA_CAN_LIST);
+    assert_true(capabilities & SIMBA_CAN_BREAK);
+    assert_true(capabilities & SIMBA_CAN_DOCTOR);
+    assert_true(capabilities & SIMBA_CAN_PUSH);
     simba_store_close(store);
 }
 

@@ -168,15 +168,15 @@ TEST(test_store__refuses_bad_options)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
 
-    options.notifier_most = 4;
+    options.callback_threads = 4;
     options.executor = refuse;
-    refuse_options(&options, "notifier_most is 4");
+    refuse_options(&options, "callback_threads is 4");
     options.executor = NULL;
-    options.notifier_most = -1;
-    refuse_options(&options, "notifier_most is -1");
-    options.notifier_most = 100000;
+    options.callback_threads = -1;
+    refuse_options(&options, "callback_threads is -1");
+    options.callback_threads = 100000;
     refuse_options(&options, "1024");
-    options.notifier_most = 0;
+    options.callback_threads = 0;
     options.log_level = (enum simba_log_level)7;
     refuse_options(&options, "log_level is 7");
     options.log_level = SIMBA_LOG_DEFAULT;

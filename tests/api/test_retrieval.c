@@ -145,7 +145,7 @@ static void *own_often(void *argument)
 
 static uint32_t capabilities; /* of the store */
 
-static bool offers(uint32_t capability)
+static bool can(uint32_t capability)
 {
     return (capabilities & capability) != 0;
 }
@@ -154,7 +154,7 @@ static bool offers(uint32_t capability)
 static void need_push(simba_store *store)
 {
     capabilities = simba_probe_ops(store)->capabilities;
-    if (!offers(SIMBA_CAN_OBSERVE)) {
+    if (!can(SIMBA_CAN_OBSERVE)) {
         simba_store_close(store);
         skip();
     }
@@ -226,7 +226,7 @@ static int check_book(const struct book *book)
         next = tenure_of(book, told->after.token);
         assert_true(next > last);
         assert_true(next == last + 1 || has_gap);
-        if (offers(SIMBA_TELLS_ENDED)) {
+        if (can(SIMBA_TELLS_ENDED)) {
             assert_int_equal(next == last + 1, !has_gap);
         }
         has_gap = false;

@@ -222,7 +222,7 @@ TEST(test_service__thousand_contenders_need_one_loop)
         await(atomic_load(&w[i].acquired) == 1);
         assert_true(simba_service_is_owner(services[i]));
     }
-    /* one loop, at most one worker, and the few notifiers */
+    /* one loop, at most one worker, and the few callback threads */
     assert_true(count_threads() - before <= 2 + 16);
     for (int i = 0; i < MANY; i++) {
         simba_service_close(services[i]);

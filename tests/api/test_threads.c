@@ -178,8 +178,8 @@ static void count(void *user, const simba_state *change)
     atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-/* Both become ready before the one idle notifier has woken up. */
-TEST(test_threads__idle_notifier_is_counted_once)
+/* Both become ready before the one idle callback thread has woken up. */
+TEST(test_threads__idle_callback_thread_is_counted_once)
 {
     simba_store *store = open_store();
     char names[3][64];
@@ -194,7 +194,8 @@ TEST(test_threads__idle_notifier_is_counted_once)
     services[1] = open_service(store, names[1], linger, &slow);
     services[2] = open_service(store, names[2], count, &other);
     assert_int_equal(simba_service_start(services[0], NULL), SIMBA_OK);
-    await(atomic_load(&first) == 1); /* now there is a notifier, and idle */
+    await(atomic_load(&first) ==
+          1); /* now there is a callback thread, and idle */
     assert_int_equal(simba_service_start(services[1], NULL), SIMBA_OK);
     assert_int_equal(simba_service_start(services[2], NULL), SIMBA_OK);
     await(atomic_load(&other) == 1);
@@ -205,7 +206,7 @@ TEST(test_threads__idle_notifier_is_counted_once)
     simba_store_close(store);
 }
 
-enum { STOPPERS = 20 }; /* more than there are notifiers */
+enum { STOPPERS = 20 }; /* more than there are callback threads */
 
 static struct {
     simba_service *other[STOPPERS];

@@ -62,7 +62,7 @@ report $? 'a seed is a number that JavaScript reads whole'
 run many.processes_take_turns --store memory:x
 expect_code 0 && grep -q '^skipped' "$dir/out" &&
     [ "$(tail -n 1 "$dir/out")" = '0 passed, 0 failed' ]
-report $? 'what a store does not offer is skipped, not passed'
+report $? 'what a store cannot do is skipped, not passed'
 
 run renew.token_is_kept --store fault:only=renew,fail=100:memory:x
 expect_code 1 && grep -Eq '^failed +[0-9]+ ms  renew\.token_is_kept' "$dir/out" &&

@@ -34,7 +34,7 @@ TEST(test_shims__refuse_what_they_do_not_understand)
     }
 }
 
-/* What the inner store offers comes through, and a child inherits nothing. */
+/* What the inner store can do comes through, and a child inherits nothing. */
 TEST(test_shims__pass_on_what_the_store_offers)
 {
     int before = count_descriptors(), status;

@@ -53,7 +53,7 @@ static int64_t settle_us(const struct world *w)
 
 /* How long a clean hand-over may take. Who has no position in the queue, or
  * hears no wake-up, has only the backstop. */
-static int64_t handover_bound_us(const struct world *w)
+static int64_t hand_over_bound_us(const struct world *w)
 {
     int64_t leave_us =
         (w->config.lease.budget_ms + w->config.min_hold_ms) * 1020;
@@ -82,7 +82,7 @@ static void post_idle_wakes(struct world *w)
 
 static void hand_over(struct world *w, bool has_idle_wakes)
 {
-    int owner = run_until_owned(w, -1, handover_bound_us(w));
+    int owner = run_until_owned(w, -1, hand_over_bound_us(w));
     int next;
 
     if (owner < 0) {
@@ -96,7 +96,7 @@ static void hand_over(struct world *w, bool has_idle_wakes)
         post_idle_wakes(w);
     }
     run_for(w, 1);
-    next = run_until_owned(w, owner, handover_bound_us(w));
+    next = run_until_owned(w, owner, hand_over_bound_us(w));
     if (next < 0) {
         violate(w, S10, "nobody took over from n%d", owner);
     }

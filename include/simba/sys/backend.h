@@ -123,7 +123,7 @@ struct simba_backend_ops {
     /* ABI 1 ends here. Append below, never reorder. */
 };
 
-/** What a module, simba-<name>.so, offers: the table of its backend. It is
+/** What a module, simba-<name>.so, exports: the table of its backend. It is
  * loaded when one of its schemes is first opened, from the directories of
  * $SIMBA_MODULE_PATH, or from "simba" beside the library. */
 #define SIMBA_MODULE_SYMBOL "simba_module"

@@ -3,7 +3,7 @@
  * For authors of stores: the floor that `simba bench` compares a store with,
  * which is the least exchange with the bare client library that does the same
  * for one mutex, with none of our code between. A module of its own,
- * simba-floor-<name>.so, offers it for the store of that name. simba-bench
+ * simba-floor-<name>.so, has it for the store of that name. simba-bench
  * looks for it in its own directory, then in $SIMBA_MODULE_PATH.
  */
 #ifndef SIMBA_SYS_BENCH_H
@@ -29,7 +29,7 @@ typedef struct simba_floor simba_floor; /* the module's own */
 
 #define SIMBA_FLOOR_ABI 1
 
-/** The table that a module offers; all functions MUST be there. */
+/** The table of a module; all functions MUST be there. */
 typedef struct simba_floor_ops {
     uint32_t abi;  /**< SIMBA_FLOOR_ABI */
     uint32_t size; /**< of a simba_floor, which is given zeroed */

@@ -13,7 +13,7 @@
 SIMBA_BEGIN_DECLS
 
 /**
- * The table of the backend that serves a store: its scheme, what it offers, the
+ * The table of the backend that serves a store: its scheme, what it can do, the
  * shortest lease it keeps.
  *
  * @param store  not NULL

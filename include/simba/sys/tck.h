@@ -34,7 +34,7 @@ enum simba_tck_verdict {
     SIMBA_TCK_STARTED, /**< told before a test runs */
     SIMBA_TCK_PASSED,
     SIMBA_TCK_FAILED,
-    SIMBA_TCK_SKIPPED /**< the store does not offer what it asks for */
+    SIMBA_TCK_SKIPPED /**< the store cannot do what it asks for */
 };
 
 /** What became of one test. */
@@ -111,7 +111,7 @@ SIMBA_API SIMBA_MUST_USE int simba_tck_run(const simba_tck_options *options,
  */
 SIMBA_API const simba_tck_case *simba_tck_case_at(size_t index);
 
-/** Would a run with these options run this test, if the store offers what it
+/** Would a run with these options run this test, if the store can do what it
  * asks for? Threads: any thread. */
 SIMBA_API bool simba_tck_is_chosen(const simba_tck_options *options,
                                    const simba_tck_case *test);

@@ -305,7 +305,7 @@ static int after_store(struct simba__my_session *session)
     if (session->stored == NULL) {
         return after_failure(session);
     }
-    /* Of a heartbeat, what `heartbeat_lock` says: does the notify connection
+    /* Of a heartbeat, what `heartbeat_lock` says: does the notify session
      * wait for us? */
     if (!session->base.is_notify &&
         session->statement == SIMBA__SQL_HEARTBEAT && session->answered == 1 &&

@@ -15,7 +15,7 @@ static const char *hosts_of(const struct simba__sql *self)
     return ((const struct simba__my *)self)->settings.host;
 }
 
-/* Nobody knows before the notify connection is settled. */
+/* Nobody knows before the notify session is settled. */
 static bool can_notify(const struct simba__sql_session *session)
 {
     return session->self->notify != SIMBA__SQL_NOTIFY_REFUSED;

@@ -37,7 +37,7 @@ enum simba__my_phase {
     SIMBA__MY_ROLLBACK
 };
 
-/* What the notify connection is doing. */
+/* What the notify session is doing. */
 enum simba__my_notify_step {
     SIMBA__MY_STEP_LOCK,
     SIMBA__MY_STEP_POLL,
@@ -94,7 +94,7 @@ char *simba__my_render(struct simba__my_session *session,
 /** The text to prepare, to be freed; fills order. NULL: no memory. */
 char *simba__my_render_prepared(struct simba__my_session *session,
                                 enum simba__sql_statement statement);
-/** A query of the notify connection. */
+/** A query of the notify session. */
 char *simba__my_render_notify(struct simba__my_session *session,
                               enum simba__my_notify_step step);
 
@@ -122,7 +122,7 @@ void simba__my_query(struct simba__my_session *session, char *text);
 void simba__my_start_notify(struct simba__sql_session *session);
 void simba__my_stop_notify(struct simba__sql_session *notify,
                            struct simba__sql_session *idle);
-/** A query of the notify connection has been answered. */
+/** A query of the notify session has been answered. */
 void simba__my_notify_answered(struct simba__my_session *session);
 
 #endif

@@ -52,7 +52,7 @@ static void write_text(const struct simba__my_session *session,
     const struct simba__sql *self = session->base.self;
     const struct simba__sql_change *change = &session->base.request->change;
     bool is_apply = statement == SIMBA__SQL_APPLY;
-    /* A session that serves us keeps the notify connection from getting the
+    /* A session that serves us keeps the notify session from getting the
      * lock it waits for. */
     bool is_locked = statement == SIMBA__SQL_HEARTBEAT &&
                      self->notify != SIMBA__SQL_NOTIFY_REFUSED;

@@ -275,7 +275,7 @@ FROM (
 WHERE m.mutex = ours.mutex COLLATE utf8mb4_bin AND t.mutex = ours.mutex
 
 -- name: heartbeat_lock
--- Have the lock that the notify connection of this process waits for in vain; 1
+-- Have the lock that the notify session of this process waits for in vain; 1
 -- if this session has it. It is sent in front of `heartbeat`.
 -- $1 the process
 SELECT get_lock(concat('simba_stop_', $1), 0);
@@ -290,7 +290,7 @@ SELECT /*M! if(@@wsrep_on, 0, */ get_lock(concat('simba_', $1), 0) = 1
     AND is_used_lock(concat('simba_', $1)) = $2 /*M! ) */
 
 -- name: notify_rename
--- The notify connection was made anew, under another name: its waiters take that.
+-- The notify session was made anew, under another name: its waiters take that.
 -- $1 its name, $4 the one before
 UPDATE simba_line SET process = $1 WHERE process = $4
 

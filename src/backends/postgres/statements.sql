@@ -304,7 +304,7 @@ SELECT pg_advisory_lock(('x' || left($1, 16))::bit(64)::bigint), (
     WHERE name = 'idle_session_timeout')
 
 -- name: notify_rename
--- The notify connection was made anew, under another name: its waiters take that.
+-- The notify session was made anew, under another name: its waiters take that.
 -- $1 its name, $2 the one before
 UPDATE simba_line SET process = $1 WHERE process = $2
 

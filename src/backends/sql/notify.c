@@ -1,4 +1,4 @@
-/* Wake-ups: the notify connection of a process, and who is told when a wake-up
+/* Wake-ups: the notify session of a process, and who is told when a wake-up
  * comes. What it waits for in the server is the dialect's. */
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"

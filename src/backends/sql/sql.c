@@ -173,7 +173,7 @@ void simba__sql_unpark(struct simba__sql *self)
 
 /* Two of one process on one mutex would only be in each other's way. But a
  * renewal waits for none that is not urgent itself. Who comes later must not
- * pass one who waits for the notify connection (S11). */
+ * pass one who waits for the notify session (S11). */
 static bool must_wait(const struct simba__sql *self,
                       const struct simba__sql_request *request)
 {
@@ -370,7 +370,7 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     return SIMBA_OK;
 }
 
-/* All sessions, the notify connection first; NULL: no more. */
+/* All sessions, the notify session first; NULL: no more. */
 static struct simba__sql_session *session_at(const struct simba__sql *self,
                                              int index)
 {

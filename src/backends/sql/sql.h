@@ -229,7 +229,7 @@ struct simba__sql_dialect {
     /** May others be able to notify us? */
     bool (*can_notify)(const struct simba__sql_session *session);
     /** MAY be NULL. The store is being closed: make the server notice that the
-     * notify connection is gone, through an idle session, if there is one; may
+     * notify session is gone, through an idle session, if there is one; may
      * block shortly. */
     void (*stop_notify)(struct simba__sql_session *notify,
                         struct simba__sql_session *idle);
@@ -242,7 +242,8 @@ enum simba__sql_state {
     SIMBA__SQL_BUSY
 };
 
-/** One connection. A dialect's own struct begins with it. */
+/** One session with the server, by a connection of its own. A dialect's own
+ * struct begins with it. */
 struct simba__sql_session {
     simba_io io;
     simba_timer timer; /* when no answer is waited for any longer */
@@ -258,7 +259,7 @@ struct simba__sql_session {
     bool is_notify;  /* it listens, and serves no requests */
     bool was_lost;   /* the next connection is made anew */
     bool was_used;   /* since the last search for needless ones */
-    bool is_needed;  /* by the notify connection, as long as it is connected */
+    bool is_needed;  /* by the notify session, as long as it is connected */
 };
 
 /** One request under way. */
@@ -339,7 +340,7 @@ struct simba__sql {
     struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
     int session_count;
     struct simba__sql_queue urgent, other;
-    struct simba__sql_queue parked; /* until the notify connection is settled */
+    struct simba__sql_queue parked; /* until the notify session is settled */
     struct simba__sql_request *spare;
     struct simba__sql_request *driven; /* a caller's thread waits for it */
     simba_timer queue_timer;           /* the first deadline in the queues */
@@ -410,9 +411,9 @@ void simba__sql_end(struct simba__sql_request *request,
 void simba__sql_end_all(struct simba__sql_queue *queue,
                         int status,
                         const simba_error *error);
-/** Give the session back and wait for the notify connection. */
+/** Give the session back and wait for the notify session. */
 void simba__sql_park(struct simba__sql_request *request);
-/** The notify connection is settled: parked requests begin anew. */
+/** The notify session is settled: parked requests begin anew. */
 void simba__sql_unpark(struct simba__sql *self);
 /** Give waiting requests to sessions. */
 void simba__sql_pump(struct simba__sql *self);
@@ -444,7 +445,7 @@ struct simba__sql_session *simba__sql_session_find(
     enum simba__sql_state state);
 /** Hang up, and forget what was under way there. */
 void simba__sql_session_close(struct simba__sql_session *session);
-/** Hang up wherever nothing is under way, also at the notify connection: the
+/** Hang up wherever nothing is under way, also at the notify session: the
  * next request may be served elsewhere. */
 void simba__sql_session_leave(struct simba__sql *self,
                               const simba_error *error);
@@ -457,7 +458,7 @@ int64_t simba__sql_next_backoff(int64_t ms);
  * ------------------------------------------------------------------ */
 
 void simba__sql_name_process(struct simba__sql *self);
-/** See to it that there is a notify connection. */
+/** See to it that there is a notify session. */
 void simba__sql_notify_start(struct simba__sql *self);
 void simba__sql_notify_retry(simba_timer *timer);
 /** It was lost. */

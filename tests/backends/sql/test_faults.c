@@ -47,7 +47,7 @@ SQL_TEST(test_sql_faults__outlives_killed_sessions)
     expect_queued(true);
     server_kill_sessions();
     renew_in_the_end(&a);
-    /* The notify connection is made anew, and tells so by a wake-up. */
+    /* The notify session is made anew, and tells so by a wake-up. */
     assert_true(handle_woken(&second, mutex, PATIENCE_MS));
     ask(&b);
     expect_queued(true);
@@ -58,7 +58,7 @@ SQL_TEST(test_sql_faults__outlives_killed_sessions)
     expect_mine(&b);
 }
 
-/* By what name the server knows it; another with each notify connection. */
+/* By what name the server knows it; another with each notify session. */
 static void read_process(const struct handle *at, char *name)
 {
     simba_loop_enter(at->loop);
@@ -132,7 +132,7 @@ SQL_TEST(test_sql_faults__a_new_notify_connection_wakes_all)
 }
 
 #ifndef SERVER_IS_POSTGRES
-/* MariaDB calls it a deadlock now and then when a notify connection waits for
+/* MariaDB calls it a deadlock now and then when a notify session waits for
  * its lock. It is none for us, and the connection stays. */
 SQL_TEST(test_sql_faults__a_deadlock_ends_no_notify_connection)
 {
@@ -154,7 +154,7 @@ SQL_TEST(test_sql_faults__a_deadlock_ends_no_notify_connection)
 }
 #endif
 
-/* Firewalls and administrators end what is idle. A notify connection is meant
+/* Firewalls and administrators end what is idle. A notify session is meant
  * to be. */
 SQL_TEST(test_sql_faults__outlives_an_impatient_server)
 {

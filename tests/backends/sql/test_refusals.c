@@ -139,7 +139,7 @@ static void change_in_vain(struct who *who, enum simba_request_kind kind)
 }
 
 /* After a failover the same name may lead to another server: no session
- * stays with the one that steps down, nor does the notify connection. */
+ * stays with the one that steps down, nor does the notify session. */
 SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");

@@ -67,7 +67,7 @@ SQL_TEST(test_sql_spare__are_closed)
     expect_queued(true);
     renew_at_once(&rush);
     assert_true(server_count_sessions() >= RUSH);
-    /* One of each handle, and the notify connection. */
+    /* One of each handle, and the notify session. */
     await_sessions(3);
     renew(&a);
     expect_mine(&a);

@@ -6,7 +6,7 @@
 /* How long a crash may take to be acted upon, kill to grant; and what must do
  * on a machine that is busy with other things: so many times what a release
  * takes there, and far less than the lease of 16 s. */
-enum { HANDOVER_MS = 50, BUSY_TIMES = 4, BUSY_MS = 8000 };
+enum { HAND_OVER_MS = 50, BUSY_TIMES = 4, BUSY_MS = 8000 };
 
 /* How long another process takes to come in when this one lets go. */
 static int64_t hand_over_us(struct who *owner)
@@ -44,7 +44,7 @@ SQLITE_TEST(test_sqlite_liveness__killed_owner_is_succeeded_at_once)
         worst_us = took_us > worst_us ? took_us : worst_us;
         released_us = hand_over_us(&bob);
         late +=
-            took_us > HANDOVER_MS * 1000 && took_us > BUSY_TIMES * released_us;
+            took_us > HAND_OVER_MS * 1000 && took_us > BUSY_TIMES * released_us;
         bob = person(&first, "bob");
         finish(&owner, SIGKILL);
     }
@@ -67,7 +67,7 @@ SQLITE_TEST(test_sqlite_liveness__newcomer_sees_that_the_owner_is_dead)
     expect_mine(&bob);
 }
 
-SQLITE_TEST(test_sqlite_liveness__handover_can_be_off)
+SQLITE_TEST(test_sqlite_liveness__hand_over_can_be_off)
 {
     struct who bob = person(&first, "bob");
     struct child owner;

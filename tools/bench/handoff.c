@@ -163,7 +163,7 @@ static int send_to_wait(const struct end *end,
     return rc;
 }
 
-static int hand_over(void *self, int64_t *ns, simba_error *error)
+static int hand_off(void *self, int64_t *ns, simba_error *error)
 {
     struct end *end = self;
     struct answer answer = {.rc = SIMBA_OK};
@@ -207,8 +207,7 @@ int simba__bench_handoff(const struct simba__bench_job *job,
                          simba_error *error)
 {
     struct end end = {.store = NULL};
-    struct simba__bench_side sides[2] = {{hand_over, &end},
-                                         {notify_over, NULL}};
+    struct simba__bench_side sides[2] = {{hand_off, &end}, {notify_over, NULL}};
     struct answer ready;
     int rc = simba__bench_child_start(&end.pipes, live, job, error);
 
