@@ -42,7 +42,7 @@ static void expect_told(const char *words)
     }
 }
 
-SQL_TEST(test_sql_refusals__names_a_missing_database)
+SQL_TEST(test_sql_errors__names_a_missing_database)
 {
     assert_int_equal(status_of(server_url(SERVER_ADMIN, "nowhere")),
                      SIMBA_EMISCONFIG);
@@ -51,7 +51,7 @@ SQL_TEST(test_sql_refusals__names_a_missing_database)
     expect_told("create it, or name another in the URL");
 }
 
-SQL_TEST(test_sql_refusals__names_a_wrong_password)
+SQL_TEST(test_sql_errors__names_a_wrong_password)
 {
     server_make_account("guarded", "right");
     assert_int_equal(
@@ -61,7 +61,7 @@ SQL_TEST(test_sql_refusals__names_a_wrong_password)
     assert_null(strstr(why.message, "wr0ng-secret"));
 }
 
-SQL_TEST(test_sql_refusals__says_where_a_password_goes)
+SQL_TEST(test_sql_errors__says_where_a_password_goes)
 {
     server_make_account("guarded", "right");
     assert_int_equal(status_of(server_url("guarded", SERVER_DATABASE)),
@@ -70,7 +70,7 @@ SQL_TEST(test_sql_refusals__says_where_a_password_goes)
     expect_told(PASSWORD_VARIABLE);
 }
 
-SQL_TEST(test_sql_refusals__names_a_server_that_is_not_there)
+SQL_TEST(test_sql_errors__names_a_server_that_is_not_there)
 {
     assert_int_equal(status_of(URL_OF_NO_SOCKET), SIMBA_EUNAVAIL);
     expect_told("/nonexistent");
@@ -83,7 +83,7 @@ SQL_TEST(test_sql_refusals__names_a_server_that_is_not_there)
     assert_null(strstr(why.message, "(-"));
 }
 
-SQL_TEST(test_sql_refusals__names_a_full_server)
+SQL_TEST(test_sql_errors__names_a_full_server)
 {
     server_make_account("guarded", "right");
     server_sql(ALLOW_ONE);
@@ -93,7 +93,7 @@ SQL_TEST(test_sql_refusals__names_a_full_server)
     expect_told("takes no more connections");
 }
 
-SQL_TEST(test_sql_refusals__names_a_missing_right)
+SQL_TEST(test_sql_errors__names_a_missing_right)
 {
     struct handle handle;
     struct who a = person(&first, "a");
@@ -108,7 +108,7 @@ SQL_TEST(test_sql_refusals__names_a_missing_right)
     handle_close(&handle);
 }
 
-SQL_TEST(test_sql_refusals__names_a_read_only_server)
+SQL_TEST(test_sql_errors__names_a_read_only_server)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
 
@@ -140,7 +140,7 @@ static void change_in_vain(struct who *who, enum simba_request_kind kind)
 
 /* After a failover the same name may lead to another server: no session
  * stays with the one that steps down, nor does the notify session. */
-SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down)
+SQL_TEST(test_sql_errors__leaves_a_server_that_steps_down)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     int64_t until_ms = simba_loop_now_ms() + PATIENCE_MS;
@@ -169,7 +169,7 @@ SQL_TEST(test_sql_refusals__leaves_a_server_that_steps_down)
 }
 
 #ifdef SERVER_IS_POSTGRES
-SQL_TEST(test_sql_refusals__names_an_encoding_that_is_too_small)
+SQL_TEST(test_sql_errors__names_an_encoding_that_is_too_small)
 {
     struct handle handle;
     struct who a = person(&handle, "\xe6\x97\xa5"); /* no letter of it */

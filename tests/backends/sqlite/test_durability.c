@@ -42,7 +42,7 @@ static void live(const char *parameters, const char *before)
 }
 
 /* S4, whenever the power fails. */
-DISK_TEST(test_sqlite_wal__no_token_comes_again)
+DISK_TEST(test_sqlite_durability__no_token_comes_again)
 {
     live("", SET_AHEAD);
     assert_true(answered[0] > AHEAD);
@@ -54,7 +54,7 @@ DISK_TEST(test_sqlite_wal__no_token_comes_again)
 
 /* Also of those that were given out without a flush, with a clock that is
  * behind after the boot. */
-DISK_TEST(test_sqlite_wal__no_reserved_token_comes_again)
+DISK_TEST(test_sqlite_durability__no_reserved_token_comes_again)
 {
     live("", "");
     assert_in_range(flush_count, TENURES / 6, TENURES);
@@ -65,7 +65,7 @@ DISK_TEST(test_sqlite_wal__no_reserved_token_comes_again)
 }
 
 /* Without flushes tokens do come again: the disk above forgets what it must. */
-DISK_TEST(test_sqlite_wal__disk_forgets)
+DISK_TEST(test_sqlite_durability__disk_forgets)
 {
     int repeated = 0;
 
@@ -77,7 +77,7 @@ DISK_TEST(test_sqlite_wal__disk_forgets)
 }
 
 /* S8: what may not be on disk is not known, and asking again makes sure. */
-DISK_TEST(test_sqlite_wal__failed_flush_is_unknown)
+DISK_TEST(test_sqlite_durability__failed_flush_is_unknown)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int last;
@@ -100,7 +100,7 @@ DISK_TEST(test_sqlite_wal__failed_flush_is_unknown)
     assert_int_equal(count_repeated(last), 0);
 }
 
-DISK_TEST(test_sqlite_wal__audit_stays)
+DISK_TEST(test_sqlite_durability__audit_stays)
 {
     struct who alice = person(&first, "alice");
 
@@ -115,7 +115,7 @@ DISK_TEST(test_sqlite_wal__audit_stays)
 
 /* Without a log a commit is the end of the journal's name, and that is in the
  * directory. */
-DISK_TEST(test_sqlite_wal__journal_does_not_come_back)
+DISK_TEST(test_sqlite_durability__journal_does_not_come_back)
 {
     struct who alice = person(&first, "alice");
 

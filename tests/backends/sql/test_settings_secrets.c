@@ -60,19 +60,19 @@ static void write_file(const char *text, mode_t mode)
 
 #define SECRETS_TEST(test) TEST_AROUND(test, make_account, NULL)
 
-SECRETS_TEST(test_sql_secrets__none_does_not_do)
+SECRETS_TEST(test_sql_settings_secrets__none_does_not_do)
 {
     assert_false(is_let_in("guarded", MORE));
     assert_false(is_let_in("guarded:wrong", MORE));
 }
 
-SECRETS_TEST(test_sql_secrets__from_the_url)
+SECRETS_TEST(test_sql_settings_secrets__from_the_url)
 {
     assert_true(is_let_in("guarded:right", MORE));
     assert_true(is_let_in("guarded:%72ight", MORE));
 }
 
-SECRETS_TEST(test_sql_secrets__from_the_environment)
+SECRETS_TEST(test_sql_settings_secrets__from_the_environment)
 {
     setenv(VARIABLE, "right", 1);
     assert_true(is_let_in("guarded", MORE));
@@ -80,7 +80,7 @@ SECRETS_TEST(test_sql_secrets__from_the_environment)
     unsetenv(VARIABLE);
 }
 
-SECRETS_TEST(test_sql_secrets__from_our_variable)
+SECRETS_TEST(test_sql_settings_secrets__from_our_variable)
 {
     setenv(VARIABLE, "wrong", 1);
     setenv(OURS, "right", 1);
@@ -90,7 +90,7 @@ SECRETS_TEST(test_sql_secrets__from_our_variable)
     unsetenv(VARIABLE);
 }
 
-SECRETS_TEST(test_sql_secrets__from_a_password_file)
+SECRETS_TEST(test_sql_settings_secrets__from_a_password_file)
 {
     struct handle handle;
     char more[400];
@@ -113,7 +113,7 @@ SECRETS_TEST(test_sql_secrets__from_a_password_file)
     assert_int_equal(unlink(file), 0);
 }
 
-SECRETS_TEST(test_sql_secrets__from_a_file_at_home)
+SECRETS_TEST(test_sql_settings_secrets__from_a_file_at_home)
 {
     write_file(FILE_TEXT, 0600);
     assert_true(is_let_in("guarded", ""));
@@ -121,7 +121,7 @@ SECRETS_TEST(test_sql_secrets__from_a_file_at_home)
     assert_false(is_let_in("guarded", ""));
 }
 
-SECRETS_TEST(test_sql_secrets__from_a_file_that_is_named)
+SECRETS_TEST(test_sql_settings_secrets__from_a_file_that_is_named)
 {
     char more[400];
 

@@ -18,7 +18,7 @@ static bool is_quiet(void)
                       beginning(), mutex) == 1;
 }
 
-SQL_TEST(test_sql_quiet__until_somebody_waits)
+SQL_TEST(test_sql_request_quiet__until_somebody_waits)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -48,7 +48,7 @@ SQL_TEST(test_sql_quiet__until_somebody_waits)
 }
 
 /* S5: what is late does nothing to those who came after. */
-SQL_TEST(test_sql_quiet__late_ones_change_nothing)
+SQL_TEST(test_sql_request_quiet__late_ones_change_nothing)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -69,7 +69,7 @@ SQL_TEST(test_sql_quiet__late_ones_change_nothing)
 }
 
 /* Another implementation takes it over when its time is up. */
-SQL_TEST(test_sql_quiet__not_for_others)
+SQL_TEST(test_sql_request_quiet__not_for_others)
 {
     struct who a = person(&first, "a");
     struct who late;
@@ -131,12 +131,12 @@ static void renew_behind_another(bool is_quick)
                            mutex) >= got.store_ms + a.ttl_ms + a.transition_ms);
 }
 
-SQL_TEST(test_sql_quiet__late_renewal_takes_nothing_back)
+SQL_TEST(test_sql_request_quiet__late_renewal_takes_nothing_back)
 {
     renew_behind_another(true);
 }
 
-SQL_TEST(test_sql_quiet__neither_does_one_who_is_waited_for)
+SQL_TEST(test_sql_request_quiet__neither_does_one_who_is_waited_for)
 {
     renew_behind_another(false);
 }
@@ -148,7 +148,7 @@ static void forget_what_is_ours(void)
 }
 
 /* Who was there before the table was upgraded learns of it in time. */
-SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade)
+SQL_TEST(test_sql_request_quiet__is_learnt_after_an_upgrade)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -183,7 +183,7 @@ SQL_TEST(test_sql_quiet__is_learnt_after_an_upgrade)
 
 /* S4: a table of an older make than what is known of its tenures, from a backup
  * perhaps, would bring old tokens again. */
-SQL_TEST(test_sql_quiet__an_older_table_is_refused)
+SQL_TEST(test_sql_request_quiet__an_older_table_is_refused)
 {
     struct who a = person(&first, "a");
 
@@ -229,7 +229,7 @@ static void ask_for_three(struct who *people, int round)
 
 /* S4: that one column is missing, told by several at once, says nothing of the
  * other: tokens stay what they are. */
-SQL_TEST(test_sql_quiet__what_is_missing_is_noted_once)
+SQL_TEST(test_sql_request_quiet__what_is_missing_is_noted_once)
 {
     struct who people[3];
 
@@ -287,7 +287,7 @@ static void renew_pair(struct who *owners)
 /* An answer is read as what was asked, whatever was learnt since: an owner that
  * does not would take the mutex for another's, and think that it has lost it.
  */
-SQL_TEST(test_sql_quiet__two_learn_of_it_at_once)
+SQL_TEST(test_sql_request_quiet__two_learn_of_it_at_once)
 {
     struct who owners[2] = {person(&first, "a"), person(&first, "b")};
 

@@ -228,7 +228,7 @@ static unsigned wish(const char *name, unsigned otherwise)
     return value == NULL ? otherwise : (unsigned)strtoul(value, NULL, 10);
 }
 
-DISK_TEST(test_sqlite_walk__no_token_comes_again)
+DISK_TEST(test_sqlite_durability_walk__no_token_comes_again)
 {
     unsigned from = wish("SIMBA_WALK", 1);
     unsigned walks = wish("SIMBA_WALKS", WALKS);

@@ -14,7 +14,7 @@ static const char *url_of_both(const char *more)
     return url;
 }
 
-SQL_TEST(test_sql_hosts__finds_the_one_that_takes_changes)
+SQL_TEST(test_sql_connection_hosts__finds_the_one_that_takes_changes)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
@@ -27,7 +27,7 @@ SQL_TEST(test_sql_hosts__finds_the_one_that_takes_changes)
 }
 
 /* What the URL says counts. */
-SQL_TEST(test_sql_hosts__takes_any_when_told)
+SQL_TEST(test_sql_connection_hosts__takes_any_when_told)
 {
     struct handle handle;
     struct who a = person(&handle, "a");

@@ -63,13 +63,13 @@ static void expect_refused(void)
     }
 }
 
-SQL_TEST(test_sql_tls__needs_none_on_this_machine)
+SQL_TEST(test_sql_settings_tls__needs_none_on_this_machine)
 {
     use(HERE, "");
     assert_int_equal(status, SIMBA_OK);
 }
 
-SQL_TEST(test_sql_tls__verifies_when_asked_to)
+SQL_TEST(test_sql_settings_tls__verifies_when_asked_to)
 {
     use(HERE, by("ca.pem", VERIFIED));
     assert_int_equal(status, SIMBA_OK);
@@ -77,14 +77,14 @@ SQL_TEST(test_sql_tls__verifies_when_asked_to)
     expect_refused();
 }
 
-SQL_TEST(test_sql_tls__may_be_unverified)
+SQL_TEST(test_sql_settings_tls__may_be_unverified)
 {
     use(HERE, UNVERIFIED);
     assert_int_equal(status, SIMBA_OK);
 }
 
 #ifdef SERVER_IS_POSTGRES
-SQL_TEST(test_sql_tls__is_verified_elsewhere)
+SQL_TEST(test_sql_settings_tls__is_verified_elsewhere)
 {
     use("db.example", LEADS_HERE);
     expect_refused(); /* the authority is not one that the system trusts */
@@ -97,7 +97,7 @@ SQL_TEST(test_sql_tls__is_verified_elsewhere)
     assert_int_equal(status, SIMBA_OK);
 }
 
-SQL_TEST(test_sql_tls__must_be_the_right_host)
+SQL_TEST(test_sql_settings_tls__must_be_the_right_host)
 {
     use("evil.example", by("ca.pem", LEADS_HERE));
     expect_refused();
@@ -115,7 +115,7 @@ static bool has_tls(const char *rest, bool *is_verified)
     return is_on;
 }
 
-SQL_TEST(test_sql_tls__is_verified_elsewhere)
+SQL_TEST(test_sql_settings_tls__is_verified_elsewhere)
 {
     bool is_verified;
 
@@ -132,7 +132,7 @@ SQL_TEST(test_sql_tls__is_verified_elsewhere)
     assert_true(has_tls("//u@127.0.0.1.example/d", &is_verified));
 }
 
-SQL_TEST(test_sql_tls__must_be_the_right_host)
+SQL_TEST(test_sql_settings_tls__must_be_the_right_host)
 {
     use("127.0.0.2", by("ca.pem", VERIFIED));
     expect_refused();

@@ -1,6 +1,6 @@
 /* Tokens without a flush on SQLite, and the log that is copied back when nobody
  * waits for it. What is left of them after a loss of power is told by
- * test_wal.c. */
+ * test_durability.c. */
 #define _GNU_SOURCE
 #include "forgetful_disk.h"
 
@@ -53,7 +53,7 @@ static int64_t log_length(void)
 
 /* --- flushes ------------------------------------------------------------- */
 
-DISK_TEST(test_sqlite_token_reserve__one_flush_a_minute)
+DISK_TEST(test_sqlite_durability_tokens__one_flush_a_minute)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     int before;
@@ -72,7 +72,7 @@ DISK_TEST(test_sqlite_token_reserve__one_flush_a_minute)
     assert_int_equal(flushes_of_tenure(&first), 0);
 }
 
-DISK_TEST(test_sqlite_token_reserve__is_shared)
+DISK_TEST(test_sqlite_durability_tokens__is_shared)
 {
     must_open(&first, "");
     must_open(&second, "");
@@ -81,7 +81,7 @@ DISK_TEST(test_sqlite_token_reserve__is_shared)
 }
 
 /* What another has written is not on disk before he says so. */
-DISK_TEST(test_sqlite_token_reserve__unsure_one_is_not_used)
+DISK_TEST(test_sqlite_durability_tokens__unsure_one_is_not_used)
 {
     struct who alice = person(&first, "alice"), bob = person(&second, "bob");
     simba_request elsewhere = asking(&bob);
@@ -100,7 +100,7 @@ DISK_TEST(test_sqlite_token_reserve__unsure_one_is_not_used)
 }
 
 /* What was flushed was so in another file. */
-DISK_TEST(test_sqlite_token_reserve__new_file_has_a_new_one)
+DISK_TEST(test_sqlite_durability_tokens__new_file_has_a_new_one)
 {
     char path[128];
 
@@ -118,7 +118,7 @@ DISK_TEST(test_sqlite_token_reserve__new_file_has_a_new_one)
 }
 
 /* A backup was written back, or somebody cleaned up. */
-DISK_TEST(test_sqlite_token_reserve__lost_one_is_made_again)
+DISK_TEST(test_sqlite_durability_tokens__lost_one_is_made_again)
 {
     struct who alice = person(&first, "alice");
 
@@ -136,7 +136,7 @@ DISK_TEST(test_sqlite_token_reserve__lost_one_is_made_again)
                 wall_us());
 }
 
-DISK_TEST(test_sqlite_token_reserve__none_where_nothing_is_flushed)
+DISK_TEST(test_sqlite_durability_tokens__none_where_nothing_is_flushed)
 {
     must_open(&first, "?synchronous=normal");
     assert_int_equal(flushes_of_tenure(&first), 0);
@@ -146,7 +146,7 @@ DISK_TEST(test_sqlite_token_reserve__none_where_nothing_is_flushed)
 /* --- boots --------------------------------------------------------------- */
 
 /* With a clock that is right, a boot leaves no trace in the tokens. */
-DISK_TEST(test_sqlite_token_reserve__clock_catches_up)
+DISK_TEST(test_sqlite_durability_tokens__clock_catches_up)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -163,7 +163,7 @@ DISK_TEST(test_sqlite_token_reserve__clock_catches_up)
 }
 
 /* Also while tokens are ahead of the clock. */
-DISK_TEST(test_sqlite_token_reserve__deleted_row_is_not_begun_again)
+DISK_TEST(test_sqlite_durability_tokens__deleted_row_is_not_begun_again)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -177,7 +177,7 @@ DISK_TEST(test_sqlite_token_reserve__deleted_row_is_not_begun_again)
     assert_true(bob.token > alice.token);
 }
 
-DISK_TEST(test_sqlite_token_reserve__clock_that_is_behind_counts)
+DISK_TEST(test_sqlite_durability_tokens__clock_that_is_behind_counts)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
     uint64_t before;
@@ -197,7 +197,7 @@ DISK_TEST(test_sqlite_token_reserve__clock_that_is_behind_counts)
 }
 
 /* Containers with boot ids of their own, in turns. */
-DISK_TEST(test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock)
+DISK_TEST(test_sqlite_durability_tokens__boots_in_turn_stay_at_the_clock)
 {
     struct who alice;
 
@@ -214,7 +214,7 @@ DISK_TEST(test_sqlite_token_reserve__boots_in_turn_stay_at_the_clock)
 /* --- the log ------------------------------------------------------------- */
 
 /* All that a log that is copied back needs of the disk, releases wait for. */
-DISK_TEST(test_sqlite_token_reserve__log_is_not_for_acquires)
+DISK_TEST(test_sqlite_durability_tokens__log_is_not_for_acquires)
 {
     int before;
 
@@ -229,7 +229,7 @@ DISK_TEST(test_sqlite_token_reserve__log_is_not_for_acquires)
 }
 
 /* Owners who die, one after the other. */
-DISK_TEST(test_sqlite_token_reserve__log_of_acquires_ends)
+DISK_TEST(test_sqlite_durability_tokens__log_of_acquires_ends)
 {
     must_open(&first, "");
     for (int i = 0; i < 5 * TENURES; i++) {
@@ -284,7 +284,7 @@ static void *never_pause(void *argument)
 }
 
 /* The disk is slow, and there is always somebody who writes. */
-DISK_TEST(test_sqlite_token_reserve__log_of_many_ends)
+DISK_TEST(test_sqlite_durability_tokens__log_of_many_ends)
 {
     struct crowd crowd[] = {{.at = &first}, {.at = &second}, {.at = &third}};
 
@@ -308,7 +308,7 @@ DISK_TEST(test_sqlite_token_reserve__log_of_many_ends)
 
 /* --- older files --------------------------------------------------------- */
 
-DISK_TEST(test_sqlite_token_reserve__older_file_gets_one)
+DISK_TEST(test_sqlite_durability_tokens__older_file_gets_one)
 {
     struct who alice = person(&first, "alice"), bob = person(&first, "bob");
 
@@ -326,7 +326,7 @@ DISK_TEST(test_sqlite_token_reserve__older_file_gets_one)
 }
 
 /* Who runs the text by hand does so statement by statement. */
-DISK_TEST(test_sqlite_token_reserve__version_is_told_last)
+DISK_TEST(test_sqlite_durability_tokens__version_is_told_last)
 {
     simba_backend_config config = {.url = "", .rest = ""};
     char *text = simba__sqlite_ops.schema(&config, false, &why);

@@ -146,13 +146,13 @@ static int restart_with(const char *appendonly)
 
 #define BACK_TEST(test) TEST_AROUND(test, NULL, close_all)
 
-BACK_TEST(test_redis_reconnect__within_a_second_when_data_was_kept)
+BACK_TEST(test_redis_connection_reconnect__within_a_second_when_data_was_kept)
 {
     restart_with("yes");
     expect_back_within(SECOND_MS, true);
 }
 
-BACK_TEST(test_redis_reconnect__within_a_lease_and_a_second_when_not)
+BACK_TEST(test_redis_connection_reconnect__within_a_lease_and_a_second_when_not)
 {
     restart_with("no");
     expect_back_within(LEASE_MS + SECOND_MS, false);
@@ -161,7 +161,7 @@ BACK_TEST(test_redis_reconnect__within_a_lease_and_a_second_when_not)
 /* What a killed server had not yet written to its file is forgotten, however
  * soon it is back: its owner must hear of that before anybody else is granted,
  * also one that does nothing but own. */
-BACK_TEST(test_redis_reconnect__owner_hears_what_was_forgotten)
+BACK_TEST(test_redis_connection_reconnect__owner_hears_what_was_forgotten)
 {
     char command[128];
     pthread_t thread;
@@ -193,7 +193,7 @@ static uint64_t reconnects(void)
     return count;
 }
 
-BACK_TEST(test_redis_reconnect__reconnects_are_counted)
+BACK_TEST(test_redis_connection_reconnect__reconnects_are_counted)
 {
     restart_with("yes");
     open_contender(&owner);

@@ -55,7 +55,7 @@ static void await_sessions(int64_t count)
     }
 }
 
-SQL_TEST(test_sql_spare__are_closed)
+SQL_TEST(test_sql_connection_spare__are_closed)
 {
     static struct rush rush;
     struct who a = person(&first, "a");

@@ -2,7 +2,7 @@
  * else; its secrets, which are never told. */
 #include "config_driver.h"
 
-CONFIG_TEST(test_config__names_file_line_and_key)
+CONFIG_TEST(test_config_file__names_file_line_and_key)
 {
     static const struct {
         const char *text, *says;
@@ -42,7 +42,7 @@ CONFIG_TEST(test_config__names_file_line_and_key)
 }
 
 /* As an editor elsewhere leaves it. */
-CONFIG_TEST(test_config__takes_other_peoples_text_files)
+CONFIG_TEST(test_config_file__takes_other_peoples_text_files)
 {
     configure("\xef\xbb\xbfstore = memory:a\r\nttl = 2s\r\n\r\n# end");
     assert_string_equal(chosen(NULL), "memory:a");
@@ -50,7 +50,7 @@ CONFIG_TEST(test_config__takes_other_peoples_text_files)
     assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:2: ttl");
 }
 
-CONFIG_TEST(test_duration__is_read_as_people_write_it)
+CONFIG_TEST(test_config_file__duration_is_read_as_people_write_it)
 {
     static const struct {
         const char *text;
@@ -74,7 +74,7 @@ CONFIG_TEST(test_duration__is_read_as_people_write_it)
 
 /* --- secrets -------------------------------------------------------------- */
 
-CONFIG_TEST(test_config__takes_passwords_from_files)
+CONFIG_TEST(test_config_file__takes_passwords_from_files)
 {
     simba_store *store;
     simba_error error;
@@ -104,13 +104,13 @@ static void refuses_password(const char *content, const char *why)
 }
 
 /* To log in without a password because of it would be worse than to fail. */
-CONFIG_TEST(test_config__refuses_password_files_without_one)
+CONFIG_TEST(test_config_file__refuses_password_files_without_one)
 {
     refuses_password("", "first line is empty");
     refuses_password("\nsecret\n", "first line is empty");
 }
 
-CONFIG_TEST(test_config__refuses_secrets_that_others_can_read)
+CONFIG_TEST(test_config_file__refuses_secrets_that_others_can_read)
 {
     char text[400];
 
@@ -130,7 +130,7 @@ CONFIG_TEST(test_config__refuses_secrets_that_others_can_read)
     assert_says(refusal(SIMBA_EMISCONFIG), "anybody can write");
 }
 
-CONFIG_TEST(test_config__urls_are_shown_without_secrets)
+CONFIG_TEST(test_config_file__urls_are_shown_without_secrets)
 {
     static const char *const urls[][2] = {
         {"redis://h:1", "redis://h:1"},
@@ -161,7 +161,7 @@ CONFIG_TEST(test_config__urls_are_shown_without_secrets)
     }
 }
 
-CONFIG_TEST(test_config__tells_no_secret)
+CONFIG_TEST(test_config_file__tells_no_secret)
 {
     static const char *const texts[] = {
         "store = redis://:hunter2@h\ncolour = hunter2\n",

@@ -4,7 +4,7 @@
 #include "driver.h"
 #include "reported.h"
 
-SQL_TEST(test_sql_tables__an_owner_who_does_not_know_us)
+SQL_TEST(test_sql_schema__an_owner_who_does_not_know_us)
 {
     struct who a = person(&first, "a");
     int64_t until;
@@ -37,7 +37,7 @@ static void give_to_jvm(void)
 }
 
 /* Who does not know us notifies nobody, so we poll. */
-SQL_TEST(test_sql_tables__hears_of_a_release_by_others)
+SQL_TEST(test_sql_schema__hears_of_a_release_by_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -71,7 +71,7 @@ static void ask_in_the_end(struct who *who)
 }
 
 /* An account may not kill the statements of another. */
-SQL_TEST(test_sql_tables__hears_of_a_release_by_another_account)
+SQL_TEST(test_sql_schema__hears_of_a_release_by_another_account)
 {
     struct handle handle;
     struct who a = person(&first, "a");
@@ -104,7 +104,7 @@ SQL_TEST(test_sql_tables__hears_of_a_release_by_another_account)
 }
 #endif
 
-SQL_TEST(test_sql_tables__counts_in_no_time_zone)
+SQL_TEST(test_sql_schema__counts_in_no_time_zone)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
@@ -128,7 +128,7 @@ static void make_old_table(void)
                "version int NOT NULL)");
 }
 
-SQL_TEST(test_sql_tables__adopts_a_table_without_tokens)
+SQL_TEST(test_sql_schema__adopts_a_table_without_tokens)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -155,7 +155,7 @@ SQL_TEST(test_sql_tables__adopts_a_table_without_tokens)
 }
 
 /* S14: it is not cut to one that does, which may be another's. */
-SQL_TEST(test_sql_tables__names_a_column_that_is_too_short)
+SQL_TEST(test_sql_schema__names_a_column_that_is_too_short)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);
@@ -189,7 +189,7 @@ static int gravest_of_init(struct who *who, bool upgrade)
 }
 
 /* Who is running already goes on, and tokens grow over it. */
-SQL_TEST(test_sql_tables__upgrades_only_when_told)
+SQL_TEST(test_sql_schema__upgrades_only_when_told)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -243,7 +243,7 @@ static void contend_for_it(void)
 }
 
 /* Versions before these columns name none when they insert. */
-SQL_TEST(test_sql_tables__older_versions_can_insert)
+SQL_TEST(test_sql_schema__older_versions_can_insert)
 {
     struct who a = person(&first, "a");
 
@@ -255,7 +255,7 @@ SQL_TEST(test_sql_tables__older_versions_can_insert)
     server_sql("DELETE FROM simba_line");
 }
 
-SQL_TEST(test_sql_tables__upgrades_those_of_older_versions)
+SQL_TEST(test_sql_schema__upgrades_those_of_older_versions)
 {
     struct who a = person(&first, "a");
 
@@ -299,7 +299,7 @@ static void expect_greater_token(struct who *idle)
     server_sql("DROP TABLE simba_mutex");
 }
 
-SQL_TEST(test_sql_tables__learns_of_tokens_after_others)
+SQL_TEST(test_sql_schema__learns_of_tokens_after_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");
@@ -314,7 +314,7 @@ SQL_TEST(test_sql_tables__learns_of_tokens_after_others)
     expect_greater_token(&a);
 }
 
-SQL_TEST(test_sql_tables__learns_of_tokens_without_rows)
+SQL_TEST(test_sql_schema__learns_of_tokens_without_rows)
 {
     struct who a = person(&first, "a");
 
@@ -325,7 +325,7 @@ SQL_TEST(test_sql_tables__learns_of_tokens_without_rows)
 }
 
 /* What is told makes what is made. */
-SQL_TEST(test_sql_tables__tells_its_tables)
+SQL_TEST(test_sql_schema__tells_its_tables)
 {
     simba_backend_config config = {.url = "", .rest = ""};
     struct who a = person(&first, "a");
@@ -345,7 +345,7 @@ SQL_TEST(test_sql_tables__tells_its_tables)
     free(text);
 }
 
-SQL_TEST(test_sql_tables__says_who_must_make_the_tables)
+SQL_TEST(test_sql_schema__says_who_must_make_the_tables)
 {
     struct handle handle;
     struct who a = person(&handle, "a");
@@ -364,7 +364,7 @@ SQL_TEST(test_sql_tables__says_who_must_make_the_tables)
 }
 
 /* A statement that could not be prepared takes no other with it. */
-SQL_TEST(test_sql_tables__makes_tables_that_are_gone)
+SQL_TEST(test_sql_schema__makes_tables_that_are_gone)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
@@ -421,7 +421,7 @@ static bool has_doubts_about(const char *name)
     return false;
 }
 
-SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up)
+SQL_TEST(test_sql_schema__names_a_collation_that_mixes_up)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);
@@ -441,7 +441,7 @@ SQL_TEST(test_sql_tables__names_a_collation_that_mixes_up)
 }
 
 /* Adopted as it is. */
-SQL_TEST(test_sql_tables__uses_a_collation_of_others)
+SQL_TEST(test_sql_schema__uses_a_collation_of_others)
 {
     struct who a = person(&first, "a");
     struct who b = person(&second, "b");

@@ -51,7 +51,7 @@ static void check_read_only_file(void)
     }
 }
 
-SQLITE_TEST(test_sqlite_denied__read_only_file_is_denied)
+SQLITE_TEST(test_sqlite_file_denied__read_only_file_is_denied)
 {
     if (geteuid() != 0) {
         skip();
@@ -63,7 +63,7 @@ SQLITE_TEST(test_sqlite_denied__read_only_file_is_denied)
     as_nobody(check_read_only_file);
 }
 
-SQLITE_TEST(test_sqlite_denied__unreadable_file_is_denied)
+SQLITE_TEST(test_sqlite_file_denied__unreadable_file_is_denied)
 {
     if (geteuid() != 0) {
         skip();
@@ -74,7 +74,7 @@ SQLITE_TEST(test_sqlite_denied__unreadable_file_is_denied)
     as_nobody(check_read_only_file);
 }
 
-SQLITE_TEST(test_sqlite_denied__read_only_directory_is_denied)
+SQLITE_TEST(test_sqlite_file_denied__read_only_directory_is_denied)
 {
     if (geteuid() != 0) {
         skip();
@@ -88,7 +88,7 @@ SQLITE_TEST(test_sqlite_denied__read_only_directory_is_denied)
 }
 
 /* A directory of somebody else's could make us look dead. */
-SQLITE_TEST(test_sqlite_denied__directory_of_another_is_denied)
+SQLITE_TEST(test_sqlite_file_denied__directory_of_another_is_denied)
 {
     char path[192];
 
@@ -108,7 +108,7 @@ static bool mount_small(const char *options)
            mount("none", directory, "tmpfs", MS_NOSUID, options) == 0;
 }
 
-SQLITE_TEST(test_sqlite_denied__full_disk_says_so)
+SQLITE_TEST(test_sqlite_file_denied__full_disk_says_so)
 {
     struct who alice = person(&first, "alice");
     char filler[128];
@@ -136,7 +136,7 @@ SQLITE_TEST(test_sqlite_denied__full_disk_says_so)
     assert_int_equal(umount(directory), 0);
 }
 
-SQLITE_TEST(test_sqlite_denied__full_disk_at_the_beginning)
+SQLITE_TEST(test_sqlite_file_denied__full_disk_at_the_beginning)
 {
     char filler[128];
     int fd;
@@ -153,7 +153,7 @@ SQLITE_TEST(test_sqlite_denied__full_disk_at_the_beginning)
     umount2(directory, MNT_DETACH);
 }
 
-SQLITE_TEST(test_sqlite_denied__read_only_file_system_is_denied)
+SQLITE_TEST(test_sqlite_file_denied__read_only_file_system_is_denied)
 {
     if (!mount_small("size=1m")) {
         skip();
@@ -168,7 +168,7 @@ SQLITE_TEST(test_sqlite_denied__read_only_file_system_is_denied)
     umount2(directory, MNT_DETACH);
 }
 
-SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused)
+SQLITE_TEST(test_sqlite_file_denied__untrusted_file_system_is_refused)
 {
     if (geteuid() != 0 || mount("none", directory, "ramfs", 0, "") != 0) {
         skip();
@@ -180,7 +180,7 @@ SQLITE_TEST(test_sqlite_denied__untrusted_file_system_is_refused)
 }
 
 /* Somebody writes for longer than we have: surely nothing was done. */
-SQLITE_TEST(test_sqlite_denied__busy_database_is_given_up)
+SQLITE_TEST(test_sqlite_file_denied__busy_database_is_given_up)
 {
     struct who alice = person(&first, "alice");
     simba_request request = asking(&alice);
@@ -245,7 +245,7 @@ static void use_what_root_made(void)
     handle_close(&first);
 }
 
-SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared)
+SQLITE_TEST(test_sqlite_file_denied__database_of_all_is_shared)
 {
     int ready[2], go[2], status;
     char byte;
@@ -277,7 +277,7 @@ SQLITE_TEST(test_sqlite_denied__database_of_all_is_shared)
 
 /* One that begins and does not end, as sqlite3(1) can: not waited for as long
  * as those who get on. That the message names it is seen in tests/cli. */
-SQLITE_TEST(test_sqlite_denied__kept_locked_says_so)
+SQLITE_TEST(test_sqlite_file_denied__kept_locked_says_so)
 {
     struct who alice = person(&first, "alice");
     sqlite3 *other = NULL;
@@ -298,7 +298,7 @@ SQLITE_TEST(test_sqlite_denied__kept_locked_says_so)
 
 /* One that lets nobody even read, and was there first: that too is said by who
  * asks, not waited for by who opens. */
-SQLITE_TEST(test_sqlite_denied__locked_before_it_was_opened)
+SQLITE_TEST(test_sqlite_file_denied__locked_before_it_was_opened)
 {
     struct who alice = person(&first, "alice");
     sqlite3 *other = NULL;
@@ -325,7 +325,7 @@ SQLITE_TEST(test_sqlite_denied__locked_before_it_was_opened)
 static _Atomic bool is_disk_broken;
 
 /* Stands before the C library's, also for SQLite. The flush of what was written
- * fails in test_wal.c. */
+ * fails in test_durability.c. */
 __attribute__((visibility("default"))) ssize_t pwrite64(int fd,
                                                         const void *bytes,
                                                         size_t length,
@@ -339,7 +339,7 @@ __attribute__((visibility("default"))) ssize_t pwrite64(int fd,
 }
 
 /* S8: what was written in part may be there after all. */
-SQLITE_TEST(test_sqlite_denied__failed_commit_is_of_unknown_outcome)
+SQLITE_TEST(test_sqlite_file_denied__failed_commit_is_of_unknown_outcome)
 {
     struct who alice = person(&first, "alice");
     int rc;

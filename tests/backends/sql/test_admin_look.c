@@ -55,7 +55,7 @@ static void let_others_own(const char *name)
                name, (long long)until_ms, (long long)until_ms);
 }
 
-SQL_TEST(test_sql_look__leaves_an_empty_database_empty)
+SQL_TEST(test_sql_admin_look__leaves_an_empty_database_empty)
 {
     struct who a = person(&first, "a");
 
@@ -97,7 +97,7 @@ static void expect_owner(const char *id)
     assert_string_equal(got.owner.id, "");
 }
 
-SQL_TEST(test_sql_look__sees_owners_in_a_table_of_others)
+SQL_TEST(test_sql_admin_look__sees_owners_in_a_table_of_others)
 {
     struct who a = person(&first, "a");
 
@@ -116,7 +116,7 @@ SQL_TEST(test_sql_look__sees_owners_in_a_table_of_others)
 }
 
 /* It has a row in simba_mutex only: none of ours ever wanted it. */
-SQL_TEST(test_sql_look__sees_owners_none_of_ours_ever_met)
+SQL_TEST(test_sql_admin_look__sees_owners_none_of_ours_ever_met)
 {
     struct who a = person(&first, "a");
 
@@ -128,7 +128,7 @@ SQL_TEST(test_sql_look__sees_owners_none_of_ours_ever_met)
 }
 
 /* To break there is something, so what is needed for it is made. */
-SQL_TEST(test_sql_look__breaks_what_others_own)
+SQL_TEST(test_sql_admin_look__breaks_what_others_own)
 {
     struct who a = person(&first, "a");
     simba_request request = {
@@ -170,7 +170,7 @@ static void look_as_reader(struct handle *handle)
     assert_int_equal(try_run(&reader, asking(&reader)), SIMBA_EDENIED);
 }
 
-SQL_TEST(test_sql_look__needs_only_the_right_to_read)
+SQL_TEST(test_sql_admin_look__needs_only_the_right_to_read)
 {
     struct who a = person(&first, "a"), b = person(&second, "b");
     struct handle handle;
@@ -195,7 +195,7 @@ SQL_TEST(test_sql_look__needs_only_the_right_to_read)
 }
 
 /* A standby serves those who look. */
-SQL_TEST(test_sql_look__works_on_a_server_that_takes_no_changes)
+SQL_TEST(test_sql_admin_look__works_on_a_server_that_takes_no_changes)
 {
     struct who a = person(&first, "a");
     struct handle handle;

@@ -68,7 +68,7 @@ static int close_all(void **state)
 
 #define NAMES_TEST(test) TEST_AROUND(test, open_by_name, close_all)
 
-NAMES_TEST(test_sql_names__a_name_leads_to_the_server)
+NAMES_TEST(test_sql_connection_names__a_name_leads_to_the_server)
 {
     struct who a = person(&first, "a");
 
@@ -77,7 +77,7 @@ NAMES_TEST(test_sql_names__a_name_leads_to_the_server)
     assert_true(atomic_load(&asked) > 0);
 }
 
-NAMES_TEST(test_sql_names__says_that_a_name_is_not_known)
+NAMES_TEST(test_sql_connection_names__says_that_a_name_is_not_known)
 {
     struct who a = person(&first, "a");
 
@@ -89,7 +89,7 @@ NAMES_TEST(test_sql_names__says_that_a_name_is_not_known)
 
 /* The one session is busy with a row that is locked, so another is opened, in
  * vain; when the first has given up, the second renewal has its turn. */
-NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_renewal)
+NAMES_TEST(test_sql_connection_names__a_stuck_name_server_holds_up_no_renewal)
 {
     struct who a = person(&first, "a");
     struct who b = person(&first, "b");
@@ -117,7 +117,7 @@ NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_renewal)
 }
 
 /* Closing does not wait for it either. */
-NAMES_TEST(test_sql_names__a_stuck_name_server_holds_up_no_close)
+NAMES_TEST(test_sql_connection_names__a_stuck_name_server_holds_up_no_close)
 {
     struct who a = person(&first, "a");
     simba_request request = asking(&a);

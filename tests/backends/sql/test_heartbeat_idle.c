@@ -43,7 +43,7 @@ static int64_t most_asks(void)
     return has_no_wake_ups ? WINDOW_MS / 100 + 12 : 12;
 }
 
-TEST(test_sql_idle__one_statement_for_all_who_wait)
+TEST(test_sql_heartbeat_idle__one_statement_for_all_who_wait)
 {
     simba_store *owners = open_store();
     simba_store *waiters = open_store();
@@ -89,7 +89,7 @@ static uint64_t count_reconnects(simba_store *store)
     return count;
 }
 
-TEST(test_sql_idle__counts_connections_made_anew)
+TEST(test_sql_heartbeat_idle__counts_connections_made_anew)
 {
     simba_store *store = open_store();
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;

@@ -2,7 +2,7 @@
  * default; and what else the file sets. */
 #include "config_driver.h"
 
-CONFIG_TEST(test_config__nothing_configured_is_sqlite)
+CONFIG_TEST(test_settings__nothing_configured_is_sqlite)
 {
     char url[300];
 
@@ -11,7 +11,7 @@ CONFIG_TEST(test_config__nothing_configured_is_sqlite)
     assert_string_equal(chosen(NULL), url);
 }
 
-CONFIG_TEST(test_config__goes_from_caller_to_environment_to_file)
+CONFIG_TEST(test_settings__goes_from_caller_to_environment_to_file)
 {
     configure("store = memory:file\n");
     assert_string_equal(chosen(NULL), "memory:file");
@@ -22,7 +22,7 @@ CONFIG_TEST(test_config__goes_from_caller_to_environment_to_file)
     assert_string_equal(chosen(NULL), "memory:file");
 }
 
-CONFIG_TEST(test_config__finds_the_file_of_the_user)
+CONFIG_TEST(test_settings__finds_the_file_of_the_user)
 {
     assert_int_equal(mkdir(in_directory("simba"), 0700), 0);
     write_file("simba/simba.conf", "store = memory:mine\n", 0600);
@@ -33,13 +33,13 @@ CONFIG_TEST(test_config__finds_the_file_of_the_user)
     rmdir(in_directory("simba"));
 }
 
-CONFIG_TEST(test_config__a_named_file_must_be_there)
+CONFIG_TEST(test_settings__a_named_file_must_be_there)
 {
     setenv("SIMBA_CONFIG", in_directory("missing.conf"), 1);
     assert_says(refusal(SIMBA_EMISCONFIG), "missing.conf");
 }
 
-CONFIG_TEST(test_config__a_url_needs_no_file)
+CONFIG_TEST(test_settings__a_url_needs_no_file)
 {
     simba_store *store;
 
@@ -50,7 +50,7 @@ CONFIG_TEST(test_config__a_url_needs_no_file)
     simba_store_close(store);
 }
 
-CONFIG_TEST(test_config__names_lead_to_sections)
+CONFIG_TEST(test_settings__names_lead_to_sections)
 {
     configure("store = prod\n[store prod]\nurl = memory:p\n"
               "[store test]\nurl=memory:t\n");
@@ -62,7 +62,7 @@ CONFIG_TEST(test_config__names_lead_to_sections)
     assert_says(refusal(SIMBA_EINVAL), "other");
 }
 
-CONFIG_TEST(test_config__looking_makes_no_file)
+CONFIG_TEST(test_settings__looking_makes_no_file)
 {
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     simba_store *store;
@@ -113,7 +113,7 @@ static void expect_lease(const char *url,
     simba_store_close(store);
 }
 
-CONFIG_TEST(test_config__times_are_defaults_of_contenders)
+CONFIG_TEST(test_settings__times_are_defaults_of_contenders)
 {
     configure("store = memory:a\nttl = 2.5s\ntransition = 500ms\n"
               "[store short]\nurl = memory:b\nttl = 200ms\n");
@@ -141,7 +141,7 @@ static int64_t lease_left(simba_store *store, int64_t ttl_ms)
     return hard;
 }
 
-CONFIG_TEST(test_config__contenders_that_set_none_get_them)
+CONFIG_TEST(test_settings__contenders_that_set_none_get_them)
 {
     simba_store *store;
 
@@ -174,7 +174,7 @@ static int infos_logged(enum simba_log_level level)
     return atomic_load(&counter.count);
 }
 
-CONFIG_TEST(test_config__sets_the_log_level)
+CONFIG_TEST(test_settings__sets_the_log_level)
 {
     configure("store = memory:a\nlog_level = info\n");
     assert_true(infos_logged(SIMBA_LOG_DEFAULT) > 0);
