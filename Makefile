@@ -11,7 +11,7 @@ help:
 	echo 'make demo      contenders elect a leader, and lose it to kill -9'
 	echo 'make test      everything, under gcc, clang and the sanitizers'
 	echo 'make test-more the long forms too: more seeds, servers under sanitizers'
-	echo 'make check     the developer loop: one build, all its tests'
+	echo 'make check     the developer loop: one build, no slow tests, no servers'
 	echo 'make lint      format, clang-tidy, cppcheck, budgets'
 	echo 'make coverage  branch coverage of src/core'
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'

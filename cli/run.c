@@ -74,7 +74,7 @@ static const char lock_help[] =
     "                      for stdout is CMD's\n"
     "\n"
     "DUR is 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters and does\n"
-    "not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "not begin with '}'; ID has at most 128 bytes, no '@@' and no '@' last.\n"
     "\n"
     "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID, has the terminal,\n"
     "and gets every signal that simba gets. When the mutex is lost, CMD and\n"
@@ -113,7 +113,7 @@ static const char lead_help[] =
     "      --min-hold DUR  lead no shorter, even when CMD ends "
     "early\n" HELP_KILL HELP_READY "\n"
     "DUR is 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters and does\n"
-    "not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "not begin with '}'; ID has at most 128 bytes, no '@@' and no '@' last.\n"
     "\n"
     "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID. It stays in the\n"
     "foreground: what it leaves running when it ends gets TERM, and KILL "
@@ -151,7 +151,7 @@ static const char every_help[] =
     "      --max-hold DUR  lead no longer at a stretch: another has its "
     "turn\n" HELP_KILL HELP_READY "\n"
     "DUR and PERIOD are 250ms, 1.5s, 5m or 1h. NAME has at most 66 characters\n"
-    "and does not begin with '}'; ID has at most 128 bytes and no '@@'.\n"
+    "and no '}' first; ID has at most 128 bytes, no '@@' and no '@' last.\n"
     "\n"
     "CMD sees SIMBA_MUTEX, SIMBA_TOKEN and SIMBA_OWNER_ID; what it leaves\n"
     "running gets TERM, and KILL after --kill-after. When CMD fails that is\n"
@@ -229,7 +229,7 @@ static void list_options(struct reading *r)
     };
     size_t count = 0;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if ((all[i].kinds >> job->kind & 1) != 0) {
             r->options[count++] = all[i].option;
         }

@@ -1,6 +1,6 @@
 /* The contention machine on its way to an answer: settings, starting, asking,
- * backing off, the status. The position in the queue is in test_contend_line.c.
- */
+ * backing off, the status. The position in the queue is in
+ * test_contend_queue.c. */
 #include "contend_driver.h"
 
 /* --- settings ------------------------------------------------------------ */

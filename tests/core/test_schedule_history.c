@@ -1,4 +1,4 @@
-/* The schedule machine in random histories, judged by a checker of its own. */
+/* The schedule machine in random histories, watched by a checker of its own. */
 #include "schedule_driver.h"
 
 /* Random histories. The checker keeps its own books: from the events it fed

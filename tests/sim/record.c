@@ -1,5 +1,5 @@
 /* What the contenders of a world ask and hear, for the history checker that
- * also reads the logs of real runs (src/history). It is told no more than a
+ * also reads the logs of real runs (tools/verify). It is told no more than a
  * trace tells. */
 #include "sim/world.h"
 #include "verify/history.h"

@@ -1,4 +1,4 @@
-/* Golden traces of the scenarios the seed tells: what happens, and exactly
+/* Golden traces of simple scenarios: what happens, and exactly
  * when. ttl 2 s, transition 1 s, so L = 3 s, m = 73 ms, B = 375 ms; the network
  * takes 5 ms each way, callbacks 20 ms. */
 #include <stddef.h>

@@ -116,7 +116,7 @@ int simba__bench_idle(const struct simba__bench_job *job,
                       struct simba__bench_result *result,
                       simba_error *error);
 
-/** SIMBA_ECANCELED: a signal came (interrupt.h). */
+/** SIMBA_ECANCELED: a signal came (simba__interrupt() in cli.h). */
 int simba__bench_cancel(simba_error *error);
 
 /** A clock for lengths of time. */

@@ -3,7 +3,7 @@
 # those that its README says a user needs are those that it uses and is tested
 # with.
 #
-#   redis_commands_test.sh SOURCES
+#   commands_test.sh SOURCES
 #
 # Prints TAP.
 set -u

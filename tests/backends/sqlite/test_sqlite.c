@@ -1,6 +1,6 @@
 /* The SQLite store by single requests: owning, waiting in the queue,
  * tokens, tombstones. That the rules themselves are right is the business of
- * tests/core/test_row.c; here they must survive the tables. */
+ * tests/core/test_mutex_record.c; here they must survive the tables. */
 #define _GNU_SOURCE
 #include "driver.h"
 
