@@ -74,7 +74,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     _exit(simba__exit_of_exec(errno));
 }
 
-/* --- the nursery ---------------------------------------------------------- */
+/* --- the nursery --------------------------------------------------------- */
 
 /* 0, or why there is none. When the helper has been waited for, CMD has its
  * new parent. */

@@ -19,7 +19,7 @@
 /* The guardian's limit for leaving the queue, and then some. */
 enum { CANCEL_MOST_MS = 2000 };
 
-/* ── Setting up ──────────────────────────────────────────────────────────── */
+/* --- setting up ---------------------------------------------------------- */
 
 static bool start_guardian(struct simba__front *front)
 {
@@ -65,7 +65,7 @@ static bool open_sources(struct simba__front *front)
     return front->signals >= 0 && front->timer >= 0;
 }
 
-/* ── Events ──────────────────────────────────────────────────────────────── */
+/* --- events -------------------------------------------------------------- */
 
 static void on_note(struct simba__front *front, const struct simba__note *note)
 {

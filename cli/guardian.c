@@ -34,7 +34,7 @@ enum {
     HEARD_MS = 500         /* within it we hear of a grant on a busy machine */
 };
 
-/* ── What it is told ─────────────────────────────────────────────────────── */
+/* --- what it is told ----------------------------------------------------- */
 
 static void cancel(struct simba__guardian *g, int number)
 {
@@ -106,7 +106,7 @@ static void reap(struct simba__guardian *g)
     g->has_children = pid == 0;
 }
 
-/* ── Running ─────────────────────────────────────────────────────────────── */
+/* --- running ------------------------------------------------------------- */
 
 /* The deadline counts, also when the library has not called yet: its thread
  * may be as late as anything else. */
@@ -158,7 +158,7 @@ static void step_running(struct simba__guardian *g)
     }
 }
 
-/* ── Waiting ─────────────────────────────────────────────────────────────── */
+/* --- waiting ------------------------------------------------------------- */
 
 static _Noreturn void end_failed(struct simba__guardian *g)
 {
@@ -244,7 +244,7 @@ void simba__guardian_step(struct simba__guardian *g)
     }
 }
 
-/* ── Setting up ──────────────────────────────────────────────────────────── */
+/* --- setting up ---------------------------------------------------------- */
 
 static void handle_nothing(int number)
 {
@@ -319,7 +319,7 @@ static bool set_up(struct simba__guardian *g)
     return simba__holder_start(&g->holder);
 }
 
-/* ── The loop ────────────────────────────────────────────────────────────── */
+/* --- the loop ------------------------------------------------------------ */
 
 /* When to look again though nothing happens. */
 static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)

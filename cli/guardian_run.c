@@ -66,7 +66,7 @@ static void tell_fault(const struct simba__guardian *g,
     simba__guardian_send(g, &note, text);
 }
 
-/* ── The tenure ──────────────────────────────────────────────────────────── */
+/* --- the tenure ---------------------------------------------------------- */
 
 void simba__guardian_begin(struct simba__guardian *g)
 {
@@ -105,7 +105,7 @@ void simba__guardian_begin(struct simba__guardian *g)
     simba__guardian_step_idle(g);
 }
 
-/* ── Starting ────────────────────────────────────────────────────────────── */
+/* --- starting ------------------------------------------------------------ */
 
 /* Once we are to end, no run was to come. */
 void simba__guardian_tell_skips(struct simba__guardian *g, const char *why)
@@ -233,7 +233,7 @@ void simba__guardian_step_idle(struct simba__guardian *g)
     }
 }
 
-/* ── Afterwards ──────────────────────────────────────────────────────────── */
+/* --- afterwards ---------------------------------------------------------- */
 
 /* Is the end of this run our end? So it is when CMD died of a signal that was
  * meant for it. From the keyboard that comes to CMD alone. */
@@ -289,7 +289,7 @@ static void end_run(struct simba__guardian *g)
     }
 }
 
-/* ── Ending CMD ──────────────────────────────────────────────────────────── */
+/* --- ending CMD ---------------------------------------------------------- */
 
 /* CMD's group, and CMD too in case it has made itself another one. */
 void simba__guardian_pass_on(const struct simba__guardian *g, int number)
@@ -374,7 +374,7 @@ void simba__guardian_end(struct simba__guardian *g)
     simba__guardian_step_ending(g);
 }
 
-/* ── Leaving ─────────────────────────────────────────────────────────────── */
+/* --- leaving ------------------------------------------------------------- */
 
 _Noreturn void simba__guardian_finish(struct simba__guardian *g, int exit_code)
 {

@@ -110,7 +110,7 @@ int simba__front_run(struct simba__job *job);
 /** Be the guardian, in a new child of the front; `link` leads to the front. */
 _Noreturn void simba__guardian_run(struct simba__job *job, int link);
 
-/* --- what the processes tell each other: job.c ---------------------------- */
+/* --- what the processes tell each other: job.c --------------------------- */
 
 /* Short messages between front and guardian, in order, each whole. Nothing here
  * blocks; when one end dies the other one sees the end of file. */
@@ -165,7 +165,7 @@ void simba__link_send(int end, const struct simba__note *note, int descriptor);
  */
 int simba__link_receive(int end, struct simba__note *note, int *descriptor);
 
-/* --- CMD, and who makes it: child.c --------------------------------------- */
+/* --- CMD, and who makes it: child.c -------------------------------------- */
 
 enum simba__nursery_order {
     SIMBA__NURSERY_MAKE = '+', /* a CMD that waits; one that waits already

@@ -85,8 +85,7 @@ static struct mutex *find_mutex(const struct handle *h, const char *name)
     return m;
 }
 
-/* --- wake-ups: ask again -----------------------------------------------------
- */
+/* --- wake-ups: ask again ------------------------------------------------- */
 
 struct wake {
     simba_loop *loop;
@@ -114,8 +113,7 @@ static void wake_waiter(const struct mutex *m, const struct waiter *w)
     }
 }
 
-/* --- the queue: first come, first served, among the living (S11) -----------
- */
+/* --- the queue: first come, first served, among the living (S11) --------- */
 
 static bool is_alive(const struct waiter *w, int64_t now_ms)
 {
@@ -244,8 +242,7 @@ static int refuse(struct handle *h,
     return SIMBA_OK;
 }
 
-/* --- tombstones: an attempt that was undone stays undone (S8) --------------
- */
+/* --- tombstones: an attempt that was undone stays undone (S8) ------------ */
 
 static bool is_entombed(struct mutex *m, simba_attempt attempt, int64_t now)
 {
@@ -281,8 +278,7 @@ static int entomb(struct mutex *m, const simba_request *request, int64_t now_ms)
     return SIMBA_OK;
 }
 
-/* --- requests ------------------------------------------------------------
- */
+/* --- requests ------------------------------------------------------------ */
 
 static void extend(struct mutex *m, simba_request *request, int64_t now_ms)
 {
@@ -395,8 +391,7 @@ static int serve(struct handle *h,
     return rc;
 }
 
-/* --- the table -------------------------------------------------------------
- */
+/* --- the table ----------------------------------------------------------- */
 
 static void submit(simba_backend *self, simba_request *request)
 {

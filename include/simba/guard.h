@@ -112,7 +112,7 @@ SIMBA_API const char *simba_guard_sql(enum simba_guard_dialect dialect,
  */
 SIMBA_API const char *simba_guard_redis_script(void);
 
-/* --- anything with a compare-and-set, such as ZooKeeper ------------------- */
+/* --- anything with a compare-and-set, such as ZooKeeper ------------------ */
 
 /** Room for a token as text. */
 #define SIMBA_GUARD_TEXT 24

@@ -136,7 +136,7 @@ static void finish(struct simba__contend *c, struct simba__contend_update *up)
     }
 }
 
-/* --- RELEASING: telling the store ----------------------------------------- */
+/* --- RELEASING: telling the store ---------------------------------------- */
 
 /* Once more if need be (S8). */
 static void tell_store(struct simba__contend *c,
@@ -246,7 +246,7 @@ static void left(struct simba__contend *c, struct simba__contend_update *up)
     }
 }
 
-/* --- OWNER: renewing the lease, and noticing that it is lost -------------- */
+/* --- OWNER: renewing the lease, and noticing that it is lost ------------- */
 
 static int64_t use_from(int64_t from_ms, const struct simba__lease *granted)
 {
@@ -361,7 +361,7 @@ static void lapse(struct simba__contend *c, struct simba__contend_update *up)
     leave(c, cause, up);
 }
 
-/* --- WAITING: asking, the queue, the backstop behind wake-ups ------------- */
+/* --- WAITING: asking, the queue, the backstop behind wake-ups ------------ */
 
 /* The same attempt asks again and again until it is granted or given up, so
  * that an earlier request whose answer was lost is found, not repeated (S8). */

@@ -114,7 +114,7 @@ static inline simba_store *open_with(simba_executor_fn executor, void *user)
     return open_store_with(&options);
 }
 
-/* --- a contender that writes down what it hears --------------------------- */
+/* --- a contender that writes down what it hears -------------------------- */
 
 struct heard {
     _Atomic int acquired, released;

@@ -72,7 +72,7 @@ CONFIG_TEST(test_config_file__duration_is_read_as_people_write_it)
     }
 }
 
-/* --- secrets -------------------------------------------------------------- */
+/* --- secrets ------------------------------------------------------------- */
 
 CONFIG_TEST(test_config_file__takes_passwords_from_files)
 {

@@ -106,7 +106,7 @@ TEST(test_executor__that_refuses_loses_no_callback)
     assert_int_equal(atomic_load(&logged.count), 1);
 }
 
-/* --- everything that calls back ------------------------------------------- */
+/* --- everything that calls back ------------------------------------------ */
 
 static _Atomic int losses, changes;
 

@@ -161,7 +161,7 @@ TEST(test_executor__runs_while_more_comes)
     simba_store_close(store);
 }
 
-/* --- callbacks within callbacks ------------------------------------------- */
+/* --- callbacks within callbacks ------------------------------------------ */
 
 struct nest {
     struct queue *queue;

@@ -19,7 +19,7 @@ static int descriptors(void)
     return count;
 }
 
-/* --- while a store is opened ---------------------------------------------- */
+/* --- while a store is opened --------------------------------------------- */
 
 static _Atomic bool is_over;
 static _Atomic int opened;
@@ -84,8 +84,7 @@ TEST(test_fork__while_a_store_is_opened)
     pthread_join(opener, NULL);
 }
 
-/* --- handles in a child ----------------------------------------------------
- */
+/* --- handles in a child -------------------------------------------------- */
 
 static void count_call(void *user, const simba_state *state)
 {

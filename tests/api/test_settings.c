@@ -83,7 +83,7 @@ CONFIG_TEST(test_settings__looking_makes_no_file)
     simba_store_close(store);
 }
 
-/* --- what else it sets ---------------------------------------------------- */
+/* --- what else it sets --------------------------------------------------- */
 
 static void open_with(const char *url,
                       enum simba_config_use use,

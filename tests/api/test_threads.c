@@ -316,8 +316,7 @@ TEST(test_threads__child_of_a_waiter_has_its_own_memory)
     simba_store_close(store);
 }
 
-/* --- the pool's timer -------------------------------------------------------
- */
+/* --- the pool's timer ---------------------------------------------------- */
 
 static void nap(void *user, const simba_state *state)
 {

@@ -148,8 +148,7 @@ TEST(test_contend_queue__delay_follows_the_newest_answer)
     expect_wake_in(S + 2301 + 800, S + 2301 + 1999);
 }
 
-/* --- the position -----------------------------------------------------------
- */
+/* --- the position -------------------------------------------------------- */
 
 TEST(test_contend_queue__position_is_given_back_with_each_ask)
 {
@@ -274,8 +273,7 @@ TEST(test_contend_queue__who_does_not_join_says_so)
     assert_false(sent.join);
 }
 
-/* --- wake-ups ---------------------------------------------------------------
- */
+/* --- wake-ups ------------------------------------------------------------ */
 
 TEST(test_contend_queue__offered_waiter_comes_at_once)
 {

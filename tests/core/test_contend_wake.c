@@ -2,8 +2,7 @@
  * make it ask (S7), and the store's clock, steps of which are noticed (S1). */
 #include "contend_driver.h"
 
-/* --- wake-ups ---------------------------------------------------------------
- */
+/* --- wake-ups ------------------------------------------------------------ */
 
 TEST(test_contend_wake__storm_of_wakes_is_no_storm_of_questions)
 {

@@ -18,8 +18,7 @@ static void position_ignored(struct simba__mutex_record *record,
     request->position = 0;
 }
 
-/* --- the one it is offered to ----------------------------------------------
- */
+/* --- the one it is offered to -------------------------------------------- */
 
 static void offer_short(struct simba__mutex_record *record,
                         simba_request *request)

@@ -226,8 +226,7 @@ int simba__bench_handoff(const struct simba__bench_job *job,
     return rc;
 }
 
-/* --- crash: owners, and who makes them -------------------------------------
- */
+/* --- crash: owners, and who makes them ----------------------------------- */
 
 /* An owner of the mutex, and when it asked for it. */
 struct owner {
@@ -307,7 +306,7 @@ static void make_owners(const struct simba__bench_job *job,
     }
 }
 
-/* --- waiting, and killing ------------------------------------------------- */
+/* --- waiting, and killing ------------------------------------------------ */
 
 static bool is_awaited(struct scene *s)
 {
@@ -372,7 +371,7 @@ static int crash_once(void *self, int64_t *ns, simba_error *error)
     return rc == SIMBA_OK ? simba_locker_release(s->locker, error) : rc;
 }
 
-/* --- the floor ------------------------------------------------------------ */
+/* --- the floor ----------------------------------------------------------- */
 
 /* When the system's clock says so. */
 static int64_t await_time(void)
@@ -420,7 +419,7 @@ static int exchange_after(void *self, int64_t *ns, simba_error *error)
     return rc;
 }
 
-/* --- the whole ------------------------------------------------------------ */
+/* --- the whole ----------------------------------------------------------- */
 
 static int open_scene(struct scene *s, simba_error *error)
 {

@@ -35,7 +35,7 @@ struct usage {
     uint64_t requests;
 };
 
-/* --- the mutexes ---------------------------------------------------------- */
+/* --- the mutexes --------------------------------------------------------- */
 
 static void name_mutex(const struct crowd *crowd, size_t i, char mutex[128])
 {
@@ -77,7 +77,7 @@ static int own_all(struct crowd *crowd, simba_error *error)
     return rc;
 }
 
-/* --- the contenders ------------------------------------------------------- */
+/* --- the contenders ------------------------------------------------------ */
 
 static int start_one(struct crowd *crowd, size_t i, simba_error *error)
 {
@@ -132,7 +132,7 @@ static int start_all(struct crowd *crowd, simba_error *error)
     return rc == SIMBA_OK ? await_all(crowd, error) : rc;
 }
 
-/* --- measuring ------------------------------------------------------------ */
+/* --- measuring ----------------------------------------------------------- */
 
 static size_t heap_bytes(void)
 {

@@ -93,8 +93,7 @@ int simba__bench_pair(const struct simba__bench_job *job,
     return rc;
 }
 
-/* --- throughput: a child, lockers of one handle ----------------------------
- */
+/* --- throughput: a child, lockers of one handle -------------------------- */
 
 /* What the processes have in common. */
 struct common {
@@ -171,7 +170,7 @@ static void live(const struct simba__bench_job *job,
     close_lockers(&lockers, job->contenders);
 }
 
-/* --- the floor ------------------------------------------------------------ */
+/* --- the floor ----------------------------------------------------------- */
 
 struct floors {
     struct simba__floor *all[FLOORS_MOST];
@@ -221,7 +220,7 @@ static void close_floors(struct floors *f)
     free(f->ns);
 }
 
-/* --- rounds --------------------------------------------------------------- */
+/* --- rounds -------------------------------------------------------------- */
 
 struct contest {
     const struct simba__bench_job *job;
@@ -403,7 +402,7 @@ static void sum_up(struct contest *c, struct simba__bench_result *result)
     }
 }
 
-/* --- the whole ------------------------------------------------------------ */
+/* --- the whole ----------------------------------------------------------- */
 
 static int start_children(struct contest *c, simba_error *error)
 {

@@ -100,7 +100,7 @@ static struct simba__track *find_track(struct simba__history *history,
     return track;
 }
 
-/* --- requests ---------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
 static struct simba__pending *find_pending(struct simba__track *track,
                                            const struct simba__deed *deed)

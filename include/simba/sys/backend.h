@@ -220,7 +220,7 @@ SIMBA_API void simba_observed(simba_loop *loop,
                               const simba_owner *owner,
                               uint64_t ended);
 
-/* --- the blocking adapter ----------------------------------------------- */
+/* --- the blocking adapter ------------------------------------------------ */
 
 typedef struct simba_worker simba_worker;
 

@@ -10,8 +10,7 @@
 
 enum { LOOK_AGAIN_MS = 10 };
 
-/* --- requests to all servers
- * ------------------------------------------------------------- */
+/* --- requests to all servers --------------------------------------------- */
 
 /* One command of such a request. */
 struct question {

@@ -20,8 +20,7 @@ struct simba__redis_connection;
 struct simba__redis_request;
 struct simba__redis_server;
 
-/* --- settings.c: the URL, and addresses of servers -------------------------
- */
+/* --- settings.c: the URL, and addresses of servers ----------------------- */
 
 enum { SIMBA__REDIS_HOST_MAX = 255, SIMBA__REDIS_SHOWN = 100 };
 
@@ -80,8 +79,7 @@ void simba__redis_show_address(const struct simba__redis_address *address,
                                char *shown,
                                size_t room);
 
-/* --- tls.c: bytes of the wire go in and come out, sockets are not its business
- */
+/* --- tls.c: bytes of the wire go in and come out, without sockets -------- */
 
 /* Bytes to be sent. */
 struct simba__redis_buffer {

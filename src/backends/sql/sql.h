@@ -98,8 +98,7 @@ struct simba__sql_result {
     simba_error error;
 };
 
-/* --- one mutex, between the tables and the model ---------------------------
- */
+/* --- one mutex, between the tables and the model ------------------------- */
 
 /** Stands for the token of a tenure that is not ours, where it is told which
  * came before which. */
@@ -195,8 +194,7 @@ enum simba__sql_loaded {
     SIMBA__SQL_NO_MEMORY
 };
 
-/* --- requests, sessions, the store ------------------------------------------
- */
+/* --- requests, sessions, the store --------------------------------------- */
 
 /** What an engine asks of the code for one kind of server. */
 struct simba__sql_dialect {
@@ -384,8 +382,7 @@ struct simba__sql {
     bool is_detached;
 };
 
-/* --- sql.c: the store, and how requests wait and end ------------------------
- */
+/* --- sql.c: the store, and how requests wait and end --------------------- */
 
 /** For a dialect's own `open`. */
 int simba__sql_open(const struct simba__sql_dialect *dialect,
@@ -418,8 +415,7 @@ void simba__sql_unpark(struct simba__sql *self);
 /** Give waiting requests to sessions. */
 void simba__sql_pump(struct simba__sql *self);
 
-/* --- connection.c ------------------------------------------------------------
- */
+/* --- connection.c -------------------------------------------------------- */
 
 /** Said by a dialect: connected; the statement was answered; the connection is
  * gone or never was, and what was under way may have taken effect. */
@@ -454,8 +450,7 @@ void simba__sql_session_cancel(struct simba__sql_session *session);
 void simba__sql_close_idle(simba_timer *timer);
 int64_t simba__sql_next_backoff(int64_t ms);
 
-/* --- notify.c
- * ------------------------------------------------------------------ */
+/* --- notify.c ------------------------------------------------------------ */
 
 void simba__sql_name_process(struct simba__sql *self);
 /** See to it that there is a notify session. */
@@ -470,16 +465,14 @@ void simba__sql_notify_settled(struct simba__sql *self,
  */
 void simba__sql_wake(struct simba__sql *self, const char *mutex);
 
-/* --- request.c
- * ----------------------------------------------------------------- */
+/* --- request.c ----------------------------------------------------------- */
 
 void simba__sql_start(struct simba__sql_request *request);
 /** Said by a dialect: the statement under way has been answered. */
 void simba__sql_answered(struct simba__sql_session *session,
                          const struct simba__sql_result *result);
 
-/* --- record.c
- * ------------------------------------------------------------------ */
+/* --- record.c ------------------------------------------------------------ */
 
 /** The parameters of a statement for this request. False: out of memory. */
 bool simba__sql_bind(struct simba__sql_params *params,
@@ -550,8 +543,7 @@ void simba__sql_edit(char *text,
             "LEFT JOIN simba_tenure t ON t.mutex = $1"                         \
     }
 
-/* --- waiters.c
- * ----------------------------------------------------------------- */
+/* --- waiters.c ----------------------------------------------------------- */
 
 struct simba__sql_subscription *simba__sql_subscription_find(
     const struct simba__sql *self,
@@ -570,8 +562,7 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
 void simba__sql_waiter_forget(struct simba__sql *self,
                               const simba_request *asked);
 
-/* --- heartbeat.c
- * --------------------------------------------------------------- */
+/* --- heartbeat.c --------------------------------------------------------- */
 
 void simba__sql_heartbeat_plan(struct simba__sql *self);
 void simba__sql_heartbeat_fired(simba_timer *timer);
@@ -589,8 +580,7 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
 /** Instead of simba_request_done(). */
 void simba__sql_heartbeat_done(struct simba__sql *self, int status);
 
-/* --- admin.c
- * ------------------------------------------------------------------- */
+/* --- admin.c ------------------------------------------------------------- */
 
 /** Add the mutexes of `list` to a reply. */
 void simba__sql_add_list(struct simba__sql_request *request,

@@ -22,7 +22,7 @@ static void expect_refusal(int code, const char *words)
     }
 }
 
-/* --- permissions and space; as root, or not at all ------------------------ */
+/* --- permissions and space; as root, or not at all ----------------------- */
 
 /* Runs the rest of the test in a child without privileges. */
 static void as_nobody(void (*test)(void))

@@ -215,8 +215,7 @@ SQLITE_TEST(test_sqlite_liveness__time_namespaces_share_the_clock)
     assert_true(contend(&bob));
 }
 
-/* --- the dead in the queue
- * ---------------------------------------------------- */
+/* --- the dead in the queue ----------------------------------------------- */
 
 SQLITE_TEST(test_sqlite_liveness__dead_waiter_is_passed_over)
 {

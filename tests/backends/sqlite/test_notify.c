@@ -6,8 +6,7 @@
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 
-/* --- wake-ups ---------------------------------------------------------------
- */
+/* --- wake-ups ------------------------------------------------------------ */
 
 SQLITE_TEST(test_sqlite_notify__owner_alone_sets_up_no_watch)
 {

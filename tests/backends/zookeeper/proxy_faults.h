@@ -25,7 +25,7 @@ static inline int close_all(void **state)
     return 0;
 }
 
-/* --- requests that do not end at once ----------------------------------- */
+/* --- requests that do not end at once ------------------------------------ */
 
 struct background {
     pthread_t thread;

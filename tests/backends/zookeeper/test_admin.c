@@ -80,7 +80,7 @@ ZK_TEST(test_admin__doctor_names_what_it_finds)
     assert_non_null(strstr(noted, "[tls 2]"));
 }
 
-/* --- nodes of others ------------------------------------------------------ */
+/* --- nodes of others ----------------------------------------------------- */
 
 /* As a Curator latch has it that was given no id. */
 static void put_latch(const char *name, const char *data, int length)

@@ -6,7 +6,7 @@
 /* Kinds of requests. */
 enum { DELETE = 2, SYNC = 9 };
 
-/* --- a request whose answer is lost ----------------------------------- */
+/* --- a request whose answer is lost -------------------------------------- */
 
 /* Bob owns the mutex; ann's session is there, and her create goes unanswered
  * until the connection breaks. */
@@ -163,8 +163,7 @@ FAULT_TEST(test_faults__ended_session_loses_and_begins_anew)
     assert_true(cid.token > ann.token);
 }
 
-/* --- sessions that nobody writes through
- * ---------------------------------------- */
+/* --- sessions that nobody writes through --------------------------------- */
 
 static uint64_t session_of(const struct handle *handle)
 {

@@ -75,8 +75,7 @@ static int connect_to(const struct simba__redis_settings *s,
     return rc;
 }
 
-/* --- which server keeps a mutex --------------------------------------------
- */
+/* --- which server keeps a mutex ------------------------------------------ */
 
 /* The answer to one question to one server; NULL: none. */
 static redisReply *ask(const struct simba__redis_address *at,
