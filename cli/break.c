@@ -131,7 +131,7 @@ static int break_it(const struct simba__command *command,
     const char *mutex = words->words[0];
     const struct passwd *user = getpwuid(getuid());
     char host[65] = "?", uid[24];
-    char reason[sizeof(deed.by) + REASON_MOST + 3];
+    char reason[sizeof deed.by + REASON_MOST + 3];
     simba_break order = SIMBA_BREAK_INIT;
     simba_report *report = NULL;
     simba_error error = {0};
@@ -140,11 +140,11 @@ static int break_it(const struct simba__command *command,
     if (rc == SIMBA_OK) {
         deed.before = simba__view_shown(mutex, report);
         deed.asked_ms = simba__clock_ms();
-        (void)gethostname(host, sizeof(host) - 1);
-        (void)snprintf(uid, sizeof(uid), "%ju", (uintmax_t)getuid());
-        (void)snprintf(deed.by, sizeof(deed.by), "%s@%s",
+        (void)gethostname(host, sizeof host - 1);
+        (void)snprintf(uid, sizeof uid, "%ju", (uintmax_t)getuid());
+        (void)snprintf(deed.by, sizeof deed.by, "%s@%s",
                        user == NULL ? uid : user->pw_name, host);
-        (void)snprintf(reason, sizeof(reason), "%s: %s", deed.by,
+        (void)snprintf(reason, sizeof reason, "%s: %s", deed.by,
                        deed.wish->reason);
         order.mutex = mutex;
         order.token = deed.wish->token;

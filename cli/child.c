@@ -34,7 +34,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     /* One byte opens the gate. End of file means that the guardian is gone or
      * the mutex was not got: then CMD must not run. */
     do {
-        length = read(gate, &word, sizeof(word));
+        length = read(gate, &word, sizeof word);
     } while (length < 0 && errno == EINTR);
     if (length != 1) {
         _exit(SIMBA__EXIT_FAULT);
@@ -58,7 +58,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
         tcsetpgrp(job->tty, getpid()) == 0) {
         atomic_store(&share->is_tty_lent, true);
     }
-    (void)snprintf(token, sizeof(token), "%" PRIu64, share->token);
+    (void)snprintf(token, sizeof token, "%" PRIu64, share->token);
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", share->id, 1);
@@ -133,14 +133,14 @@ static _Noreturn void be_nursery(struct simba__job *job, int link)
     (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
     (void)prctl(PR_SET_NAME, "simba-nursery");
     for (;;) {
-        length = read(link, &order, sizeof(order));
+        length = read(link, &order, sizeof order);
         if (length == 0 || (length < 0 && errno != EINTR)) {
             _exit(0);
         }
         if (length == 1 && order == SIMBA__NURSERY_MAKE) {
             close_gate(gate);
             answer = make_command(job, link, gate);
-            ignored = send(link, &answer, sizeof(answer), MSG_NOSIGNAL);
+            ignored = send(link, &answer, sizeof answer, MSG_NOSIGNAL);
         } else if (length == 1) {
             ignored = gate[1] < 0 ? 0 : write(gate[1], "!", 1);
             close_gate(gate);
@@ -185,15 +185,15 @@ void simba__nursery_order(int link, enum simba__nursery_order order)
 {
     char word = (char)order;
 
-    (void)send(link, &word, sizeof(word), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)send(link, &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 int simba__nursery_answer(int link)
 {
     int answer = 0;
-    ssize_t length = recv(link, &answer, sizeof(answer), MSG_DONTWAIT);
+    ssize_t length = recv(link, &answer, sizeof answer, MSG_DONTWAIT);
 
-    if (length == (ssize_t)sizeof(answer)) {
+    if (length == (ssize_t)sizeof answer) {
         return answer;
     }
     return length < 0 && (errno == EAGAIN || errno == EINTR) ? -1 : ECHILD;

@@ -50,7 +50,7 @@ void simba__clock_arm(int timer, int64_t at_ms)
 void simba__clock_calm(int timer)
 {
     uint64_t fired;
-    ssize_t ignored = read(timer, &fired, sizeof(fired));
+    ssize_t ignored = read(timer, &fired, sizeof fired);
 
     (void)ignored;
 }

@@ -207,7 +207,7 @@ int simba__command_fail(const struct simba__cli *cli,
     default:
         return exit_code;
     }
-    simba__show_url(cli->store, shown, sizeof(shown));
+    simba__show_url(cli->store, shown, sizeof shown);
     simba__say("the store is %s: %s", shown, advice);
     return exit_code;
 }
@@ -248,7 +248,7 @@ static void note(int signal)
 
 void simba__interrupt_catch(void)
 {
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         /* Calls that wait are to return; a second signal is not caught. */
         struct sigaction action = {.sa_handler = note,
                                    .sa_flags = (int)SA_RESETHAND};
@@ -263,7 +263,7 @@ void simba__interrupt_catch(void)
 
 void simba__interrupt_ignore(void)
 {
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         (void)signal(signals[i], SIG_IGN);
     }
 }

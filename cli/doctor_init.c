@@ -84,7 +84,7 @@ static void print_objects(const struct simba__cli *cli,
         simba__json_text(json, "text", finding->text);
         simba__json_line(json);
     }
-    simba__show_url(cli->store, shown, sizeof(shown));
+    simba__show_url(cli->store, shown, sizeof shown);
     simba__json_print(json, stdout);
     simba__json_text(json, "store", shown);
     simba__json_text(json, "gravity", gravities[simba_report_gravity(report)]);
@@ -148,7 +148,7 @@ static int examine(const struct simba__command *command,
     }
     if (cli->is_json) {
         print_objects(cli, report, &json);
-        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
             simba__json_flag(
                 &json, known[i].key,
                 (simba_store_capabilities(store) & known[i].capability) != 0);
@@ -157,7 +157,7 @@ static int examine(const struct simba__command *command,
     } else if (cli->verbosity < 0) {
         print_table(cli, report);
     } else {
-        simba__show_url(cli->store, shown, sizeof(shown));
+        simba__show_url(cli->store, shown, sizeof shown);
         simba__calm(shown);
         printf("store: %s\n", shown);
         print_table(cli, report);
@@ -195,7 +195,7 @@ static int print_schema(const struct simba__cli *cli, bool is_upgrade)
     }
     length = strlen(text);
     if (cli->is_json) {
-        simba__show_url(cli->store, shown, sizeof(shown));
+        simba__show_url(cli->store, shown, sizeof shown);
         simba__json_print(&json, stdout);
         simba__json_text(&json, "store", shown);
         simba__json_text(&json, "schema", text);

@@ -26,7 +26,7 @@ static void tell_json(const struct simba__front *front,
                       const struct simba__note *note)
 {
     char bytes[PIPE_BUF];
-    struct simba__text line = simba__text_fixed(bytes, sizeof(bytes));
+    struct simba__text line = simba__text_fixed(bytes, sizeof bytes);
     bool is_waiting = note->kind == SIMBA__NOTE_WAITING;
     struct simba__json json;
 
@@ -152,9 +152,9 @@ static void say_skipped(struct simba__front *front,
 static void say_waiting(const struct simba__front *front,
                         const struct simba__note *note)
 {
-    char owner[sizeof(note->text)];
+    char owner[sizeof note->text];
 
-    memcpy(owner, note->text, sizeof(owner));
+    memcpy(owner, note->text, sizeof owner);
     simba__calm(owner);
     simba__say("waiting for '%s'%s%s", front->job->mutex,
                *owner == '\0' ? "" : ", owned by ", owner);

@@ -57,8 +57,8 @@ static bool walk(simba__directory_fn *look_in, void *user)
         size_t length = strcspn(path, ":");
 
         /* Not where somebody happens to stand. */
-        if (*path == '/' && length < sizeof(directory)) {
-            (void)snprintf(directory, sizeof(directory), "%.*s", (int)length,
+        if (*path == '/' && length < sizeof directory) {
+            (void)snprintf(directory, sizeof directory, "%.*s", (int)length,
                            path);
             if (look_in(user, directory)) {
                 return true;
@@ -87,10 +87,10 @@ struct search {
 static bool look(void *user, const char *directory)
 {
     struct search *search = user;
-    int length = snprintf(search->path, sizeof(search->path), "%s/" PREFIX "%s",
+    int length = snprintf(search->path, sizeof search->path, "%s/" PREFIX "%s",
                           directory, search->name);
 
-    return length < (int)sizeof(search->path) && is_program(search->path);
+    return length < (int)sizeof search->path && is_program(search->path);
 }
 
 static bool is_name(const char *name)
@@ -138,7 +138,7 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
 {
     struct simba__cli cli = *given;
     struct search search = {.name = argv[0]};
-    char title[sizeof(PREFIX) + NAME_MOST], verbosity[16];
+    char title[sizeof PREFIX + NAME_MOST], verbosity[16];
 
     if (!is_name(argv[0])) {
         return -1;
@@ -170,14 +170,14 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
                    "default");
         return SIMBA__EXIT_CONFIG;
     }
-    (void)snprintf(verbosity, sizeof(verbosity), "%d", cli.verbosity);
+    (void)snprintf(verbosity, sizeof verbosity, "%d", cli.verbosity);
     if ((cli.store != NULL && setenv("SIMBA_STORE", cli.store, 1) != 0) ||
         setenv("SIMBA_JSON", cli.is_json ? "1" : "0", 1) != 0 ||
         setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
         simba__say("out of memory");
         return SIMBA__EXIT_CONFIG;
     }
-    (void)snprintf(title, sizeof(title), "%s%s", PREFIX, argv[0]);
+    (void)snprintf(title, sizeof title, "%s%s", PREFIX, argv[0]);
     argv[0] = title;
     (void)execv(search.path, argv);
     simba__say("cannot run %s: %s", search.path, strerror(errno));
@@ -208,8 +208,8 @@ static bool list_directory(void *user, const char *directory)
 
         if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
             !is_name(name) ||
-            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) >=
-                (int)sizeof(path) ||
+            snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) >=
+                (int)sizeof path ||
             !is_program(path)) {
             continue;
         }

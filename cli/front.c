@@ -23,7 +23,7 @@ enum { CANCEL_MOST_MS = 2000 };
 
 static bool start_guardian(struct simba__front *front)
 {
-    void *page = mmap(NULL, sizeof(*front->share), PROT_READ | PROT_WRITE,
+    void *page = mmap(NULL, sizeof *front->share, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2];
 
@@ -189,7 +189,7 @@ static void wait_for_events(struct simba__front *front)
         front->armed_ms = 0;
     }
     if (sources[1].revents != 0) {
-        while (read(front->signals, &info, sizeof(info)) == sizeof(info)) {
+        while (read(front->signals, &info, sizeof info) == sizeof info) {
             on_signal(front, (int)info.ssi_signo);
         }
     }
@@ -216,7 +216,7 @@ int simba__front_run(struct simba__job *job)
      */
     (void)sigfillset(&all);
     (void)sigprocmask(SIG_BLOCK, &all, &job->mask);
-    memset(&action, 0, sizeof(action));
+    memset(&action, 0, sizeof action);
     action.sa_handler = SIG_DFL;
     (void)sigaction(SIGCHLD, &action, &job->old_sigchld);
     simba__terminal_find(&front);
@@ -227,7 +227,7 @@ int simba__front_run(struct simba__job *job)
     }
     if (!simba__reaper_has_proc()) {
         /* It cannot be helped, but nobody shall rely on it. */
-        (void)snprintf(note.text, sizeof(note.text),
+        (void)snprintf(note.text, sizeof note.text,
                        "there is no /proc of this PID namespace: what leaves "
                        "the process group of %.80s cannot be ended; mount one",
                        job->argv[0]);

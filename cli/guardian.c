@@ -124,7 +124,7 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
                                .status = SIMBA_ELOST,
                                .number = g->was_started,
                                .until_ms = until_ms};
-    char text[sizeof(note.text)];
+    char text[sizeof note.text];
     /* Was it U because of --max-hold? That counts from the grant; where the
      * store tells no time, we heard of it a little later. Of a tenure that was
      * over when we did, we have not heard U. */
@@ -136,7 +136,7 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
         simba__guardian_send(g, &note, g->holder.why.message);
         return;
     }
-    (void)snprintf(text, sizeof(text), "%s: lost: %s", g->job->mutex,
+    (void)snprintf(text, sizeof text, "%s: lost: %s", g->job->mutex,
                    is_capped ? "it was held for --max-hold"
                              : "no renewal was answered in time");
     simba__guardian_send(g, &note, text);
@@ -309,7 +309,7 @@ static bool set_up(struct simba__guardian *g)
         simba__link_send(LINK, &born, -1);
     }
     /* Everything stays blocked but while ppoll() waits. */
-    memset(&action, 0, sizeof(action));
+    memset(&action, 0, sizeof action);
     action.sa_handler = handle_nothing;
     (void)sigaction(SIGCHLD, &action, NULL);
     (void)sigaction(SIGUSR1, &action, NULL);

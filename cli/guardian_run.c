@@ -37,7 +37,7 @@ void simba__guardian_send(const struct simba__guardian *g,
 {
     note->boot_ms = simba__clock_ms();
     note->token = g->token;
-    (void)snprintf(note->text, sizeof(note->text), "%s", text);
+    (void)snprintf(note->text, sizeof note->text, "%s", text);
     simba__link_send(g->link, note, -1);
 }
 
@@ -58,9 +58,9 @@ static void tell_fault(const struct simba__guardian *g,
     struct simba__note note = {.kind = SIMBA__NOTE_FAILED,
                                .number = SIMBA__EXIT_FAULT,
                                .status = SIMBA_EINTERNAL};
-    char text[sizeof(note.text)];
+    char text[sizeof note.text];
 
-    (void)snprintf(text, sizeof(text), "cannot start%s%s%s: %s",
+    (void)snprintf(text, sizeof text, "cannot start%s%s%s: %s",
                    what == NULL ? "" : " '", what == NULL ? "" : what,
                    what == NULL ? "" : "'", strerror(error_number));
     simba__guardian_send(g, &note, text);
@@ -441,12 +441,12 @@ static void tell_silence(const struct simba__guardian *g)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = SIMBA_LOG_ERROR};
-    char text[sizeof(note.text)];
+    char text[sizeof note.text];
 
     if (g->acquired_ms == 0) {
         return;
     }
-    (void)snprintf(text, sizeof(text),
+    (void)snprintf(text, sizeof text,
                    "%s: the store has not answered the release; it is free "
                    "when the lease ends, in %.0f s at most",
                    g->job->mutex, (double)g->holder.lease_ms / 1000);
@@ -483,11 +483,11 @@ static _Noreturn void finish_with(struct simba__guardian *g, int code)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_FAILED};
     int number = atomic_load(&g->share->exec_errno);
-    char text[sizeof(note.text)];
+    char text[sizeof note.text];
 
     if (number > 0) {
         note.number = simba__exit_of_exec(number);
-        (void)snprintf(text, sizeof(text), "cannot run '%s': %s",
+        (void)snprintf(text, sizeof text, "cannot run '%s': %s",
                        g->job->argv[0], strerror(number));
         simba__guardian_send(g, &note, text);
     }

@@ -139,7 +139,7 @@ static int take_over(struct simba__front *front, const char *why)
     }
     note.number = code;
     kill_everything(front);
-    (void)snprintf(note.text, sizeof(note.text), "%s: %s", front->job->mutex,
+    (void)snprintf(note.text, sizeof note.text, "%s: %s", front->job->mutex,
                    why);
     note.boot_ms = simba__clock_ms();
     note.until_ms = atomic_load(&front->share->use_until_ms);

@@ -61,7 +61,7 @@ static void on_log(void *user,
     }
     (void)simba__say_who(component, message, who);
     note.seen = (int)strlen(who);
-    (void)snprintf(note.text, sizeof(note.text), "%s%s", who, message);
+    (void)snprintf(note.text, sizeof note.text, "%s%s", who, message);
     simba__link_send(holder->link, &note, -1);
 }
 
@@ -118,7 +118,7 @@ static int open_locker(struct simba__holder *holder)
     if (job->id == NULL) {
         simba_id_host(job->share->id);
     } else {
-        (void)snprintf(job->share->id, sizeof(job->share->id), "%s", job->id);
+        (void)snprintf(job->share->id, sizeof job->share->id, "%s", job->id);
     }
     options.mutex = job->mutex;
     options.id = job->id == NULL ? job->share->id : job->id;
@@ -198,7 +198,7 @@ static void tell_waiting(void *user)
     struct simba__note note = {.kind = SIMBA__NOTE_WAITING,
                                .boot_ms = simba__clock_ms()};
 
-    (void)snprintf(note.text, sizeof(note.text), "%s", holder->owner.id);
+    (void)snprintf(note.text, sizeof note.text, "%s", holder->owner.id);
     simba__link_send(holder->link, &note, -1);
 }
 

@@ -39,18 +39,18 @@ union control {
 
 void simba__link_send(int end, const struct simba__note *note, int descriptor)
 {
-    struct iovec part = {(void *)note, sizeof(*note)};
+    struct iovec part = {(void *)note, sizeof *note};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     union control control;
 
     if (descriptor >= 0) {
-        memset(&control, 0, sizeof(control));
+        memset(&control, 0, sizeof control);
         control.header.cmsg_level = SOL_SOCKET;
         control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(descriptor));
-        memcpy(CMSG_DATA(&control.header), &descriptor, sizeof(descriptor));
+        control.header.cmsg_len = CMSG_LEN(sizeof descriptor);
+        memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
         message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
+        message.msg_controllen = sizeof control;
     }
     while (sendmsg(end, &message, MSG_NOSIGNAL) < 0 && errno == EINTR) {
     }
@@ -59,11 +59,11 @@ void simba__link_send(int end, const struct simba__note *note, int descriptor)
 int simba__link_receive(int end, struct simba__note *note, int *descriptor)
 {
     union control control;
-    struct iovec part = {note, sizeof(*note)};
+    struct iovec part = {note, sizeof *note};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
+                             .msg_controllen = sizeof control};
     struct cmsghdr *header;
     ssize_t length;
 
@@ -76,10 +76,10 @@ int simba__link_receive(int end, struct simba__note *note, int *descriptor)
     }
     if (descriptor != NULL && header != NULL &&
         header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-        memcpy(descriptor, CMSG_DATA(header), sizeof(*descriptor));
+        memcpy(descriptor, CMSG_DATA(header), sizeof *descriptor);
     }
     if (length < 0) {
         return errno == EAGAIN ? 0 : -1;
     }
-    return length == (ssize_t)sizeof(*note) ? 1 : -1;
+    return length == (ssize_t)sizeof *note ? 1 : -1;
 }

@@ -67,7 +67,7 @@ static const struct command {
                 {"break", simba__cmd_break}, {"doctor", simba__cmd_doctor},
                 {"init", simba__cmd_init}};
 
-enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int print(const char *text)
 {
@@ -116,7 +116,7 @@ static int print_stores(void)
     static const char *const schemes[] = {
         "sqlite:", "redis:", "mysql:", "postgres:", "zookeeper:"};
 
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         char *text;
 
         if (simba_admin_help(schemes[i], &text, NULL) == SIMBA_OK) {
@@ -140,7 +140,7 @@ static bool guess_one(void *user, const char *name, const char *path)
 
     (void)path;
     if (simba__guess_is_near(guess->name, name)) {
-        (void)snprintf(guess->near, sizeof(guess->near), "%s", name);
+        (void)snprintf(guess->near, sizeof guess->near, "%s", name);
     }
     return guess->near[0] != '\0';
 }
@@ -160,9 +160,9 @@ static int refuse(const char *name)
         {"test", "tck"},     {"unlock", "break"}};
     struct guess guess = {.name = name};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strcmp(name, words[i][0]) == 0) {
-            (void)snprintf(guess.near, sizeof(guess.near), "%s", words[i][1]);
+            (void)snprintf(guess.near, sizeof guess.near, "%s", words[i][1]);
         }
     }
     for (size_t i = 0; i < COMMANDS && guess.near[0] == '\0'; i++) {

@@ -32,7 +32,7 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
          "When the last run ended; 0: none has.",
          atomic_load(&runs->ended_unix)}};
 
-    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const char *name = figures[i].name;
 
         (void)fprintf(out, "# HELP %s %s\n# TYPE %s %s\n%s{mutex=\"", name,

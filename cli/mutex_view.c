@@ -61,7 +61,7 @@ struct simba__view simba__view_shown(const char *mutex,
 struct simba__views simba__view_listed(const simba_report *report)
 {
     size_t count = simba_report_mutex_count(report);
-    struct simba__views views = {calloc(count + 1, sizeof(*views.rows)), 0};
+    struct simba__views views = {calloc(count + 1, sizeof *views.rows), 0};
 
     for (; views.rows != NULL && views.count < count; views.count++) {
         const simba_listed *listed = simba_report_mutex(report, views.count);
@@ -131,22 +131,21 @@ static void add_row(struct simba__table *table,
     char lease[2 * SIMBA__FORMAT_ROOM], bar[SIMBA__FORMAT_ROOM];
     const char *texts[COLUMNS] = {view->mutex, who, token, age, lease, waiting};
 
-    (void)snprintf(who, sizeof(who), "%s%s",
-                   owner->is_broken ? "(broken) " : "",
+    (void)snprintf(who, sizeof who, "%s%s", owner->is_broken ? "(broken) " : "",
                    is_free ? "-" : owner->id);
     if (owner->token != 0) {
-        (void)snprintf(token, sizeof(token), "%" PRIu64, owner->token);
+        (void)snprintf(token, sizeof token, "%" PRIu64, owner->token);
     }
     if (view->waiting >= 0) {
-        (void)snprintf(waiting, sizeof(waiting), "%d", view->waiting);
+        (void)snprintf(waiting, sizeof waiting, "%d", view->waiting);
     }
     format_time(view->age_ms, age);
     format_time(view->lease_left_ms, left);
     if (bar_ms > 0 && view->lease_left_ms != SIMBA__UNKNOWN) {
         simba__format_bar(view->lease_left_ms, bar_ms, bar);
-        (void)snprintf(lease, sizeof(lease), "%s %6s", bar, left);
+        (void)snprintf(lease, sizeof lease, "%s %6s", bar, left);
     } else {
-        (void)snprintf(lease, sizeof(lease), "%s", left);
+        (void)snprintf(lease, sizeof lease, "%s", left);
     }
     /* Whoever is in its ttl is well; whoever is not may still renew, unless it
      * was broken. */

@@ -81,10 +81,10 @@ bool simba__is_private(const char *url)
     const char *at = shown;
     size_t i = 0;
 
-    if (simba_store_describe(url, shown, sizeof(shown), NULL) != SIMBA_OK) {
+    if (simba_store_describe(url, shown, sizeof shown, NULL) != SIMBA_OK) {
         return false;
     }
-    while (at != NULL && i < sizeof(shims) / sizeof(shims[0])) {
+    while (at != NULL && i < sizeof shims / sizeof shims[0]) {
         size_t length = strlen(shims[i]);
 
         if (strncasecmp(at, shims[i], length) != 0) {
@@ -155,7 +155,7 @@ static bool take_word(const struct simba__option *option,
             *chosen = i;
             return true;
         }
-        (void)snprintf(all + length, sizeof(all) - length, "%s%s",
+        (void)snprintf(all + length, sizeof all - length, "%s%s",
                        i == 0                 ? ""
                        : words[i + 1] == NULL ? " or "
                                               : ", ",
@@ -180,7 +180,7 @@ bool simba__options_take(const struct simba__option *option,
         *(bool *)option->to = true;
         return true;
     case SIMBA__TEXT:
-        memcpy(option->to, &value, sizeof(value));
+        memcpy(option->to, &value, sizeof value);
         return true;
     case SIMBA__DURATION:
         return take_duration(option, name, value);
@@ -227,7 +227,7 @@ static void complain(const char *command,
     int longer = 0;
 
     if (is_long) {
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="),
                        word + 2);
     } else {
         /* Of a letter that has several bytes optopt is but the first; the
@@ -243,9 +243,9 @@ static void complain(const char *command,
         }
     }
     if (choice == ':') {
-        (void)snprintf(what, sizeof(what), "needs a value");
+        (void)snprintf(what, sizeof what, "needs a value");
     } else if (is_long && optopt != 0) {
-        (void)snprintf(what, sizeof(what), "takes no value");
+        (void)snprintf(what, sizeof what, "takes no value");
     } else if (is_long) {
         char several[ROOM] = "is short for ";
 
@@ -253,12 +253,12 @@ static void complain(const char *command,
             size_t length = strlen(several);
 
             if (strncmp(options[i].name, name, strlen(name)) == 0) {
-                (void)snprintf(several + length, sizeof(several) - length,
+                (void)snprintf(several + length, sizeof several - length,
                                "%s--%s", longer++ == 0 ? "" : " or ",
                                options[i].name);
             }
         }
-        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
             meant = strcmp(name, others[i][0]) == 0 ? others[i][1] : meant;
         }
         for (size_t i = 0; longer <= 1 && near == NULL && options[i].name;
@@ -268,7 +268,7 @@ static void complain(const char *command,
                        : NULL;
         }
         if (longer > 1) {
-            memcpy(what, several, sizeof(what));
+            memcpy(what, several, sizeof what);
         }
     }
     if (near != NULL) {
@@ -325,7 +325,7 @@ int simba__options_read(const struct simba__command *command,
         }
         if (own < count) {
             (void)snprintf(
-                name, sizeof(name), choice < OPT_STORE ? "-%.1s" : "--%s",
+                name, sizeof name, choice < OPT_STORE ? "-%.1s" : "--%s",
                 choice < OPT_STORE ? &table[own].letter : table[own].name);
             if (!simba__options_take(&table[own], name, optarg)) {
                 return SIMBA__EXIT_USAGE;

@@ -18,7 +18,7 @@ static bool is_rate(const struct simba__plan *plan)
 
 void simba__plan_init(struct simba__plan *plan, const struct simba__job *job)
 {
-    memset(plan, 0, sizeof(*plan));
+    memset(plan, 0, sizeof *plan);
     plan->job = job;
     plan->due_ms = SIMBA__CLOCK_NEVER;
     plan->backoff_ms = BACKOFF_LEAST_MS;

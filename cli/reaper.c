@@ -46,7 +46,7 @@ struct table {
 bool simba__reaper_has_proc(void)
 {
     char text[16];
-    ssize_t length = readlink("/proc/self", text, sizeof(text) - 1);
+    ssize_t length = readlink("/proc/self", text, sizeof text - 1);
 
     if (length <= 0) {
         return false;
@@ -62,10 +62,10 @@ static bool read_process(pid_t pid, struct process *process)
     char *at;
     int file;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
     file = open(path, O_RDONLY | O_CLOEXEC);
     if (file >= 0) {
-        length = read(file, text, sizeof(text) - 1);
+        length = read(file, text, sizeof text - 1);
         (void)close(file);
     }
     text[length > 0 ? length : 0] = '\0';
@@ -103,7 +103,7 @@ static bool is_spared(const struct simba__reaper *reaper, pid_t pid)
 static void add(struct table *table, const struct process *process)
 {
     if (simba__array_reserve(&table->rows, &table->room, table->count + 1,
-                             sizeof(*process))) {
+                             sizeof *process)) {
         table->rows[table->count++] = *process;
     } else {
         table->is_short = true;
@@ -161,12 +161,12 @@ static void add_children(const struct simba__reaper *reaper,
     struct dirent *thread;
     DIR *threads;
 
-    (void)snprintf(path, sizeof(path), "/proc/%d/task", parent);
+    (void)snprintf(path, sizeof path, "/proc/%d/task", parent);
     threads = opendir(path);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone
     while (threads != NULL && (thread = readdir(threads)) != NULL) {
         if (isdigit((unsigned char)thread->d_name[0])) {
-            (void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/children",
+            (void)snprintf(path, sizeof path, "/proc/%d/task/%.16s/children",
                            parent, thread->d_name);
             add_children_of(reaper, table, path);
         }

@@ -109,7 +109,7 @@ static void print_queue(const simba_report *report)
         const char *texts[] = {position, waiter->id, waited,
                                waiter->is_offered ? "offered" : ""};
 
-        (void)snprintf(position, sizeof(position), "%9zu.", i + 1);
+        (void)snprintf(position, sizeof position, "%9zu.", i + 1);
         if (ms != SIMBA__UNKNOWN) {
             simba__format_duration(ms, waited);
         }

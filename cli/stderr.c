@@ -57,7 +57,7 @@ void simba__say(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(line + length, sizeof(line) - length, format, args);
+    (void)vsnprintf(line + length, sizeof line - length, format, args);
     va_end(args);
     length = strlen(line);
     for (size_t i = 0; i < length; i++) {
@@ -67,7 +67,7 @@ void simba__say(const char *format, ...)
         }
     }
     (void)pthread_mutex_lock(&latest_lock);
-    (void)snprintf(latest, sizeof(latest), "%.*s", LATEST_MOST - 1, line);
+    (void)snprintf(latest, sizeof latest, "%.*s", LATEST_MOST - 1, line);
     (void)pthread_mutex_unlock(&latest_lock);
     write_line(line, length);
 }
@@ -124,7 +124,7 @@ void simba__wait_notice_begin(struct simba__wait_notice *notice,
 {
     *notice = (struct simba__wait_notice){.say = say_store, .user = notice};
     if (cli != NULL && cli->verbosity >= 0 && simba__is_live(STDERR_FILENO)) {
-        simba__show_url(cli->store, notice->shown, sizeof(notice->shown));
+        simba__show_url(cli->store, notice->shown, sizeof notice->shown);
         simba__wait_notice_start(notice);
     }
 }

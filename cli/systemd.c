@@ -28,7 +28,7 @@ static void tell(const char *text)
 
     /* Names in a file system and abstract ones; others are no sockets of ours.
      */
-    if (length < 2 || length >= sizeof(address.sun_path) ||
+    if (length < 2 || length >= sizeof address.sun_path ||
         (name[0] != '/' && name[0] != '@')) {
         return;
     }
@@ -58,9 +58,9 @@ static void tell_status(const struct simba__front *front,
     char text[512], number[32] = "";
 
     if (token != 0) {
-        (void)snprintf(number, sizeof(number), ", token %" PRIu64, token);
+        (void)snprintf(number, sizeof number, ", token %" PRIu64, token);
     }
-    (void)snprintf(text, sizeof(text), "STATUS=%s '%s'%s", what,
+    (void)snprintf(text, sizeof text, "STATUS=%s '%s'%s", what,
                    front->job->mutex, number);
     tell(text);
 }

@@ -44,7 +44,7 @@ void simba__table_add(struct simba__table *table,
     struct simba__table_row row = {.tint = tint};
 
     if (!simba__array_reserve(&table->rows, &table->room, table->count + 1,
-                              sizeof(row))) {
+                              sizeof row)) {
         table->is_short = true;
         return;
     }

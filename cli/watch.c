@@ -191,7 +191,7 @@ static int add(struct watcher *watcher, const char *mutex, simba_error *error)
     if (tfind(&wanted, &watcher->watched, by_name) != NULL) {
         return SIMBA_OK;
     }
-    watched = calloc(1, sizeof(*watched) + room);
+    watched = calloc(1, sizeof *watched + room);
     if (watched == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
@@ -232,7 +232,7 @@ static void draw_named(struct simba__follow *follow,
 {
     size_t count = (size_t)words->count;
     simba_report **reports = calloc(count, sizeof(simba_report *));
-    struct simba__views views = {calloc(count, sizeof(*views.rows)), 0};
+    struct simba__views views = {calloc(count, sizeof *views.rows), 0};
 
     while (reports != NULL && views.rows != NULL && views.count < count &&
            simba_admin_show(follow->store, words->words[views.count],

@@ -66,7 +66,7 @@ enum { SEVERAL = 5 };
 /* Each of them has its owner, and as many who wait as its number says. */
 static void line_up_several(struct tck *t, struct tck_contender **owners)
 {
-    char name[sizeof(t->mutex) + 12]; /* a number */
+    char name[sizeof t->mutex + 12]; /* a number */
 
     for (int i = 0; i < SEVERAL; i++) {
         snprintf(name, sizeof name, "%s %d", t->mutex, i);

@@ -212,7 +212,7 @@ TEST(test_service__thousand_contenders_need_one_loop)
     int before = count_threads();
     simba_store *store = open_store();
     struct witness *w = calloc(MANY, sizeof *w);
-    simba_service **services = calloc(MANY, sizeof(*services));
+    simba_service **services = calloc(MANY, sizeof *services);
 
     for (int i = 0; i < MANY; i++) {
         services[i] = open_service(store, fresh_mutex(), &w[i]);
@@ -239,7 +239,7 @@ TEST(test_service__thousand_wait_for_one_mutex)
     enum { MANY = 1000 };
     simba_store *store = open_store();
     struct witness *w = calloc(MANY, sizeof *w);
-    simba_service **services = calloc(MANY, sizeof(*services));
+    simba_service **services = calloc(MANY, sizeof *services);
     const char *mutex = fresh_mutex();
 
     for (int i = 0; i < MANY; i++) {

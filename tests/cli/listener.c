@@ -16,18 +16,18 @@ static int listen_at(const char *path)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int end = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    if (end < 0 || strlen(path) >= sizeof(address.sun_path)) {
+    if (end < 0 || strlen(path) >= sizeof address.sun_path) {
         return -1;
     }
     memcpy(address.sun_path, path, strlen(path));
-    return bind(end, (struct sockaddr *)&address, sizeof(address)) == 0 ? end
-                                                                        : -1;
+    return bind(end, (struct sockaddr *)&address, sizeof address) == 0 ? end
+                                                                       : -1;
 }
 
 static void print_one(int end)
 {
     char text[4096];
-    ssize_t length = recv(end, text, sizeof(text) - 1, 0);
+    ssize_t length = recv(end, text, sizeof text - 1, 0);
 
     if (length > 0) {
         text[length] = '\0';

@@ -102,7 +102,7 @@ static bool read_some(long long until_ms)
         errno = ETIMEDOUT;
         die("waiting for output");
     }
-    length = read(terminal, seen + seen_length, sizeof(seen) - 1 - seen_length);
+    length = read(terminal, seen + seen_length, sizeof seen - 1 - seen_length);
     if (length <= 0) {
         return false;
     }

@@ -60,7 +60,7 @@ static int compare_ratios(const void *left, const void *right)
 
 void simba__bench_sort(int64_t *ns, size_t count)
 {
-    qsort(ns, count, sizeof(*ns), compare_times);
+    qsort(ns, count, sizeof *ns, compare_times);
 }
 
 int64_t simba__bench_percentile(const int64_t *sorted,
@@ -88,7 +88,7 @@ void simba__bench_put_ratios(struct simba__bench_result *result,
 {
     result->rounds = count;
     if (count > 0) {
-        qsort(ratios, count, sizeof(*ratios), compare_ratios);
+        qsort(ratios, count, sizeof *ratios, compare_ratios);
         result->ratio_p50 = ratios[count / 2];
         result->ratio_low = ratios[count / 10];
         result->ratio_high = ratios[count * 9 / 10];

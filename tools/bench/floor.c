@@ -22,12 +22,12 @@ static const simba_floor_ops *load(const char *directory,
                                    simba_error *error)
 {
     char path[PATH_MAX];
-    int count = snprintf(path, sizeof(path), "%.*s/simba-floor-%s.so",
+    int count = snprintf(path, sizeof path, "%.*s/simba-floor-%s.so",
                          (int)length, directory, backend);
     const simba_floor_ops *ops = NULL;
     void *module;
 
-    if (length == 0 || count >= (int)sizeof(path) || access(path, F_OK) != 0) {
+    if (length == 0 || count >= (int)sizeof path || access(path, F_OK) != 0) {
         return NULL;
     }
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -48,7 +48,7 @@ static const simba_floor_ops *find(const char *backend, simba_error *error)
 {
     const char *path = secure_getenv("SIMBA_MODULE_PATH");
     char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     const simba_floor_ops *ops = NULL;
 
     error->code = SIMBA_OK;
@@ -71,7 +71,7 @@ int simba__floor_open(const char *store,
                       struct simba__floor **out,
                       simba_error *error)
 {
-    struct simba__floor *floor = calloc(1, sizeof(*floor));
+    struct simba__floor *floor = calloc(1, sizeof *floor);
     const char *backend = "";
     char *url = NULL;
     int rc;

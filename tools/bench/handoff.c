@@ -92,7 +92,7 @@ static void wait_for_floor(struct end *end, struct answer *answer)
 
 static bool answer_to(const struct end *end, const struct answer *answer)
 {
-    return simba__bench_tell(end->pipes.out, answer, sizeof(*answer));
+    return simba__bench_tell(end->pipes.out, answer, sizeof *answer);
 }
 
 static void obey(struct end *end)
@@ -138,7 +138,7 @@ static int hear(const struct end *end,
                 struct answer *answer,
                 simba_error *error)
 {
-    int rc = simba__bench_hear(end->pipes.in, answer, sizeof(*answer), error);
+    int rc = simba__bench_hear(end->pipes.in, answer, sizeof *answer, error);
 
     if (rc == SIMBA_OK && answer->rc != SIMBA_OK) {
         *error = answer->error;
@@ -279,7 +279,7 @@ static _Noreturn void own(const struct simba__bench_job *job,
         self.asked_ns = simba__bench_now_ns();
         self.rc = simba_locker_acquire(locker, -1, NULL, &self.error);
     }
-    (void)simba__bench_tell(out, &self, sizeof(self));
+    (void)simba__bench_tell(out, &self, sizeof self);
     for (;;) {
         (void)pause();
     }
@@ -291,7 +291,7 @@ static void make_owners(const struct simba__bench_job *job,
     int64_t lease_ms;
     pid_t pid = 0;
 
-    while (simba__bench_hear(self->in, &lease_ms, sizeof(lease_ms), NULL) ==
+    while (simba__bench_hear(self->in, &lease_ms, sizeof lease_ms, NULL) ==
            SIMBA_OK) {
         if (pid > 0) { /* dead by now */
             (void)waitpid(pid, NULL, 0);
@@ -338,8 +338,8 @@ static int make_owner(struct scene *s, simba_error *error)
 {
     int rc;
 
-    (void)simba__bench_tell(s->maker.out, &s->lease_ms, sizeof(s->lease_ms));
-    rc = simba__bench_hear(s->maker.in, &s->owner, sizeof(s->owner), error);
+    (void)simba__bench_tell(s->maker.out, &s->lease_ms, sizeof s->lease_ms);
+    rc = simba__bench_hear(s->maker.in, &s->owner, sizeof s->owner, error);
     if (rc == SIMBA_OK && s->owner.rc != SIMBA_OK) {
         *error = s->owner.error;
         rc = s->owner.rc;

@@ -199,7 +199,7 @@ static int measure(struct crowd *crowd,
     size_t contenders = crowd->job->contenders, bytes;
     int rc = simba_store_open(crowd->job->url, NULL, &crowd->waiters, error);
 
-    memset(result, 0, sizeof(*result));
+    memset(result, 0, sizeof *result);
     result->contenders = contenders;
     crowd->services = calloc(contenders, sizeof(simba_service *));
     if (crowd->services == NULL) {

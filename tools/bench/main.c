@@ -99,7 +99,7 @@ static void print_object(const struct simba__cli *cli,
     struct simba__json json;
     char shown[256];
 
-    simba__show_url(cli->store, shown, sizeof(shown));
+    simba__show_url(cli->store, shown, sizeof shown);
     simba__json_print(&json, stdout);
     simba__json_text(&json, "scenario", scenario);
     simba__json_text(&json, "store", shown);
@@ -266,7 +266,7 @@ static int run(int argc, char **argv)
     if (code != SIMBA__GO_ON) {
         return code;
     }
-    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         if (strcmp(scenarios[i].name, words.words[0]) == 0) {
             scenario = &scenarios[i];
         }
@@ -287,7 +287,7 @@ static int run(int argc, char **argv)
     job.plan.progress = isatty(STDERR_FILENO) && words.cli.verbosity >= 0
                             ? show_progress
                             : hide_progress;
-    (void)snprintf(job.mutex, sizeof(job.mutex), "simba-bench-%d-%" PRId64,
+    (void)snprintf(job.mutex, sizeof job.mutex, "simba-bench-%d-%" PRId64,
                    (int)getpid(), simba__bench_now_ns());
     return measure(&words.cli, scenario, &job);
 }

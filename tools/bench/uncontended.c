@@ -115,7 +115,7 @@ static int open_lockers(struct lockers *l,
     int rc;
 
     l->all = calloc(job->contenders, sizeof(simba_locker *));
-    l->sides = calloc(job->contenders, sizeof(*l->sides));
+    l->sides = calloc(job->contenders, sizeof *l->sides);
     if (l->all == NULL || l->sides == NULL) {
         (void)simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
         return SIMBA_ENOMEM;
@@ -125,7 +125,7 @@ static int open_lockers(struct lockers *l,
         simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
         char mutex[128];
 
-        (void)snprintf(mutex, sizeof(mutex), "%s#%zu.%zu", job->mutex,
+        (void)snprintf(mutex, sizeof mutex, "%s#%zu.%zu", job->mutex,
                        job->index, i);
         options.mutex = mutex;
         rc = simba_locker_open(l->store, &options, &l->all[i], error);
@@ -161,9 +161,9 @@ static void live(const struct simba__bench_job *job,
     struct simba__crew_slice slice;
 
     tally.rc = open_lockers(&lockers, job, &tally.error);
-    while (simba__bench_tell(self->out, &tally, sizeof(tally)) &&
+    while (simba__bench_tell(self->out, &tally, sizeof tally) &&
            tally.rc == SIMBA_OK &&
-           simba__bench_hear(self->in, &slice, sizeof(slice), NULL) ==
+           simba__bench_hear(self->in, &slice, sizeof slice, NULL) ==
                SIMBA_OK) {
         simba__crew_run(&lockers.crew, &slice, &tally);
     }
@@ -191,7 +191,7 @@ static int open_floors(struct floors *f,
     while (f->count < wanted && rc == SIMBA_OK) {
         char mutex[128];
 
-        (void)snprintf(mutex, sizeof(mutex), "%s#%zu", job->mutex, f->count);
+        (void)snprintf(mutex, sizeof mutex, "%s#%zu", job->mutex, f->count);
         rc = simba__floor_open(job->url, mutex, &f->all[f->count], error);
         if (rc == SIMBA_OK && f->all[f->count] == NULL) {
             return SIMBA_OK; /* a store without a floor */
@@ -202,7 +202,7 @@ static int open_floors(struct floors *f,
             f->count++;
         }
     }
-    f->ns = calloc(ROOM, sizeof(*f->ns));
+    f->ns = calloc(ROOM, sizeof *f->ns);
     if (rc == SIMBA_OK && f->ns == NULL) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
@@ -249,7 +249,7 @@ static int hear_all(struct contest *c,
     for (size_t i = 0; i < c->job->processes && rc == SIMBA_OK; i++) {
         struct simba__crew_tally one;
 
-        rc = simba__bench_hear(c->children[i].in, &one, sizeof(one), error);
+        rc = simba__bench_hear(c->children[i].in, &one, sizeof one, error);
         if (rc == SIMBA_OK && one.rc != SIMBA_OK) {
             rc = one.rc;
             *error = one.error;
@@ -275,7 +275,7 @@ static int run_ours(struct contest *c,
 
         slice.most = most / processes + (i < most % processes ? 1 : 0);
         slice.active = c->job->contenders;
-        (void)simba__bench_tell(c->children[i].out, &slice, sizeof(slice));
+        (void)simba__bench_tell(c->children[i].out, &slice, sizeof slice);
     }
     return hear_all(c, tally, error);
 }
@@ -422,7 +422,7 @@ static int measure(const struct simba__bench_job *job,
                    struct simba__bench_result *result,
                    simba_error *error)
 {
-    struct contest *c = calloc(1, sizeof(*c));
+    struct contest *c = calloc(1, sizeof *c);
     int rc;
 
     if (c == NULL) {
@@ -461,7 +461,7 @@ int simba__bench_throughput(const struct simba__bench_job *job,
         return simba_error_set(error, SIMBA_EINVAL, 0, "at most %d processes",
                                PROCESSES_MOST);
     }
-    common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE,
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (common == MAP_FAILED) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
@@ -469,6 +469,6 @@ int simba__bench_throughput(const struct simba__bench_job *job,
     own.room = common->ns;
     own.is_over = &common->is_over;
     rc = measure(&own, result, error);
-    (void)munmap(common, sizeof(*common));
+    (void)munmap(common, sizeof *common);
     return rc;
 }

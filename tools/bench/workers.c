@@ -43,7 +43,7 @@ int simba__bench_child_start(struct simba__bench_child *child,
     int down[2], up[2];
 
     (void)signal(SIGPIPE, SIG_IGN); /* one that died is heard of */
-    memset(child, 0, sizeof(*child));
+    memset(child, 0, sizeof *child);
     if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) {
         return simba_error_set(error, SIMBA_EINTERNAL, errno, "pipe: %s",
                                strerror(errno));
@@ -233,7 +233,7 @@ int simba__crew_start(struct simba__crew *crew, simba_error *error)
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begun, NULL);
     pthread_cond_init(&crew->ended, NULL);
-    crew->members = calloc(crew->count, sizeof(*crew->members));
+    crew->members = calloc(crew->count, sizeof *crew->members);
     if (crew->members == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }

@@ -36,7 +36,7 @@ static void take_text(struct members *m, const struct simba__flat_member *f)
                  /* older logs */ {"status", &m->status},
                  {"handle", &m->handle}};
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (strcmp(texts[i].key, f->key) == 0) {
             *texts[i].to = f->text;
         }
@@ -65,7 +65,7 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"boot_ms", &m->boot_ms, &m->has_boot_ms},
                    {"until_ms", &m->until_ms, &m->has_until_ms}};
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (strcmp(numbers[i].key, f->key) != 0) {
             continue;
         }
@@ -254,7 +254,7 @@ static enum simba__deed_kind kind_of(const struct members *m)
         {"lost", SIMBA__DEED_ENDED},        {"broken", SIMBA__DEED_FORCED},
         {"started", SIMBA__DEED_STARTED},   {"ended", SIMBA__DEED_OVER}};
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(m->event, kinds[i].name) == 0) {
             return kinds[i].kind;
         }
@@ -325,7 +325,7 @@ const char *simba__log_parse(char *line,
     const char *problem = simba__flat_read(line, length, take_member, &m);
 
     *is_deed = false;
-    memset(deed, 0, sizeof(*deed));
+    memset(deed, 0, sizeof *deed);
     if (problem == NULL && m.is_out_of_range) {
         problem = "a number that is negative, broken or beyond 64 bits";
     }
@@ -336,9 +336,9 @@ const char *simba__log_parse(char *line,
         problem = m.trace != NULL ? parse_trace(&m, deed, is_deed)
                                   : parse_event(&m, deed, is_deed);
     }
-    if (problem == NULL && (!copy(deed->scope, sizeof(deed->scope), m.boot) ||
-                            !copy(deed->mutex, sizeof(deed->mutex), m.mutex) ||
-                            !copy(deed->id, sizeof(deed->id), m.id))) {
+    if (problem == NULL && (!copy(deed->scope, sizeof deed->scope, m.boot) ||
+                            !copy(deed->mutex, sizeof deed->mutex, m.mutex) ||
+                            !copy(deed->id, sizeof deed->id, m.id))) {
         problem = "a name that is too long";
     }
     return problem;

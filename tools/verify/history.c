@@ -47,7 +47,7 @@ bool simba__history_suspect(const struct simba__step *step,
     }
     if (!simba__array_reserve(&history->suspicions, &history->suspicion_room,
                               history->suspicion_count + 1,
-                              sizeof(*history->suspicions))) {
+                              sizeof *history->suspicions)) {
         return false;
     }
     history->suspicions[history->suspicion_count++] =
@@ -121,7 +121,7 @@ static bool add_sent(const struct simba__step *step)
 
     if (!simba__array_reserve(&track->pendings, &track->pending_room,
                               track->pending_count + 1,
-                              sizeof(*track->pendings))) {
+                              sizeof *track->pendings)) {
         return false;
     }
     track->pendings[track->pending_count++] = (struct simba__pending){

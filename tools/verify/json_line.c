@@ -205,7 +205,7 @@ static bool read_word(struct reader *r, struct simba__flat_member *member)
                  {"false", SIMBA__FLAT_FALSE},
                  {"null", SIMBA__FLAT_OTHER}};
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t length = strlen(words[i].word);
 
         if ((size_t)(r->end - r->at) >= length &&

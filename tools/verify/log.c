@@ -192,7 +192,7 @@ void simba__log_take(struct simba__log *log)
     const struct simba__deed *deed = &log->heap[0]->deed;
 
     log->taken_us = deed->at_us;
-    memcpy(log->taken_scope, deed->scope, sizeof(log->taken_scope));
+    memcpy(log->taken_scope, deed->scope, sizeof log->taken_scope);
     log->count--;
     swap(log, 0, log->count);
     sink(log, 0);

@@ -184,7 +184,7 @@ static int fail(struct verification *v, const char *name)
 
 static int open_all(struct verification *v, char **names)
 {
-    v->logs = calloc(v->count, sizeof(*v->logs));
+    v->logs = calloc(v->count, sizeof *v->logs);
     v->history = simba__history_open(on_found, v);
     if (v->logs == NULL || v->history == NULL) {
         errno = ENOMEM;
@@ -229,11 +229,11 @@ static bool note_boot(struct verification *v, const struct simba__deed *deed)
         boot = boot->next;
     }
     if (boot == NULL) {
-        boot = calloc(1, sizeof(*boot));
+        boot = calloc(1, sizeof *boot);
         if (boot == NULL) {
             return false;
         }
-        memcpy(boot->id, deed->scope, sizeof(boot->id));
+        memcpy(boot->id, deed->scope, sizeof boot->id);
         boot->next = v->boots;
         v->boots = boot;
         v->boot_count++;

@@ -41,7 +41,7 @@ bool simba__queue_asked(const struct simba__step *step)
     }
     if (!simba__array_reserve(&track->waiters, &track->waiter_room,
                               track->waiter_count + 1,
-                              sizeof(*track->waiters))) {
+                              sizeof *track->waiters)) {
         return false;
     }
     is_back = simba__tenure_is_known(track, step->deed->attempt);
