@@ -39,8 +39,8 @@ SIMBA_API SIMBA_MUST_USE int simba_admin_list(simba_store *store,
                                               simba_error *error);
 
 /**
- * Who owns a mutex, and who waits, in the order of the queue; one whom
- * the mutex is offered to comes first.
+ * Who owns a mutex, and who waits, in the order of the queue; one whom the
+ * mutex is offered to comes first.
  *
  * @param store        not NULL
  * @param mutex        its name

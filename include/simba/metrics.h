@@ -54,8 +54,8 @@ typedef struct simba_counts {
 /** What was seen of the store itself. */
 typedef struct simba_store_counts {
     uint64_t reconnects;     /**< connections that were made anew */
-    uint64_t callback_waits; /**< times callbacks had to wait for a callback
-                                thread although all there may be were busy */
+    uint64_t callback_waits; /**< times callbacks had to wait because all
+                                callback threads were busy */
     uint64_t contenders;     /**< open at this instant */
     uint64_t owned;          /**< mutexes owned at this instant */
     uint64_t requests;       /**< that the store was asked for */

@@ -61,7 +61,7 @@ typedef struct simba_store_options {
     void *log_user;
     enum simba_log_level log_level; /**< messages above are dropped */
     int callback_threads;           /**< most callback threads, up to 1024; 0:
-                                    16 */
+                                       16 */
     enum simba_config_use config;   /**< may the config file be read? */
     simba_log_event_fn log_event;   /**< called instead of `log`, with the same
                                        log_user; NULL: none */

@@ -1,9 +1,9 @@
 /* Owner snapshots: the value that says who owns a mutex, and the questions one
  * can ask of it.
  *
- * Everything here is judged by the store's time, which the caller gives. What
- * this process may do at this instant is another matter, judged by the local
- * clock, and is not decided here. */
+ * Everything here goes by the store's time, which the caller gives. What
+ * this process may do at this instant goes by the local clock, and is not
+ * decided here. */
 #include <simba/owner.h>
 
 #include <assert.h>

@@ -46,7 +46,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     simba__contend_step(&c->core, &event, &update);
     publish(c);
     simba_timer_set(c->loop, &c->timer, simba__contend_wake_at(core));
-    /* Who was refused wants to be woken when its turn comes. */
+    /* Who was refused wants to be woken when it may be granted. */
     wanted =
         core->phase == SIMBA__WAITING && core->is_heard && core->config.join
             ? SIMBA_SUBSCRIBE_WAIT

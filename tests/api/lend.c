@@ -53,7 +53,7 @@ static void submit(simba_backend *self, simba_request *request)
     simba_request_done(request, SIMBA_OK, NULL);
 }
 
-/* Whoever leaves the loop sees to the letters that have come meanwhile. */
+/* Whoever leaves the loop sees to the messages that have come meanwhile. */
 static bool drive(simba_backend *self, int64_t until_ms)
 {
     struct timespec nap = {0, HELD_UP_MS * 1000000L};

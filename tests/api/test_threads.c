@@ -194,8 +194,7 @@ TEST(test_threads__idle_callback_thread_is_counted_once)
     services[1] = open_service(store, names[1], linger, &slow);
     services[2] = open_service(store, names[2], count, &other);
     assert_int_equal(simba_service_start(services[0], NULL), SIMBA_OK);
-    await(atomic_load(&first) ==
-          1); /* now there is a callback thread, and idle */
+    await(atomic_load(&first) == 1); /* now a thread is there, and idle */
     assert_int_equal(simba_service_start(services[1], NULL), SIMBA_OK);
     assert_int_equal(simba_service_start(services[2], NULL), SIMBA_OK);
     await(atomic_load(&other) == 1);

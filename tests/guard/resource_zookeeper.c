@@ -145,7 +145,7 @@ static int send_marked(zhandle_t *zh,
 }
 
 /* A version that is not there any more is no reason to give up: read again,
- * and judge again. */
+ * and decide again. */
 static int write_by_mark(uint64_t token, const char *text)
 {
     zhandle_t *zh = dial();

@@ -227,12 +227,12 @@ static bool has_offer(const struct world *w, const struct queued *s)
     return s->is_in && s->offered_ms >= world_store_ms(w);
 }
 
-/* S11: nobody who is alive stands in the queue before the one whose turn it is,
- * and nobody else is offered it. Whose turn it is was decided when it was
- * offered, or is now, when it is granted without an offer. */
-static void check_fairness(struct world *w, int turn, simba_attempt attempt)
+/* S11: nobody who is alive stands in the queue before the one who is next,
+ * and nobody else is offered it. Who is next was decided when it was offered,
+ * or is now, when it is granted without an offer. */
+static void check_fairness(struct world *w, int next, simba_attempt attempt)
 {
-    const struct queued *mine = &w->node[turn].queued;
+    const struct queued *mine = &w->node[next].queued;
     bool am_in = mine->is_in && simba__attempt_equal(mine->attempt, attempt);
     int64_t now = world_store_ms(w);
 
@@ -242,9 +242,9 @@ static void check_fairness(struct world *w, int turn, simba_attempt attempt)
         bool is_live = s->lapses_ms >= now &&
                        w->host.is_connected(w->host.self, s->connection);
         bool is_first = !am_in || s->position < mine->position;
-        if (i != turn && s->is_in && is_live && !is_late &&
+        if (i != next && s->is_in && is_live && !is_late &&
             (is_first || has_offer(w, s))) {
-            violate(w, S11, "n%d passed n%d, at %llu before %llu", turn, i,
+            violate(w, S11, "n%d passed n%d, at %llu before %llu", next, i,
                     (unsigned long long)s->position,
                     am_in ? (unsigned long long)mine->position : 0);
         }
@@ -348,7 +348,7 @@ static void note_requeued(struct world *w)
     }
 }
 
-/* Whoever is offered it and does not come in time has lost its turn. */
+/* Whoever is offered it and does not come in time has lost it. */
 void check_offered(struct world *w)
 {
     note_requeued(w);

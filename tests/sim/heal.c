@@ -106,7 +106,7 @@ static void hand_over(struct world *w, bool has_idle_wakes)
     run_for(w, w->config.initial_delay_ms * 1020 + SLACK_US);
 }
 
-/* S10 after somebody left the queue: its position is nobody's turn. */
+/* S10 after somebody left the queue: nobody waits for its position. */
 static void hand_over_past_a_leaver(struct world *w)
 {
     int owner = world_owner(w);

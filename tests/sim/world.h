@@ -136,7 +136,7 @@ struct world {
 
     FILE *trace;                    /* NULL: silent */
     struct simba__history *history; /* NULL: not recorded */
-    bool is_queue_hidden; /* from the history: it cannot judge fairness */
+    bool is_queue_hidden; /* from the history: it cannot check fairness */
 };
 
 /* world.c */

@@ -193,7 +193,7 @@ SIMBA_API void simba_timer_clear(simba_loop *loop, simba_timer *timer);
 
 /**
  * Say that the owner of a mutex may have changed, or that it was offered to a
- * waiter.  * Spurious wake-ups are allowed, lost ones too.
+ * waiter. Spurious wake-ups are allowed, lost ones too.
  *
  * @param loop   the backend's
  * @param mutex  NULL: any mutex
@@ -243,7 +243,7 @@ SIMBA_API SIMBA_MUST_USE int simba_worker_open(
 
 /** Hand it a request; it is completed inside the loop. Inside the loop.
  * Renewals and releases are taken before anything else. A request whose
- * deadline has passed before its turn is completed with SIMBA_EUNAVAIL. One
+ * deadline passes while it waits is completed with SIMBA_EUNAVAIL. One
  * that is_driven must not wait for others: serve answers SIMBA_EBUSY, and gets
  * it once more on the worker's own thread. */
 SIMBA_API void simba_worker_submit(simba_worker *worker,

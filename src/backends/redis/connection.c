@@ -523,8 +523,8 @@ bool simba__redis_send_words(struct simba__redis_connection *conn,
 
 /* --- reading ------------------------------------------------------------- */
 
-static void deliver(struct simba__redis_connection *conn,
-                    const redisReply *reply)
+static void hand_reply(struct simba__redis_connection *conn,
+                       const redisReply *reply)
 {
     struct simba__redis_pending *pending = conn->first;
 
@@ -579,7 +579,7 @@ static bool receive_plain(struct simba__redis_connection *conn,
         } else if (reply == NULL) {
             return true;
         } else {
-            deliver(conn, reply);
+            hand_reply(conn, reply);
             freeReplyObject(reply);
         }
     }

@@ -128,7 +128,7 @@ static inline int role_stand(struct who *who)
     return 0;
 }
 
-/* Waits for its turn, has it for a moment, and goes. */
+/* Waits for the mutex, has it for a moment, and goes. */
 static inline int role_wait(struct who *who)
 {
     ask(who);

@@ -66,7 +66,7 @@ static void go_on(int which)
     set_aside();
 }
 
-static void turn(int which, struct handle *at)
+static void use(int which, struct handle *at)
 {
     busy_at = is_owned[which] ? owners[which].at : at;
     busy_with = which;
@@ -189,7 +189,7 @@ static void walk(void)
     for (int i = 0; i < STEPS && moment_count < MOMENTS; i++) {
         amid_flush = interfere;
         flushes_to_fail = one_of(40) == 0;
-        turn((int)one_of(MUTEXES), any_handle());
+        use((int)one_of(MUTEXES), any_handle());
         flushes_to_fail = 0;
         amid_flush = NULL;
         if (one_of(10) == 0) {

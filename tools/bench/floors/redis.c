@@ -261,7 +261,7 @@ static int await(simba_floor *floor, simba_error *error)
 /* --- life ---------------------------------------------------------------- */
 
 /* A mutex beside the one that is measured, which the floor would hold else when
- * it is our turn; a cluster keeps it on the same server. */
+ * we are measured; a cluster keeps it on the same server. */
 static int name_keys(simba_floor *floor, const char *mutex, simba_error *error)
 {
     static const simba_attempt attempt = {0, 1};
