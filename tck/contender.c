@@ -39,6 +39,8 @@ static int send(struct tck_contender *p,
 {
     int rc;
 
+    request.size = sizeof request;
+    request.reply = (simba_reply)SIMBA_REPLY_INIT;
     request.mutex = p->mutex;
     request.id = p->id;
     request.attempt = p->attempt;

@@ -14,12 +14,14 @@ static int look(struct tck *t,
                 enum simba_request_kind kind,
                 simba_error *error)
 {
-    simba_request request = {.kind = kind,
+    simba_request request = {.size = sizeof request,
+                             .kind = kind,
                              .mutex = t->mutex,
                              .id = t->mutex,
                              .attempt = {.high = 1, .low = 1},
                              .ttl_ms = t->long_lease.ttl_ms,
-                             .transition_ms = t->long_lease.transition_ms};
+                             .transition_ms = t->long_lease.transition_ms,
+                             .reply = SIMBA_REPLY_INIT};
     int rc = tck_probe(t, store, &request, error);
 
     t->tells_time |= rc == SIMBA_OK && request.reply.store_ms != 0;

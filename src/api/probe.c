@@ -10,11 +10,28 @@
 #include "api/settings.h"
 #include "shims/shim.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* How long a request may take. */
 enum { PROBE_MS = 10000 };
+
+/* Is it of a version of the structs, this one or a later one included? */
+static int check_sizes(const simba_request *request, simba_error *error)
+{
+    const size_t head = offsetof(simba_request, reply);
+
+    if (request->size < head + SIMBA_REPLY_SIZE_LEAST ||
+        request->reply.size < SIMBA_REPLY_SIZE_LEAST ||
+        request->size - head < request->reply.size) {
+        return simba_error_set(error, SIMBA_EMISUSE, 0,
+                               "a request is set up by SIMBA_REQUEST_INIT; no "
+                               "version has a size of %" PRIu32,
+                               request->size);
+    }
+    return SIMBA_OK;
+}
 
 int simba_probe(simba_store *store, simba_request *request, simba_error *error)
 {
@@ -23,6 +40,9 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     char id[SIMBA_ID_MAX + 1];
     int rc = simba__store_check(store, error);
 
+    if (rc == SIMBA_OK) {
+        rc = check_sizes(request, error);
+    }
     if (rc == SIMBA_OK && request->id == NULL) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0, "a request needs an id");
     }
@@ -49,7 +69,7 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
                                "the backend did not complete a request in "
                                "time");
     }
-    request->reply = answer.reply;
+    simba_reply_copy(&request->reply, &answer.reply);
     if (error != NULL && answer.error.code != SIMBA_OK) {
         *error = answer.error;
     }

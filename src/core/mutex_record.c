@@ -436,8 +436,9 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
     const simba_request *request = given->request;
     struct view view = {.record = record, .host = host, .given = given};
     const struct simba__verdict *verdict = &view.verdict;
+    simba_reply answer = SIMBA_REPLY_INIT;
 
-    *reply = (simba_reply){.size = sizeof *reply};
+    assert(reply->size >= SIMBA_REPLY_SIZE_LEAST);
     if (!requeue_missing(record, given->now_ms) ||
         (is_leaving(request) && request->tombstone_ms != 0 &&
          !entomb(record, given))) {
@@ -451,13 +452,14 @@ bool simba__mutex_serve(struct simba__mutex_record *record,
         }
         carry_out(&view);
     }
-    reply->mine = verdict->answer != SIMBA__REFUSE || verdict->is_broken;
-    reply->token = verdict->token;
-    reply->slot = verdict->slot;
-    reply->is_queued = verdict->join;
-    reply->is_head = verdict->is_head;
-    reply->position = verdict->position;
-    reply->wait_ms = verdict->wait_ms;
-    simba__mutex_read(record, given->now_ms, reply);
+    answer.mine = verdict->answer != SIMBA__REFUSE || verdict->is_broken;
+    answer.token = verdict->token;
+    answer.slot = verdict->slot;
+    answer.is_queued = verdict->join;
+    answer.is_head = verdict->is_head;
+    answer.position = verdict->position;
+    answer.wait_ms = verdict->wait_ms;
+    simba__mutex_read(record, given->now_ms, &answer);
+    simba_reply_copy(reply, &answer);
     return true;
 }

@@ -19,12 +19,13 @@ static bool copy_text(const char *text, char **copy)
 
 struct simba__pending *simba__request_make(const simba_request *request)
 {
-    struct simba__pending *pending = malloc(sizeof *pending);
+    struct simba__pending *pending = calloc(1, sizeof *pending);
 
     if (pending == NULL) {
         return NULL;
     }
-    *pending = (struct simba__pending){.request = *request};
+    /* All before the reply, which is in every version of a request. */
+    memcpy(&pending->request, request, offsetof(simba_request, reply));
     if (!copy_text(request->reason, &pending->reason) ||
         !copy_text(request->to, &pending->to)) {
         simba__request_free(pending);
@@ -42,8 +43,7 @@ struct simba__pending *simba__request_make(const simba_request *request)
     pending->request.next = pending->request.original = NULL;
     pending->request.backend_data = NULL;
     pending->request.done = NULL;
-    pending->request.reply =
-        (simba_reply){.size = sizeof pending->request.reply};
+    pending->request.reply.size = sizeof pending->request.reply;
     return pending;
 }
 
@@ -89,19 +89,24 @@ void simba_request_done(simba_request *request,
         for (p = &pending->caller->pending; *p != pending; p = &(*p)->next) {
         }
         *p = pending->next;
+        request->reply.size = sizeof request->reply; /* backends err */
         pending->caller->done(pending->caller, pending, status, error);
     }
     simba__request_free(pending);
 }
 
-simba_report *simba__request_report(simba_request *request)
+struct simba__pending *simba__request_first(simba_request *request)
 {
-    struct simba__pending *pending;
-
     while (request->original != NULL) {
         request = request->original;
     }
-    pending = (struct simba__pending *)request;
+    return (struct simba__pending *)request;
+}
+
+simba_report *simba__request_report(simba_request *request)
+{
+    struct simba__pending *pending = simba__request_first(request);
+
     if (pending->report == NULL) {
         pending->report = simba__report_make();
         pending->is_report_short |= pending->report == NULL;

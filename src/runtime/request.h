@@ -53,6 +53,9 @@ struct simba__pending {
  * memory. An `id` of NULL is nobody's. */
 struct simba__pending *simba__request_make(const simba_request *request);
 
+/** What the runtime sent, of which this may be a copy by a backend. */
+struct simba__pending *simba__request_first(simba_request *request);
+
 /** Where a backend puts what it lists; NULL and marked when memory is out. */
 simba_report *simba__request_report(simba_request *request);
 

@@ -166,7 +166,7 @@ bool simba_worker_drive(simba_worker *worker, int64_t until_ms)
         request->is_driven = false;
         is_put_off = status == SIMBA_EBUSY;
         if (is_put_off) {
-            request->reply = (simba_reply){.size = sizeof request->reply};
+            simba_reply_copy(&request->reply, &(simba_reply)SIMBA_REPLY_INIT);
         } else {
             finish(worker, request, status, &error);
         }

@@ -100,12 +100,11 @@ void simba__shim_fill(simba_request *request, const struct simba__pending *copy)
     simba_report *report =
         copy->report == NULL ? NULL : simba__request_report(request);
 
-    request->reply = copy->request.reply;
+    simba_reply_copy(&request->reply, &copy->request.reply);
     if (report != NULL) {
         simba__report_add(report, copy->report);
     }
-    ((struct simba__pending *)request)->is_report_short |=
-        copy->is_report_short;
+    simba__request_first(request)->is_report_short |= copy->is_report_short;
 }
 
 void simba__shim_no_memory(simba_request *request)

@@ -24,7 +24,7 @@ struct who {
 
 static struct who alice, bob, carol, dave;
 static struct simba__mutex_record record;
-static simba_reply got;
+static simba_reply got = SIMBA_REPLY_INIT;
 
 static struct {
     uint64_t broken;    /* connections that are gone, a bit each */

@@ -160,7 +160,8 @@ static void serve(struct state *s, const struct parcel *p)
         .now_ms = s->now,
     };
     simba_attempt before = {0, 0};
-    struct parcel back = {.kind = TO_NODE, .node = p->node};
+    struct parcel back = {
+        .kind = TO_NODE, .node = p->node, .request = SIMBA_REQUEST_INIT};
 
     if (simba__mutex_is_held(&s->record, s->now)) {
         before = s->record.attempt;

@@ -158,7 +158,7 @@ static struct simba__lease lease_offered(struct world *w,
 void store_receive(struct world *w, const struct message *m)
 {
     struct simba__mutex_record before = w->record;
-    simba_reply reply;
+    simba_reply reply = SIMBA_REPLY_INIT;
     struct simba__lease lease = lease_offered(w, m);
     simba_request request = m->request;
     struct simba__mutex_request given = {.request = &request,

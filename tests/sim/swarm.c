@@ -171,8 +171,10 @@ static void change_mind(struct world *w, int i)
 
 static void break_tenure(struct world *w, bool at_once)
 {
-    simba_request request = {
-        .kind = SIMBA_BREAK, .token = w->record.owner.token, .now = at_once};
+    simba_request request = {.kind = SIMBA_BREAK,
+                             .token = w->record.owner.token,
+                             .now = at_once,
+                             .reply = SIMBA_REPLY_INIT};
     struct simba__mutex_request given = {.request = &request,
                                          .now_ms = world_store_ms(w)};
 

@@ -48,12 +48,14 @@ static int ask(struct crowd *crowd,
                simba_error *error)
 {
     char mutex[128];
-    simba_request request = {.kind = kind,
+    simba_request request = {.size = sizeof request,
+                             .kind = kind,
                              .mutex = mutex,
                              .id = crowd->job->mutex,
                              .attempt = {.high = crowd->attempt, .low = i},
                              .ttl_ms = LEASE_MS,
-                             .transition_ms = LEASE_MS};
+                             .transition_ms = LEASE_MS,
+                             .reply = SIMBA_REPLY_INIT};
     int rc;
 
     name_mutex(crowd, i, mutex);

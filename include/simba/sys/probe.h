@@ -1,6 +1,6 @@
 /**
  * @file simba/sys/probe.h
- * For authors of backends, and for the contract's tests: single requests on
+ * For authors of backends, and for the contract's tests: single requests to
  * the backend of an open store, past the machine that usually decides when to
  * send which. Who only wants a mutex has no use for it.
  */
@@ -27,16 +27,18 @@ SIMBA_API const simba_backend_ops *simba_probe_ops(const simba_store *store);
 #define SIMBA_PROBE_GRACE_MS 5000
 
 /**
- * Carry out one request and wait for its answer.
+ * Carry out one request and wait for its reply.
  *
  * The names are checked (S14), everything else is passed on as it is: who
  * probes can break what contenders rely on, and does it to mutexes of his own.
  *
  * @param store        not NULL
- * @param request      what is asked, zeroed first; `reply` is filled. Without a
- *                     deadline it gets one of ten seconds
+ * @param request      what is asked, set up by SIMBA_REQUEST_INIT; `reply` is
+ *                     filled, as far as its size goes. Without a deadline it
+ *                     gets one of ten seconds
  * @param[out] error   filled on failure; may be NULL
  * @return as the backend completes it; SIMBA_EINVAL for a bad name;
+ *         SIMBA_EMISUSE for sizes that no version of the structs has;
  *         SIMBA_EUNKNOWN also when it was not completed by the deadline and
  *         SIMBA_PROBE_GRACE_MS;
  *         SIMBA_EFORKED; SIMBA_ENOMEM
@@ -51,9 +53,9 @@ SIMBA_API SIMBA_MUST_USE int simba_probe(simba_store *store,
  * Say how much this process wants to hear about a mutex, as contenders and
  * retrievals do by themselves. A store may tell who is alive by it.
  *
- * @param store     not NULL
- * @param mutex     a valid name
- * @param interest  see simba/sys/backend.h
+ * @param store         not NULL
+ * @param mutex         a valid name
+ * @param subscription  see simba/sys/backend.h
  *
  * Threads: any thread, but not a callback. Not for a mutex that has contenders
  * or retrievals on this handle.

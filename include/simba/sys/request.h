@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 SIMBA_BEGIN_DECLS
 
@@ -63,10 +64,11 @@ enum simba_request_kind {
 #define SIMBA_ENDED_UNKNOWN UINT64_MAX
 
 /** What a backend answers. Zeroed before the request starts, but for the
- * size. */
+ * size. Grows at the end. */
 typedef struct simba_reply {
-    /** As the sender knows this struct: a backend that knows a longer one
-     * writes nothing beyond. Grows at the end. */
+    /** Set by who made the request: this struct as it knows it. A backend
+     * leaves it as it is, and writes to no member that ends beyond it; to write
+     * the whole struct it uses simba_reply_copy(). */
     uint32_t size;
     bool mine;         /**< acquire, renew: this attempt has the mutex */
     bool is_queued;    /**< refused, and has a position in the queue */
@@ -101,18 +103,52 @@ typedef struct simba_reply {
     char to[SIMBA_ID_MAX + 1];    /**< release: whom it was offered to */
 } simba_reply;
 
+/** The first version of a reply: all before what was reserved then. */
+#define SIMBA_REPLY_SIZE_LEAST ((uint32_t)offsetof(simba_reply, slot))
+
+/* clang-format off */
+#define SIMBA_REPLY_INIT                                                       \
+    {(uint32_t)sizeof(simba_reply), false, false, false, 0, 0, 0, 0,           \
+     {"", false, false, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0}},                       \
+     0, 0, 0, 0, 0, 0, 0, 0, "", ""}
+/* clang-format on */
+
+/** Copy as much as both know, and leave the size of `to` as it is.
+ * Threads: whoever has both. */
+static inline void simba_reply_copy(simba_reply *to, const simba_reply *from)
+{
+    const size_t head = sizeof to->size;
+    size_t size = to->size < from->size ? to->size : from->size;
+
+    if (size > head) {
+        memcpy((char *)to + head, (const char *)from + head, size - head);
+    }
+}
+
 typedef struct simba_request simba_request;
 
 /**
  * One request. Its sender owns it until it is given to the backend, and again
  * after simba_request_done().
  *
- * It can be copied by assignment: a backend that sends it on to others sets
- * `done` and `original` of the copy, and clears what is the backend's own. The
- * texts stay the original's.
+ * Everything before the reply stays where it is in all versions: new members
+ * come out of `reserved`, and only the reply grows. So the size of a request is
+ * the offset of its reply and the size of that.
+ *
+ * Who sends one sets both sizes, as SIMBA_REQUEST_INIT does: the runtime for
+ * backends, the caller of simba_probe(). The library obeys them: it reads and
+ * writes nothing beyond, takes what it does not find there as 0, and refuses
+ * sizes below those of the first version with SIMBA_EMISUSE. A backend obeys
+ * the reply's.
+ *
+ * It can be copied: a backend that sends it on to others copies as much as the
+ * original has and it knows itself, sets `size`, `reply`, `done` and `original`
+ * of the copy, and clears what is the backend's own. The texts stay the
+ * original's. What the copy was answered is copied back by simba_reply_copy().
  */
 struct simba_request {
-    uint32_t size; /**< of this struct as its sender knows it */
+    uint32_t size; /**< of this struct, the reply included, as its sender
+                    * knows it */
     enum simba_request_kind kind;
     uint64_t seq;      /**< the sender's own number */
     const char *mutex; /**< valid by S14; lives as long as the request */
@@ -136,8 +172,9 @@ struct simba_request {
     bool is_backstop;
     const char *reason; /**< break: for the store's own log, if it has one */
 
-    /** Acquire: a new token is greater than this one, too. Honoured by stores
-     * that keep the token themselves; 0: none */
+    /** Acquire: a new token is greater than this one, too; 0: none. Stores
+     * whose server numbers the tenures, such as ZooKeeper, cannot: they grant
+     * what they have, and who asked compares the token it was given. */
     uint64_t token_above;
     /* Reserved for several owners, priorities and planned hand-over. */
     uint32_t slots;   /**< acquire, renew: 0: exclusive */
@@ -155,6 +192,14 @@ struct simba_request {
 
     simba_reply reply; /**< filled before simba_request_done(…, SIMBA_OK, …) */
 };
+
+/* clang-format off */
+/** A request of which nothing is set but its sizes. */
+#define SIMBA_REQUEST_INIT                                                     \
+    {(uint32_t)sizeof(simba_request), SIMBA_NO_REQUEST, 0, 0, 0, {0, 0}, 0, 0, \
+     0, 0, 0, 0, 0, false, false, false, false, false, false, 0, 0, 0, 0, 0,   \
+     0, 0, 0, 0, {0, 0, 0, 0}, SIMBA_REPLY_INIT}
+/* clang-format on */
 
 /**
  * Complete a request, exactly once.

@@ -490,7 +490,7 @@ static void on_waited(struct simba__redis_connection *conn,
     } else if (r->script != SIMBA__REDIS_ACQUIRE) {
         fail_for_replicas(r, SIMBA_EUNKNOWN);
     } else {
-        r->request->reply = (simba_reply){.owner = simba_owner_none()};
+        simba_reply_copy(&r->request->reply, &(simba_reply)SIMBA_REPLY_INIT);
         r->script = SIMBA__REDIS_RELEASE;
         r->sends_text = true; /* no second round for want of a script */
         r->pending.replied = on_taken_back;
