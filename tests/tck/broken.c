@@ -2,32 +2,21 @@
  * with one mistake that an author of a backend could make, and each is caught
  * by a test of the contract (test_broken.c).
  *
- * The memory store is compiled into this module once more; what it is asked,
- * what it answers and whom it wakes comes by here. The mistakes are in
+ * The memory store is a source of this module, too. Some functions that it
+ * calls have other names there (CMakeLists.txt), so that what it is asked, what
+ * it answers and whom it wakes comes by here. The mistakes are in
  * broken_tenure.c and broken_queue.c; those in the model itself are the ones
  * that the simulator plants (src/core/plant.h). */
 #define _GNU_SOURCE
-#include <simba/sys/backend.h>
-
-static void broken_wake(simba_loop *loop, const char *mutex);
-static void broken_post(simba_loop *loop, void (*run)(void *), void *argument);
-static void broken_add_mutex(simba_request *request,
-                             const char *mutex,
-                             const simba_owner *owner,
-                             int waiting);
-
-#define simba_wake              broken_wake
-#define simba_loop_post         broken_post
-#define simba_request_add_mutex broken_add_mutex
-#include "backends/memory/memory.c"
-#undef simba_wake
-#undef simba_loop_post
-#undef simba_request_add_mutex
-
 #include "broken.h"
 
+#include "backends/memory/memory.h"
+
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum simba__plant simba__plant;
@@ -47,7 +36,7 @@ static struct woken {
 static size_t woken_count;
 static pthread_mutex_t woken_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void broken_wake(simba_loop *loop, const char *mutex)
+void broken_wake(simba_loop *loop, const char *mutex)
 {
     if (fault->no_wakes) {
         return;
@@ -62,30 +51,46 @@ static void broken_wake(simba_loop *loop, const char *mutex)
     simba_wake(loop, mutex);
 }
 
-/* How many were woken, or listed, by the request in hand; with the space
- * locked. */
-static int woken_by_this, listed;
+/* The request in hand, which the memory store carries out within submit(). Who
+ * hears its reply may send the next at once. */
+static _Thread_local struct hand {
+    simba_request *request;
+    const char *mutex; /* as it was asked for */
+    int woken, listed; /* how many were, by it */
+} hand;
 
-static void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
+void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
 {
-    if (fault->one_wake && woken_by_this++ > 0) {
+    if (fault->one_wake && hand.woken++ > 0) {
         free(argument);
         return;
     }
     simba_loop_post(loop, run, argument);
 }
 
-static void broken_add_mutex(simba_request *request,
-                             const char *mutex,
-                             const simba_owner *owner,
-                             int waiting)
+/* Not within submit(): an observer of the same handle would ask at once, and
+ * where a read takes the mutex that would never end. */
+void broken_observed(simba_loop *loop,
+                     const char *mutex,
+                     const simba_owner *owner,
+                     uint64_t ended)
+{
+    if (hand.request == NULL) {
+        simba_observed(loop, mutex, owner, ended);
+    }
+}
+
+void broken_add_mutex(simba_request *request,
+                      const char *mutex,
+                      const simba_owner *owner,
+                      int waiting)
 {
     static simba_owner first;
 
-    if (listed++ == 0) {
+    if (hand.listed++ == 0) {
         first = *owner;
     }
-    if (!fault->list_ends_early || listed <= 2) {
+    if (!fault->list_ends_early || hand.listed <= 2) {
         simba_request_add_mutex(
             request, mutex, fault->list_mixes_owners ? &first : owner, waiting);
     }
@@ -104,22 +109,21 @@ static bool is_woken(const simba_backend *self, const simba_request *request)
     return is_found;
 }
 
-static int serve_broken(struct memory *m, simba_request *request)
+bool broken_serve(struct simba__mutex_record *record,
+                  const struct simba__mutex_host *host,
+                  const struct simba__mutex_request *given,
+                  simba_reply *reply)
 {
-    struct mutex *entry = find_mutex(m->space, request->mutex);
-    int rc;
+    bool is_served;
 
-    if (entry == NULL) {
-        return SIMBA_ENOMEM;
-    }
     if (fault->before != NULL) {
-        fault->before(&entry->record, request);
+        fault->before(record, hand.request);
     }
-    rc = serve(m, request);
+    is_served = simba__mutex_serve(record, host, given, reply);
     if (fault->after != NULL) {
-        fault->after(&entry->record, request);
+        fault->after(record, hand.request);
     }
-    return rc;
+    return is_served;
 }
 
 /* Refusals that are not told yet; inside the loop of one handle. */
@@ -190,41 +194,47 @@ static bool is_given_up(simba_request *request)
     return true;
 }
 
-static void submit_broken(simba_backend *self, simba_request *request)
+void broken_done(simba_request *request, int status, const simba_error *error)
 {
     bool is_acquire = request->kind == SIMBA_ACQUIRE;
-    const char *given = request->mutex;
-    struct memory *m = (struct memory *)self;
+
+    request->mutex = hand.mutex;
+    if (is_kept_back(request, status)) {
+        return;
+    }
+    simba_request_done(request, status, error);
+    if (is_acquire) {
+        tell_kept();
+    }
+}
+
+static void submit_broken(simba_backend *self, simba_request *request)
+{
+    struct hand before = hand;
     char name[SIMBA_MUTEX_MAX_BYTES + 1];
-    int rc = SIMBA_OK;
 
     if (is_forgotten(request) || is_given_up(request)) {
         return;
     }
+    hand = (struct hand){.request = request, .mutex = request->mutex};
     snprintf(name, sizeof name, "%s", request->mutex);
     if (fault->rename != NULL) {
         fault->rename(name);
     }
     request->mutex = name;
-    pthread_mutex_lock(&m->space->lock);
-    woken_by_this = listed = 0;
     if (request->kind == SIMBA_ACQUIRE && is_woken(self, request)) {
         request->reply.mine = true;
         request->reply.token = (uint64_t)simba_loop_now_ms() * 1000;
-    } else if (request->mutex[0] == '\0') {
-        rc = serve_any(m, request); /* a list, or what the doctor says */
+        broken_done(request, SIMBA_OK, NULL);
     } else {
-        rc = serve_broken(m, request);
+        simba__memory_ops.submit(self, request);
     }
-    pthread_mutex_unlock(&m->space->lock);
-    request->mutex = given;
-    if (is_kept_back(request, rc)) {
-        return;
-    }
-    simba_request_done(request, rc, NULL);
-    if (is_acquire) {
-        tell_kept();
-    }
+    hand = before;
+}
+
+static void close_broken(simba_backend *self)
+{
+    simba__memory_ops.close(self);
 }
 
 static simba_backend_ops own_ops; /* the memory store's, with our submit */
@@ -271,5 +281,5 @@ const simba_backend_ops simba_module = {
     .least_lease_ms = 100,
     .open = open_broken,
     .submit = submit_broken,
-    .close = close_memory,
+    .close = close_broken,
 };

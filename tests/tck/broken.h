@@ -29,6 +29,24 @@ enum { MUTE = 99 };
 extern const struct fault broken_tenures[];
 extern const struct fault broken_others[];
 
+/* What the memory store of this module calls instead of the functions that are
+ * named like them. */
+void broken_wake(simba_loop *loop, const char *mutex);
+void broken_post(simba_loop *loop, void (*run)(void *), void *argument);
+void broken_observed(simba_loop *loop,
+                     const char *mutex,
+                     const simba_owner *owner,
+                     uint64_t ended);
+void broken_add_mutex(simba_request *request,
+                      const char *mutex,
+                      const simba_owner *owner,
+                      int waiting);
+bool broken_serve(struct simba__mutex_record *record,
+                  const struct simba__mutex_host *host,
+                  const struct simba__mutex_request *given,
+                  simba_reply *reply);
+void broken_done(simba_request *request, int status, const simba_error *error);
+
 /** Is this the attempt that the record has for its tenure, lapsed or not? */
 bool broken_is_present(const struct simba__mutex_record *record,
                        const simba_request *request);
