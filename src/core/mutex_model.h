@@ -70,7 +70,7 @@ struct simba__mutex_snapshot {
     uint64_t last_position; /* none given is greater */
 };
 
-enum simba__answer {
+enum simba__decision {
     SIMBA__REFUSE, /* acquire, renew: no. Whatever else was asked is done */
     SIMBA__GRANT,  /* a new tenure, with this token */
     SIMBA__EXTEND, /* my tenure goes on, with its own token */
@@ -78,7 +78,7 @@ enum simba__answer {
 
 /* What to do, in this order. */
 struct simba__verdict {
-    enum simba__answer answer;
+    enum simba__decision answer;
     bool is_broken; /* break: mark the tenure, it can't be renewed */
     bool evict;     /* end my tenure, my offer, my position */
     bool offer;     /* keep it for the first, SIMBA__OFFER_MS, and wake it */

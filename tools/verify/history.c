@@ -102,11 +102,12 @@ static struct simba__track *find_track(struct simba__history *history,
 
 /* --- requests ------------------------------------------------------------ */
 
-static struct simba__pending *find_pending(struct simba__track *track,
-                                           const struct simba__deed *deed)
+static struct simba__traced_request *find_pending(
+    struct simba__track *track,
+    const struct simba__deed *deed)
 {
     for (size_t i = track->pending_count; i > 0; i--) {
-        struct simba__pending *p = &track->pendings[i - 1];
+        struct simba__traced_request *p = &track->pendings[i - 1];
         if (p->number == deed->number && p->handle == deed->handle) {
             return p;
         }
@@ -124,7 +125,7 @@ static bool add_sent(const struct simba__step *step)
                               sizeof *track->pendings)) {
         return false;
     }
-    track->pendings[track->pending_count++] = (struct simba__pending){
+    track->pendings[track->pending_count++] = (struct simba__traced_request){
         .handle = deed->handle,
         .number = deed->number,
         .request = deed->request,
@@ -147,7 +148,7 @@ static bool add_sent(const struct simba__step *step)
 }
 
 static bool hear_acquire(const struct simba__step *step,
-                         const struct simba__pending *asked)
+                         const struct simba__traced_request *asked)
 {
     if (step->deed->mine) {
         if (simba__tenure_granted(step, asked)) {
@@ -169,7 +170,7 @@ static bool hear_acquire(const struct simba__step *step,
 
 /* An answer that is one. */
 static bool hear(const struct simba__step *step,
-                 const struct simba__pending *asked)
+                 const struct simba__traced_request *asked)
 {
     switch (asked->request) {
     case SIMBA__DEED_ACQUIRE:
@@ -194,9 +195,9 @@ static bool hear(const struct simba__step *step,
 static bool add_answered(const struct simba__step *step)
 {
     struct simba__track *track = step->track;
-    struct simba__pending *found = find_pending(track, step->deed);
+    struct simba__traced_request *found = find_pending(track, step->deed);
     struct simba__step answer = *step;
-    struct simba__pending asked;
+    struct simba__traced_request asked;
     struct simba__deed heard;
 
     if (found == NULL) {

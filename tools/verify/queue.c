@@ -15,8 +15,9 @@
  * to somebody, and kept for it. */
 enum { OFFERED_US = 310000 };
 
-static struct simba__waiter *find_waiter(struct simba__track *track,
-                                         struct simba__deed_attempt attempt)
+static struct simba__traced_waiter *find_waiter(
+    struct simba__track *track,
+    struct simba__deed_attempt attempt)
 {
     for (size_t i = 0; i < track->waiter_count; i++) {
         if (simba__deed_attempt_equal(track->waiters[i].attempt, attempt)) {
@@ -29,7 +30,7 @@ static struct simba__waiter *find_waiter(struct simba__track *track,
 bool simba__queue_asked(const struct simba__step *step)
 {
     struct simba__track *track = step->track;
-    struct simba__waiter *s = find_waiter(track, step->deed->attempt);
+    struct simba__traced_waiter *s = find_waiter(track, step->deed->attempt);
     bool is_back;
 
     if (s != NULL) {
@@ -45,7 +46,7 @@ bool simba__queue_asked(const struct simba__step *step)
         return false;
     }
     is_back = simba__tenure_is_known(track, step->deed->attempt);
-    track->waiters[track->waiter_count++] = (struct simba__waiter){
+    track->waiters[track->waiter_count++] = (struct simba__traced_waiter){
         .attempt = step->deed->attempt,
         .first_us = is_back ? 0 : step->deed->at_us,
         .newest_us = step->deed->at_us,
@@ -55,7 +56,7 @@ bool simba__queue_asked(const struct simba__step *step)
 }
 
 static void tell_unfair(const struct simba__step *step,
-                        const struct simba__waiter *passed)
+                        const struct simba__traced_waiter *passed)
 {
     struct simba__tenure passer = {.where = passed->passer,
                                    .token = passed->passer_token};
@@ -66,10 +67,10 @@ static void tell_unfair(const struct simba__step *step,
 
 /* May a question of this attempt still arrive, or have arrived unheard? */
 static bool has_open_question(const struct simba__track *track,
-                              const struct simba__waiter *s)
+                              const struct simba__traced_waiter *s)
 {
     for (size_t i = 0; i < track->pending_count; i++) {
-        const struct simba__pending *p = &track->pendings[i];
+        const struct simba__traced_request *p = &track->pendings[i];
 
         if (p->request == SIMBA__DEED_ACQUIRE &&
             simba__deed_attempt_equal(p->attempt, s->attempt)) {
@@ -83,8 +84,8 @@ static bool has_open_question(const struct simba__track *track,
  * vain meanwhile, its waiter lease ran on, and no question is open, by which it
  * could have had the mutex. */
 static bool is_in_old_position(const struct simba__step *step,
-                               const struct simba__pending *asked,
-                               const struct simba__waiter *s)
+                               const struct simba__traced_request *asked,
+                               const struct simba__traced_waiter *s)
 {
     return s->position == step->deed->position &&
            !has_open_question(step->track, s) &&
@@ -93,7 +94,8 @@ static bool is_in_old_position(const struct simba__step *step,
 
 void simba__queue_doubt(const struct simba__step *step)
 {
-    struct simba__waiter *s = find_waiter(step->track, step->deed->attempt);
+    struct simba__traced_waiter *s =
+        find_waiter(step->track, step->deed->attempt);
 
     if (s != NULL) {
         s->is_doubtful = true;
@@ -101,10 +103,10 @@ void simba__queue_doubt(const struct simba__step *step)
 }
 
 void simba__queue_heard(const struct simba__step *step,
-                        const struct simba__pending *asked)
+                        const struct simba__traced_request *asked)
 {
     const struct simba__deed *deed = step->deed;
-    struct simba__waiter *s = find_waiter(step->track, asked->attempt);
+    struct simba__traced_waiter *s = find_waiter(step->track, asked->attempt);
 
     if (s == NULL || asked->sent_us < s->asked_us) {
         return; /* it has left, or a newer answer has overtaken this one */
@@ -126,7 +128,7 @@ void simba__queue_heard(const struct simba__step *step,
 void simba__queue_gone(const struct simba__step *step)
 {
     struct simba__track *track = step->track;
-    struct simba__waiter *s = find_waiter(track, step->deed->attempt);
+    struct simba__traced_waiter *s = find_waiter(track, step->deed->attempt);
 
     if (s != NULL) {
         *s = track->waiters[--track->waiter_count];
@@ -134,9 +136,9 @@ void simba__queue_gone(const struct simba__step *step)
 }
 
 void simba__queue_served(const struct simba__step *step,
-                         const struct simba__pending *asked)
+                         const struct simba__traced_request *asked)
 {
-    struct simba__waiter *s = find_waiter(step->track, asked->attempt);
+    struct simba__traced_waiter *s = find_waiter(step->track, asked->attempt);
 
     if (s != NULL && s->newest_us <= asked->sent_us) {
         simba__queue_gone(step);
@@ -145,7 +147,8 @@ void simba__queue_served(const struct simba__step *step,
     }
 }
 
-static void note_passed(const struct simba__step *step, struct simba__waiter *s)
+static void note_passed(const struct simba__step *step,
+                        struct simba__traced_waiter *s)
 {
     const struct simba__deed *deed = step->deed;
 
@@ -158,8 +161,8 @@ static void note_passed(const struct simba__step *step, struct simba__waiter *s)
 
 /* Who was not told its position has one behind all that were told theirs before
  * it asked at all. */
-static bool is_behind(const struct simba__waiter *mine,
-                      const struct simba__waiter *s)
+static bool is_behind(const struct simba__traced_waiter *mine,
+                      const struct simba__traced_waiter *s)
 {
     return mine->position != 0 ? s->position < mine->position
                                : s->told_us < mine->first_us;
@@ -167,16 +170,17 @@ static bool is_behind(const struct simba__waiter *mine,
 
 /* When it may have been granted at the earliest: a question may arrive twice,
  * and be refused first. */
-static int64_t earliest_us(const struct simba__waiter *mine)
+static int64_t earliest_us(const struct simba__traced_waiter *mine)
 {
     return mine->position != 0 ? mine->asked_us : mine->first_us;
 }
 
 void simba__queue_granted(const struct simba__step *step,
-                          const struct simba__pending *asked)
+                          const struct simba__traced_request *asked)
 {
     struct simba__track *track = step->track;
-    const struct simba__waiter *mine = find_waiter(track, asked->attempt);
+    const struct simba__traced_waiter *mine =
+        find_waiter(track, asked->attempt);
     int64_t decided_us;
 
     if (mine == NULL || asked->sent_us <= mine->asked_us) {
@@ -187,7 +191,7 @@ void simba__queue_granted(const struct simba__step *step,
         return; /* who waits now may have had it a moment ago */
     }
     for (size_t i = 0; i < track->waiter_count; i++) {
-        struct simba__waiter *s = &track->waiters[i];
+        struct simba__traced_waiter *s = &track->waiters[i];
         bool is_live = s->asked_us + s->waiter_us >= step->deed->at_us;
 
         if (s != mine && s->position != 0 && s->told_us < decided_us &&

@@ -165,7 +165,7 @@ static void check_overlap(const struct simba__step *step,
  * is up is given back, and no renewal brings back what has lapsed. */
 static void rely_on(const struct simba__step *step,
                     struct simba__tenure *t,
-                    const struct simba__pending *asked)
+                    const struct simba__traced_request *asked)
 {
     int64_t granted_us = step->deed->use_us;
     bool is_less = granted_us > 0 && granted_us < asked->use_us;
@@ -185,7 +185,7 @@ static void rely_on(const struct simba__step *step,
  * what was undone stays undone (S8). */
 static bool is_over(const struct simba__tenure *t,
                     const struct simba__step *step,
-                    const struct simba__pending *asked)
+                    const struct simba__traced_request *asked)
 {
     int64_t now_us = step->deed->at_us;
     bool may_be = t->until_us <= now_us || t->broken_us != SIMBA__UNENDED ||
@@ -199,7 +199,7 @@ static bool is_over(const struct simba__tenure *t,
 
 static void check_going_on(const struct simba__step *step,
                            const struct simba__tenure *t,
-                           const struct simba__pending *asked)
+                           const struct simba__traced_request *asked)
 {
     bool is_same = t->token == step->deed->token;
     bool is_forced = asked->sent_us < step->track->forced_until_us;
@@ -220,7 +220,7 @@ static void check_going_on(const struct simba__step *step,
 /* A yes of an earlier tenure of this attempt, heard after that of a newer. */
 static bool is_stale(const struct simba__tenure *t,
                      const struct simba__step *step,
-                     const struct simba__pending *asked)
+                     const struct simba__traced_request *asked)
 {
     for (size_t i = 0; i < step->track->tenure_count; i++) {
         const struct simba__tenure *former = &step->track->tenures[i];
@@ -234,8 +234,9 @@ static bool is_stale(const struct simba__tenure *t,
 }
 
 /* The tenure that this yes is about; NULL: none that matters any more. */
-static struct simba__tenure *tenure_of(const struct simba__step *step,
-                                       const struct simba__pending *asked)
+static struct simba__tenure *tenure_of(
+    const struct simba__step *step,
+    const struct simba__traced_request *asked)
 {
     struct simba__tenure *t = find_tenure(step->track, asked->attempt);
     bool is_again = t != NULL && is_over(t, step, asked);
@@ -259,7 +260,7 @@ static struct simba__tenure *tenure_of(const struct simba__step *step,
 }
 
 bool simba__tenure_granted(const struct simba__step *step,
-                           const struct simba__pending *asked)
+                           const struct simba__traced_request *asked)
 {
     struct simba__tenure *t = tenure_of(step, asked);
     bool is_new = t != NULL && t->token == 0;
@@ -290,7 +291,7 @@ static void end_at(struct simba__tenure *t, int64_t at_us)
 }
 
 bool simba__tenure_refused(const struct simba__step *step,
-                           const struct simba__pending *asked)
+                           const struct simba__traced_request *asked)
 {
     struct simba__tenure *t = find_tenure(step->track, asked->attempt);
 
@@ -329,7 +330,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
 }
 
 void simba__tenure_broken(const struct simba__step *step,
-                          const struct simba__pending *asked)
+                          const struct simba__traced_request *asked)
 {
     struct simba__tenure *t = find_token(step->track, asked->token);
 

@@ -34,7 +34,7 @@ struct simba__tenure {
 };
 
 /* A request under way. */
-struct simba__pending {
+struct simba__traced_request {
     uint64_t handle, number;
     enum simba__deed_request request;
     struct simba__deed_attempt attempt;
@@ -45,7 +45,7 @@ struct simba__pending {
 };
 
 /* One who asks for the mutex, and may stand in the queue. */
-struct simba__waiter {
+struct simba__traced_waiter {
     struct simba__deed_attempt attempt;
     int64_t first_us;  /* when it asked first; 0: before it had the mutex */
     int64_t newest_us; /* and last */
@@ -79,9 +79,9 @@ struct simba__track {
     size_t tenure_count, tenure_room, tenure_next;
     uint64_t newest_token;
     int64_t forced_until_us; /* freed by force: exclusion does not hold */
-    struct simba__pending *pendings;
+    struct simba__traced_request *pendings;
     size_t pending_count, pending_room;
-    struct simba__waiter *waiters;
+    struct simba__traced_waiter *waiters;
     size_t waiter_count, waiter_room;
     struct simba__run runs[SIMBA__RUNS_MOST];
     size_t run_next;
@@ -131,14 +131,14 @@ bool simba__tenure_is_known(struct simba__track *track,
                             struct simba__deed_attempt attempt);
 /** The attempt was answered yes. True: a tenure begins. */
 bool simba__tenure_granted(const struct simba__step *step,
-                           const struct simba__pending *asked);
+                           const struct simba__traced_request *asked);
 /** The store says no. False: to a question from before it was heard to say
  * yes, which means nothing any more. */
 bool simba__tenure_refused(const struct simba__step *step,
-                           const struct simba__pending *asked);
+                           const struct simba__traced_request *asked);
 void simba__tenure_release_sent(const struct simba__step *step);
 void simba__tenure_broken(const struct simba__step *step,
-                          const struct simba__pending *asked);
+                          const struct simba__traced_request *asked);
 void simba__tenure_whole(const struct simba__step *step);
 void simba__tenure_whole_ended(const struct simba__step *step);
 
@@ -148,16 +148,16 @@ void simba__tenure_whole_ended(const struct simba__step *step);
 bool simba__queue_asked(const struct simba__step *step);
 /** It was told its position. */
 void simba__queue_heard(const struct simba__step *step,
-                        const struct simba__pending *asked);
+                        const struct simba__traced_request *asked);
 /** A question of it came to an unknown end. */
 void simba__queue_doubt(const struct simba__step *step);
 /** It stands there no more. */
 void simba__queue_gone(const struct simba__step *step);
 /** It was answered yes; with a newer question open it may not have noticed. */
 void simba__queue_served(const struct simba__step *step,
-                         const struct simba__pending *asked);
+                         const struct simba__traced_request *asked);
 /** It was granted the mutex: does anybody stand before it? */
 void simba__queue_granted(const struct simba__step *step,
-                          const struct simba__pending *asked);
+                          const struct simba__traced_request *asked);
 
 #endif
