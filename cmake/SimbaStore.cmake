@@ -1,16 +1,18 @@
 # Stores that are modules of their own: which of them are built, and how.
 #
-# SIMBA_BACKENDS is "auto" (all whose client library is here), or a list of names;
-# "" means SQLite and memory alone, which are always there.
+# SIMBA_BACKENDS is "auto" (all whose client library is here), or a list of names.
+# SQLite and memory are always built, named or not; "" means these alone.
 set(simba_known_stores redis postgres mysql zookeeper)
 set(SIMBA_BACKENDS auto CACHE STRING
     "Stores to build: auto, or a list of ${simba_known_stores}")
 
 if(NOT SIMBA_BACKENDS STREQUAL "auto")
   foreach(name IN LISTS SIMBA_BACKENDS)
-    if(NOT name IN_LIST simba_known_stores)
+    if(NOT name IN_LIST simba_known_stores AND
+       NOT name MATCHES "^(memory|sqlite)$")
       message(FATAL_ERROR "SIMBA_BACKENDS: there is no store '${name}'; the list "
-                          "may have ${simba_known_stores}, or be 'auto'")
+                          "may have ${simba_known_stores}, or be 'auto'; memory and "
+                          "sqlite are always built")
     endif()
   endforeach()
 endif()
