@@ -53,7 +53,7 @@ static void offer_next(const struct simba__mutex_snapshot *s,
 {
     if (s->first.is_there && has_room(s, s->first.slots) &&
         !PLANTED(NO_OFFER)) {
-        v->offer = true;
+        v->offer_to = SIMBA__OFFER_FIRST;
         v->wake = s->second.is_there;
     }
 }
@@ -64,7 +64,8 @@ static void join(const struct simba__mutex_snapshot *s,
                  const simba_request *request,
                  struct simba__verdict *v)
 {
-    const struct simba__candidate *head = v->offer ? &s->second : &s->first;
+    const struct simba__candidate *head =
+        v->offer_to == SIMBA__OFFER_FIRST ? &s->second : &s->first;
     uint64_t micros = (uint64_t)s->now_ms * 1000;
 
     if (!request->join) {

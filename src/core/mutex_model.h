@@ -49,6 +49,9 @@ struct simba__mutex_snapshot {
         int64_t end_ms;
         uint64_t token;
         uint32_t slot, slots;
+        /* Reserved, NULL: the id I am asked to hand over to; "@": anybody. A
+         * renewal answers it, whatever the verdict. */
+        const char *asked;
     } mine;
 
     /* My attempt. */
@@ -65,6 +68,10 @@ struct simba__mutex_snapshot {
      * only while nobody else owns the mutex or is offered it. */
     struct simba__candidate first, second;
 
+    /* Reserved, not there: whom a release names as its successor, if that one
+     * waits and lives; it may be the first or the second as well. */
+    struct simba__candidate named;
+
     uint32_t lowest_free_slot;
     uint64_t last_token;    /* none granted is greater */
     uint64_t last_position; /* none given is greater */
@@ -76,15 +83,21 @@ enum simba__decision {
     SIMBA__EXTEND, /* my tenure goes on, with its own token */
 };
 
+enum simba__offer_to {
+    SIMBA__OFFER_NOBODY,
+    SIMBA__OFFER_FIRST,
+    SIMBA__OFFER_NAMED, /* reserved: the named successor, where there is one */
+};
+
 /* What to do, in this order. */
 struct simba__verdict {
     enum simba__decision answer;
     bool is_broken; /* break: mark the tenure, it can't be renewed */
     bool evict;     /* end my tenure, my offer, my position */
-    bool offer;     /* keep it for the first, SIMBA__OFFER_MS, and wake it */
-    bool wake;      /* wake the second: it knows then when to ask again */
-    bool join;      /* be in the queue, at this position */
-    bool is_head;   /* joined, and nobody alive stands before me */
+    enum simba__offer_to offer_to; /* keep it SIMBA__OFFER_MS, and wake it */
+    bool wake;    /* wake the second: it knows then when to ask again */
+    bool join;    /* be in the queue, at this position */
+    bool is_head; /* joined, and nobody alive stands before me */
     uint64_t position;
     uint64_t token;  /* granted, extended */
     uint32_t slot;   /* likewise */

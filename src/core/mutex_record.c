@@ -380,7 +380,7 @@ static void carry_out(const struct view *view)
     bool is_granted = verdict->answer == SIMBA__GRANT;
     struct simba__waiter first;
 
-    if (verdict->offer) {
+    if (verdict->offer_to == SIMBA__OFFER_FIRST) {
         assert(view->first < record->queue_count);
         first = record->queue[view->first];
         host->wake(host->self, &first);
@@ -417,7 +417,7 @@ static void carry_out(const struct view *view)
         memset(&record->owner, 0, sizeof record->owner);
         memset(&record->attempt, 0, sizeof record->attempt);
     }
-    if (verdict->offer) {
+    if (verdict->offer_to == SIMBA__OFFER_FIRST) {
         remove_from_queue(record, find_in_queue(record, first.attempt));
         record->is_offered = true;
         record->offered = first;

@@ -44,7 +44,7 @@ static struct simba__candidate waiter(uint64_t position, uint32_t slots)
 static void expect_granted(bool is_offered_on)
 {
     assert_int_equal(v.answer, SIMBA__GRANT);
-    assert_int_equal(v.offer, is_offered_on);
+    assert_int_equal(v.offer_to, is_offered_on);
     assert_false(v.join);
 }
 
@@ -137,12 +137,12 @@ MODEL_TEST(nobody_passes_although_it_would_fit)
     s.first = waiter(5, 0); /* waits to be alone */
     decide(SIMBA_ACQUIRE, 4);
     expect_refused(SIMBA__OFFER_MS);
-    assert_false(v.offer);
+    assert_false(v.offer_to);
     assert_false(v.is_head);
     s.first = waiter(5, 2);
     decide(SIMBA_ACQUIRE, 4);
     expect_refused(SIMBA__OFFER_MS);
-    assert_true(v.offer);
+    assert_true(v.offer_to);
     assert_true(v.is_head); /* but for the one that it was offered to */
 }
 
@@ -152,10 +152,10 @@ MODEL_TEST(release_offers_where_there_is_room)
     s.owners = crowd(2, 3);
     s.first = waiter(5, 3);
     decide(SIMBA_RELEASE, 0);
-    assert_true(v.evict && v.offer);
+    assert_true(v.evict && v.offer_to);
     s.first = waiter(5, 2);
     decide(SIMBA_RELEASE, 0);
-    assert_true(v.evict && !v.offer);
+    assert_true(v.evict && !v.offer_to);
 }
 
 MODEL_TEST(slot_is_the_lowest_free_one)
@@ -198,6 +198,6 @@ MODEL_TEST(other_kinds_change_nothing)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         decide(kinds[i], 0);
         assert_int_equal(v.answer, SIMBA__REFUSE);
-        assert_false(v.evict || v.offer || v.wake || v.join || v.is_broken);
+        assert_false(v.evict || v.offer_to || v.wake || v.join || v.is_broken);
     }
 }
