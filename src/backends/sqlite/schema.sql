@@ -28,8 +28,14 @@ CREATE TABLE simba_mutex (
     fencing_token INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
--- "asked", "slots" and "rank" are reserved. Files of this version that are
--- older have them not; every statement names its columns, so both are served.
+-- "asked", "slots" and "rank" are reserved, and files of this version that were
+-- made before have them not. Both shapes are version 3 on purpose: no statement
+-- names these columns, all name the others, so every program of version 3 serves
+-- both, while a higher version would shut the older programs out of the file for
+-- columns that nobody uses. Who uses them first adds what
+-- pragma_table_info('simba_tenure') and ('simba_line') do not show, by ALTER TABLE
+-- with these defaults, and raises the version only if programs that do not know
+-- the columns would do harm: they write the defaults into every row they replace.
 
 -- What else is known of the tenure with this token. With another token than
 -- simba_mutex has, it is the one before. "former" is the token of the tenure

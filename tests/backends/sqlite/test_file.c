@@ -254,6 +254,29 @@ SQLITE_TEST(test_sqlite_file__other_databases_are_refused)
     expect_refusal(SIMBA_EMISCONFIG, "of another program");
 }
 
+/* Files of one version have reserved columns or have them not. */
+SQLITE_TEST(test_sqlite_file__without_reserved_columns_is_served)
+{
+    struct who alice = person(&first, "alice"), bob = person(&second, "bob");
+
+    must_open(&first, "");
+    handle_close(&first);
+    sql("ALTER TABLE simba_tenure DROP COLUMN asked;"
+        "ALTER TABLE simba_line DROP COLUMN slots;"
+        "ALTER TABLE simba_line DROP COLUMN rank");
+    must_open(&first, "");
+    must_open(&second, "");
+    ask(&alice);
+    assert_true(got.mine);
+    ask(&bob);
+    assert_true(got.is_queued);
+    release(&alice);
+    ask(&bob);
+    assert_true(got.mine);
+    release(&bob);
+    assert_int_equal(sql("PRAGMA user_version"), 3);
+}
+
 SQLITE_TEST(test_sqlite_file__newer_schema_is_refused)
 {
     must_open(&first, "");
