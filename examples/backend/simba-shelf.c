@@ -293,6 +293,9 @@ static void grant(struct mutex *m, simba_request *request, int64_t now_ms)
     drop_from_queue(m, request->attempt);
     m->attempt = request->attempt;
     memcpy(m->owner.id, request->id, strlen(request->id) + 1);
+    if (m->last_token < request->token_above) {
+        m->last_token = request->token_above;
+    }
     m->owner.token = next_number(&m->last_token, now_ms);
     m->owner.acquired_at_ms = now_ms;
     extend(m, request, now_ms);

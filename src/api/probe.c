@@ -46,6 +46,10 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     if (rc == SIMBA_OK && request->id == NULL) {
         rc = simba_error_set(error, SIMBA_EINVAL, 0, "a request needs an id");
     }
+    if (rc == SIMBA_OK && request->token_above >= (uint64_t)INT64_MAX) {
+        rc = simba_error_set(error, SIMBA_EINVAL, 0,
+                             "no token is greater than token_above");
+    }
     if (rc == SIMBA_OK) {
         rc = simba__config_mutex(request->mutex, error);
     }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static const char name[] = "sized";
 static simba_attempt attempt = {7, 7};
 
 /* As many bytes, the next one of which cannot be touched. */
@@ -39,7 +40,7 @@ static simba_request *make(size_t reply_size)
     memcpy(request, &init, size < sizeof init ? size : sizeof init);
     request->size = (uint32_t)size;
     request->reply.size = (uint32_t)reply_size;
-    request->mutex = "sized";
+    request->mutex = name;
     request->id = "me";
     request->attempt = attempt;
     request->ttl_ms = request->transition_ms = 5000;
@@ -87,6 +88,31 @@ TEST(test_probe__takes_requests_of_older_and_newer_versions)
         check(store, SIMBA_RENEW, sizes[i]);
         check(store, SIMBA_RELEASE, sizes[i]);
     }
+    simba_store_close(store);
+}
+
+TEST(test_probe__grants_tokens_above_what_is_asked)
+{
+    static const uint64_t above[] = {8999999999999995, 9100000000000000000,
+                                     9100000000000000004};
+    simba_store *store = open_store();
+    simba_request *request = make(sizeof(simba_reply));
+    simba_error error;
+
+    for (size_t i = 0; i < sizeof above / sizeof *above; i++) {
+        request->attempt.high = 8 + i;
+        request->token_above = above[i];
+        request->kind = SIMBA_ACQUIRE;
+        assert_int_equal(simba_probe(store, request, &error), SIMBA_OK);
+        assert_true(request->reply.mine);
+        assert_true(request->reply.token > above[i]); /* or than the last */
+        request->kind = SIMBA_RELEASE;
+        assert_int_equal(simba_probe(store, request, &error), SIMBA_OK);
+    }
+    request->kind = SIMBA_ACQUIRE;
+    request->token_above = INT64_MAX;
+    assert_int_equal(simba_probe(store, request, &error), SIMBA_EINVAL);
+    give_back(request);
     simba_store_close(store);
 }
 

@@ -173,8 +173,10 @@ struct simba_request {
     const char *reason; /**< break: for the store's own log, if it has one */
 
     /** Acquire: a new token is greater than this one, too; 0: none. Stores
-     * whose server numbers the tenures, such as ZooKeeper, cannot: they grant
-     * what they have, and who asked compares the token it was given. */
+     * keep tokens of 63 bits, so INT64_MAX - 1 is the greatest here. Where the
+     * tenures are numbered otherwise (by ZooKeeper's server, by the version in
+     * a table that has no column for tokens) it cannot be kept: who asked
+     * compares the token it was given. */
     uint64_t token_above;
     /* Reserved for several owners, priorities and planned hand-over. */
     uint32_t slots;   /**< acquire, renew: 0: exclusive */

@@ -15,7 +15,7 @@
 enum {
     TRIES_MOST = 16,
     PAUSE_MS = 20,
-    ARGUMENTS_MOST = 6,
+    ARGUMENTS_MOST = 7,
     WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
     /* A server that was killed may lack the last writes even of an append-only
      * file: it postpones them while the disk is busy. Within this time whoever
@@ -265,6 +265,9 @@ static bool send_script(struct simba__redis_request *r,
         add_number(&words, r->is_joining ? request->waiter_ms : 0);
         add_number(&words, (int64_t)(request->position != 0 ? request->position
                                                             : r->position));
+        if (request->token_above != 0) {
+            add_number(&words, (int64_t)request->token_above);
+        }
         break;
     case SIMBA__REDIS_RENEW:
         add_number(&words, request->ttl_ms + request->transition_ms);

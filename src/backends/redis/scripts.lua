@@ -155,7 +155,8 @@ end
 -- Take the mutex if it is free and nobody alive stands before this contender.
 --
 -- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
--- queue), position in us or 0.
+-- queue), position in us or 0, and if there is one a token that a new one must be
+-- greater than.
 -- The reply's position is the one it would have got if it did not join; when
 -- refused it ends with whether one that was offered the mutex did not come.
 local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
@@ -204,14 +205,18 @@ end
 -- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
 -- tenure before comes second, or ''.
 local function next_token()
-    local token = string.format('%.0f', now_us)
+    local token, above = string.format('%.0f', now_us), ARGV[7]
     local last = redis.call('SET', FENCE, token, 'GET')
+    local former = string.match(last or '', '^%d+$') or ''
+    if above and (#above > #former or #above == #former and above > former) then
+        last = above
+    end
     if last and (tonumber(last) or 0) >= now_us then
         redis.call('SET', FENCE, last)
         redis.call('INCR', FENCE)
         token = redis.call('GET', FENCE)
     end
-    return token, string.match(last or '', '^%d+$') or ''
+    return token, former
 end
 
 local function grant()

@@ -56,7 +56,8 @@ void simba__sql_start(struct simba__sql_request *request)
         first = SIMBA__SQL_DOCTOR;
     } else if (request->is_slow) {
         first = SIMBA__SQL_LOAD;
-    } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token) {
+    } else if (asked->kind == SIMBA_ACQUIRE && !self->has_no_token &&
+               asked->token_above == 0) {
         first = is_quiet ? SIMBA__SQL_QUIET_ACQUIRE : SIMBA__SQL_FAST_ACQUIRE;
     } else if (asked->kind == SIMBA_RENEW) {
         first = is_quiet ? SIMBA__SQL_QUIET_RENEW : SIMBA__SQL_FAST_RENEW;

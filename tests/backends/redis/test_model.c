@@ -98,8 +98,8 @@ static bool is_alike(const simba_reply *reply)
     const char *owner =
         simba__mutex_is_held(&record, got.store_ms) ? record.owner.id : "";
 
-    return got.mine == reply->mine && got.is_queued == reply->is_queued &&
-           got.is_head == reply->is_head &&
+    return got.mine == reply->mine && has_same_token(reply) &&
+           got.is_queued == reply->is_queued && got.is_head == reply->is_head &&
            (owner[0] == '\0' ? is_about(got.wait_ms, reply->wait_ms)
                              : is_near(got.wait_ms, reply->wait_ms)) &&
            strcmp(got.owner.id, owner) == 0;

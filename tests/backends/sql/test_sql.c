@@ -115,6 +115,36 @@ SQL_TEST(test_sql__tokens_grow)
     assert_true(a.token > last);
 }
 
+/* Whether the mutex is quiet or somebody waits for it. */
+SQL_TEST(test_sql__token_is_above_what_is_asked)
+{
+    struct who a = person(&first, "a");
+    struct who b = person(&second, "b");
+    simba_request request = asking(&a);
+
+    ask(&a); /* now there is a row, for the statements that do all at once */
+    release(&a);
+    a = person(&first, "a");
+    request.token_above = 8000000000000000;
+    run(&a, request);
+    expect_mine(&a);
+    assert_int_equal(got.token, request.token_above + 1);
+    ask(&b);
+    expect_queued(true);
+    release(&a);
+    request = asking(&b);
+    request.token_above = 8000000000000008;
+    run(&b, request);
+    expect_mine(&b);
+    assert_int_equal(got.token, request.token_above + 1);
+    release(&b);
+    a = person(&first, "a");
+    ask(&a);
+    expect_mine(&a);
+    assert_int_equal(got.token, request.token_above + 2);
+    release(&a);
+}
+
 SQL_TEST(test_sql__offers_it_to_the_first_in_the_queue)
 {
     struct who a, b, c, d;
