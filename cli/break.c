@@ -41,7 +41,7 @@ static const char help[] =
 
 enum { REASON_MOST = 512 };
 
-struct wish {
+struct break_wish {
     uint64_t token;
     const char *reason;
     bool is_now;
@@ -49,7 +49,7 @@ struct wish {
 
 static bool is_complete(const void *user)
 {
-    const struct wish *wish = user;
+    const struct break_wish *wish = user;
 
     if (wish->token == 0 || wish->reason == NULL) {
         simba__say("break needs --token and --reason; 'simba show NAME' tells "
@@ -75,7 +75,7 @@ static bool is_complete(const void *user)
 
 /* What was done, and to whom. */
 struct deed {
-    const struct wish *wish;
+    const struct break_wish *wish;
     struct simba__view before;
     int64_t asked_ms; /* boot clock; nothing came of it earlier */
     char by[256];
@@ -173,7 +173,7 @@ static int break_it(const struct simba__command *command,
 
 int simba__cmd_break(const struct simba__cli *cli, int argc, char **argv)
 {
-    struct wish wish = {0};
+    struct break_wish wish = {0};
     const struct simba__option options[] = {
         {.name = "token",
          .kind = SIMBA__NUMBER,

@@ -79,14 +79,14 @@ static bool is_program(const char *path)
 
 /* --- one ----------------------------------------------------------------- */
 
-struct search {
+struct path_search {
     const char *name;
     char path[PATH_MAX];
 };
 
 static bool look(void *user, const char *directory)
 {
-    struct search *search = user;
+    struct path_search *search = user;
     int length = snprintf(search->path, sizeof search->path, "%s/" PREFIX "%s",
                           directory, search->name);
 
@@ -137,7 +137,7 @@ static bool take_store(struct simba__cli *cli, int *argc, char **argv)
 int simba__external_run(const struct simba__cli *given, int argc, char **argv)
 {
     struct simba__cli cli = *given;
-    struct search search = {.name = argv[0]};
+    struct path_search search = {.name = argv[0]};
     char title[sizeof PREFIX + NAME_MOST], verbosity[16];
 
     if (!is_name(argv[0])) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, COLUMNS };
+enum view_column { MUTEX, OWNER, TOKEN, AGE, LEASE, WAITING, COLUMNS };
 
 /* ZooKeeper writes down when a node was made, by the time of day, but does not
  * tell what time it is. */

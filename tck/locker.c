@@ -181,13 +181,13 @@ static void close_releases(struct tck *t)
     EXPECT_GRANTED(b);
 }
 
-struct loss {
+struct seen_loss {
     _Atomic int count, code;
 };
 
 static void on_lost(void *user, const simba_error *why)
 {
-    struct loss *loss = user;
+    struct seen_loss *loss = user;
 
     atomic_store(&loss->code, why->code);
     atomic_fetch_add(&loss->count, 1);
@@ -196,7 +196,7 @@ static void on_lost(void *user, const simba_error *why)
 static void loss_is_told(struct tck *t)
 {
     simba_locker_options options = tck_locker_options(t);
-    struct loss *loss = tck_alloc(t, sizeof *loss);
+    struct seen_loss *loss = tck_alloc(t, sizeof *loss);
     simba_locker *locker;
 
     options.times.max_hold_ms = 300;

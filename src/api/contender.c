@@ -332,7 +332,7 @@ const char *simba__cause_name(enum simba__cause cause)
 
 /* --- from start to stop -------------------------------------------------- */
 
-enum wish { WISH_REST, WISH_STARTED, WISH_STOPPED };
+enum contender_wish { WISH_REST, WISH_STARTED, WISH_STOPPED };
 
 void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
                            struct simba__contender *contender)

@@ -40,7 +40,7 @@ struct simba_retrieval {
     _Atomic bool is_started, is_heard; /* changed inside the loop */
 };
 
-struct note {
+struct owner_note {
     struct simba__task task;
     simba_retrieval *retrieval;
     simba_state state;
@@ -50,7 +50,7 @@ struct note {
 
 static void run_note(struct simba__task *task)
 {
-    struct note *note = (struct note *)task;
+    struct owner_note *note = (struct owner_note *)task;
 
     note->retrieval->on_changed(note->retrieval->user, &note->state);
     atomic_fetch_sub(&note->retrieval->notes, 1);
@@ -61,7 +61,7 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
 {
     struct simba__observe_update update;
     struct simba__pending *pending;
-    struct note *note = NULL;
+    struct owner_note *note = NULL;
 
     event.now_ms = simba_loop_now_ms();
     simba__observe_step(&r->machine, &event, &update);

@@ -236,7 +236,7 @@ struct owner {
     simba_error error;
 };
 
-struct scene {
+struct handoff_scene {
     const struct simba__bench_job *job;
     struct simba__bench_child maker;
     simba_store *store;
@@ -308,7 +308,7 @@ static void make_owners(const struct simba__bench_job *job,
 
 /* --- waiting, and killing ------------------------------------------------ */
 
-static bool is_awaited(struct scene *s)
+static bool is_awaited(struct handoff_scene *s)
 {
     simba_report *report;
     bool is_so = false;
@@ -323,7 +323,7 @@ static bool is_awaited(struct scene *s)
 /* As soon as we stand in the queue, and long before the owner would renew. */
 static void *kill_owner(void *argument)
 {
-    struct scene *s = argument;
+    struct handoff_scene *s = argument;
     struct timespec pause = {0, 1000000};
 
     while (!is_awaited(s) && !atomic_load(&s->is_given_up)) {
@@ -334,7 +334,7 @@ static void *kill_owner(void *argument)
     return NULL;
 }
 
-static int make_owner(struct scene *s, simba_error *error)
+static int make_owner(struct handoff_scene *s, simba_error *error)
 {
     int rc;
 
@@ -349,7 +349,7 @@ static int make_owner(struct scene *s, simba_error *error)
 
 static int crash_once(void *self, int64_t *ns, simba_error *error)
 {
-    struct scene *s = self;
+    struct handoff_scene *s = self;
     pthread_t killer;
     int64_t acquired_ns;
     int rc = make_owner(s, error);
@@ -411,7 +411,7 @@ static int64_t await_death(void)
 
 static int exchange_after(void *self, int64_t *ns, simba_error *error)
 {
-    struct scene *s = self;
+    struct handoff_scene *s = self;
     int64_t from_ns = s->sees_crash ? await_death() : await_time();
     int rc = simba__floor_step(s->floor, SIMBA_FLOOR_PAIR, error);
 
@@ -421,7 +421,7 @@ static int exchange_after(void *self, int64_t *ns, simba_error *error)
 
 /* --- the whole ----------------------------------------------------------- */
 
-static int open_scene(struct scene *s, simba_error *error)
+static int open_scene(struct handoff_scene *s, simba_error *error)
 {
     const simba_backend_ops *ops;
     simba_locker_options options;
@@ -446,7 +446,7 @@ int simba__bench_crash(const struct simba__bench_job *job,
                        struct simba__bench_result *result,
                        simba_error *error)
 {
-    struct scene scene = {.job = job};
+    struct handoff_scene scene = {.job = job};
     struct simba__bench_side sides[2] = {{crash_once, &scene},
                                          {exchange_after, NULL}};
     int64_t begun_ns;

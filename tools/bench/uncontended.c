@@ -222,7 +222,7 @@ static void close_floors(struct floors *f)
 
 /* --- rounds -------------------------------------------------------------- */
 
-struct contest {
+struct uncontended {
     const struct simba__bench_job *job;
     struct simba__bench_child children[PROCESSES_MOST];
     struct floors floors;
@@ -239,7 +239,7 @@ static double rate(const struct simba__crew_tally *tally)
                : (double)tally->count * 1e9 / (double)tally->elapsed_ns;
 }
 
-static int hear_all(struct contest *c,
+static int hear_all(struct uncontended *c,
                     struct simba__crew_tally *sum,
                     simba_error *error)
 {
@@ -263,7 +263,7 @@ static int hear_all(struct contest *c,
 }
 
 /* `most` exchanges, shared out among the processes. */
-static int run_ours(struct contest *c,
+static int run_ours(struct uncontended *c,
                     size_t most,
                     struct simba__crew_tally *tally,
                     simba_error *error)
@@ -280,7 +280,7 @@ static int run_ours(struct contest *c,
     return hear_all(c, tally, error);
 }
 
-static void run_floor(struct contest *c,
+static void run_floor(struct uncontended *c,
                       size_t most,
                       struct simba__crew_tally *tally)
 {
@@ -300,7 +300,7 @@ static void add(struct simba__crew_tally *sum,
 
 /* How many bare connections are the fastest, in turns; many may be in each
  * other's way so much that it fails. */
-static int choose_floor(struct contest *c, simba_error *error)
+static int choose_floor(struct uncontended *c, simba_error *error)
 {
     struct simba__crew_tally sums[2] = {{.rc = SIMBA_OK}, {.rc = SIMBA_OK}};
 
@@ -322,7 +322,7 @@ static int choose_floor(struct contest *c, simba_error *error)
     return sums[0].rc;
 }
 
-static int warm_up(struct contest *c, simba_error *error)
+static int warm_up(struct uncontended *c, simba_error *error)
 {
     struct simba__crew_tally tally;
     int rc = run_ours(c, c->job->contenders * c->job->processes, &tally, error);
@@ -337,7 +337,7 @@ static int warm_up(struct contest *c, simba_error *error)
     return rc;
 }
 
-static int run_round(struct contest *c, size_t most, simba_error *error)
+static int run_round(struct uncontended *c, size_t most, simba_error *error)
 {
     struct simba__crew_tally tallies[2] = {{.rc = SIMBA_OK}, {.rc = SIMBA_OK}};
     int rc = SIMBA_OK;
@@ -360,7 +360,7 @@ static int run_round(struct contest *c, size_t most, simba_error *error)
     return simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
 }
 
-static int run_rounds(struct contest *c, simba_error *error)
+static int run_rounds(struct uncontended *c, simba_error *error)
 {
     const struct simba__bench_plan *plan = &c->job->plan;
     size_t fitting = simba__bench_round_count(plan);
@@ -380,7 +380,7 @@ static int run_rounds(struct contest *c, simba_error *error)
     return rc;
 }
 
-static void sum_up(struct contest *c, struct simba__bench_result *result)
+static void sum_up(struct uncontended *c, struct simba__bench_result *result)
 {
     *result = (struct simba__bench_result){
         .count = c->sums[0].count,
@@ -404,7 +404,7 @@ static void sum_up(struct contest *c, struct simba__bench_result *result)
 
 /* --- the whole ----------------------------------------------------------- */
 
-static int start_children(struct contest *c, simba_error *error)
+static int start_children(struct uncontended *c, simba_error *error)
 {
     int rc = SIMBA_OK;
 
@@ -422,7 +422,7 @@ static int measure(const struct simba__bench_job *job,
                    struct simba__bench_result *result,
                    simba_error *error)
 {
-    struct contest *c = calloc(1, sizeof *c);
+    struct uncontended *c = calloc(1, sizeof *c);
     int rc;
 
     if (c == NULL) {

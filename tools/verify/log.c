@@ -39,7 +39,7 @@ static bool is_before(const struct simba__log_slot *a,
 
 /* --- the heap ------------------------------------------------------------ */
 
-static void swap(struct simba__log *log, size_t i, size_t k)
+static void swap(struct simba__trace_log *log, size_t i, size_t k)
 {
     struct simba__log_slot *kept = log->heap[i];
 
@@ -47,7 +47,7 @@ static void swap(struct simba__log *log, size_t i, size_t k)
     log->heap[k] = kept;
 }
 
-static void rise(struct simba__log *log, size_t i)
+static void rise(struct simba__trace_log *log, size_t i)
 {
     while (i > 0 && is_before(log->heap[i], log->heap[(i - 1) / 2])) {
         swap(log, i, (i - 1) / 2);
@@ -55,7 +55,7 @@ static void rise(struct simba__log *log, size_t i)
     }
 }
 
-static void sink(struct simba__log *log, size_t i)
+static void sink(struct simba__trace_log *log, size_t i)
 {
     for (;;) {
         size_t first = i;
@@ -74,7 +74,7 @@ static void sink(struct simba__log *log, size_t i)
 }
 
 /* The slot behind the last one in use. */
-static struct simba__log_slot *spare_slot(struct simba__log *log)
+static struct simba__log_slot *spare_slot(struct simba__trace_log *log)
 {
     if (log->heap[log->count] == NULL) {
         log->heap[log->count] = calloc(1, sizeof(struct simba__log_slot));
@@ -84,7 +84,7 @@ static struct simba__log_slot *spare_slot(struct simba__log *log)
 
 /* --- reading ------------------------------------------------------------- */
 
-bool simba__log_open(struct simba__log *log, const char *name, int index)
+bool simba__log_open(struct simba__trace_log *log, const char *name, int index)
 {
     log->name = name;
     log->index = index;
@@ -97,7 +97,7 @@ bool simba__log_open(struct simba__log *log, const char *name, int index)
     return log->file != NULL;
 }
 
-void simba__log_close(struct simba__log *log)
+void simba__log_close(struct simba__trace_log *log)
 {
     for (size_t i = 0; log->heap != NULL && i < AHEAD; i++) {
         free(log->heap[i]);
@@ -111,7 +111,7 @@ void simba__log_close(struct simba__log *log)
 
 /* What comes before it in time has been checked already. Times of different
  * boots are not compared. */
-static bool is_late(const struct simba__log *log,
+static bool is_late(const struct simba__trace_log *log,
                     const struct simba__deed *deed)
 {
     return deed->at_us < log->taken_us &&
@@ -119,7 +119,7 @@ static bool is_late(const struct simba__log *log,
 }
 
 /* What is wrong with the line that was read; NULL: nothing. */
-static const char *check_line(const struct simba__log *log,
+static const char *check_line(const struct simba__trace_log *log,
                               size_t length,
                               struct simba__deed *deed,
                               bool *is_deed)
@@ -135,7 +135,8 @@ static const char *check_line(const struct simba__log *log,
     return problem;
 }
 
-static void keep_deed(struct simba__log *log, struct simba__log_slot *slot)
+static void keep_deed(struct simba__trace_log *log,
+                      struct simba__log_slot *slot)
 {
     slot->deed.where.file = log->index;
     slot->deed.where.line = log->line;
@@ -145,7 +146,7 @@ static void keep_deed(struct simba__log *log, struct simba__log_slot *slot)
 }
 
 /* One line; a last one without its end was cut off, and is no event. */
-static bool read_line(struct simba__log *log)
+static bool read_line(struct simba__trace_log *log)
 {
     struct simba__log_slot *slot = spare_slot(log);
     const char *problem;
@@ -176,7 +177,8 @@ static bool read_line(struct simba__log *log)
     return true;
 }
 
-bool simba__log_peek(struct simba__log *log, const struct simba__deed **deed)
+bool simba__log_peek(struct simba__trace_log *log,
+                     const struct simba__deed **deed)
 {
     while (!log->is_ended && log->count < AHEAD) {
         if (!read_line(log)) {
@@ -187,7 +189,7 @@ bool simba__log_peek(struct simba__log *log, const struct simba__deed **deed)
     return true;
 }
 
-void simba__log_take(struct simba__log *log)
+void simba__log_take(struct simba__trace_log *log)
 {
     const struct simba__deed *deed = &log->heap[0]->deed;
 

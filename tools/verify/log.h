@@ -12,7 +12,7 @@
 
 struct simba__log_slot;
 
-struct simba__log {
+struct simba__trace_log {
     const char *name;
     int index;
     FILE *file;
@@ -27,19 +27,20 @@ struct simba__log {
     int64_t taken_us; /* of the last deed that was taken, by this clock: */
     char taken_scope[40];
     /* Told of each line that is no event. */
-    void (*complain)(const struct simba__log *log, const char *problem);
+    void (*complain)(const struct simba__trace_log *log, const char *problem);
 };
 
 /** Open it; "-" is stdin. False with errno. */
-bool simba__log_open(struct simba__log *log, const char *name, int index);
-void simba__log_close(struct simba__log *log);
+bool simba__log_open(struct simba__trace_log *log, const char *name, int index);
+void simba__log_close(struct simba__trace_log *log);
 
 /** The next deed, or NULL at the end; valid until simba__log_take(). False
  * with errno: it cannot be read on. */
-bool simba__log_peek(struct simba__log *log, const struct simba__deed **deed);
+bool simba__log_peek(struct simba__trace_log *log,
+                     const struct simba__deed **deed);
 
 /** Done with the deed that was peeked. */
-void simba__log_take(struct simba__log *log);
+void simba__log_take(struct simba__trace_log *log);
 
 /** Is one deed to be fed before the other? */
 bool simba__deed_is_before(const struct simba__deed *a,

@@ -53,7 +53,7 @@ struct boot {
 
 struct verification {
     const struct simba__cli *cli;
-    struct simba__log *logs;
+    struct simba__trace_log *logs;
     size_t count;
     struct simba__history *history;
     struct boot *boots;
@@ -126,7 +126,8 @@ static void on_found(void *user, const struct simba__history_finding *finding)
     }
 }
 
-static void on_malformed(const struct simba__log *log, const char *problem)
+static void on_malformed(const struct simba__trace_log *log,
+                         const char *problem)
 {
     simba__say("%s:%" PRIu64 ": %s", log->name, log->line, problem);
 }
@@ -200,7 +201,7 @@ static int open_all(struct verification *v, char **names)
 }
 
 /* The log whose next deed is the earliest; NULL: all are at their end. */
-static int choose(struct verification *v, struct simba__log **chosen)
+static int choose(struct verification *v, struct simba__trace_log **chosen)
 {
     const struct simba__deed *first = NULL;
 
@@ -243,7 +244,7 @@ static bool note_boot(struct verification *v, const struct simba__deed *deed)
 
 static int feed(struct verification *v)
 {
-    struct simba__log *log;
+    struct simba__trace_log *log;
     int rc;
 
     while ((rc = choose(v, &log)) == SIMBA_OK && log != NULL) {

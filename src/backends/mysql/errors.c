@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct meaning {
+struct mysql_meaning {
     unsigned number;
     enum simba__sql_verdict verdict;
     int status;
@@ -24,7 +24,7 @@ struct meaning {
 
 #define READ_ONLY "the server is read-only: a replica, or set so"
 
-static const struct meaning meanings[] = {
+static const struct mysql_meaning meanings[] = {
     {ER_LOCK_DEADLOCK, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {ER_CHECKREAD, SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {ER_NO_SUCH_TABLE, SIMBA__SQL_NO_TABLE, SIMBA_ENOTINIT, NULL, NULL},
@@ -78,10 +78,10 @@ static const struct meaning meanings[] = {
      "use an account with another plugin"},
 };
 
-static const struct meaning *find_meaning(unsigned number)
+static const struct mysql_meaning *find_meaning(unsigned number)
 {
-    static const struct meaning unknown = {0, SIMBA__SQL_REFUSED,
-                                           SIMBA_EUNAVAIL, NULL, NULL};
+    static const struct mysql_meaning unknown = {0, SIMBA__SQL_REFUSED,
+                                                 SIMBA_EUNAVAIL, NULL, NULL};
 
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         if (meanings[i].number == number) {
@@ -119,7 +119,7 @@ static int say(const struct simba__my_session *session,
                simba_error *error)
 {
     const struct simba__my *my = (const struct simba__my *)session->base.self;
-    const struct meaning *meaning = find_meaning(number);
+    const struct mysql_meaning *meaning = find_meaning(number);
     const char *advice = meaning->advice;
     const char *cause;
     size_t length;

@@ -9,7 +9,7 @@
 
 enum { STATE_LENGTH = 5 };
 
-struct meaning {
+struct postgres_meaning {
     const char *state; /* SQLSTATE, or how it begins */
     enum simba__sql_verdict verdict;
     int status;
@@ -17,7 +17,7 @@ struct meaning {
     const char *advice; /* what to do about it, or NULL */
 };
 
-static const struct meaning meanings[] = {
+static const struct postgres_meaning meanings[] = {
     {"40001", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     {"40P01", SIMBA__SQL_AGAIN, SIMBA_EUNAVAIL, NULL, NULL},
     /* Our prepared statements were discarded, or a table was changed. */
@@ -48,10 +48,10 @@ static const struct meaning meanings[] = {
      NULL},
 };
 
-static const struct meaning *find_meaning(const char *state)
+static const struct postgres_meaning *find_meaning(const char *state)
 {
-    static const struct meaning unknown = {"", SIMBA__SQL_REFUSED,
-                                           SIMBA_EUNAVAIL, NULL, NULL};
+    static const struct postgres_meaning unknown = {"", SIMBA__SQL_REFUSED,
+                                                    SIMBA_EUNAVAIL, NULL, NULL};
 
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
         if (strncmp(meanings[i].state, state, strlen(meanings[i].state)) == 0) {
@@ -69,7 +69,7 @@ static int say(const struct simba__pg_session *session,
                const char *words,
                simba_error *error)
 {
-    const struct meaning *meaning = find_meaning(state);
+    const struct postgres_meaning *meaning = find_meaning(state);
     const char *said = meaning->words == NULL ? words : meaning->words;
 
     return simba_error_set(

@@ -20,7 +20,7 @@ enum { WATCH_DELAY_MS = 3 };
 enum whose { WHOSE_BEFORE, WHOSE_OWNER, WHOSE_FOUND, WHOSE_OWN };
 
 /* One request under way. */
-struct pending {
+struct sent_request {
     struct simba__zk_latch *latch;
     uint64_t generation;
     zoo_op_result_t result; /* of a multi */
@@ -32,11 +32,12 @@ struct pending {
 
 /* A request about to be sent, with a hold on the latch, about a child of its
  * mutex, or with "" the mutex itself. NULL: no memory. */
-static struct pending *prepare(struct simba__zk_latch *latch, const char *node)
+static struct sent_request *prepare(struct simba__zk_latch *latch,
+                                    const char *node)
 {
     const char *parent = latch->mutex->path;
     size_t size = node == NULL ? 0 : strlen(parent) + strlen(node) + 2;
-    struct pending *p =
+    struct sent_request *p =
         node == NULL ? NULL : calloc(1, sizeof *p + size); /* none was kept */
 
     if (p != NULL) {
@@ -51,7 +52,7 @@ static struct pending *prepare(struct simba__zk_latch *latch, const char *node)
 
 /* Counts a request that was sent, or forgets one that was not; returns what
  * became of the sending. No batch waits for the watch on our own node. */
-static int sent(struct simba__zk_latch *latch, struct pending *p, int rc)
+static int sent(struct simba__zk_latch *latch, struct sent_request *p, int rc)
 {
     if (rc == ZOK) {
         latch->replies_due += p->whose != WHOSE_OWN;
@@ -66,7 +67,7 @@ static int sent(struct simba__zk_latch *latch, struct pending *p, int rc)
  * this one is over, and the loop is left again. */
 static struct simba__zk_latch *arrive(const void *data, int rc)
 {
-    struct pending *p = (struct pending *)data;
+    struct sent_request *p = (struct sent_request *)data;
     struct simba__zk_latch *latch = p->latch;
     struct simba__zk *self = latch->self;
     bool is_current;
@@ -226,7 +227,7 @@ static void on_data(int rc,
                     const struct Stat *stat,
                     const void *data)
 {
-    enum whose whose = ((const struct pending *)data)->whose;
+    enum whose whose = ((const struct sent_request *)data)->whose;
     struct simba__zk_latch *latch = arrive(data, rc);
 
     if (latch == NULL) {
@@ -276,7 +277,7 @@ static void send_parents(struct simba__zk_latch *latch)
     bool is_base_there = self->is_base_made && latch->rounds == 2;
 
     do {
-        struct pending *p;
+        struct sent_request *p;
         bool is_plain;
 
         end = strchr(end + 1, '/');
@@ -299,7 +300,7 @@ static void send_parents(struct simba__zk_latch *latch)
 
 static int send_children(struct simba__zk_latch *latch)
 {
-    struct pending *p = prepare(latch, "");
+    struct sent_request *p = prepare(latch, "");
 
     return sent(latch, p,
                 p == NULL ? ZSYSTEMERROR
@@ -314,7 +315,7 @@ static int send_data(struct simba__zk_latch *latch,
                      enum whose whose)
 {
     struct simba__zk *self = latch->self;
-    struct pending *p = prepare(latch, node);
+    struct sent_request *p = prepare(latch, node);
 
     if (p == NULL) {
         return ZSYSTEMERROR;
@@ -332,7 +333,7 @@ void simba__zk_send(struct simba__zk_latch *latch, enum simba__zk_batch batch)
 {
     struct simba__zk *self = latch->self;
     bool joins = latch->acquire != NULL && latch->acquire->join;
-    struct pending *p;
+    struct sent_request *p;
     zoo_op_t check;
 
     assert(latch->mutex != NULL && latch->replies_due == 0);
