@@ -2,25 +2,23 @@
  * not happen afterwards (S1, S4, S5, S8). */
 #include "verify/track.h"
 
+#include "util/array.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 bool simba__tenure_reserve(struct simba__track *track)
 {
-    size_t room = track->tenure_room == 0 ? 1 : track->tenure_room * 2;
-    struct simba__tenure *grown;
-
     if (track->tenure_count < track->tenure_room ||
         track->tenure_room == SIMBA__TENURES_MOST) {
         return true;
     }
-    grown = realloc(track->tenures, room * sizeof *grown);
-    if (grown == NULL) {
+    if (!simba__array_reserve(&track->tenures, &track->tenure_room,
+                              track->tenure_count + 1,
+                              sizeof *track->tenures)) {
         return false;
     }
-    track->tenures = grown;
-    track->tenure_room = room;
     track->tenure_next = track->tenure_count;
     return true;
 }
