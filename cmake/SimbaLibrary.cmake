@@ -35,6 +35,8 @@ target_include_directories(simba_util_archive INTERFACE ${simba_src})
 
 # What the stores share; modules take it along, too.
 simba_add_layer(simba_kit
+  ${simba_src}/kit/backoff.c
+  ${simba_src}/kit/deadline.c
   ${simba_src}/kit/log.c
   ${simba_src}/kit/lookup.c
   ${simba_src}/kit/parameters.c

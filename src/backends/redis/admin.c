@@ -21,15 +21,11 @@ struct question {
 
 static void complete(struct simba__redis_admin_request *admin)
 {
-    simba_request *request = admin->request;
-
-    admin->request = NULL;
     simba_timer_clear(admin->store->base.loop, &admin->deadline);
     simba_timer_clear(admin->store->base.loop, &admin->begin);
-    if (request != NULL) {
-        simba_request_done(request, admin->why.code,
-                           admin->why.code == SIMBA_OK ? NULL : &admin->why);
-    }
+    simba__deadline_complete(&admin->request, admin->why.code,
+                             admin->why.code == SIMBA_OK ? NULL
+                                                          : &admin->why);
 }
 
 /* Completes it, if no reply is awaited any more. */
@@ -268,9 +264,8 @@ static void on_deadline(simba_timer *timer)
         container_of(timer, struct simba__redis_admin_request, deadline);
 
     if (admin->why.code == SIMBA_OK) {
-        simba_error_set(&admin->why, SIMBA_EUNAVAIL, 0,
-                        "redis %s: no answer in time",
-                        admin->store->settings.shown);
+        simba__deadline_expire(&admin->request, "redis",
+                               admin->store->settings.shown);
     }
     if (admin->open == 0) {
         finish_if_done(admin);

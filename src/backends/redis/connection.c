@@ -219,7 +219,6 @@ void simba__redis_disconnect(struct simba__redis_connection *conn,
                              const char *format,
                              ...)
 {
-    int64_t pause_ms = conn->pause_ms;
     char words[160];
     va_list arguments;
 
@@ -232,10 +231,8 @@ void simba__redis_disconnect(struct simba__redis_connection *conn,
     simba_error_set(&conn->why, code, native, "redis %s: %s", conn->shown,
                     words);
     if (conn->is_wanted) {
-        conn->pause_ms =
-            pause_ms * 2 < PAUSE_MOST_MS ? pause_ms * 2 : PAUSE_MOST_MS;
         simba_timer_set(conn->store->base.loop, &conn->timer,
-                        simba_loop_now_ms() + pause_ms);
+                        simba__backoff_until(&conn->backoff));
     }
     fail_pending(conn);
     if (conn->is_wanted) {
@@ -442,7 +439,7 @@ static void start(struct simba__redis_connection *conn)
  * answers is up. */
 static void note_up(struct simba__redis_connection *conn)
 {
-    conn->pause_ms = PAUSE_FIRST_MS;
+    simba__backoff_reset(&conn->backoff);
     if (conn->was_up) {
         simba_count_reconnect(conn->store->base.loop);
     }
@@ -720,7 +717,7 @@ void simba__redis_connection_init(struct simba__redis_connection *conn,
         .server = server,
         .io = {.ready = on_ready, .fd = -1},
         .timer = {.fire = on_timer},
-        .pause_ms = PAUSE_FIRST_MS,
+        .backoff = {.first_ms = PAUSE_FIRST_MS, .most_ms = PAUSE_MOST_MS},
     };
     conn->last = &conn->first;
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "redis: not connected yet");

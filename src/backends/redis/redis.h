@@ -3,6 +3,8 @@
 #ifndef SIMBA_REDIS_REDIS_H
 #define SIMBA_REDIS_REDIS_H
 
+#include "kit/backoff.h"
+#include "kit/deadline.h"
 #include "kit/log.h"
 #include "kit/lookup.h"
 #include "kit/url.h"
@@ -211,8 +213,8 @@ struct simba__redis_connection {
     struct simba__redis_buffer plain, wire; /* wire: with TLS only */
     struct simba__redis_pending *first, **last;
     int pending_count;
-    int64_t silent_since_ms; /* while replies are awaited */
-    int64_t pause_ms;
+    int64_t silent_since_ms;       /* while replies are awaited */
+    struct simba__backoff backoff; /* before the next try */
     bool is_answered;    /* the server has sent something else than errors */
     bool was_up;         /* so the next time it is made anew */
     unsigned generation; /* grows whenever it breaks */
@@ -361,8 +363,7 @@ struct simba__redis {
     struct simba__redis_server *polled; /* and does so right now */
 
     struct simba__redis_request *requests;
-    simba_timer deadline; /* of the first of them */
-    simba_timer grace;    /* ask again: a restart is long past */
+    simba_timer grace; /* ask again: a restart is long past */
     struct simba__redis_admin_request *admin_requests;
 
     struct simba__hash subscriptions; /* by mutex */
@@ -457,7 +458,7 @@ struct simba__redis_request {
     struct simba__redis_server *server;
     struct simba__redis_request *next, *previous; /* of the store */
     struct simba__redis_request *next_waiting; /* of a backlog, of a channel */
-    simba_timer pause;
+    simba_timer pause, deadline;
     simba_request *request; /* NULL: its deadline passed before the reply */
     enum simba__redis_request_state state;
     enum simba__redis_script_name script;
@@ -489,9 +490,6 @@ void simba__redis_request_fail(struct simba__redis_request *r,
 void simba__redis_backlog_send(struct simba__redis_backlog *backlog);
 void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
                                const simba_error *why);
-
-/** Complete what is overdue. */
-void simba__redis_requests_overdue(simba_timer *timer);
 
 /** The server goes, and no request is sent to it or waits in its backlogs:
  * those that pause or subscribe find another. */

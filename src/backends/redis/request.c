@@ -83,6 +83,7 @@ static void finish(struct simba__redis_request *r,
         take_from_backlog(&r->server->replication_backlog, r);
     }
     simba_timer_clear(store->base.loop, &r->pause);
+    simba_timer_clear(store->base.loop, &r->deadline);
     if (r->next != NULL) {
         r->next->previous = r->previous;
     }
@@ -93,12 +94,7 @@ static void finish(struct simba__redis_request *r,
     }
     assert(store->requests != r);
     free(r);
-    if (request != NULL) {
-        if (status == SIMBA_EUNKNOWN && request->kind == SIMBA_READ) {
-            status = SIMBA_EUNAVAIL; /* it had no effect, whatever happened */
-        }
-        simba_request_done(request, status, error);
-    }
+    simba__deadline_complete(&request, status, error);
 }
 
 void simba__redis_request_fail(struct simba__redis_request *r,
@@ -115,13 +111,6 @@ void simba__redis_request_fail(struct simba__redis_request *r,
 }
 
 /* --- deadlines ----------------------------------------------------------- */
-
-static void watch_deadline(struct simba__redis *store, int64_t at_ms)
-{
-    if (!store->deadline.is_set || at_ms < store->deadline.at_ms) {
-        simba_timer_set(store->base.loop, &store->deadline, at_ms);
-    }
-}
 
 /* Its time is up before it was sent: says which connection has kept it waiting,
  * if one did. */
@@ -151,50 +140,25 @@ static void expire_unsent(struct simba__redis_request *r)
  * come in order. */
 static void expire_sent(struct simba__redis_request *r)
 {
-    simba_request *request = r->request;
     struct simba__redis_server *server = r->server;
-    simba_error error;
 
-    assert(request != NULL);
-    r->request = NULL;
-    simba_error_set(&error, SIMBA_EUNKNOWN, 0, "redis %s: no answer in time",
-                    server->command.shown);
-    simba_request_done(
-        request, request->kind == SIMBA_READ ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
-        &error);
+    simba__deadline_expire(&r->request, "redis", server->command.shown);
     simba__redis_check_silence(&server->command);
     simba__redis_check_silence(&server->replication);
 }
 
-void simba__redis_requests_overdue(simba_timer *timer)
+static void on_deadline(simba_timer *timer)
 {
-    struct simba__redis *store =
-        container_of(timer, struct simba__redis, deadline);
-    int64_t now_ms = simba_loop_now_ms();
-    int64_t next_ms = INT64_MAX;
-    struct simba__redis_request *r = store->requests;
+    struct simba__redis_request *r =
+        container_of(timer, struct simba__redis_request, deadline);
+    struct simba__redis *store = r->store;
 
+    assert(r->request != NULL);
     simba__redis_cork(store);
-    while (r != NULL) {
-        int64_t at_ms =
-            r->request == NULL ? INT64_MAX : r->request->deadline_ms;
-
-        if (at_ms > now_ms) {
-            next_ms = at_ms < next_ms ? at_ms : next_ms;
-            r = r->next;
-            continue;
-        }
-        if (r->state == SIMBA__REDIS_SENT) {
-            expire_sent(r);
-        } else {
-            expire_unsent(r);
-        }
-        /* That may have started others and ended others: begin anew. */
-        next_ms = INT64_MAX;
-        r = store->requests;
-    }
-    if (next_ms != INT64_MAX) {
-        watch_deadline(store, next_ms);
+    if (r->state == SIMBA__REDIS_SENT) {
+        expire_sent(r);
+    } else {
+        expire_unsent(r);
     }
     simba__redis_uncork(store);
 }
@@ -700,7 +664,8 @@ void simba__redis_request_start(struct simba__redis *store,
         r->next->previous = r;
     }
     store->requests = r;
-    watch_deadline(store, request->deadline_ms);
+    r->deadline.fire = on_deadline;
+    simba_timer_set(store->base.loop, &r->deadline, request->deadline_ms);
     simba__redis_request_route(r);
 }
 

@@ -17,8 +17,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* How long a server may take to let us in; how soon to try again. */
-enum { CONNECT_MS = 5000, BACKOFF_FIRST_MS = 20, BACKOFF_MOST_MS = 1000 };
+/* How long a server may take to let us in. */
+enum { CONNECT_MS = 5000 };
 
 /* How long nothing must have come before a session is needless; it may be
  * closed as late again. */
@@ -260,7 +260,7 @@ void simba__sql_connected(struct simba__sql_session *session)
 {
     struct simba__sql *self = session->self;
 
-    self->backoff_ms = 0;
+    simba__backoff_reset(&self->backoff);
     self->retry_at_ms = 0;
     if (session->was_lost) {
         session->was_lost = false;
@@ -318,13 +318,6 @@ void simba__sql_close_idle(simba_timer *timer)
     plan_close_idle(self);
 }
 
-int64_t simba__sql_next_backoff(int64_t ms)
-{
-    return ms == 0                    ? BACKOFF_FIRST_MS
-           : ms < BACKOFF_MOST_MS / 2 ? ms * 2
-                                      : BACKOFF_MOST_MS;
-}
-
 void simba__sql_lost(struct simba__sql_session *session,
                      int status,
                      const simba_error *error)
@@ -339,8 +332,7 @@ void simba__sql_lost(struct simba__sql_session *session,
     if (was_connecting) {
         self->failure = why;
         self->failure.code = status;
-        self->backoff_ms = simba__sql_next_backoff(self->backoff_ms);
-        self->retry_at_ms = simba_loop_now_ms() + self->backoff_ms;
+        self->retry_at_ms = simba__backoff_until(&self->backoff);
     }
     simba__log(&self->log, SIMBA_LOG_INFO, "%s", why.message);
     if (session->is_notify) {

@@ -13,12 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    HEARTBEAT_MS = 15000,
-    POLL_MS = 100,
-    RETRY_MS = 1000,
-    DEADLINE_MS = 2000
-};
+enum { HEARTBEAT_MS = 15000, POLL_MS = 100, DEADLINE_MS = 2000 };
 
 /* A statement must go out in one piece: in two, a process that is stopped in
  * between would keep locks. The rest has to wait for the next one. */
@@ -107,7 +102,8 @@ static void send_heartbeat(struct simba__sql *self)
     if (!self->is_poll) {
         self->heartbeat_number++;
         self->heartbeat_sent_ms = now_ms;
-        self->heartbeat_due_ms = now_ms + RETRY_MS; /* if it fails */
+        self->heartbeat_due_ms = /* if it fails */
+            simba__backoff_until(&self->heartbeat_backoff);
     }
     simba__sql_submit(&self->base, &self->heartbeat);
 }
@@ -228,6 +224,7 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
         }
     }
     if (!is_poll) {
+        simba__backoff_reset(&self->heartbeat_backoff);
         self->heartbeat_due_ms = self->heartbeat_sent_ms + HEARTBEAT_MS;
         self->life_ms = 0;
         self->has_lost_positions = self->has_foreign = false;

@@ -61,10 +61,9 @@ void simba__sql_notify_retry(simba_timer *timer)
 void simba__sql_notify_lost(struct simba__sql *self, const simba_error *error)
 {
     self->notify = SIMBA__SQL_NOTIFY_NONE;
-    self->notify_backoff_ms = simba__sql_next_backoff(self->notify_backoff_ms);
     if (self->was_notified) {
         simba_timer_set(self->base.loop, &self->notify_timer,
-                        simba_loop_now_ms() + self->notify_backoff_ms);
+                        simba__backoff_until(&self->notify_backoff));
     }
     simba__sql_end_all(&self->parked, error->code, error);
 }
@@ -78,7 +77,7 @@ void simba__sql_notify_settled(struct simba__sql *self,
     self->notify = notify;
     if (notify == SIMBA__SQL_NOTIFY_READY) {
         self->was_notified = true;
-        self->notify_backoff_ms = 0;
+        simba__backoff_reset(&self->notify_backoff);
         memcpy(self->notify_name, self->process, sizeof self->notify_name);
     }
     simba__sql_unpark(self);

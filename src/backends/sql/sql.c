@@ -45,48 +45,36 @@ static bool is_urgent(const struct simba__sql_request *request)
            request->asked == &request->self->heartbeat;
 }
 
-static void enqueue(struct simba__sql_queue *queue,
-                    struct simba__sql_request *request)
+/* Too late: on a session it has been sent, in a queue it has not. */
+static void on_deadline(simba_timer *timer)
 {
-    simba_timer *timer = &request->self->queue_timer;
-
-    put(queue, request);
-    if (!timer->is_set || timer->at_ms > request->asked->deadline_ms) {
-        simba_timer_set(request->self->base.loop, timer,
-                        request->asked->deadline_ms);
-    }
-}
-
-/* Ends those whose time is up before a session was free. */
-static void end_late(simba_timer *timer)
-{
-    struct simba__sql *self =
-        container_of(timer, struct simba__sql, queue_timer);
+    struct simba__sql_request *request =
+        container_of(timer, struct simba__sql_request, deadline);
+    struct simba__sql *self = request->self;
     struct simba__sql_queue *queues[] = {&self->urgent, &self->other,
                                          &self->parked};
-    struct simba__sql_queue late = {NULL, &late.first};
-    int64_t now_ms = simba_loop_now_ms();
-    int64_t first_ms = INT64_MAX;
     simba_error error;
 
+    if (self->is_detached) {
+        return;
+    }
+    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: %s", self->shown,
+                    request->session != NULL ? "no answer in time"
+                                             : "too slow: not even tried");
+    if (request->session != NULL) {
+        simba__sql_lost(request->session, SIMBA_EUNAVAIL, &error);
+        return;
+    }
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
-        struct simba__sql_request **at = &queues[i]->first;
-
-        while (*at != NULL) {
-            int64_t deadline_ms = (*at)->asked->deadline_ms;
-
-            if (deadline_ms <= now_ms) {
-                put(&late, take(queues[i], at));
-                continue;
+        for (struct simba__sql_request **at = &queues[i]->first; *at != NULL;
+             at = &(*at)->next) {
+            if (*at == request) {
+                take(queues[i], at);
+                simba__sql_end(request, SIMBA_EUNAVAIL, &error);
+                return;
             }
-            first_ms = deadline_ms < first_ms ? deadline_ms : first_ms;
-            at = &(*at)->next;
         }
     }
-    simba_timer_set(self->base.loop, timer, first_ms);
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: too slow: not even tried",
-                    self->shown);
-    simba__sql_end_all(&late, SIMBA_EUNAVAIL, &error);
 }
 
 /* --- ends ---------------------------------------------------------------- */
@@ -103,7 +91,6 @@ static void leave_session(struct simba__sql_request *request)
         session->request = NULL;
         if (session->state == SIMBA__SQL_BUSY) {
             session->state = SIMBA__SQL_IDLE;
-            simba_timer_clear(request->self->base.loop, &session->timer);
         }
     }
 }
@@ -117,13 +104,14 @@ void simba__sql_end(struct simba__sql_request *request,
     simba_request *asked = request->asked;
 
     leave_session(request);
+    simba_timer_clear(self->base.loop, &request->deadline);
     request->asked = NULL;
     request->next = self->spare;
     self->spare = request;
     if (asked == &self->heartbeat) {
         simba__sql_heartbeat_done(self, status);
     } else {
-        simba_request_done(asked, status, error);
+        simba__deadline_complete(&asked, status, error);
     }
     simba__sql_pump(self);
 }
@@ -149,7 +137,7 @@ void simba__sql_park(struct simba__sql_request *request)
     leave_session(request);
     request->is_slow = true;
     request->is_driven = false; /* its caller has no descriptor to wait for */
-    enqueue(&self->parked, request);
+    put(&self->parked, request);
     simba__sql_notify_start(self);
     simba__sql_pump(self);
 }
@@ -245,8 +233,6 @@ void simba__sql_pump(struct simba__sql *self)
         session->request->session = session;
         session->state = SIMBA__SQL_BUSY;
         session->was_used = true;
-        simba_timer_set(self->base.loop, &session->timer,
-                        session->request->asked->deadline_ms);
         simba__sql_start(session->request);
     }
 }
@@ -278,7 +264,9 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
     if (request->is_driven) {
         self->driven = request; /* its caller comes, if only to say it goes */
     }
-    enqueue(is_urgent(request) ? &self->urgent : &self->other, request);
+    request->deadline.fire = on_deadline;
+    simba_timer_set(self->base.loop, &request->deadline, asked->deadline_ms);
+    put(is_urgent(request) ? &self->urgent : &self->other, request);
     simba__sql_pump(self);
 }
 
@@ -361,7 +349,8 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->urgent.last = &self->urgent.first;
     self->other.last = &self->other.first;
     self->parked.last = &self->parked.first;
-    self->queue_timer.fire = end_late;
+    self->backoff = self->notify_backoff = self->heartbeat_backoff =
+        (struct simba__backoff){.first_ms = 20, .most_ms = 1000};
     self->idle_timer.fire = simba__sql_close_idle;
     self->notify_timer.fire = simba__sql_notify_retry;
     self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
@@ -391,7 +380,6 @@ void simba__sql_detach(simba_backend *backend)
         simba_timer_clear(self->base.loop, &session->timer);
         simba__sql_session_cancel(session);
     }
-    simba_timer_clear(self->base.loop, &self->queue_timer);
     simba_timer_clear(self->base.loop, &self->notify_timer);
     simba_timer_clear(self->base.loop, &self->heartbeat_timer);
     simba_timer_clear(self->base.loop, &self->idle_timer);
@@ -418,11 +406,12 @@ static void drop(struct simba__sql *self, struct simba__sql_request *request)
     while (request != NULL) {
         struct simba__sql_request *next = request->next;
 
-        if (request->asked != NULL && request->asked != &self->heartbeat) {
-            simba_loop_enter(self->base.loop);
-            simba_request_done(request->asked, SIMBA_ECANCELED, NULL);
-            simba_loop_leave(self->base.loop);
+        simba_loop_enter(self->base.loop);
+        simba_timer_clear(self->base.loop, &request->deadline);
+        if (request->asked != &self->heartbeat) {
+            simba__deadline_complete(&request->asked, SIMBA_ECANCELED, NULL);
         }
+        simba_loop_leave(self->base.loop);
         simba__sql_record_fini(&request->record);
         free(request->change.gone);
         free(request);

@@ -14,6 +14,8 @@
 #define SIMBA_SQL_H
 
 #include "core/mutex_record.h"
+#include "kit/backoff.h"
+#include "kit/deadline.h"
 #include "kit/log.h"
 #include "kit/lookup.h"
 #include "util/hash.h"
@@ -263,6 +265,7 @@ struct simba__sql_session {
 /** One request under way. */
 struct simba__sql_request {
     simba_request *asked; /* what the core asks for */
+    simba_timer deadline;
     struct simba__sql *self;
     struct simba__sql_session *session; /* NULL: in a queue */
     struct simba__sql_request *next;
@@ -341,20 +344,19 @@ struct simba__sql {
     struct simba__sql_queue parked; /* until the notify session is settled */
     struct simba__sql_request *spare;
     struct simba__sql_request *driven; /* a caller's thread waits for it */
-    simba_timer queue_timer;           /* the first deadline in the queues */
     simba_timer idle_timer;            /* to close needless sessions */
 
     /* The last failure to connect; nobody tries again before that time. */
     simba_error failure;
     int64_t retry_at_ms;
-    int64_t backoff_ms;
+    struct simba__backoff backoff;
 
     struct simba__sql_session *notify_session;
     enum simba__sql_notify notify;
     bool was_notified; /* it was ready once: there may be some who rely on it */
     char notify_name[SIMBA__SQL_HEX + 1]; /* our name when it was, or "" */
     simba_timer notify_timer;             /* to connect it again */
-    int64_t notify_backoff_ms;
+    struct simba__backoff notify_backoff;
 
     /* Mutexes, by a hash of their names, that had a queue when we last freed
      * them: there, the fast release is not worth trying. */
@@ -374,6 +376,7 @@ struct simba__sql {
     bool has_foreign; /* of what we wait for, something must be polled */
     uint32_t heartbeat_number;
     int64_t heartbeat_sent_ms, heartbeat_due_ms, poll_due_ms;
+    struct simba__backoff heartbeat_backoff;
     int64_t life_ms; /* the longest of their waiter leases */
 
     bool has_no_quiet; /* simba_mutex is of another make */
@@ -448,7 +451,6 @@ void simba__sql_session_leave(struct simba__sql *self,
 /** Look up no names any more. */
 void simba__sql_session_cancel(struct simba__sql_session *session);
 void simba__sql_close_idle(simba_timer *timer);
-int64_t simba__sql_next_backoff(int64_t ms);
 
 /* --- notify.c ------------------------------------------------------------ */
 

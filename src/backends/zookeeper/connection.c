@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
+#include "util/array.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -21,8 +22,6 @@
 
 enum {
     LEASE_ANY_MS = 16000, /* who only reads does not care */
-    RETRY_MS = 500,       /* after a host name that cannot be looked up */
-    NO_THREAD_MS = 100,   /* after the system gave no thread */
     REFUSED_MS = 2000,    /* after credentials that are not taken */
     WARN_MS = 2000,       /* without an answer for so long, it is logged */
     FIRST_MS = 2500,      /* and for so long, from the start, given up */
@@ -55,7 +54,8 @@ static void start_opener(struct simba__zk *self)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     self->is_opening = self->has_opener;
     if (!self->has_opener) {
-        set_timer(self, &self->retry, NO_THREAD_MS);
+        simba_timer_set(self->base.loop, &self->retry,
+                        simba__backoff_until(&self->backoff));
     }
 }
 
@@ -94,11 +94,9 @@ static void open_session(struct simba__zk *self, int64_t timeout_ms)
  * open, and its session lasts until the process ends. */
 static void close_later(struct simba__zk *self, zhandle_t *handle)
 {
-    size_t size = sizeof(zhandle_t *) * (size_t)(self->old_count + 1);
-    zhandle_t **grown = handle == NULL ? NULL : realloc(self->old, size);
-
-    if (grown != NULL) {
-        self->old = grown;
+    if (handle != NULL &&
+        simba__array_reserve(&self->old, &self->old_room, self->old_count + 1,
+                             sizeof(zhandle_t *))) {
         self->old[self->old_count++] = handle;
         start_opener(self);
     }
@@ -326,9 +324,11 @@ static void take_handle(struct simba__zk *self,
     if (handle == NULL) {
         simba_error_set(&self->failure, SIMBA_EUNAVAIL, cause,
                         "no host of the URL can be looked up");
-        set_timer(self, &self->retry, RETRY_MS);
+        simba_timer_set(self->base.loop, &self->retry,
+                        simba__backoff_until(&self->backoff));
         return;
     }
+    simba__backoff_reset(&self->backoff);
     if (self->wants_session || self->is_closing) { /* wanted otherwise now */
         close_later(self, handle);
         return;
@@ -357,13 +357,13 @@ static void *run_opener(void *argument)
         int64_t timeout_ms = self->asked_ms, made_ms = simba_loop_now_ms();
         unsigned first_host = self->first_host;
         zhandle_t **old = self->old;
-        int old_count = self->old_count;
+        size_t old_count = self->old_count;
         bool is_making = self->wants_session;
 
         self->is_making = is_making;
         self->wants_session = false;
         self->old = NULL;
-        self->old_count = 0;
+        self->old_count = self->old_room = 0;
         simba_loop_leave(self->base.loop);
         if (is_making) {
             zhandle_t *handle = simba__zk_handle_open(
@@ -374,7 +374,7 @@ static void *run_opener(void *argument)
             take_handle(self, handle, made_ms, cause);
             simba_loop_leave(self->base.loop);
         }
-        for (int i = 0; i < old_count; i++) {
+        for (size_t i = 0; i < old_count; i++) {
             zookeeper_close(old[i]);
         }
         free(old);

@@ -44,7 +44,7 @@ static void fail_acquire(struct simba__zk_latch *latch, int rc)
     simba_error error;
     int status = simba__zk_fail(latch->self, rc, &error);
 
-    simba__zk_finish(&latch->acquire, status, &error);
+    simba__deadline_complete(&latch->acquire, status, &error);
     tidy(latch);
 }
 
@@ -66,7 +66,7 @@ static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
     reply->position = reply->is_queued ? simba__zk_position(latch->node) : 0;
     reply->wait_ms = wait_ms;
     reply->owner = latch->owner;
-    simba__zk_finish(&latch->acquire, SIMBA_OK, NULL);
+    simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
 }
 
 /* The lowest owns, if the session is certain for long enough to work with: at
@@ -93,7 +93,7 @@ static void grant(struct simba__zk_latch *latch)
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms = lease_ms;
     reply->owner = latch->owner;
-    simba__zk_finish(&latch->acquire, SIMBA_OK, NULL);
+    simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
 }
 
 /* --- what follows from the replies of the servers ------------------------ */
@@ -114,8 +114,8 @@ static void has_left(struct simba__zk_latch *latch)
     if (latch->acquire != NULL) {
         refuse(latch, full_lease_ms(latch));
     }
-    simba__zk_finish(&latch->release, status,
-                     status == SIMBA_OK ? NULL : &error);
+    simba__deadline_complete(&latch->release, status,
+                             status == SIMBA_OK ? NULL : &error);
     if (latch->mutex != NULL) {
         simba__zk_wake_next(latch->self, latch->mutex);
         tidy(latch);
@@ -133,7 +133,7 @@ static void refuse_wrapped(struct simba__zk_latch *latch)
                     "delete the node when nobody contends for it",
                     latch->mutex->path);
     latch->is_leaving = true;
-    simba__zk_finish(&latch->acquire, SIMBA_EMISCONFIG, &error);
+    simba__deadline_complete(&latch->acquire, SIMBA_EMISCONFIG, &error);
     simba__zk_latch_go(latch);
 }
 
@@ -332,13 +332,6 @@ void simba__zk_latch_lost(struct simba__zk_latch *latch)
 
 /* --- deadlines ----------------------------------------------------------- */
 
-static void expire(simba_request **slot)
-{
-    if (*slot != NULL && (*slot)->deadline_ms <= simba_loop_now_ms()) {
-        simba__zk_give_up(slot, SIMBA_EUNKNOWN, "no answer in time");
-    }
-}
-
 static int64_t acquire_until_ms(const struct simba__zk_latch *latch)
 {
     return latch->acquire == NULL
@@ -353,17 +346,18 @@ static void on_deadline(simba_timer *timer)
         container_of(timer, struct simba__zk_latch, deadline);
     bool is_unsent = latch->batch == SIMBA__ZK_NONE &&
                      latch->state == SIMBA__ZK_ABSENT; /* had no effect */
+    const char *hosts = latch->self->settings.hosts;
     simba_error error;
 
     latch->references++;
     if (is_unsent && acquire_until_ms(latch) <= simba_loop_now_ms()) {
         int status = simba__zk_unanswered(latch->self, &error);
 
-        simba__zk_finish(&latch->acquire, status, &error);
+        simba__deadline_complete(&latch->acquire, status, &error);
     }
-    expire(&latch->acquire);
-    expire(&latch->renewal);
-    expire(&latch->release);
+    simba__deadline_expire(&latch->acquire, "zookeeper", hosts);
+    simba__deadline_expire(&latch->renewal, "zookeeper", hosts);
+    simba__deadline_expire(&latch->release, "zookeeper", hosts);
     if (latch->mutex != NULL) {
         tidy(latch);
     }

@@ -105,7 +105,7 @@ static void fail_renewal(struct simba__zk_latch *latch, int rc)
     simba_error error;
     int status = simba__zk_fail(latch->self, rc, &error);
 
-    simba__zk_finish(&latch->renewal, status, &error);
+    simba__deadline_complete(&latch->renewal, status, &error);
 }
 
 static void queue_renewal(struct simba__zk_latch *latch)
@@ -136,7 +136,7 @@ static void grant_renewal(struct simba__zk_latch *latch)
     reply->lease_ms =
         simba__zk_certainty_lease(&latch->self->certainty, latch->renewal_ms);
     reply->owner = simba__zk_owner_self(latch);
-    simba__zk_finish(&latch->renewal, SIMBA_OK, NULL);
+    simba__deadline_complete(&latch->renewal, SIMBA_OK, NULL);
 }
 
 /* --- checks -------------------------------------------------------------- */

@@ -62,24 +62,12 @@ int simba__zk_unanswered(const struct simba__zk *self, simba_error *error)
                            self->failure.message);
 }
 
-void simba__zk_finish(simba_request **slot,
-                      int status,
-                      const simba_error *error)
-{
-    simba_request *request = *slot;
-
-    *slot = NULL;
-    if (request != NULL) {
-        simba_request_done(request, status, error);
-    }
-}
-
 void simba__zk_give_up(simba_request **slot, int status, const char *why)
 {
     simba_error error;
 
     simba_error_set(&error, status, 0, "zookeeper: %s", why);
-    simba__zk_finish(slot, status, &error);
+    simba__deadline_complete(slot, status, &error);
 }
 
 char *simba__zk_join(const char *path, const char *node)
@@ -167,6 +155,7 @@ static int open_store(const simba_backend_config *config,
     self->base.ops = &simba_module;
     self->base.loop = config->loop;
     self->log = (struct simba__log){config->log, config->log_user, "zookeeper"};
+    self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
     self->first_host = (unsigned)simba_loop_now_ms() ^ (unsigned)getpid();
     *backend = &self->base;
     return SIMBA_OK;

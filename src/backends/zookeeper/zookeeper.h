@@ -21,6 +21,8 @@
 
 #include <simba/sys/backend.h>
 
+#include "kit/backoff.h"
+#include "kit/deadline.h"
 #include "kit/log.h"
 #include "kit/url.h"
 #include "util/hash.h"
@@ -312,10 +314,11 @@ struct simba__zk {
     bool was_connected; /* ever: there is an ensemble at this address */
     bool is_cut_off;    /* there was a connection, and it was lost */
     bool is_closing;
-    int unanswered;       /* connections since the last reply */
-    int64_t asked_ms;     /* T as asked for; 0: nothing yet */
-    int64_t made_ms;      /* when the session was asked for */
-    simba_timer retry;    /* the next try to make a session */
+    int unanswered;    /* connections since the last reply */
+    int64_t asked_ms;  /* T as asked for; 0: nothing yet */
+    int64_t made_ms;   /* when the session was asked for */
+    simba_timer retry; /* the next try to make a session */
+    struct simba__backoff backoff;
     simba_timer warning;  /* nobody answers: log it */
     simba_timer failover; /* a server does not answer: try another */
     unsigned first_host;  /* to try */
@@ -327,7 +330,7 @@ struct simba__zk {
     bool wants_session;
     bool is_making;  /* it makes a session, and will tell */
     zhandle_t **old; /* to be closed by it */
-    int old_count;
+    size_t old_count, old_room;
 
     /* session.c */
     struct simba__zk_certainty certainty;
@@ -357,11 +360,8 @@ int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error);
 /** Describe why what had no effect was not answered; returns its status. */
 int simba__zk_unanswered(const struct simba__zk *self, simba_error *error);
 
-/** Complete the request in a slot, if there is one, and empty the slot first:
- * who hears the reply may come with the next request. */
-void simba__zk_finish(simba_request **slot,
-                      int status,
-                      const simba_error *error);
+/** Complete the request in a slot, if there is one, with these words of ours.
+ */
 void simba__zk_give_up(simba_request **slot, int status, const char *why);
 
 /** Nodes we make: who may do what. */
