@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "kit/lookup.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,12 +28,12 @@ static int look_up(const char *host,
                    int flags,
                    struct addrinfo **list)
 {
-    struct addrinfo wakes = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICSERV | flags};
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                              .ai_flags = AI_NUMERICSERV | flags};
     char port[16];
 
     snprintf(port, sizeof port, "%d", number);
-    return getaddrinfo(host, port, &wakes, list);
+    return getaddrinfo(host, port, &wanted, list);
 }
 
 static void discard(simba__lookup *lookup)
@@ -67,6 +68,8 @@ static void *work(void *argument)
     simba__lookup *lookup = argument;
     bool is_cancelled;
 
+    pthread_detach(pthread_self());
+    pthread_setname_np(pthread_self(), "simba-lookup");
     lookup->problem =
         look_up(lookup->host, lookup->port, AI_ADDRCONFIG, &lookup->list);
     pthread_mutex_lock(&lookup->lock);
@@ -83,21 +86,14 @@ static void *work(void *argument)
 
 static bool start_thread(simba__lookup *lookup)
 {
-    pthread_attr_t attributes;
     sigset_t all, old;
     pthread_t thread;
     int rc;
 
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are for the program */
-    rc = pthread_create(&thread, &attributes, work, lookup);
-    if (rc == 0) {
-        pthread_setname_np(thread, "simba-lookup");
-    }
+    rc = pthread_create(&thread, NULL, work, lookup);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attributes);
     return rc == 0;
 }
 
@@ -109,6 +105,7 @@ simba__lookup *simba__lookup_start(simba_loop *loop,
     struct addrinfo *list = NULL;
     simba__lookup *lookup;
 
+    assert(asker.found != NULL && port >= 0 && port <= 65535);
     if (look_up(host, port, AI_NUMERICHOST, &list) == 0) {
         asker.found(asker.self, list, NULL);
         return NULL;
