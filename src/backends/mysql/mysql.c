@@ -87,18 +87,10 @@ static char *schema(const simba_backend_config *config,
 }
 
 const simba_backend_ops simba_module = {
-    .abi = SIMBA_BACKEND_ABI,
     .scheme = "mysql",
     .least_lease_ms = LEAST_LEASE_MS,
     .open = open_mysql,
-    .submit = simba__sql_submit,
-    .close = simba__sql_close,
-    .detach = simba__sql_detach,
-    .forked = simba__sql_forked,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
-    .subscription = simba__sql_subscribe,
-    .drive = simba__sql_drive,
     .schema = schema,
     .help = simba__my_help,
+    SIMBA__SQL_FUNCTIONS,
 };

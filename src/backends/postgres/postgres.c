@@ -59,18 +59,10 @@ static char *schema(const simba_backend_config *config,
 }
 
 const simba_backend_ops simba_module = {
-    .abi = SIMBA_BACKEND_ABI,
     .scheme = "postgres",
     .least_lease_ms = LEAST_LEASE_MS,
     .open = open_postgres,
-    .submit = simba__sql_submit,
-    .close = simba__sql_close,
-    .detach = simba__sql_detach,
-    .forked = simba__sql_forked,
-    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED,
-    .subscription = simba__sql_subscribe,
-    .drive = simba__sql_drive,
     .schema = schema,
     .help = simba__pg_help,
+    SIMBA__SQL_FUNCTIONS,
 };

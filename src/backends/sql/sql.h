@@ -403,6 +403,15 @@ void simba__sql_subscribe(simba_backend *self,
                           const char *mutex,
                           enum simba_subscription subscription);
 
+/* What the tables of both modules have in common. */
+#define SIMBA__SQL_FUNCTIONS                                                   \
+    .abi = SIMBA_BACKEND_ABI, .submit = simba__sql_submit,                     \
+    .close = simba__sql_close, .detach = simba__sql_detach,                    \
+    .forked = simba__sql_forked, .subscription = simba__sql_subscribe,         \
+    .drive = simba__sql_drive,                                                 \
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |        \
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED
+
 /** Complete the request, and let its session go on with others. */
 void simba__sql_end(struct simba__sql_request *request,
                     int status,
