@@ -23,9 +23,7 @@ static void complete(struct simba__redis_admin_request *admin)
 {
     simba_timer_clear(admin->store->base.loop, &admin->deadline);
     simba_timer_clear(admin->store->base.loop, &admin->begin);
-    simba__deadline_complete(&admin->request, admin->why.code,
-                             admin->why.code == SIMBA_OK ? NULL
-                                                          : &admin->why);
+    simba__deadline_complete(&admin->request, admin->why.code, &admin->why);
 }
 
 /* Completes it, if no reply is awaited any more. */

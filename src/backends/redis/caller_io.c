@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "backends/redis/redis.h"
 
+#include <assert.h>
 #include <poll.h>
 
 /* The driver goes; what it awaited is read by the loop. */
@@ -27,6 +28,7 @@ void simba__redis_choose_reader(struct simba__redis_server *server,
     struct simba__redis *store = server->store;
     struct simba__redis_connection *conn = &server->command;
 
+    assert(conn->pending_count > 0);
     if (is_driven && store->driven != server) {
         if (store->driven != NULL) {
             leave(store->driven);
@@ -79,6 +81,7 @@ bool simba__redis_drive(simba_backend *self, int64_t until_ms)
             set[1].fd =
                 server->subscriber.is_driven ? server->subscriber.io.fd : -1;
         }
+        assert(store->polled == NULL); /* only one drives */
         store->polled = server;
         simba_loop_leave(self->loop);
         left_ms = until_ms - simba_loop_now_ms();

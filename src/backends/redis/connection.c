@@ -87,6 +87,7 @@ static void flush(struct simba__redis_connection *conn)
         simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "TLS failed");
         return;
     }
+    assert(buffer->sent <= buffer->length && conn->io.fd >= 0);
     while (buffer->sent < buffer->length) {
         ssize_t count =
             send(conn->io.fd, buffer->bytes + buffer->sent,
@@ -160,6 +161,7 @@ void simba__redis_uncork_later(struct simba__redis *store)
 
 void simba__redis_cork_stop(struct simba__redis *store)
 {
+    assert(store->cork_depth == 0 && store->unsent == NULL);
     if (store->later != NULL) {
         store->later->store = NULL;
         store->later = NULL;
@@ -202,6 +204,7 @@ static void fail_pending(struct simba__redis_connection *conn)
 {
     struct simba__redis_pending *pending = conn->first;
 
+    assert(conn->state == SIMBA__REDIS_DOWN);
     conn->first = NULL;
     conn->last = &conn->first;
     conn->pending_count = 0;
@@ -624,6 +627,7 @@ void simba__redis_read(struct simba__redis_connection *conn)
     char bytes[CHUNK];
     ssize_t count;
 
+    assert(conn->io.fd >= 0 && conn->store->cork_depth > 0);
     do {
         count = recv(conn->io.fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (count > 0) {

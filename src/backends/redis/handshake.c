@@ -2,6 +2,7 @@
  * what the server says of itself. They are sent together. */
 #include "backends/redis/redis.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static void on_reply(struct simba__redis_connection *conn,
     if (reply == NULL) {
         return; /* it broke, and reconnects */
     }
+    assert(step >= 0 && step < SIMBA__REDIS_HANDSHAKE_STEPS);
     if (reply->type == REDIS_REPLY_ERROR) {
         struct simba__redis_failure failure =
             simba__redis_understand(reply->str);
@@ -131,6 +133,7 @@ void simba__redis_handshake(struct simba__redis_connection *conn)
     char database[16];
     bool is_sent = true;
 
+    assert(conn->state == SIMBA__REDIS_HANDSHAKE);
     conn->last_step = NULL;
     conn->facts = (struct simba__redis_facts){.is_master = true};
     if (conn->password != NULL) {

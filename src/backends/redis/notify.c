@@ -99,6 +99,7 @@ static struct simba__redis_subscription *subscription_of(
         subscription =
             simba__hash_new(&store->subscriptions, sizeof *subscription, mutex);
         if (subscription != NULL) {
+            subscription->store = store;
             subscription->server = simba__redis_server_of(store, mutex);
         }
     }
@@ -128,6 +129,7 @@ struct simba__redis_channel *simba__redis_channel_open(
     if (channel == NULL) {
         return NULL;
     }
+    channel->requests.last = &channel->requests.first;
     channel->is_broadcast = id == NULL;
     channel->subscription = subscription;
     channel->sibling = subscription->channels;
@@ -156,7 +158,7 @@ static void close_subscription(struct simba__redis *store,
     while (*at != NULL) {
         struct simba__redis_channel *channel = *at;
 
-        if (channel->requests != NULL) {
+        if (channel->requests.first != NULL) {
             at = &channel->sibling;
             continue;
         }
@@ -166,6 +168,7 @@ static void close_subscription(struct simba__redis *store,
         free(channel);
     }
     if (subscription->channels == NULL) {
+        simba_timer_clear(store->base.loop, &subscription->lapsed);
         simba__hash_remove(&store->subscriptions, &subscription->link);
         free(subscription);
     }
@@ -261,11 +264,12 @@ void simba__redis_subscriptions_move(struct simba__redis *store)
  * of backstops. So whoever found one missing is woken then, until the mutex has
  * an owner. Where all who are offered it come, this costs nothing. */
 
-static void watch_retry(struct simba__redis *store, int64_t at_ms)
+static void on_offer_lapsed(simba_timer *timer)
 {
-    if (!store->retry.is_set || at_ms < store->retry.at_ms) {
-        simba_timer_set(store->base.loop, &store->retry, at_ms);
-    }
+    struct simba__redis_subscription *s =
+        container_of(timer, struct simba__redis_subscription, lapsed);
+
+    simba_wake(s->store->base.loop, s->link.key);
 }
 
 void simba__redis_retry_later(struct simba__redis *store,
@@ -277,28 +281,10 @@ void simba__redis_retry_later(struct simba__redis *store,
             &store->subscriptions, mutex);
 
     if (subscription != NULL) {
-        subscription->retry_ms = simba_loop_now_ms() + wait_ms;
-        watch_retry(store, subscription->retry_ms);
+        subscription->lapsed.fire = on_offer_lapsed;
+        simba_timer_set(store->base.loop, &subscription->lapsed,
+                        simba_loop_now_ms() + wait_ms);
     }
-}
-
-void simba__redis_retry(simba_timer *timer)
-{
-    struct simba__redis *store =
-        container_of(timer, struct simba__redis, retry);
-    int64_t now_ms = simba_loop_now_ms();
-    struct simba__redis_subscription *s = NULL;
-
-    simba__redis_cork(store);
-    while ((s = next_subscription(store, s)) != NULL) {
-        if (s->retry_ms != 0 && s->retry_ms <= now_ms) {
-            s->retry_ms = 0;
-            simba_wake(store->base.loop, s->link.key);
-        } else if (s->retry_ms != 0) {
-            watch_retry(store, s->retry_ms);
-        }
-    }
-    simba__redis_uncork(store);
 }
 
 /* --- the subscriber connection ------------------------------------------- */
@@ -307,6 +293,7 @@ void simba__redis_retry(simba_timer *timer)
 static bool send_batch(struct simba__redis_connection *conn,
                        struct simba__redis_command *command)
 {
+    assert(command->count >= 1 && command->count <= BATCH + 1);
     if (command->count > 1 && !simba__redis_send(conn, command, NULL)) {
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         return false;
@@ -359,9 +346,10 @@ void simba__redis_subscriber_down(struct simba__redis_connection *conn)
 static void resume_requests(struct simba__redis_channel *channel,
                             const simba_error *why)
 {
-    struct simba__redis_request *r = channel->requests;
+    struct simba__redis_request *r = channel->requests.first;
 
-    channel->requests = NULL;
+    channel->requests.first = NULL;
+    channel->requests.last = &channel->requests.first;
     while (r != NULL) {
         struct simba__redis_request *next = r->next_waiting;
 
@@ -415,7 +403,7 @@ void simba__redis_subscriber_message(struct simba__redis_connection *conn,
     if (strcmp(part[0]->str, "subscribe") == 0) {
         if (channel->is_sent && !channel->is_open) {
             channel->is_open = true;
-            if (channel->requests != NULL) {
+            if (channel->requests.first != NULL) {
                 resume_requests(channel, NULL);
             } else { /* what was published before did not reach us */
                 simba_wake(loop, channel->subscription->link.key);
@@ -439,8 +427,9 @@ void simba__redis_subscriptions_forget(struct simba__redis_server *server)
 
     forget_channels(server);
     while ((s = next_subscription(server->store, s)) != NULL) {
-        if (s->server == server) {
+        if (s->server == server || s->server == NULL) {
             s->server = NULL;
+            simba_timer_clear(server->store->base.loop, &s->lapsed);
         }
     }
 }

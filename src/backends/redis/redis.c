@@ -39,7 +39,6 @@ static void detach(simba_backend *self)
     simba__redis_requests_end(store);
     simba__redis_admin_end(store);
     simba_timer_clear(loop, &store->sweep);
-    simba_timer_clear(loop, &store->retry);
     simba_timer_clear(loop, &store->grace);
     simba__redis_uncork(store);
     simba__redis_cork_stop(store);
@@ -172,7 +171,6 @@ static int open_store(const simba_backend_config *config,
     store->base.loop = config->loop;
     store->log = (struct simba__log){config->log, config->log_user, "redis"};
     store->sweep.fire = simba__redis_sweep;
-    store->retry.fire = simba__redis_retry;
     store->grace.fire = on_grace_over;
     /* Waiting for the opening must not hang on somebody setting the clock. */
     pthread_condattr_init(&attributes);

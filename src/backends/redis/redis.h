@@ -369,7 +369,6 @@ struct simba__redis {
     struct simba__hash subscriptions; /* by mutex */
     struct simba__hash channels;      /* by name */
     simba_timer sweep;                /* channels that nobody needs */
-    simba_timer retry;                /* an offer has lapsed */
 
     /* The opening thread waits here. */
     pthread_mutex_t lock;
@@ -456,8 +455,9 @@ struct simba__redis_request {
     struct simba__redis_pending pending;
     struct simba__redis *store;
     struct simba__redis_server *server;
-    struct simba__redis_request *next, *previous; /* of the store */
+    struct simba__redis_request *next, **link; /* of the store */
     struct simba__redis_request *next_waiting; /* of a backlog, of a channel */
+    struct simba__redis_channel *channel; /* it waits for, while SUBSCRIBING */
     simba_timer pause, deadline;
     simba_request *request; /* NULL: its deadline passed before the reply */
     enum simba__redis_request_state state;
@@ -551,21 +551,22 @@ void simba__redis_read_queue(const redisReply *reply, simba_request *request);
 struct simba__redis_channel {
     struct simba__hash_link link; /* by name */
     struct simba__redis_subscription *subscription;
-    struct simba__redis_channel *sibling;  /* of the same mutex */
-    struct simba__redis_request *requests; /* wait until it is open */
-    bool is_sent;                          /* SUBSCRIBE was */
-    bool is_open;                          /* the server has confirmed it */
+    struct simba__redis_channel *sibling; /* of the same mutex */
+    struct simba__redis_backlog requests; /* wait for the subscription */
+    bool is_sent;                         /* SUBSCRIBE was */
+    bool is_open;                         /* the server has confirmed it */
     bool is_broadcast;
 };
 
 /* One mutex, and what this process wants to hear about it. */
 struct simba__redis_subscription {
     struct simba__hash_link link; /* by mutex */
+    struct simba__redis *store;
     struct simba__redis_channel *channels;
     struct simba__redis_server *server; /* where they are subscribed */
     enum simba_subscription wanted;
     int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
-    int64_t retry_ms;      /* wake the waiters then; 0: no need */
+    simba_timer lapsed;    /* an offer: wake the waiters */
 };
 
 /** The personal channel of a waiter, or with id NULL the broadcast channel;
@@ -591,10 +592,8 @@ void simba__redis_retry_later(struct simba__redis *store,
                               const char *mutex,
                               int64_t wait_ms);
 
-/** The timers of the store: unsubscribe what nobody needs; wake who waits for a
- * lapsed offer. */
+/** A timer of the store: unsubscribe what nobody needs. */
 void simba__redis_sweep(simba_timer *timer);
-void simba__redis_retry(simba_timer *timer);
 
 /** See `subscription` in simba/sys/backend.h. */
 void simba__redis_subscribe(simba_backend *self,

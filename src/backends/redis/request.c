@@ -28,7 +28,16 @@ static void on_reply(struct simba__redis_connection *conn,
                      struct simba__redis_pending *pending,
                      const redisReply *reply);
 
-/* --- the end ------------------------------------------------------------- */
+/* --- backlogs, and the end
+ * ------------------------------------------------------------- */
+
+static void put_into_backlog(struct simba__redis_backlog *backlog,
+                             struct simba__redis_request *r)
+{
+    r->next_waiting = NULL;
+    *backlog->last = r;
+    backlog->last = &r->next_waiting;
+}
 
 static void take_from_backlog(struct simba__redis_backlog *backlog,
                               const struct simba__redis_request *r)
@@ -46,27 +55,6 @@ static void take_from_backlog(struct simba__redis_backlog *backlog,
     }
 }
 
-/* Takes it from those who wait for a channel, its own or the broadcast. */
-static void take_from_channels(const struct simba__redis_request *r)
-{
-    const char *ids[] = {r->request->id, NULL};
-
-    for (int i = 0; i < 2; i++) {
-        struct simba__redis_channel *channel =
-            simba__redis_channel_find(r->store, r->request->mutex, ids[i]);
-        struct simba__redis_request **at =
-            channel == NULL ? NULL : &channel->requests;
-
-        while (at != NULL && *at != NULL) {
-            if (*at == r) {
-                *at = r->next_waiting;
-            } else {
-                at = &(*at)->next_waiting;
-            }
-        }
-    }
-}
-
 /* Completes the request, if somebody still waits for it, and frees ours. */
 static void finish(struct simba__redis_request *r,
                    int status,
@@ -75,8 +63,8 @@ static void finish(struct simba__redis_request *r,
     struct simba__redis *store = r->store;
     simba_request *request = r->request;
 
-    if (request != NULL && r->state == SIMBA__REDIS_SUBSCRIBING) {
-        take_from_channels(r);
+    if (r->state == SIMBA__REDIS_SUBSCRIBING) {
+        take_from_backlog(&r->channel->requests, r);
     }
     if (r->state == SIMBA__REDIS_UNSENT && r->server != NULL) {
         take_from_backlog(&r->server->backlog, r);
@@ -84,15 +72,11 @@ static void finish(struct simba__redis_request *r,
     }
     simba_timer_clear(store->base.loop, &r->pause);
     simba_timer_clear(store->base.loop, &r->deadline);
+    assert(*r->link == r);
+    *r->link = r->next;
     if (r->next != NULL) {
-        r->next->previous = r->previous;
+        r->next->link = r->link;
     }
-    if (r->previous != NULL) {
-        r->previous->next = r->next;
-    } else {
-        store->requests = r->next;
-    }
-    assert(store->requests != r);
     free(r);
     simba__deadline_complete(&request, status, error);
 }
@@ -142,6 +126,7 @@ static void expire_sent(struct simba__redis_request *r)
 {
     struct simba__redis_server *server = r->server;
 
+    assert(server != NULL);
     simba__deadline_expire(&r->request, "redis", server->command.shown);
     simba__redis_check_silence(&server->command);
     simba__redis_check_silence(&server->replication);
@@ -176,6 +161,8 @@ struct words {
 
 static void add_word(struct words *words, const char *word, size_t length)
 {
+    assert((size_t)words->command.count <
+           sizeof words->length / sizeof(size_t));
     words->word[words->command.count] = word;
     words->length[words->command.count++] = length;
 }
@@ -341,9 +328,7 @@ void simba__redis_request_route(struct simba__redis_request *r)
         backlog =
             needs_wait ? &r->server->replication_backlog : &r->server->backlog;
         r->state = SIMBA__REDIS_UNSENT;
-        r->next_waiting = NULL;
-        *backlog->last = r;
-        backlog->last = &r->next_waiting;
+        put_into_backlog(backlog, r);
         return;
     }
     r->state = SIMBA__REDIS_SENT;
@@ -399,6 +384,7 @@ void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
                                const simba_error *why)
 {
     while (backlog->first != NULL) {
+        assert(backlog->first->server != NULL); /* else it stays in there */
         finish(backlog->first, why->code, why);
     }
 }
@@ -541,8 +527,8 @@ static bool await_channel(struct simba__redis_request *r, const char *id)
         return false;
     }
     r->state = SIMBA__REDIS_SUBSCRIBING;
-    r->next_waiting = channel->requests;
-    channel->requests = r;
+    r->channel = channel;
+    put_into_backlog(&channel->requests, r);
     return true;
 }
 
@@ -661,8 +647,9 @@ void simba__redis_request_start(struct simba__redis *store,
     }
     r->next = store->requests;
     if (r->next != NULL) {
-        r->next->previous = r;
+        r->next->link = &r->next;
     }
+    r->link = &store->requests;
     store->requests = r;
     r->deadline.fire = on_deadline;
     simba_timer_set(store->base.loop, &r->deadline, request->deadline_ms);

@@ -4,6 +4,7 @@
  * others. */
 #include "backends/redis/redis.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Takes one of those who wait; those who gave up meanwhile are passed over. */
@@ -24,6 +25,7 @@ static struct simba__redis_connection *take_seeker(
 
 static void ask_sentinel(struct simba__redis_sentinel *s)
 {
+    assert(s->which < s->store->settings.address_count);
     s->connection.address = s->store->settings.addresses[s->which];
     simba__redis_connection_open(&s->connection);
 }
@@ -133,6 +135,7 @@ void simba__redis_sentinel_aim(struct simba__redis_sentinel *s,
         }
         free_at = s->seekers[i] == NULL ? i : free_at;
     }
+    assert(s->seekers[free_at] == NULL); /* there is one for each connection */
     s->seekers[free_at] = conn;
     if (!s->connection.is_wanted) {
         if (s->misled > 0) {
