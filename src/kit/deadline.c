@@ -18,7 +18,7 @@ void simba__deadline_complete(simba_request **slot,
          request->kind == SIMBA_DOCTOR)) {
         status = SIMBA_EUNAVAIL;
     }
-    simba_request_done(request, status, error);
+    simba_request_done(request, status, status == SIMBA_OK ? NULL : error);
 }
 
 void simba__deadline_expire(simba_request **slot,

@@ -9,7 +9,7 @@
 
 /** Complete what is in the slot, if anything is, and empty it. What only reads
  * has no outcome to be in doubt about: SIMBA_EUNAVAIL, not SIMBA_EUNKNOWN.
- * Inside the loop. */
+ * The error counts only if the status is not SIMBA_OK. Inside the loop. */
 void simba__deadline_complete(simba_request **slot,
                               int status,
                               const simba_error *error);

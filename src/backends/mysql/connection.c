@@ -145,6 +145,7 @@ void simba__my_send(struct simba__sql_session *base,
     struct simba__my_session *session = (struct simba__my_session *)base;
     MYSQL_STMT **prepared;
 
+    assert(base->state == SIMBA__SQL_BUSY && base->request != NULL);
     session->statement = statement;
     session->failure = 0;
     if (statement >= SIMBA__SQL_FAST_PATH) {

@@ -153,6 +153,7 @@ void simba__pg_send(struct simba__sql_session *base,
     bool is_taken = simba__sql_bind(&params, base->request, statement) &&
                     send_batch(session, statement, &params);
 
+    assert(base->state == SIMBA__SQL_BUSY);
     free(params.gone);
     simba__pg_dispatch(session, is_taken);
 }

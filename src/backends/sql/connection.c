@@ -260,6 +260,7 @@ void simba__sql_connected(struct simba__sql_session *session)
 {
     struct simba__sql *self = session->self;
 
+    assert(session->state == SIMBA__SQL_CONNECTING);
     simba__backoff_reset(&self->backoff);
     self->retry_at_ms = 0;
     if (session->was_lost) {
@@ -327,6 +328,7 @@ void simba__sql_lost(struct simba__sql_session *session,
     struct simba__sql_request *request = session->request;
     simba_error why = *error;
 
+    assert(status != SIMBA_OK);
     simba__sql_session_close(session);
     session->was_lost |= !was_connecting;
     if (was_connecting) {

@@ -10,6 +10,7 @@
 
 #include "util/container.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,7 @@ static void send_heartbeat(struct simba__sql *self)
 {
     int64_t now_ms = simba_loop_now_ms();
 
+    assert(!self->is_beating);
     self->heartbeat = (simba_request){.kind = SIMBA_READ,
                                       .mutex = "",
                                       .id = "",
@@ -121,7 +123,7 @@ void simba__sql_heartbeat_fired(simba_timer *timer)
     struct simba__sql *self =
         container_of(timer, struct simba__sql, heartbeat_timer);
 
-    if (self->waiter_count > 0) {
+    if (self->waiter_count > 0 && !self->is_beating) {
         send_heartbeat(self);
     }
 }
@@ -160,6 +162,7 @@ void simba__sql_heartbeat_done(struct simba__sql *self, int status)
 {
     struct simba__sql_subscription *at = NULL;
 
+    assert(self->is_beating);
     self->is_beating = false;
     while (status != SIMBA_OK &&
            (at = simba__sql_subscription_next(self, at)) != NULL) {

@@ -5,6 +5,7 @@
 
 #include "util/container.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ void simba__sql_notify_settled(struct simba__sql *self,
 {
     bool is_again = self->was_notified;
 
+    assert(self->notify == SIMBA__SQL_NOTIFY_STARTING);
     self->notify = notify;
     if (notify == SIMBA__SQL_NOTIFY_READY) {
         self->was_notified = true;

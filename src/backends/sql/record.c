@@ -160,6 +160,7 @@ static void load_queue(struct simba__sql_record *record,
         was->queue[was->queue_count++] =
             read_waiter(record, rows, 0, SIMBA__SQL_SELF);
     }
+    assert(was->queue_count <= was->queue_room);
     if (last > was->last_position) {
         was->last_position = last;
     }

@@ -87,6 +87,7 @@ static void leave_session(struct simba__sql_request *request)
         request->self->driven = NULL;
     }
     if (session != NULL) {
+        assert(session->request == request);
         request->session = NULL;
         session->request = NULL;
         if (session->state == SIMBA__SQL_BUSY) {
@@ -103,6 +104,7 @@ void simba__sql_end(struct simba__sql_request *request,
     struct simba__sql *self = request->self;
     simba_request *asked = request->asked;
 
+    assert(asked != NULL);
     leave_session(request);
     simba_timer_clear(self->base.loop, &request->deadline);
     request->asked = NULL;
@@ -229,6 +231,7 @@ void simba__sql_pump(struct simba__sql *self)
         if (at == NULL || session->state != SIMBA__SQL_IDLE) {
             return;
         }
+        assert(session->request == NULL);
         session->request = take(queue, at);
         session->request->session = session;
         session->state = SIMBA__SQL_BUSY;

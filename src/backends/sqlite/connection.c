@@ -293,6 +293,7 @@ int simba__sqlite_begin(struct simba__sqlite *self,
     sqlite3_stmt *statement;
     int rc;
 
+    assert(which == SIMBA__SQLITE_BEGIN || which == SIMBA__SQLITE_BEGIN_READ);
     simba__sqlite_rollback(self); /* only if something went wrong */
     statement = simba__sqlite_prepare(self, which, error, "");
     if (statement == NULL) {
@@ -316,6 +317,7 @@ int simba__sqlite_commit(struct simba__sqlite *self,
         simba__sqlite_prepare(self, SIMBA__SQLITE_COMMIT, error, "");
     int rc, code;
 
+    assert(!sqlite3_get_autocommit(self->db.handle));
     if (statement == NULL) {
         simba__sqlite_rollback(self);
         return error->code;

@@ -30,6 +30,7 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -229,6 +230,7 @@ int simba__sqlite_reserve_cover(struct simba__sqlite *self,
     uint64_t wall_us = simba__sqlite_wall_us();
     bool is_raised = false;
 
+    assert(!sqlite3_get_autocommit(self->db.handle));
     /* A deleted row begins again at the clock. While that is behind the floor,
      * the floor must go on with every token it has chosen (S4). */
     if (token > wall_us && token == reserve->floor + 1) {

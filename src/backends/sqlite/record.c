@@ -318,6 +318,7 @@ static void store_waiter(struct writing *w,
     const struct simba__sqlite_peer *peer =
         &w->self->record.peers[waiter->connection];
 
+    assert(waiter->connection < w->self->record.peer_count);
     if (w->rc == SIMBA_OK) {
         w->is_changed = true;
         w->rc = simba__sqlite_execute(

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "backends/sqlite/sqlite.h"
 
+#include <assert.h>
 #include <time.h>
 
 /* How long a request that is driven waits for other writers. */
@@ -39,11 +40,13 @@ uint64_t simba__sqlite_wall_us(void)
 static bool is_connected(void *argument, uint64_t connection)
 {
     struct simba__sqlite *self = argument;
-    bool is_dead =
+    bool is_dead;
+
+    assert(connection < self->record.peer_count);
+    is_dead =
         connection != SIMBA__SQLITE_SELF &&
         simba__sqlite_life_of(self, self->record.peers[connection].process) ==
             SIMBA__SQLITE_DEAD;
-
     self->has_dead |= is_dead;
     return !is_dead;
 }
@@ -352,6 +355,7 @@ int simba__sqlite_serve(void *argument,
     if (rc != SIMBA_OK) {
         return rc;
     }
+    assert(self->db.handle != NULL && self->life_fd >= 0);
     if (atomic_load(&self->observers.is_unsettled) ||
         self->observers.lacks_wake_file) {
         simba__sqlite_observers_settle(self);

@@ -7,6 +7,7 @@
 #include "core/name.h"
 #include "util/container.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,7 @@ static void finish(struct simba__zk_admin_request *admin,
     struct simba__zk_admin_request **at = &admin->self->parked;
     simba_request *request = admin->request;
 
+    assert(request != NULL);
     while (*at != NULL && *at != admin) {
         at = &(*at)->next;
     }
@@ -152,6 +154,7 @@ static struct item *arrive(const void *data)
     struct item *item = (struct item *)data;
 
     simba_loop_enter(item->admin->self->base.loop);
+    assert(item->admin->replies_due > 0);
     item->admin->replies_due--;
     return item;
 }

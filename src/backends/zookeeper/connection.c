@@ -106,6 +106,7 @@ static void drop_session(struct simba__zk *self)
 {
     zhandle_t *handle = self->handle;
 
+    assert(handle != NULL);
     self->handle = NULL;
     self->is_connected = false;
     self->generation++;

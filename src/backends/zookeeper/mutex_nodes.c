@@ -169,6 +169,7 @@ void simba__zk_latches_each(struct simba__zk *self,
         for (struct simba__zk_latch *l = from->latches; l != NULL;
              l = l->next) {
             l->references++;
+            assert(count < self->latch_count);
             all[count++] = l;
         }
         from = mutex != NULL ? NULL : simba__zk_mutex_next(self, from);

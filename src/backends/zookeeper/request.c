@@ -61,6 +61,7 @@ static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
 {
     simba_reply *reply = &latch->acquire->reply;
 
+    assert(latch->batch == SIMBA__ZK_NONE);
     reply->is_queued = latch->state == SIMBA__ZK_PRESENT;
     reply->is_head = latch->is_lowest || latch->is_second;
     reply->position = reply->is_queued ? simba__zk_position(latch->node) : 0;
@@ -77,6 +78,7 @@ static void grant(struct simba__zk_latch *latch)
     int64_t lease_ms = simba__zk_certainty_lease(certainty, latch->acquire_ms);
     simba_reply *reply = &latch->acquire->reply;
 
+    assert(latch->state == SIMBA__ZK_PRESENT && !latch->is_leaving);
     simba__zk_watch_own(latch);
     if (lease_ms < full_lease_ms(latch) * 3 / 8) {
         int64_t wait_ms =
@@ -114,8 +116,7 @@ static void has_left(struct simba__zk_latch *latch)
     if (latch->acquire != NULL) {
         refuse(latch, full_lease_ms(latch));
     }
-    simba__deadline_complete(&latch->release, status,
-                             status == SIMBA_OK ? NULL : &error);
+    simba__deadline_complete(&latch->release, status, &error);
     if (latch->mutex != NULL) {
         simba__zk_wake_next(latch->self, latch->mutex);
         tidy(latch);

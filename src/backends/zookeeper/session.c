@@ -43,6 +43,7 @@ void simba__zk_certainty_answered(struct simba__zk_certainty *certainty,
     struct simba__zk_write *writes = certainty->writes;
     int last = certainty->count - 1;
 
+    assert(certainty->count <= SIMBA__ZK_WRITES_KEPT && sent_ms <= now_ms);
     if (!simba__zk_is_by_quorum(rc)) {
         return;
     }
@@ -92,6 +93,7 @@ void simba__zk_renew_refuse(struct simba__zk_latch *latch)
 {
     simba_request *request = latch->renewal;
 
+    assert(request != NULL);
     latch->renewal = NULL;
     latch->was_granted = false;
     if (latch->acquire == NULL && latch->release == NULL) {
@@ -173,6 +175,7 @@ static void take_reply(struct check *check, int rc)
         is_whole &= is_untried(check->results[i].err);
     }
     if (is_current) {
+        assert(self->checks > 0);
         self->checks--;
         is_current = simba__zk_session_lives(self, rc);
     }
@@ -226,6 +229,7 @@ static void send_check(struct simba__zk *self)
     if (check == NULL) {
         return;
     }
+    assert(self->is_connected && self->handle != NULL);
     check->self = self;
     check->generation = self->generation;
     check->sent_ms = self->written_ms = simba_loop_now_ms();
@@ -284,13 +288,12 @@ void simba__zk_check(struct simba__zk *self)
 void simba__zk_renew(struct simba__zk *self, simba_request *request)
 {
     struct simba__zk_latch *latch = simba__zk_latch_find(self, request);
-    simba_request *earlier;
+    simba_request *earlier = latch == NULL ? NULL : latch->renewal;
 
     if (latch == NULL || latch->is_leaving || !latch->was_granted) {
         simba_request_done(request, SIMBA_OK, NULL);
         return;
     }
-    earlier = latch->renewal;
     latch->renewal = request;
     latch->renewal_ms = simba_loop_now_ms();
     if (latch->state == SIMBA__ZK_ABSENT) {
@@ -300,7 +303,5 @@ void simba__zk_renew(struct simba__zk *self, simba_request *request)
         queue_renewal(latch);
         simba__zk_check(self);
     }
-    if (earlier != NULL) {
-        simba_request_done(earlier, SIMBA_EUNKNOWN, NULL);
-    }
+    simba__deadline_complete(&earlier, SIMBA_EUNKNOWN, NULL);
 }
