@@ -12,15 +12,6 @@
 /* How long something takes that people are told of, in ms. */
 enum { WORTH_TELLING = 2000 };
 
-static void put_if_any(struct simba__json *json,
-                       const char *key,
-                       const char *text)
-{
-    if (text != NULL && *text != '\0') {
-        simba__json_text(json, key, text);
-    }
-}
-
 static void tell_json(const struct simba__front *front,
                       const char *name,
                       const struct simba__note *note)
@@ -39,19 +30,17 @@ static void tell_json(const struct simba__front *front,
     if (note->token != 0) {
         simba__json_token(&json, "token", note->token);
     }
-    put_if_any(&json, "owner_id", is_waiting ? note->text : NULL);
-    put_if_any(&json, "status",
-               note->status == SIMBA_OK ? NULL
-                                        : simba_status_name(note->status));
+    simba__json_text_if(&json, "owner_id", is_waiting ? note->text : NULL);
+    simba__json_text_if(
+        &json, "status",
+        note->status == SIMBA_OK ? NULL : simba_status_name(note->status));
     if (note->kind == SIMBA__NOTE_FAILED || note->kind == SIMBA__NOTE_ENDED) {
         simba__json_number(&json, "exit", note->number);
     }
     if (note->run != 0) {
         simba__json_unsigned(&json, "run", note->run);
     }
-    if (note->beat_ms != 0) {
-        simba__json_number(&json, "beat_ms", note->beat_ms);
-    }
+    simba__json_number_if(&json, "beat_ms", note->beat_ms);
     if (note->kind == SIMBA__NOTE_SKIPPED) {
         simba__json_number(&json, "skipped", note->number);
     }
@@ -64,7 +53,7 @@ static void tell_json(const struct simba__front *front,
                                ? note->until_ms
                                : note->boot_ms);
     }
-    put_if_any(&json, "message", is_waiting ? NULL : note->text);
+    simba__json_text_if(&json, "message", is_waiting ? NULL : note->text);
     simba__json_end(&json);
     simba__say_json(&line);
 }
@@ -149,17 +138,6 @@ static void say_skipped(struct simba__front *front,
     front->skipped += note->number;
 }
 
-static void say_waiting(const struct simba__front *front,
-                        const struct simba__note *note)
-{
-    char owner[sizeof note->text];
-
-    memcpy(owner, note->text, sizeof owner);
-    simba__calm(owner);
-    simba__say("waiting for '%s'%s%s", front->job->mutex,
-               *owner == '\0' ? "" : ", owned by ", owner);
-}
-
 /* Whoever sits before it would else take the silence for a fault. */
 static void say_time_left(const struct simba__front *front,
                           const struct simba__note *note,
@@ -193,6 +171,7 @@ void simba__events_tell(struct simba__front *front,
     bool is_progress = note->kind == SIMBA__NOTE_ACQUIRED ||
                        note->kind == SIMBA__NOTE_RELEASED ||
                        note->kind == SIMBA__NOTE_STARTED;
+    char owner[sizeof note->text];
 
     /* A mutex that was given back before CMD started is nobody's concern. */
     if ((is_progress && !front->was_acquired) ||
@@ -213,7 +192,10 @@ void simba__events_tell(struct simba__front *front,
         say_time_left(front, note, "this host leads; the first run is due in");
         break;
     case SIMBA__NOTE_WAITING:
-        say_waiting(front, note);
+        memcpy(owner, note->text, sizeof owner);
+        simba__calm(owner);
+        simba__say("waiting for '%s'%s%s", job->mutex,
+                   *owner == '\0' ? "" : ", owned by ", owner);
         break;
     case SIMBA__NOTE_KEPT:
         say_time_left(front, note, "--min-hold keeps it for another");

@@ -68,12 +68,8 @@ static void put_request(struct simba__json *line,
 
     simba__json_unsigned(line, "n", passing->number);
     simba__json_text(line, "request", simba__shim_request_name(request->kind));
-    if (request->mutex[0] != '\0') {
-        simba__json_text(line, "mutex", request->mutex);
-    }
-    if (request->id[0] != '\0') {
-        simba__json_text(line, "id", request->id);
-    }
+    simba__json_text_if(line, "mutex", request->mutex);
+    simba__json_text_if(line, "id", request->id);
     if (request->attempt.high != 0 || request->attempt.low != 0) {
         snprintf(attempt, sizeof attempt, "%016" PRIx64 "%016" PRIx64,
                  request->attempt.high, request->attempt.low);
@@ -82,13 +78,6 @@ static void put_request(struct simba__json *line,
 }
 
 /* What is 0 or false is left out. */
-static void put_number(struct simba__json *line, const char *key, int64_t n)
-{
-    if (n != 0) {
-        simba__json_number(line, key, n);
-    }
-}
-
 static void put_unsigned(struct simba__json *line, const char *key, uint64_t n)
 {
     if (n != 0) {
@@ -112,11 +101,11 @@ static void write_sent(const struct simba__shim_request *passing)
     put_request(line, passing);
     put_unsigned(line, "token", request->token);
     put_unsigned(line, "position", request->position);
-    put_number(line, "ttl_ms", request->ttl_ms);
-    put_number(line, "transition_ms", request->transition_ms);
-    put_number(line, "waiter_ms", request->waiter_ms);
-    put_number(line, "tombstone_ms", request->tombstone_ms);
-    put_number(line, "deadline_ms", request->deadline_ms);
+    simba__json_number_if(line, "ttl_ms", request->ttl_ms);
+    simba__json_number_if(line, "transition_ms", request->transition_ms);
+    simba__json_number_if(line, "waiter_ms", request->waiter_ms);
+    simba__json_number_if(line, "tombstone_ms", request->tombstone_ms);
+    simba__json_number_if(line, "deadline_ms", request->deadline_ms);
     put_flag(line, "join", request->join);
     put_flag(line, "now", request->now);
     write_line(trace);
@@ -137,9 +126,9 @@ static void write_answered(const struct simba__shim_request *passing,
         put_flag(line, "queued", reply->is_queued);
         put_flag(line, "head", reply->is_head);
         put_unsigned(line, "position", reply->position);
-        put_number(line, "wait_ms", reply->wait_ms);
-        put_number(line, "store_ms", reply->store_ms);
-        put_number(line, "lease_ms", reply->lease_ms);
+        simba__json_number_if(line, "wait_ms", reply->wait_ms);
+        simba__json_number_if(line, "store_ms", reply->store_ms);
+        simba__json_number_if(line, "lease_ms", reply->lease_ms);
         if (reply->owner.id[0] != '\0') {
             simba__json_text(line, "owner", reply->owner.id);
             simba__json_unsigned(line, "owner_token", reply->owner.token);
@@ -154,9 +143,7 @@ static void write_wake(struct simba__wake_filter *filter, const char *mutex)
     struct trace *trace = (struct trace *)shim;
     struct simba__json *line = begin_line(trace, "wake_up");
 
-    if (mutex != NULL) {
-        simba__json_text(line, "mutex", mutex);
-    }
+    simba__json_text_if(line, "mutex", mutex);
     write_line(trace);
     simba__wake_pass(shim->base.loop, filter, mutex);
 }

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <string.h>
 
 /* --- strings ------------------------------------------------------------- */
 
@@ -102,6 +101,24 @@ void simba__json_token(struct simba__json *json,
         simba__json_text(json, key, NULL);
     } else {
         simba__json_unsigned(json, key, token);
+    }
+}
+
+void simba__json_text_if(struct simba__json *json,
+                         const char *key,
+                         const char *text)
+{
+    if (text != NULL && *text != '\0') {
+        simba__json_text(json, key, text);
+    }
+}
+
+void simba__json_number_if(struct simba__json *json,
+                           const char *key,
+                           int64_t number)
+{
+    if (number != 0) {
+        simba__json_number(json, key, number);
     }
 }
 

@@ -35,6 +35,15 @@ void simba__json_token(struct simba__json *json,
                        const char *key,
                        uint64_t token);
 
+/** Members that are left out where there is nothing to say: a NULL or empty
+ * text, 0. */
+void simba__json_text_if(struct simba__json *json,
+                         const char *key,
+                         const char *text);
+void simba__json_number_if(struct simba__json *json,
+                           const char *key,
+                           int64_t number);
+
 /** A list of objects: open it, for each object begin an item and end it, close
  * the list. */
 void simba__json_list(struct simba__json *json, const char *key);
