@@ -120,30 +120,23 @@ static const struct simba__url_form form = {.store = "fault",
                                             .parameters = parameters,
                                             .separator = ','};
 
-/* Does the text say how often, or when? */
-static bool is_chosen(const char *text)
-{
-    for (const struct simba__parameter *p = parameters; p->name != NULL; p++) {
-        const char *at = strstr(text, p->name);
-
-        if (at != NULL && at[strlen(p->name)] == '=' &&
-            (p->most == PERCENT || strcmp(p->name, "nth") == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Reads "seed=7,lose=5,…"; `text` is torn apart. */
 static int read_options(struct simba__shim *shim,
                         char *text,
                         simba_error *error)
 {
     struct options *options = &((struct fault_shim *)shim)->options;
+    bool is_chosen = false; /* does the text say how often, or when? */
     int rc;
 
     *options = (struct options){.late_ms = LATE_DEFAULT_MS, .as = FAULT_FAIL};
-    if (!is_chosen(text)) {
+    for (const struct simba__parameter *p = parameters; p->name != NULL; p++) {
+        const char *at = strstr(text, p->name);
+
+        is_chosen |= at != NULL && at[strlen(p->name)] == '=' &&
+                     (p->most == PERCENT || strcmp(p->name, "nth") == 0);
+    }
+    if (!is_chosen) {
         options->lose = options->twice = options->fail = 5;
         options->delay = options->wake_lose = 10;
         options->wake_late = options->wake_double = 10;
@@ -384,36 +377,26 @@ static void pass_late(simba_timer *timer)
     free(wake);
 }
 
-static void put_off(struct fault_shim *fault,
-                    const char *mutex,
-                    int64_t late_ms)
-{
-    struct late_wake *wake = calloc(1, sizeof *wake);
-
-    if (wake == NULL) {
-        return; /* a lost wake-up does no harm (S7) */
-    }
-    wake->fault = fault;
-    wake->timer.fire = pass_late;
-    wake->is_any = mutex == NULL;
-    if (mutex != NULL) {
-        memcpy(wake->mutex, mutex, strlen(mutex) + 1);
-    }
-    wake->next = fault->wakes;
-    fault->wakes = wake;
-    simba_timer_set(fault->shim.base.loop, &wake->timer,
-                    simba_loop_now_ms() + late_ms);
-}
-
 static void on_wake(struct simba__wake_filter *filter, const char *mutex)
 {
     struct simba__shim *shim = container_of(filter, struct simba__shim, filter);
     struct fault_shim *fault = (struct fault_shim *)shim;
     struct fate fate = draw(&fault->options, ++fault->wake_count, true);
+    bool is_late = fate.fault == FAULT_DELAY || fate.fault == FAULT_DOUBLE;
+    struct late_wake *wake = is_late ? calloc(1, sizeof *wake) : NULL;
 
     fault->wake_faults += fate.fault != FAULT_NONE;
-    if (fate.fault == FAULT_DELAY || fate.fault == FAULT_DOUBLE) {
-        put_off(fault, mutex, fate.late_ms);
+    if (wake != NULL) { /* without memory it is lost, which does no harm (S7) */
+        wake->fault = fault;
+        wake->timer.fire = pass_late;
+        wake->is_any = mutex == NULL;
+        if (mutex != NULL) {
+            memcpy(wake->mutex, mutex, strlen(mutex) + 1);
+        }
+        wake->next = fault->wakes;
+        fault->wakes = wake;
+        simba_timer_set(shim->base.loop, &wake->timer,
+                        simba_loop_now_ms() + fate.late_ms);
     }
     if (fate.fault == FAULT_NONE || fate.fault == FAULT_DOUBLE) {
         simba__wake_pass(shim->base.loop, filter, mutex);

@@ -167,36 +167,8 @@ static void close_shim(simba_backend *self)
     free(shim);
 }
 
-static int open_shim(const simba_backend_config *config,
-                     simba_backend **backend,
-                     simba_error *error);
-
-/* The table is the inner one's, with ours in their place. */
-static void stand_before(struct simba__shim *shim, simba_loop *loop)
-{
-    const simba_backend_ops *theirs = shim->inner->ops;
-
-    shim->ops = *theirs;
-    shim->ops.scheme = shim->kind->scheme;
-    shim->ops.open = open_shim;
-    shim->ops.submit =
-        shim->kind->submit == NULL ? pass_request : shim->kind->submit;
-    shim->ops.close = close_shim;
-    shim->ops.detach = pass_detach;
-    shim->ops.forked = pass_forked;
-    shim->ops.life_fd = theirs->life_fd == NULL ? NULL : pass_life_fd;
-    shim->ops.subscription =
-        theirs->subscription == NULL ? NULL : pass_subscription;
-    shim->ops.drive = theirs->drive == NULL ? NULL : pass_drive;
-    shim->base.ops = &shim->ops;
-    shim->base.loop = loop;
-    shim->filter.wake = shim->kind->wake;
-    simba_loop_enter(loop);
-    simba__wake_filter_add(loop, &shim->filter);
-    simba_loop_leave(loop);
-}
-
-/* Of which kind, the URL says. */
+/* Of which kind, the URL says. The table of functions is the inner store's,
+ * with ours in their place. */
 static int open_shim(const simba_backend_config *config,
                      simba_backend **backend,
                      simba_error *error)
@@ -242,7 +214,24 @@ static int open_shim(const simba_backend_config *config,
         free(shim);
         return rc;
     }
-    stand_before(shim, config->loop);
+    ops = shim->inner->ops;
+    shim->ops = *ops;
+    shim->ops.scheme = kind->scheme;
+    shim->ops.open = open_shim;
+    shim->ops.submit = kind->submit == NULL ? pass_request : kind->submit;
+    shim->ops.close = close_shim;
+    shim->ops.detach = pass_detach;
+    shim->ops.forked = pass_forked;
+    shim->ops.life_fd = ops->life_fd == NULL ? NULL : pass_life_fd;
+    shim->ops.subscription =
+        ops->subscription == NULL ? NULL : pass_subscription;
+    shim->ops.drive = ops->drive == NULL ? NULL : pass_drive;
+    shim->base.ops = &shim->ops;
+    shim->base.loop = config->loop;
+    shim->filter.wake = kind->wake;
+    simba_loop_enter(config->loop);
+    simba__wake_filter_add(config->loop, &shim->filter);
+    simba_loop_leave(config->loop);
     *backend = &shim->base;
     return SIMBA_OK;
 }

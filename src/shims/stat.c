@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Times are counted in buckets, sixteen for each power of two. */
@@ -25,19 +24,6 @@ struct stat_shim {
 };
 
 /* --- figures ------------------------------------------------------------- */
-
-static size_t bucket_of(int64_t us)
-{
-    uint64_t value = us < 0 ? 0 : (uint64_t)us;
-    unsigned shift = 0;
-    size_t bucket;
-
-    while (value >> shift >= UINT64_C(2) * FINE) {
-        shift++;
-    }
-    bucket = (size_t)shift * FINE + (size_t)(value >> shift);
-    return bucket < BUCKETS ? bucket : BUCKETS - 1;
-}
 
 /* The first time that is not in this bucket any more. */
 static int64_t end_of(size_t bucket)
@@ -109,6 +95,8 @@ static void count_answered(const struct simba__shim_request *passing,
     simba_stat *stat = &figures->stat;
     bool is_first = stat->answered + stat->unknown + stat->failed == 0;
     int64_t us = simba__shim_now_us() - passing->begun_us;
+    unsigned shift = 0;
+    size_t bucket;
 
     stat->answered += status == SIMBA_OK;
     stat->mine += status == SIMBA_OK && reply->mine;
@@ -117,7 +105,11 @@ static void count_answered(const struct simba__shim_request *passing,
     stat->total_us += us;
     stat->least_us = is_first || us < stat->least_us ? us : stat->least_us;
     stat->most_us = us > stat->most_us ? us : stat->most_us;
-    figures->buckets[bucket_of(us)]++;
+    while (us >> shift >= 2 * FINE) {
+        shift++;
+    }
+    bucket = (size_t)shift * FINE + (size_t)(us >> shift);
+    figures->buckets[bucket < BUCKETS ? bucket : BUCKETS - 1]++;
 }
 
 static void count_wake(struct simba__wake_filter *filter, const char *mutex)
