@@ -7,7 +7,6 @@
 #include "api/settings.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How long a store may take, and how much longer we listen. */
@@ -27,7 +26,7 @@ static int ask(simba_store *store,
     int rc;
 
     if (pending == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     pending->request.deadline_ms = simba_loop_now_ms() + PATIENCE_MS;
     simba__ask(store, pending, SLACK_MS, answer);
@@ -139,9 +138,7 @@ int simba_admin_init(simba_store *store,
     if (rc == SIMBA_OK &&
         !(store->backend->ops->capabilities & SIMBA_CAN_INIT)) {
         *report = simba__report_make();
-        return *report != NULL
-                   ? SIMBA_OK
-                   : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return *report != NULL ? SIMBA_OK : simba__fail_memory(error);
     }
     return ask_for_report(
         store,
@@ -167,7 +164,7 @@ int simba_admin_schema(const char *url,
         rc = simba__backend_find_bare(&config.url, &ops, &config.rest, &why);
     }
     if (rc == SIMBA_OK) {
-        simba_error_set(&why, SIMBA_ENOMEM, 0, "out of memory");
+        (void)simba__fail_memory(&why);
         *text = ops->schema != NULL ? ops->schema(&config, upgrade, &why)
                                     : strdup("");
         rc = *text != NULL ? SIMBA_OK : why.code;
@@ -188,9 +185,7 @@ int simba_admin_help(const char *url, char **text, simba_error *error)
     *text = NULL;
     if (rc == SIMBA_OK) {
         *text = ops->help != NULL ? ops->help() : strdup("");
-        rc = *text != NULL
-                 ? SIMBA_OK
-                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        rc = *text != NULL ? SIMBA_OK : simba__fail_memory(error);
     }
     return rc;
 }
@@ -205,10 +200,9 @@ int simba_admin_break(simba_store *store,
     struct simba__answer answer = {.report = NULL};
     simba_break wish = SIMBA_BREAK_INIT;
     const simba_owner *owner = &answer.reply.owner;
-    int rc = simba__given_take(
-        store,
-        &(struct simba__given){given, "SIMBA_BREAK_INIT", &wish, sizeof wish},
-        error);
+    const struct simba__given take = {given, "SIMBA_BREAK_INIT", &wish,
+                                      sizeof wish};
+    int rc = simba__given_take(store, &take, error);
 
     if (present != NULL) {
         *present = simba_owner_none();

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "api/config_file.h"
 
+#include "api/store.h"
 #include "core/lease.h"
 #include "kit/secret.h"
 
@@ -113,11 +114,6 @@ int simba__config_fail(const struct simba__config_file *config,
                            config->path, line, what);
 }
 
-static int fail_memory(simba_error *error)
-{
-    return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-}
-
 /* --- reading ------------------------------------------------------------- */
 
 static int open_section(struct simba__config_file *config,
@@ -141,7 +137,7 @@ static int open_section(struct simba__config_file *config,
     section = calloc(1, sizeof *section);
     if (section == NULL || (section->name = strdup(name)) == NULL) {
         free(section);
-        return fail_memory(error);
+        return simba__fail_memory(error);
     }
     section->line = line;
     config->last->next = section;
@@ -188,7 +184,7 @@ static int take_value(struct simba__config_file *config,
     }
     section->lines[key] = line;
     section->values[key] = strdup(pair[1]);
-    return section->values[key] == NULL ? fail_memory(error) : SIMBA_OK;
+    return section->values[key] == NULL ? simba__fail_memory(error) : SIMBA_OK;
 }
 
 static char *trim(char *text)
@@ -322,7 +318,7 @@ int simba__config_file_load(struct simba__config_file *config,
         config->path = strdup("/etc/simba.conf");
     }
     if (config->path == NULL) {
-        return fail_memory(error);
+        return simba__fail_memory(error);
     }
     rc = simba__guarded_file_read(&file, config->path, error);
     if (rc != SIMBA_OK) {

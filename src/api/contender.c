@@ -229,7 +229,7 @@ void *simba__contender_make(const struct simba__contender_kind *kind,
 
     assert(size >= sizeof *c);
     if (c == NULL) {
-        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        (void)simba__fail_memory(error);
         return NULL;
     }
     c->kind = kind;
@@ -317,8 +317,7 @@ void simba__contender_log_failure(const struct simba__contender *c,
 {
     simba__contender_log(
         c, (struct simba__log_entry){.level = level, .status = status}, "%s",
-        error != NULL && error->message[0] != '\0' ? error->message
-                                                   : simba_strerror(status));
+        simba__error_text(status, error));
 }
 
 const char *simba__cause_name(enum simba__cause cause)
@@ -339,11 +338,6 @@ void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
 {
     lifecycle->contender = contender;
     pthread_cond_init(&lifecycle->changed, NULL);
-}
-
-void simba__lifecycle_fini(struct simba__lifecycle *lifecycle)
-{
-    pthread_cond_destroy(&lifecycle->changed);
 }
 
 int simba__lifecycle_start(struct simba__lifecycle *lifecycle,

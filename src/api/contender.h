@@ -112,9 +112,9 @@ struct simba__lifecycle {
                                stopper looks */
 };
 
+/** Set it up; `changed` is to be destroyed by its user. */
 void simba__lifecycle_init(struct simba__lifecycle *lifecycle,
                            struct simba__contender *contender);
-void simba__lifecycle_fini(struct simba__lifecycle *lifecycle);
 
 /** Contend. SIMBA_EMISUSE when that was asked for already. Outside the loop. */
 int simba__lifecycle_start(struct simba__lifecycle *lifecycle,

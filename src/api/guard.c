@@ -3,8 +3,8 @@
  * mark. */
 #define _GNU_SOURCE
 #include <simba/guard.h>
-#include <simba/sys/backend.h>
 
+#include "api/store.h"
 #include "util/hash.h"
 
 #include <errno.h>
@@ -152,19 +152,6 @@ static void write_text(char *text, uint64_t token)
     text[SLOT_SIZE - 1] = '\n';
 }
 
-/* 0 for what is no whole slot. */
-static uint64_t read_text(const char *text)
-{
-    char wanted[SLOT_SIZE];
-    uint64_t token = 0;
-
-    for (int i = 14; i < 34; i++) {
-        token = token * 10 + (uint64_t)(unsigned char)text[i] - '0';
-    }
-    write_text(wanted, token);
-    return memcmp(text, wanted, SLOT_SIZE) == 0 ? token : 0;
-}
-
 static int read_mark(const simba_guard_file *guard,
                      struct mark *mark,
                      simba_error *error)
@@ -173,17 +160,21 @@ static int read_mark(const simba_guard_file *guard,
 
     *mark = (struct mark){0, 1};
     for (int i = 0; i < SLOTS; i++) {
-        char text[SLOT_SIZE] = {0};
+        char text[SLOT_SIZE] = {0}, whole[SLOT_SIZE];
         ssize_t size =
             pread(guard->fd, text, sizeof text, (off_t)i * SLOT_APART);
-        uint64_t token = size == SLOT_SIZE ? read_text(text) : 0;
+        uint64_t token = 0;
 
         if (size < 0) {
             return fail_file(guard, error);
         }
         /* What lies between the slots reads as zeros. */
         is_empty = is_empty && text[0] == '\0';
-        if (token > mark->token) {
+        for (int at = 14; at < 34; at++) {
+            token = token * 10 + (uint64_t)(unsigned char)text[at] - '0';
+        }
+        write_text(whole, token); /* anything else is no slot, or half of one */
+        if (token > mark->token && memcmp(text, whole, SLOT_SIZE) == 0) {
             *mark = (struct mark){token, i};
         }
     }
@@ -193,24 +184,6 @@ static int read_mark(const simba_guard_file *guard,
                                guard->path);
     }
     return SIMBA_OK;
-}
-
-/* The first mark is lost with its file, unless the directory knows of it. */
-static int keep_name(const simba_guard_file *guard, simba_error *error)
-{
-    char *path = strdup(guard->path);
-    int fd, rc;
-
-    if (path == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
-    fd = open(dirname(path), O_RDONLY | O_CLOEXEC);
-    rc = fd < 0 || fsync(fd) != 0 ? fail_file(guard, error) : SIMBA_OK;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    free(path);
-    return rc;
 }
 
 /* --- entering ------------------------------------------------------------ */
@@ -252,9 +225,9 @@ static int pass(const simba_guard_file *guard,
                 uint64_t token,
                 simba_error *error)
 {
-    char text[SLOT_SIZE];
+    char text[SLOT_SIZE], *path;
     struct mark mark;
-    int rc = read_mark(guard, &mark, error);
+    int fd, rc = read_mark(guard, &mark, error);
 
     if (rc == SIMBA_OK && mark.token > token) {
         return simba_error_set(error, SIMBA_ELOST, 0,
@@ -273,7 +246,24 @@ static int pass(const simba_guard_file *guard,
         fdatasync(guard->fd) != 0) {
         return fail_file(guard, error);
     }
-    return mark.token == 0 ? keep_name(guard, error) : SIMBA_OK;
+    if (mark.token != 0) {
+        return SIMBA_OK;
+    }
+    /* The first mark is lost with its file, unless the directory knows of it.
+     */
+    path = strdup(guard->path);
+    if (path == NULL) {
+        return simba__fail_memory(error);
+    }
+    fd = open(dirname(path), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0) {
+        rc = fail_file(guard, error);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(path);
+    return rc;
 }
 
 int simba_guard_file_enter(simba_guard_file *guard,
@@ -333,7 +323,7 @@ int simba_guard_file_open(const char *path,
     *out = NULL;
     if (guard == NULL || (guard->path = strdup(path)) == NULL) {
         free(guard);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     guard->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     rc = guard->fd < 0 ? fail_file(guard, error)

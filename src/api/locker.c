@@ -42,23 +42,6 @@ static void stop_soon(struct simba__message *message)
     stop(container_of(message, simba_locker, stopping));
 }
 
-static void lose(simba_locker *l, enum simba__cause cause)
-{
-    static const char *const causes[] = {
-        "it was released", "no renewal was answered in time",
-        "the store ended it: by force, or its lease ran out there",
-        "it was held for max_hold_ms", "no progress was made"};
-    simba_store *store = l->base.store;
-
-    simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s",
-                    l->base.contention.mutex, causes[cause]);
-    l->is_held = false;
-    l->is_lost = true;
-    /* A locker does not contend anew by itself. */
-    simba__loop_send(store->loop, &l->stopping);
-    simba__serial_queue_push(&store->pool, &l->serial_queue, &l->lost_task);
-}
-
 /* Whoever waits for this locker, asleep or driving. */
 static void wake_waiter(simba_locker *l)
 {
@@ -70,7 +53,12 @@ static void wake_waiter(simba_locker *l)
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
+    static const char *const causes[] = {
+        "it was released", "no renewal was answered in time",
+        "the store ended it: by force, or its lease ran out there",
+        "it was held for max_hold_ms", "no progress was made"};
     simba_locker *l = (simba_locker *)c;
+    simba_store *store = l->base.store;
     bool is_end = (update->tell & SIMBA__TELL_RELEASED) != 0;
     bool is_loss = is_end && update->cause != SIMBA__CAUSE_STOP;
     /* What the caller learns anyway is for debugging; a loss is not, where
@@ -79,7 +67,13 @@ static void told(struct simba__contention *c,
         is_loss && l->on_lost == NULL ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
 
     if (is_loss) {
-        lose(l, update->cause);
+        simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", c->mutex,
+                        causes[update->cause]);
+        l->is_held = false;
+        l->is_lost = true;
+        /* A locker does not contend anew by itself. */
+        simba__loop_send(store->loop, &l->stopping);
+        simba__serial_queue_push(&store->pool, &l->serial_queue, &l->lost_task);
     } else if (is_end) {
         simba__contention_returned(c); /* the user let go: all is done */
     }
@@ -97,7 +91,7 @@ static void told(struct simba__contention *c,
     }
     wake_waiter(l);
     if ((is_end || (update->tell & SIMBA__TELL_ACQUIRED)) &&
-        level <= l->base.store->log_level) {
+        level <= store->log_level) {
         simba__contender_log(
             &l->base,
             (struct simba__log_entry){
@@ -133,10 +127,7 @@ static void answered(struct simba__contention *c,
     l->failure = status;
     if (status != SIMBA_OK) {
         simba_error_set(&l->error, status, error == NULL ? 0 : error->native,
-                        "%s",
-                        error != NULL && error->message[0] != '\0'
-                            ? error->message
-                            : simba_strerror(status));
+                        "%s", simba__error_text(status, error));
     } else if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         l->is_refused = true;
     }
@@ -239,53 +230,34 @@ static int fail(simba_locker *l, int code, simba_error *error)
                            simba_strerror(code));
 }
 
-/* Why waiting ends without the mutex, or SIMBA_OK to wait on. */
-static int reason_to_give_up(const simba_locker *l, bool tries_once)
-{
-    if (l->is_cancelled || !l->is_started ||
-        (l->veto != NULL && atomic_load(l->veto))) {
-        return SIMBA_ECANCELED; /* perhaps by a release on another thread */
-    }
-    switch (l->failure) {
-    case SIMBA_EDENIED:
-    case SIMBA_EMISCONFIG:
-    case SIMBA_ENOTINIT:
-    case SIMBA_EINVAL:
-    case SIMBA_ENOMEM:
-        return l->failure; /* waiting longer will not help */
-    default:
-        break;
-    }
-    if (tries_once && l->is_refused) {
-        return SIMBA_EBUSY;
-    }
-    return tries_once ? l->failure : SIMBA_OK;
-}
-
-/* The time is up. A store that was silent for as long as this is not there. */
-static int reason_of_timeout(const simba_locker *l, int64_t timeout_ms)
-{
-    if (l->is_refused) {
-        return SIMBA_ETIMEDOUT;
-    }
-    if (l->failure == SIMBA_OK) {
-        return timeout_ms >= SILENCE_MS ? SIMBA_EUNAVAIL : SIMBA_ETIMEDOUT;
-    }
-    return l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
-}
-
+/* SIMBA_OK, or why waiting ends without the mutex. */
 static int wait_until_held(simba_locker *l,
                            const struct timespec *until,
                            int64_t timeout_ms)
 {
-    bool tries_once = timeout_ms == 0;
+    bool tries_once = timeout_ms == 0, is_late = false;
     int rc = SIMBA_OK;
 
     while (!l->is_granted && rc == SIMBA_OK) {
-        rc = reason_to_give_up(l, tries_once);
-        if (rc == SIMBA_OK && !wait_change(l, until) && !l->is_granted) {
-            rc = reason_to_give_up(l, tries_once);
-            rc = rc == SIMBA_OK ? reason_of_timeout(l, timeout_ms) : rc;
+        if (l->is_cancelled || !l->is_started ||
+            (l->veto != NULL && atomic_load(l->veto))) {
+            rc = SIMBA_ECANCELED; /* perhaps by a release on another thread */
+        } else if (l->failure == SIMBA_EDENIED || l->failure == SIMBA_EINVAL ||
+                   l->failure == SIMBA_EMISCONFIG ||
+                   l->failure == SIMBA_ENOTINIT || l->failure == SIMBA_ENOMEM) {
+            rc = l->failure; /* waiting longer will not help */
+        } else if (tries_once) {
+            rc = l->is_refused ? SIMBA_EBUSY : l->failure;
+        }
+        if (rc == SIMBA_OK && !is_late) {
+            is_late = !wait_change(l, until);
+        } else if (rc == SIMBA_OK && l->is_refused) {
+            rc = SIMBA_ETIMEDOUT;
+        } else if (rc == SIMBA_OK && l->failure == SIMBA_OK) {
+            /* A store that was silent for as long as this is not there. */
+            rc = timeout_ms >= SILENCE_MS ? SIMBA_EUNAVAIL : SIMBA_ETIMEDOUT;
+        } else if (rc == SIMBA_OK) {
+            rc = l->failure == SIMBA_EUNKNOWN ? SIMBA_EUNAVAIL : l->failure;
         }
     }
     /* Who lost it before it looked hears that from release, and on_lost. */
@@ -437,11 +409,9 @@ int simba_locker_open(simba_store *store,
     simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_locker *l;
-    int rc = simba__given_take(
-        store,
-        &(struct simba__given){given, "SIMBA_LOCKER_OPTIONS_INIT", &options,
-                               sizeof options},
-        error);
+    const struct simba__given take = {given, "SIMBA_LOCKER_OPTIONS_INIT",
+                                      &options, sizeof options};
+    int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
     if (rc != SIMBA_OK) {

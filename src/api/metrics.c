@@ -5,7 +5,6 @@
 #include <simba/owner.h>
 
 #include "api/store.h"
-#include "util/container.h"
 #include "util/file.h"
 
 #include <assert.h>
@@ -102,7 +101,7 @@ int simba_metrics_read(simba_store *store,
     }
     if (!is_copied) {
         simba_metrics_free(metrics);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     qsort(metrics->mutexes, metrics->count, sizeof *metrics->mutexes, by_name);
     *out = metrics;

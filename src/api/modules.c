@@ -95,30 +95,6 @@ static bool try_beside(struct search *search)
 
 /* --- loading ------------------------------------------------------------- */
 
-/* Those that we make but that may not be installed, and those we never heard
- * of. */
-static int not_found(const char *scheme, const char *name, simba_error *error)
-{
-    static const char *const ours[] = {"mysql", "postgres", "redis",
-                                       "zookeeper"};
-
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        if (strcmp(ours[i], name) == 0) {
-            return simba_error_set(
-                error, SIMBA_EINVAL, 0,
-                "the module of \"%s:\", simba-%s.so, is not installed in %s "
-                "nor in $SIMBA_MODULE_PATH nor beside this program: 'make "
-                "install' makes it where its client library is",
-                scheme, name, SIMBA_MODULE_DIR);
-        }
-    }
-    return simba_error_set(
-        error, SIMBA_EINVAL, 0,
-        "no store speaks \"%s:\"; there are sqlite:, redis:, "
-        "postgres:, mysql:, zookeeper: and memory:",
-        scheme);
-}
-
 static int load_module(const char *scheme,
                        const simba_backend_ops **out,
                        simba_error *error)
@@ -130,6 +106,8 @@ static int load_module(const char *scheme,
         {"redis+sentinel", "redis"}, {"redis+cluster", "redis"},
         {"mariadb", "mysql"},        {"postgresql", "postgres"},
     };
+    static const char *const ours[] = {"mysql", "postgres", "redis",
+                                       "zookeeper"};
     struct search search = {.name = scheme};
     const simba_backend_ops *ops;
 
@@ -147,8 +125,22 @@ static int load_module(const char *scheme,
                                "the store of \"%s:\" cannot be loaded: %s",
                                scheme, search.why);
     }
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
+        if (search.module == NULL && strcmp(ours[i], search.name) == 0) {
+            return simba_error_set(
+                error, SIMBA_EINVAL, 0,
+                "the module of \"%s:\", simba-%s.so, is not installed in %s "
+                "nor in $SIMBA_MODULE_PATH nor beside this program: 'make "
+                "install' makes it where its client library is",
+                scheme, search.name, SIMBA_MODULE_DIR);
+        }
+    }
     if (search.module == NULL) {
-        return not_found(scheme, search.name, error);
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "no store speaks \"%s:\"; there are sqlite:, "
+                               "redis:, postgres:, mysql:, zookeeper: and "
+                               "memory:",
+                               scheme);
     }
     ops = dlsym(search.module, SIMBA_MODULE_SYMBOL);
     if (ops == NULL || ops->abi != SIMBA_BACKEND_ABI || ops->open == NULL ||

@@ -52,27 +52,8 @@ static void stop_acquiring(simba_multi_locker *m)
     }
 }
 
-/* With the lock held. The store gets a mutex back when this returns, so a
- * second loss waits for the callback of the first as well (S6). */
-static void tell(simba_multi_locker *m,
-                 const struct member *member,
-                 const simba_error *why)
-{
-    if (m->telling == LOSS_UNTOLD) {
-        m->telling = LOSS_IN_TELLING;
-        pthread_mutex_unlock(&m->lock); /* S9: never under a lock of ours */
-        if (m->on_lost != NULL) {
-            m->on_lost(m->user, member->mutex, why);
-        }
-        pthread_mutex_lock(&m->lock);
-        m->telling = LOSS_TOLD;
-        pthread_cond_broadcast(&m->changed);
-    }
-    while (m->telling == LOSS_IN_TELLING) {
-        pthread_cond_wait(&m->changed, &m->lock);
-    }
-}
-
+/* The store gets a mutex back when this returns, so a second loss waits for the
+ * callback of the first as well (S6). */
 static void member_lost(void *user, const simba_error *why)
 {
     struct member *member = user;
@@ -83,10 +64,20 @@ static void member_lost(void *user, const simba_error *why)
         m->is_lost = true;
         m->why = *why;
     }
-    if (m->is_held) {
-        tell(m, member, why);
-    } else {
+    if (!m->is_held) {
         stop_acquiring(m);
+    } else if (m->telling == LOSS_UNTOLD) {
+        m->telling = LOSS_IN_TELLING;
+        pthread_mutex_unlock(&m->lock); /* S9: never under a lock of ours */
+        if (m->on_lost != NULL) {
+            m->on_lost(m->user, member->mutex, why);
+        }
+        pthread_mutex_lock(&m->lock);
+        m->telling = LOSS_TOLD;
+        pthread_cond_broadcast(&m->changed);
+    }
+    while (m->is_held && m->telling == LOSS_IN_TELLING) {
+        pthread_cond_wait(&m->changed, &m->lock);
     }
     pthread_mutex_unlock(&m->lock);
 }
@@ -125,23 +116,13 @@ static int release_members(simba_multi_locker *m,
     return rc;
 }
 
-static int64_t time_left(int64_t timeout_ms, int64_t until_ms)
-{
-    int64_t left_ms = until_ms - simba_loop_now_ms();
-
-    if (timeout_ms <= 0) {
-        return timeout_ms;
-    }
-    return left_ms > 1 ? left_ms : 1; /* 0 would not even stand in the queue */
-}
-
 /* One after the other, so that others can end the wait for the one in hand. */
 int simba_multi_locker_acquire(simba_multi_locker *m,
                                int64_t timeout_ms,
                                uint64_t *tokens,
                                simba_error *error)
 {
-    int64_t until_ms = simba_loop_now_ms() + timeout_ms;
+    int64_t until_ms = simba_loop_now_ms() + timeout_ms, left_ms;
     size_t held = 0;
     int rc = simba__store_check(m->store, error);
 
@@ -162,8 +143,11 @@ int simba_multi_locker_acquire(simba_multi_locker *m,
         struct member *member = m->acquiring = &m->members[held];
 
         pthread_mutex_unlock(&m->lock);
+        left_ms = until_ms - simba_loop_now_ms();
+        left_ms =
+            left_ms > 1 ? left_ms : 1; /* 0 would not stand in the queue */
         rc = simba_locker_acquire(member->locker,
-                                  time_left(timeout_ms, until_ms),
+                                  timeout_ms > 0 ? left_ms : timeout_ms,
                                   &member->token, error);
         pthread_mutex_lock(&m->lock);
         m->acquiring = NULL;
@@ -288,11 +272,9 @@ int simba_multi_locker_open(simba_store *store,
 {
     simba_multi_locker_options options = SIMBA_MULTI_LOCKER_OPTIONS_INIT;
     simba_multi_locker *m;
-    int rc = simba__given_take(
-        store,
-        &(struct simba__given){given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT",
-                               &options, sizeof options},
-        error);
+    const struct simba__given take = {given, "SIMBA_MULTI_LOCKER_OPTIONS_INIT",
+                                      &options, sizeof options};
+    int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
     if (rc == SIMBA_OK && (options.mutexes == NULL || options.count == 0)) {
@@ -306,7 +288,7 @@ int simba_multi_locker_open(simba_store *store,
             ? NULL
             : calloc(1, sizeof *m + options.count * sizeof *m->members);
     if (m == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     pthread_mutex_init(&m->lock, NULL);
     pthread_cond_init(&m->changed, NULL);

@@ -11,7 +11,6 @@
 #include "shims/shim.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How long a request may take. */
@@ -64,7 +63,7 @@ int simba_probe(simba_store *store, simba_request *request, simba_error *error)
     }
     pending = simba__request_make(request);
     if (pending == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     simba__ask(store, pending, SIMBA_PROBE_GRACE_MS, &answer);
     simba_report_close(answer.report);
@@ -144,9 +143,7 @@ int simba_bench_bare_url(const char *store,
     if (rc == SIMBA_OK) {
         *backend = ops->scheme;
         *out = strdup(url);
-        rc = *out != NULL
-                 ? SIMBA_OK
-                 : simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        rc = *out != NULL ? SIMBA_OK : simba__fail_memory(error);
     }
     simba__settings_free(&settings);
     return rc;

@@ -123,10 +123,7 @@ static void done(struct simba__caller *caller,
         event.type = SIMBA__OBSERVE_READ;
     } else {
         simba__store_log(r->store, SIMBA_LOG_WARN, "retrieval", "%s: %s",
-                         r->mutex,
-                         error != NULL && error->message[0] != '\0'
-                             ? error->message
-                             : simba_strerror(status));
+                         r->mutex, simba__error_text(status, error));
     }
     feed(r, event);
 }
@@ -179,11 +176,9 @@ int simba_retrieval_open(simba_store *store,
     simba_retriever retriever = SIMBA_RETRIEVER_INIT;
     simba_retrieval *r;
     bool is_added;
-    int rc =
-        simba__given_take(store,
-                          &(struct simba__given){given, "SIMBA_RETRIEVER_INIT",
-                                                 &retriever, sizeof retriever},
-                          error);
+    const struct simba__given take = {given, "SIMBA_RETRIEVER_INIT", &retriever,
+                                      sizeof retriever};
+    int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
     if (rc == SIMBA_OK) {
@@ -204,7 +199,7 @@ int simba_retrieval_open(simba_store *store,
     r = calloc(1, sizeof *r);
     if (r == NULL || (r->mutex = strdup(retriever.mutex)) == NULL) {
         free(r);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     r->store = store;
     r->on_changed = retriever.on_changed;
@@ -224,7 +219,7 @@ int simba_retrieval_open(simba_store *store,
     simba_loop_leave(store->loop);
     if (!is_added) {
         free_retrieval(r);
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        return simba__fail_memory(error);
     }
     atomic_fetch_add(&store->handles, 1);
     *out = r;

@@ -93,12 +93,12 @@ static void do_run(simba_scheduler *s)
     rc = s->work(s->user, &run, &error);
     working = NULL;
     if (rc != SIMBA_OK) {
-        simba__contender_log(
-            &s->base,
-            (struct simba__log_entry){
-                .level = SIMBA_LOG_WARN, .token = run.token, .status = rc},
-            "run %" PRIu64 " failed: %s (%d)", run.number,
-            error.message[0] != '\0' ? error.message : simba_strerror(rc), rc);
+        simba__contender_log(&s->base,
+                             (struct simba__log_entry){.level = SIMBA_LOG_WARN,
+                                                       .token = run.token,
+                                                       .status = rc},
+                             "run %" PRIu64 " failed: %s (%d)", run.number,
+                             simba__error_text(rc, &error), rc);
     }
     simba_loop_enter(s->base.store->loop);
     simba__contention_ask_progress(contention, 0);
@@ -232,50 +232,13 @@ static int64_t offset_ms(const simba_scheduler *s)
     return s->base.contention.core.clock_low_ms - 1;
 }
 
-static void begin_tenure(simba_scheduler *s, uint64_t token)
-{
-    const struct simba__contend *core = &s->base.contention.core;
-    bool is_clock_known = core->is_clock_known;
-    eventfd_t none;
-
-    s->is_leading = true;
-    s->counts.tenures++;
-    s->granted_ms =
-        is_clock_known ? core->now_ms + core->clock_low_ms : INT64_MIN;
-    (void)eventfd_read(s->stop_fd, &none);
-    atomic_store(&s->is_told, false);
-    feed(s, (struct simba__schedule_event){
-                .type = SIMBA__SCHEDULE_ACQUIRED,
-                .token = token,
-                .aligned = is_clock_known,
-                .store_offset_ms = is_clock_known ? offset_ms(s) : 0});
-}
-
-/* S6: the release is back when no work runs, at once or by its DONE. */
-static void end_tenure(simba_scheduler *s)
-{
-    s->is_leading = false;
-    feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_RELEASED});
-    if (s->has_run) { /* due, but not begun */
-        s->has_run = false;
-        feed(s, (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
-    }
-    atomic_store(&s->is_told, true);
-    eventfd_write(s->stop_fd, 1);
-    pthread_cond_broadcast(&s->lifecycle.changed);
-    if (simba__schedule_is_working(&s->machine)) {
-        s->is_release_due = true;
-    } else {
-        simba__contention_returned(&s->base.contention);
-    }
-}
-
 static void told(struct simba__contention *c,
                  const struct simba__contend_update *update)
 {
     simba_scheduler *s = (simba_scheduler *)c;
     struct simba__log_entry entry = {.level = SIMBA_LOG_INFO,
                                      .token = update->token};
+    eventfd_t none;
 
     if (update->tell & SIMBA__TELL_ACQUIRED) {
         simba__contender_log(&s->base, entry, "leads, token %" PRIu64,
@@ -287,10 +250,37 @@ static void told(struct simba__contention *c,
                              update->token, entry.cause);
     }
     if (update->tell & SIMBA__TELL_RELEASED) {
-        end_tenure(s);
+        s->is_leading = false;
+        feed(s,
+             (struct simba__schedule_event){.type = SIMBA__SCHEDULE_RELEASED});
+        if (s->has_run) { /* due, but not begun */
+            s->has_run = false;
+            feed(s,
+                 (struct simba__schedule_event){.type = SIMBA__SCHEDULE_DONE});
+        }
+        atomic_store(&s->is_told, true);
+        eventfd_write(s->stop_fd, 1);
+        pthread_cond_broadcast(&s->lifecycle.changed);
+        /* S6: the release is back when no work runs, at once or by its DONE. */
+        s->is_release_due = simba__schedule_is_working(&s->machine);
+        if (!s->is_release_due) {
+            simba__contention_returned(c);
+        }
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
-        begin_tenure(s, update->token);
+        s->is_leading = true;
+        s->counts.tenures++;
+        s->granted_ms = c->core.is_clock_known
+                            ? c->core.now_ms + c->core.clock_low_ms
+                            : INT64_MIN;
+        (void)eventfd_read(s->stop_fd, &none);
+        atomic_store(&s->is_told, false);
+        feed(s,
+             (struct simba__schedule_event){
+                 .type = SIMBA__SCHEDULE_ACQUIRED,
+                 .token = update->token,
+                 .aligned = c->core.is_clock_known,
+                 .store_offset_ms = c->core.is_clock_known ? offset_ms(s) : 0});
     }
     if (update->tell & SIMBA__TELL_OVERRUN) {
         s->counts.overruns++;
@@ -334,30 +324,13 @@ static void close_in_child(void *self)
     close(((simba_scheduler *)self)->stop_fd);
 }
 
-static int open_stop_fd(simba_scheduler *s, simba_error *error)
-{
-    simba__fork_hold_off();
-    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->stop_fd >= 0) {
-        s->fork_entry.forked = close_in_child;
-        s->fork_entry.self = s;
-        simba__fork_add(&s->fork_entry);
-    }
-    simba__fork_let_go();
-    return s->stop_fd >= 0
-               ? SIMBA_OK
-               : simba_error_set(error, SIMBA_EINTERNAL, errno,
-                                 "the system gives no descriptor: %s",
-                                 strerror(errno));
-}
-
 static void free_scheduler(simba_scheduler *s)
 {
     simba__fork_hold_off();
     simba__fork_remove(&s->fork_entry);
     close(s->stop_fd);
     simba__fork_let_go();
-    simba__lifecycle_fini(&s->lifecycle);
+    pthread_cond_destroy(&s->lifecycle.changed);
     free(s);
 }
 
@@ -397,11 +370,9 @@ int simba_scheduler_open(simba_store *store,
     simba_contender contender = SIMBA_CONTENDER_INIT;
     struct simba__schedule_config config;
     simba_scheduler *s;
-    int rc = simba__given_take(
-        store,
-        &(struct simba__given){given, "SIMBA_SCHEDULER_OPTIONS_INIT", &options,
-                               sizeof options},
-        error);
+    const struct simba__given take = {given, "SIMBA_SCHEDULER_OPTIONS_INIT",
+                                      &options, sizeof options};
+    int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
     if (rc == SIMBA_OK) {
@@ -414,8 +385,18 @@ int simba_scheduler_open(simba_store *store,
     if (s == NULL) {
         return SIMBA_ENOMEM;
     }
-    rc = open_stop_fd(s, error);
-    if (rc != SIMBA_OK) {
+    s->fork_entry.forked = close_in_child;
+    s->fork_entry.self = s;
+    simba__fork_hold_off();
+    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->stop_fd >= 0) {
+        simba__fork_add(&s->fork_entry);
+    }
+    simba__fork_let_go();
+    if (s->stop_fd < 0) {
+        rc = simba_error_set(error, SIMBA_EINTERNAL, errno,
+                             "the system gives no descriptor: %s",
+                             strerror(errno));
         free(s);
         return rc;
     }

@@ -144,7 +144,7 @@ static void answered(struct simba__contention *c,
 
 static void free_service(simba_service *s)
 {
-    simba__lifecycle_fini(&s->lifecycle);
+    pthread_cond_destroy(&s->lifecycle.changed);
     free(s);
 }
 
@@ -157,11 +157,9 @@ int simba_service_open(simba_store *store,
         {told, answered}, "service", "callback"};
     simba_contender contender = SIMBA_CONTENDER_INIT;
     simba_service *s;
-    int rc =
-        simba__given_take(store,
-                          &(struct simba__given){given, "SIMBA_CONTENDER_INIT",
-                                                 &contender, sizeof contender},
-                          error);
+    const struct simba__given take = {given, "SIMBA_CONTENDER_INIT", &contender,
+                                      sizeof contender};
+    int rc = simba__given_take(store, &take, error);
 
     *out = NULL;
     if (rc != SIMBA_OK) {

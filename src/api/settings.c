@@ -2,6 +2,7 @@
 #include "api/settings.h"
 
 #include "api/config_file.h"
+#include "api/store.h"
 #include "kit/secret.h"
 #include "util/text.h"
 
@@ -10,11 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int fail_memory(simba_error *error)
-{
-    return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-}
 
 /* --- the URL ------------------------------------------------------------- */
 
@@ -91,7 +87,7 @@ static int url_of_section(struct simba__settings *settings,
     if (problem != NULL) {
         return simba__config_fail(config, section->lines[key], problem, error);
     }
-    return settings->url == NULL ? fail_memory(error) : SIMBA_OK;
+    return settings->url == NULL ? simba__fail_memory(error) : SIMBA_OK;
 }
 
 /* They were checked when the file was read. */
@@ -107,30 +103,6 @@ static void take_times(struct simba__settings *settings,
     if (transition != NULL) {
         (void)!simba_duration_parse(transition, &settings->transition_ms, NULL);
     }
-}
-
-/* What the program or the environment gave, or the file itself. */
-static int no_such_section(const struct simba__config_file *config,
-                           const char *name,
-                           simba_error *error)
-{
-    if (name == config->head.values[SIMBA__CONFIG_STORE]) {
-        return simba__config_fail(config,
-                                  config->head.lines[SIMBA__CONFIG_STORE],
-                                  "store: neither a store URL, such as "
-                                  "sqlite:path, nor the name of a section",
-                                  error);
-    }
-    if (!simba__config_is_name(name)) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "not a store URL: it should begin as in "
-                               "sqlite:path or redis://host");
-    }
-    return simba_error_set(
-        error, SIMBA_EINVAL, 0,
-        "'%s' is not a store URL, such as sqlite:path, and there is no "
-        "[store %s] in %s",
-        name, name, config->path != NULL ? config->path : "a config file");
 }
 
 static int take_config(struct simba__settings *settings,
@@ -158,8 +130,25 @@ static int take_config(struct simba__settings *settings,
         const struct simba__config_section *section =
             simba__config_file_find(config, name);
 
+        if (section == NULL && given == NULL) {
+            return simba__config_fail(config,
+                                      config->head.lines[SIMBA__CONFIG_STORE],
+                                      "store: neither a store URL, such as "
+                                      "sqlite:path, nor the name of a section",
+                                      error);
+        }
+        if (section == NULL && !simba__config_is_name(name)) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "not a store URL: it should begin as in "
+                                   "sqlite:path or redis://host");
+        }
         if (section == NULL) {
-            return no_such_section(config, name, error);
+            return simba_error_set(
+                error, SIMBA_EINVAL, 0,
+                "'%s' is not a store URL, such as sqlite:path, and there is no "
+                "[store %s] in %s",
+                name, name,
+                config->path != NULL ? config->path : "a config file");
         }
         take_times(settings, section);
         return url_of_section(settings, config, section, error);
@@ -168,7 +157,7 @@ static int take_config(struct simba__settings *settings,
     } else {
         settings->url = strdup(given);
     }
-    return settings->url == NULL ? fail_memory(error) : SIMBA_OK;
+    return settings->url == NULL ? simba__fail_memory(error) : SIMBA_OK;
 }
 
 /* --- all together -------------------------------------------------------- */

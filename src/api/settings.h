@@ -6,7 +6,6 @@
 #include <simba/log.h>
 #include <simba/store.h>
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct simba__settings {

@@ -27,6 +27,17 @@ int simba__store_check(const simba_store *store, simba_error *error)
     return SIMBA_OK;
 }
 
+int simba__fail_memory(simba_error *error)
+{
+    return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+}
+
+const char *simba__error_text(int status, const simba_error *error)
+{
+    return error != NULL && error->message[0] != '\0' ? error->message
+                                                      : simba_strerror(status);
+}
+
 /* --- the log ------------------------------------------------------------- */
 
 enum { FIELDS_MOST = 5 };
@@ -220,7 +231,7 @@ static int open_store(simba_store *store,
     }
     if (rc == SIMBA_OK &&
         !simba__callback_pool_init(&store->pool, store->loop, most)) {
-        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        rc = simba__fail_memory(error);
     }
     if (rc != SIMBA_OK) {
         simba__loop_end(store->loop, detach, store);
@@ -267,11 +278,10 @@ int simba_store_open(const char *url,
 
     *out = NULL;
     if (given != NULL) {
-        rc = simba__given_take(
-            NULL,
-            &(struct simba__given){given, "SIMBA_STORE_OPTIONS_INIT", &options,
-                                   sizeof options},
-            error);
+        const struct simba__given take = {given, "SIMBA_STORE_OPTIONS_INIT",
+                                          &options, sizeof options};
+
+        rc = simba__given_take(NULL, &take, error);
     }
     if (rc == SIMBA_OK) {
         rc = check_options(&options, error);
@@ -287,7 +297,7 @@ int simba_store_open(const char *url,
     }
     if (rc == SIMBA_OK &&
         (store == NULL || store->mark == NULL || store->name == NULL)) {
-        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+        rc = simba__fail_memory(error);
     } else if (store != NULL) {
         simba_url_hide_secrets(store->name);
         store->log = options.log != NULL ? options.log : simba__log_nothing;

@@ -29,6 +29,12 @@ struct simba_store {
 /** Refuse use in a forked child. */
 int simba__store_check(const simba_store *store, simba_error *error);
 
+/** SIMBA_ENOMEM. */
+int simba__fail_memory(simba_error *error);
+
+/** What an error says, or else what its status means. */
+const char *simba__error_text(int status, const simba_error *error);
+
 /* --- the log ------------------------------------------------------------- */
 
 /* A line of the log, and what it is about. */

@@ -2,7 +2,6 @@
 #include "runtime/metrics.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* --- histograms ---------------------------------------------------------- */
