@@ -171,7 +171,7 @@ static int break_it(const struct simba__command *command,
     return simba__command_end();
 }
 
-int simba__cmd_break(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_break(struct simba__words *words)
 {
     struct break_wish wish = {0};
     const struct simba__option options[] = {
@@ -191,7 +191,6 @@ int simba__cmd_break(const struct simba__cli *cli, int argc, char **argv)
                                            .least = 1,
                                            .most = 1,
                                            .wanted = "the NAME of one mutex"};
-    struct simba__words words = {*cli, argc, argv};
 
-    return simba__command_run(&command, &words, break_it);
+    return simba__command_run(&command, words, break_it);
 }

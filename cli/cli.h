@@ -217,13 +217,13 @@ int simba__interrupt(void);
 
 /* Each takes the options that stood before it, and its own arguments, its name
  * first; answers the exit code. `run` is lock, lead and every. */
-int simba__cmd_run(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_list(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_show(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_break(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_doctor(const struct simba__cli *cli, int argc, char **argv);
-int simba__cmd_init(const struct simba__cli *cli, int argc, char **argv);
+int simba__cmd_run(struct simba__words *words);
+int simba__cmd_list(struct simba__words *words);
+int simba__cmd_show(struct simba__words *words);
+int simba__cmd_watch(struct simba__words *words);
+int simba__cmd_break(struct simba__words *words);
+int simba__cmd_doctor(struct simba__words *words);
+int simba__cmd_init(struct simba__words *words);
 
 /* Commands that are programs of their own: `simba NAME` runs simba-NAME.
  *

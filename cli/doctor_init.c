@@ -171,13 +171,12 @@ static int examine(const struct simba__command *command,
     return rc;
 }
 
-int simba__cmd_doctor(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_doctor(struct simba__words *words)
 {
     static const struct simba__command command = {
         .name = "doctor", .help = doctor_help, .reach = SIMBA__REACH_NEED};
-    struct simba__words words = {*cli, argc, argv};
 
-    return simba__command_run(&command, &words, examine);
+    return simba__command_run(&command, words, examine);
 }
 
 /* --- init ---------------------------------------------------------------- */
@@ -245,7 +244,7 @@ static int make(const struct simba__command *command,
     return rc;
 }
 
-int simba__cmd_init(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_init(struct simba__words *words)
 {
     bool is_print = false, is_upgrade = false;
     const struct simba__option options[] = {
@@ -256,12 +255,11 @@ int simba__cmd_init(const struct simba__cli *cli, int argc, char **argv)
                                            .help = init_help,
                                            .options = options,
                                            .user = &is_upgrade};
-    struct simba__words words = {*cli, argc, argv};
-    int rc = simba__command_read(&command, &words);
+    int rc = simba__command_read(&command, words);
 
     if (rc != SIMBA__GO_ON) {
         return rc;
     }
-    return is_print ? print_schema(&words.cli, is_upgrade)
-                    : simba__command_serve(&command, &words, make);
+    return is_print ? print_schema(&words->cli, is_upgrade)
+                    : simba__command_serve(&command, words, make);
 }

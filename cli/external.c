@@ -23,48 +23,39 @@ const char *const simba__external_ours[] = {"bench", "verify", "tck", NULL};
 /* Called for each directory in their order, until it answers true. */
 typedef bool simba__directory_fn(void *user, const char *directory);
 
-/* libexec, where this program lies. Whoever can link a set-user-id program into
- * a directory of his own can put anything beside it, so that one believes only
- * a directory that nobody but root can write to. */
-static bool find_libexec(char path[PATH_MAX], bool is_secure)
-{
-    char beside[2 * PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", beside, PATH_MAX - 1);
-    struct stat status;
-
-    if (length <= 0) {
-        return false;
-    }
-    beside[length] = '\0';
-    (void)snprintf(strrchr(beside, '/') + 1, PATH_MAX, "%s", SIMBA_LIBEXEC);
-    if (realpath(beside, path) == NULL) {
-        return false;
-    }
-    return !is_secure || (stat(path, &status) == 0 && status.st_uid == 0 &&
-                          (status.st_mode & (S_IWGRP | S_IWOTH)) == 0);
-}
-
+/* libexec, where this program lies, then $PATH. Whoever can link a set-user-id
+ * program into a directory of his own can put anything beside it, so that one
+ * believes only a directory that nobody but root can write to. */
 static bool walk(simba__directory_fn *look_in, void *user)
 {
     bool is_secure = getauxval(AT_SECURE) != 0;
     const char *path = is_secure ? NULL : getenv("PATH");
-    char directory[PATH_MAX];
+    char beside[2 * PATH_MAX], directory[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", beside, PATH_MAX - 1);
+    struct stat status;
 
-    if (find_libexec(directory, is_secure) && look_in(user, directory)) {
+    if (length > 0) {
+        beside[length] = '\0';
+        (void)snprintf(strrchr(beside, '/') + 1, PATH_MAX, "%s", SIMBA_LIBEXEC);
+    }
+    if (length > 0 && realpath(beside, directory) != NULL &&
+        (!is_secure || (stat(directory, &status) == 0 && status.st_uid == 0 &&
+                        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0)) &&
+        look_in(user, directory)) {
         return true;
     }
     while (path != NULL && *path != '\0') {
-        size_t length = strcspn(path, ":");
+        size_t part = strcspn(path, ":");
 
         /* Not where somebody happens to stand. */
-        if (*path == '/' && length < sizeof directory) {
-            (void)snprintf(directory, sizeof directory, "%.*s", (int)length,
+        if (*path == '/' && part < sizeof directory) {
+            (void)snprintf(directory, sizeof directory, "%.*s", (int)part,
                            path);
             if (look_in(user, directory)) {
                 return true;
             }
         }
-        path += length + (path[length] == ':');
+        path += part + (path[part] == ':');
     }
     return false;
 }

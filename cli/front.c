@@ -105,25 +105,6 @@ static void on_note(struct simba__front *front, const struct simba__note *note)
     simba__events_tell(front, note);
 }
 
-static void receive_notes(struct simba__front *front)
-{
-    struct simba__note note = {0};
-    int descriptor;
-    int rc;
-
-    while ((rc = simba__link_receive(front->link, &note, &descriptor)) > 0) {
-        if (descriptor >= 0) {
-            front->life = descriptor; /* open until we end */
-        }
-        on_note(front, &note);
-    }
-    if (rc < 0) {
-        while (waitpid(front->guardian, NULL, 0) < 0 && errno == EINTR) {
-        }
-        front->is_guardian_gone = true;
-    }
-}
-
 void simba__front_send_signal(const struct simba__front *front, int number)
 {
     struct simba__note note = {
@@ -173,6 +154,8 @@ static void wait_for_events(struct simba__front *front)
                                {.fd = front->signals, .events = POLLIN},
                                {.fd = front->timer, .events = POLLIN}};
     struct signalfd_siginfo info;
+    struct simba__note note = {0};
+    int descriptor, rc = 0;
     int64_t feed_ms = simba__systemd_next(front);
     int64_t at_ms = simba__watch_next(front);
 
@@ -193,8 +176,15 @@ static void wait_for_events(struct simba__front *front)
             on_signal(front, (int)info.ssi_signo);
         }
     }
-    if (sources[0].revents != 0) {
-        receive_notes(front);
+    while (sources[0].revents != 0 &&
+           (rc = simba__link_receive(front->link, &note, &descriptor)) > 0) {
+        front->life = descriptor >= 0 ? descriptor : front->life;
+        on_note(front, &note);
+    }
+    if (rc < 0) {
+        while (waitpid(front->guardian, NULL, 0) < 0 && errno == EINTR) {
+        }
+        front->is_guardian_gone = true;
     }
 }
 

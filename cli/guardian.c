@@ -142,75 +142,46 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
     simba__guardian_send(g, &note, text);
 }
 
-static void step_running(struct simba__guardian *g)
-{
-    bool is_too_late = atomic_load(&g->share->exec_errno) == SIMBA__TOO_LATE;
-
-    simba__holder_publish(&g->holder);
-    if (is_too_late || (!g->is_cmd_gone && simba__guardian_has_lost(g))) {
-        simba__guardian_tell_lost(g);
-        simba__guardian_end(g);
-    } else if (g->is_cmd_gone || g->is_front_gone) {
-        simba__guardian_end(g);
-    } else {
-        simba__plan_look(&g->plan, simba__clock_ms());
-        simba__guardian_tell_skips(g, "the run before still goes on");
-    }
-}
-
 /* --- waiting ------------------------------------------------------------- */
-
-static _Noreturn void end_failed(struct simba__guardian *g)
-{
-    struct simba__note note = {.kind = SIMBA__NOTE_FAILED,
-                               .status = g->holder.error.code};
-    int code = simba__exit_of_status(g->holder.error.code);
-
-    note.number = code =
-        code == SIMBA__EXIT_NOT_ACQUIRED ? g->job->conflict_code : code;
-    simba__guardian_send(g, &note, g->holder.error.message);
-    simba__guardian_dismiss(g);
-    /* A moment for the store to be closed. */
-    (void)simba__flag_wait(&g->holder.is_closed, &g->holder.lock,
-                           &g->holder.told, SETTLE_MS);
-    simba__guardian_finish(g, code);
-}
-
-/* While the holder is at work: ask it to leave the queue when it should. */
-static void step_queueing(struct simba__guardian *g)
-{
-    int64_t now_ms = simba__clock_ms();
-
-    g->is_leaving = g->cancelled != 0 || g->is_paused;
-    if (g->is_leaving) {
-        simba__holder_cancel(&g->holder);
-    }
-    if (g->cancelled != 0 && g->give_up_ms == 0) {
-        g->give_up_ms = now_ms + CANCEL_MOST_MS;
-    }
-    if (g->cancelled != 0 && now_ms >= g->give_up_ms) {
-        /* A silent store: what it grants will lapse. */
-        simba__guardian_dismiss(g);
-        simba__guardian_finish(g, SIMBA__EXIT_SIGNAL + g->cancelled);
-    }
-}
 
 static void step_waiting(struct simba__guardian *g)
 {
-    int state = atomic_load(&g->holder.state);
+    struct simba__holder *holder = &g->holder;
+    struct simba__note note = {.kind = SIMBA__NOTE_FAILED};
+    int state = atomic_load(&holder->state);
+    int64_t now_ms = simba__clock_ms();
 
     if (g->cancelled == 0 &&
         (g->is_front_gone || (g->is_cmd_gone && g->nursery == 0))) {
         g->cancelled = SIGKILL; /* that is what happened to one of us */
     }
     if (state == SIMBA__HOLDER_FAILED) {
-        end_failed(g);
-    }
-    if (state != SIMBA__HOLDER_HELD && state != SIMBA__HOLDER_PAUSED) {
-        step_queueing(g);
-        return;
-    }
-    if (g->cancelled != 0) {
+        note.status = holder->error.code;
+        note.number = simba__exit_of_status(note.status);
+        if (note.number == SIMBA__EXIT_NOT_ACQUIRED) {
+            note.number = g->job->conflict_code;
+        }
+        simba__guardian_send(g, &note, holder->error.message);
+        simba__guardian_dismiss(g);
+        /* A moment for the store to be closed. */
+        (void)simba__flag_wait(&holder->is_closed, &holder->lock, &holder->told,
+                               SETTLE_MS);
+        simba__guardian_finish(g, note.number);
+    } else if (state != SIMBA__HOLDER_HELD && state != SIMBA__HOLDER_PAUSED) {
+        /* The holder is at work: ask it to leave the queue when it should. */
+        g->is_leaving = g->cancelled != 0 || g->is_paused;
+        if (g->is_leaving) {
+            simba__holder_cancel(holder);
+        }
+        if (g->cancelled != 0 && g->give_up_ms == 0) {
+            g->give_up_ms = now_ms + CANCEL_MOST_MS;
+        }
+        if (g->cancelled != 0 && now_ms >= g->give_up_ms) {
+            /* A silent store: what it grants will lapse. */
+            simba__guardian_dismiss(g);
+            simba__guardian_finish(g, SIMBA__EXIT_SIGNAL + g->cancelled);
+        }
+    } else if (g->cancelled != 0) {
         simba__guardian_dismiss(g);
         simba__guardian_leave(g, SIMBA__HOLDER_RELEASE);
     } else if (state == SIMBA__HOLDER_HELD) {
@@ -218,7 +189,7 @@ static void step_waiting(struct simba__guardian *g)
     } else {
         g->is_leaving = false;
         if (!g->is_paused) {
-            simba__holder_order(&g->holder, SIMBA__HOLDER_ACQUIRE);
+            simba__holder_order(holder, SIMBA__HOLDER_ACQUIRE);
         }
     }
 }
@@ -233,7 +204,17 @@ void simba__guardian_step(struct simba__guardian *g)
         simba__guardian_step_idle(g);
         break;
     case SIMBA__RUNNING:
-        step_running(g);
+        simba__holder_publish(&g->holder);
+        if (atomic_load(&g->share->exec_errno) == SIMBA__TOO_LATE ||
+            (!g->is_cmd_gone && simba__guardian_has_lost(g))) {
+            simba__guardian_tell_lost(g);
+            simba__guardian_end(g);
+        } else if (g->is_cmd_gone || g->is_front_gone) {
+            simba__guardian_end(g);
+        } else {
+            simba__plan_look(&g->plan, simba__clock_ms());
+            simba__guardian_tell_skips(g, "the run before still goes on");
+        }
         break;
     case SIMBA__ENDING:
         simba__guardian_step_ending(g);

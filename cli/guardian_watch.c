@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
     HEAD_START_MS = 50, /* for the guardian, at U: no second TERM then */

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -149,21 +148,6 @@ static int open_locker(struct simba__holder *holder)
 static void complain(void *user, const simba_error *error)
 {
     on_log(user, SIMBA_LOG_WARN, "metrics", error->message);
-}
-
-/* A lock leaves its figures at its end; who leads is there for long. */
-static void start_metrics(struct simba__holder *holder)
-{
-    struct simba__metrics_file *metrics = &holder->metrics;
-
-    metrics->store = holder->store;
-    metrics->path = holder->job->metrics_file;
-    metrics->complain = complain;
-    metrics->user = holder;
-    if (metrics->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
-        metrics->mutex = holder->job->mutex;
-        simba__metrics_file_start(metrics);
-    }
 }
 
 static int64_t time_left(const struct simba__holder *holder)
@@ -318,13 +302,22 @@ static void close_store(struct simba__holder *holder)
 static void *hold(void *argument)
 {
     struct simba__holder *holder = argument;
+    struct simba__metrics_file *metrics = &holder->metrics;
     int rc = open_patiently(holder);
 
     if (rc == SIMBA_OK) {
         rc = open_locker(holder);
     }
     if (rc == SIMBA_OK) {
-        start_metrics(holder);
+        metrics->store = holder->store;
+        metrics->path = holder->job->metrics_file;
+        metrics->complain = complain;
+        metrics->user = holder;
+        /* A lock leaves its figures at its end; who leads is there for long. */
+        if (metrics->path != NULL && holder->job->kind != SIMBA__JOB_LOCK) {
+            metrics->mutex = holder->job->mutex;
+            simba__metrics_file_start(metrics);
+        }
         rc = hold_all(holder);
     }
     if (rc == SIMBA_ECANCELED) {
@@ -332,9 +325,9 @@ static void *hold(void *argument)
     }
     /* Only when the store knows of the end: a disk that hangs must not keep the
      * mutex from others. */
-    simba__metrics_file_stop(&holder->metrics);
-    if (holder->metrics.path != NULL) {
-        simba__metrics_file_save(&holder->metrics);
+    simba__metrics_file_stop(metrics);
+    if (metrics->path != NULL) {
+        simba__metrics_file_save(metrics);
     }
     if (rc == SIMBA_OK || rc == SIMBA_ECANCELED) {
         close_store(holder);

@@ -254,7 +254,7 @@ static int run_follow(struct simba__follow *follow, int64_t interval_ms)
                           : simba__command_fail(follow->cli, "list", &error);
 }
 
-int simba__cmd_list(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_list(struct simba__words *words)
 {
     bool is_follow = false;
     int64_t interval_ms = 1000;
@@ -273,19 +273,18 @@ int simba__cmd_list(const struct simba__cli *cli, int argc, char **argv)
         .most = 1,
         .wanted = "one GLOB; put it in quotes",
     };
-    struct simba__words words = {*cli, argc, argv};
     struct simba__live live;
-    struct simba__follow follow = {.cli = &words.cli, .live = &live};
-    int rc = simba__command_read(&command, &words);
+    struct simba__follow follow = {.cli = &words->cli, .live = &live};
+    int rc = simba__command_read(&command, words);
 
     if (rc != SIMBA__GO_ON) {
         return rc;
     }
     if (!is_follow) {
-        return simba__command_serve(&command, &words, list_once);
+        return simba__command_serve(&command, words, list_once);
     }
-    follow.glob = words.words[0];
-    simba__live_init(&live, !words.cli.is_json && words.cli.verbosity >= 0);
+    follow.glob = words->words[0];
+    simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
     rc = run_follow(&follow, interval_ms);
     simba_store_close(follow.store);
     simba__live_fini(&live);

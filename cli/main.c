@@ -60,7 +60,7 @@ static const char version[] = "simba " SIMBA_VERSION_STRING "\n";
 
 static const struct command {
     const char *name;
-    int (*run)(const struct simba__cli *cli, int argc, char **argv);
+    int (*run)(struct simba__words *words);
 } commands[] = {{"lock", simba__cmd_run},    {"lead", simba__cmd_run},
                 {"every", simba__cmd_run},   {"list", simba__cmd_list},
                 {"show", simba__cmd_show},   {"watch", simba__cmd_watch},
@@ -191,7 +191,7 @@ static int run_command(const struct simba__cli *cli, int argc, char **argv)
 
     for (size_t i = 0; argc > 0 && i < COMMANDS; i++) {
         if (strcmp(argv[0], commands[i].name) == 0) {
-            return commands[i].run(cli, argc, argv);
+            return commands[i].run(&(struct simba__words){*cli, argc, argv});
         }
     }
     if (argc == 0) {

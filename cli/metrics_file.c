@@ -46,36 +46,29 @@ static void put_runs(FILE *out, const struct simba__metrics_file *file)
 }
 
 /* The file appears whole or not at all, and is not missing meanwhile. */
-static int save_with_runs(const struct simba__metrics_file *file,
-                          simba_error *error)
-{
-    simba_metrics *metrics = NULL;
-    char *temporary;
-    FILE *out;
-    int cause, rc = simba_metrics_read(file->store, &metrics, error);
-
-    if (rc != SIMBA_OK) {
-        return rc;
-    }
-    cause = simba__file_begin(file->path, &temporary, &out);
-    if (cause == 0) {
-        (void)simba_metrics_print(metrics, out);
-        put_runs(out, file);
-    }
-    cause = simba__file_end(file->path, temporary, out, cause);
-    simba_metrics_free(metrics);
-    return cause == 0 ? SIMBA_OK
-                      : simba_error_set(error, SIMBA_EDENIED, cause, "%s: %s",
-                                        file->path, simba__file_problem(cause));
-}
-
 void simba__metrics_file_save(struct simba__metrics_file *file)
 {
+    simba_metrics *metrics = NULL;
     simba_error error;
-    int rc = file->mutex == NULL
-                 ? simba_metrics_save(file->store, file->path, &error)
-                 : save_with_runs(file, &error);
+    char *temporary;
+    FILE *out;
+    int cause, rc = simba_metrics_read(file->store, &metrics, &error);
 
+    if (rc == SIMBA_OK) {
+        cause = simba__file_begin(file->path, &temporary, &out);
+        if (cause == 0) {
+            (void)simba_metrics_print(metrics, out);
+        }
+        if (cause == 0 && file->mutex != NULL) {
+            put_runs(out, file);
+        }
+        cause = simba__file_end(file->path, temporary, out, cause);
+        if (cause != 0) {
+            rc = simba_error_set(&error, SIMBA_EDENIED, cause, "%s: %s",
+                                 file->path, simba__file_problem(cause));
+        }
+    }
+    simba_metrics_free(metrics);
     if (rc != SIMBA_OK) {
         file->complain(file->user, &error);
     }

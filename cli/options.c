@@ -100,76 +100,16 @@ bool simba__is_private(const char *url)
 
 /* --- values -------------------------------------------------------------- */
 
-static bool take_duration(const struct simba__option *option,
-                          const char *name,
-                          const char *value)
-{
-    int64_t *ms = option->to;
-    simba_error error;
-
-    if (simba_duration_parse(value, ms, &error) != SIMBA_OK) {
-        simba__say("%s: '%s' is %s", name, value, error.message);
-        return false;
-    }
-    if (*ms < option->least_ms) {
-        simba__say("%s: '%s' is too short; at least %" PRId64 "ms", name, value,
-                   option->least_ms);
-        return false;
-    }
-    return true;
-}
-
-static bool take_number(const struct simba__option *option,
-                        const char *name,
-                        const char *value)
-{
-    uint64_t most = option->most == 0 ? UINT64_MAX : option->most;
-    uint64_t *number = option->to;
-
-    if (simba__text_number(value, most, number) && *number != 0) {
-        return true;
-    }
-    if (option->wrong != NULL) {
-        simba__say("%s: '%s' is %s", name, value, option->wrong);
-    } else if (option->most != 0) {
-        simba__say("%s: '%s' is no number from 1 to %" PRIu64, name, value,
-                   option->most);
-    } else {
-        simba__say("%s: '%s' is no number from 1 on", name, value);
-    }
-    return false;
-}
-
-static bool take_word(const struct simba__option *option,
-                      const char *name,
-                      const char *value)
-{
-    const char *const *words = option->words;
-    int *chosen = option->to;
-    char all[128] = "";
-
-    for (int i = 0; words[i] != NULL; i++) {
-        size_t length = strlen(all);
-
-        if (strcmp(value, words[i]) == 0) {
-            *chosen = i;
-            return true;
-        }
-        (void)snprintf(all + length, sizeof all - length, "%s%s",
-                       i == 0                 ? ""
-                       : words[i + 1] == NULL ? " or "
-                                              : ", ",
-                       words[i]);
-    }
-    simba__say("%s: '%s' is none of its values: write %s", name, value, all);
-    return false;
-}
-
 bool simba__options_take(const struct simba__option *option,
                          const char *name,
                          char *value)
 {
-    char *end = NULL;
+    uint64_t most = option->most == 0 ? UINT64_MAX : option->most;
+    char all[128] = "", *end = NULL;
+    int64_t *ms = option->to;
+    uint64_t *number = option->to;
+    int *chosen = option->to;
+    simba_error error;
     long code;
 
     if (option->is_given != NULL) {
@@ -183,21 +123,53 @@ bool simba__options_take(const struct simba__option *option,
         memcpy(option->to, &value, sizeof value);
         return true;
     case SIMBA__DURATION:
-        return take_duration(option, name, value);
+        if (simba_duration_parse(value, ms, &error) != SIMBA_OK) {
+            simba__say("%s: '%s' is %s", name, value, error.message);
+        } else if (*ms < option->least_ms) {
+            simba__say("%s: '%s' is too short; at least %" PRId64 "ms", name,
+                       value, option->least_ms);
+        } else {
+            return true;
+        }
+        return false;
     case SIMBA__NUMBER:
-        return take_number(option, name, value);
+        if (simba__text_number(value, most, number) && *number != 0) {
+            return true;
+        }
+        if (option->wrong != NULL) {
+            simba__say("%s: '%s' is %s", name, value, option->wrong);
+        } else if (option->most != 0) {
+            simba__say("%s: '%s' is no number from 1 to %" PRIu64, name, value,
+                       most);
+        } else {
+            simba__say("%s: '%s' is no number from 1 on", name, value);
+        }
+        return false;
     case SIMBA__WORD:
-        return take_word(option, name, value);
+        for (int i = 0; option->words[i] != NULL; i++) {
+            const char *comma = option->words[i + 1] == NULL ? " or " : ", ";
+            size_t length = strlen(all);
+
+            if (strcmp(value, option->words[i]) == 0) {
+                *chosen = i;
+                return true;
+            }
+            (void)snprintf(all + length, sizeof all - length, "%s%s",
+                           i == 0 ? "" : comma, option->words[i]);
+        }
+        simba__say("%s: '%s' is none of its values: write %s", name, value,
+                   all);
+        return false;
     case SIMBA__CODE:
-        break;
-    }
-    code = strtol(value, &end, 10);
-    if (end == value || *end != '\0' || code < 0 || code > 255) {
+        code = strtol(value, &end, 10);
+        if (end != value && *end == '\0' && code >= 0 && code <= 255) {
+            *chosen = (int)code;
+            return true;
+        }
         simba__say("%s: '%s' is no exit code; write 0 to 255", name, value);
         return false;
     }
-    *(int *)option->to = (int)code;
-    return true;
+    return false;
 }
 
 /* --- what is wrong with an option ---------------------------------------- */

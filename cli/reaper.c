@@ -132,43 +132,34 @@ static bool read_table(struct table *table)
 
 /* --- the short way ------------------------------------------------------- */
 
-/* The living children of one thread, as the kernel lists them. */
-static void add_children_of(const struct simba__reaper *reaper,
-                            struct table *table,
-                            const char *list)
-{
-    FILE *file = fopen(list, "re");
-    struct process child;
-    int pid;
-
-    // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
-    while (file != NULL && fscanf(file, "%d", &pid) == 1) {
-        if (!is_spared(reaper, pid) && read_process(pid, &child)) {
-            child.is_below = true;
-            add(table, &child);
-        }
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-}
-
+/* The living children of each thread, as the kernel lists them. */
 static void add_children(const struct simba__reaper *reaper,
                          struct table *table,
                          pid_t parent)
 {
     char path[64];
     struct dirent *thread;
+    struct process child;
     DIR *threads;
+    FILE *file;
+    int pid;
 
     (void)snprintf(path, sizeof path, "/proc/%d/task", parent);
     threads = opendir(path);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is ours alone
     while (threads != NULL && (thread = readdir(threads)) != NULL) {
-        if (isdigit((unsigned char)thread->d_name[0])) {
-            (void)snprintf(path, sizeof path, "/proc/%d/task/%.16s/children",
-                           parent, thread->d_name);
-            add_children_of(reaper, table, path);
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%.16s/children",
+                       parent, thread->d_name);
+        file = thread->d_name[0] == '.' ? NULL : fopen(path, "re");
+        // NOLINTNEXTLINE(cert-err34-c): the kernel's own numbers
+        while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+            if (!is_spared(reaper, pid) && read_process(pid, &child)) {
+                child.is_below = true;
+                add(table, &child);
+            }
+        }
+        if (file != NULL) {
+            (void)fclose(file);
         }
     }
     if (threads != NULL) {

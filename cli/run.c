@@ -315,16 +315,16 @@ static bool is_consistent(const struct reading *r, bool has_words)
     return false;
 }
 
-int simba__cmd_run(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_run(struct simba__words *words)
 {
     static const char *const helps[] = {lock_help, lead_help, every_help};
     static char shell[] = "/bin/sh", flag[] = "-c";
-    enum simba__job_kind kind = strcmp(argv[0], "lock") == 0 ? SIMBA__JOB_LOCK
-                                : strcmp(argv[0], "lead") == 0
-                                    ? SIMBA__JOB_LEAD
-                                    : SIMBA__JOB_EVERY;
-    struct reading r = {.command = {.name = argv[0]},
-                        .words = {*cli, argc, argv},
+    const char *name = words->words[0];
+    enum simba__job_kind kind = strcmp(name, "lock") == 0   ? SIMBA__JOB_LOCK
+                                : strcmp(name, "lead") == 0 ? SIMBA__JOB_LEAD
+                                                            : SIMBA__JOB_EVERY;
+    struct reading r = {.command = {.name = name},
+                        .words = *words,
                         .job = {.kind = kind,
                                 .wait_ms = -1,
                                 .transition_ms = -1,
@@ -343,12 +343,12 @@ int simba__cmd_run(const struct simba__cli *cli, int argc, char **argv)
     if (code != SIMBA__GO_ON) {
         return code;
     }
-    if (!is_consistent(&r, optind < argc)) {
+    if (!is_consistent(&r, optind < words->count)) {
         return SIMBA__EXIT_USAGE;
     }
     line[2] = r.line;
     r.job.cli = r.words.cli;
-    r.job.argv = r.line != NULL ? line : argv + optind;
+    r.job.argv = r.line != NULL ? line : words->words + optind;
     r.job.wait_ms = r.is_impatient ? 0 : r.job.wait_ms;
     r.job.restart = (enum simba__restart)r.restart;
     r.job.is_ready_early = r.ready == 1;

@@ -148,7 +148,7 @@ static int show(const struct simba__command *command,
     return simba__command_end();
 }
 
-int simba__cmd_show(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_show(struct simba__words *words)
 {
     static const struct simba__command command = {
         .name = "show",
@@ -158,7 +158,6 @@ int simba__cmd_show(const struct simba__cli *cli, int argc, char **argv)
         .most = 1,
         .wanted = "the NAME of one mutex",
     };
-    struct simba__words words = {*cli, argc, argv};
 
-    return simba__command_run(&command, &words, show);
+    return simba__command_run(&command, words, show);
 }

@@ -4,7 +4,6 @@
 #include "cli/clock.h"
 #include "cli/front.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

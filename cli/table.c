@@ -91,21 +91,6 @@ static void find_widths(const struct simba__table *table, size_t *widths)
     }
 }
 
-static void print_cell(FILE *out, const char *text, size_t width)
-{
-    int bytes = 0;
-
-    if (width_of(text) <= width) {
-        (void)fputs(text, out);
-        return;
-    }
-    for (width--; text[bytes] != '\0' && (!is_start(text[bytes]) || width > 0);
-         bytes++) {
-        width -= is_start(text[bytes]);
-    }
-    fprintf(out, "%.*s…", bytes, text);
-}
-
 static void print_row(const struct simba__table *table,
                       FILE *out,
                       const struct simba__table_row *row,
@@ -121,12 +106,21 @@ static void print_row(const struct simba__table *table,
     }
     (void)fputs(is_tinted ? codes[row->tint] : "", out);
     for (size_t i = 0; i < count; i++) {
-        size_t width = width_of(row->cells[i]);
+        const char *text = row->cells[i];
+        size_t width = width_of(text), left = widths[i] - 1;
         int rest = width < widths[i] ? (int)(widths[i] - width) : 0;
         bool is_right = (table->right >> i & 1) != 0;
+        int bytes = 0;
 
         fprintf(out, "%*s", is_right ? rest : 0, "");
-        print_cell(out, row->cells[i], widths[i]);
+        if (width <= widths[i]) {
+            (void)fputs(text, out);
+        } else { /* cut, with a sign that it is */
+            for (; left > 0 || !is_start(text[bytes]); bytes++) {
+                left -= is_start(text[bytes]);
+            }
+            fprintf(out, "%.*s…", bytes, text);
+        }
         fprintf(out, "%*s", i + 1 == count ? 0 : (is_right ? 0 : rest) + GAP,
                 "");
     }

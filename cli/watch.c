@@ -314,24 +314,7 @@ static int watch_all(struct watcher *watcher, simba_error *error)
 
 /* --- the command --------------------------------------------------------- */
 
-/* A name that cannot be is told before the store is waited for; any store knows
- * it. */
-static int check_names(const struct simba__words *words, simba_error *error)
-{
-    simba_store *any = NULL;
-    int rc = simba_store_open("memory:", NULL, &any, error);
-
-    for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
-        simba_report *report = NULL;
-
-        rc = simba_admin_show(any, words->words[i], &report, error);
-        simba_report_close(report);
-    }
-    simba_store_close(any);
-    return rc;
-}
-
-int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
+int simba__cmd_watch(struct simba__words *words)
 {
     struct watcher watcher = {.interval_ms = 1000};
     const struct simba__option options[] = {
@@ -346,11 +329,12 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
                                            .options = options,
                                            .most = -1,
                                            .wanted = "names of mutexes"};
-    struct simba__words words = {*cli, argc, argv};
     struct simba__live live;
-    struct simba__follow follow = {.cli = &words.cli, .live = &live};
+    struct simba__follow follow = {.cli = &words->cli, .live = &live};
+    simba_store *any = NULL;
+    simba_report *report = NULL;
     simba_error error = {0};
-    int rc = simba__command_read(&command, &words);
+    int rc = simba__command_read(&command, words);
 
     if (rc != SIMBA__GO_ON) {
         return rc;
@@ -358,20 +342,27 @@ int simba__cmd_watch(const struct simba__cli *cli, int argc, char **argv)
     watcher.follow = &follow;
     (void)pthread_mutex_init(&watcher.lock, NULL);
     (void)pthread_cond_init(&watcher.ended, NULL);
-    simba__live_init(&live, !words.cli.is_json && words.cli.verbosity >= 0);
-    rc = check_names(&words, &error);
+    simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
+    /* A name that cannot be is told before the store is waited for; any store
+     * knows it. */
+    rc = simba_store_open("memory:", NULL, &any, &error);
+    for (int i = 0; rc == SIMBA_OK && i < words->count; i++) {
+        rc = simba_admin_show(any, words->words[i], &report, &error);
+        simba_report_close(report);
+    }
+    simba_store_close(any);
     if (rc == SIMBA_OK) {
         rc = simba__follow_open(&follow, watcher.interval_ms, &error);
     }
     if (rc == SIMBA_OK) {
-        rc = words.count > 0 ? watch_named(&watcher, &words, &error)
-                             : watch_all(&watcher, &error);
+        rc = words->count > 0 ? watch_named(&watcher, words, &error)
+                              : watch_all(&watcher, &error);
     }
     tdestroy(watcher.watched, free_watched);
     (void)pthread_cond_destroy(&watcher.ended);
     (void)pthread_mutex_destroy(&watcher.lock);
     rc = rc == SIMBA_OK ? simba__command_end()
-                        : simba__command_fail(&words.cli, "watch", &error);
+                        : simba__command_fail(&words->cli, "watch", &error);
     simba_store_close(follow.store);
     simba__live_fini(&live);
     return rc;
