@@ -10,6 +10,7 @@
 #include "cli/clock.h"
 #include "cli/job.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,6 +30,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     char word, token[24];
     ssize_t length;
 
+    assert(gate >= 0 && job->argv[0] != NULL);
     (void)setpgid(0, 0);
     /* One byte opens the gate. End of file means that the guardian is gone or
      * the mutex was not got: then CMD must not run. */
@@ -82,6 +84,7 @@ static int make_command(struct simba__job *job, int link, int gate[2])
     int status = 0;
     pid_t helper, cmd;
 
+    assert(gate[0] < 0 && gate[1] < 0);
     if (pipe2(gate, O_CLOEXEC) < 0) {
         gate[0] = gate[1] = -1;
         return errno;
@@ -200,6 +203,7 @@ int simba__nursery_answer(int link)
 
 void simba__nursery_end(pid_t nursery)
 {
+    assert(nursery > 0); /* else all of our group would be killed */
     (void)kill(nursery, SIGKILL);
     while (waitpid(nursery, NULL, (int)__WCLONE) < 0 && errno == EINTR) {
     }

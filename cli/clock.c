@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/clock.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/timerfd.h>
@@ -59,6 +60,7 @@ void simba__clock_pause(int64_t ms)
 {
     struct timespec length = {ms / 1000, (long)(ms % 1000) * 1000000};
 
+    assert(ms >= 0);
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &length, NULL);
 }
 
@@ -79,6 +81,7 @@ bool simba__flag_wait(const bool *flag,
     bool is_set;
     int rc = 0;
 
+    assert(most_ms >= 0);
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += most_ms % 1000 * 1000000;
     until.tv_sec += most_ms / 1000 + until.tv_nsec / 1000000000;

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -39,6 +40,7 @@ int simba__command_read(const struct simba__command *command,
     const char *name = command->name;
     int code;
 
+    assert(command->help != NULL && words->count > 0);
     optind = 0; /* options may stand behind words: start over */
     code = simba__options_read(command, words, false);
     if (code == SIMBA__HELP) {
@@ -161,6 +163,7 @@ int simba__command_fail_with(const struct simba__cli *cli,
 {
     struct simba__json json;
 
+    assert(exit_code != 0);
     if (!simba__has_said(error->message)) {
         simba__say("%s", error->message);
     }

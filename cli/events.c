@@ -4,6 +4,7 @@
 #include "cli/front.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -173,6 +174,7 @@ void simba__events_tell(struct simba__front *front,
                        note->kind == SIMBA__NOTE_STARTED;
     char owner[sizeof note->text];
 
+    assert(note->kind <= SIMBA__NOTE_LOG); /* none that we send */
     /* A mutex that was given back before CMD started is nobody's concern. */
     if ((is_progress && !front->was_acquired) ||
         (note->kind == SIMBA__NOTE_LOG && job->cli.verbosity < 0)) {

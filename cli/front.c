@@ -5,6 +5,7 @@
 #include "cli/clock.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ static bool start_guardian(struct simba__front *front)
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int ends[2];
 
+    assert(front->share == NULL && front->job->front == getpid());
     if (page == MAP_FAILED ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    ends) != 0) {
@@ -53,6 +55,7 @@ static bool open_sources(struct simba__front *front)
     unsigned high = (unsigned)(front->link < tty ? tty : front->link);
     sigset_t all;
 
+    assert(low > STDERR_FILENO);
     /* Whatever else we inherited is CMD's too. */
     (void)close_range(STDERR_FILENO + 1, low - 1, 0);
     (void)close_range(low + 1, high - 1, 0);
@@ -110,6 +113,7 @@ void simba__front_send_signal(const struct simba__front *front, int number)
     struct simba__note note = {
         .kind = SIMBA__NOTE_SIGNAL, .number = number, .seen = front->resumes};
 
+    assert(number > 0);
     simba__link_send(front->link, &note, -1);
 }
 

@@ -14,6 +14,7 @@
 #include "cli/guardian.h"
 #include "cli/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -131,6 +132,7 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
     int64_t end_ms = until_ms < g->granted_ms ? simba__clock_ms() : until_ms;
     bool is_capped = cap_ms > 0 && end_ms + HEARD_MS >= g->granted_ms + cap_ms;
 
+    assert(g->acquired_ms > 0 && !g->is_lost);
     g->is_lost = true;
     if (atomic_load(&g->holder.is_lost) && !is_capped) {
         simba__guardian_send(g, &note, g->holder.why.message);
@@ -238,6 +240,7 @@ static bool fork_first(struct simba__guardian *g, int *gate)
 {
     int ends[2] = {-1, -1};
 
+    assert(g->cmd == 0 && g->nursery == 0);
     if (g->job->kind != SIMBA__JOB_LOCK) {
         g->nursery = simba__nursery_start(g->job, g->link, gate);
         (void)setsid();
@@ -308,6 +311,7 @@ static int64_t next_wake(const struct simba__guardian *g, int64_t now_ms)
     int64_t at_ms = now_ms + g->tick_ms;
     int64_t due_ms = SIMBA__CLOCK_NEVER;
 
+    assert(g->tick_ms > 0);
     switch (atomic_load(&g->share->phase)) {
     case SIMBA__WAITING:
         if (g->is_leaving) {

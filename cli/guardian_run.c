@@ -10,6 +10,7 @@
 #include "cli/clock.h"
 #include "cli/guardian.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static void tell_fault(const struct simba__guardian *g,
                                .status = SIMBA_EINTERNAL};
     char text[sizeof note.text];
 
+    assert(error_number > 0);
     (void)snprintf(text, sizeof text, "cannot start%s%s%s: %s",
                    what == NULL ? "" : " '", what == NULL ? "" : what,
                    what == NULL ? "" : "'", strerror(error_number));
@@ -75,6 +77,8 @@ void simba__guardian_begin(struct simba__guardian *g)
     struct simba__plan_clock clock;
     int64_t budget_ms, most_ms = g->holder.lease_ms / 8;
 
+    assert(g->acquired_ms == 0 && g->cancelled == 0);
+    assert(atomic_load(&g->holder.state) == SIMBA__HOLDER_HELD);
     simba__holder_publish(&g->holder);
     /* What is left of the library's default budget. A capped tenure has its U
      * earlier, so that H - U alone would be too long. */
@@ -154,6 +158,7 @@ static void start_command(struct simba__guardian *g)
     struct simba__note note = {.kind = SIMBA__NOTE_STARTED, .number = g->cmd};
     ssize_t ignored;
 
+    assert(g->cmd > 0 && g->is_anchored && !g->was_started);
     g->was_started = true;
     g->passed = 0;
     atomic_store(&g->share->exec_errno, 0);
@@ -183,6 +188,7 @@ static void prepare(struct simba__guardian *g)
 {
     struct simba__note born = {.kind = SIMBA__NOTE_BORN, .number = g->cmd};
 
+    assert(g->plan.is_due && !g->was_started);
     if (g->cmd != 0 && !g->is_cmd_gone) {
         if (g->is_anchored) {
             start_command(g);
@@ -260,6 +266,7 @@ static void end_run(struct simba__guardian *g)
     struct simba__note note = {.kind = SIMBA__NOTE_ENDED};
     int code = simba__exit_of_wait(g->cmd_status);
 
+    assert(!g->has_children && g->was_started);
     if (is_lock(g)) {
         simba__guardian_leave(g, SIMBA__HOLDER_RELEASE);
         return;
@@ -340,6 +347,7 @@ int64_t simba__guardian_kill_at(const struct simba__guardian *g)
             : g->kill_after_ms;
     int64_t due_ms = atomic_load(&g->share->hard_until_ms) - SIMBA__KILL_MS;
 
+    assert(g->ended_ms > 0 && g->kill_after_ms >= 0);
     return g->ended_ms + patience_ms < due_ms ? g->ended_ms + patience_ms
                                               : due_ms;
 }
@@ -364,6 +372,7 @@ void simba__guardian_step_ending(struct simba__guardian *g)
 
 void simba__guardian_end(struct simba__guardian *g)
 {
+    assert(atomic_load(&g->share->phase) == SIMBA__RUNNING);
     atomic_store(&g->share->phase, SIMBA__ENDING);
     g->ended_ms = simba__clock_ms();
     /* A search of the whole machine would take the patience of a crash. */
@@ -418,6 +427,7 @@ void simba__guardian_leave(struct simba__guardian *g,
     int64_t kept_ms = g->acquired_ms + g->job->min_hold_ms;
     struct simba__note kept = {.kind = SIMBA__NOTE_KEPT, .until_ms = kept_ms};
 
+    assert(order == SIMBA__HOLDER_RELEASE || order == SIMBA__HOLDER_YIELD);
     g->is_yielding = order == SIMBA__HOLDER_YIELD;
     atomic_store(&g->share->exit_code, answer(g));
     atomic_store(&g->share->phase, SIMBA__RELEASING);

@@ -5,6 +5,7 @@
 #include "cli/clock.h"
 #include "cli/front.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,7 @@ static void kill_everything(struct simba__front *front)
     int64_t round_ms, taken_ms = 0;
     pid_t cmd = atomic_load(&front->share->cmd);
 
+    assert(front->guardian > 0);
     if (!front->is_guardian_gone) {
         (void)kill(front->guardian, SIGKILL);
     }

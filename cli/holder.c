@@ -6,6 +6,7 @@
 #include <simba/admin.h>
 #include <simba/contender.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void on_lost(void *user, const simba_error *why)
 {
     struct simba__holder *holder = user;
 
+    assert(!atomic_load(&holder->is_lost));
     holder->why = *why;
     atomic_store(&holder->is_lost, true);
     (void)pthread_kill(holder->guardian, SIGUSR1);
@@ -208,6 +210,7 @@ static int acquire(struct simba__holder *holder)
     struct simba__wait_notice *notice = &holder->notice;
     int rc;
 
+    assert(atomic_load(&holder->locker) != NULL);
     simba__wait_notice_end(notice); /* of an earlier tenure */
     /* Not in the logs of those who did not ask for it. */
     if (holder->job->wait_ms != 0 &&
@@ -344,6 +347,7 @@ bool simba__holder_start(struct simba__holder *holder)
     pthread_t thread;
     int rc;
 
+    assert(holder->job != NULL && holder->link >= 0);
     holder->guardian = pthread_self();
     holder->wait_until_ms = simba__clock_ms() + holder->job->wait_ms;
     (void)pthread_mutex_init(&holder->lock, NULL);
@@ -369,8 +373,10 @@ void simba__holder_cancel(struct simba__holder *holder)
 void simba__holder_order(struct simba__holder *holder,
                          enum simba__holder_order order)
 {
+    assert(order != SIMBA__HOLDER_WAIT);
     atomic_store(&holder->state, SIMBA__HOLDER_BUSY);
     (void)pthread_mutex_lock(&holder->lock);
+    assert(holder->order == SIMBA__HOLDER_WAIT); /* one at a time */
     holder->order = order;
     (void)pthread_cond_broadcast(&holder->told);
     (void)pthread_mutex_unlock(&holder->lock);

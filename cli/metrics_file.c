@@ -6,6 +6,7 @@
 
 #include <simba/metrics.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -54,6 +55,7 @@ void simba__metrics_file_save(struct simba__metrics_file *file)
     FILE *out;
     int cause, rc = simba_metrics_read(file->store, &metrics, &error);
 
+    assert(file->path != NULL && file->complain != NULL);
     if (rc == SIMBA_OK) {
         cause = simba__file_begin(file->path, &temporary, &out);
         if (cause == 0) {
@@ -87,6 +89,7 @@ static void *keep(void *argument)
 
 void simba__metrics_file_start(struct simba__metrics_file *file)
 {
+    assert(!file->is_running);
     (void)pthread_mutex_init(&file->lock, NULL);
     (void)pthread_cond_init(&file->told, NULL);
     file->is_over = false;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/mutex_view.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct simba__view simba__view_of(const char *mutex,
                                .ttl_left_ms = SIMBA__UNKNOWN,
                                .lease_left_ms = SIMBA__UNKNOWN};
 
+    assert(mutex != NULL && owner != NULL && waiting >= SIMBA__UNKNOWN);
     if (owner->id[0] != '\0') {
         int64_t now_ms = simba__view_now(store_ms);
 

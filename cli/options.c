@@ -7,6 +7,7 @@
 
 #include <simba/duration.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -51,6 +52,7 @@ int simba__exit_of_exec(int error_number)
 
 int simba__exit_of_wait(int wait_status)
 {
+    assert(WIFEXITED(wait_status) || WIFSIGNALED(wait_status));
     return WIFSIGNALED(wait_status) ? SIMBA__EXIT_SIGNAL + WTERMSIG(wait_status)
                                     : WEXITSTATUS(wait_status);
 }
@@ -112,6 +114,7 @@ bool simba__options_take(const struct simba__option *option,
     simba_error error;
     long code;
 
+    assert(option->to != NULL);
     if (option->is_given != NULL) {
         *option->is_given = true;
     }
@@ -198,6 +201,7 @@ static void complain(const char *command,
     const char *near = NULL, *meant = name;
     int longer = 0;
 
+    assert(optind > 0);
     if (is_long) {
         (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="),
                        word + 2);
@@ -276,6 +280,7 @@ int simba__options_read(const struct simba__command *command,
         const struct simba__option *own = &table[count];
         bool takes_value = own->kind != SIMBA__FLAG;
 
+        assert(OPT_OWN - OPT_STORE + count < OPTIONS_MOST - 1);
         longs[OPT_OWN - OPT_STORE + count] = (struct option){
             own->name, takes_value ? required_argument : no_argument, NULL,
             OPT_OWN + count};

@@ -3,6 +3,7 @@
 #include "cli/clock.h"
 #include "cli/guardian.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -29,6 +30,7 @@ static int64_t round_up(int64_t at_ms, int64_t period_ms)
 {
     int64_t past_ms = at_ms % period_ms; /* negative before 0 */
 
+    assert(period_ms > 0);
     return at_ms - past_ms + (past_ms > 0 ? period_ms : 0);
 }
 
@@ -119,6 +121,7 @@ void simba__plan_look(struct simba__plan *plan, int64_t now_ms)
 
 void simba__plan_started(struct simba__plan *plan, int64_t now_ms)
 {
+    assert(plan->is_due && plan->is_running);
     plan->is_due = false;
     plan->started_ms = now_ms;
     plan->runs++;
@@ -128,6 +131,7 @@ void simba__plan_done(struct simba__plan *plan, int64_t now_ms)
 {
     int64_t wait_ms = plan->job->period_ms;
 
+    assert(plan->is_running && !plan->is_due);
     look_on(plan, now_ms);
     plan->is_running = false;
     if (plan->job->kind != SIMBA__JOB_EVERY) {

@@ -8,6 +8,7 @@
 #include "cli/clock.h"
 #include "util/array.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -206,6 +207,7 @@ static void signal_process(const struct process *row, int signal)
     struct process again;
     int handle = (int)syscall(SYS_pidfd_open, row->pid, 0);
 
+    assert(row->pid > 0); /* 0 and below are groups */
     if (handle < 0) {
         if (errno != ESRCH) {
             (void)kill(row->pid, signal); /* a kernel without pidfd */
@@ -252,6 +254,7 @@ int simba__reaper_signal(const struct simba__reaper *reaper,
     struct table table = {.count = 0};
     int found = 0;
 
+    assert(reaper->root > 0 && signal > 0 && skipped >= 0);
     if (!simba__reaper_has_proc()) {
         return -1;
     }

@@ -3,6 +3,7 @@
 #include "cli/job.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -231,6 +232,7 @@ static void list_options(struct reading *r)
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         if ((all[i].kinds >> job->kind & 1) != 0) {
+            assert(count < OPTIONS_MOST - 1);
             r->options[count++] = all[i].option;
         }
     }

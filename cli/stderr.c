@@ -4,6 +4,7 @@
 #include "cli/clock.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -27,6 +28,7 @@ static void write_line(char *line, size_t length)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
 
+    assert(length < PIPE_BUF);
     line[length++] = '\n';
     if (poll(&out, 1, PATIENCE_MS) == 1 && (out.revents & POLLOUT) != 0) {
         /* Nobody is left to be told of a failure. */
@@ -107,6 +109,7 @@ static void *give_notice(void *user)
 /* Without a thread nobody is told, which does no harm. */
 void simba__wait_notice_start(struct simba__wait_notice *notice)
 {
+    assert(!notice->is_running && notice->say != NULL);
     notice->is_over = false;
     (void)pthread_mutex_init(&notice->lock, NULL);
     (void)pthread_cond_init(&notice->told, NULL);

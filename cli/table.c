@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "util/array.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,7 @@ void simba__table_add(struct simba__table *table,
 {
     struct simba__table_row row = {.tint = tint};
 
+    assert(table->columns > 0 && table->columns <= SIMBA__TABLE_COLUMNS);
     if (!simba__array_reserve(&table->rows, &table->room, table->count + 1,
                               sizeof row)) {
         table->is_short = true;

@@ -7,6 +7,7 @@
 
 #include <simba/retrieval.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
@@ -188,6 +189,7 @@ static int add(struct watcher *watcher, const char *mutex, simba_error *error)
     struct watched *watched;
     int rc;
 
+    assert(watcher->interval_ms > 0 && watcher->follow->store != NULL);
     if (tfind(&wanted, &watcher->watched, by_name) != NULL) {
         return SIMBA_OK;
     }

@@ -1,5 +1,6 @@
 #include "child.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -67,6 +68,7 @@ static _Noreturn void leave(struct tck *t)
 
 void tck_child_check_wanted(struct tck *t)
 {
+    assert(t->child != NULL);
     if (atomic_load(&t->child->is_unwanted)) {
         leave(t);
     }
@@ -80,6 +82,7 @@ static _Noreturn void be_child(struct tck *parent,
 {
     struct tck t = *parent;
 
+    assert(parent->child == NULL);
     t.deeds = NULL;
     t.child = self;
     t.random += (uint64_t)getpid() << 32; /* draw other lots than the parent */
@@ -125,6 +128,7 @@ void tck_child_await(struct tck *t, struct tck_child *child, int step)
 {
     int64_t until = tck_patience(t);
 
+    assert(step > 0);
     while (atomic_load(&child->step) < step) {
         pass_on(t, child);
         tck_pause(t, until, TCK_HERE, "a child process");
@@ -141,6 +145,7 @@ void tck_child_join(struct tck *t, struct tck_child *child)
     int64_t until = tck_patience(t);
     int status = 0;
 
+    assert(child->pid > 0);
     while (waitpid(child->pid, &status, WNOHANG) == 0) {
         tck_pause(t, until, TCK_HERE, "the end of a child process");
     }

@@ -2,6 +2,7 @@
 
 #include <simba/admin.h>
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static void draw_attempt(struct tck_contender *p)
 
 static bool is_stuck(const struct tck *t, const simba_request *request)
 {
+    assert(request->kind < 32); /* bits of `stuck` */
     return (t->stuck & 1U << request->kind) != 0;
 }
 
@@ -39,6 +41,7 @@ static int send(struct tck_contender *p,
 {
     int rc;
 
+    assert(p->store != NULL);
     request.size = sizeof request;
     request.reply = (simba_reply)SIMBA_REPLY_INIT;
     request.mutex = p->mutex;
@@ -150,6 +153,7 @@ void tck_gone(struct tck_contender *p)
 {
     simba_store *store = p->store;
 
+    assert(store != NULL);
     p->store = NULL;
     tck_now(p->t, store);
 }
@@ -198,6 +202,7 @@ const simba_reply *tck_release(struct tck_contender *p)
 
 const simba_reply *tck_undo(struct tck_contender *p, int64_t tombstone_ms)
 {
+    assert(tombstone_ms >= 0);
     return run(p, (simba_request){.kind = SIMBA_RELEASE,
                                   .tombstone_ms = tombstone_ms});
 }
@@ -259,6 +264,7 @@ void tck_expect_lease_between(struct tck_contender *p,
     int64_t until_ms = over_ms + p->t->patience_ms;
     int64_t begun_ms = simba_loop_now_ms();
 
+    assert(lease_ms > 0 && sent_ms <= begun_ms);
     while (!tck_try(p)->mine) {
         if (begun_ms > over_ms) {
             tck_fail(p->t, TCK_HERE,

@@ -2,6 +2,7 @@
 #include "child.h"
 #include "kit.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -73,6 +74,7 @@ static int run_once(struct tck *t, const struct tck_case *test)
 {
     int left;
 
+    assert(t->deeds == NULL);
     snprintf(t->mutex, sizeof t->mutex, "tck ");
     tck_fresh(t->mutex + strlen(t->mutex));
     left = setjmp(t->out);
@@ -88,6 +90,7 @@ static void set_short_lease(struct tck *t, int tries)
 {
     int64_t lease = t->least_lease_ms * (1 + tries / 2);
 
+    assert(t->least_lease_ms > 0 && tries >= 0);
     t->short_lease.ttl_ms = lease * 6 / 10;
     t->short_lease.transition_ms = lease - t->short_lease.ttl_ms;
 }
@@ -142,6 +145,7 @@ void tck_check_wanted(struct tck *t)
 
 _Noreturn void tck_skip(struct tck *t, const char *where)
 {
+    assert(t->child == NULL); /* a child has no way out of its own */
     snprintf(t->message, sizeof t->message, "%s", where);
     longjmp(t->out, LEFT_SKIPPED);
 }
@@ -294,6 +298,7 @@ void tck_sleep_until(int64_t at_ms)
     struct timespec at = {.tv_sec = (time_t)(at_ms / 1000),
                           .tv_nsec = (long)(at_ms % 1000) * 1000000};
 
+    assert(at_ms >= 0);
     while (simba_loop_now_ms() < at_ms) {
         clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &at, NULL);
     }
@@ -328,6 +333,7 @@ struct tck_aside *tck_aside(struct tck *t, void (*run)(void *what), void *what)
 {
     struct tck_aside *aside = tck_alloc(t, sizeof *aside);
 
+    assert(run != NULL);
     aside->run = run;
     aside->what = what;
     if (pthread_create(&aside->thread, NULL, run_aside, aside) != 0) {

@@ -1,5 +1,6 @@
 #include "witness.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -120,6 +121,7 @@ void tck_open(struct tck_witness *w, simba_store *store)
     simba_error error = {0};
     int rc = simba_service_open(store, &w->contender, &w->service, &error);
 
+    assert(w->contender.mutex != NULL);
     if (rc != SIMBA_OK) {
         tck_fail(w->t, TCK_HERE, "cannot open a service: %s", error.message);
     }
@@ -128,6 +130,7 @@ void tck_open(struct tck_witness *w, simba_store *store)
 
 void tck_start(struct tck_witness *w)
 {
+    assert(w->service != NULL);
     EXPECT_STATUS(w->t, simba_service_start(w->service, NULL), SIMBA_OK);
 }
 
@@ -169,6 +172,7 @@ void tck_pass_around(struct tck_witness **w, int count, int times)
     struct tck *t = w[0]->t;
     int64_t until = tck_patience(t) + tck_lease_ms(&t->long_lease);
 
+    assert(count > 0 && times > 0);
     while (fewest(w, count) < times) {
         for (int i = 0; i < count; i++) {
             if (atomic_load(&w[i]->is_inside)) {

@@ -6,6 +6,7 @@
 #include "api/contender.h"
 #include "api/settings.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static int ask(simba_store *store,
     const char *why;
     int rc;
 
+    assert(request->mutex != NULL);
     if (pending == NULL) {
         return simba__fail_memory(error);
     }
@@ -63,6 +65,7 @@ static int check_offered(const simba_store *store,
     uint32_t lacking =
         kinds[kind].capability & ~store->backend->ops->capabilities;
 
+    assert((size_t)kind < sizeof kinds / sizeof kinds[0]);
     return lacking == 0 ? SIMBA_OK
                         : simba_error_set(error, SIMBA_EINVAL, 0,
                                           "%s is not offered by this store",

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "api/ask.h"
 
+#include <assert.h>
 #include <time.h>
 
 struct asking {
@@ -17,6 +18,7 @@ static void on_done(struct simba__caller *caller,
     struct asking *asking = (struct asking *)caller;
     struct simba__answer *answer = asking->answer;
 
+    assert(!answer->is_answered);
     answer->is_answered = true;
     answer->status = status;
     answer->reply = pending->request.reply;
@@ -48,6 +50,7 @@ void simba__ask(simba_store *store,
         pending->request.deadline_ms + grace_ms - simba_loop_now_ms();
     struct timespec until;
 
+    assert(grace_ms >= 0 && !simba__loop_is_inside(store->loop));
     *answer = (struct simba__answer){.status = SIMBA_EUNKNOWN};
     pthread_cond_init(&asking.changed, NULL);
     clock_gettime(CLOCK_MONOTONIC, &until);

@@ -9,6 +9,7 @@
 
 #include <simba/duration.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -139,6 +140,7 @@ static int open_section(struct simba__config_file *config,
         free(section);
         return simba__fail_memory(error);
     }
+    assert(config->last->next == NULL);
     section->line = line;
     config->last->next = section;
     config->last = section;
@@ -156,6 +158,7 @@ static int take_value(struct simba__config_file *config,
     char text[192];
     int key = 0;
 
+    assert(line > 0 && section != NULL);
     while (key < SIMBA__CONFIG_KEYS && strcmp(keys[key].name, pair[0]) != 0) {
         key++;
     }

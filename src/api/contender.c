@@ -21,6 +21,7 @@ int simba__given_take(const simba_store *store,
     const uint32_t *known = given->from; /* the first member of them all */
     int rc = store == NULL ? SIMBA_OK : simba__store_check(store, error);
 
+    assert(given->size >= sizeof *known);
     if (rc != SIMBA_OK) {
         return rc;
     }
@@ -246,6 +247,7 @@ int simba__contender_open(struct simba__contender *c,
     struct simba__contend_config config;
     int rc = make_config(store, given, &config, error);
 
+    assert(c->kind != NULL && c->store == NULL);
     c->store = store;
     contention->loop = store->loop;
     contention->backend = store->backend;
@@ -266,6 +268,7 @@ int simba__contender_open(struct simba__contender *c,
 
 void simba__contender_close(struct simba__contender *c, int stopped)
 {
+    assert(atomic_load(&c->store->handles) > 0);
     if (stopped == SIMBA_EUNKNOWN) {
         simba__contender_warn(c, "closed, but the store did not answer");
     }
@@ -407,6 +410,7 @@ int simba__lifecycle_stop(struct simba__lifecycle *lifecycle,
 void simba__lifecycle_end(struct simba__lifecycle *lifecycle,
                           const struct simba__contend_update *update)
 {
+    assert(lifecycle->is_contending);
     assert(update->tell & SIMBA__TELL_STOPPED);
     lifecycle->is_contending = false;
     lifecycle->is_unreleased = (update->tell & SIMBA__TELL_UNRELEASED) != 0;

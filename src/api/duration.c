@@ -1,5 +1,6 @@
 #include <simba/duration.h>
 
+#include <assert.h>
 #include <string.h>
 
 /* Nobody waits or holds longer than this; it keeps all sums of times far from
@@ -21,6 +22,7 @@ int simba_duration_parse(const char *text, int64_t *ms, simba_error *error)
     size_t length = part > 0 ? whole + 1 + part : whole;
     double value = 0, scale = 1, unit = 0;
 
+    assert(ms != NULL);
     if (strcmp(text, "0") == 0) {
         *ms = 0; /* the same in every unit */
         return SIMBA_OK;

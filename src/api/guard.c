@@ -7,6 +7,7 @@
 #include "api/store.h"
 #include "util/hash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -229,6 +230,7 @@ static int pass(const simba_guard_file *guard,
     struct mark mark;
     int fd, rc = read_mark(guard, &mark, error);
 
+    assert(token != 0);
     if (rc == SIMBA_OK && mark.token > token) {
         return simba_error_set(error, SIMBA_ELOST, 0,
                                "token %" PRIu64 " is stale: %s has seen "

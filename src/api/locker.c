@@ -5,6 +5,7 @@
 
 #include "util/container.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -30,6 +31,7 @@ static void run_lost(struct simba__task *task)
 
 static void stop(simba_locker *l)
 {
+    assert(simba__loop_is_inside(l->base.store->loop));
     if (l->is_started && !l->is_stopping) {
         l->is_stopping = true;
         simba__contention_stop(&l->base.contention);
@@ -67,6 +69,7 @@ static void told(struct simba__contention *c,
         is_loss && l->on_lost == NULL ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG;
 
     if (is_loss) {
+        assert(l->is_granted && !l->is_lost);
         simba_error_set(&l->why, SIMBA_ELOST, 0, "%s: lost: %s", c->mutex,
                         causes[update->cause]);
         l->is_held = false;
@@ -78,6 +81,7 @@ static void told(struct simba__contention *c,
         simba__contention_returned(c); /* the user let go: all is done */
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
+        assert(l->is_started && !l->is_held);
         l->is_granted = l->is_held = true;
         l->token = update->token;
         atomic_store(&l->granted_ms, c->core.is_clock_known
@@ -145,6 +149,7 @@ static struct timespec in_ms(int64_t ms)
 {
     struct timespec at;
 
+    assert(ms >= 0);
     clock_gettime(CLOCK_MONOTONIC, &at);
     at.tv_sec += (time_t)(ms / 1000);
     at.tv_nsec += (long)(ms % 1000) * 1000000;
@@ -183,6 +188,7 @@ static bool drive(simba_locker *l, int64_t until_ms)
     simba_backend *backend = l->base.store->backend;
     bool goes_on;
 
+    assert(until_ms == 0 || simba__loop_is_driver(l->base.store->loop));
     /* What leaving has settled may have been the change. */
     goes_on = !simba__loop_step_out(l->base.store->loop) && until_ms != 0;
     goes_on = goes_on || backend->ops->drive(backend, until_ms);
@@ -289,6 +295,7 @@ static int acquire(simba_locker *l,
     struct timespec grace;
     int rc;
 
+    assert(l->is_acquiring && !l->is_held);
     if (!wait_until_stopped(l, limit)) {
         return fail(l, SIMBA_ETIMEDOUT, error);
     }

@@ -42,6 +42,7 @@ static void copy_mutex(simba_metrics *metrics,
 {
     struct mutex_metrics *to = &metrics->mutexes[metrics->count++];
 
+    assert(strlen(name) < sizeof to->mutex);
     memcpy(to->mutex, name, strlen(name) + 1);
     to->counts = *counts;
 }
@@ -229,6 +230,7 @@ static void print_head(FILE *out,
 
 static void print_labels(FILE *out, const simba_metrics *metrics, size_t index)
 {
+    assert(index < metrics->count);
     (void)fputs("{store=\"", out);
     print_escaped(out, metrics->store_name);
     (void)fputs("\",mutex=\"", out);

@@ -8,6 +8,7 @@
 #include "backends/sqlite/sqlite.h"
 #include "shims/shim.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -36,6 +37,7 @@ static bool try_directory(struct search *search,
     int count = snprintf(path, sizeof path, "%.*s/simba-%s.so", (int)length,
                          directory, search->name);
 
+    assert(search->module == NULL);
     if (length == 0 || count >= (int)sizeof path || access(path, F_OK) != 0) {
         return false;
     }

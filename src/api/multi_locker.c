@@ -5,6 +5,7 @@
 
 #include "api/locker.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,6 +105,7 @@ static int release_members(simba_multi_locker *m,
 {
     int rc = SIMBA_OK;
 
+    assert(count <= m->count);
     while (count-- > 0) {
         simba_error why;
         int one = simba_locker_release(m->members[count].locker, &why);
@@ -135,6 +137,7 @@ int simba_multi_locker_acquire(simba_multi_locker *m,
         return simba_error_set(error, SIMBA_EMISUSE, 0,
                                "the multi locker is in use already");
     }
+    assert(m->acquiring == NULL);
     m->is_acquiring = true;
     m->is_cancelled = m->is_lost = false;
     m->telling = LOSS_UNTOLD;
@@ -245,6 +248,7 @@ static int open_members(simba_multi_locker *m,
     char id[SIMBA_ID_MAX + 1];
     int rc = SIMBA_OK;
 
+    assert(m->count == 0);
     simba_id_host(id);
     one.id = options->id != NULL ? options->id : id;
     one.times = options->times;

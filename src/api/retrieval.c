@@ -8,6 +8,7 @@
 #include "runtime/request.h"
 #include "util/container.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static void run_note(struct simba__task *task)
 {
     struct owner_note *note = (struct owner_note *)task;
 
+    assert(atomic_load(&note->retrieval->notes) > 0);
     note->retrieval->on_changed(note->retrieval->user, &note->state);
     atomic_fetch_sub(&note->retrieval->notes, 1);
     free(note);
@@ -63,6 +65,7 @@ static void feed(simba_retrieval *r, struct simba__observe_event event)
     struct simba__pending *pending;
     struct owner_note *note = NULL;
 
+    assert(simba__loop_is_inside(r->store->loop));
     event.now_ms = simba_loop_now_ms();
     simba__observe_step(&r->machine, &event, &update);
     atomic_store(&r->is_heard, r->machine.is_heard);

@@ -9,6 +9,7 @@
 #include "core/schedule.h"
 #include "util/container.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static void join_ended(simba_scheduler *s)
     pthread_t ended;
     bool is_over;
 
+    assert(!simba__loop_is_inside(s->base.store->loop));
     simba_loop_enter(s->base.store->loop);
     is_over = s->is_thread_over;
     ended = s->ended;
@@ -80,6 +82,7 @@ static void do_run(simba_scheduler *s)
     simba_run run;
     int rc;
 
+    assert(working == NULL && s->is_leading);
     s->has_run = false;
     s->run.number++;
     s->run.stop_fd = s->stop_fd;
@@ -135,6 +138,7 @@ static void *run_thread(void *argument)
             simba__loop_wait(s->base.store->loop, &s->lifecycle.changed, NULL);
         }
     }
+    assert(s->has_thread && !s->is_thread_over);
     s->has_thread = false;
     s->is_thread_over = true;
     s->ended = s->thread;
@@ -147,6 +151,7 @@ static void *run_thread(void *argument)
  * the system gives none now. Inside the loop. */
 static bool wake_thread(simba_scheduler *s)
 {
+    assert(s->has_run);
     if (s->has_thread) {
         pthread_cond_broadcast(&s->lifecycle.changed);
         return true;
@@ -184,6 +189,7 @@ static void feed(simba_scheduler *s, struct simba__schedule_event event)
 {
     struct simba__schedule_update update;
 
+    assert(simba__loop_is_inside(s->base.store->loop));
     event.now_ms = simba_loop_now_ms();
     simba__schedule_step(&s->machine, &event, &update);
     s->counts.skipped += update.skipped;
@@ -250,6 +256,7 @@ static void told(struct simba__contention *c,
                              update->token, entry.cause);
     }
     if (update->tell & SIMBA__TELL_RELEASED) {
+        assert(s->is_leading && !s->is_release_due);
         s->is_leading = false;
         feed(s,
              (struct simba__schedule_event){.type = SIMBA__SCHEDULE_RELEASED});
@@ -268,6 +275,7 @@ static void told(struct simba__contention *c,
         }
     }
     if (update->tell & SIMBA__TELL_ACQUIRED) {
+        assert(!s->is_leading && !s->is_release_due && update->token != 0);
         s->is_leading = true;
         s->counts.tenures++;
         s->granted_ms = c->core.is_clock_known

@@ -4,6 +4,7 @@
 
 #include "api/contender.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -57,6 +58,7 @@ static void run_changed(struct simba__task *task)
 {
     struct note *note = (struct note *)task;
 
+    assert(atomic_load(&note->service->changes) > 0);
     run_acquired(task);
     atomic_fetch_sub(&note->service->changes, 1);
     free(note);
@@ -68,6 +70,7 @@ static void push_note(simba_service *s,
                       simba_contender_fn call,
                       const simba_owner *after)
 {
+    assert(simba__loop_is_inside(s->base.store->loop));
     note->service = s;
     note->call = call;
     note->state.before = s->seen;
@@ -91,6 +94,7 @@ static void told(struct simba__contention *c,
     simba_owner none = simba_owner_none();
 
     if (update->tell & SIMBA__TELL_RELEASED) {
+        assert((size_t)update->cause < sizeof causes / sizeof causes[0]);
         entry.cause = simba__cause_name(update->cause);
         simba__contender_log(&s->base, entry, "released, token %" PRIu64 ": %s",
                              update->token, causes[update->cause]);

@@ -8,6 +8,7 @@
 
 #include <simba/duration.h>
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ static int url_of_section(struct simba__settings *settings,
     int rc =
         file == NULL ? SIMBA_OK : simba__secret_read(file, &password, &why);
 
+    assert(section->values[key] != NULL && settings->url == NULL);
     if (rc != SIMBA_OK) {
         return simba_error_set(
             error, rc, why.native, "%s:%d: password_file: %s", config->path,

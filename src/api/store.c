@@ -5,6 +5,7 @@
 #include "api/settings.h"
 #include "runtime/fork.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static void add(simba_log_event *event, const char *key, const char *value)
     simba_log_field *fields = (simba_log_field *)event->fields;
 
     if (value != NULL) {
+        assert(event->field_count < FIELDS_MOST);
         fields[event->field_count++] = (simba_log_field){key, value};
     }
 }
@@ -114,6 +116,7 @@ void simba__store_vlog(const simba_store *store,
     if (entry->mutex != NULL) {
         length = snprintf(message, sizeof message, "%s: ", entry->mutex);
     }
+    assert((size_t)length < sizeof message); /* names are short */
     (void)vsnprintf(message + length, sizeof message - (size_t)length, format,
                     args);
     write_entry(store, entry, message);
@@ -221,6 +224,7 @@ static int open_store(simba_store *store,
                                               : options->callback_threads;
     int rc = simba__loop_open(&store->loop, error);
 
+    assert(store->log != NULL && store->mark != NULL);
     if (rc != SIMBA_OK) {
         return rc;
     }

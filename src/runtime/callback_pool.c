@@ -3,6 +3,7 @@
 #include "util/array.h"
 #include "util/container.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* How long a callback waits before the pool grows. */
@@ -39,6 +40,7 @@ void simba__serial_queue_init(struct simba__serial_queue *queue)
 static void make_ready(struct simba__callback_pool *pool,
                        struct simba__serial_queue *queue)
 {
+    assert(queue->first != NULL);
     queue->is_scheduled = true;
     queue->ready_ms = simba_loop_now_ms();
     queue->next = NULL;
@@ -51,6 +53,7 @@ static struct simba__serial_queue *take_ready(struct simba__callback_pool *pool)
 {
     struct simba__serial_queue *queue = pool->first;
 
+    assert(queue != NULL && pool->ready_count > 0);
     pool->first = queue->next;
     if (pool->first == NULL) {
         pool->last = &pool->first;
@@ -65,6 +68,7 @@ static void run_one(struct simba__callback_pool *pool,
     struct simba__task *task = queue->first;
     struct frame frame = {queue, running};
 
+    assert(queue->is_scheduled && task != NULL);
     queue->first = task->next;
     if (queue->first == NULL) {
         queue->last = &queue->first;
@@ -195,6 +199,7 @@ void simba__serial_queue_push(struct simba__callback_pool *pool,
                               struct simba__serial_queue *queue,
                               struct simba__task *task)
 {
+    assert(simba__loop_is_inside(pool->loop) && task->run != NULL);
     task->next = NULL;
     pthread_mutex_lock(&pool->lock);
     if (queue->pool == NULL) { /* who was handed it reads this unlocked */
@@ -236,6 +241,7 @@ void simba__callback_pool_unblock(struct simba__callback_pool *pool)
         return;
     }
     pthread_mutex_lock(&pool->lock);
+    assert(pool->blocked_count > 0);
     pool->blocked_count--;
     pthread_mutex_unlock(&pool->lock);
 }
@@ -243,6 +249,7 @@ void simba__callback_pool_unblock(struct simba__callback_pool *pool)
 void simba__serial_queue_wait(struct simba__callback_pool *pool,
                               const struct simba__serial_queue *queue)
 {
+    assert(!simba__serial_queue_is_mine(queue));
     pthread_mutex_lock(&pool->lock);
     while (queue->is_scheduled) {
         pthread_cond_wait(&pool->settled, &pool->lock);
@@ -273,6 +280,7 @@ void simba__callback_pool_fini(struct simba__callback_pool *pool)
     simba_timer_clear(pool->loop, &pool->timer);
     simba_loop_leave(pool->loop);
     pthread_mutex_lock(&pool->lock);
+    assert(pool->first == NULL && pool->blocked_count == 0);
     pool->is_closing = true;
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);

@@ -42,6 +42,7 @@ static void feed(struct simba__contention *c, struct simba__contend_event event)
     struct simba__pending *pending;
     simba_error error;
 
+    assert(simba__loop_is_inside(c->loop));
     event.now_ms = simba_loop_now_ms();
     simba__contend_step(&c->core, &event, &update);
     publish(c);
@@ -189,6 +190,7 @@ int simba__contention_open(struct simba__contention *c,
     struct simba__rng rng;
     uint64_t entropy[4];
 
+    assert(c->hooks->told != NULL && c->mutex == NULL);
     if (getrandom(entropy, sizeof entropy, 0) != (ssize_t)sizeof entropy) {
         return simba_error_set(error, SIMBA_EINTERNAL, errno,
                                "the system gives no randomness: %s",
@@ -232,6 +234,7 @@ void simba__contention_start(struct simba__contention *c, bool join)
 
 void simba__contention_stop(struct simba__contention *c)
 {
+    assert(c->core.phase != SIMBA__IDLE);
     feed(c, (struct simba__contend_event){.type = SIMBA__STOP});
 }
 
@@ -243,6 +246,7 @@ void simba__contention_returned(struct simba__contention *c)
 void simba__contention_ask_progress(struct simba__contention *c,
                                     int64_t progress_ms)
 {
+    assert(progress_ms >= 0);
     if (c->core.config.progress_ms != progress_ms) {
         c->core.config.progress_ms = progress_ms;
         feed(c, (struct simba__contend_event){.type = SIMBA__PROGRESS});

@@ -39,6 +39,11 @@ int64_t simba_loop_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+bool simba__loop_is_inside(const simba_loop *loop)
+{
+    return inside == loop;
+}
+
 /* --- timers -------------------------------------------------------------- */
 
 /* A pairing heap whose nodes live in their users' memory, so that setting one
@@ -118,6 +123,7 @@ void simba_timer_clear(simba_loop *loop, simba_timer *timer)
 
 void simba_timer_set(simba_loop *loop, simba_timer *timer, int64_t at_ms)
 {
+    assert(timer->fire != NULL);
     if (timer->is_set && timer->at_ms == at_ms) {
         return;
     }
@@ -169,6 +175,7 @@ void simba__loop_send(simba_loop *loop, struct simba__message *message)
 {
     bool was_empty;
 
+    assert(message->run != NULL);
     message->next = NULL;
     pthread_mutex_lock(&loop->mail_lock);
     was_empty = loop->first == NULL;
@@ -186,6 +193,7 @@ static bool drain(simba_loop *loop)
     struct simba__message *message, *next;
     bool has_run = false;
 
+    assert(inside == loop);
     for (;;) {
         pthread_mutex_lock(&loop->mail_lock);
         message = loop->first;
@@ -316,6 +324,7 @@ bool simba_io_set(simba_loop *loop, simba_io *io, uint32_t events)
     struct epoll_event event = {.events = events | EPOLLRDHUP, .data.ptr = io};
     int what = io->is_set ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
+    assert(io->fd >= 0 && io->ready != NULL);
     if (io->is_set && io->events == events) {
         return true;
     }
@@ -347,6 +356,7 @@ static void dispatch(simba_loop *loop)
 {
     struct epoll_event ready[BATCH];
 
+    assert(inside == loop && loop->ready == NULL);
     loop->ready = ready;
     loop->ready_count = epoll_wait(loop->epoll_fd, ready, BATCH, 0);
     for (int i = 0; i < loop->ready_count; i++) {
@@ -385,6 +395,7 @@ int simba_loop_nudge_fd(const simba_loop *loop)
 
 void simba__loop_drive(simba_loop *loop)
 {
+    assert(inside == loop);
     if (!loop->is_driven) {
         loop->is_driven = true;
         loop->driver = pthread_self();
@@ -393,11 +404,13 @@ void simba__loop_drive(simba_loop *loop)
 
 void simba__loop_part(simba_loop *loop)
 {
+    assert(inside == loop && loop->is_driven);
     loop->is_parting = true;
 }
 
 void simba__loop_undrive(simba_loop *loop)
 {
+    assert(inside == loop && loop->is_driven);
     (void)simba__loop_calm(loop);
     loop->is_driven = loop->is_parting = false;
 }
@@ -410,6 +423,7 @@ bool simba__loop_is_driver(const simba_loop *loop)
 
 void simba__loop_nudge(simba_loop *loop)
 {
+    assert(inside == loop);
     if (simba__loop_is_driver(loop)) {
         loop->is_settled = true;
     } else if (loop->is_driven && !loop->is_nudged) {
@@ -445,6 +459,7 @@ void simba__loop_lead(simba_loop *loop, int64_t until_ms)
     int64_t left_ms = until_ms - simba_loop_now_ms();
     int wait_ms = left_ms > INT_MAX ? -1 : (int)(left_ms < 0 ? 0 : left_ms + 1);
 
+    assert(simba__loop_is_driver(loop));
     atomic_store(&loop->is_led, true);
     if (simba__loop_step_out(loop)) {
         poll(set, 2, wait_ms);
@@ -589,6 +604,7 @@ void simba__loop_end(simba_loop *loop,
                      void *argument)
 {
     simba_loop_enter(loop);
+    assert(!loop->is_ended);
     dispatch(loop);
     on_end(argument);
     loop->is_ended = true;

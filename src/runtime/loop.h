@@ -119,6 +119,9 @@ void simba__thread_name(const char *name);
 
 /* --- inside -------------------------------------------------------------- */
 
+/** Is the calling thread inside? For asserts. */
+bool simba__loop_is_inside(const simba_loop *loop);
+
 /** Leave until `change` is signalled, and come back in; false when `until` has
  * come first, by CLOCK_MONOTONIC, which is good enough for a wait. NULL:
  * however long it takes. */

@@ -4,6 +4,7 @@
 #include "runtime/loop.h"
 #include "util/array.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,6 +66,7 @@ void simba__request_send(struct simba__pending *pending,
 {
     simba_loop *loop = backend->loop;
 
+    assert(pending->caller == NULL && caller->done != NULL);
     pending->caller = caller;
     pending->next = caller->pending;
     caller->pending = pending;

@@ -1,10 +1,14 @@
 /* Who of this handle hears wake-ups for which mutex. There may be 100,000. */
 #include "runtime/loop.h"
 
+#include <assert.h>
+
 bool simba__subscriber_add(simba_loop *loop,
                            struct simba__subscriber *subscriber,
                            const char *mutex)
 {
+    assert(simba__loop_is_inside(loop));
+    assert(subscriber->wake != NULL && subscriber->position != NULL);
     return simba__hash_add(&loop->subscribers, &subscriber->link, mutex);
 }
 
@@ -47,6 +51,7 @@ void simba__subscribe(simba_loop *loop,
     const char *mutex = subscriber->link.key;
     enum simba_subscription before, after;
 
+    assert(simba__loop_is_inside(loop));
     if (subscriber->subscription == subscription) {
         return;
     }
@@ -95,6 +100,7 @@ static void pass_on(simba_loop *loop,
 {
     struct simba__hash_link *link, *next;
 
+    assert(simba__loop_is_inside(loop));
     if (filter != NULL) {
         filter->wake(filter, mutex);
         return;
@@ -148,6 +154,7 @@ void simba__wake_filter_add(simba_loop *loop, struct simba__wake_filter *filter)
 {
     struct simba__wake_filter **f = &loop->filters;
 
+    assert(simba__loop_is_inside(loop) && filter->wake != NULL);
     while (*f != NULL) {
         f = &(*f)->next;
     }
@@ -161,6 +168,7 @@ void simba__wake_filter_remove(simba_loop *loop,
     struct simba__wake_filter **f = &loop->filters;
 
     while (*f != filter) {
+        assert(*f != NULL); /* it was added */
         f = &(*f)->next;
     }
     *f = filter->next;

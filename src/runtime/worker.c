@@ -5,6 +5,7 @@
 
 #include "runtime/loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -132,6 +133,7 @@ void simba_worker_submit(simba_worker *worker, simba_request *request)
 {
     bool is_taken;
 
+    assert(simba__loop_is_inside(worker->loop));
     request->is_driven = false; /* until its caller takes it */
     pthread_mutex_lock(&worker->lock);
     is_taken = simba__loop_is_driver(worker->loop) || wake_thread(worker);
@@ -219,6 +221,7 @@ void simba_worker_close(simba_worker *worker)
     if (worker->has_thread) {
         pthread_join(worker->thread, NULL);
     }
+    assert(!worker->is_busy);
     simba_loop_enter(worker->loop);
     while ((request = take(worker)) != NULL) {
         simba_request_done(request, SIMBA_ECANCELED, NULL);

@@ -6,6 +6,7 @@
 #include "kit/parameters.h"
 #include "shims/shim.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,7 @@ static struct fate draw(const struct options *options, uint64_t n, bool is_wake)
     struct simba__rng rng;
     int roll;
 
+    assert(n > 0 && options->late_ms > 0);
     simba__rng_seed(&rng, (options->seed * UINT64_C(0x9e3779b97f4a7c15) + n) ^
                               (is_wake ? WAKE_STREAM : 0));
     roll = (int)simba__rng_below(&rng, PERCENT);
@@ -205,6 +207,7 @@ static void drop(struct pending *p)
     struct pending **other = &p->fault->pending;
 
     while (*other != p) {
+        assert(*other != NULL);
         other = &(*other)->next;
     }
     *other = p->next;
@@ -234,6 +237,7 @@ static void send_copy(struct pending *p)
 {
     struct simba__pending *copy = p->copy;
 
+    assert(copy != NULL);
     p->copy = NULL;
     /* A store does not know for how long its client waits. */
     copy->request.deadline_ms = simba_loop_now_ms() + p->left_ms;
@@ -245,6 +249,7 @@ static void send_again(struct pending *p, const struct simba__pending *first)
 {
     bool is_late = p->fate.fault == FAULT_ECHO;
 
+    assert(p->copy == NULL && p->request == NULL);
     p->fate.fault = FAULT_NONE;
     p->copy = simba__request_make(&first->request);
     if (p->copy == NULL) {
@@ -269,6 +274,7 @@ static void on_done(struct simba__caller *caller,
     simba_request *request = p->request;
     enum fault fault = p->fate.fault;
 
+    assert(p->copy == NULL && !p->is_filled);
     if (request != NULL && fault == FAULT_SLOW) {
         simba__shim_fill(request, copy); /* it is there, and is told later */
         p->is_filled = true;
@@ -409,6 +415,7 @@ static void detach(simba_backend *self)
 {
     struct fault_shim *fault = (struct fault_shim *)self;
 
+    assert(simba__loop_is_inside(self->loop));
     while (fault->wakes != NULL) {
         struct late_wake *wake = fault->wakes;
 

@@ -4,6 +4,7 @@
 #include "runtime/request.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -54,6 +55,7 @@ static simba_backend *inner_of(simba_backend *self)
 
 static int pass_life_fd(simba_backend *self)
 {
+    assert(inner_of(self)->ops->life_fd != NULL);
     return inner_of(self)->ops->life_fd(inner_of(self));
 }
 
@@ -100,6 +102,7 @@ void simba__shim_fill(simba_request *request, const struct simba__pending *copy)
     simba_report *report =
         copy->report == NULL ? NULL : simba__request_report(request);
 
+    assert(request != &copy->request);
     simba_reply_copy(&request->reply, &copy->request.reply);
     if (report != NULL) {
         simba__report_add(report, copy->report);
@@ -137,6 +140,7 @@ static void pass_request(simba_backend *self, simba_request *request)
     struct simba__pending *copy =
         passing == NULL ? NULL : simba__request_make(request);
 
+    assert(simba__loop_is_inside(self->loop));
     if (copy == NULL) {
         free(passing);
         simba__shim_no_memory(request);
@@ -188,6 +192,7 @@ static int open_shim(const simba_backend_config *config,
             kind = kinds[i];
         }
     }
+    assert(kind->submit != NULL || kind->answered != NULL);
     shim = calloc(1, kind->size);
     *backend = NULL;
     if (shim == NULL) {

@@ -1,6 +1,7 @@
 /* The stat shim: `stat::INNER-URL` counts and times what goes by. */
 #include "shims/shim.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static int64_t end_of(size_t bucket)
     unsigned shift =
         bucket < (size_t)2 * FINE ? 0 : (unsigned)(bucket / FINE) - 1;
 
+    assert(bucket < BUCKETS);
     return ((int64_t)bucket - (int64_t)shift * FINE + 1) << shift;
 }
 
@@ -40,6 +42,7 @@ static int64_t percentile(const struct figures *figures, unsigned percent)
     uint64_t all = stat->answered + stat->unknown + stat->failed;
     uint64_t seen = 0;
 
+    assert(percent <= 100);
     for (size_t i = 0; i < BUCKETS; i++) {
         seen += figures->buckets[i];
         if (seen > 0 && seen * 100 >= all * percent) {
@@ -79,6 +82,7 @@ static struct figures *figures_of(const struct simba__shim_request *passing)
 {
     struct stat_shim *stat = (struct stat_shim *)passing->shim;
 
+    assert((size_t)passing->request->kind < KINDS);
     return &stat->kinds[passing->request->kind];
 }
 

@@ -6,6 +6,7 @@
 #include "shims/shim.h"
 #include "util/json.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -48,6 +49,7 @@ static void write_line(struct trace *trace)
 {
     ssize_t length;
 
+    assert(trace->fd >= 0);
     simba__json_line(&trace->line);
     length = (ssize_t)trace->text.length;
     if ((trace->text.is_failed ||

@@ -31,6 +31,7 @@ void simba__json_quote(struct simba__text *out, const char *string)
 
 static void put_key(struct simba__json *json, const char *key)
 {
+    assert(key != NULL && json->out != NULL);
     simba__text_put(json->out, json->has_any ? ",\"" : "\"");
     simba__text_put(json->out, key);
     simba__text_put(json->out, "\":");

@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -69,6 +70,7 @@ int64_t simba__bench_percentile(const int64_t *sorted,
 {
     size_t index = count * per_mille / 1000;
 
+    assert(per_mille <= 1000);
     return count == 0 ? 0 : sorted[index < count ? index : count - 1];
 }
 
@@ -103,6 +105,7 @@ static int64_t round_median(struct series *series)
     size_t count = series->count - series->round_from;
     int64_t *ns = series->ns + series->round_from;
 
+    assert(count > 0);
     simba__bench_sort(ns, count);
     return simba__bench_percentile(ns, count, 500);
 }
@@ -116,6 +119,7 @@ static int measure(struct contest *contest,
     struct series *series = &contest->series[which];
     int rc = SIMBA_OK;
 
+    assert(side->once != NULL);
     series->round_from = series->count;
     while (times-- > 0 && rc == SIMBA_OK && series->count < series->room) {
         rc = side->once(side->self, &series->ns[series->count], error);
@@ -137,6 +141,7 @@ static int run_round(struct contest *contest, simba_error *error)
     int first = (int)(contest->rounds % 2);
     int rc = SIMBA_OK;
 
+    assert(contest->rounds < ROUNDS_MOST);
     for (int turn = 0; turn < 2 && rc == SIMBA_OK; turn++) {
         int which = turn ^ first;
 
@@ -174,6 +179,7 @@ static int size_rounds(struct contest *contest,
     int64_t begun_ns = simba__bench_now_ns(), each_ns;
     int rc = measure(contest, 0, WARM_UP, error);
 
+    assert(rounds > 0 && rounds <= ROUNDS_MOST);
     if (rc == SIMBA_OK && has_floor(contest)) {
         rc = measure(contest, 1, WARM_UP, error);
     }

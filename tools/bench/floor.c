@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -107,6 +108,7 @@ int simba__floor_step(struct simba__floor *floor,
                       enum simba_floor_step step,
                       simba_error *error)
 {
+    assert(floor->connection != NULL && floor->ops->steps[step] != NULL);
     return floor->ops->steps[step](floor->connection, error);
 }
 

@@ -3,6 +3,7 @@
 #include "bench/bench.h"
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -123,6 +124,7 @@ int simba__bench_hear(int fd, void *what, size_t size, simba_error *error)
     size_t heard = 0;
     ssize_t length;
 
+    assert(fd > 0 && size > 0);
     do {
         if (!await_answer(fd)) {
             return simba__bench_cancel(error);
@@ -152,6 +154,7 @@ static void note_time(struct simba__crew_member *m, int64_t ns)
     struct simba__crew *crew = m->crew;
     size_t share = crew->room / crew->count;
 
+    assert(m->index < crew->count);
     if (share > 0) {
         crew->ns[m->index * share + m->done % share] = ns > 0 ? ns : 1;
     }
@@ -200,6 +203,7 @@ static void take_part(struct simba__crew_member *m)
         crew->tally.rc = rc;
         crew->tally.error = error;
     }
+    assert(crew->working > 0);
     if (--crew->working == 0) {
         pthread_cond_signal(&crew->ended);
     }
@@ -230,6 +234,7 @@ int simba__crew_start(struct simba__crew *crew, simba_error *error)
 {
     pthread_attr_t attributes;
 
+    assert(crew->count > 0 && crew->members == NULL);
     pthread_mutex_init(&crew->lock, NULL);
     pthread_cond_init(&crew->begun, NULL);
     pthread_cond_init(&crew->ended, NULL);
@@ -264,6 +269,8 @@ void simba__crew_run(struct simba__crew *crew,
 {
     int64_t begun_ns = simba__bench_now_ns();
 
+    assert(slice->active > 0 && slice->active <= crew->started);
+    assert(crew->working == 0);
     pthread_mutex_lock(&crew->lock);
     crew->slice = *slice;
     crew->until_ns = begun_ns + slice->length_ns;

@@ -5,6 +5,7 @@
 #include "util/array.h"
 #include "verify/track.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ void simba__history_tell(const struct simba__step *step,
     struct simba__history_finding finding = {
         .kind = kind, .deed = step->deed, .token = step->deed->token};
 
+    assert(kind < SIMBA__FINDING_KINDS);
     if (other != NULL) {
         finding.other = other->where;
         finding.other_token = other->token;
@@ -41,6 +43,7 @@ bool simba__history_suspect(const struct simba__step *step,
 {
     struct simba__history *history = step->history;
 
+    assert(step->track != NULL);
     if (other->handle == step->deed->handle) {
         simba__history_tell(step, SIMBA__OVERLAP, other);
         return true;
@@ -207,6 +210,7 @@ static bool add_answered(const struct simba__step *step)
     heard = *step->deed;
     heard.attempt = asked.attempt; /* it is the question that counts */
     answer.deed = &heard;
+    assert(track->pending_count > 0);
     *found = track->pendings[--track->pending_count];
     if (step->deed->outcome == SIMBA__DEED_UNKNOWN &&
         asked.request == SIMBA__DEED_ACQUIRE) {
@@ -341,6 +345,7 @@ struct simba__history *simba__history_open(simba__finding_fn found, void *user)
 {
     struct simba__history *history = calloc(1, sizeof *history);
 
+    assert(found != NULL);
     if (history == NULL) {
         return NULL;
     }

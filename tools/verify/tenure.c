@@ -65,6 +65,7 @@ static void choose_entry(struct simba__track *track)
 {
     size_t tries = track->tenure_count;
 
+    assert(track->tenure_count <= track->tenure_room);
     while (track->tenure_count == track->tenure_room && tries-- > 0 &&
            is_awaited(&track->tenures[track->tenure_next])) {
         track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
@@ -141,6 +142,7 @@ static void check_overlap(const struct simba__step *step,
     struct simba__track *track = step->track;
     int64_t now_us = step->deed->at_us;
 
+    assert(!mine->is_former && mine->until_us > now_us);
     for (size_t i = 0; i < track->tenure_count; i++) {
         struct simba__tenure *t = &track->tenures[i];
 
@@ -171,6 +173,7 @@ static void rely_on(const struct simba__step *step,
     bool is_new = t->from_us == step->deed->at_us;
     bool is_lapsed = !is_new && t->until_us <= step->deed->at_us;
 
+    assert(!t->is_whole);
     if (until_us > t->until_us && !is_lapsed && until_us > step->deed->at_us &&
         t->ended_us == SIMBA__UNENDED) {
         t->until_us = until_us;
