@@ -145,8 +145,9 @@ static bool guess_one(void *user, const char *name, const char *path)
     return guess->near[0] != '\0';
 }
 
-/* There is none of this name; which one may be meant? */
-static int refuse(const char *name)
+/* There is none of this name; which one may be meant? It may be a URL whose
+ * --store was forgotten. */
+static int refuse(char *name)
 {
     static const char *const more[] = {"help", "version", NULL};
     const char *const *const lists[] = {simba__external_ours, more};
@@ -176,6 +177,7 @@ static int refuse(const char *name)
     if (guess.near[0] == '\0') {
         simba__external_list(guess_one, &guess);
     }
+    simba_url_hide_secrets(name);
     if (guess.near[0] != '\0') {
         simba__say("there is no command '%s'; did you mean '%s'?", name,
                    guess.near);

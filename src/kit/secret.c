@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 /* Nobody writes so much by hand; a wrong file may have more. */
@@ -81,37 +82,48 @@ int simba__secret_read(const char *path, char **secret, simba_error *error)
 /* --- URLs ---------------------------------------------------------------- */
 
 /* Where user and password end: the @ before the host. One that is not encoded
- * as it should be may hold anything, so with a colon before it the last @ of
+ * as it should be may hold anything, so where there is a password the last @ of
  * all counts. NULL: there is none. */
-static char *end_of_user(const char *start)
+static char *end_of_user(const char *start, bool has_password)
 {
     const char *last = strrchr(start, '@');
     const char *colon = strchr(start, ':');
 
-    if (last != NULL && colon != NULL && colon < last) {
+    if (last != NULL && (has_password || (colon != NULL && colon < last))) {
         return (char *)last;
     }
     return memrchr(start, '@', strcspn(start, "/?"));
 }
 
-/* Behind "scheme://", or behind "scheme:" where somebody forgot the slashes;
- * NULL: neither. */
-static char *start_of_user(const char *url)
+/* Finds user and password: behind "scheme://", or behind the first colon where
+ * somebody forgot the slashes or the scheme, of what the shims before it wrap.
+ * Returns where they end; NULL: there are none. */
+static char *find_user(const char *url, char **start)
 {
-    const char *slashes = strstr(url, "://");
+    static const char *const shims[] = {"fault:", "trace:", "stat:"};
+    bool is_path = strncasecmp(url, "sqlite:", strlen("sqlite:")) == 0;
     const char *colon = strchr(url, ':');
+    bool is_bare = strncmp(url, "//", 2) != 0;
 
-    if (slashes != NULL) {
-        return (char *)slashes + 3;
+    for (size_t i = 0; i < sizeof shims / sizeof shims[0]; i++) {
+        if (strncasecmp(url, shims[i], strlen(shims[i])) == 0) {
+            colon = strchr(colon + 1, ':');
+            return colon == NULL ? NULL : find_user(colon + 1, start);
+        }
     }
-    return colon == NULL ? NULL : (char *)colon + 1;
+    if (is_bare && colon == NULL) {
+        return NULL;
+    }
+    *start = (char *)(is_bare ? colon + 1 : url);
+    is_bare = strncmp(*start, "//", 2) != 0;
+    *start += is_bare ? 0 : 2;
+    return is_bare && is_path ? NULL : end_of_user(*start, is_bare);
 }
 
 void simba__url_hide(char *url)
 {
     size_t length = strlen(url);
-    char *start = start_of_user(url);
-    char *at = start == NULL ? NULL : end_of_user(start);
+    char *start, *at = find_user(url, &start);
     const char *from;
     char *to;
 
@@ -140,12 +152,19 @@ void simba__url_hide(char *url)
     explicit_bzero(to, length - (size_t)(to - url));
 }
 
+bool simba__url_is_torn(const char *user)
+{
+    const char *at = end_of_user(user, false);
+
+    return at != NULL && at > user + strcspn(user, "/?");
+}
+
 bool simba__url_has_secret(const char *url)
 {
-    const char *start = start_of_user(url);
     const char *query = strchr(url, '?');
-    const char *at = start == NULL ? NULL : end_of_user(start);
+    char *start, *at = find_user(url, &start);
 
     return (query != NULL && strcasestr(query, "password") != NULL) ||
-           (at != NULL && memchr(start, ':', (size_t)(at - start)) != NULL);
+           (at != NULL && (start[-1] == ':' ||
+                           memchr(start, ':', (size_t)(at - start)) != NULL));
 }

@@ -32,6 +32,13 @@ int simba__secret_read(const char *path, char **secret, simba_error *error);
  * gets free is wiped. */
 void simba__url_hide(char *url);
 
+/** Do user and password, as simba__url_hide() sees them, go on behind a slash
+ * or a question mark? A parser would take their beginning for a host and show
+ * it, so that it must not get to see such a URL.
+ *
+ * @param user  what follows "//" */
+bool simba__url_is_torn(const char *user);
+
 /** Is there a password in it, before the @ or in a parameter? */
 bool simba__url_has_secret(const char *url);
 

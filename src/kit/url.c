@@ -25,6 +25,15 @@ int simba__url_refuse(const struct simba__url_form *form,
                            form->example);
 }
 
+int simba__url_refuse_torn(const struct simba__url_form *form,
+                           simba_error *error)
+{
+    return simba_error_set(error, SIMBA_EINVAL, 0,
+                           "%s: the URL is not understood; in users and "
+                           "passwords write / as %%2F, ? as %%3F and @ as %%40",
+                           form->store);
+}
+
 /* --- hosts --------------------------------------------------------------- */
 
 /* host, host:port, [v6], [v6]:port; says what is wrong, or NULL. */
@@ -194,7 +203,7 @@ static int read_pieces(struct simba__url *url,
             return simba__url_refuse(form, "not a URL", error);
         }
         if (strchr(url->path, '@') != NULL) {
-            return SIMBA_EINVAL;
+            return simba__url_refuse_torn(form, error);
         }
         rc = read_authority(url, form, authority, error);
     }
@@ -206,34 +215,20 @@ static int read_pieces(struct simba__url *url,
                : rc;
 }
 
-/* An @ behind the hosts: the end of a password may look like anything then. */
-static bool is_cut_in_user(const char *rest)
-{
-    return strncmp(rest, "//", 2) == 0 &&
-           strchr(rest + 2 + strcspn(rest + 2, "/?"), '@') != NULL;
-}
-
 int simba__url_read(struct simba__url *url,
                     const struct simba__url_form *form,
                     const char *rest,
                     simba_error *error)
 {
-    int rc;
-
     *url = (struct simba__url){.size = strlen(rest)};
     url->text = strdup(rest);
     if (url->text == NULL) {
         return fail_memory(form, error);
     }
-    rc = read_pieces(url, form, error);
-    if (rc == SIMBA_EINVAL && form->is_networked && is_cut_in_user(rest)) {
-        rc = simba_error_set(error, rc, 0,
-                             "%s: the URL is not understood; in users and "
-                             "passwords write / as %%2F, ? as %%3F and @ as "
-                             "%%40",
-                             form->store);
-    }
-    return rc;
+    return form->is_networked && strncmp(rest, "//", 2) == 0 &&
+                   simba__url_is_torn(rest + 2)
+               ? simba__url_refuse_torn(form, error)
+               : read_pieces(url, form, error);
 }
 
 void simba__url_fini(struct simba__url *url)

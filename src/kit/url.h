@@ -64,6 +64,10 @@ int simba__url_refuse(const struct simba__url_form *form,
                       const char *why,
                       simba_error *error);
 
+/** The same for what simba__url_is_torn() is true of. */
+int simba__url_refuse_torn(const struct simba__url_form *form,
+                           simba_error *error);
+
 /**
  * Take a parameter out of a URL that somebody else will read.
  *

@@ -61,7 +61,23 @@ short_forms_of_several_are_named() {
 # A value may be a URL with a password.
 mistyped_options_keep_secrets() {
     code 64 "$simba" --stroe=redis://:secret@h list 2>"$scratch/err" &&
-        ! grep secret "$scratch/err"
+        ! grep secret "$scratch/err" || return 1
+    code 64 "$simba" redis://:secret@h list 2>"$scratch/err" &&
+        grep -q "no command 'redis://h'" "$scratch/err"
+}
+
+# Whatever a parser would take for a host, and where the slashes are forgotten.
+torn_passwords_are_not_shown() {
+    local url
+
+    for url in 'postgres://u:secret/x@127.0.0.1/d' 'redis:u:secret@h' \
+        'postgres://u:x@secret@127.0.0.1/d' 'mysql://u:secret?x@127.0.0.1/d' \
+        'redis://u:x/secret@127.0.0.1' 'zookeeper://u:secret/x@127.0.0.1'; do
+        ! "$simba" --store "$url" list >"$scratch/err" 2>&1 &&
+            ! grep secret "$scratch/err" || return 1
+        "$simba" --store "$url" init --print --json >"$scratch/err" 2>&1
+        ! grep secret "$scratch/err" || return 1
+    done
 }
 
 words_of_others_are_known() {

@@ -171,7 +171,11 @@ TEST(test_secret__is_hidden_in_urls)
     shown("mysql:///db?socket=/a&password=pw",
           "mysql:///db?socket=*&password=*");
     shown("mysql:///db?pw&=pw&x=", "mysql:///db?*&=*&x=");
+    shown("redis:u:p://w@h", "redis:h");
+    shown("u:p/w@h", "u:h");
+    shown("fault:redis://u:p/w@h", "fault:redis://h");
     shown("sqlite:/a@b/c.db", "sqlite:/a@b/c.db");
+    shown("sqlite:a@b", "sqlite:a@b");
     shown("plain", "plain");
     shown("", "");
 }
@@ -183,7 +187,9 @@ TEST(test_secret__is_seen_in_urls)
     assert_true(simba__url_has_secret("redis:u:pw@h"));
     assert_true(simba__url_has_secret("redis://h?Password=x"));
     assert_false(simba__url_has_secret("redis://u@h:1/2?db=3"));
+    assert_true(simba__url_has_secret("u:p/w@h"));
     assert_false(simba__url_has_secret("sqlite:/a/b.db"));
+    assert_false(simba__url_has_secret("sqlite:a@b"));
     assert_false(simba__url_has_secret("name"));
 }
 

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "kit/url.h"
 
+#include "kit/secret.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,4 +210,42 @@ URL_TEST(test_url__gives_one_parameter_away)
     takes("a://it=b", NULL, "a://it=b");
     assert_int_equal(simba__url_take(broken, "it", &taken), SIMBA_EINVAL);
     free(taken);
+}
+
+/* Passwords of the signs that parsers stop at and of Z, which stands nowhere
+ * else: neither what is shown of a URL nor what is said about it nor what is
+ * taken for a host has a Z. */
+URL_TEST(test_url__never_shows_a_password)
+{
+    static const char signs[] = "Z/?@:&=#%[],;~ Z9";
+    static const char *const starts[] = {
+        "toy://u:Z",       "toy://:Z", "toy:u:Z", "fault:seed=1:toy://u:Z",
+        "fault:toy://u:Z", "u:Z"};
+    char url[128], shown[128];
+
+    srand(1);
+    for (int i = 0; i < 20000; i++) {
+        size_t length = (size_t)snprintf(url, sizeof url, "%s", starts[i % 6]);
+
+        for (int left = rand() % 12; left > 0; left--) {
+            url[length++] = signs[(size_t)rand() % (sizeof signs - 1)];
+        }
+        snprintf(url + length, sizeof url - length, "@h:1/2%s",
+                 i % 12 < 6 ? "" : "?db=3");
+        memcpy(shown, url, sizeof shown);
+        simba__url_hide(shown);
+        simba__url_fini(&s.url);
+        error.message[0] = '\0';
+        if (simba__url_read(&s.url, &form, strchrnul(url, ':') + 1, &error) ==
+            SIMBA_OK) {
+            for (size_t n = 0; n < s.url.host_count; n++) {
+                assert_null(strchr(s.url.hosts[n].name, 'Z'));
+            }
+            assert_null(strchr(s.url.path, 'Z'));
+        }
+        if (!simba__url_has_secret(url) || strchr(shown, 'Z') != NULL ||
+            strchr(error.message, 'Z') != NULL) {
+            fail_msg("%s: %s: %s", url, shown, error.message);
+        }
+    }
 }
