@@ -16,6 +16,7 @@ struct simba__pg {
     PQconninfoOption *options; /* of the URL */
     bool is_pooled;            /* between us and the server is a pooler */
     const char *sslmode, *sslrootcert; /* where nothing is said, or NULL */
+    char *hosts;                       /* names to look up, or NULL */
     const char *target; /* which of several servers, or NULL; static */
 };
 

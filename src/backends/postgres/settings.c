@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "backends/postgres/postgres.h"
 
+#include "kit/secret.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 #define TRUSTED         "/etc/ssl/certs/ca-certificates.crt"
 #define KNOWS_SYSTEM_AT 160000
 
-/* What the URL says about it, else the environment or a service file. */
+/* NULL: nothing is said about it. */
 static const char *option(const PQconninfoOption *options, const char *keyword)
 {
     for (const PQconninfoOption *o = options; o->keyword != NULL; o++) {
@@ -23,126 +25,30 @@ static const char *option(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
-/* What the URL says about it, else a variable that the library knows. */
-static const char *said(const struct simba__pg *pg,
-                        const char *keyword,
-                        const char *variable)
+static bool is(const PQconninfoOption *options,
+               const char *keyword,
+               const char *value)
 {
-    const char *value = option(pg->options, keyword);
+    const char *given = option(options, keyword);
 
-    return value == NULL ? getenv(variable) : value;
+    return given != NULL && strcmp(given, value) == 0;
 }
 
-/* What only a service names, only the library knows. */
+/* By the URL, or by a variable that the library knows. */
+static bool said(const struct simba__pg *pg,
+                 const char *keyword,
+                 const char *variable)
+{
+    return option(pg->options, keyword) != NULL ||
+           secure_getenv(variable) != NULL;
+}
+
 const char *simba__pg_hosts(const struct simba__sql *self)
 {
-    const struct simba__pg *pg = (const struct simba__pg *)self;
-
-    return said(pg, "hostaddr", "PGHOSTADDR") != NULL
-               ? NULL
-               : said(pg, "host", "PGHOST");
+    return ((const struct simba__pg *)self)->hosts;
 }
 
-/* Who says nothing about TLS gets it, verified, to any other machine. Of
- * several servers, that one is meant that takes changes, unless it is said
- * which: after a failover it need not be the first. What a service file says,
- * only the library knows. */
-static void choose_defaults(struct simba__pg *pg)
-{
-    const char *home = getenv("HOME");
-    const char *hosts = option(pg->options, "host");
-    char root[512];
-
-    hosts = hosts == NULL ? option(pg->options, "hostaddr") : hosts;
-    hosts = hosts == NULL ? getenv("PGHOST") : hosts;
-    hosts = hosts == NULL ? getenv("PGHOSTADDR") : hosts;
-    if (said(pg, "service", "PGSERVICE") != NULL) {
-        return;
-    }
-    if (said(pg, "sslmode", "PGSSLMODE") == NULL &&
-        !simba__sql_is_local(hosts)) {
-        pg->sslmode = "verify-full";
-        snprintf(root, sizeof root, "%s/.postgresql/root.crt",
-                 home == NULL ? "" : home);
-        if (said(pg, "sslrootcert", "PGSSLROOTCERT") == NULL &&
-            access(root, R_OK) != 0) {
-            pg->sslrootcert =
-                PQlibVersion() >= KNOWS_SYSTEM_AT ? "system" : TRUSTED;
-        }
-    }
-    if (hosts != NULL && strchr(hosts, ',') != NULL &&
-        getenv("PGTARGETSESSIONATTRS") == NULL) {
-        pg->target = "read-write";
-    }
-}
-
-/* --- the whole ----------------------------------------------------------- */
-
-static const struct simba__parameter parameters[] = {
-    {"sslmode and more", SIMBA__PARAMETER_TEXT, 0, NULL, 0,
-     "everything that libpq knows, by its name"},
-    {0}};
-
-static const struct simba__url_form form = {
-    .store = "postgres",
-    .example = "postgres://user@host:5432/database",
-    .parameters = parameters,
-    .is_networked = true};
-
-/* The library reads the URL but for password_file, which it does not know. Its
- * own message may hold the URL, and with it a password. */
-int simba__pg_settings_read(struct simba__pg *pg,
-                            const char *url,
-                            simba_error *error)
-{
-    char *path = NULL, *message = NULL;
-    const char *host, *port, *database;
-    int rc;
-
-    pg->url = (struct simba__url){.text = strdup(url), .size = strlen(url)};
-    rc = pg->url.text == NULL
-             ? SIMBA_ENOMEM
-             : simba__url_take(pg->url.text, "password_file", &path);
-    if (rc == SIMBA_OK) {
-        pg->options = PQconninfoParse(pg->url.text, &message);
-        PQfreemem(message);
-        rc = pg->options == NULL ? SIMBA_EINVAL : SIMBA_OK;
-    }
-    if (rc == SIMBA_OK) {
-        pg->url.user = option(pg->options, "user");
-        pg->url.password = option(pg->options, "password");
-        pg->url.password_file = path;
-        rc = simba__url_credentials(&pg->url, &form, error);
-    } else if (rc == SIMBA_EINVAL) {
-        rc =
-            simba__url_refuse(&form, "not a URL that libpq understands", error);
-    } else {
-        rc = simba_error_set(error, rc, 0, "postgres: out of memory");
-    }
-    free(path);
-    if (rc != SIMBA_OK) {
-        simba__pg_settings_fini(pg);
-        return rc;
-    }
-    host = option(pg->options, "host");
-    host = host == NULL ? option(pg->options, "hostaddr") : host;
-    port = option(pg->options, "port");
-    database = option(pg->options, "dbname");
-    /* What messages call the server; no secret is among it (S13). */
-    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
-             host == NULL ? "local" : host, port == NULL ? "" : ":",
-             port == NULL ? "" : port, database == NULL ? "" : "/",
-             database == NULL ? "" : database);
-    choose_defaults(pg);
-    return SIMBA_OK;
-}
-
-void simba__pg_settings_fini(struct simba__pg *pg)
-{
-    PQconninfoFree(pg->options);
-    pg->options = NULL;
-    simba__url_fini(&pg->url);
-}
+/* --- what the library is told --------------------------------------------- */
 
 static void add(struct simba__pg_parameters *all,
                 const char *keyword,
@@ -174,6 +80,164 @@ void simba__pg_settings_list(const struct simba__pg *pg,
     add(all, "password", pg->url.own_password);
     add(all, "fallback_application_name", "simba");
     add(all, "client_encoding", "UTF8");
+}
+
+/* What the library would go by: the URL, else a service file, else the
+ * environment. It tells that of a connection only, so it is given one that it
+ * refuses before it goes anywhere. */
+static PQconninfoOption *ask_library(const struct simba__pg *pg)
+{
+    struct simba__pg_parameters all;
+    PQconninfoOption *known;
+    PGconn *conn;
+
+    simba__pg_settings_list(pg, &all);
+    add(&all, "channel_binding", "?");
+    conn = PQconnectStartParams(all.keywords, all.values, 0);
+    known = PQconninfo(conn);
+    PQfinish(conn);
+    return known;
+}
+
+/* Who says nothing about TLS gets it, verified, unless both names and addresses
+ * are of this machine: the library goes to the address. A service file that
+ * says "prefer", the library's default, says nothing, and one that cannot be
+ * read may come to name any server. */
+static void choose_tls(struct simba__pg *pg, const PQconninfoOption *known)
+{
+    const char *home = secure_getenv("HOME");
+    char root[512];
+
+    if (said(pg, "sslmode", "PGSSLMODE") ||
+        (said(pg, "service", "PGSERVICE") &&
+         is(known, "channel_binding", "?") &&
+         !is(known, "sslmode", "prefer")) ||
+        (is(known, "channel_binding", "?") &&
+         simba__sql_is_local(option(known, "host")) &&
+         simba__sql_is_local(option(known, "hostaddr")))) {
+        return;
+    }
+    pg->sslmode = "verify-full";
+    snprintf(root, sizeof root, "%s/.postgresql/root.crt",
+             home == NULL ? "" : home);
+    if (option(known, "sslrootcert") == NULL && access(root, R_OK) != 0) {
+        pg->sslrootcert =
+            PQlibVersion() >= KNOWS_SYSTEM_AT ? "system" : TRUSTED;
+    }
+}
+
+/* Of several servers, that one is meant that takes changes, unless it is said
+ * which: after a failover it need not be the first. Addresses need not be
+ * looked up. False: no memory. */
+static bool choose_defaults(struct simba__pg *pg)
+{
+    PQconninfoOption *known = ask_library(pg);
+    const char *host, *address;
+    bool has_names;
+
+    if (known == NULL) {
+        return false;
+    }
+    choose_tls(pg, known);
+    host = option(known, "host");
+    address = option(known, "hostaddr");
+    has_names = host != NULL && address == NULL;
+    host = host == NULL ? address : host;
+    if (host != NULL && strchr(host, ',') != NULL &&
+        is(known, "target_session_attrs", "any") &&
+        secure_getenv("PGTARGETSESSIONATTRS") == NULL) {
+        pg->target = "read-write";
+    }
+    pg->hosts = has_names ? strdup(host) : NULL;
+    PQconninfoFree(known);
+    return !has_names || pg->hosts != NULL;
+}
+
+/* --- the whole ----------------------------------------------------------- */
+
+static const struct simba__parameter parameters[] = {
+    {"sslmode and more", SIMBA__PARAMETER_TEXT, 0, NULL, 0,
+     "everything that libpq knows, by its name"},
+    {0}};
+
+static const struct simba__url_form form = {
+    .store = "postgres",
+    .example = "postgres://user@host:5432/database",
+    .parameters = parameters,
+    .is_networked = true};
+
+/* The library ends user and password at the first @, the other stores at the
+ * last: what is between them must not be shown as a host. */
+static bool is_torn(const char *url)
+{
+    const char *user = strstr(url, "://");
+    size_t length = user == NULL ? 0 : strcspn(user += 3, "/?");
+
+    return user != NULL &&
+           (simba__url_is_torn(user) ||
+            memchr(user, '@', length) != memrchr(user, '@', length));
+}
+
+/* The library reads the URL but for password_file, which it does not know. Its
+ * own message may hold the URL, and with it a password. */
+int simba__pg_settings_read(struct simba__pg *pg,
+                            const char *url,
+                            simba_error *error)
+{
+    char *path = NULL, *message = NULL;
+    const char *host, *port, *database;
+    int rc;
+
+    if (is_torn(url)) {
+        return simba__url_refuse_torn(&form, error);
+    }
+    pg->url = (struct simba__url){.text = strdup(url), .size = strlen(url)};
+    rc = pg->url.text == NULL
+             ? SIMBA_ENOMEM
+             : simba__url_take(pg->url.text, "password_file", &path);
+    if (rc == SIMBA_OK) {
+        pg->options = PQconninfoParse(pg->url.text, &message);
+        PQfreemem(message);
+        rc = pg->options == NULL ? SIMBA_EINVAL : SIMBA_OK;
+    }
+    if (rc == SIMBA_OK) {
+        pg->url.user = option(pg->options, "user");
+        pg->url.password = option(pg->options, "password");
+        pg->url.password_file = path;
+        rc = simba__url_credentials(&pg->url, &form, error);
+    } else if (rc == SIMBA_EINVAL) {
+        rc =
+            simba__url_refuse(&form, "not a URL that libpq understands", error);
+    } else {
+        rc = simba_error_set(error, rc, 0, "postgres: out of memory");
+    }
+    free(path);
+    if (rc == SIMBA_OK && !choose_defaults(pg)) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "postgres: out of memory");
+    }
+    if (rc != SIMBA_OK) {
+        simba__pg_settings_fini(pg);
+        return rc;
+    }
+    host = option(pg->options, "host");
+    host = host == NULL ? option(pg->options, "hostaddr") : host;
+    port = option(pg->options, "port");
+    database = option(pg->options, "dbname");
+    /* What messages call the server; no secret is among it (S13). */
+    snprintf(pg->sql.shown, sizeof pg->sql.shown, "postgres %s%s%s%s%s",
+             host == NULL ? "local" : host, port == NULL ? "" : ":",
+             port == NULL ? "" : port, database == NULL ? "" : "/",
+             database == NULL ? "" : database);
+    return SIMBA_OK;
+}
+
+void simba__pg_settings_fini(struct simba__pg *pg)
+{
+    PQconninfoFree(pg->options);
+    free(pg->hosts);
+    pg->options = NULL;
+    pg->hosts = NULL;
+    simba__url_fini(&pg->url);
 }
 
 char *simba__pg_help(void)
