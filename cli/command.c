@@ -15,8 +15,8 @@
 
 void simba__command_begin(struct simba__cli *cli)
 {
-    const char *json = getenv("SIMBA_JSON");
-    const char *verbosity = getenv("SIMBA_VERBOSITY");
+    const char *json = secure_getenv("SIMBA_JSON");
+    const char *verbosity = secure_getenv("SIMBA_VERBOSITY");
     long level = verbosity == NULL ? 0 : strtol(verbosity, NULL, 10);
 
     /* A descriptor opened later must not become somebody's stderr. What was

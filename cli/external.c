@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "util/file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,8 +28,8 @@ typedef bool simba__directory_fn(void *user, const char *directory);
  * believes only a directory that nobody but root can write to. */
 static bool walk(simba__directory_fn *look_in, void *user)
 {
-    bool is_secure = getauxval(AT_SECURE) != 0;
-    const char *path = is_secure ? NULL : getenv("PATH");
+    bool is_secure = simba__is_set_user_id();
+    const char *path = secure_getenv("PATH");
     char beside[2 * PATH_MAX], directory[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", beside, PATH_MAX - 1);
     struct stat status;
@@ -151,7 +151,7 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
         return SIMBA__EXIT_USAGE;
     }
     /* Never go on with another store. */
-    if (cli.store != NULL && getauxval(AT_SECURE) != 0) {
+    if (cli.store != NULL && simba__is_set_user_id()) {
         simba__say("a set-user-id program takes no --store for %s%s", PREFIX,
                    argv[0]);
         return SIMBA__EXIT_CONFIG;

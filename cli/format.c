@@ -83,14 +83,14 @@ int64_t simba__unix_ms(void)
 
 bool simba__is_live(int fd)
 {
-    const char *term = getenv("TERM");
+    const char *term = secure_getenv("TERM");
 
     return isatty(fd) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
 bool simba__has_colour(int fd)
 {
-    const char *no_colour = getenv("NO_COLOR");
+    const char *no_colour = secure_getenv("NO_COLOR");
 
     return simba__is_live(fd) && (no_colour == NULL || *no_colour == '\0');
 }

@@ -19,7 +19,7 @@ enum {
 
 static void tell(const char *text)
 {
-    const char *name = getenv("NOTIFY_SOCKET");
+    const char *name = secure_getenv("NOTIFY_SOCKET");
     size_t length = name == NULL ? 0 : strlen(name);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     ssize_t ignored;
@@ -66,8 +66,8 @@ static void tell_status(const struct simba__front *front,
 
 void simba__systemd_begin(struct simba__front *front)
 {
-    const char *usec = getenv("WATCHDOG_USEC");
-    const char *pid = getenv("WATCHDOG_PID");
+    const char *usec = secure_getenv("WATCHDOG_USEC");
+    const char *pid = secure_getenv("WATCHDOG_PID");
     long long value = usec == NULL ? 0 : strtoll(usec, NULL, 10);
 
     if (!is_used(front)) {

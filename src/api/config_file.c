@@ -299,6 +299,7 @@ static bool is_there(const char *path)
 int simba__config_file_load(struct simba__config_file *config,
                             simba_error *error)
 {
+    static const char of_all[] = "/etc/simba.conf";
     const char *given = secure_getenv("SIMBA_CONFIG");
     bool is_given = given != NULL && given[0] != '\0';
     struct simba__file file;
@@ -310,15 +311,17 @@ int simba__config_file_load(struct simba__config_file *config,
         return SIMBA_OK;
     }
     config->path = is_given ? strdup(given)
-                            : simba__path_of_user("XDG_CONFIG_HOME", "/.config",
-                                                  "simba/simba.conf");
+                   : simba__is_set_user_id()
+                       ? strdup(of_all)
+                       : simba__path_of_user("XDG_CONFIG_HOME", "/.config",
+                                             "simba/simba.conf");
     if (config->path != NULL && !is_given && !is_there(config->path)) {
         free(config->path);
         config->path = NULL;
-        if (!is_there("/etc/simba.conf")) {
+        if (!is_there(of_all)) {
             return SIMBA_OK;
         }
-        config->path = strdup("/etc/simba.conf");
+        config->path = strdup(of_all);
     }
     if (config->path == NULL) {
         return simba__fail_memory(error);

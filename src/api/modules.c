@@ -7,6 +7,7 @@
 #include "backends/memory/memory.h"
 #include "backends/sqlite/sqlite.h"
 #include "shims/shim.h"
+#include "util/file.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_ROOM = 4096, SCHEME_MOST = 32 };
@@ -28,6 +30,18 @@ struct search {
     void *module;
     char why[192]; /* a file that is there but cannot be loaded */
 };
+
+/* Whoever can link a set-user-id program into a directory of his own can put
+ * anything beside it, so that one believes only what nobody but root can write
+ * to. */
+static bool is_trusted(const char *directory)
+{
+    struct stat status;
+
+    return !simba__is_set_user_id() ||
+           (stat(directory, &status) == 0 && status.st_uid == 0 &&
+            (status.st_mode & (S_IWGRP | S_IWOTH)) == 0);
+}
 
 static bool try_directory(struct search *search,
                           const char *directory,
@@ -87,7 +101,7 @@ static bool try_beside(struct search *search)
         int count = snprintf(path, sizeof path, "%.*s%s", (int)(slash - myself),
                              myself, below[i]);
 
-        if (count < (int)sizeof path &&
+        if (count < (int)sizeof path && is_trusted(path) &&
             try_directory(search, path, (size_t)count)) {
             return true;
         }

@@ -121,6 +121,12 @@ static int take_config(struct simba__settings *settings,
     if (level != NULL) {
         (void)simba__log_level_of(level, &settings->log_level);
     }
+    if (name == NULL && simba__is_set_user_id()) {
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "which store? a set-user-id program has no "
+                               "default: name one, or write store = URL into "
+                               "/etc/simba.conf");
+    }
     if (name == NULL) { /* the embedded store of this user */
         path = simba__path_of_user("XDG_STATE_HOME", "/.local/state",
                                    "simba/simba.db");

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 static int read_all(struct simba__file *file, int fd, size_t most)
@@ -112,6 +113,11 @@ const char *simba__file_problem(int rc)
 {
     return rc == ENOTSUP ? "is no regular file; name one, or a new one"
                          : strerror(rc);
+}
+
+bool simba__is_set_user_id(void)
+{
+    return getauxval(AT_SECURE) != 0;
 }
 
 void simba__secret_free(char *secret)

@@ -2,6 +2,7 @@
 #ifndef SIMBA_UTIL_FILE_H
 #define SIMBA_UTIL_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -40,6 +41,11 @@ int simba__file_end(const char *path, char *temporary, FILE *out, int rc);
 
 /** What such a code means, for people. */
 const char *simba__file_problem(int rc);
+
+/** Has this program other rights than its caller, as a set-user-id one has?
+ * Then nothing of the environment counts, which is read by secure_getenv()
+ * only, and no file of a user. */
+bool simba__is_set_user_id(void);
 
 /** Wipe a string and free it; NULL is a no-op. */
 void simba__secret_free(char *secret);

@@ -48,8 +48,9 @@ void simba__my_connect(struct simba__sql_session *base)
     const struct simba__my_settings *settings =
         &((const struct simba__my *)base->self)->settings;
     const struct simba__tls_settings *tls = &settings->tls;
-    const char *password =
-        settings->password != NULL ? settings->password : getenv("MYSQL_PWD");
+    const char *password = settings->password != NULL
+                               ? settings->password
+                               : secure_getenv("MYSQL_PWD");
     MYSQL *mysql = &session->mysql;
     my_bool on = 1;
 

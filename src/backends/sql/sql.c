@@ -4,6 +4,7 @@
 #include "backends/sql/sql.h"
 
 #include "util/container.h"
+#include "util/file.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -328,6 +329,32 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
 
 /* --- open, close --------------------------------------------------------- */
 
+/* The client libraries believe the environment and the files of $HOME, whoever
+ * asks. In a set-user-id program both are its caller's: taken out, for the
+ * libraries take no empty value for an answer. */
+static void distrust_caller(void)
+{
+    static const char *const names[] = {"PG",    "MYSQL", "MARIADB", "LIBMYSQL",
+                                        "HOME=", "USER=", "LOGNAME="};
+    char **to = environ;
+
+    if (!simba__is_set_user_id() || environ == NULL) {
+        return;
+    }
+    for (char **from = environ; *from != NULL; from++) {
+        bool is_known = false;
+
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            is_known |= strncmp(*from, names[i], strlen(names[i])) == 0;
+        }
+        if (!is_known) {
+            *to++ = *from;
+        }
+    }
+    *to = NULL;
+    (void)setenv("HOME", "/nonexistent", 1); /* else they ask who we are */
+}
+
 int simba__sql_open(const struct simba__sql_dialect *dialect,
                     const simba_backend_config *config,
                     simba_backend **out,
@@ -340,6 +367,7 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     if (self == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     }
+    distrust_caller();
     rc = dialect->configure(self, config, error);
     if (rc != SIMBA_OK) {
         free(self);

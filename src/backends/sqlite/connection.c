@@ -5,6 +5,8 @@
 #include "backends/sqlite/sqlite.h"
 #include "backends/sqlite/statements.h"
 
+#include "util/file.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -553,6 +555,10 @@ int simba__sqlite_connect(struct simba__sqlite *self,
         return SIMBA_ENOMEM;
     }
     rc = simba__sqlite_result(self, rc, error);
+    if (rc == SIMBA_OK && simba__is_set_user_id()) {
+        /* It would believe $TMPDIR. */
+        (void)run(self, "PRAGMA temp_store=MEMORY", NULL, error);
+    }
     if (rc == SIMBA_OK) {
         rc = ensure_schema(self, deadline_ms, error);
     }

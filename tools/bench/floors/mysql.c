@@ -58,7 +58,7 @@ static MYSQL *connect_to(const struct simba__my_settings *settings)
     mysql_options(mysql, MYSQL_READ_DEFAULT_GROUP, "simba");
     mysql_real_connect(mysql, settings->host, settings->user,
                        settings->password != NULL ? settings->password
-                                                  : getenv("MYSQL_PWD"),
+                                                  : secure_getenv("MYSQL_PWD"),
                        settings->database, settings->port, settings->socket,
                        CLIENT_MULTI_STATEMENTS);
     return mysql;
