@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "cli/clock.h"
 #include "cli/job.h"
+#include "util/file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -23,6 +25,18 @@
 #include <unistd.h>
 
 /* --- CMD ----------------------------------------------------------------- */
+
+/* SIMBA_REDIS_PASSWORD and the like are simba's alone. */
+static bool is_secret(const char *variable)
+{
+    static const char ending[] = "_PASSWORD";
+    size_t length = strcspn(variable, "=");
+
+    return strncmp(variable, "SIMBA_", strlen("SIMBA_")) == 0 &&
+           length > strlen(ending) &&
+           strncmp(variable + length - strlen(ending), ending,
+                   strlen(ending)) == 0;
+}
 
 _Noreturn void simba__child_run(struct simba__job *job, int gate)
 {
@@ -63,6 +77,9 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", share->id, 1);
+    if (!job->keeps_secrets) {
+        simba__environment_drop(is_secret);
+    }
     if (job->kind != SIMBA__JOB_LOCK) { /* systemd speaks to simba */
         (void)unsetenv("NOTIFY_SOCKET");
         (void)unsetenv("WATCHDOG_USEC");

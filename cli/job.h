@@ -81,6 +81,7 @@ struct simba__job {
     int64_t transition_ms; /* negative: the library's default */
     int64_t max_hold_ms;
     int64_t min_hold_ms;
+    bool keeps_secrets;    /* CMD sees our passwords */
     int64_t kill_after_ms; /* negative: what fits the default budget */
     int conflict_code;
     const char *metrics_file; /* NULL: none */

@@ -28,7 +28,9 @@
     "      --kill-after DUR\n" \
     "                      from TERM to KILL when CMD must stop; default:\n" \
     "                      1.75s, less with a shorter lease. At once when\n" \
-    "                      simba itself is killed\n"
+    "                      simba itself is killed\n" \
+    "      --keep-secrets  leave SIMBA_…_PASSWORD in CMD's environment; PG…,\n" \
+    "                      MYSQL_PWD and SIMBA_STORE are always left\n"
 /* Of lead and every again. */
 #define HELP_READY \
     "      --ready WHEN    when systemd is told that the service is ready:\n" \
@@ -216,6 +218,7 @@ static void list_options(struct reading *r)
         {ALL, {"id", 0, SIMBA__TEXT, .to = &job->id}},
         {ALL, {"max-hold", 0, SIMBA__DURATION, .to = &job->max_hold_ms}},
         {ALL, {"kill-after", 0, SIMBA__DURATION, .to = &job->kill_after_ms}},
+        {ALL, {"keep-secrets", 0, SIMBA__FLAG, .to = &job->keeps_secrets}},
         {ALL, {"metrics-file", 0, SIMBA__TEXT, .to = &job->metrics_file}},
         {LOCK | LEAD,
          {"min-hold", 0, SIMBA__DURATION, .to = &job->min_hold_ms}},

@@ -120,6 +120,20 @@ bool simba__is_set_user_id(void)
     return getauxval(AT_SECURE) != 0;
 }
 
+void simba__environment_drop(bool (*is_dropped)(const char *variable))
+{
+    char **to = environ;
+
+    for (char **from = environ; from != NULL && *from != NULL; from++) {
+        if (!is_dropped(*from)) {
+            *to++ = *from;
+        }
+    }
+    if (to != NULL) {
+        *to = NULL;
+    }
+}
+
 void simba__secret_free(char *secret)
 {
     if (secret != NULL) {

@@ -1,4 +1,5 @@
-/* Small files read whole, files written whole, and secrets in memory. */
+/* Small files read whole, files written whole; secrets in memory; the
+ * environment. */
 #ifndef SIMBA_UTIL_FILE_H
 #define SIMBA_UTIL_FILE_H
 
@@ -46,6 +47,9 @@ const char *simba__file_problem(int rc);
  * Then nothing of the environment counts, which is read by secure_getenv()
  * only, and no file of a user. */
 bool simba__is_set_user_id(void);
+
+/** Take what `is_dropped` is true of, "NAME=value", out of the environment. */
+void simba__environment_drop(bool (*is_dropped)(const char *variable));
 
 /** Wipe a string and free it; NULL is a no-op. */
 void simba__secret_free(char *secret);

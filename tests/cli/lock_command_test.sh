@@ -16,6 +16,42 @@ command_sees_its_environment() {
         grep -Eq '^a b/c\|me\|[1-9][0-9]*$' "$scratch/out"
 }
 
+# Those that simba alone needs; the others CMD may need, too. So for a module of
+# somebody else's.
+passwords_are_not_the_commands() {
+    local verb pid variables=(SIMBA_REDIS_PASSWORD=s1 SIMBA_X_Y_PASSWORD=s2
+        MYSQL_PWD=l1 PGPASSWORD=l2 SIMBA_PASSWORDS=l3 XSIMBA_A_PASSWORD=l4
+        SIMBA_REDIS_USER=l5)
+
+    for verb in lock lead "every 100ms"; do
+        # shellcheck disable=SC2086 # two words
+        env "${variables[@]}" "$simba" $verb a -- sh -c \
+            'env >"$0/new"; mv "$0/new" "$0/env"; exec sleep 60' "$scratch" \
+            2>/dev/null &
+        pid=$!
+        within 20 [ -e "$scratch/env" ] || return 1
+        kill "$pid" # every would go on
+        wait "$pid"
+        same "$verb: kept" "l1 l2 l3 l4 l5" "$(sed -nE \
+            's/^(X?SIMBA|PG|MYSQL).*=([sl][0-9])$/\2/p' "$scratch/env" | sort |
+            xargs)" || return 1
+        grep -qxF "SIMBA_STORE=$SIMBA_STORE" "$scratch/env" || return 1
+        rm "$scratch/env"
+    done
+    env "${variables[@]}" "$simba" lock a --keep-secrets env >"$scratch/env" &&
+        grep -qx SIMBA_REDIS_PASSWORD=s1 "$scratch/env" &&
+        grep -qx SIMBA_X_Y_PASSWORD=s2 "$scratch/env"
+}
+
+# A program simba-NAME is a part of simba.
+passwords_are_for_external_commands() {
+    mkdir -p "$scratch/path" &&
+        printf '#!/bin/sh\necho $SIMBA_REDIS_PASSWORD\n' \
+            >"$scratch/path/simba-tellme" && chmod 755 "$scratch/path/simba-tellme" &&
+        same said s1 "$(PATH=$scratch/path:$PATH SIMBA_REDIS_PASSWORD=s1 \
+            "$simba" tellme)"
+}
+
 owner_id_is_made_when_not_given() {
     "$simba" lock a -- sh -c 'test -n "$SIMBA_OWNER_ID"'
 }

@@ -329,30 +329,28 @@ bool simba__sql_drive(simba_backend *backend, int64_t until_ms)
 
 /* --- open, close --------------------------------------------------------- */
 
-/* The client libraries believe the environment and the files of $HOME, whoever
- * asks. In a set-user-id program both are its caller's: taken out, for the
- * libraries take no empty value for an answer. */
-static void distrust_caller(void)
+/* What the client libraries believe, whoever asks. */
+static bool is_believed(const char *variable)
 {
     static const char *const names[] = {"PG",    "MYSQL", "MARIADB", "LIBMYSQL",
                                         "HOME=", "USER=", "LOGNAME="};
-    char **to = environ;
 
-    if (!simba__is_set_user_id() || environ == NULL) {
-        return;
-    }
-    for (char **from = environ; *from != NULL; from++) {
-        bool is_known = false;
-
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            is_known |= strncmp(*from, names[i], strlen(names[i])) == 0;
-        }
-        if (!is_known) {
-            *to++ = *from;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strncmp(variable, names[i], strlen(names[i])) == 0) {
+            return true;
         }
     }
-    *to = NULL;
-    (void)setenv("HOME", "/nonexistent", 1); /* else they ask who we are */
+    return false;
+}
+
+/* In a set-user-id program these are its caller's. The libraries take no empty
+ * value for an answer, and without HOME they ask the system who we are. */
+static void distrust_caller(void)
+{
+    if (simba__is_set_user_id()) {
+        simba__environment_drop(is_believed);
+        (void)setenv("HOME", "/nonexistent", 1);
+    }
 }
 
 int simba__sql_open(const struct simba__sql_dialect *dialect,
