@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "kit/parameters.h"
 
+#include "kit/secret.h"
 #include "kit/url.h"
 #include "util/guess.h"
 #include "util/text.h"
@@ -301,8 +302,16 @@ int simba__tls_settle(struct simba__tls_settings *tls,
                       bool otherwise,
                       simba_error *error)
 {
+    const char *const files[] = {tls->ca, tls->cert, tls->key};
     const char *problem = NULL;
+    int rc = SIMBA_OK;
 
+    for (size_t i = 0; rc == SIMBA_OK && i < 3; i++) {
+        rc = simba__library_file_check(form->store, files[i], error);
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
     if (tls->use == SIMBA__TLS_UNSAID) {
         tls->use = otherwise ? SIMBA__TLS_ON : SIMBA__TLS_OFF;
     }

@@ -79,7 +79,8 @@ struct simba__tls_settings {
                                   .is_verified = true})
 
 /** Settle what was left open: `otherwise` says whether it is TLS. SIMBA_EINVAL
- * for what does not fit together. */
+ * for what does not fit together; SIMBA_EMISCONFIG or SIMBA_EDENIED for files
+ * that nobody should read. */
 int simba__tls_settle(struct simba__tls_settings *tls,
                       const struct simba__url_form *form,
                       bool otherwise,

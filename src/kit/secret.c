@@ -7,8 +7,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Nobody writes so much by hand; a wrong file may have more. */
-enum { SIZE_MOST = 64 * 1024 };
+/* Nobody writes so much by hand; a wrong file may have more. Certificates of
+ * all the world are larger. */
+enum { SIZE_MOST = 64 * 1024, LIBRARY_SIZE_MOST = 4096 * 1024 };
 
 /* --- files --------------------------------------------------------------- */
 
@@ -17,11 +18,13 @@ static int refuse(const char *path, const char *why, simba_error *error)
     return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%.120s: %s", path, why);
 }
 
-int simba__guarded_file_read(struct simba__file *file,
-                             const char *path,
-                             simba_error *error)
+static int read_guarded(struct simba__file *file,
+                        const char *path,
+                        size_t most,
+                        simba_error *error)
 {
-    int rc = simba__file_read(file, path, SIZE_MOST);
+    const char *problem = NULL;
+    int rc = simba__file_read(file, path, most);
 
     switch (rc) {
     case 0:
@@ -29,7 +32,9 @@ int simba__guarded_file_read(struct simba__file *file,
     case ENOMEM:
         return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
     case EFBIG:
-        return refuse(path, "larger than 64 KiB", error);
+        return simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                               "%.120s: larger than %zu KiB", path,
+                               most / 1024);
     case ENOTSUP:
         return refuse(path, "not a regular file", error);
     default:
@@ -39,9 +44,44 @@ int simba__guarded_file_read(struct simba__file *file,
                                rc, "%.120s: %s", path, strerror(rc));
     }
     if ((file->status.st_mode & S_IWOTH) != 0) {
-        simba__file_fini(file);
-        return refuse(path, "anybody can write this file; chmod o= it", error);
+        problem = "anybody can write this file; chmod o= it";
+    } else if (file->status.st_uid != 0 && file->status.st_uid != geteuid() &&
+               geteuid() != 0) {
+        problem = "belongs to somebody else; chown it to root or to the user "
+                  "who reads it";
     }
+    if (problem != NULL) {
+        simba__file_fini(file);
+        return refuse(path, problem, error);
+    }
+    return SIMBA_OK;
+}
+
+int simba__guarded_file_read(struct simba__file *file,
+                             const char *path,
+                             simba_error *error)
+{
+    return read_guarded(file, path, SIZE_MOST, error);
+}
+
+int simba__library_file_check(const char *store,
+                              const char *path,
+                              simba_error *error)
+{
+    struct simba__file file;
+    simba_error why;
+    int rc;
+
+    if (path == NULL || strcmp(path, "/dev/null") == 0 ||
+        access(path, F_OK) != 0) {
+        return SIMBA_OK;
+    }
+    rc = read_guarded(&file, path, LIBRARY_SIZE_MOST, &why);
+    if (rc != SIMBA_OK) {
+        return simba_error_set(error, rc, why.native, "%s: %s", store,
+                               why.message);
+    }
+    simba__file_fini(&file);
     return SIMBA_OK;
 }
 
@@ -57,10 +97,6 @@ int simba__secret_read(const char *path, char **secret, simba_error *error)
     }
     if ((file.status.st_mode & S_IROTH) != 0) {
         problem = "others can read this password; chmod o= it";
-    } else if (file.status.st_uid != 0 && file.status.st_uid != geteuid() &&
-               geteuid() != 0) {
-        problem = "belongs to somebody else; chown it to root or to the user "
-                  "who reads it";
     } else if (strlen(file.bytes) != file.size) {
         problem = "not a text file";
     } else if (strcspn(file.bytes, "\r\n") == 0) {

@@ -10,7 +10,7 @@
 
 /**
  * Read a regular file of at most 64 KiB that nobody but its owner and its group
- * can write.
+ * can write, and that belongs to us or to root, unless we are root.
  *
  * @return SIMBA_OK; SIMBA_EMISCONFIG, SIMBA_EDENIED or SIMBA_ENOMEM, with a
  *         message that begins with the path and nothing to free
@@ -20,12 +20,21 @@ int simba__guarded_file_read(struct simba__file *file,
                              simba_error *error);
 
 /**
- * The password in a file: its first line. The file is guarded as above, others
- * cannot read it either, and it belongs to us or to root, or we are root.
+ * The password in a file: its first line. The file is guarded as above, and
+ * others cannot read it either.
  *
  * @param[out] secret  for simba__secret_free()
  */
 int simba__secret_read(const char *path, char **secret, simba_error *error);
+
+/** The same for a file of at most 4 MiB that a client library will read, which
+ * would wait for a FIFO and read a device for ever. NULL, /dev/null and a file
+ * that is not there are left to the library.
+ *
+ * @param store  begins the message */
+int simba__library_file_check(const char *store,
+                              const char *path,
+                              simba_error *error);
 
 /** Cut out of a URL, which need not be a good one, everything that may be a
  * secret: what stands before the @, and the values of parameters. The room that

@@ -66,6 +66,29 @@ mistyped_options_keep_secrets() {
         grep -q "no command 'redis://h'" "$scratch/err"
 }
 
+# Client libraries would wait for the one and read the other for ever.
+files_without_an_end_are_refused() {
+    local url file
+
+    mkfifo "$scratch/fifo" || return 1
+    for file in "$scratch/fifo" /dev/zero; do
+        for url in "rediss://127.0.0.1:1?ca=$file" \
+            "rediss://127.0.0.1:1?password_file=$file" \
+            "mysql://127.0.0.1:1/d?option_file=$file" \
+            "mysql://127.0.0.1:1/d?tls=on&ca=$file" \
+            "mysql://127.0.0.1:1/d?password_file=$file" \
+            "postgres://192.0.2.2/d?sslrootcert=$file" \
+            "postgres://127.0.0.1:1/d?sslcert=$file" \
+            "postgres://127.0.0.1:1/d?password_file=$file" \
+            "zookeeper://u@127.0.0.1:1?password_file=$file"; do
+            code 78 timeout 10 "$simba" --store "$url" list 2>"$scratch/err" &&
+                grep -q "$file: not a regular file" "$scratch/err" || return 1
+        done
+        SIMBA_CONFIG=$file code 78 timeout 10 "$simba" list 2>"$scratch/err" &&
+            grep -q "$file: not a regular file" "$scratch/err" || return 1
+    done
+}
+
 # Whatever a parser would take for a host, and where the slashes are forgotten.
 torn_passwords_are_not_shown() {
     local url

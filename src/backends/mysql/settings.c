@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "backends/mysql/mysql.h"
 
+#include "kit/secret.h"
 #include "util/text.h"
 
 #include <stdlib.h>
@@ -64,6 +65,10 @@ int simba__my_settings_read(struct simba__my_settings *settings,
                                tls->ca != NULL || tls->cert != NULL ||
                                    !simba__sql_is_local(settings->host),
                                error);
+    }
+    if (rc == SIMBA_OK) {
+        rc =
+            simba__library_file_check(form.store, settings->option_file, error);
     }
     if (rc != SIMBA_OK) {
         simba__my_settings_fini(settings);

@@ -14,6 +14,8 @@
 #define TRUSTED         "/etc/ssl/certs/ca-certificates.crt"
 #define KNOWS_SYSTEM_AT 160000
 
+#define NO_MEMORY "postgres: out of memory"
+
 /* NULL: nothing is said about it. */
 static const char *option(const PQconninfoOption *options, const char *keyword)
 {
@@ -128,29 +130,36 @@ static void choose_tls(struct simba__pg *pg, const PQconninfoOption *known)
 
 /* Of several servers, that one is meant that takes changes, unless it is said
  * which: after a failover it need not be the first. Addresses need not be
- * looked up. False: no memory. */
-static bool choose_defaults(struct simba__pg *pg)
+ * looked up. */
+static int choose_defaults(struct simba__pg *pg, simba_error *error)
 {
+    static const char *const files[] = {"sslrootcert", "sslcert", "sslcrl"};
     PQconninfoOption *known = ask_library(pg);
     const char *host, *address;
-    bool has_names;
+    int rc = SIMBA_OK;
 
     if (known == NULL) {
-        return false;
+        return simba_error_set(error, SIMBA_ENOMEM, 0, NO_MEMORY);
+    }
+    for (size_t i = 0; rc == SIMBA_OK && i < 3; i++) {
+        rc = simba__library_file_check("postgres", option(known, files[i]),
+                                       error);
     }
     choose_tls(pg, known);
     host = option(known, "host");
     address = option(known, "hostaddr");
-    has_names = host != NULL && address == NULL;
+    pg->hosts = host == NULL || address != NULL ? NULL : strdup(host);
+    if (host != NULL && address == NULL && pg->hosts == NULL) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, NO_MEMORY);
+    }
     host = host == NULL ? address : host;
     if (host != NULL && strchr(host, ',') != NULL &&
         is(known, "target_session_attrs", "any") &&
         secure_getenv("PGTARGETSESSIONATTRS") == NULL) {
         pg->target = "read-write";
     }
-    pg->hosts = has_names ? strdup(host) : NULL;
     PQconninfoFree(known);
-    return !has_names || pg->hosts != NULL;
+    return rc;
 }
 
 /* --- the whole ----------------------------------------------------------- */
@@ -209,11 +218,11 @@ int simba__pg_settings_read(struct simba__pg *pg,
         rc =
             simba__url_refuse(&form, "not a URL that libpq understands", error);
     } else {
-        rc = simba_error_set(error, rc, 0, "postgres: out of memory");
+        rc = simba_error_set(error, rc, 0, NO_MEMORY);
     }
     free(path);
-    if (rc == SIMBA_OK && !choose_defaults(pg)) {
-        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "postgres: out of memory");
+    if (rc == SIMBA_OK) {
+        rc = choose_defaults(pg, error);
     }
     if (rc != SIMBA_OK) {
         simba__pg_settings_fini(pg);
