@@ -29,8 +29,8 @@
     "                      from TERM to KILL when CMD must stop; default:\n" \
     "                      1.75s, less with a shorter lease. At once when\n" \
     "                      simba itself is killed\n" \
-    "      --keep-secrets  leave SIMBA_…_PASSWORD in CMD's environment; PG…,\n" \
-    "                      MYSQL_PWD and SIMBA_STORE are always left\n"
+    "      --keep-secrets  leave SIMBA_*_PASSWORD in CMD's environment;\n" \
+    "                      PG*, MYSQL_PWD and SIMBA_STORE always stay\n"
 /* Of lead and every again. */
 #define HELP_READY \
     "      --ready WHEN    when systemd is told that the service is ready:\n" \

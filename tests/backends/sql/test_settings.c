@@ -62,13 +62,15 @@ static void plain(const char *url)
 
 static int set_up(void **state)
 {
+    PQconninfoOption *all = PQconndefaults();
+
     (void)state;
-    for (const PQconninfoOption *o = PQconndefaults(); o->keyword != NULL;
-         o++) {
+    for (const PQconninfoOption *o = all; o->keyword != NULL; o++) {
         if (o->envvar != NULL) {
             unsetenv(o->envvar);
         }
     }
+    PQconninfoFree(all);
     setenv("HOME", "/nonexistent", 1);
     return 0;
 }
