@@ -19,6 +19,7 @@ enum {
     SIMBA__EXIT_NO_INPUT = 66, /* verify: a file cannot be read */
     SIMBA__EXIT_UNAVAILABLE = 69,
     SIMBA__EXIT_FAULT = 70,
+    SIMBA__EXIT_OUTPUT = 74, /* it could not be written */
     SIMBA__EXIT_NOT_ACQUIRED = 75,
     SIMBA__EXIT_LOST = 76,
     SIMBA__EXIT_DENIED = 77,

@@ -186,11 +186,8 @@ int simba__command_fail(const struct simba__cli *cli,
 {
     const char *advice = NULL;
     char shown[512];
-    /* An answer that never came is an unreachable store. */
     int exit_code = simba__command_fail_with(
-        cli, command, error,
-        error->code == SIMBA_EUNKNOWN ? SIMBA__EXIT_UNAVAILABLE
-                                      : simba__exit_of_status(error->code));
+        cli, command, error, simba__exit_of_status(error->code));
 
     switch (error->code) {
     case SIMBA_EUNAVAIL:
@@ -235,7 +232,7 @@ int simba__command_end(void)
     }
     simba__say("cannot write%s%s", write_errno == 0 ? "" : ": ",
                write_errno == 0 ? "" : strerror(write_errno));
-    return SIMBA__EXIT_FAULT;
+    return SIMBA__EXIT_OUTPUT;
 }
 
 /* --- Ctrl-C -------------------------------------------------------------- */

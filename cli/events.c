@@ -69,7 +69,10 @@ static const char *advice(const struct simba__front *front,
                    ? "; -w DUR would wait for it, 'simba show' tells who has it"
                    : "; give a longer one, or ask 'simba show' who has it";
     case SIMBA__EXIT_UNAVAILABLE:
-        return "; try again later, or look after the store";
+        return note->status == SIMBA_EUNKNOWN
+                   ? "; whether it was granted is not known: if so, it is free "
+                     "again when the lease is over"
+                   : "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:
         return "; check user, password and rights";
     case SIMBA__EXIT_FAULT:

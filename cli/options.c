@@ -33,6 +33,7 @@ int simba__exit_of_status(int status)
     case SIMBA_ENOTINIT:
         return SIMBA__EXIT_CONFIG;
     case SIMBA_EUNAVAIL:
+    case SIMBA_EUNKNOWN: /* a reply that never came is an unreachable store */
         return SIMBA__EXIT_UNAVAILABLE;
     case SIMBA_EDENIED:
         return SIMBA__EXIT_DENIED;

@@ -134,13 +134,13 @@ memory_of_one_process_is_78() {
 
 unwritable_output_is_70() {
     hold a || return 1
-    code 70 "$simba" list >/dev/full 2>"$scratch/err" &&
+    code 74 "$simba" list >/dev/full 2>"$scratch/err" &&
         has "$scratch/err" "cannot write" &&
-        code 70 "$simba" --json show a >/dev/full 2>/dev/null &&
-        code 70 "$simba" doctor >/dev/full 2>/dev/null &&
-        code 70 "$simba" --json list --follow >/dev/full 2>/dev/null &&
-        code 70 "$simba" watch a >/dev/full 2>/dev/null &&
-        code 70 "$simba" show a >&- 2>/dev/null
+        code 74 "$simba" --json show a >/dev/full 2>/dev/null &&
+        code 74 "$simba" doctor >/dev/full 2>/dev/null &&
+        code 74 "$simba" --json list --follow >/dev/full 2>/dev/null &&
+        code 74 "$simba" watch a >/dev/full 2>/dev/null &&
+        code 74 "$simba" show a >&- 2>/dev/null
     set -- $?
     let_go
     return "$1"

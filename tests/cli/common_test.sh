@@ -14,7 +14,7 @@ SIMBA_STORE=sqlite:$scratch/simba.db
 
 # cannot_write ARGUMENT…: says so, and why.
 cannot_write() {
-    code 70 timeout 60 "$simba" "$@" >/dev/full 2>"$scratch/err" &&
+    code 74 timeout 60 "$simba" "$@" >/dev/full 2>"$scratch/err" &&
         same "what is said by $*" \
             "simba: cannot write: No space left on device" \
             "$(tail -n 1 "$scratch/err")"

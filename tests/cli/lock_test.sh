@@ -165,6 +165,14 @@ long_wait_is_told() {
     [ "$rc" -eq 0 ] && [ ! -s "$scratch/w.err" ]
 }
 
+# Nobody answers: the store is not there, and whether we own it is not known.
+unanswered_try_is_in_doubt() {
+    local store=fault:lose=100,only=acquire:sqlite:$scratch/doubt.db
+
+    code 69 "$simba" --store "$store" lock -n d -- true 2>"$scratch/doubt" &&
+        grep -q 'whether it was granted is not known' "$scratch/doubt"
+}
+
 term_ends_the_wait() {
     local waiter start
 
