@@ -1,4 +1,6 @@
 /* Services and their callbacks, on any store. */
+/* A thousand take their time on a busy machine. */
+#define PATIENCE_MS 60000
 #include "fixtures/api_harness.h"
 #include "fixtures/process_resources.h"
 
