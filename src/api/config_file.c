@@ -158,7 +158,7 @@ static int take_value(struct simba__config_file *config,
     char text[192];
     int key = 0;
 
-    assert(line > 0 && section != NULL);
+    assert(line > 0);
     while (key < SIMBA__CONFIG_KEYS && strcmp(keys[key].name, pair[0]) != 0) {
         key++;
     }

@@ -109,7 +109,7 @@ static void count_answered(const struct simba__shim_request *passing,
     stat->total_us += us;
     stat->least_us = is_first || us < stat->least_us ? us : stat->least_us;
     stat->most_us = us > stat->most_us ? us : stat->most_us;
-    while (us >> shift >= 2 * FINE) {
+    while (us >> shift >= (int64_t)2 * FINE) {
         shift++;
     }
     bucket = (size_t)shift * FINE + (size_t)(us >> shift);

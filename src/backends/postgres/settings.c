@@ -4,6 +4,7 @@
 
 #include "kit/secret.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static void add(struct simba__pg_parameters *all,
 void simba__pg_settings_list(const struct simba__pg *pg,
                              struct simba__pg_parameters *all)
 {
+    assert(pg->options != NULL);
     memset(all, 0, sizeof *all);
     add(all, "keepalives_idle", "5");
     add(all, "keepalives_interval", "2");

@@ -384,8 +384,10 @@ void simba__redis_backlog_fail(struct simba__redis_backlog *backlog,
                                const simba_error *why)
 {
     while (backlog->first != NULL) {
-        assert(backlog->first->server != NULL); /* else it stays in there */
-        finish(backlog->first, why->code, why);
+        struct simba__redis_request *r = backlog->first;
+
+        take_from_backlog(backlog, r);
+        finish(r, why->code, why);
     }
 }
 
