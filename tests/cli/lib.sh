@@ -14,7 +14,15 @@ failed=0
 # caller may set pattern then, a glob of the tests to run, and pty, the helper
 # built from pty.c, without which the tests of terminals are skipped.
 begin() {
+    local directory reachable=
+
     export LC_ALL=C SIMBA_CONFIG=/dev/null
+    # execvp(3) takes a directory that may not be entered for a program that may
+    # not be run; some shells leave such a PATH to another user.
+    while IFS= read -r -d : directory; do
+        [ ! -x "$directory" ] || reachable+=${reachable:+:}$directory
+    done <<<"$PATH:"
+    PATH=$reachable
     simba=$(realpath "$2")
     mkdir -p "$3" && scratch=$(mktemp -d "$3/simba-$1.XXXXXX") || exit 1
     # Shells and units name it, and the tree may be where there are spaces.
