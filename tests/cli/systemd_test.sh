@@ -37,6 +37,15 @@ systemd_has_nothing_to_complain_of() {
     [ "$rc" -eq 0 ] && [ ! -s "$scratch/complaints" ]
 }
 
+# A lock, a lead and an every of one name do not keep each other out.
+each_kind_has_mutexes_of_its_own() {
+    local kind
+
+    for kind in lock lead every; do
+        start_of "simba-$kind@.service" | grep -q " $kind/x " || return 1
+    done
+}
+
 # Also where there is no systemd.
 lines_are_sections_settings_or_comments() {
     ! grep -nHvE '^(#.*|;.*|\[(Unit|Service|Timer|Install)\]|[A-Z][A-Za-z]+=.*|)$' \
