@@ -109,8 +109,9 @@ static void end_itself(void (*end)(simba_store *store), int out)
     dup2(out, STDERR_FILENO);
     signal(SIGABRT, SIG_DFL); /* cmocka has a handler for it */
     if (simba_store_open("memory:child", NULL, &store, NULL) == SIMBA_OK) {
+        alarm(2 * PATIENCE_MS / 1000); /* so that it ends if nothing ends it */
         end(store);
-        sleep(2 * PATIENCE_MS / 1000);
+        pause();
     }
     _exit(0);
 }
