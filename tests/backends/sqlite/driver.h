@@ -61,6 +61,20 @@ static inline void must_open(struct handle *handle, const char *parameters)
     }
 }
 
+/* The message is one line that names the database and says this. */
+static inline void expect_refusal(int code, const char *words)
+{
+    int rc = try_open(&first, "");
+
+    assert_int_equal(rc, code);
+    assert_int_equal(why.code, code);
+    if (strstr(why.message, words) == NULL ||
+        strstr(why.message, database) == NULL ||
+        strchr(why.message, '\n') != NULL) {
+        fail_msg("%s", why.message);
+    }
+}
+
 /* Runs SQL on the database; returns the first column of the first row. */
 static inline int64_t sql(const char *text)
 {

@@ -8,20 +8,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* The message is one line that names the database and says this. */
-static void expect_refusal(int code, const char *words)
-{
-    int rc = try_open(&first, "");
-
-    assert_int_equal(rc, code);
-    assert_int_equal(why.code, code);
-    if (strstr(why.message, words) == NULL ||
-        strstr(why.message, database) == NULL ||
-        strchr(why.message, '\n') != NULL) {
-        fail_msg("%s", why.message);
-    }
-}
-
 /* --- permissions and space; as root, or not at all ----------------------- */
 
 /* Runs the rest of the test in a child without privileges. */
