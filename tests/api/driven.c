@@ -12,7 +12,8 @@
 /* For the test: hold up the next who leaves; it is leaving; how many requests
  * were left to it since, or to a thread that never drives; how many there
  * were. */
-SIMBA_API _Atomic int lend_holds_up, lend_is_leaving, lend_orphans, lend_count;
+SIMBA_API _Atomic int driven_holds_up, driven_is_leaving, driven_orphans,
+    driven_count;
 
 static pthread_t opener; /* the one that drives */
 
@@ -41,10 +42,10 @@ static void submit(simba_backend *self, simba_request *request)
 
     (void)self;
     if (request->is_driven &&
-        (lend_is_leaving || !pthread_equal(opener, pthread_self()))) {
-        lend_orphans++;
+        (driven_is_leaving || !pthread_equal(opener, pthread_self()))) {
+        driven_orphans++;
     }
-    lend_count++;
+    driven_count++;
     if (request->kind == SIMBA_ACQUIRE) {
         request->reply.mine = true;
         request->reply.token = request->reply.owner.token = ++token;
@@ -59,8 +60,8 @@ static bool drive(simba_backend *self, int64_t until_ms)
     struct timespec nap = {0, HELD_UP_MS * 1000000L};
 
     simba_loop_enter(self->loop);
-    if (until_ms == 0 && lend_holds_up) {
-        lend_is_leaving = 1;
+    if (until_ms == 0 && driven_holds_up) {
+        driven_is_leaving = 1;
         nanosleep(&nap, NULL);
     }
     simba_loop_leave(self->loop);
@@ -74,7 +75,7 @@ static void close_it(simba_backend *self)
 
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
-    .scheme = "lend",
+    .scheme = "driven",
     .open = open_it,
     .submit = submit,
     .close = close_it,
