@@ -113,6 +113,10 @@ int simba__options_read(const struct simba__command *command,
                         struct simba__words *words,
                         bool stops);
 
+/** Tell of variables that are mistyped ones of ours: what was to be configured
+ * is not. Nothing of them is shown but the name. */
+void simba__options_check_variables(void);
+
 /** Take a URL as --store does. */
 void simba__options_take_store(struct simba__cli *cli, char *url);
 

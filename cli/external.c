@@ -129,6 +129,8 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
 {
     struct simba__cli cli = *given;
     struct path_search search = {.name = argv[0]};
+    const char *variable = secure_getenv("SIMBA_STORE");
+    bool is_left; /* $SIMBA_STORE, to the one that --store required asks for */
     char title[sizeof PREFIX + NAME_MOST], verbosity[16];
 
     if (!is_name(argv[0])) {
@@ -161,8 +163,11 @@ int simba__external_run(const struct simba__cli *given, int argc, char **argv)
                    "default");
         return SIMBA__EXIT_CONFIG;
     }
+    is_left = cli.store != NULL && strcmp(cli.store, "required") == 0 &&
+              variable != NULL && *variable != '\0';
     (void)snprintf(verbosity, sizeof verbosity, "%d", cli.verbosity);
-    if ((cli.store != NULL && setenv("SIMBA_STORE", cli.store, 1) != 0) ||
+    if ((cli.store != NULL && !is_left &&
+         setenv("SIMBA_STORE", cli.store, 1) != 0) ||
         setenv("SIMBA_JSON", cli.is_json ? "1" : "0", 1) != 0 ||
         setenv("SIMBA_VERBOSITY", verbosity, 1) != 0) {
         simba__say("out of memory");

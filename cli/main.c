@@ -38,9 +38,10 @@ static const char help[] =
     "                        config file; else $SIMBA_STORE, else what the\n"
     "                        config file says ($SIMBA_CONFIG,\n"
     "                        ~/.config/simba/simba.conf, /etc/simba.conf),\n"
-    "                        else an SQLite file of this user\n"
+    "                        else an SQLite file of this user, of root the\n"
+    "                        machine's; 'required': not that last one\n"
     "  --json                events as JSON, one object a line\n"
-    "  -v, --verbose         tell more; twice: everything\n"
+    "  -v, --verbose         tell more, as which store; twice: everything\n"
     "  -q, --quiet           tell failures only\n"
     "  -V, --version         tell which version this is\n"
     "  -h, --help            tell this\n"
@@ -234,6 +235,9 @@ static int run(int argc, char **argv)
     }
     if (code != SIMBA__GO_ON) {
         return code;
+    }
+    if (words.cli.verbosity >= 0) {
+        simba__options_check_variables();
     }
     return is_version ? print(version)
                       : run_command(&words.cli, argc - optind, argv + optind);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/cli.h"
 #include "cli/output.h"
+#include "util/file.h"
 #include "util/guess.h"
 
 #include <simba/duration.h>
@@ -254,6 +255,47 @@ static void complain(const char *command,
     }
     simba__say("option %s%s %s; see 'simba%s%s --help'", is_long ? "--" : "-",
                name, what, *command == '\0' ? "" : " ", command);
+}
+
+/* --- variables ----------------------------------------------------------- */
+
+void simba__options_check_variables(void)
+{
+    static const char prefix[] = "SIMBA_";
+    /* Without it, which is so long that all would be near each other. */
+    static const char *const known[] = {"STORE",          "CONFIG",
+                                        "MODULE_PATH",    "JSON",
+                                        "VERBOSITY",      "MUTEX",
+                                        "TOKEN",          "OWNER_ID",
+                                        "REDIS_USER",     "REDIS_PASSWORD",
+                                        "MYSQL_USER",     "MYSQL_PASSWORD",
+                                        "POSTGRES_USER",  "POSTGRES_PASSWORD",
+                                        "ZOOKEEPER_USER", "ZOOKEEPER_PASSWORD"};
+    size_t count = sizeof known / sizeof known[0];
+
+    for (char **at = simba__is_set_user_id() ? NULL : environ;
+         at != NULL && *at != NULL; at++) {
+        char name[NAME_MOST];
+        const char *near = NULL;
+
+        if (strncasecmp(*at, prefix, strlen(prefix)) != 0) {
+            continue;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(*at, "="), *at);
+        for (size_t i = 0; i < count; i++) {
+            const char *rest = name + strlen(prefix);
+
+            if (strcmp(rest, known[i]) == 0) {
+                near = NULL;
+                break;
+            }
+            near = simba__guess_is_near(rest, known[i]) ? known[i] : near;
+        }
+        if (near != NULL) {
+            simba__say("there is no variable %s; did you mean %s%s?", name,
+                       prefix, near);
+        }
+    }
 }
 
 /* --- reading ------------------------------------------------------------- */

@@ -85,7 +85,10 @@ typedef struct simba_store_options {
  * @param url         a store URL; or the name of a [store NAME] in the config
  *                    file; NULL: $SIMBA_STORE, else what the config file says,
  *                    else the embedded SQLite default
- *                    ($XDG_STATE_HOME/simba/simba.db); copied
+ *                    ($XDG_STATE_HOME/simba/simba.db, of root
+ *                    /var/lib/simba/simba.db) if the file does not forbid it by
+ *                    store_required; "required": the same without the default;
+ *                    copied
  * @param options     NULL: the defaults; copied
  * @param[out] store  the handle, or NULL on failure; close it
  * @param[out] error  filled on failure; may be NULL

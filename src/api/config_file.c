@@ -72,6 +72,13 @@ static const char *check_path(const char *value)
     return value[0] == '/' ? NULL : "must be a path from the root on";
 }
 
+static const char *check_choice(const char *value)
+{
+    return strcmp(value, "yes") == 0 || strcmp(value, "no") == 0
+               ? NULL
+               : "must be yes or no";
+}
+
 static const char *check_url(const char *value)
 {
     return strchr(value, ':') == NULL ? "must be a store URL, as in sqlite:path"
@@ -86,6 +93,7 @@ static const struct {
     const char *(*check)(const char *value); /* says what is wrong, or NULL */
 } keys[SIMBA__CONFIG_KEYS] = {
     [SIMBA__CONFIG_STORE] = {"store", IN_HEAD, check_text},
+    [SIMBA__CONFIG_STORE_REQUIRED] = {"store_required", IN_HEAD, check_choice},
     [SIMBA__CONFIG_LOG_LEVEL] = {"log_level", IN_HEAD, check_log_level},
     [SIMBA__CONFIG_URL] = {"url", IN_SECTION, check_url},
     [SIMBA__CONFIG_USER] = {"user", IN_BOTH, check_text},
@@ -130,6 +138,12 @@ static int open_section(struct simba__config_file *config,
         !simba__config_is_name(name += strspn(name, " \t"))) {
         return simba__config_fail(config, line,
                                   "a section is called [store NAME]", error);
+    }
+    if (strcmp(name, SIMBA__STORE_REQUIRED) == 0) {
+        return simba__config_fail(config, line,
+                                  "no section can be called so: --store "
+                                  "required means that one must be named",
+                                  error);
     }
     if (simba__config_file_find(config, name) != NULL) {
         return simba__config_fail(
@@ -271,8 +285,8 @@ char *simba__path_of_user(const char *variable,
                           const char *or_else,
                           const char *rest)
 {
-    const char *given = secure_getenv(variable);
-    const char *home = secure_getenv("HOME");
+    const char *given = variable == NULL ? NULL : secure_getenv(variable);
+    const char *home = variable == NULL ? NULL : secure_getenv("HOME");
     bool is_given = given != NULL && given[0] == '/';
     struct passwd entry, *found = NULL;
     char buffer[4096], *path = NULL;
@@ -296,40 +310,18 @@ static bool is_there(const char *path)
 
 /* --- the whole ----------------------------------------------------------- */
 
-int simba__config_file_load(struct simba__config_file *config,
-                            simba_error *error)
-{
-    static const char of_all[] = "/etc/simba.conf";
-    const char *given = secure_getenv("SIMBA_CONFIG");
-    bool is_given = given != NULL && given[0] != '\0';
-    struct simba__file file;
-    int rc;
+static const char of_all[] = "/etc/simba.conf";
 
-    *config = (struct simba__config_file){0};
-    config->last = &config->head;
-    if (is_given && strcmp(given, "/dev/null") == 0) {
-        return SIMBA_OK;
-    }
-    config->path = is_given ? strdup(given)
-                   : simba__is_set_user_id()
-                       ? strdup(of_all)
-                       : simba__path_of_user("XDG_CONFIG_HOME", "/.config",
-                                             "simba/simba.conf");
-    if (config->path != NULL && !is_given && !is_there(config->path)) {
-        free(config->path);
-        config->path = NULL;
-        if (!is_there(of_all)) {
-            return SIMBA_OK;
-        }
-        config->path = strdup(of_all);
-    }
-    if (config->path == NULL) {
-        return simba__fail_memory(error);
-    }
-    rc = simba__guarded_file_read(&file, config->path, error);
+/* The file at the path of `config`, which is not NULL. */
+static int read_file(struct simba__config_file *config, simba_error *error)
+{
+    struct simba__file file;
+    int rc = simba__guarded_file_read(&file, config->path, error);
+
     if (rc != SIMBA_OK) {
         return rc;
     }
+    config->last = &config->head;
     rc = strlen(file.bytes) == file.size
              ? read_text(config, file.bytes, error)
              : simba__config_fail(config, 1, "not a text file", error);
@@ -341,6 +333,61 @@ int simba__config_file_load(struct simba__config_file *config,
                                 error);
     }
     simba__file_fini(&file);
+    return rc;
+}
+
+int simba__config_file_load(struct simba__config_file *config,
+                            simba_error *error)
+{
+    const char *given = secure_getenv("SIMBA_CONFIG");
+    bool is_given = given != NULL && given[0] != '\0';
+
+    *config = (struct simba__config_file){0};
+    if (is_given && strcmp(given, "/dev/null") == 0) {
+        return SIMBA_OK;
+    }
+    config->is_of_user = !is_given && !simba__is_set_user_id();
+    config->path = is_given ? strdup(given)
+                   : config->is_of_user
+                       ? simba__path_of_user("XDG_CONFIG_HOME", "/.config",
+                                             "simba/simba.conf")
+                       : strdup(of_all);
+    if (config->path != NULL && !is_given && !is_there(config->path)) {
+        free(config->path);
+        *config = (struct simba__config_file){0};
+        if (!is_there(of_all)) {
+            return SIMBA_OK;
+        }
+        config->path = strdup(of_all);
+    }
+    return config->path == NULL ? simba__fail_memory(error)
+                                : read_file(config, error);
+}
+
+int simba__config_file_allow_default(const struct simba__config_file *config,
+                                     simba_error *error)
+{
+    enum simba__config_key key = SIMBA__CONFIG_STORE_REQUIRED;
+    const struct simba__config_file *asked = config;
+    struct simba__config_file all = {0};
+    int rc = SIMBA_OK;
+
+    if (config->is_of_user && config->head.values[key] == NULL &&
+        is_there(of_all)) {
+        asked = &all;
+        all.path = strdup(of_all);
+        rc = all.path == NULL ? simba__fail_memory(error)
+                              : read_file(&all, error);
+    }
+    if (rc == SIMBA_OK && asked->head.values[key] != NULL &&
+        strcmp(asked->head.values[key], "yes") == 0) {
+        rc = simba__config_fail(asked, asked->head.lines[key],
+                                "store_required: no store is named; give "
+                                "--store URL, set $SIMBA_STORE, or write "
+                                "store = URL here",
+                                error);
+    }
+    simba__config_file_free(&all);
     return rc;
 }
 

@@ -10,6 +10,7 @@
 
 enum simba__config_key {
     SIMBA__CONFIG_STORE, /* in the head only */
+    SIMBA__CONFIG_STORE_REQUIRED,
     SIMBA__CONFIG_LOG_LEVEL,
     SIMBA__CONFIG_URL, /* in sections only */
     SIMBA__CONFIG_USER,
@@ -19,6 +20,10 @@ enum simba__config_key {
     SIMBA__CONFIG_TRANSITION,
     SIMBA__CONFIG_KEYS
 };
+
+/** In place of a store: one must be named elsewhere. No section is called so.
+ */
+#define SIMBA__STORE_REQUIRED "required"
 
 /* What stands below [store NAME], or in the head. */
 struct simba__config_section {
@@ -33,6 +38,7 @@ struct simba__config_file {
     char *path; /* NULL: there is none */
     struct simba__config_section head;
     struct simba__config_section *last; /* the one that is being read */
+    bool is_of_user; /* found in a home: /etc/simba.conf was passed over */
     int secret_line; /* where a password stands; 0: nowhere */
 };
 
@@ -40,6 +46,11 @@ struct simba__config_file {
  * after a failure. Messages name file, line and key, and no value (S13). */
 int simba__config_file_load(struct simba__config_file *config,
                             simba_error *error);
+
+/** No store is named: may the default be used? SIMBA_EMISCONFIG if this file
+ * says store_required, or leaves it open and /etc/simba.conf does. */
+int simba__config_file_allow_default(const struct simba__config_file *config,
+                                     simba_error *error);
 
 /** Wipe and free. */
 void simba__config_file_free(struct simba__config_file *config);
@@ -60,7 +71,9 @@ int simba__config_fail(const struct simba__config_file *config,
 
 /** "$variable/rest" where the variable holds a path, else "home/or_else/rest",
  * home being $HOME or what the system knows of this user; to be freed. NULL: no
- * memory. */
+ * memory.
+ *
+ * @param variable  NULL: nothing of the environment counts, $HOME neither */
 char *simba__path_of_user(const char *variable,
                           const char *or_else,
                           const char *rest);

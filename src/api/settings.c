@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* --- the URL ------------------------------------------------------------- */
 
@@ -107,68 +109,161 @@ static void take_times(struct simba__settings *settings,
     }
 }
 
+/* --- where nobody names a store ------------------------------------------ */
+
+/* Root's file is the machine's: root has another $HOME in sudo, in cron and in
+ * a unit, and each would have mutexes of its own. /var/lib is where the state
+ * of a machine outlives its reboots, as tokens must. */
+static const char of_machine[] = "/var/lib/simba/simba.db";
+
+/* Root's file used to be in a home. `path`, which is freed, is where. One that
+ * belongs to somebody else is the default of that user. */
+static int refuse_former(char *path, simba_error *error)
+{
+    struct stat former, now;
+    int rc = SIMBA_OK;
+
+    if (path == NULL) {
+        return simba__fail_memory(error);
+    }
+    if (stat(path, &former) == 0 && former.st_uid == 0 &&
+        (stat(of_machine, &now) != 0 || former.st_dev != now.st_dev ||
+         former.st_ino != now.st_ino)) {
+        rc = simba_error_set(
+            error, SIMBA_EMISCONFIG, 0,
+            "root's default was %s and is %s now; two files are two mutexes: "
+            "when nobody uses the first, move its directory there or remove "
+            "it, or name one of them in /etc/simba.conf, as store = "
+            "sqlite:PATH",
+            path, of_machine);
+    }
+    free(path);
+    return rc;
+}
+
+static int take_default(struct simba__settings *settings,
+                        const struct simba__config_file *config,
+                        simba_error *error)
+{
+    static const char state[] = "/.local/state", file[] = "simba/simba.db";
+    bool is_root = geteuid() == 0;
+    char *path = NULL;
+    int rc = simba__config_file_allow_default(config, error);
+
+    if (rc == SIMBA_OK && simba__is_set_user_id()) {
+        rc = simba_error_set(error, SIMBA_EMISCONFIG, 0,
+                             "which store? a set-user-id program has no "
+                             "default: name one, or write store = URL into "
+                             "/etc/simba.conf");
+    }
+    if (rc == SIMBA_OK && is_root) {
+        rc = refuse_former(simba__path_of_user("XDG_STATE_HOME", state, file),
+                           error);
+        rc = rc == SIMBA_OK
+                 ? refuse_former(simba__path_of_user(NULL, state, file), error)
+                 : rc;
+    }
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    path = is_root ? strdup(of_machine)
+                   : simba__path_of_user("XDG_STATE_HOME", state, file);
+    if (path == NULL || asprintf(&settings->url, "sqlite:%s", path) < 0) {
+        settings->url = NULL;
+    }
+    free(path);
+    return settings->url == NULL ? simba__fail_memory(error) : SIMBA_OK;
+}
+
+/* --- all together -------------------------------------------------------- */
+
+/* What is named leads to its URL. `file_line`: where it stands in the file; 0:
+ * elsewhere. */
+static int take_named(struct simba__settings *settings,
+                      const struct simba__config_file *config,
+                      const char *name,
+                      int file_line,
+                      simba_error *error)
+{
+    const struct simba__config_section *section;
+
+    if (strchr(name, ':') != NULL && file_line > 0) {
+        return url_of_section(settings, config, &config->head, error);
+    }
+    if (strchr(name, ':') != NULL) {
+        settings->url = strdup(name);
+        return settings->url == NULL ? simba__fail_memory(error) : SIMBA_OK;
+    }
+    section = simba__config_file_find(config, name);
+    if (section != NULL) {
+        size_t length = strlen(settings->origin);
+
+        (void)snprintf(settings->origin + length,
+                       sizeof settings->origin - length, ", %s:%d",
+                       config->path, section->line);
+        take_times(settings, section);
+        return url_of_section(settings, config, section, error);
+    }
+    if (file_line > 0) {
+        return simba__config_fail(config, file_line,
+                                  "store: neither a store URL, such as "
+                                  "sqlite:path, nor the name of a section",
+                                  error);
+    }
+    if (!simba__config_is_name(name)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "not a store URL: it should begin as in "
+                               "sqlite:path or redis://host");
+    }
+    return simba_error_set(
+        error, SIMBA_EINVAL, 0,
+        "'%s' is not a store URL, such as sqlite:path, and there is no "
+        "[store %s] in %s",
+        name, name, config->path != NULL ? config->path : "a config file");
+}
+
+/* The first that names a store counts; "required" leaves it to the next one,
+ * but not to the default. */
 static int take_config(struct simba__settings *settings,
                        const struct simba__config_file *config,
                        const char *given,
                        simba_error *error)
 {
-    const char *store = config->head.values[SIMBA__CONFIG_STORE];
+    const char *variable = secure_getenv("SIMBA_STORE");
     const char *level = config->head.values[SIMBA__CONFIG_LOG_LEVEL];
-    const char *name = given != NULL ? given : store;
-    char *path;
+    int line = config->head.lines[SIMBA__CONFIG_STORE];
+    const char *const named[] = {
+        given, variable != NULL && *variable != '\0' ? variable : NULL,
+        config->head.values[SIMBA__CONFIG_STORE]};
+    size_t room = sizeof settings->origin;
+    bool is_required = false;
 
     take_times(settings, &config->head);
     if (level != NULL) {
         (void)simba__log_level_of(level, &settings->log_level);
     }
-    if (name == NULL && simba__is_set_user_id()) {
+    for (int i = 0; i < 3; i++) {
+        if (named[i] != NULL && strcmp(named[i], SIMBA__STORE_REQUIRED) != 0) {
+            (void)snprintf(settings->origin, room, "%s",
+                           i == 0 ? "as given" : "from $SIMBA_STORE");
+            if (i == 2) {
+                (void)snprintf(settings->origin, room, "from %s:%d",
+                               config->path, line);
+            }
+            return take_named(settings, config, named[i], i < 2 ? 0 : line,
+                              error);
+        }
+        is_required |= named[i] != NULL;
+    }
+    if (is_required) {
         return simba_error_set(error, SIMBA_EMISCONFIG, 0,
-                               "which store? a set-user-id program has no "
-                               "default: name one, or write store = URL into "
-                               "/etc/simba.conf");
+                               "which store? one is required, and none is "
+                               "named: give --store URL, set $SIMBA_STORE, or "
+                               "write store = URL into /etc/simba.conf");
     }
-    if (name == NULL) { /* the embedded store of this user */
-        path = simba__path_of_user("XDG_STATE_HOME", "/.local/state",
-                                   "simba/simba.db");
-        if (path == NULL || asprintf(&settings->url, "sqlite:%s", path) < 0) {
-            settings->url = NULL;
-        }
-        free(path);
-    } else if (strchr(name, ':') == NULL) { /* it leads to its section */
-        const struct simba__config_section *section =
-            simba__config_file_find(config, name);
-
-        if (section == NULL && given == NULL) {
-            return simba__config_fail(config,
-                                      config->head.lines[SIMBA__CONFIG_STORE],
-                                      "store: neither a store URL, such as "
-                                      "sqlite:path, nor the name of a section",
-                                      error);
-        }
-        if (section == NULL && !simba__config_is_name(name)) {
-            return simba_error_set(error, SIMBA_EINVAL, 0,
-                                   "not a store URL: it should begin as in "
-                                   "sqlite:path or redis://host");
-        }
-        if (section == NULL) {
-            return simba_error_set(
-                error, SIMBA_EINVAL, 0,
-                "'%s' is not a store URL, such as sqlite:path, and there is no "
-                "[store %s] in %s",
-                name, name,
-                config->path != NULL ? config->path : "a config file");
-        }
-        take_times(settings, section);
-        return url_of_section(settings, config, section, error);
-    } else if (given == NULL) {
-        return url_of_section(settings, config, &config->head, error);
-    } else {
-        settings->url = strdup(given);
-    }
-    return settings->url == NULL ? simba__fail_memory(error) : SIMBA_OK;
+    (void)snprintf(settings->origin, room, "the default, for none is named");
+    return take_default(settings, config, error);
 }
-
-/* --- all together -------------------------------------------------------- */
 
 int simba__settings_find(struct simba__settings *settings,
                          const char *given,
@@ -181,10 +276,6 @@ int simba__settings_find(struct simba__settings *settings,
 
     *settings = (struct simba__settings){.transition_ms = -1,
                                          .log_level = SIMBA_LOG_WARN};
-    if (given == NULL) {
-        given = secure_getenv("SIMBA_STORE");
-        given = given != NULL && given[0] == '\0' ? NULL : given;
-    }
     if (use == SIMBA_CONFIG_ALWAYS ||
         (use == SIMBA_CONFIG_WHEN_ASKED && !is_url)) {
         rc = simba__config_file_load(&config, error);

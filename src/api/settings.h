@@ -10,6 +10,7 @@
 
 struct simba__settings {
     char *url;             /* whole, may hold a password */
+    char origin[256];      /* who named it, for people */
     int64_t ttl_ms;        /* 0: not configured */
     int64_t transition_ms; /* -1: not configured */
     enum simba_log_level log_level;

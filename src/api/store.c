@@ -312,6 +312,8 @@ int simba_store_open(const char *url,
                                : options.log_level;
         store->ttl_ms = settings.ttl_ms;
         store->transition_ms = settings.transition_ms;
+        simba__store_log(store, SIMBA_LOG_INFO, "store", "store %s, %s",
+                         store->name, settings.origin);
         simba__fork_hold_off();
         rc = open_store(store, settings.url, &options, error);
         simba__fork_let_go();

@@ -2,13 +2,120 @@
  * default; and what else the file sets. */
 #include "config_driver.h"
 
+static const char of_machine[] = "sqlite:/var/lib/simba/simba.db";
+
+/* In a home of root's: whether it is there on this machine is not ours to
+ * decide. */
+static bool has_former_file(void)
+{
+    return access("/root/.local/state/simba/simba.db", F_OK) == 0;
+}
+
+/* Sets us among the users for as long as it is true. */
+static void be_a_user(bool is_user)
+{
+    assert_int_equal(
+        geteuid() == 0 || getuid() == 0 ? seteuid(is_user ? 65534 : 0) : 0, 0);
+}
+
 CONFIG_TEST(test_settings__nothing_configured_is_sqlite)
 {
     char url[300];
 
     setenv("SIMBA_CONFIG", "/dev/null", 1); /* whatever /etc says */
     snprintf(url, sizeof url, "sqlite:%s/simba/simba.db", directory);
+    be_a_user(true);
     assert_string_equal(chosen(NULL), url);
+    be_a_user(false);
+}
+
+/* sudo, cron and units give root different homes. */
+CONFIG_TEST(test_settings__file_of_root_is_the_machines)
+{
+    if (geteuid() != 0 || has_former_file()) {
+        skip();
+    }
+    setenv("SIMBA_CONFIG", "/dev/null", 1);
+    assert_string_equal(chosen(NULL), of_machine);
+    unsetenv("XDG_STATE_HOME");
+    setenv("HOME", directory, 1);
+    assert_string_equal(chosen(NULL), of_machine);
+}
+
+CONFIG_TEST(test_settings__refuses_two_files_of_root)
+{
+    const char *path;
+
+    if (geteuid() != 0 || has_former_file()) {
+        skip();
+    }
+    setenv("SIMBA_CONFIG", "/dev/null", 1);
+    assert_int_equal(mkdir(in_directory("simba"), 0755), 0);
+    path = write_file("simba/simba.db", "", 0600);
+    assert_says(refusal(SIMBA_EMISCONFIG), path);
+    assert_says(refusal(SIMBA_EMISCONFIG), of_machine + strlen("sqlite:"));
+    assert_int_equal(chown(path, 65534, 0), 0); /* it is somebody else's */
+    assert_string_equal(chosen(NULL), of_machine);
+    unlink(path);
+    rmdir(in_directory("simba"));
+}
+
+CONFIG_TEST(test_settings__may_forbid_the_default)
+{
+    configure("ttl = 2s\nstore_required = yes\n");
+    assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:2: store_required");
+    assert_string_equal(chosen("memory:a"), "memory:a");
+    setenv("SIMBA_STORE", "memory:b", 1);
+    assert_string_equal(chosen(NULL), "memory:b");
+    unsetenv("SIMBA_STORE");
+    configure("store = memory:c\nstore_required = yes\n");
+    assert_string_equal(chosen(NULL), "memory:c");
+}
+
+/* It asks the next one instead. */
+CONFIG_TEST(test_settings__required_is_no_store)
+{
+    setenv("SIMBA_CONFIG", "/dev/null", 1);
+    setenv("SIMBA_STORE", "required", 1);
+    assert_says(refusal(SIMBA_EMISCONFIG), "which store?");
+    configure("store = memory:file\n");
+    assert_string_equal(chosen(NULL), "memory:file");
+    assert_string_equal(chosen("required"), "memory:file");
+    setenv("SIMBA_STORE", "memory:environment", 1);
+    assert_string_equal(chosen("required"), "memory:environment");
+    configure("[store required]\nurl = memory:file\n");
+    unsetenv("SIMBA_STORE");
+    assert_says(refusal(SIMBA_EMISCONFIG), "simba.conf:1: no section");
+}
+
+static void expect_origin(const char *url, const char *origin)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    struct log_counter counter = {SIMBA_LOG_INFO, origin, 0};
+    simba_store *store;
+
+    options.log = count_log;
+    options.log_user = &counter;
+    options.log_level = SIMBA_LOG_INFO;
+    assert_int_equal(simba_store_open(url, &options, &store, NULL), SIMBA_OK);
+    simba_store_close(store);
+    assert_int_equal(atomic_load(&counter.count), 1);
+}
+
+CONFIG_TEST(test_settings__tells_which_store_and_why)
+{
+    char origin[300];
+
+    configure("# ours\nstore = memory:file\n[store a]\nurl = memory:a\n");
+    expect_origin("memory:b", "store memory:b, as given");
+    snprintf(origin, sizeof origin, "store memory:a, as given, %s:3",
+             getenv("SIMBA_CONFIG"));
+    expect_origin("a", origin);
+    snprintf(origin, sizeof origin, "store memory:file, from %s:2",
+             getenv("SIMBA_CONFIG"));
+    expect_origin(NULL, origin);
+    setenv("SIMBA_STORE", "memory:c", 1);
+    expect_origin(NULL, "store memory:c, from $SIMBA_STORE");
 }
 
 CONFIG_TEST(test_settings__goes_from_caller_to_environment_to_file)

@@ -56,6 +56,61 @@ ok secrets_are_not_told 78 "simba.conf:2: ttl: no duration" \
 config "store = memory:a"
 ok private_store_is_refused 78 "one process only" "$simba" lock a -- true
 
+# A store that was forgotten.
+config "store = sqlite:$scratch/a.db"
+ok verbose_names_the_store 0 "store sqlite:$scratch/a.db, from $SIMBA_CONFIG:1" \
+    "$simba" -v lock a -- true
+ok secrets_of_the_store_are_hidden 69 "store redis://127.0.0.1:1, as given" \
+    "$simba" -v --store redis://me:hunter2@127.0.0.1:1 list
+ok mistyped_variable_is_told 0 \
+    "there is no variable SIMBA_STOR; did you mean SIMBA_STORE?" \
+    env SIMBA_STOR=x "$simba" lock a -- true
+ok variables_of_others_are_not 1 "" \
+    bash -c "SIMBA_COLOUR=x SIMBA_TOKEN=1 '$simba' lock a -- true 2>&1 | grep ."
+ok quiet_says_nothing_of_them 1 "" \
+    bash -c "SIMBA_STOR=x '$simba' -q lock a -- true 2>&1 | grep ."
+config "store_required = yes"
+ok default_can_be_forbidden 78 "simba.conf:1: store_required: no store is named" \
+    "$simba" lock a -- true
+ok forbidden_default_needs_a_name 0 "" \
+    "$simba" --store "sqlite:$scratch/a.db" lock a -- true
+config "ttl = 10s"
+ok store_can_be_required 78 "which store?" "$simba" --store required lock a -- \
+    true
+ok required_store_may_be_a_variable 0 "" env SIMBA_STORE="sqlite:$scratch/a.db" \
+    "$simba" --store required lock a -- true
+ok program_is_told_of_the_variable 0 "pair" \
+    env SIMBA_STORE="sqlite:$scratch/a.db" \
+    "$simba" --store required bench pair -n 1
+
+# Root's default, and what /etc says, in a file system of our own.
+if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
+    mkdir -p "$scratch/etc" "$scratch/home/.config/simba"
+    cp /etc/passwd "$scratch/etc"
+    echo "ttl = 5s" >"$scratch/home/.config/simba/simba.conf"
+    private() {
+        unshare -m env -u SIMBA_CONFIG HOME="$scratch/home" bash -c "
+            set -e
+            mount -t tmpfs none /var/lib && mount -t tmpfs none /root
+            mount --bind $scratch/etc /etc
+            $1"
+    }
+    ok root_shares_one_file 0 "store sqlite:/var/lib/simba/simba.db, the default" \
+        private "'$simba' -v lock a -- true; test -e /var/lib/simba/simba.db
+                 HOME=/root '$simba' lock a -- env HOME=/ '$simba' -q list | grep -x a"
+    ok former_file_of_root_is_told 78 "two files are two mutexes" \
+        private "mkdir -p /root/.local/state/simba
+                 : >/root/.local/state/simba/simba.db
+                 '$simba' lock a -- true"
+    ok etc_forbids_the_default_of_all 78 "/etc/simba.conf:1: store_required" \
+        private "echo store_required = yes >/etc/simba.conf
+                 '$simba' lock a -- true"
+    ok file_of_the_user_may_allow_it 0 "" \
+        private "echo store_required = yes >/etc/simba.conf
+                 echo store_required = no >'$scratch/home/.config/simba/simba.conf'
+                 '$simba' lock a -- true"
+fi
+
 # Figures of a run, for Prometheus.
 config "store = sqlite:$scratch/a.db"
 ok metrics_file_is_written 0 "" \
