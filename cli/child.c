@@ -38,6 +38,22 @@ static bool is_secret(const char *variable)
                    strlen(ending)) == 0;
 }
 
+/* What is held: by us, and by those above us. Without memory CMD does without.
+ */
+static void put_held(const struct simba__job *job)
+{
+    const char *above = secure_getenv(SIMBA__HELD);
+    char *ours = simba__job_held(job->mutex, job->share->id, job->share->token);
+    char *all = NULL;
+
+    if (ours != NULL && asprintf(&all, "%s%s%s", above == NULL ? "" : above,
+                                 above == NULL ? "" : " ", ours) >= 0) {
+        (void)setenv(SIMBA__HELD, all, 1);
+        free(all);
+    }
+    free(ours);
+}
+
 _Noreturn void simba__child_run(struct simba__job *job, int gate)
 {
     struct simba__share *share = job->share;
@@ -77,6 +93,7 @@ _Noreturn void simba__child_run(struct simba__job *job, int gate)
     (void)setenv("SIMBA_MUTEX", job->mutex, 1);
     (void)setenv("SIMBA_TOKEN", token, 1);
     (void)setenv("SIMBA_OWNER_ID", share->id, 1);
+    put_held(job);
     if (!job->keeps_secrets) {
         simba__environment_drop(is_secret);
     }

@@ -99,9 +99,12 @@ static void print_table(const struct simba__cli *cli,
     static const enum simba__tint tints[] = {
         SIMBA__TINT_GREEN, SIMBA__TINT_NONE, SIMBA__TINT_YELLOW,
         SIMBA__TINT_RED};
-    struct simba__table table = {
-        .columns = 3, .has_colour = simba__has_colour(STDOUT_FILENO)};
+    struct simba__table table = {.columns = 3,
+                                 .has_words = true,
+                                 .has_colour =
+                                     simba__has_colour(STDOUT_FILENO)};
     const simba_finding *finding;
+    size_t lines;
 
     for (size_t i = 0; (finding = simba_report_finding(report, i)) != NULL;
          i++) {
@@ -112,6 +115,7 @@ static void print_table(const struct simba__cli *cli,
             simba__table_add(&table, tints[finding->gravity], texts);
         }
     }
+    simba__live_size(&lines, &table.room_most);
     simba__table_print(&table, stdout, table.count);
     simba__table_fini(&table);
 }

@@ -5,6 +5,7 @@
 #include "cli/output.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static const char *advice(const struct simba__front *front,
 {
     switch (simba__exit_of_status(note->status)) {
     case SIMBA__EXIT_NOT_ACQUIRED:
-        return front->job->wait_ms == 0
+        return note->seen == EDEADLK ? ""
+               : front->job->wait_ms == 0
                    ? "; -w DUR would wait for it, 'simba show' tells who has it"
                    : "; give a longer one, or ask 'simba show' who has it";
     case SIMBA__EXIT_UNAVAILABLE:

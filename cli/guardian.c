@@ -159,6 +159,7 @@ static void step_waiting(struct simba__guardian *g)
     }
     if (state == SIMBA__HOLDER_FAILED) {
         note.status = holder->error.code;
+        note.seen = holder->error.native;
         note.number = simba__exit_of_status(note.status);
         if (note.number == SIMBA__EXIT_NOT_ACQUIRED) {
             note.number = g->job->conflict_code;

@@ -8,7 +8,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -234,6 +236,32 @@ static int acquire(struct simba__holder *holder)
     return rc;
 }
 
+/* Does one of the simbas above us own the mutex? It waits for our end, and we
+ * would wait for its. The store says who owns it, so that another store's mutex
+ * of this name is none of ours. */
+static bool is_held_above(struct simba__holder *holder)
+{
+    const char *all = secure_getenv(SIMBA__HELD), *at = all;
+    char *held = simba__job_held(holder->job->mutex, NULL, 0);
+    bool is_found = false;
+
+    if (all == NULL || held == NULL || strstr(all, held) == NULL) {
+        free(held); /* nobody of this name: the store need not be asked */
+        return false;
+    }
+    free(held);
+    look_for_owner(holder);
+    held = simba__job_held(holder->job->mutex, holder->owner.id,
+                           holder->owner.token);
+    while (held != NULL && !is_found && (at = strstr(at, held)) != NULL) {
+        is_found = (at == all || at[-1] == ' ') &&
+                   strchr(" ", at[strlen(held)]) != NULL;
+        at++;
+    }
+    free(held);
+    return is_found;
+}
+
 /* Tenure after tenure, as ordered; to where it turns out that there is none. */
 static int hold_all(struct simba__holder *holder)
 {
@@ -310,6 +338,13 @@ static void *hold(void *argument)
 
     if (rc == SIMBA_OK) {
         rc = open_locker(holder);
+    }
+    if (rc == SIMBA_OK && is_held_above(holder)) {
+        rc = simba_error_set(&holder->error, SIMBA_EBUSY, EDEADLK,
+                             "%s: it would wait for itself: its owner '%s', "
+                             "token %" PRIu64 ", runs this command",
+                             holder->job->mutex, holder->owner.id,
+                             holder->owner.token);
     }
     if (rc == SIMBA_OK) {
         metrics->store = holder->store;

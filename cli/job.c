@@ -2,8 +2,10 @@
  * SEQPACKET sockets. */
 #define _GNU_SOURCE
 #include "cli/job.h"
+#include "util/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -29,6 +31,20 @@ bool simba__job_is_ended_by(const struct simba__job *job, int number)
     default:
         return job->kind == SIMBA__JOB_LOCK;
     }
+}
+
+/* Nothing in it but the two slashes is one, and nothing a blank. */
+char *simba__job_held(const char *mutex, const char *id, uint64_t token)
+{
+    struct simba__text text = {0};
+
+    simba__text_escape(&text, mutex);
+    simba__text_put(&text, "/");
+    if (id != NULL) {
+        simba__text_escape(&text, id);
+        simba__text_printf(&text, "/%" PRIu64, token);
+    }
+    return simba__text_take(&text);
 }
 
 /* Space for one descriptor, aligned as a control message must be. */

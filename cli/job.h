@@ -105,6 +105,13 @@ struct simba__job {
 /** Is it ended by this signal while no CMD is there that could take it? */
 bool simba__job_is_ended_by(const struct simba__job *job, int number);
 
+/** $SIMBA_HELD tells CMD, and any simba below it, what is held by those above:
+ * such a word for each tenure, parted by blanks. To be freed; NULL: no memory.
+ *
+ * @param id  NULL: just what all words of this mutex begin with */
+#define SIMBA__HELD "SIMBA_HELD"
+char *simba__job_held(const char *mutex, const char *id, uint64_t token);
+
 /** Run the job as the front; returns simba's exit code. */
 int simba__front_run(struct simba__job *job);
 
@@ -129,7 +136,8 @@ enum simba__note_kind {
     SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code, seen =
                             the signal it died of; 0: none */
     SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
-    SIMBA__NOTE_FAILED,  /* number = exit code, status and text = why */
+    SIMBA__NOTE_FAILED,  /* number = exit code; status, text and seen, an errno
+                            or 0 = why */
     SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms */
     SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
                             the message begins */

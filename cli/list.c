@@ -12,10 +12,11 @@
 static const char help[] =
     "usage: simba list [OPTION…] [GLOB]\n"
     "\n"
-    "List the mutexes that somebody owns or waits for: owner, token, age of\n"
-    "the tenure, how long the lease still runs if it is not renewed, and how\n"
-    "many wait. GLOB chooses by name; quote it. A store that is not there yet\n"
-    "is not made: it is taken for an empty one.\n"
+    "List the mutexes that somebody owns or waits for: owner, age of the\n"
+    "tenure, how long the lease still runs if it is not renewed, and how many\n"
+    "wait. On a terminal long names are cut to its width. GLOB chooses by\n"
+    "name; quote it. A store that is not there yet is not made: it is taken\n"
+    "for an empty one.\n"
     "\n"
     "    simba list -f 'nightly-*'\n"
     "\n"
@@ -24,6 +25,7 @@ static const char help[] =
     "                       elsewhere there is a line for each mutex whose\n"
     "                       owner or queue has changed. Ctrl-C ends it\n"
     "      --interval DUR   how often --follow looks: 250ms, 5m; default: 1s\n"
+    "      --wide           with tokens; nothing is cut\n"
     "  -q, --quiet          names only, one a line\n"
     "      --store URL, --json, -v, --help\n"
     "                       see 'simba --help'\n"
@@ -73,8 +75,15 @@ static int list_once(const struct simba__command *command,
             simba__say("no mutex%s is owned or waited for",
                        words->count > 0 ? " of that name" : "");
         } else {
-            simba__view_table(&table, &views, store,
-                              simba__is_live(STDOUT_FILENO));
+            const bool *is_wide = command->user;
+            size_t lines;
+
+            simba__live_size(&lines, &table.room_most);
+            table.room_most = *is_wide ? 0 : table.room_most;
+            simba__view_table(
+                &table, &views, store,
+                (simba__is_live(STDOUT_FILENO) ? SIMBA__VIEW_BAR : 0) |
+                    (*is_wide ? SIMBA__VIEW_WIDE : 0));
             simba__table_print(&table, stdout, table.count);
             simba__table_fini(&table);
         }
@@ -210,7 +219,10 @@ void simba__follow_draw(struct simba__follow *follow,
         return;
     }
     simba__live_size(&lines, &table.room_most);
-    simba__view_table(&table, views, follow->store, true);
+    table.room_most = follow->is_wide ? 0 : table.room_most;
+    simba__view_table(&table, views, follow->store,
+                      SIMBA__VIEW_BAR |
+                          (follow->is_wide ? SIMBA__VIEW_WIDE : 0));
     if (table.count <= 1) {
         (void)fputs("no mutex is owned or waited for\n", out);
     } else if (table.count <= lines) {
@@ -256,10 +268,11 @@ static int run_follow(struct simba__follow *follow, int64_t interval_ms)
 
 int simba__cmd_list(struct simba__words *words)
 {
-    bool is_follow = false;
+    bool is_follow = false, is_wide = false;
     int64_t interval_ms = 1000;
     const struct simba__option options[] = {
         {"follow", 'f', SIMBA__FLAG, .to = &is_follow},
+        {.name = "wide", .kind = SIMBA__FLAG, .to = &is_wide},
         {.name = "interval",
          .kind = SIMBA__DURATION,
          .to = &interval_ms,
@@ -270,6 +283,7 @@ int simba__cmd_list(struct simba__words *words)
         .help = help,
         .reach = SIMBA__REACH_LOOK,
         .options = options,
+        .user = &is_wide,
         .most = 1,
         .wanted = "one GLOB; put it in quotes",
     };
@@ -284,6 +298,7 @@ int simba__cmd_list(struct simba__words *words)
         return simba__command_serve(&command, words, list_once);
     }
     follow.glob = words->words[0];
+    follow.is_wide = is_wide;
     simba__live_init(&live, !words->cli.is_json && words->cli.verbosity >= 0);
     rc = run_follow(&follow, interval_ms);
     simba_store_close(follow.store);

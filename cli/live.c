@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { USUAL_ROWS = 24 };
+enum { USUAL_ROWS = 24, USUAL_COLUMNS = 80 };
 
 /* Long lines are cut by the terminal, not wrapped: it must be known how many
  * there are when the cursor goes up again. */
@@ -45,8 +45,9 @@ void simba__live_size(size_t *lines, size_t *width)
 {
     struct winsize size = {.ws_row = 0};
 
-    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-    *width = size.ws_col;
+    *width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ? 0
+             : size.ws_col == 0                           ? USUAL_COLUMNS
+                                                          : size.ws_col;
     *lines = size.ws_row == 0  ? USUAL_ROWS - 1
              : size.ws_row > 2 ? size.ws_row - 1U
                                : 1;
@@ -72,13 +73,17 @@ static bool draw(struct simba__live *live)
     return simba__command_flush();
 }
 
-bool simba__live_line(struct simba__live *live, const char *line)
+bool simba__live_line(struct simba__live *live, const char *line, size_t column)
 {
+    size_t lines, width;
     bool is_written;
 
+    simba__live_size(&lines, &width);
     (void)pthread_mutex_lock(&live->lock);
     erase(live);
-    (void)puts(line);
+    printf("%.*s", (int)column, line);
+    simba__print_words(stdout, line + column, column, column == 0 ? 0 : width);
+    (void)putchar('\n');
     is_written = draw(live);
     (void)pthread_mutex_unlock(&live->lock);
     return is_written;

@@ -133,8 +133,8 @@ static void add_row(struct simba__table *table,
     char lease[2 * SIMBA__FORMAT_ROOM], bar[SIMBA__FORMAT_ROOM];
     const char *texts[COLUMNS] = {view->mutex, who, token, age, lease, waiting};
 
-    (void)snprintf(who, sizeof who, "%s%s", owner->is_broken ? "(broken) " : "",
-                   is_free ? "-" : owner->id);
+    (void)snprintf(who, sizeof who, "%s%s", is_free ? "-" : owner->id,
+                   owner->is_broken ? " (broken)" : "");
     if (owner->token != 0) {
         (void)snprintf(token, sizeof token, "%" PRIu64, owner->token);
     }
@@ -163,8 +163,9 @@ static void add_row(struct simba__table *table,
 void simba__view_table(struct simba__table *table,
                        const struct simba__views *views,
                        simba_store *store,
-                       bool has_bar)
+                       unsigned how)
 {
+    bool has_bar = (how & SIMBA__VIEW_BAR) != 0;
     const char *texts[COLUMNS] = {
         "MUTEX",  "OWNER", "TOKEN", "AGE", has_bar ? "LEASE LEFT" : "LEASE",
         "WAITING"};
@@ -181,6 +182,8 @@ void simba__view_table(struct simba__table *table,
     table->columns = COLUMNS;
     table->right = 1U << TOKEN | 1U << AGE | 1U << LEASE | 1U << WAITING;
     table->soft = 1U << MUTEX | 1U << OWNER;
+    table->hosts = 1U << OWNER;
+    table->hidden = (how & SIMBA__VIEW_WIDE) != 0 ? 0 : 1U << TOKEN;
     simba__table_add(table, SIMBA__TINT_BOLD, texts);
     for (size_t i = 0; i < views->count; i++) {
         add_row(table, &views->rows[i], has_bar ? full_ms : 0);

@@ -44,11 +44,16 @@ struct simba__views {
 /** What simba_admin_list() found; none when there is no memory. */
 struct simba__views simba__view_listed(const simba_report *report);
 
-/** A table of them, the lease drawn as a bar where `has_bar`. */
+enum {
+    SIMBA__VIEW_BAR = 1, /* the lease is drawn, too */
+    SIMBA__VIEW_WIDE = 2 /* with tokens */
+};
+
+/** A table of them. */
 void simba__view_table(struct simba__table *table,
                        const struct simba__views *views,
                        simba_store *store,
-                       bool has_bar);
+                       unsigned how);
 
 /* --- over and over: list.c ----------------------------------------------- */
 
@@ -57,6 +62,7 @@ struct simba__follow {
     simba_store *store;
     struct simba__live *live;
     const char *glob; /* which mutexes; NULL: all */
+    bool is_wide;     /* tokens are shown, and nothing is cut */
     bool was_up;      /* a look has succeeded */
     bool is_down;     /* the last one has not, which was told */
 };

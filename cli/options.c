@@ -263,14 +263,23 @@ void simba__options_check_variables(void)
 {
     static const char prefix[] = "SIMBA_";
     /* Without it, which is so long that all would be near each other. */
-    static const char *const known[] = {"STORE",          "CONFIG",
-                                        "MODULE_PATH",    "JSON",
-                                        "VERBOSITY",      "MUTEX",
-                                        "TOKEN",          "OWNER_ID",
-                                        "REDIS_USER",     "REDIS_PASSWORD",
-                                        "MYSQL_USER",     "MYSQL_PASSWORD",
-                                        "POSTGRES_USER",  "POSTGRES_PASSWORD",
-                                        "ZOOKEEPER_USER", "ZOOKEEPER_PASSWORD"};
+    static const char *const known[] = {"STORE",
+                                        "CONFIG",
+                                        "MODULE_PATH",
+                                        "JSON",
+                                        "VERBOSITY",
+                                        "MUTEX",
+                                        "TOKEN",
+                                        "HELD",
+                                        "OWNER_ID",
+                                        "REDIS_USER",
+                                        "REDIS_PASSWORD",
+                                        "MYSQL_USER",
+                                        "MYSQL_PASSWORD",
+                                        "POSTGRES_USER",
+                                        "POSTGRES_PASSWORD",
+                                        "ZOOKEEPER_USER",
+                                        "ZOOKEEPER_PASSWORD"};
     size_t count = sizeof known / sizeof known[0];
 
     for (char **at = simba__is_set_user_id() ? NULL : environ;

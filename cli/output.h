@@ -126,6 +126,9 @@ struct simba__table {
     size_t columns;
     unsigned right;   /* bit n: column n is aligned to the right */
     unsigned soft;    /* bit n: column n may be cut, so that the others fit */
+    unsigned hosts;   /* bit n: of ids there, what follows the @ is cut last */
+    unsigned hidden;  /* bit n: column n is not shown */
+    bool has_words;   /* the last column is broken at words where it ends */
     size_t room_most; /* how wide a row may be; 0: any width */
     bool has_colour;
     struct simba__table_row *rows;
@@ -143,6 +146,14 @@ void simba__table_add(struct simba__table *table,
 void simba__table_print(const struct simba__table *table,
                         FILE *out,
                         size_t most);
+
+/** Print a text that begins in this column, and go on in the next line, in the
+ * same column, before a word that does not fit into the width; 0: there is
+ * none. */
+void simba__print_words(FILE *out,
+                        const char *text,
+                        size_t column,
+                        size_t width);
 
 /** Forget the rows. */
 void simba__table_fini(struct simba__table *table);
@@ -164,8 +175,13 @@ void simba__live_init(struct simba__live *live, bool may_draw);
 void simba__live_fini(struct simba__live *live);
 
 /** A line that stays, without its newline; false when it cannot be written.
- * Any thread. */
-bool simba__live_line(struct simba__live *live, const char *line);
+ * Any thread.
+ *
+ * @param column  where to go on when it is too long for the terminal; 0: it is
+ *                not broken */
+bool simba__live_line(struct simba__live *live,
+                      const char *line,
+                      size_t column);
 
 /** For simba_store_options: a message on stderr, above the block too. */
 void simba__live_log(void *live,
@@ -181,7 +197,8 @@ void simba__live_draw(struct simba__live *live, char *block);
  */
 bool simba__live_is_read(void);
 
-/** How many lines a block may have, and how many characters; 0: unknown. */
+/** How many lines a block may have, and how wide the terminal is; 0: stdout is
+ * none. */
 void simba__live_size(size_t *lines, size_t *width);
 
 #endif

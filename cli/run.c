@@ -85,6 +85,7 @@ static const char lock_help[] =
     "ends, what it left running gets TERM, and KILL after --kill-after, and\n"
     "then the mutex is released: run daemons in the foreground. Ctrl-Z stops\n"
     "CMD, but the mutex is kept, for --max-hold at most; 'fg' goes on.\n"
+    "A lock of NAME within CMD would wait for itself, and ends with 75.\n"
     "\n"
     "examples:\n"
     "    simba lock nightly-report --wait 30s -- ./report.sh --all\n"

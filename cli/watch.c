@@ -66,6 +66,9 @@ struct watched {
     char name[];
 };
 
+/* How much of a line is when it was: "2026-11-16 06:43:12.123  ". */
+enum { TIME = 25 };
+
 /* --- telling ------------------------------------------------------------- */
 
 static void print_owner(FILE *out, const char *what, const simba_owner *owner)
@@ -142,7 +145,8 @@ static void tell(struct watched *watched, const simba_state *state)
     }
     if (!watcher->is_over) {
         is_told = out != NULL && fflush(out) == 0 &&
-                  simba__live_line(watcher->follow->live, line);
+                  simba__live_line(watcher->follow->live, line,
+                                   watcher->follow->cli->is_json ? 0 : TIME);
         watcher->is_over = !is_told || ++watcher->told == watcher->most;
         (void)pthread_cond_signal(&watcher->ended);
     }

@@ -146,6 +146,16 @@ waits_and_then_runs() {
     code 0 wait "$waiter"
 }
 
+# A name is not yet the mutex: the store is asked who owns it.
+same_name_elsewhere_is_another_mutex() {
+    local held
+
+    code 0 timeout 20 "$simba" lock a -- env SIMBA_STORE="sqlite:$scratch/b.db" \
+        "$simba" lock a -- true &&
+        held=$("$simba" lock a -- printenv SIMBA_HELD) &&
+        code 0 timeout 20 env SIMBA_HELD="$held" "$simba" lock a -- true
+}
+
 # After a second, and only to those who asked for it.
 long_wait_is_told() {
     local rc=0 waiter waiters=()

@@ -8,6 +8,14 @@
 set -u
 source "$(dirname "$0")/admin_lib.sh"
 
+# ── Helpers ──────────────────────────────────────────────────────────────────
+
+# wide_lines COLUMNS: what a terminal of so many would have broken or cut.
+wide_lines() {
+    sed 's/\x1b\[[?0-9]*[a-zA-Z]//g; s/\r//g' "$scratch/tty" |
+        LC_ALL=C.UTF-8 grep -E ".{$(($1 + 1))}"
+}
+
 # ── A store that is not there yet ────────────────────────────────────────────
 
 # Who looks makes neither the file nor its directories.
@@ -67,11 +75,12 @@ nothing_owned_is_told_on_stderr() {
 
 owners_are_listed() {
     hold a && "$simba" list >"$scratch/out" && "$simba" --json list \
-        >"$scratch/json"
+        >"$scratch/json" && "$simba" list --wide >"$scratch/wide"
     let_go
     same lines 2 "$(wc -l <"$scratch/out")" && has "$scratch/out" "MUTEX" &&
         same mutex '"a"' "$(member mutex <"$scratch/json")" &&
-        has "$scratch/out" "$(member token <"$scratch/json")" &&
+        has "$scratch/wide" "$(member token <"$scratch/json")" &&
+        ! grep -q TOKEN "$scratch/out" &&
         has "$scratch/out" "$(member id <"$scratch/json" | tr -d '"')" &&
         same waiting 0 "$(member waiting <"$scratch/json")"
 }
@@ -170,8 +179,40 @@ narrow_terminals_show_every_column() {
         'send:\x03' -- "$simba" list -f --interval 50ms || rc=$?
     let_go
     same "exit code" 130 "$rc" || return "$rc"
-    same "wide lines" "" "$(sed 's/\x1b\[[?0-9]*[a-zA-Z]//g; s/\r//g' \
-        "$scratch/tty" | LC_ALL=C.UTF-8 grep -E '.{81}')"
+    same "wide lines" "" "$(wide_lines 80)"
+}
+
+# Of the owner the host is what people look for.
+list_fits_a_terminal() {
+    local name
+
+    name=$(printf 'n%.0s' {1..60})
+    hold "$name" --id "0:$(printf '1%.0s' {1..60})@host.example" || return 1
+    code 0 on_terminal size:20x80 'expect:nn…  ' 'expect:…1' \
+        'expect:1@host.example' -- "$simba" list &&
+        same "wide lines" "" "$(wide_lines 80)" &&
+        "$simba" list | grep -q "^$name " &&
+        code 0 on_terminal size:20x80 "expect:$name" -- "$simba" list --wide
+    set -- $?
+    let_go
+    return "$1"
+}
+
+doctor_and_watch_break_at_words() {
+    local rc=0
+
+    hold t --id "$(printf '1%.0s' {1..60})" || return 1
+    on_terminal size:30x60 expect:store: -- "$simba" doctor || rc=$?
+    same "wide lines of doctor" "" "$(wide_lines 60 | grep -v '^store:')" &&
+        on_terminal size:30x60 'expect:owned by' 'expect:(token' -- "$simba" \
+            -q watch t --count 1
+    set -- $?
+    let_go
+    [ "$rc" -le 1 ] && [ "$1" -eq 0 ] || return "$1"
+    # The time stands before the first part only.
+    sed 's/\r//g' "$scratch/tty" >"$scratch/lines"
+    grep -qE '^.{24} t  owned by$' "$scratch/lines" &&
+        grep -qE '^ {25}1{60}' "$scratch/lines"
 }
 
 watch_shows_lines_and_a_table() {

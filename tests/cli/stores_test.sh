@@ -76,6 +76,22 @@ command_that_cannot_run_is_126_or_127() {
     each 127 -- "$scratch/no-such" && each 126 -- "$scratch/plain" && is_free m
 } 2>/dev/null
 
+# Whoever has it runs us, and would wait for us, on any level.
+nobody_waits_for_itself() {
+    local inner=("lock a" "lock a -w 20s" "lead a" "every 1s a"
+        "lock b -- $simba lock a")
+    local one
+
+    for one in "${inner[@]}"; do
+        # shellcheck disable=SC2086 # one word each
+        code 75 timeout 20 "$simba" lock a -- "$simba" $one -- true \
+            2>"$scratch/err" && grep -q 'would wait for itself' \
+            "$scratch/err" || return 1
+    done
+    code 3 timeout 20 "$simba" lead a -- "$simba" lock a -E 3 -- true &&
+        code 0 timeout 20 "$simba" lock a -- "$simba" lock b -- true
+} 2>/dev/null
+
 wrong_name_or_lease_is_78() {
     code 78 "$simba" lock '}x' -- true && code 78 "$simba" lead '}x' -- true &&
         code 78 "$simba" every 1s '}x' -- true &&
