@@ -186,10 +186,12 @@ int simba__command_fail(const struct simba__cli *cli,
 {
     const char *advice = NULL;
     char shown[512];
+    bool is_known =
+        simba_store_describe(cli->store, shown, sizeof shown, NULL) == SIMBA_OK;
     int exit_code = simba__command_fail_with(
         cli, command, error, simba__exit_of_status(error->code));
 
-    switch (error->code) {
+    switch (is_known ? error->code : SIMBA_OK) {
     case SIMBA_EUNAVAIL:
         advice = "is it up, and is this the right --store?";
         break;
@@ -207,7 +209,6 @@ int simba__command_fail(const struct simba__cli *cli,
     default:
         return exit_code;
     }
-    simba__show_url(cli->store, shown, sizeof shown);
     simba__say("the store is %s: %s", shown, advice);
     return exit_code;
 }

@@ -164,7 +164,10 @@ int simba_admin_schema(const char *url,
     *text = NULL;
     if (rc == SIMBA_OK) {
         config.url = settings.url;
-        rc = simba__backend_find_bare(&config.url, &ops, &config.rest, &why);
+        rc = simba__settings_blame(
+            &settings,
+            simba__backend_find_bare(&config.url, &ops, &config.rest, &why),
+            &why);
     }
     if (rc == SIMBA_OK) {
         (void)simba__fail_memory(&why);

@@ -6,6 +6,7 @@
 #include "api/store.h"
 #include "core/lease.h"
 #include "kit/secret.h"
+#include "util/guess.h"
 
 #include <simba/duration.h>
 
@@ -137,7 +138,9 @@ static int open_section(struct simba__config_file *config,
     if (strncmp(text, prefix, strlen(prefix)) != 0 ||
         !simba__config_is_name(name += strspn(name, " \t"))) {
         return simba__config_fail(config, line,
-                                  "a section is called [store NAME]", error);
+                                  "a section is called [store NAME], without "
+                                  "quotes",
+                                  error);
     }
     if (strcmp(name, SIMBA__STORE_REQUIRED) == 0) {
         return simba__config_fail(config, line,
@@ -169,7 +172,7 @@ static int take_value(struct simba__config_file *config,
     struct simba__config_section *section = config->last;
     enum part part = section->name == NULL ? IN_HEAD : IN_SECTION;
     const char *problem;
-    char text[192];
+    char near[64], text[192];
     int key = 0;
 
     assert(line > 0);
@@ -178,11 +181,26 @@ static int take_value(struct simba__config_file *config,
     }
     if (key == SIMBA__CONFIG_KEYS) {
         problem = "there is no such key";
+        for (int i = SIMBA__CONFIG_KEYS - 1; i >= 0; i--) {
+            if (simba__guess_is_near(pair[0], keys[i].name)) {
+                (void)snprintf(near, sizeof near,
+                               "there is no such key; did you mean %s?",
+                               keys[i].name);
+                problem = near;
+            }
+        }
     } else if ((keys[key].part & part) == 0) {
         problem = part == IN_HEAD ? "belongs into a section [store NAME]"
                                   : "belongs to the head of the file";
     } else if (section->values[key] != NULL) {
         problem = "is given twice";
+    } else if (key != SIMBA__CONFIG_USER && key != SIMBA__CONFIG_PASSWORD &&
+               strchr("\"'", pair[1][0]) != NULL && pair[1][0] != '\0') {
+        problem = "values are not quoted";
+    } else if ((key == SIMBA__CONFIG_STORE || key == SIMBA__CONFIG_URL) &&
+               (strstr(pair[1], " #") != NULL ||
+                strstr(pair[1], " ;") != NULL)) {
+        problem = "a comment has a line of its own";
     } else {
         problem = keys[key].check(pair[1]);
     }
@@ -316,10 +334,24 @@ static const char of_all[] = "/etc/simba.conf";
 static int read_file(struct simba__config_file *config, simba_error *error)
 {
     struct simba__file file;
+    struct stat about;
     int rc = simba__guarded_file_read(&file, config->path, error);
 
     if (rc != SIMBA_OK) {
-        return rc;
+        bool is_foreign = stat(config->path, &about) == 0 &&
+                          about.st_uid != 0 && about.st_uid != geteuid();
+
+        /* As su(1) and sudo(8) leave it. */
+        return config->is_of_user && (rc == SIMBA_EDENIED || is_foreign)
+                   ? simba_error_set(
+                         error, rc, 0,
+                         "%.100s: %s: $HOME or $XDG_CONFIG_HOME leads there; "
+                         "set it to your own, or SIMBA_CONFIG=/dev/null for no "
+                         "config file",
+                         config->path,
+                         is_foreign ? "belongs to somebody else"
+                                    : strerror(EACCES))
+                   : rc;
     }
     config->last = &config->head;
     rc = strlen(file.bytes) == file.size

@@ -8,6 +8,7 @@
 #include "backends/sqlite/sqlite.h"
 #include "shims/shim.h"
 #include "util/file.h"
+#include "util/guess.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -109,9 +110,101 @@ static bool try_beside(struct search *search)
     return false;
 }
 
+/* --- what is none -------------------------------------------------------- */
+
+/* Is it host:port? Then `kind` is the store that listens there as a rule, or
+ * NULL. Nothing of a text that may hold a password is taken for it. */
+static bool is_address(const char *url, const char **kind)
+{
+    static const char *const usual[][2] = {{"6379", "redis"},
+                                           {"5432", "postgres"},
+                                           {"3306", "mysql"},
+                                           {"2181", "zookeeper"}};
+    const char *port = strrchr(url, ':');
+
+    *kind = NULL;
+    if (port == NULL || port == url || port[1] == '\0' ||
+        strpbrk(url, "@/ ") != NULL ||
+        port[1 + strspn(port + 1, "0123456789")] != '\0') {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+        *kind = strcmp(port + 1, usual[i][0]) == 0 ? usual[i][1] : *kind;
+    }
+    return true;
+}
+
+/* What stands behind the scheme may have got what belongs to a shell or to a
+ * config file; NULL: it has not. A blank in a path or a password may be meant.
+ */
+static const char *find_stray(const char *rest)
+{
+    const char *host = strncmp(rest, "//", 2) == 0 ? rest + 2 : "";
+    size_t length = strlen(rest);
+    const char *at;
+
+    if (length > 0 && (isblank((unsigned char)rest[0]) ||
+                       isblank((unsigned char)rest[length - 1]))) {
+        return "the URL has a blank behind its scheme or at its end; write one "
+               "that is meant as %20";
+    }
+    length = strcspn(host, "/?");
+    at = memrchr(host, '@', length);
+    length -= at == NULL ? 0 : (size_t)(at + 1 - host);
+    return strcspn(at == NULL ? host : at + 1, " \t\"'#") < length
+               ? "the URL has a blank, a quote or a # in its host"
+               : NULL;
+}
+
+/* @param scheme  what stands before the colon; NULL: nothing that could be one
+ */
+static int refuse(const char *url, const char *scheme, simba_error *error)
+{
+    static const char *const known[] = {
+        "sqlite",   "redis",      "rediss",        "redis+unix",
+        "postgres", "postgresql", "redis+cluster", "redis+sentinel",
+        "mysql",    "mariadb",    "zookeeper",     "memory"};
+    const char *kind;
+
+    if (is_address(url, &kind) && kind != NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "not a store URL but a host and a port; did you "
+                               "mean %s://%s?",
+                               kind, url);
+    }
+    if (is_address(url, &kind)) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "not a store URL but a host and a port: write "
+                               "which kind it is, as in redis://host:port");
+    }
+    for (size_t i = 0; scheme != NULL && i < sizeof known / sizeof known[0];
+         i++) {
+        if (simba__guess_is_near(scheme, known[i])) {
+            return simba_error_set(error, SIMBA_EINVAL, 0,
+                                   "no store speaks \"%s:\"; did you mean "
+                                   "%s:?",
+                                   scheme, known[i]);
+        }
+    }
+    if (scheme != NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "no store speaks \"%s:\"; there are sqlite:, "
+                               "redis:, postgres:, mysql:, zookeeper: and "
+                               "memory:",
+                               scheme);
+    }
+    return simba_error_set(error, SIMBA_EINVAL, 0,
+                           "not a store URL: it should begin as in sqlite:path "
+                           "or redis://host%s",
+                           strchr(" \t\"'", url[0]) != NULL
+                               ? ", without blanks or quotes before it"
+                               : "");
+}
+
 /* --- loading ------------------------------------------------------------- */
 
-static int load_module(const char *scheme,
+static int load_module(const char *url,
+                       const char *scheme,
                        const simba_backend_ops **out,
                        simba_error *error)
 {
@@ -152,11 +245,7 @@ static int load_module(const char *scheme,
         }
     }
     if (search.module == NULL) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "no store speaks \"%s:\"; there are sqlite:, "
-                               "redis:, postgres:, mysql:, zookeeper: and "
-                               "memory:",
-                               scheme);
+        return refuse(url, scheme, error);
     }
     ops = dlsym(search.module, SIMBA_MODULE_SYMBOL);
     if (ops == NULL || ops->abi != SIMBA_BACKEND_ABI || ops->open == NULL ||
@@ -183,29 +272,31 @@ int simba__backend_find(const char *url,
         &simba__shim_ops[1], &simba__shim_ops[2]};
     size_t length = strcspn(url, ":");
     char scheme[SCHEME_MOST];
+    const char *stray;
 
     if (length == 0 || length >= SCHEME_MOST || url[length] == '\0') {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "not a store URL: it should begin as in "
-                               "sqlite:path or redis://host");
+        return refuse(url, NULL, error);
     }
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)url[i];
         if (!isalnum(c) && c != '+' && c != '-') {
-            return simba_error_set(error, SIMBA_EINVAL, 0,
-                                   "not a store URL: bad scheme");
+            return refuse(url, NULL, error);
         }
         scheme[i] = (char)tolower(c);
     }
     scheme[length] = '\0';
     *rest = url + length + 1;
+    stray = find_stray(*rest);
+    if (stray != NULL) {
+        return simba_error_set(error, SIMBA_EINVAL, 0, "%s: %s", scheme, stray);
+    }
     for (size_t i = 0; i < sizeof embedded / sizeof embedded[0]; i++) {
         if (strcmp(embedded[i]->scheme, scheme) == 0) {
             *ops = embedded[i];
             return SIMBA_OK;
         }
     }
-    return load_module(scheme, ops, error);
+    return load_module(url, scheme, ops, error);
 }
 
 int simba__backend_find_bare(const char **url,

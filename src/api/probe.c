@@ -138,7 +138,9 @@ int simba_bench_bare_url(const char *store,
     *out = NULL;
     if (rc == SIMBA_OK) {
         url = settings.url;
-        rc = simba__backend_find_bare(&url, &ops, &rest, error);
+        rc = simba__settings_blame(
+            &settings, simba__backend_find_bare(&url, &ops, &rest, error),
+            error);
     }
     if (rc == SIMBA_OK) {
         *backend = ops->scheme;

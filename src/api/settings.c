@@ -85,6 +85,9 @@ static int url_of_section(struct simba__settings *settings,
             error, rc, why.native, "%s:%d: password_file: %s", config->path,
             section->lines[SIMBA__CONFIG_PASSWORD_FILE], why.message);
     }
+    (void)snprintf(settings->place, sizeof settings->place, "%s:%d: %s",
+                   config->path, section->lines[key],
+                   key == SIMBA__CONFIG_URL ? "url" : "store");
     problem = put_in(section->values[key], section->values[SIMBA__CONFIG_USER],
                      password != NULL ? password : given, &settings->url);
     simba__secret_free(password);
@@ -246,12 +249,16 @@ static int take_config(struct simba__settings *settings,
         if (named[i] != NULL && strcmp(named[i], SIMBA__STORE_REQUIRED) != 0) {
             (void)snprintf(settings->origin, room, "%s",
                            i == 0 ? "as given" : "from $SIMBA_STORE");
+            (void)snprintf(settings->place, sizeof settings->place, "%s",
+                           i == 0 ? "" : "$SIMBA_STORE");
             if (i == 2) {
                 (void)snprintf(settings->origin, room, "from %s:%d",
                                config->path, line);
             }
-            return take_named(settings, config, named[i], i < 2 ? 0 : line,
-                              error);
+            return simba__settings_blame(
+                settings,
+                take_named(settings, config, named[i], i < 2 ? 0 : line, error),
+                error);
         }
         is_required |= named[i] != NULL;
     }
@@ -284,6 +291,19 @@ int simba__settings_find(struct simba__settings *settings,
         rc = take_config(settings, &config, given, error);
     }
     simba__config_file_free(&config);
+    return rc;
+}
+
+int simba__settings_blame(const struct simba__settings *settings,
+                          int rc,
+                          simba_error *error)
+{
+    if (rc == SIMBA_EINVAL && error != NULL && settings->place[0] != '\0') {
+        const simba_error why = *error;
+
+        (void)simba_error_set(error, rc, why.native, "%s: %s", settings->place,
+                              why.message);
+    }
     return rc;
 }
 

@@ -11,6 +11,7 @@
 struct simba__settings {
     char *url;             /* whole, may hold a password */
     char origin[256];      /* who named it, for people */
+    char place[128];       /* where the URL stands; "": the caller gave it */
     int64_t ttl_ms;        /* 0: not configured */
     int64_t transition_ms; /* -1: not configured */
     enum simba_log_level log_level;
@@ -23,6 +24,11 @@ int simba__settings_find(struct simba__settings *settings,
                          const char *given,
                          enum simba_config_use use,
                          simba_error *error);
+
+/** What is wrong with the URL: tell where it stands. Answers `rc`. */
+int simba__settings_blame(const struct simba__settings *settings,
+                          int rc,
+                          simba_error *error);
 void simba__settings_free(struct simba__settings *settings);
 
 #endif

@@ -315,7 +315,8 @@ int simba_store_open(const char *url,
         simba__store_log(store, SIMBA_LOG_INFO, "store", "store %s, %s",
                          store->name, settings.origin);
         simba__fork_hold_off();
-        rc = open_store(store, settings.url, &options, error);
+        rc = simba__settings_blame(
+            &settings, open_store(store, settings.url, &options, error), error);
         simba__fork_let_go();
     }
     simba__settings_free(&settings);

@@ -26,6 +26,14 @@ CONFIG_TEST(test_config_file__names_file_line_and_key)
         {"[store a]\nurl = redis://h\npassword = x\npassword_file = y\n",
          "simba.conf:4: password_file"},
         {"store = memory:a\nuser = me\n", "simba.conf:1: "},
+        {"store = \"memory:a\"\n",
+         "simba.conf:1: store: values are not quoted"},
+        {"store = a\n[store a]\nurl = 'memory:a'\n",
+         "simba.conf:3: url: values are not quoted"},
+        {"ttl = \"10s\"\n", "simba.conf:1: ttl: values are not quoted"},
+        {"store = memory:a # ours\n", "simba.conf:1: store: a comment"},
+        {"stor = memory:a\n", "no such key; did you mean store?"},
+        {"store_required = maybe\n", "simba.conf:1: store_required: must be"},
         {"ttl = 99ms\n", "simba.conf:1: ttl: shorter"},
         {"\nttl = 99999999999999999999s\n", "simba.conf:2: ttl: no duration"},
         {"\nstore = elsewhere\n", "simba.conf:2: store: neither"},
@@ -88,7 +96,9 @@ CONFIG_TEST(test_config_file__takes_passwords_from_files)
     assert_string_equal(chosen(NULL), "echo://h/d");
     assert_int_equal(simba_store_open(NULL, NULL, &store, &error),
                      SIMBA_EINVAL);
-    assert_string_equal(error.message, "echo://u:se%3Acr%40et@h/d");
+    snprintf(text, sizeof text, "%s:3: url: echo://u:se%%3Acr%%40et@h/d",
+             getenv("SIMBA_CONFIG"));
+    assert_string_equal(error.message, text);
 }
 
 static void refuses_password(const char *content, const char *why)

@@ -38,6 +38,10 @@ fits() {
     same "exit code with $*" 0 "$got"
 }
 
+has_modules() {
+    "$simba" --store redis://127.0.0.1:1 list 2>&1 | grep -qv 'not installed'
+}
+
 # ── Mistyped ─────────────────────────────────────────────────────────────────
 
 mistyped_options_are_guessed() {
@@ -64,6 +68,58 @@ mistyped_options_keep_secrets() {
         ! grep secret "$scratch/err" || return 1
     code 64 "$simba" redis://:secret@h list 2>"$scratch/err" &&
         grep -q "no command 'redis://h'" "$scratch/err"
+}
+
+addresses_are_no_urls() {
+    local what="not a store URL but a host and a port"
+
+    says 78 "$what; did you mean redis://cache.example:6379?" \
+        --store cache.example:6379 list &&
+        says 78 "$what; did you mean postgres://localhost:5432?" \
+            --store localhost:5432 list &&
+        says 78 "$what; did you mean zookeeper://[::1]:2181?" \
+            --store '[::1]:2181' list &&
+        says 78 "$what: write which kind it is, as in redis://host:port" \
+            --store db.example:7000 list &&
+        says 78 'no store speaks "redi:"; did you mean redis:?' \
+            --store redi://h list
+}
+
+blanks_and_quotes_are_seen() {
+    says 78 "not a store URL: it should begin as in sqlite:path or \
+redis://host, without blanks or quotes before it" --store ' redis://h' list &&
+        says 78 "sqlite: the URL has a blank behind its scheme or at its end; \
+write one that is meant as %20" --store "sqlite: $scratch/a.db" list || return 1
+    has_modules || return 0
+    says 78 "postgres: the URL has a blank, a quote or a # in its host" \
+        --store 'postgres://127.0.0.1 :1/d' list &&
+        code 69 "$simba" --store 'redis://u:a b@127.0.0.1:1' list 2>/dev/null
+}
+
+# Where a URL stands that is none.
+wrong_urls_of_the_configuration_are_found() {
+    echo "store = localhost:6379" >"$scratch/simba.conf"
+    SIMBA_STORE=sqlit:x says 78 "\$SIMBA_STORE: no store speaks \"sqlit:\"; did \
+you mean sqlite:?" list &&
+        SIMBA_STORE='' SIMBA_CONFIG=$scratch/simba.conf says 78 \
+            "$scratch/simba.conf:1: store: not a store URL but a host and a \
+port; did you mean redis://localhost:6379?" list
+}
+
+# As su(1) leaves it.
+config_of_another_home_is_told_so() {
+    local got=0
+
+    [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null || return 200
+    chmod 755 "$scratch"
+    mkdir -p "$scratch/home/.config/simba" && chmod 700 "$scratch/home"
+    echo "ttl = 5s" >"$scratch/home/.config/simba/simba.conf"
+    env -u SIMBA_CONFIG HOME="$scratch/home" setpriv --reuid 65534 --regid \
+        65534 --clear-groups "$simba" list 2>"$scratch/err" || got=$?
+    [ "$got" -ne 126 ] || return 200
+    same code 77 "$got" && same lines 1 "$(wc -l <"$scratch/err")" &&
+        grep -q 'Permission denied: $HOME or $XDG_CONFIG_HOME leads there' \
+            "$scratch/err"
 }
 
 # Client libraries would wait for the one and read the other for ever.
