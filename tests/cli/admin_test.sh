@@ -216,6 +216,31 @@ init_can_be_repeated() {
         same gravity '"ok"' "$(member gravity <"$scratch/out")"
 }
 
+# What is printed is what it takes.
+missing_rights_are_told_and_printed() {
+    local url admin
+
+    is_on postgres || is_on mysql || return 200
+    tells 0 init || return 1
+    case $SIMBA_STORE in
+    postgres*)
+        admin="psql -X -q -h $SIMBA_SERVER_DIR -U simba postgres"
+        url="postgres://app@/postgres?host=$SIMBA_SERVER_DIR"
+        $admin <<<"CREATE ROLE app LOGIN"
+        ;;
+    mysql*)
+        admin="mariadb --no-defaults -S $SIMBA_SERVER_SOCKET -u root simba"
+        url="mysql://app@localhost/simba?socket=$SIMBA_SERVER_SOCKET"
+        $admin <<<"CREATE USER app; GRANT SELECT ON simba.simba_broken TO app"
+        ;;
+    esac || return 1
+    tells 77 --store "$url" lock x -- true &&
+        has "$scratch/err" "'simba init --print' prints the GRANT" &&
+        "$simba" --store "$url" init --print |
+        sed -n 's/^-- \(GRANT\)/\1/p' | $admin &&
+        tells 0 --store "$url" lock x -- true
+}
+
 printing_touches_nothing() {
     is_on sqlite || return 200
     code 0 "$simba" --store "sqlite:$scratch/no.db" init --print \

@@ -81,9 +81,9 @@ static char *schema(const simba_backend_config *config,
                     bool upgrade,
                     simba_error *error)
 {
-    (void)config;
-    return simba__sql_schema_text(
-        upgrade ? SIMBA__MY_UPGRADE : SIMBA__MY_SCHEMA, error);
+    return upgrade
+               ? simba__sql_schema_text(SIMBA__MY_UPGRADE, NULL, error)
+               : simba__sql_schema_text(SIMBA__MY_SCHEMA, config->rest, error);
 }
 
 const simba_backend_ops simba_module = {

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"
 
+#include "util/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,14 +75,52 @@ void simba__sql_add_findings(struct simba__sql_request *request,
     }
 }
 
-char *simba__sql_schema_text(const char *statements, simba_error *error)
+/* Whom the URL names, if that can be shown as it is. */
+static int user_of(const char *rest, const char **user)
 {
-    char *text = NULL;
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    size_t length;
 
-    if (asprintf(&text, "%.*s;\n", (int)(strlen(statements) - 1), statements) <
-        0) {
-        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-        return NULL;
+    *user = strncmp(rest, "//", 2) == 0 ? rest + 2 : "";
+    length = strspn(*user, plain);
+    return length > 0 && strchr(":@", (*user)[length]) != NULL &&
+                   memchr(*user, '@', strcspn(*user, "/?")) != NULL
+               ? (int)length
+               : 0;
+}
+
+/* The GRANT is told and not made: a server may have another account of this
+ * name for each host. */
+char *simba__sql_schema_text(const char *statements,
+                             const char *rest,
+                             simba_error *error)
+{
+    static const char *const tables[] = {"simba_mutex", "simba_tenure",
+                                         "simba_line", "simba_tombstone",
+                                         "simba_broken"};
+    struct simba__text text = {0};
+    const char *user = "";
+    int length = rest == NULL ? 0 : user_of(rest, &user);
+    char *whole;
+
+    simba__text_printf(&text, "%.*s;\n", (int)(strlen(statements) - 1),
+                       statements);
+    if (rest != NULL) {
+        simba__text_put(&text, "\n-- An account that has not made them needs "
+                               "this:\n");
     }
-    return text;
+    for (size_t i = 0; rest != NULL && i < sizeof tables / sizeof tables[0];
+         i++) {
+        simba__text_printf(&text,
+                           "-- GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO "
+                           "%.*s;\n",
+                           tables[i], length == 0 ? 7 : length,
+                           length == 0 ? "ACCOUNT" : user);
+    }
+    whole = simba__text_take(&text);
+    if (whole == NULL) {
+        simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
+    }
+    return whole;
 }

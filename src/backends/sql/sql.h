@@ -602,7 +602,16 @@ bool simba__sql_read_bare(struct simba__sql_request *request,
 /** Add what one of the doctor's statements has found. */
 void simba__sql_add_findings(struct simba__sql_request *request,
                              const struct simba__sql_rows *rows);
-/** Statements for people; as simba_backend_ops has it. */
-char *simba__sql_schema_text(const char *statements, simba_error *error);
+/** Statements for people; as simba_backend_ops has it.
+ *
+ * @param rest  of the URL: who is to use the tables, so that the rights are
+ * told that it needs; NULL: nothing is said of that */
+char *simba__sql_schema_text(const char *statements,
+                             const char *rest,
+                             simba_error *error);
+
+/** What to do about a right that is missing. */
+#define SIMBA__SQL_GRANT                                                       \
+    "'simba init --print' prints the GRANT, for somebody who may"
 
 #endif
