@@ -153,10 +153,15 @@ static void say_time_left(const struct simba__front *front,
     int64_t length_ms = note->until_ms - note->boot_ms;
     char length[SIMBA__FORMAT_ROOM];
 
-    if (length_ms >= WORTH_TELLING &&
-        (verbosity > 0 || (verbosity == 0 && simba__is_live(STDERR_FILENO)))) {
+    if ((note->number != 0 && verbosity >= 0) ||
+        (length_ms >= WORTH_TELLING &&
+         (verbosity > 0 ||
+          (verbosity == 0 && simba__is_live(STDERR_FILENO))))) {
         simba__format_duration(length_ms, length);
-        simba__say("%s: %s %s", front->job->mutex, what, length);
+        simba__say("%s: %s %s%s", front->job->mutex, what, length,
+                   note->number == 0 ? ""
+                                     : "; a second signal ends simba, and then "
+                                       "it is free when the lease ends");
     }
 }
 

@@ -102,6 +102,9 @@ static void on_note(struct simba__front *front, const struct simba__note *note)
     case SIMBA__NOTE_ENDED:
         simba__terminal_leave(front, note->number);
         break;
+    case SIMBA__NOTE_KEPT: /* CMD is gone: Ctrl-C is for us */
+        simba__terminal_leave(front, atomic_load(&front->share->exit_code));
+        break;
     default:
         break;
     }

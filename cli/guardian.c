@@ -55,6 +55,10 @@ static void on_note(struct simba__guardian *g, const struct simba__note *note)
     if (number == SIGCONT) {
         g->resumes = note->seen;
     }
+    if (simba__job_is_ended_by(g->job, number) &&
+        simba__guardian_is_kept(g, number)) {
+        return;
+    }
     if (g->was_started) {
         /* Who leads does not contend again once it was told to end, however CMD
          * takes it. */

@@ -209,6 +209,7 @@ struct simba__guardian {
     bool is_lost;     /* the mutex, in this tenure */
     bool is_killing;
     bool is_yielding; /* in RELEASING: to contend again */
+    bool is_hurried;  /* in RELEASING: told to end while --min-hold lasts */
     bool is_final;    /* the end of this run is our end */
     int fault;        /* 0, or our exit code whatever CMD's is */
     uint64_t token;   /* of the tenure */
@@ -274,6 +275,11 @@ int64_t simba__guardian_kill_at(const struct simba__guardian *g);
  * and end, or with SIMBA__HOLDER_YIELD contend for it again. */
 void simba__guardian_leave(struct simba__guardian *g,
                            enum simba__holder_order order);
+
+/** Is CMD gone, and the mutex held for --min-hold only? Then the first signal
+ * that would end us is answered by how long that lasts, and the next one ends
+ * us. */
+bool simba__guardian_is_kept(struct simba__guardian *g, int number);
 
 /** Leave the answer for the front, and exit. */
 _Noreturn void simba__guardian_finish(struct simba__guardian *g, int exit_code);

@@ -447,7 +447,7 @@ void simba__guardian_leave(struct simba__guardian *g,
 
 /* Of a mutex that was held; who was called off while waiting has none to give
  * back, or will never know. */
-static void tell_silence(const struct simba__guardian *g)
+static void tell_unreleased(const struct simba__guardian *g, const char *why)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = SIMBA_LOG_ERROR};
@@ -457,10 +457,35 @@ static void tell_silence(const struct simba__guardian *g)
         return;
     }
     (void)snprintf(text, sizeof text,
-                   "%s: the store has not answered the release; it is free "
-                   "when the lease ends, in %.0f s at most",
-                   g->job->mutex, (double)g->holder.lease_ms / 1000);
+                   "%s: %s; it is free when the lease ends, in %.0f s at most",
+                   g->job->mutex, why, (double)g->holder.lease_ms / 1000);
     simba__guardian_send(g, &note, text);
+}
+
+static void tell_silence(const struct simba__guardian *g)
+{
+    tell_unreleased(g, "the store has not answered the release");
+}
+
+bool simba__guardian_is_kept(struct simba__guardian *g, int number)
+{
+    struct simba__note kept = {.kind = SIMBA__NOTE_KEPT,
+                               .number = number,
+                               .until_ms =
+                                   g->acquired_ms + g->job->min_hold_ms};
+
+    if (atomic_load(&g->share->phase) != SIMBA__RELEASING ||
+        g->acquired_ms == 0 || g->is_lost || g->is_yielding ||
+        simba__clock_ms() >= kept.until_ms) {
+        return false;
+    }
+    if (g->is_hurried) {
+        tell_unreleased(g, "ended before --min-hold was over");
+        simba__guardian_finish(g, SIMBA__EXIT_SIGNAL + number);
+    }
+    g->is_hurried = true;
+    simba__guardian_send(g, &kept, "");
+    return true;
 }
 
 /* True: it turned out as lost only now. Somebody freed it by force, and CMD

@@ -138,7 +138,8 @@ enum simba__note_kind {
     SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
     SIMBA__NOTE_FAILED,  /* number = exit code; status, text and seen, an errno
                             or 0 = why */
-    SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms */
+    SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms;
+                            number = the signal that asks to end, or 0 */
     SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
                             the message begins */
     /* front to guardian */

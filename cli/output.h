@@ -28,8 +28,9 @@ void simba__say_json(struct simba__text *line);
 /** Room for who says something. */
 enum { SIMBA__SAY_WHO = 64 };
 
-/** Who says it, as it stands before a message of the library: "core: ", or
- * nothing where the message begins with the same word. */
+/** Who says it, as it stands before a message of the library: "redis: ", or
+ * nothing where the message begins with the same word, or is of a part of the
+ * library that users do not know. */
 const char *simba__say_who(const char *component,
                            const char *message,
                            char room[SIMBA__SAY_WHO]);

@@ -67,9 +67,9 @@ static const char lock_help[] =
     "                      both when the machine of the owner dies\n"
     "      --id ID         owner id; default: made of process and host\n"
     "      --max-hold DUR  hold no longer: CMD is stopped\n"
-    "      --min-hold DUR  hold no shorter, even when CMD ends early; no "
+    "      --min-hold DUR  hold no shorter, even when CMD ends early; a "
     "signal\n"
-    "                      cuts it short\n" HELP_KILL
+    "                      is told so, and a second one ends simba\n" HELP_KILL
     "      --metrics-file FILE\n"
     "                      leave figures of this run there, for Prometheus\n"
     "      --store URL, --json, -v, -q, --help\n"

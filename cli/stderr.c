@@ -78,10 +78,16 @@ const char *simba__say_who(const char *component,
                            const char *message,
                            char room[SIMBA__SAY_WHO])
 {
+    /* Parts of the library, which mean nothing to who did not write it. */
+    static const char *const parts[] = {"callback", "locker", "retrieval",
+                                        "store"};
     size_t length = strlen(component);
     bool is_said = strncmp(message, component, length) == 0 &&
                    (message[length] == ' ' || message[length] == ':');
 
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        is_said |= strcmp(component, parts[i]) == 0;
+    }
     (void)snprintf(room, SIMBA__SAY_WHO, "%s%s", is_said ? "" : component,
                    is_said ? "" : ": ");
     return room;

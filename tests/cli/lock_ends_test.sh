@@ -114,6 +114,27 @@ min_hold_keeps_others_out() {
     [ $((${EPOCHREALTIME/./} - start)) -ge 500000 ] && is_free k
 }
 
+# The first signal is told what is waited for, the second one ends it.
+second_signal_ends_min_hold() {
+    local front told='k: --min-hold keeps it for another 59m5.s'
+
+    "$simba" -v lock k --min-hold 1h -- true 2>"$scratch/err" &
+    front=$!
+    within 20 grep -q "$told\$" "$scratch/err" || return 1
+    kill -TERM "$front"
+    within 20 grep -q "$told; a second" "$scratch/err" && ! is_gone "$front" ||
+        return 1
+    kill -TERM "$front"
+    code 143 wait "$front" && within 20 is_free k &&
+        grep -q 'k: ended before --min-hold was over' "$scratch/err"
+}
+
+ctrl_c_reaches_min_hold() {
+    code 130 on_terminal expect:ran 'expect:keeps it for another' 'send:\x03' \
+        'expect:a second signal' 'send:\x03' -- \
+        "$simba" lock k --min-hold 1h -- echo ran && within 20 is_free k
+}
+
 cancelled_on_a_locked_store_speaks_of_no_release() {
     local front
 

@@ -116,7 +116,9 @@ outages_are_outlived() {
     kill "$follower" "$watcher"
     wait "$follower" "$watcher" 2>/dev/null
     [ "$rc" -eq 0 ] && same "times it was told" 1 \
-        "$(grep -c 'going on when it is back' "$scratch/list.err")"
+        "$(grep -c 'going on when it is back' "$scratch/list.err")" &&
+        same "words of the library" "" \
+            "$(grep -hE 'retrieval:|locker:' "$scratch"/{err,list.err})"
 }
 
 # ── Break ────────────────────────────────────────────────────────────────────
