@@ -103,6 +103,29 @@ static void say_failed(const struct simba__front *front,
     }
 }
 
+/* A message of the library begins with the mutex. */
+static void say_lost(const struct simba__front *front,
+                     const struct simba__note *note)
+{
+    const struct simba__job *job = front->job;
+    size_t length = strlen(job->mutex);
+    bool is_named = strncmp(note->text, job->mutex, length) == 0 &&
+                    strncmp(note->text + length, ": ", 2) == 0;
+
+    if (job->kind == SIMBA__JOB_LOCK) {
+        simba__say("%s; %s is stopped", note->text, job->argv[0]);
+        return;
+    }
+    simba__say("%s: no longer leads, token %" PRIu64 ": %s%s%s%s", job->mutex,
+               note->token, is_named ? note->text + length + 2 : note->text,
+               note->number == 0 ? "" : "; ",
+               note->number == 0 ? "" : job->argv[0],
+               note->number == 0                  ? "; we contend again"
+               : note->number == SIMBA__EXIT_LOST ? " is stopped"
+                                                  : " is stopped, and we "
+                                                    "contend again");
+}
+
 static void say_ended(const struct simba__front *front,
                       const struct simba__note *note)
 {
@@ -179,6 +202,7 @@ void simba__events_tell(struct simba__front *front,
                                         [SIMBA__NOTE_LOG] = "log"};
     const struct simba__job *job = front->job;
     const char *name = names[note->kind];
+    bool is_lock = job->kind == SIMBA__JOB_LOCK;
     bool is_progress = note->kind == SIMBA__NOTE_ACQUIRED ||
                        note->kind == SIMBA__NOTE_RELEASED ||
                        note->kind == SIMBA__NOTE_STARTED;
@@ -196,12 +220,22 @@ void simba__events_tell(struct simba__front *front,
         }
         return;
     }
-    if (is_progress && job->cli.verbosity > 0) {
+    if (is_progress && (note->kind == SIMBA__NOTE_STARTED || is_lock) &&
+        job->cli.verbosity > 0) {
         simba__say("%s '%s', token %" PRIu64, name, job->mutex, note->token);
     }
     switch (note->kind) {
     case SIMBA__NOTE_ACQUIRED:
-        say_time_left(front, note, "this host leads; the first run is due in");
+        if (!is_lock && job->cli.verbosity >= 0) {
+            simba__say("%s: leads, token %" PRIu64, job->mutex, note->token);
+        }
+        say_time_left(front, note, "the first run is due in");
+        break;
+    case SIMBA__NOTE_RELEASED:
+        if (!is_lock && job->cli.verbosity >= 0) {
+            simba__say("%s: no longer leads, token %" PRIu64 ": %s", job->mutex,
+                       note->token, note->text);
+        }
         break;
     case SIMBA__NOTE_WAITING:
         memcpy(owner, note->text, sizeof owner);
@@ -213,14 +247,7 @@ void simba__events_tell(struct simba__front *front,
         say_time_left(front, note, "--min-hold keeps it for another");
         break;
     case SIMBA__NOTE_LOST:
-        if (job->kind == SIMBA__JOB_LOCK || note->number == SIMBA__EXIT_LOST) {
-            simba__say("%s; %s is stopped", note->text, job->argv[0]);
-        } else if (note->number != 0) {
-            simba__say("%s; %s is stopped, and we contend again", note->text,
-                       job->argv[0]);
-        } else {
-            simba__say("%s; we contend again", note->text);
-        }
+        say_lost(front, note);
         break;
     case SIMBA__NOTE_STARTED:
         front->run = note->run;

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -451,14 +452,20 @@ static void tell_unreleased(const struct simba__guardian *g, const char *why)
 {
     struct simba__note note = {.kind = SIMBA__NOTE_LOG,
                                .number = SIMBA_LOG_ERROR};
-    char text[sizeof note.text];
+    char text[sizeof note.text], leads[64] = "";
 
     if (g->acquired_ms == 0) {
         return;
     }
+    if (!is_lock(g)) {
+        (void)snprintf(leads, sizeof leads,
+                       "no longer leads, token %" PRIu64 ": ", g->token);
+    }
     (void)snprintf(text, sizeof text,
-                   "%s: %s; it is free when the lease ends, in %.0f s at most",
-                   g->job->mutex, why, (double)g->holder.lease_ms / 1000);
+                   "%s: %s%s; it is free when the lease ends, in %.0f s at "
+                   "most",
+                   g->job->mutex, leads, why,
+                   (double)g->holder.lease_ms / 1000);
     simba__guardian_send(g, &note, text);
 }
 
@@ -488,6 +495,30 @@ bool simba__guardian_is_kept(struct simba__guardian *g, int number)
     return true;
 }
 
+/* Why the mutex is given back. */
+static void describe_end(const struct simba__guardian *g,
+                         char *text,
+                         size_t room)
+{
+    const char *cmd = g->job->argv[0];
+
+    if (g->fault != 0 || atomic_load(&g->share->exec_errno) != 0) {
+        (void)snprintf(text, room, "%s cannot be run", cmd);
+    } else if (g->cancelled != 0) {
+        (void)snprintf(text, room, "told to end by signal %d (%s)",
+                       g->cancelled, strsignal(g->cancelled));
+    } else if (g->is_yielding) {
+        (void)snprintf(text, room, "stopped by its user");
+    } else if (WIFSIGNALED(g->cmd_status)) {
+        (void)snprintf(text, room, "%s was ended by signal %d (%s)", cmd,
+                       WTERMSIG(g->cmd_status),
+                       strsignal(WTERMSIG(g->cmd_status)));
+    } else {
+        (void)snprintf(text, room, "%s ended with exit code %d", cmd,
+                       WEXITSTATUS(g->cmd_status));
+    }
+}
+
 /* True: it turned out as lost only now. Somebody freed it by force, and CMD
  * ended before we heard of it. */
 static bool tell_release(struct simba__guardian *g)
@@ -500,6 +531,9 @@ static bool tell_release(struct simba__guardian *g)
         return false; /* it was called off while it waited */
     }
     if (g->holder.error.code == SIMBA_OK) {
+        if (!is_lock(g)) {
+            describe_end(g, note.text, sizeof note.text);
+        }
         simba__link_send(g->link, &note, -1);
     } else if (g->holder.error.code == SIMBA_ELOST && !g->is_lost) {
         note.kind = SIMBA__NOTE_LOST;

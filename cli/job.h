@@ -131,17 +131,17 @@ enum simba__note_kind {
     SIMBA__NOTE_STOPPED,  /* CMD stopped: number = signal, seen = resumes */
     SIMBA__NOTE_LOST,     /* text = why; number = whether CMD ran, or
                              SIMBA__EXIT_LOST when this is our end */
-    SIMBA__NOTE_RELEASED,
-    SIMBA__NOTE_STARTED, /* a run of CMD began; lead and every only */
-    SIMBA__NOTE_ENDED,   /* nothing of it is left: number = exit code, seen =
-                            the signal it died of; 0: none */
-    SIMBA__NOTE_SKIPPED, /* number = how many beats, text = why */
-    SIMBA__NOTE_FAILED,  /* number = exit code; status, text and seen, an errno
-                            or 0 = why */
-    SIMBA__NOTE_KEPT,    /* CMD has ended, but --min-hold lasts until_ms;
-                            number = the signal that asks to end, or 0 */
-    SIMBA__NOTE_LOG,     /* number = level, text = who: message, seen = where
-                            the message begins */
+    SIMBA__NOTE_RELEASED, /* text = why, of lead and every */
+    SIMBA__NOTE_STARTED,  /* a run of CMD began; lead and every only */
+    SIMBA__NOTE_ENDED,    /* nothing of it is left: number = exit code, seen =
+                             the signal it died of; 0: none */
+    SIMBA__NOTE_SKIPPED,  /* number = how many beats, text = why */
+    SIMBA__NOTE_FAILED,   /* number = exit code; status, text and seen, an errno
+                             or 0 = why */
+    SIMBA__NOTE_KEPT,     /* CMD has ended, but --min-hold lasts until_ms;
+                             number = the signal that asks to end, or 0 */
+    SIMBA__NOTE_LOG,      /* number = level, text = who: message, seen = where
+                             the message begins */
     /* front to guardian */
     SIMBA__NOTE_SIGNAL,  /* number = signal; SIGCONT: seen = resumes */
     SIMBA__NOTE_ANCHORED /* CMD's process group has its anchor: number as in

@@ -206,6 +206,24 @@ json_tells_the_run() {
             "$scratch/j.log" && code 0 "$simba" verify "$scratch/j.log"
 }
 
+# For the journal: from when to when, and why.
+both_ends_of_leading_are_told() {
+    local token
+
+    code 3 "$simba" lead j -- sh -c 'echo "$SIMBA_TOKEN" >"$0"; exit 3' \
+        "$scratch/token" 2>"$scratch/err" && token=$(cat "$scratch/token") &&
+        same "what is told" "simba: j: leads, token $token
+simba: j: no longer leads, token $token: sh ended with exit code 3" \
+            "$(cat "$scratch/err")" || return 1
+    start_lead j --max-hold 1s
+    within 20 grep -qE "j: no longer leads, token [0-9]+: lost: it was held for \
+--max-hold; bash is stopped, and we contend again" "$scratch/j.err" || return 1
+    kill -9 "$front" && wait "$front"
+    start_lead k && within 20 has_run 1 k && end_lead 42 &&
+        grep -qE 'k: no longer leads, token [0-9]+: told to end by signal 15' \
+            "$scratch/k.err"
+} 2>/dev/null
+
 metrics_are_kept_while_it_leads() {
     start_lead m --metrics-file "$scratch/m.prom"
     within 20 has_run 1 m && within 20 test -s "$scratch/m.prom" || return 1
