@@ -169,6 +169,9 @@ int simba__command_open(const struct simba__cli *cli,
 void simba__command_say_absent(const struct simba__cli *cli,
                                const simba_error *error);
 
+/** Does this message of a store tell of a host that nobody knows? */
+bool simba__is_unknown_host(const char *message);
+
 /**
  * Tell a failure on stderr, and what can be done; with --json an object as
  * well.

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,13 @@ int simba__command_fail_with(const struct simba__cli *cli,
     return exit_code;
 }
 
+/* Stores tell it in the words of the system. */
+bool simba__is_unknown_host(const char *message)
+{
+    return strstr(message, gai_strerror(EAI_NONAME)) != NULL ||
+           strstr(message, gai_strerror(EAI_NODATA)) != NULL;
+}
+
 int simba__command_fail(const struct simba__cli *cli,
                         const char *command,
                         const simba_error *error)
@@ -193,7 +201,9 @@ int simba__command_fail(const struct simba__cli *cli,
 
     switch (is_known ? error->code : SIMBA_OK) {
     case SIMBA_EUNAVAIL:
-        advice = "is it up, and is this the right --store?";
+        advice = simba__is_unknown_host(error->message)
+                     ? "no such host is known here; is its name right?"
+                     : "is it up, and is this the right --store?";
         break;
     case SIMBA_EDENIED:
         advice = "check user, password and rights there; see 'simba --help' "

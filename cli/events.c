@@ -74,6 +74,8 @@ static const char *advice(const struct simba__front *front,
         return note->status == SIMBA_EUNKNOWN
                    ? "; whether it was granted is not known: if so, it is free "
                      "again when the lease is over"
+               : simba__is_unknown_host(note->text)
+                   ? "; is the name of the host right?"
                    : "; try again later, or look after the store";
     case SIMBA__EXIT_DENIED:
         return "; check user, password and rights";

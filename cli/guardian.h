@@ -208,11 +208,12 @@ struct simba__guardian {
     bool was_started; /* CMD was let run */
     bool is_lost;     /* the mutex, in this tenure */
     bool is_killing;
-    bool is_yielding; /* in RELEASING: to contend again */
-    bool is_hurried;  /* in RELEASING: told to end while --min-hold lasts */
-    bool is_final;    /* the end of this run is our end */
-    int fault;        /* 0, or our exit code whatever CMD's is */
-    uint64_t token;   /* of the tenure */
+    bool is_yielding;   /* in RELEASING: to contend again */
+    bool is_hurried;    /* in RELEASING: told to end while --min-hold lasts */
+    bool is_final;      /* the end of this run is our end */
+    int fault;          /* 0, or our exit code whatever CMD's is */
+    uint64_t token;     /* of the tenure */
+    int64_t session_ms; /* what the store frees it by; 0: by its lease */
     int64_t tick_ms;
     int64_t armed_ms;
     int64_t acquired_ms;

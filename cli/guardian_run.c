@@ -92,6 +92,7 @@ void simba__guardian_begin(struct simba__guardian *g)
                                                     : 0;
     g->acquired_ms = simba__clock_ms();
     g->token = share->token;
+    g->session_ms = simba_locker_session_ms(atomic_load(&g->holder.locker));
     simba__holder_clock(&g->holder, &clock.offset_ms, &clock.granted_ms);
     g->granted_ms = clock.granted_ms - clock.offset_ms;
     simba__plan_begin(&g->plan, g->acquired_ms, &clock);
@@ -461,11 +462,13 @@ static void tell_unreleased(const struct simba__guardian *g, const char *why)
         (void)snprintf(leads, sizeof leads,
                        "no longer leads, token %" PRIu64 ": ", g->token);
     }
-    (void)snprintf(text, sizeof text,
-                   "%s: %s%s; it is free when the lease ends, in %.0f s at "
-                   "most",
-                   g->job->mutex, leads, why,
-                   (double)g->holder.lease_ms / 1000);
+    (void)snprintf(
+        text, sizeof text, "%s: %s%s; it is free when the %s, in %s%.0f s%s",
+        g->job->mutex, leads, why,
+        g->session_ms > 0 ? "session with the store ends" : "lease ends",
+        g->session_ms > 0 ? "about " : "",
+        (double)(g->session_ms > 0 ? g->session_ms : g->holder.lease_ms) / 1000,
+        g->session_ms > 0 ? "" : " at most");
     simba__guardian_send(g, &note, text);
 }
 

@@ -124,6 +124,16 @@ SIMBA_API void simba_locker_deadlines(const simba_locker *locker,
                                       int64_t *hard_until_ms);
 
 /**
+ * How long the store keeps the mutex from others after it heard of this process
+ * last, where that is not ttl and transition but the session of the handle
+ * (SIMBA_HAS_SESSION_LEASE), as the server has agreed to it; 0: each tenure has
+ * its own lease, or none was granted yet.
+ *
+ * Threads: any thread; wait-free.
+ */
+SIMBA_API int64_t simba_locker_session_ms(const simba_locker *locker);
+
+/**
  * The store's clock, as far as its answers have told, for those who time their
  * work by it, so that owners that follow one another keep one beat.
  *

@@ -494,6 +494,13 @@ void simba_locker_deadlines(const simba_locker *l,
     }
 }
 
+int64_t simba_locker_session_ms(const simba_locker *l)
+{
+    return simba__is_forked(l->base.store->mark)
+               ? 0
+               : (int64_t)atomic_load(&l->base.contention.session_ms);
+}
+
 /* A millisecond for the rounding of both clocks: nobody is to be early. */
 bool simba_locker_clock(const simba_locker *l,
                         int64_t *ahead_ms,

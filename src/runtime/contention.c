@@ -107,6 +107,9 @@ static void done(struct simba__caller *caller,
         request->kind != SIMBA_LEAVE) {
         c->owner = request->reply.owner;
     }
+    if (is_mine && request->kind == SIMBA_ACQUIRE) {
+        atomic_store(&c->session_ms, request->reply.session_ms);
+    }
     /* Counted before the machine hears of it, from what was. */
     if (is_heard && request->kind == SIMBA_ACQUIRE && status == SIMBA_OK &&
         !is_mine) {

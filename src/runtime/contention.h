@@ -43,6 +43,7 @@ struct simba__contention {
     _Atomic int64_t owner_until_ms;
     _Atomic int64_t hard_until_ms;
     _Atomic uint64_t token;
+    _Atomic uint32_t session_ms; /* of the store; 0: it has none */
     _Atomic bool is_heard;
     _Atomic int64_t store_ahead_ms; /* of our clock, at least; INT64_MIN: not
                                        known */

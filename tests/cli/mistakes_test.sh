@@ -106,6 +106,18 @@ you mean sqlite:?" list &&
 port; did you mean redis://localhost:6379?" list
 }
 
+unknown_hosts_may_be_mistyped() {
+    local url=redis://no-such-host.invalid
+
+    has_modules || return 200
+    code 69 "$simba" --store $url list 2>"$scratch/err" || return 1
+    grep -q 'Temporary failure' "$scratch/err" && return 200 # no name server
+    grep -q "the store is $url: no such host is known here; is its name" \
+            "$scratch/err" &&
+        code 69 "$simba" --store $url lock -n a -- true 2>"$scratch/err" &&
+        grep -q '; is the name of the host right?$' "$scratch/err"
+}
+
 # As su(1) leaves it.
 config_of_another_home_is_told_so() {
     local got=0

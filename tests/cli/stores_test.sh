@@ -92,6 +92,23 @@ nobody_waits_for_itself() {
         code 0 timeout 20 "$simba" lock a -- "$simba" lock b -- true
 } 2>/dev/null
 
+# Of a lease of 200 s a server grants what its sessions last.
+end_of_the_session_is_told_as_it_is() {
+    local seconds words="free when the session with the store ends, in about"
+
+    [[ $SIMBA_STORE == zookeeper* ]] || return 200
+    "$simba" -v lock s --ttl 100s --transition 100s --min-hold 1h -- true \
+        2>"$scratch/err" &
+    front=$!
+    within 20 grep -q 'keeps it for another' "$scratch/err" && kill "$front" &&
+        within 20 grep -q 'a second signal' "$scratch/err" && kill "$front" &&
+        code 143 wait "$front" || return 1
+    seconds=$(sed -n "s/.*$words \([0-9]*\) s\$/\1/p" "$scratch/err")
+    [ "${seconds:-200}" -lt 200 ] && return
+    sed 's/^/# /' "$scratch/err"
+    return 1
+}
+
 wrong_name_or_lease_is_78() {
     code 78 "$simba" lock '}x' -- true && code 78 "$simba" lead '}x' -- true &&
         code 78 "$simba" every 1s '}x' -- true &&

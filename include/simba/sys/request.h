@@ -97,7 +97,9 @@ typedef struct simba_reply {
     uint32_t slot;  /**< when mine: which of the slots it has */
     uint32_t slots; /**< how many may own it now: the least limit of all */
     uint32_t owned; /**< how many own it now */
-    uint32_t reserved;
+    /** When mine, with SIMBA_HAS_SESSION_LEASE: how long the session lasts
+     * after the store heard of us last, as it was agreed upon; 0: not told */
+    uint32_t session_ms;
     char asked[SIMBA_ID_MAX + 1]; /**< renew: hand over to this id; "@": to
                                    * anybody */
     char to[SIMBA_ID_MAX + 1];    /**< release: whom it was offered to */

@@ -94,6 +94,7 @@ static void grant(struct simba__zk_latch *latch)
     reply->mine = true;
     reply->token = (uint64_t)latch->czxid;
     reply->lease_ms = lease_ms;
+    reply->session_ms = (uint32_t)certainty->timeout_ms;
     reply->owner = latch->owner;
     simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
 }
