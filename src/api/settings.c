@@ -180,17 +180,17 @@ static int take_default(struct simba__settings *settings,
 
 /* --- all together -------------------------------------------------------- */
 
-/* What is named leads to its URL. `file_line`: where it stands in the file; 0:
- * elsewhere. */
+/* What is named leads to its URL. */
 static int take_named(struct simba__settings *settings,
                       const struct simba__config_file *config,
                       const char *name,
-                      int file_line,
                       simba_error *error)
 {
+    enum simba__config_key key = SIMBA__CONFIG_STORE;
+    bool is_of_file = name == config->head.values[key];
     const struct simba__config_section *section;
 
-    if (strchr(name, ':') != NULL && file_line > 0) {
+    if (strchr(name, ':') != NULL && is_of_file) {
         return url_of_section(settings, config, &config->head, error);
     }
     if (strchr(name, ':') != NULL) {
@@ -207,8 +207,8 @@ static int take_named(struct simba__settings *settings,
         take_times(settings, section);
         return url_of_section(settings, config, section, error);
     }
-    if (file_line > 0) {
-        return simba__config_fail(config, file_line,
+    if (is_of_file) {
+        return simba__config_fail(config, config->head.lines[key],
                                   "store: neither a store URL, such as "
                                   "sqlite:path, nor the name of a section",
                                   error);
@@ -256,9 +256,7 @@ static int take_config(struct simba__settings *settings,
                                config->path, line);
             }
             return simba__settings_blame(
-                settings,
-                take_named(settings, config, named[i], i < 2 ? 0 : line, error),
-                error);
+                settings, take_named(settings, config, named[i], error), error);
         }
         is_required |= named[i] != NULL;
     }
