@@ -307,7 +307,8 @@ int simba__tls_settle(struct simba__tls_settings *tls,
     int rc = SIMBA_OK;
 
     for (size_t i = 0; rc == SIMBA_OK && i < 3; i++) {
-        rc = simba__library_file_check(form->store, files[i], error);
+        rc = simba__library_file_check(form->store, files[i],
+                                       files[i] == tls->key, error);
     }
     if (rc != SIMBA_OK) {
         return rc;

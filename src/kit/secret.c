@@ -66,6 +66,7 @@ int simba__guarded_file_read(struct simba__file *file,
 
 int simba__library_file_check(const char *store,
                               const char *path,
+                              bool is_key,
                               simba_error *error)
 {
     struct simba__file file;
@@ -77,12 +78,15 @@ int simba__library_file_check(const char *store,
         return SIMBA_OK;
     }
     rc = read_guarded(&file, path, LIBRARY_SIZE_MOST, &why);
-    if (rc != SIMBA_OK) {
-        return simba_error_set(error, rc, why.native, "%s: %s", store,
-                               why.message);
+    if (rc == SIMBA_OK) {
+        if (is_key && (file.status.st_mode & S_IROTH) != 0) {
+            rc = refuse(path, "others can read this key; chmod o= it", &why);
+        }
+        simba__file_fini(&file);
     }
-    simba__file_fini(&file);
-    return SIMBA_OK;
+    return rc == SIMBA_OK ? SIMBA_OK
+                          : simba_error_set(error, rc, why.native, "%s: %s",
+                                            store, why.message);
 }
 
 int simba__secret_read(const char *path, char **secret, simba_error *error)

@@ -31,9 +31,11 @@ int simba__secret_read(const char *path, char **secret, simba_error *error);
  * would wait for a FIFO and read a device for ever. NULL, /dev/null and a file
  * that is not there are left to the library.
  *
- * @param store  begins the message */
+ * @param store   begins the message
+ * @param is_key  it holds a private key, which others cannot read either */
 int simba__library_file_check(const char *store,
                               const char *path,
+                              bool is_key,
                               simba_error *error);
 
 /** Cut out of a URL, which need not be a good one, everything that may be a

@@ -1,8 +1,11 @@
+#define _GNU_SOURCE
 #include "kit/parameters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "fixtures/unit_test.h"
 
@@ -150,4 +153,24 @@ TEST(test_parameters__tls_must_fit_together)
     assert_int_equal(settle("key=c", true), SIMBA_EINVAL);
     assert_int_equal(settle("ca=c", false), SIMBA_EINVAL);
     assert_int_equal(settle("ca=c&tls=off", true), SIMBA_EINVAL);
+}
+
+/* A certificate is for all to see. */
+TEST(test_parameters__tls_key_is_for_its_owner_only)
+{
+    char path[] = "/tmp/simba-key-XXXXXX", text[128];
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    snprintf(text, sizeof text, "tls=on&ca=%s&cert=%s&key=no-such-file", path,
+             path);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    assert_int_equal(settle(text, true), SIMBA_OK);
+    snprintf(text, sizeof text, "tls=on&cert=%s&key=%s", path, path);
+    assert_int_equal(settle(text, true), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(error.message, "others can read this key"));
+    assert_int_equal(fchmod(fd, 0640), 0);
+    assert_int_equal(settle(text, true), SIMBA_OK);
+    close(fd);
+    unlink(path);
 }

@@ -67,8 +67,8 @@ int simba__my_settings_read(struct simba__my_settings *settings,
                                error);
     }
     if (rc == SIMBA_OK) {
-        rc =
-            simba__library_file_check(form.store, settings->option_file, error);
+        rc = simba__library_file_check(form.store, settings->option_file, false,
+                                       error);
     }
     if (rc != SIMBA_OK) {
         simba__my_settings_fini(settings);

@@ -135,7 +135,8 @@ static void choose_tls(struct simba__pg *pg, const PQconninfoOption *known)
  * looked up. */
 static int choose_defaults(struct simba__pg *pg, simba_error *error)
 {
-    static const char *const files[] = {"sslrootcert", "sslcert", "sslcrl"};
+    static const char *const files[] = {"sslrootcert", "sslcert", "sslcrl",
+                                        "sslkey"};
     PQconninfoOption *known = ask_library(pg);
     const char *host, *address;
     int rc = SIMBA_OK;
@@ -143,9 +144,9 @@ static int choose_defaults(struct simba__pg *pg, simba_error *error)
     if (known == NULL) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, NO_MEMORY);
     }
-    for (size_t i = 0; rc == SIMBA_OK && i < 3; i++) {
+    for (size_t i = 0; rc == SIMBA_OK && i < 4; i++) {
         rc = simba__library_file_check("postgres", option(known, files[i]),
-                                       error);
+                                       i == 3, error);
     }
     choose_tls(pg, known);
     host = option(known, "host");

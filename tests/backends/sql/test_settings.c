@@ -176,6 +176,24 @@ SETTINGS_TEST(test_postgres_settings__never_show_a_password)
     }
 }
 
+SETTINGS_TEST(test_postgres_settings__refuse_a_key_that_others_can_read)
+{
+    char path[] = "/tmp/simba-key-XXXXXX", url[128];
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    snprintf(url, sizeof url, "postgres://h/d?sslcert=%s&sslkey=%s", path,
+             path);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    assert_int_equal(reads(url), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(error.message, "others can read this key"));
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(reads(url), SIMBA_OK);
+    simba__pg_settings_fini(&pg);
+    close(fd);
+    unlink(path);
+}
+
 SETTINGS_TEST(test_postgres_settings__refuse_what_would_tear_a_password)
 {
     static const char *const urls[] = {
