@@ -25,12 +25,10 @@ const char *simba_status_name(int status)
         "lost",      "unknown-outcome", "misuse",
         "forked",    "no-memory",       "internal",
     };
-    int index = -status;
 
-    if (index < 0 || index >= (int)(sizeof names / sizeof *names)) {
-        return "unknown-code";
-    }
-    return names[index];
+    return status > 0 || status <= -(int)(sizeof names / sizeof *names)
+               ? "unknown-code"
+               : names[-status];
 }
 
 int simba_error_set(simba_error *error,

@@ -145,3 +145,11 @@ TEST(test_misuse__closing_itself_ends_the_program)
     ends_with(end_by_scheduler, "a scheduler was closed by its own work");
     ends_with(end_by_store, "with 1 services or lockers still open");
 }
+
+TEST(test_misuse__codes_of_others_have_a_name)
+{
+    assert_string_equal(simba_status_name(SIMBA_EINTERNAL), "internal");
+    assert_string_equal(simba_status_name(SIMBA_EINTERNAL - 1), "unknown-code");
+    assert_string_equal(simba_status_name(1), "unknown-code");
+    assert_string_equal(simba_status_name(INT32_MIN), "unknown-code");
+}

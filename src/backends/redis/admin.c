@@ -76,6 +76,7 @@ void simba__redis_admin_send(struct simba__redis_admin_request *admin,
     question = calloc(1, sizeof *question);
     if (question != NULL) {
         question->pending.replied = on_reply;
+        question->pending.most_values = SIMBA__REDIS_VALUES_OF_SCAN;
         question->admin = admin;
         question->replied = replied;
     }

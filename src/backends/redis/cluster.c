@@ -138,6 +138,7 @@ static void ask_map(struct simba__redis_cluster *c,
         return;
     }
     c->pending.replied = on_map;
+    c->pending.most_values = SIMBA__REDIS_VALUES_MOST;
     if (simba__redis_send_words(&server->command, &c->pending,
                                 (const char *[]){"CLUSTER", "SLOTS", NULL})) {
         simba__redis_set_driven(&server->command, false);

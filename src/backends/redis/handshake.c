@@ -48,16 +48,20 @@ bool simba__redis_info_is(const char *info,
 /* False: this is no INFO of Redis. */
 static bool learn_server(struct simba__redis_facts *facts, const char *info)
 {
+    enum { UP_MOST_S = INT32_MAX };
     char version[24], seconds[24], micros[24];
-    int64_t up_ms;
+    int64_t up_s, up_ms;
 
     simba__redis_info_field(info, "redis_version", version, sizeof version);
     simba__redis_info_field(info, "uptime_in_seconds", seconds, sizeof seconds);
     simba__redis_info_field(info, "server_time_usec", micros, sizeof micros);
     /* How long it is up at least. It tells whole seconds, and the clock by
      * which they were counted. */
-    up_ms = (strtoll(seconds, NULL, 10) - 1) * 1000 +
-            strtoll(micros, NULL, 10) / 1000 % 1000;
+    up_s = strtoll(seconds, NULL, 10);
+    up_s = up_s < UP_MOST_S ? up_s : UP_MOST_S;
+    up_ms = up_s < 1
+                ? 0
+                : (up_s - 1) * 1000 + strtoll(micros, NULL, 10) / 1000 % 1000;
     up_ms = up_ms > 0 ? up_ms : 0;
     /* Valkey has another word for it. */
     facts->is_cluster = simba__redis_info_is(info, "redis_mode", "cluster") ||

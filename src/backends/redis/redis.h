@@ -154,7 +154,8 @@ struct simba__redis_pending {
     void (*replied)(struct simba__redis_connection *conn,
                     struct simba__redis_pending *self,
                     const redisReply *reply);
-    bool is_driven; /* its caller reads the reply itself, if it can */
+    bool is_driven;     /* its caller reads the reply itself, if it can */
+    size_t most_values; /* that may be in the reply; 0: as most have */
 };
 
 struct simba__redis_hooks {
@@ -182,6 +183,10 @@ struct simba__redis_facts {
 
 enum {
     SIMBA__REDIS_HANDSHAKE_STEPS = 5,
+    /* Replies that may be longer than most: the names of one SCAN, for which
+     * COUNT is 1000; a queue, a map of slots. */
+    SIMBA__REDIS_VALUES_OF_SCAN = 4096,
+    SIMBA__REDIS_VALUES_MOST = 1 << 20,
     /* A caller reads for itself again when so many replies in a row came one by
      * one to callers that waited. */
     SIMBA__REDIS_LONE_ENOUGH = 64,
@@ -210,6 +215,8 @@ struct simba__redis_connection {
     struct addrinfo *found, *trying;
     simba__redis_tls *tls;
     redisReader *reader;
+    redisReplyObjectFunctions makers, *default_makers; /* of its values */
+    size_t values, bytes; /* of the reply that is being read, so far */
     struct simba__redis_buffer plain, wire; /* wire: with TLS only */
     struct simba__redis_pending *first, **last;
     int pending_count;

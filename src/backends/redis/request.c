@@ -334,6 +334,8 @@ void simba__redis_request_route(struct simba__redis_request *r)
     r->state = SIMBA__REDIS_SENT;
     r->pending.replied = on_reply;
     r->pending.is_driven = r->request->is_driven;
+    r->pending.most_values =
+        r->script == SIMBA__REDIS_READ ? SIMBA__REDIS_VALUES_MOST : 0;
     if ((r->is_asking && !send_asking(conn)) || !send_script(r, conn)) {
         r->state = SIMBA__REDIS_PAUSED;
         simba__redis_request_fail(r, SIMBA_ENOMEM, "out of memory");

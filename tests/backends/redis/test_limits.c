@@ -1,0 +1,115 @@
+/* A server that is mad, or means harm: what it says has no end, and must cost
+ * neither time nor memory. */
+#define _GNU_SOURCE
+#include "fixtures/lying_server.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "fixtures/unit_test.h"
+
+#define SERVER                                                                 \
+    "redis_version:7.0\r\nredis_mode:standalone\r\nuptime_in_seconds:999\r\n"
+#define INFO(length, text) "$" #length "\r\n" text "\r\n"
+#define HANDSHAKE                                                              \
+    INFO(65, SERVER)                                                           \
+    INFO(26, "loading:0\r\naof_enabled:1\r\n") INFO(13, "role:master\r\n")
+
+enum { MOST_KIB = 64 * 1024, LARGE_KIB = 512 * 1024 };
+
+static struct handle handle;
+
+static int tear_down(void **state)
+{
+    (void)state;
+    handle_close(&handle);
+    lying_server_stop();
+    return 0;
+}
+
+/* What follows the handshake, and then goes on and on. */
+static void hears(enum simba_request_kind kind,
+                  const char *first,
+                  const char *flood,
+                  long most_kib)
+{
+    const struct lie lies[] = {
+        LIE(HANDSHAKE), {first, strlen(first)}, {NULL, 0}};
+    const struct lying_server server = {.lies = lies,
+                                        .flood = {flood, strlen(flood)}};
+    simba_error error;
+    char url[64];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d",
+             lying_server_start(&server));
+    if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
+        fail_msg("%s", error.message);
+    }
+    lying_server_expect_failure(&handle, kind, most_kib);
+}
+
+#define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
+
+LIMITS_TEST(test_limits__array_of_two_billion)
+{
+    hears(SIMBA_ACQUIRE, "*2147483647\r\n", "", MOST_KIB);
+}
+
+LIMITS_TEST(test_limits__arrays_in_arrays)
+{
+    hears(SIMBA_ACQUIRE, "*1000\r\n", "*1000\r\n*-1\r\n", MOST_KIB);
+}
+
+LIMITS_TEST(test_limits__array_without_an_end)
+{
+    hears(SIMBA_ACQUIRE, "*1000000000\r\n", ":1\r\n", MOST_KIB);
+}
+
+LIMITS_TEST(test_limits__text_of_two_gigabytes)
+{
+    hears(SIMBA_ACQUIRE, "$2000000000\r\n", "xxxxxxxx", MOST_KIB);
+}
+
+LIMITS_TEST(test_limits__line_without_an_end)
+{
+    hears(SIMBA_ACQUIRE, "+", "xxxxxxxx", MOST_KIB);
+}
+
+/* A queue may be long, but not for ever. */
+LIMITS_TEST(test_limits__queue_without_an_end)
+{
+    hears(SIMBA_READ, "*2000000000\r\n", "$3\r\nbob\r\n:1\r\n", LARGE_KIB);
+}
+
+LIMITS_TEST(test_limits__line_in_a_queue)
+{
+    hears(SIMBA_READ, "*100\r\n+", "xxxxxxxx", LARGE_KIB);
+}
+
+LIMITS_TEST(test_limits__list_of_too_many)
+{
+    hears(SIMBA_LIST, "*2\r\n$1\r\n1\r\n*200000\r\n", "$9\r\nsimba:{a}\r\n",
+          MOST_KIB);
+}
+
+/* A server that claims to be older than the world is one that was not restarted
+ * just now. */
+LIMITS_TEST(test_limits__uptime_of_ages)
+{
+    static const struct lie lies[] = {
+        LIE(INFO(58, "redis_version:7.0\r\n"
+                     "uptime_in_seconds:9223372036854775807\r\n")
+                INFO(26, "loading:0\r\naof_enabled:1\r\n")
+                    INFO(13, "role:master\r\n")),
+        {NULL, 0}};
+    const struct lying_server server = {.lies = lies};
+    simba_error error;
+    char url[64];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d",
+             lying_server_start(&server));
+    if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
+        fail_msg("%s", error.message);
+    }
+}
