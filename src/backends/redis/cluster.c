@@ -61,6 +61,15 @@ static bool keeps_something(const struct simba__redis_cluster *c,
     return false;
 }
 
+/* False: no address of a server. Port 0 would be a socket of this machine. */
+static bool put_server(struct simba__redis_address *address,
+                       const char *host,
+                       long long port)
+{
+    return port > 0 && port <= UINT16_MAX &&
+           simba__redis_put_address(address, host, (int)port);
+}
+
 /* --- the map ------------------------------------------------------------- */
 
 /* from, to, [host, port, …], replicas …; an unknown host is who was asked. */
@@ -82,8 +91,7 @@ static bool take_range(struct simba__redis_cluster *c, const redisReply *range)
     if (host == NULL || host[0] == '\0' || strcmp(host, "?") == 0) {
         host = c->asked->address.host;
     }
-    if (!simba__redis_put_address(&address, host,
-                                  (int)master->element[1]->integer)) {
+    if (!put_server(&address, host, master->element[1]->integer)) {
         return false;
     }
     server = server_at(c->store, &address);
@@ -244,9 +252,9 @@ void simba__redis_cluster_redirect(struct simba__redis_request *r,
         from++;
         memcpy(host, from, (size_t)(colon - from));
         host[colon - from] = '\0';
-        if (simba__redis_put_address(
-                &address, host[0] == '\0' ? r->server->address.host : host,
-                simba__redis_number(colon + 1, 65535))) {
+        if (put_server(&address,
+                       host[0] == '\0' ? r->server->address.host : host,
+                       simba__redis_number(colon + 1, UINT16_MAX))) {
             server = server_at(store, &address);
         }
     }

@@ -12,9 +12,9 @@
 #define SERVER                                                                 \
     "redis_version:7.0\r\nredis_mode:standalone\r\nuptime_in_seconds:999\r\n"
 #define INFO(length, text) "$" #length "\r\n" text "\r\n"
-#define HANDSHAKE                                                              \
-    INFO(65, SERVER)                                                           \
+#define REST                                                                   \
     INFO(26, "loading:0\r\naof_enabled:1\r\n") INFO(13, "role:master\r\n")
+#define HANDSHAKE INFO(65, SERVER) REST
 
 enum { MOST_KIB = 64 * 1024, LARGE_KIB = 512 * 1024 };
 
@@ -99,9 +99,7 @@ LIMITS_TEST(test_limits__uptime_of_ages)
 {
     static const struct lie lies[] = {
         LIE(INFO(58, "redis_version:7.0\r\n"
-                     "uptime_in_seconds:9223372036854775807\r\n")
-                INFO(26, "loading:0\r\naof_enabled:1\r\n")
-                    INFO(13, "role:master\r\n")),
+                     "uptime_in_seconds:9223372036854775807\r\n") REST),
         {NULL, 0}};
     const struct lying_server server = {.lies = lies};
     simba_error error;
@@ -111,5 +109,37 @@ LIMITS_TEST(test_limits__uptime_of_ages)
              lying_server_start(&server));
     if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
         fail_msg("%s", error.message);
+    }
+}
+
+/* A cluster that sends us to a port that is none, or to a socket of this
+ * machine. */
+LIMITS_TEST(test_limits__moved_to_nowhere)
+{
+    static const char *const ports[] = {"-1", "0", "99999", "x"};
+
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        char map[64], moved[64], url[64];
+        const struct lie lies[] = {
+            LIE(INFO(62, "redis_version:7.0\r\nredis_mode:cluster\r\n"
+                         "uptime_in_seconds:999\r\n") REST),
+            {map,
+             (size_t)snprintf(map, sizeof map,
+                              "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n"
+                              ":%d\r\n",
+                              lying_server_listen())},
+            {moved, (size_t)snprintf(moved, sizeof moved,
+                                     "-MOVED 999 /run/x:%s\r\n", ports[i])},
+            {NULL, 0}};
+        const struct lying_server server = {.lies = lies};
+        simba_error error;
+
+        snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d",
+                 lying_server_start(&server));
+        if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
+            fail_msg("%s", error.message);
+        }
+        lying_server_expect_failure(&handle, SIMBA_READ, MOST_KIB);
+        tear_down(NULL);
     }
 }
