@@ -11,6 +11,8 @@
 #include <mysqld_error.h>
 
 #include <assert.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,44 @@ static int start_query(struct simba__my_session *session,
                                   strlen(text));
 }
 
+/* --- limits -------------------------------------------------------------- */
+
+/* The library reads on as long as something comes, and would not come back to
+ * us from a server that sends without an end. This function of its own, which
+ * no header declares, is how its trace plugin hears of all that is read. */
+int ma_pvio_register_callback(my_bool is_registered,
+                              void (*heard)(int is_written,
+                                            MYSQL *mysql,
+                                            const unsigned char *bytes,
+                                            size_t count))
+    __attribute__((weak));
+
+static char whose[] = "simba";
+
+static void on_heard(int is_written,
+                     MYSQL *mysql,
+                     const unsigned char *bytes,
+                     size_t count)
+{
+    struct simba__my_session *session = NULL; /* other connections have none */
+
+    (void)bytes;
+    mysql_get_optionv(mysql, MARIADB_OPT_USERDATA, whose, &session);
+    if (session != NULL && !is_written && count <= SSIZE_MAX) {
+        session->base.received += count;
+        if (simba__sql_is_too_much(&session->base, session->base.received)) {
+            shutdown((int)mysql_get_socket(mysql), SHUT_RDWR);
+        }
+    }
+}
+
+static void hear_library(void)
+{
+    if (ma_pvio_register_callback != NULL) {
+        ma_pvio_register_callback(1, on_heard);
+    }
+}
+
 /* --- connecting ---------------------------------------------------------- */
 
 void simba__my_connect(struct simba__sql_session *base)
@@ -51,15 +91,19 @@ void simba__my_connect(struct simba__sql_session *base)
     const char *password = settings->password != NULL
                                ? settings->password
                                : secure_getenv("MYSQL_PWD");
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     MYSQL *mysql = &session->mysql;
     my_bool on = 1;
 
+    pthread_once(&once, hear_library);
+    base->received = 0;
     mysql_init(mysql);
     session->is_open = true;
     session->number++;
     session->phase = SIMBA__MY_CONNECT;
     memset(session->prepared, 0, sizeof session->prepared);
     mysql_options(mysql, MYSQL_OPT_NONBLOCK, NULL);
+    mysql_optionsv(mysql, MARIADB_OPT_USERDATA, whose, session);
     mysql_options(mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
     mysql_options4(mysql, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "simba");
     if (settings->option_file != NULL) {
@@ -129,6 +173,7 @@ void simba__my_query(struct simba__my_session *session, char *text)
     simba_error error;
 
     free_query(session);
+    session->base.received = 0;
     session->failure = 0;
     session->answered = 0;
     session->text = text;
@@ -153,6 +198,7 @@ void simba__my_send(struct simba__sql_session *base,
         simba__my_query(session, simba__my_render(session, statement));
         return;
     }
+    base->received = 0;
     prepared = &session->prepared[statement];
     simba__sql_bind(&session->params, base->request, statement);
     if (*prepared != NULL) {
@@ -178,7 +224,9 @@ static const char *cell(const struct simba__sql_rows *rows, int row, int column)
     MYSQL_RES *result = rows->result;
 
     mysql_data_seek(result, (unsigned long long)row);
-    return mysql_fetch_row(result)[column];
+    return column < (int)mysql_num_fields(result)
+               ? mysql_fetch_row(result)[column]
+               : NULL; /* the server lies */
 }
 
 /* A prepared statement has no rows, but these are the ones it would have. */
@@ -328,6 +376,12 @@ static int after_prepared(struct simba__my_session *session)
     free(session->text);
     session->text = NULL;
     if (session->rc == 0 && is_new) {
+        /* The library would take as many from us as the server says. */
+        if (mysql_stmt_param_count(*prepared) !=
+            (unsigned long)session->order_count[session->statement]) {
+            simba__sql_flooded(&session->base);
+            return ANSWERED;
+        }
         return execute(session);
     }
     if (session->rc == 0) {

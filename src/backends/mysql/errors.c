@@ -183,6 +183,10 @@ void simba__my_give_up(struct simba__my_session *session)
     const char *words = mysql_error(&session->mysql);
     simba_error error;
 
+    if (simba__sql_is_too_much(&session->base, session->base.received)) {
+        simba__sql_flooded(&session->base);
+        return;
+    }
     say(session, mysql_errno(&session->mysql),
         words[0] == '\0' ? "the server hung up" : words, &error);
     simba__sql_lost(&session->base, error.code, &error);

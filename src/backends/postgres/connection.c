@@ -9,10 +9,13 @@
 #include "backends/postgres/statements.h"
 
 #include <assert.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Longest text of a statement. */
@@ -27,6 +30,26 @@ static const char *const texts[] = {
 static struct simba__pg *store_of(const struct simba__pg_session *session)
 {
     return (struct simba__pg *)session->base.self;
+}
+
+/* --- limits -------------------------------------------------------------- */
+
+/* The library takes in whatever comes; the system knows how much that was. Of a
+ * socket file it does not: who can serve there is trusted. Without TLS a single
+ * message, of 1 GiB at most, may be read whole before we are asked again. */
+static uint64_t received(const struct simba__pg_session *session)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+
+    memset(&info, 0, sizeof info);
+    (void)getsockopt(session->base.io.fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    return info.tcpi_bytes_received;
+}
+
+void simba__pg_note_received(struct simba__pg_session *session)
+{
+    session->base.received = received(session);
 }
 
 /* --- sending ------------------------------------------------------------- */
@@ -96,6 +119,7 @@ void simba__pg_dispatch(struct simba__pg_session *session, bool is_taken)
         return;
     }
     session->is_waiting = true;
+    simba__pg_note_received(session);
     flush(session);
 }
 
@@ -181,6 +205,7 @@ void simba__pg_connect(struct simba__sql_session *base)
     simba__pg_settings_list(store_of(session), &parameters);
     session->prepared = session->generation = 0;
     session->is_waiting = session->is_setup = false;
+    base->received = 0;
     session->conn =
         PQconnectStartParams(parameters.keywords, parameters.values, 0);
     if (session->conn == NULL || PQstatus(session->conn) == CONNECTION_BAD) {
@@ -297,8 +322,14 @@ static void finish(struct simba__pg_session *session)
 void simba__pg_proceed(struct simba__sql_session *base, uint32_t events)
 {
     struct simba__pg_session *session = (struct simba__pg_session *)base;
+    uint64_t so_far = received(session);
 
     (void)events;
+    if (so_far > base->received &&
+        simba__sql_is_too_much(base, so_far - base->received)) {
+        simba__sql_flooded(base);
+        return;
+    }
     if (base->state == SIMBA__SQL_CONNECTING && !session->is_setup) {
         poll_connection(session);
         return;

@@ -53,5 +53,6 @@ void simba__pg_notifications(struct simba__pg_session *session)
     while ((notification = PQnotifies(session->conn)) != NULL) {
         simba__sql_wake(session->base.self, notification->extra);
         PQfreemem(notification);
+        simba__pg_note_received(session);
     }
 }

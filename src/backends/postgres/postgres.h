@@ -63,6 +63,9 @@ void simba__pg_settings_list(const struct simba__pg *pg,
                              struct simba__pg_parameters *all);
 
 /* connection.c */
+
+/** From now on count again what the server says. */
+void simba__pg_note_received(struct simba__pg_session *session);
 void simba__pg_connect(struct simba__sql_session *session);
 void simba__pg_send(struct simba__sql_session *session,
                     enum simba__sql_statement statement);

@@ -24,6 +24,10 @@ enum { CONNECT_MS = 5000 };
  * closed as late again. */
 enum { IDLE_MS = 5000 };
 
+/* How many bytes an answer may have. What has the most rows, a heartbeat, has
+ * 1500 of them. */
+enum { ANSWER_MOST = 1 << 20, LIST_MOST = 32 << 20 };
+
 /* --- host names ---------------------------------------------------------- */
 
 bool simba__sql_is_local(const char *hosts)
@@ -154,6 +158,28 @@ void simba__sql_want(struct simba__sql_session *session, uint32_t events)
     if (!session->io.is_set || session->io.events != effective) {
         simba_io_set(session->self->base.loop, &session->io, effective);
     }
+}
+
+bool simba__sql_is_too_much(const struct simba__sql_session *session,
+                            uint64_t received)
+{
+    const struct simba__sql_request *request = session->request;
+    bool is_long =
+        request != NULL && (request->statement == SIMBA__SQL_LOAD_ALL ||
+                            request->statement == SIMBA__SQL_LIST ||
+                            request->statement == SIMBA__SQL_LIST_BARE);
+
+    return received > (is_long ? LIST_MOST : ANSWER_MOST);
+}
+
+void simba__sql_flooded(struct simba__sql_session *session)
+{
+    simba_error error;
+
+    simba_error_set(&error, SIMBA_EMISCONFIG, 0,
+                    "%s: answers more than was asked for",
+                    session->self->shown);
+    simba__sql_lost(session, SIMBA_EMISCONFIG, &error);
 }
 
 /* --- opening ------------------------------------------------------------- */

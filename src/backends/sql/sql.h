@@ -255,11 +255,12 @@ struct simba__sql_session {
     const char *not_found;              /* why one was not; static */
     bool is_found;                      /* one was */
     enum simba__sql_state state;
-    uint32_t wanted; /* events, while its request is not driven */
-    bool is_notify;  /* it listens, and serves no requests */
-    bool was_lost;   /* the next connection is made anew */
-    bool was_used;   /* since the last search for needless ones */
-    bool is_needed;  /* by the notify session, as long as it is connected */
+    uint32_t wanted;   /* events, while its request is not driven */
+    bool is_notify;    /* it listens, and serves no requests */
+    bool was_lost;     /* the next connection is made anew */
+    bool was_used;     /* since the last search for needless ones */
+    bool is_needed;    /* by the notify session, as long as it is connected */
+    uint64_t received; /* bytes, since it was asked something or spoke itself */
 };
 
 /** One request under way. */
@@ -429,6 +430,12 @@ void simba__sql_pump(struct simba__sql *self);
 
 /* --- connection.c -------------------------------------------------------- */
 
+/** Has the server said more than the statement under way can be answered with,
+ * having said so many bytes? It is mad then, or means harm. */
+bool simba__sql_is_too_much(const struct simba__sql_session *session,
+                            uint64_t received);
+/** So it has: give it up. */
+void simba__sql_flooded(struct simba__sql_session *session);
 /** Said by a dialect: connected; the statement was answered; the connection is
  * gone or never was, and what was under way may have taken effect. */
 void simba__sql_connected(struct simba__sql_session *session);

@@ -1,0 +1,154 @@
+/* A server that is mad, or means harm: what it says has no end, and must cost
+ * neither time nor memory. */
+#define _GNU_SOURCE
+#include "fixtures/lying_server.h"
+#include "fixtures/sql_server.h"
+
+#include <stdio.h>
+
+#include "fixtures/unit_test.h"
+
+enum { MOST_KIB = 64 * 1024, LONG_KIB = 1024 * 1024 };
+
+static struct handle handle;
+
+static int tear_down(void **state)
+{
+    (void)state;
+    handle_close(&handle);
+    lying_server_stop();
+    return 0;
+}
+
+#define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
+
+#ifdef SERVER_IS_POSTGRES
+
+#define SERVER_BEGINS false
+#define URL           "postgres://u@127.0.0.1:%d/d?sslmode=disable"
+#define READY         "Z\0\0\0\5I"
+#define PARSED        "1\0\0\0\4"
+#define BOUND         "2\0\0\0\4"
+#define WELCOME       LIE("R\0\0\0\10\0\0\0\0" READY)
+#define SET_UP        LIE(PARSED BOUND "n\0\0\0\4C\0\0\0\15SELECT 0\0" READY)
+/* One column, named a. */
+#define COLUMN                                                                 \
+    "T\0\0\0\32\0\1a\0\0\0\0\0\0\0\0\0\0\31\377\377\377\377\377\377\0\0"
+#define ROWS  LIE(PARSED BOUND COLUMN)
+#define VALUE LIE(PARSED BOUND COLUMN "D\1\377\377\377\0\1\1\377\377\370")
+#define DONE  "C\0\0\0\15SELECT 1\0" READY
+#define ROW   "D\0\0\0\13\0\1\0\0\0\1m"
+#define TEXT  LIE("E\1\377\377\377SERROR\0M")
+
+static struct lie row(void)
+{
+    return (struct lie)LIE("D\0\0\0\12\0\1\377\377\377\377");
+}
+
+#else
+
+#define SERVER_BEGINS true
+#define URL           "//u@127.0.0.1:%d/d?tls=off&option_file=/dev/null"
+#define WELCOME                                                                \
+    LIE("W\0\0\0\n5.5.5-10.11-MariaDB\0\7\0\0\0abcdefgh\0\376\367\10\2\0"      \
+        "\377\201\25\0\0\0\0\0\0\35\0\0\0abcdefghijkl\0mysql_native_"          \
+        "password\0"),                                                         \
+        LIE("\7\0\0\2\0\0\0\2\0\0\0")
+#define SET_UP LIE("\7\0\0\1\0\0\0\2\0\0\0")
+#define COLUMN                                                                 \
+    "\1\0\0\1\1\30\0\0\2\3def\0\0\0\1a\0\0\14\77\0\0\1\0\0\375\0\0\0\0\0"      \
+    "\5\0\0\3\376\0\0\2\0"
+#define ROWS  LIE(COLUMN)
+#define VALUE LIE(COLUMN "\377\377\377\4")
+#define ROW   "\2\0\0\4\1m"
+#define DONE  "\5\0\0\5\376\0\0\2\0"
+#define TEXT  LIE("\377\377\377\1\377\2\4#42000")
+
+/* Packets are counted. */
+static struct lie row(void)
+{
+    static char rows[256][5];
+
+    for (int i = 0; i < 256; i++) {
+        memcpy(rows[i], (char[]){1, 0, 0, (char)(i + 4), '\373'}, 5);
+    }
+    return (struct lie){rows[0], sizeof rows};
+}
+
+#endif
+
+/* What follows the handshake, and then goes on and on. */
+static void open_to(struct lie first, struct lie flood)
+{
+    const struct lie lies[] = {WELCOME, SET_UP, first, {NULL, 0}};
+    const struct lying_server server = {
+        .lies = lies, .begins = SERVER_BEGINS, .flood = flood};
+    simba_error error;
+    char url[128];
+
+    snprintf(url, sizeof url, URL, lying_server_start(&server));
+    if (handle_open(&handle, SERVER_OPS, url, &error) != SIMBA_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static void hears(enum simba_request_kind kind,
+                  struct lie first,
+                  struct lie flood,
+                  long most_kib)
+{
+    open_to(first, flood);
+    lying_server_expect_failure(&handle, kind, most_kib);
+}
+
+LIMITS_TEST(test_sql_limits__rows_without_an_end)
+{
+    hears(SIMBA_ACQUIRE, (struct lie)ROWS, row(), MOST_KIB);
+}
+
+LIMITS_TEST(test_sql_limits__value_without_an_end)
+{
+    hears(SIMBA_ACQUIRE, (struct lie)VALUE, (struct lie)LIE("xxxxxxxx"),
+          MOST_KIB);
+}
+
+LIMITS_TEST(test_sql_limits__text_without_an_end)
+{
+    hears(SIMBA_ACQUIRE, (struct lie)TEXT, (struct lie)LIE("xxxxxxxx"),
+          MOST_KIB);
+}
+
+/* A list may be long, but not for ever. */
+LIMITS_TEST(test_sql_limits__list_without_an_end)
+{
+    hears(SIMBA_LIST, (struct lie)ROWS, row(), LONG_KIB);
+}
+
+/* A list has more columns than one; those that are not there are empty. */
+LIMITS_TEST(test_sql_limits__columns_that_are_not_there)
+{
+    simba_request request = SIMBA_REQUEST_INIT;
+    simba_error error;
+
+#ifdef SERVER_IS_POSTGRES
+    open_to((struct lie)LIE(PARSED BOUND COLUMN ROW DONE), (struct lie){0});
+#else
+    open_to((struct lie)LIE(COLUMN ROW DONE), (struct lie){0});
+#endif
+    request.kind = SIMBA_LIST;
+    request.mutex = "";
+    request.deadline_ms = simba_loop_now_ms() + 1000;
+    (void)handle_run(&handle, &request, &error);
+}
+
+#ifndef SERVER_IS_POSTGRES
+/* More parameters than the statement has. */
+LIMITS_TEST(test_sql_limits__parameters_that_are_not_there)
+{
+    hears(SIMBA_ACQUIRE,
+          (struct lie)LIE("\14\0\0\1\0\1\0\0\0\0\0\377\377\0\0\0"
+                          "\30\0\0\2\3def\0\0\0\1?\0\0\14\77\0\0\0\0\0\6\200"
+                          "\0\0\0\0\5\0\0\3\376\0\0\2\0"),
+          (struct lie){0}, MOST_KIB);
+}
+#endif
