@@ -538,6 +538,18 @@ static int note_log_pages(void *db, sqlite3 *handle, const char *name, int n)
     return SQLITE_OK;
 }
 
+/* Somebody else may have written the file: what it brings along is not run, and
+ * no value is longer than any of ours. */
+static void distrust(sqlite3 *handle)
+{
+    enum { LENGTH_MOST = 1 << 20 };
+
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, LENGTH_MOST);
+}
+
 int simba__sqlite_connect(struct simba__sqlite *self,
                           int64_t deadline_ms,
                           simba_error *error)
@@ -554,6 +566,7 @@ int simba__sqlite_connect(struct simba__sqlite *self,
     if (db->handle == NULL) {
         return SIMBA_ENOMEM;
     }
+    distrust(db->handle);
     rc = simba__sqlite_result(self, rc, error);
     if (rc == SIMBA_OK && simba__is_set_user_id()) {
         /* It would believe $TMPDIR. */

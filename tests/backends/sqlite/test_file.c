@@ -369,3 +369,44 @@ SQLITE_TEST(test_sqlite_file__empty_file_behind_a_link_stays_empty)
     assert_int_equal(symlink(real, database), 0);
     must_open(&first, "");
 }
+
+/* --- what somebody else has put into it ---------------------------------- */
+
+/* Without an end: who evaluates it never comes back. */
+#define ENDLESS                                                                \
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "         \
+    "SELECT 'm' AS mutex, x AS acquired_at, x AS ttl_at, x AS transition_at, " \
+    "'a' AS owner_id, x AS version, x AS fencing_token FROM c"
+
+SQLITE_TEST(test_sqlite_file__view_in_place_of_a_table_is_not_run)
+{
+    struct who alice = person(&first, "alice");
+
+    must_open(&first, "");
+    sql("DROP TABLE simba_mutex");
+    sql("CREATE VIEW simba_mutex AS " ENDLESS);
+    assert_int_equal(try_run(&alice, (simba_request){.kind = SIMBA_LIST}),
+                     SIMBA_EMISCONFIG);
+}
+
+SQLITE_TEST(test_sqlite_file__triggers_are_not_run)
+{
+    struct who alice = person(&first, "alice");
+
+    must_open(&first, "");
+    sql("CREATE TRIGGER t BEFORE INSERT ON simba_tenure BEGIN " ENDLESS
+        "; END");
+    ask(&alice);
+    expect_mine(&alice);
+}
+
+SQLITE_TEST(test_sqlite_file__value_of_a_hundred_megabytes_is_refused)
+{
+    struct who alice = person(&first, "alice");
+
+    must_open(&first, "");
+    sql("INSERT INTO simba_mutex VALUES ('m', 1, 2, 9e18, "
+        "CAST(zeroblob(100000000) AS TEXT), 1, 1)");
+    assert_int_equal(try_run(&alice, (simba_request){.kind = SIMBA_LIST}),
+                     SIMBA_EMISCONFIG);
+}
