@@ -153,6 +153,21 @@ long_logs_need_little_memory() {
         "$(cat "$scratch/out" "$scratch/err")"
 }
 
+# A file that is no log has no lines, perhaps.
+lines_without_an_end_need_little_memory() {
+    [ -z "${SIMBA_NO_ULIMIT-}" ] || return 200
+    {
+        head -c 100000000 /dev/zero
+        echo
+        asked 100 1 1 acquire "$(mine 5)"
+    } | (
+        ulimit -d 24576
+        "$simba" verify -
+    ) >"$scratch/out" 2>"$scratch/err"
+    same summary "2 events, 1 mutex, 0 findings" "$(tail -n 1 "$scratch/out")" &&
+        grep -q '^simba: -:1: longer than 64 KiB' "$scratch/err"
+}
+
 # ── Helpers ──────────────────────────────────────────────────────────────────
 
 # run_many URL: eight processes, five times each, on one mutex.

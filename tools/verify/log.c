@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many lines may be in disorder. */
-enum { AHEAD = 4096 };
+/* How many lines may be in disorder, and how long one may be. */
+enum { AHEAD = 4096, LINE_MOST = 64 * 1024 };
 
 struct simba__log_slot {
     uint64_t order; /* of reading, for deeds of the same time */
@@ -89,7 +89,8 @@ bool simba__log_open(struct simba__trace_log *log, const char *name, int index)
     log->name = name;
     log->index = index;
     log->heap = calloc(AHEAD, sizeof(struct simba__log_slot *));
-    if (log->heap == NULL) {
+    log->buffer = malloc(LINE_MOST + 1);
+    if (log->heap == NULL || log->buffer == NULL) {
         errno = ENOMEM;
         return false;
     }
@@ -125,7 +126,8 @@ static const char *check_line(const struct simba__trace_log *log,
                               bool *is_deed)
 {
     const char *problem =
-        memchr(log->buffer, '\0', length) != NULL
+        length > LINE_MOST ? "longer than 64 KiB"
+        : memchr(log->buffer, '\0', length) != NULL
             ? "a NUL in it"
             : simba__log_parse(log->buffer, length, deed, is_deed);
 
@@ -145,26 +147,43 @@ static void keep_deed(struct simba__trace_log *log,
     rise(log, log->count - 1);
 }
 
+/* As getline(), but that the end of a long line is dropped: a file that is no
+ * log may have no lines at all. */
+static size_t get_line(struct simba__trace_log *log)
+{
+    size_t length = 0;
+    int c = 0;
+
+    while (c != '\n' && (c = getc_unlocked(log->file)) != EOF) {
+        if (length < LINE_MOST) {
+            log->buffer[length] = (char)c;
+        }
+        length++;
+    }
+    log->buffer[length < LINE_MOST ? length : LINE_MOST] = '\0';
+    return length;
+}
+
 /* One line; a last one without its end was cut off, and is no event. */
 static bool read_line(struct simba__trace_log *log)
 {
     struct simba__log_slot *slot = spare_slot(log);
     const char *problem;
     bool is_deed;
-    ssize_t length;
+    size_t length;
 
     if (slot == NULL) {
         errno = ENOMEM;
         return false;
     }
     errno = 0;
-    length = getline(&log->buffer, &log->buffer_room, log->file);
-    if (length < 0) {
+    length = get_line(log);
+    if (length == 0) {
         log->is_ended = true;
         return errno == 0 || errno == EAGAIN;
     }
     log->line++;
-    problem = check_line(log, (size_t)length, &slot->deed, &is_deed);
+    problem = check_line(log, length, &slot->deed, &is_deed);
     if (problem != NULL) {
         log->malformed++;
         log->complain(log, problem);

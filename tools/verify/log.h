@@ -16,8 +16,7 @@ struct simba__trace_log {
     const char *name;
     int index;
     FILE *file;
-    char *buffer; /* of getline() */
-    size_t buffer_room;
+    char *buffer; /* the line that was read last */
     uint64_t line;
     uint64_t events;    /* lines that were understood */
     uint64_t malformed; /* and that were not */
