@@ -94,7 +94,8 @@ static void polled(struct simba__my_session *session)
     free(session->seen);
     session->seen = NULL;
     while (result != NULL && (row = mysql_fetch_row(result)) != NULL) {
-        if (row[1] != NULL && row[1][0] != '\0' &&
+        if (mysql_num_fields(result) > 1 && row[1] != NULL &&
+            row[1][0] != '\0' &&
             asprintf(&more, "%s%s%s",
                      session->seen == NULL ? "" : session->seen,
                      session->seen == NULL ? "" : ",", row[1]) >= 0) {

@@ -27,10 +27,6 @@ enum {
     LOST_MS = 5000,    /* a server that vanished is noticed within this time */
     CHUNK = 16384,
     WORDS_MOST = 16,
-    VALUES_MOST = 1024, /* in a reply, unless more were asked for */
-    VALUE_BYTES = 64,   /* of each, and at least so many of all: */
-    BYTES_LEAST = 1 << 20,
-    LINE_MOST = 1 << 16, /* of all but bulk strings */
 };
 
 static void start(struct simba__redis_connection *conn);
@@ -261,49 +257,6 @@ void simba__redis_connection_close(struct simba__redis_connection *conn)
     conn->plain = conn->wire = (struct simba__redis_buffer){0};
 }
 
-/* --- limits -------------------------------------------------------------- */
-
-/* A server that is mad, or means harm, must cost neither memory nor time: a
- * reply has no more values and bytes than what was asked for can have. The
- * reader itself refuses what is nested too deep. */
-
-static size_t values_most(const struct simba__redis_connection *conn)
-{
-    return conn->first != NULL && conn->first->most_values != 0
-               ? conn->first->most_values
-               : VALUES_MOST;
-}
-
-static bool is_too_much(const struct simba__redis_connection *conn)
-{
-    const redisReader *reader = conn->reader;
-    size_t length = reader->len - reader->pos;
-    size_t most = values_most(conn) * VALUE_BYTES;
-
-    return conn->values > values_most(conn) ||
-           conn->bytes > (most > BYTES_LEAST ? most : BYTES_LEAST) ||
-           /* It looks for the end of a line from its beginning every time. */
-           (length > LINE_MOST &&
-            (reader->buf[reader->pos] != '$' ||
-             memchr(reader->buf + reader->pos, '\n', 32) == NULL));
-}
-
-#if HIREDIS_MAJOR < 1
-typedef int value_count;
-#else
-typedef size_t value_count;
-#endif
-
-/* The reader makes room for all values as soon as it knows how many. */
-static void *make_array(const redisReadTask *task, value_count count)
-{
-    struct simba__redis_connection *conn = task->privdata;
-
-    conn->values += (size_t)count;
-    return is_too_much(conn) ? NULL
-                             : conn->default_makers->createArray(task, count);
-}
-
 /* --- coming up ----------------------------------------------------------- */
 
 static void begin_handshake(struct simba__redis_connection *conn)
@@ -314,12 +267,7 @@ static void begin_handshake(struct simba__redis_connection *conn)
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         return;
     }
-    conn->values = conn->bytes = 0;
-    conn->default_makers = conn->reader->fn;
-    conn->makers = *conn->reader->fn;
-    conn->makers.createArray = make_array;
-    conn->reader->fn = &conn->makers;
-    conn->reader->privdata = conn;
+    simba__redis_limits_begin(conn);
     update_events(conn);
     simba__redis_handshake(conn);
 }
@@ -627,7 +575,7 @@ static bool receive_plain(struct simba__redis_connection *conn,
         void *reply = NULL;
         int rc = redisReaderGetReply(conn->reader, &reply);
 
-        if (reply == NULL && is_too_much(conn)) {
+        if (reply == NULL && simba__redis_is_too_much(conn)) {
             simba__redis_disconnect(conn, SIMBA_EMISCONFIG, 0,
                                     "answers more than was asked for: is it a "
                                     "Redis server?");

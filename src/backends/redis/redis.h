@@ -306,6 +306,14 @@ void simba__redis_uncork_later(struct simba__redis *store);
 /** The loop is about to end: nothing is sent later any more. */
 void simba__redis_cork_stop(struct simba__redis *store);
 
+/* --- limits.c ------------------------------------------------------------ */
+
+/** A new connection has its reader. */
+void simba__redis_limits_begin(struct simba__redis_connection *conn);
+
+/** Has the reply that is being read more in it than was asked for? */
+bool simba__redis_is_too_much(const struct simba__redis_connection *conn);
+
 /* --- handshake.c --------------------------------------------------------- */
 
 /** Authenticate, choose the database, learn the facts, as far as wanted; ends

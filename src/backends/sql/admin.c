@@ -36,12 +36,15 @@ void simba__sql_add_list(struct simba__sql_request *request,
 {
     for (int i = 0; i < rows->count; i++) {
         simba_owner owner = simba__sql_read_owner(rows, i);
+        const char *name = rows->cell(rows, i, SIMBA__SQL_MUTEX);
 
         request->asked->reply.store_ms =
             simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
-        simba_request_add_mutex(
-            request->asked, rows->cell(rows, i, SIMBA__SQL_MUTEX), &owner,
-            (int)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING));
+        if (name != NULL) {
+            simba_request_add_mutex(
+                request->asked, name, &owner,
+                (int)simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING));
+        }
     }
 }
 

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"
 
+#include "core/saturate.h"
+
 #include "util/container.h"
 
 #include <assert.h>
@@ -210,18 +212,18 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
     bool is_poll = request->statement == SIMBA__SQL_POLL;
 
     for (int i = 0; i < rows->count && !is_poll; i++) {
-        int64_t left_ms =
-            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_TRANSITION_AT) -
-            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW);
+        int64_t left_ms = simba__subtract_saturating(
+            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_TRANSITION_AT),
+            simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW));
+        const char *name = rows->cell(rows, i, SIMBA__SQL_MUTEX);
 
-        at = simba__sql_subscription_find(
-            self, rows->cell(rows, i, SIMBA__SQL_MUTEX));
+        at = name == NULL ? NULL : simba__sql_subscription_find(self, name);
         if (at != NULL) {
             at->seen_heartbeat = self->heartbeat_number;
             at->seen_waiting =
                 simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
-            at->held_until_ms =
-                simba_loop_now_ms() + (left_ms < 0 ? 0 : left_ms);
+            at->held_until_ms = simba__add_saturating(
+                simba_loop_now_ms(), left_ms < 0 ? 0 : left_ms);
             at->is_foreign = simba__sql_number(rows, i, IS_FOREIGN) != 0;
             at->owner = simba__sql_read_owner(rows, i);
         }

@@ -134,26 +134,61 @@ int simba__zk_perms_of_anyone(zhandle_t *handle, const char *path, int *perms)
 
 /* The linker gives the client library our own of these functions instead of the
  * system's (see sources.cmake). Its descriptors become close-on-exec, and
- * known, so that a forked child can close them; a write to a closed connection
- * raises no signal; and a numeric address is not looked up, for the resolver
- * has locks, and a process that forks while its thread holds them leaves them
- * locked in the child. */
-enum { DESCRIPTORS_MOST = 1024 };
+ * known, so that a forked child can close them; what a server says has limits;
+ * a write to a closed connection raises no signal; and a numeric address is not
+ * looked up, for the resolver has locks, and a process that forks while its
+ * thread holds them leaves them locked in the child. */
+enum { DESCRIPTORS_MOST = 1024, ANSWER_MOST = 32 << 20 };
 
 /* Descriptors plus one, so that 0 is a free slot. No lock: a forked child must
  * be able to read it, whatever the parent's threads were doing. */
 static _Atomic int descriptors[DESCRIPTORS_MOST];
 
-/* Puts `to` where `from` is, if it is anywhere. */
-static void replace_descriptor(int from, int to)
+/* What is being read there: messages, each with its length in four bytes before
+ * it. Only who reads the descriptor looks here. */
+static struct frame {
+    unsigned known;  /* bytes of the length that have come */
+    uint32_t length; /* as far as they tell */
+    uint32_t left;   /* of the message */
+} frames[DESCRIPTORS_MOST];
+
+/* Puts `to` where `from` is; returns where, or -1. */
+static int replace_descriptor(int from, int to)
 {
     for (int i = 0; i < DESCRIPTORS_MOST; i++) {
         int expected = from;
 
         if (atomic_compare_exchange_strong(&descriptors[i], &expected, to)) {
-            return;
+            return i;
         }
     }
+    return -1;
+}
+
+/* The library makes room for as much as a server announces. False: that is
+ * more than it can have been asked for. */
+static bool take_in(struct frame *frame,
+                    const unsigned char *bytes,
+                    size_t count)
+{
+    while (count > 0) {
+        size_t part = frame->left < count ? frame->left : count;
+
+        frame->left -= (uint32_t)part;
+        bytes += part;
+        count -= part;
+        if (count > 0) {
+            frame->length = frame->length << 8 | *bytes++;
+            count--;
+            if (++frame->known == sizeof frame->length) {
+                *frame = (struct frame){.left = frame->length};
+            }
+            if (frame->left > ANSWER_MOST) {
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 void simba__zk_descriptors_close(void)
@@ -171,6 +206,7 @@ void simba__zk_descriptors_close(void)
  * linker's names. */
 int __real_socket(int domain, int type, int protocol);
 int __real_close(int fd);
+ssize_t __real_recv(int fd, void *data, size_t size, int flags);
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
 int __real_getaddrinfo(const char *host,
                        const char *port,
@@ -179,6 +215,7 @@ int __real_getaddrinfo(const char *host,
 int __wrap_socket(int domain, int type, int protocol);
 int __wrap_pipe(int ends[2]);
 int __wrap_close(int fd);
+ssize_t __wrap_recv(int fd, void *data, size_t size, int flags);
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
 int __wrap_getaddrinfo(const char *host,
                        const char *port,
@@ -189,8 +226,10 @@ int __wrap_socket(int domain, int type, int protocol)
 {
     int fd = __real_socket(domain, type | SOCK_CLOEXEC, protocol);
 
-    if (fd >= 0) {
-        replace_descriptor(0, fd + 1);
+    int slot = fd < 0 ? -1 : replace_descriptor(0, fd + 1);
+
+    if (slot >= 0) {
+        frames[slot] = (struct frame){0};
     }
     return fd;
 }
@@ -200,16 +239,29 @@ int __wrap_pipe(int ends[2])
     int rc = pipe2(ends, O_CLOEXEC);
 
     if (rc == 0) {
-        replace_descriptor(0, ends[0] + 1);
-        replace_descriptor(0, ends[1] + 1);
+        (void)replace_descriptor(0, ends[0] + 1);
+        (void)replace_descriptor(0, ends[1] + 1);
     }
     return rc;
 }
 
 int __wrap_close(int fd)
 {
-    replace_descriptor(fd + 1, 0);
+    (void)replace_descriptor(fd + 1, 0);
     return __real_close(fd);
+}
+
+ssize_t __wrap_recv(int fd, void *data, size_t size, int flags)
+{
+    ssize_t count = __real_recv(fd, data, size, flags);
+    int slot = replace_descriptor(fd + 1, fd + 1);
+
+    if (count > 0 && slot >= 0 &&
+        !take_in(&frames[slot], data, (size_t)count)) {
+        errno = ECONNRESET;
+        return -1;
+    }
+    return count;
 }
 
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)

@@ -29,7 +29,8 @@ if(simba_has_zookeeper)
                           ${SIMBA_ZOOKEEPER_LIBRARY})
   endif()
   target_link_options(simba_zookeeper_client INTERFACE
-    -Wl,--wrap=socket,--wrap=pipe,--wrap=close,--wrap=send,--wrap=getaddrinfo)
+    -Wl,--wrap=socket,--wrap=pipe,--wrap=close,--wrap=recv
+    -Wl,--wrap=send,--wrap=getaddrinfo)
   target_link_libraries(simba_zookeeper_client INTERFACE Threads::Threads)
 
   simba_add_store(zookeeper SOURCES ${simba_zookeeper_sources}

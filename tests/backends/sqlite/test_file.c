@@ -400,13 +400,13 @@ SQLITE_TEST(test_sqlite_file__triggers_are_not_run)
     expect_mine(&alice);
 }
 
-SQLITE_TEST(test_sqlite_file__value_of_a_hundred_megabytes_is_refused)
+SQLITE_TEST(test_sqlite_file__value_of_two_megabytes_is_refused)
 {
     struct who alice = person(&first, "alice");
 
     must_open(&first, "");
     sql("INSERT INTO simba_mutex VALUES ('m', 1, 2, 9e18, "
-        "CAST(zeroblob(100000000) AS TEXT), 1, 1)");
+        "CAST(zeroblob(2000000) AS TEXT), 1, 1)");
     assert_int_equal(try_run(&alice, (simba_request){.kind = SIMBA_LIST}),
                      SIMBA_EMISCONFIG);
 }

@@ -1,0 +1,55 @@
+/* A server that is mad, or means harm: what it says has no end, and must cost
+ * neither time nor memory. */
+#define _GNU_SOURCE
+#include "fixtures/lying_server.h"
+
+#include <stdio.h>
+
+#include "fixtures/unit_test.h"
+
+/* A session of ten seconds is granted. */
+#define WELCOME                                                                \
+    "\0\0\0\45\0\0\0\0\0\0\47\20\0\0\0\0\0\0\0\1\0\0\0\20abcdefghijklmnop\0"
+
+enum { MOST_KIB = 128 * 1024 };
+
+static struct handle handle;
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lying_server_stop();
+    handle_close(&handle);
+    return 0;
+}
+
+static void hears(enum simba_request_kind kind, struct lie first)
+{
+    const struct lie lies[] = {LIE(WELCOME), first, {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .flood = LIE("xxxxxxxx")};
+    simba_error error;
+    char url[64];
+
+    snprintf(url, sizeof url, "//127.0.0.1:%d", lying_server_start(&server));
+    if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
+        fail_msg("%s", error.message);
+    }
+    lying_server_expect_failure(&handle, kind, MOST_KIB);
+}
+
+#define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
+
+LIMITS_TEST(test_limits__answer_of_two_gigabytes)
+{
+    hears(SIMBA_ACQUIRE, (struct lie)LIE("\177\377\377\377"));
+}
+
+LIMITS_TEST(test_limits__answer_of_less_than_nothing)
+{
+    hears(SIMBA_ACQUIRE, (struct lie)LIE("\377\377\377\377"));
+}
+
+LIMITS_TEST(test_limits__list_of_two_gigabytes)
+{
+    hears(SIMBA_LIST, (struct lie)LIE("\177\377\377\377"));
+}
