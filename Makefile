@@ -1,10 +1,12 @@
 # The commands of the README; the work is done by CMake and scripts/.
 # Silent: what the scripts say is enough.
 .SILENT:
-.PHONY: help demo test test-more check lint coverage seeds format install clean release
+.PHONY: help demo test test-more check lint coverage seeds fuzz format install \
+	clean release
 
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
+SECONDS ?= 300
 SIM := build/release/tests/sim/sim
 
 help:
@@ -15,6 +17,7 @@ help:
 	echo 'make lint      format, clang-tidy, cppcheck, budgets'
 	echo 'make coverage  branch coverage of src/core'
 	echo 'make seeds     a long run of the simulator; SEEDS=$(SEEDS)'
+	echo 'make fuzz      each fuzz target for SECONDS=$(SECONDS)'
 	echo 'make format    put the C files into our format'
 	echo 'make install   command, libraries, headers, manual; PREFIX=$(PREFIX) DESTDIR='
 	echo 'make clean     remove build/'
@@ -24,11 +27,11 @@ demo: release
 
 test:
 	scripts/deps test
-	scripts/test dev asan-ubsan:lean tsan:lean clang:build
+	scripts/test dev asan-ubsan:lean tsan:lean fuzz clang:build
 
 test-more:
 	scripts/deps test
-	scripts/test --more dev asan-ubsan tsan clang:build
+	scripts/test --more dev asan-ubsan tsan fuzz clang:build
 
 check:
 	scripts/deps test
@@ -44,6 +47,10 @@ coverage:
 
 seeds: release
 	$(SIM) --seeds $(SEEDS)
+
+fuzz:
+	scripts/deps fuzz
+	scripts/fuzz $(SECONDS)
 
 format:
 	scripts/deps lint

@@ -22,8 +22,8 @@ if(SIMBA_FUZZ)
     message(FATAL_ERROR "SIMBA_FUZZ needs clang: only it has libFuzzer")
   endif()
   # no-link: each fuzz target links the driver, with its main(), by itself.
-  simba_instrument_with(-fsanitize=fuzzer-no-link,address
-                        -fno-omit-frame-pointer)
+  simba_instrument_with(-fsanitize=fuzzer-no-link,address,undefined
+                        -fno-sanitize-recover=all -fno-omit-frame-pointer)
 endif()
 
 # Instrumented objects call their runtime and cannot be linked by strangers:
