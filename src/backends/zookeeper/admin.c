@@ -533,7 +533,7 @@ static int serve(void *argument, simba_request *request, simba_error *error)
     }
     status = request->kind == SIMBA_INIT
                  ? simba__zk_init(self, handle, request, error)
-                 : simba__zk_examine(self, handle, request);
+                 : simba__zk_examine(self, handle, request, error);
     zookeeper_close(handle);
     return status;
 }

@@ -84,6 +84,14 @@ int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
 
 /* --- blocking calls ------------------------------------------------------ */
 
+static void on_answer(int rc, const struct Stat *stat, const void *data)
+{
+    (void)stat;
+    atomic_store((_Atomic int *)data, simba__zk_is_lost(rc) ? -1 : 1);
+}
+
+/* Blocking calls wait as long as the server keeps the connection, so it is
+ * tried first whether it answers anything at all. */
 zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
                              int64_t timeout_ms,
                              int64_t until_ms)
@@ -97,16 +105,21 @@ zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
                           simba__zk_host_wait_ms(settings, tried, timeout_ms);
         zhandle_t *handle =
             simba__zk_handle_open(settings, first + tried, timeout_ms, NULL);
+        _Atomic int answer = 0;
+        bool is_asked = false;
 
         if (handle == NULL) {
             return NULL;
         }
-        while (zoo_state(handle) != ZOO_CONNECTED_STATE &&
-               simba_loop_now_ms() < next_ms &&
+        while (atomic_load(&answer) == 0 && simba_loop_now_ms() < next_ms &&
                simba_loop_now_ms() < until_ms) {
+            if (!is_asked && zoo_state(handle) == ZOO_CONNECTED_STATE) {
+                is_asked =
+                    zoo_aexists(handle, "/", 0, on_answer, &answer) == ZOK;
+            }
             nanosleep(&nap, NULL);
         }
-        if (zoo_state(handle) == ZOO_CONNECTED_STATE) {
+        if (atomic_load(&answer) > 0) {
             return handle;
         }
         zookeeper_close(handle);

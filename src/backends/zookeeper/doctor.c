@@ -8,7 +8,7 @@
 enum { PERMS_WRITE = 0x02, PERMS_CREATE = 0x04, PERMS_DELETE = 0x08 };
 
 /* By the configuration that the servers tell: who only observes has no vote. */
-static void find_ensemble(zhandle_t *handle, simba_request *request)
+static int find_ensemble(zhandle_t *handle, simba_request *request)
 {
     char config[16384];
     int length = sizeof config - 1, servers = 0;
@@ -18,7 +18,7 @@ static void find_ensemble(zhandle_t *handle, simba_request *request)
         simba_request_add_finding(
             request, SIMBA_FINDING_NOTE, "ensemble",
             "the servers do not tell how many they are: %s", zerror(rc));
-        return;
+        return rc;
     }
     config[length > 0 ? length : 0] = '\0';
     for (const char *at = strstr(config, "server."); at != NULL;
@@ -38,6 +38,7 @@ static void find_ensemble(zhandle_t *handle, simba_request *request)
             "ensemble", "%d servers vote: mutexes survive the loss of %d",
             servers, (servers - 1) / 2);
     }
+    return rc;
 }
 
 /* What the servers make of a timeout that is too short or too long. */
@@ -56,9 +57,9 @@ static int64_t negotiate(const struct simba__zk *self,
 }
 
 /* Whether a server knows containers shows only when one is made. */
-static void find_containers(const struct simba__zk *self,
-                            zhandle_t *handle,
-                            simba_request *request)
+static int find_containers(const struct simba__zk *self,
+                           zhandle_t *handle,
+                           simba_request *request)
 {
     const char *base = self->settings.base;
     char *probe = simba__zk_join(base, "simba-doctor");
@@ -88,11 +89,12 @@ static void find_containers(const struct simba__zk *self,
             "no container can be made, so mutexes that nobody uses stay: %s",
             zerror(rc));
     }
+    return rc;
 }
 
-static void find_acl(const struct simba__zk *self,
-                     zhandle_t *handle,
-                     simba_request *request)
+static int find_acl(const struct simba__zk *self,
+                    zhandle_t *handle,
+                    simba_request *request)
 {
     int perms,
         rc = simba__zk_perms_of_anyone(handle, self->settings.base, &perms);
@@ -111,26 +113,37 @@ static void find_acl(const struct simba__zk *self,
         simba_request_add_finding(request, SIMBA_FINDING_OK, "acl",
                                   "only who has our password may free a mutex");
     }
+    return rc;
 }
 
+/* A server that falls silent has no findings. */
 int simba__zk_examine(const struct simba__zk *self,
                       zhandle_t *handle,
-                      simba_request *request)
+                      simba_request *request,
+                      simba_error *error)
 {
+    int rc;
+
     /* With less the client library gives up before it is connected, with much
      * more than a day its arithmetic overflows. */
     long long least = negotiate(self, request, 300);
     long long most = negotiate(self, request, 86400000);
 
-    find_ensemble(handle, request);
+    if (least == 0 || most == 0) {
+        return simba__zk_fail(self, ZOPERATIONTIMEOUT, error);
+    }
+    rc = find_ensemble(handle, request);
     simba_request_add_finding(
         request, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
         "session",
         "sessions last from %lld to %lld ms: a shorter lease frees a dead "
         "owner's mutex only after %lld ms, a longer one is cut to %lld ms",
         least, most, least, most);
-    find_containers(self, handle, request);
-    find_acl(self, handle, request);
+    rc = simba__zk_is_lost(rc) ? rc : find_containers(self, handle, request);
+    rc = simba__zk_is_lost(rc) ? rc : find_acl(self, handle, request);
+    if (simba__zk_is_lost(rc)) {
+        return simba__zk_fail(self, rc, error);
+    }
     simba_request_add_finding(request, SIMBA_FINDING_OK, "clock",
                               "leases count on monotonic clocks: steps of the "
                               "wall clock do nothing");

@@ -536,7 +536,8 @@ void simba__zk_admin_close(struct simba__zk *self);
  * return a status. By blocking calls, outside the loop. */
 int simba__zk_examine(const struct simba__zk *self,
                       zhandle_t *handle,
-                      simba_request *request);
+                      simba_request *request,
+                      simba_error *error);
 int simba__zk_init(const struct simba__zk *self,
                    zhandle_t *handle,
                    simba_request *request,
@@ -565,7 +566,8 @@ int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
                                unsigned tried,
                                int64_t timeout_ms);
 
-/** A handle for blocking calls, connected; NULL: not by then (boot clock). */
+/** A handle for blocking calls to a server that answers; NULL: none does by
+ * then (boot clock). */
 zhandle_t *simba__zk_connect(const struct simba__zk_settings *settings,
                              int64_t timeout_ms,
                              int64_t until_ms);

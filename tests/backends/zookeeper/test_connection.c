@@ -54,6 +54,22 @@ FAULT_TEST(test_connection__unreachable_from_the_start_is_said_soon)
     assert_true(got.lease_ms > LEASE / 2);
 }
 
+/* A server that grants a session and then answers nothing has no findings. */
+FAULT_TEST(test_connection__doctor_of_a_mute_server_fails)
+{
+    struct who ann = person(&first, "ann");
+    simba_request request = {.kind = SIMBA_DOCTOR, .mutex = ""};
+    int64_t begun_ms = simba_loop_now_ms();
+
+    open_through_proxy();
+    proxy_mute(proxy);
+    request.deadline_ms = begun_ms + PATIENCE_MS;
+    assert_int_equal(try_run(&ann, request), SIMBA_EUNAVAIL);
+    assert_non_null(strstr(why.message, "no server answers"));
+    assert_string_equal(noted, "");
+    assert_true(simba_loop_now_ms() - begun_ms < PATIENCE_MS / 3);
+}
+
 /* Two of three servers are silent, as machines without power are. Who has a
  * long lease is not to wait for a part of it. */
 FAULT_TEST(test_connection__silent_servers_are_passed_by)
