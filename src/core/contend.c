@@ -376,6 +376,7 @@ static void ask(struct simba__contend *c, struct simba__contend_update *up)
     up->send.position = c->position;
     up->send.join = c->config.join;
     up->send.is_backstop = c->is_backstop;
+    up->send.budget_ms = lease->budget_ms;
     up->send.waiter_ms = 2 * backstop;
 }
 

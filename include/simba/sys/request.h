@@ -192,7 +192,10 @@ struct simba_request {
      * runtime. */
     void (*done)(simba_request *copy, int status, const simba_error *error);
     simba_request *original; /**< of a copy: takes what is added to it */
-    uint64_t reserved[4];
+    /** Acquire: the release budget. A lease that leaves no time beside it is of
+     * no use: a backend that knows it can grant no longer one refuses. */
+    int64_t budget_ms;
+    uint64_t reserved[3];
 
     simba_reply reply; /**< filled before simba_request_done(…, SIMBA_OK, …) */
 };
@@ -202,7 +205,7 @@ struct simba_request {
 #define SIMBA_REQUEST_INIT                                                     \
     {(uint32_t)sizeof(simba_request), SIMBA_NO_REQUEST, 0, 0, 0, {0, 0}, 0, 0, \
      0, 0, 0, 0, 0, false, false, false, false, false, false, 0, 0, 0, 0, 0,   \
-     0, 0, 0, 0, {0, 0, 0, 0}, SIMBA_REPLY_INIT}
+     0, 0, 0, 0, 0, {0, 0, 0}, SIMBA_REPLY_INIT}
 /* clang-format on */
 
 /**

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a contender has unless it says otherwise. */
+enum { LEASE_MS = 16000, BUDGET_MS = 2000 };
+
 enum { PERMS_WRITE = 0x02, PERMS_CREATE = 0x04, PERMS_DELETE = 0x08 };
 
 /* By the configuration that the servers tell: who only observes has no vote. */
@@ -133,12 +136,22 @@ int simba__zk_examine(const struct simba__zk *self,
         return simba__zk_fail(self, ZOPERATIONTIMEOUT, error);
     }
     rc = find_ensemble(handle, request);
-    simba_request_add_finding(
-        request, most < 16000 ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
-        "session",
-        "sessions last from %lld to %lld ms: a shorter lease frees a dead "
-        "owner's mutex only after %lld ms, a longer one is cut to %lld ms",
-        least, most, least, most);
+    if (simba__zk_budget_most_ms(most < LEASE_MS ? most : LEASE_MS) <
+        BUDGET_MS) {
+        simba_request_add_finding(
+            request, SIMBA_FINDING_SERIOUS, "session",
+            "sessions last from %lld to %lld ms: nothing can be acquired with "
+            "a lease of %d ms and a release budget of %d ms; set "
+            "maxSessionTimeout (20 times tickTime unless set) to %d or more",
+            least, most, LEASE_MS, BUDGET_MS, LEASE_MS);
+    } else {
+        simba_request_add_finding(
+            request, most < LEASE_MS ? SIMBA_FINDING_WEAK : SIMBA_FINDING_OK,
+            "session",
+            "sessions last from %lld to %lld ms: a shorter lease frees a dead "
+            "owner's mutex only after %lld ms, a longer one is cut to %lld ms",
+            least, most, least, most);
+    }
     rc = simba__zk_is_lost(rc) ? rc : find_containers(self, handle, request);
     rc = simba__zk_is_lost(rc) ? rc : find_acl(self, handle, request);
     if (simba__zk_is_lost(rc)) {

@@ -70,8 +70,34 @@ static void refuse(struct simba__zk_latch *latch, int64_t wait_ms)
     simba__deadline_complete(&latch->acquire, SIMBA_OK, NULL);
 }
 
-/* The lowest owns, if the session is certain for long enough to work with: at
- * least what quorum writes every T/4 leave. */
+/* Servers with short sessions can grant nothing that outlasts the release
+ * budget: every grant would be given back, for ever. */
+static bool is_too_short(struct simba__zk_latch *latch)
+{
+    const struct simba__zk *self = latch->self;
+    int64_t lease_ms = full_lease_ms(latch);
+    int64_t budget_ms = latch->acquire->budget_ms;
+    int64_t most_ms = simba__zk_budget_most_ms(lease_ms);
+    simba_error error;
+
+    if (budget_ms <= most_ms) {
+        return false;
+    }
+    simba_error_set(
+        &error, SIMBA_EMISCONFIG, 0,
+        "zookeeper %.120s: a session lasts %lld ms there, too short for a "
+        "lease of %lld ms with a release budget of %lld ms; set "
+        "maxSessionTimeout (20 times tickTime unless set) to %lld ms or more, "
+        "or give a release budget of at most %lld ms",
+        self->settings.hosts, (long long)self->certainty.timeout_ms,
+        (long long)latch->lease_ms, (long long)budget_ms,
+        (long long)latch->lease_ms, (long long)(most_ms > 0 ? most_ms : 0));
+    simba__deadline_complete(&latch->acquire, SIMBA_EMISCONFIG, &error);
+    tidy(latch);
+    return true;
+}
+
+/* The lowest owns, if the session is certain for long enough to work with. */
 static void grant(struct simba__zk_latch *latch)
 {
     const struct simba__zk_certainty *certainty = &latch->self->certainty;
@@ -80,7 +106,7 @@ static void grant(struct simba__zk_latch *latch)
 
     assert(latch->state == SIMBA__ZK_PRESENT && !latch->is_leaving);
     simba__zk_watch_own(latch);
-    if (lease_ms < full_lease_ms(latch) * 3 / 8) {
+    if (lease_ms < simba__zk_lease_least_ms(full_lease_ms(latch))) {
         int64_t wait_ms =
             simba__zk_certainty_next(certainty) - simba_loop_now_ms();
 
@@ -284,6 +310,9 @@ void simba__zk_latch_go(struct simba__zk_latch *latch)
         return;
     }
     assert(mutex != NULL);
+    if (latch->state == SIMBA__ZK_ABSENT && is_too_short(latch)) {
+        return;
+    }
     if (latch->state == SIMBA__ZK_ABSENT && !mutex->is_made) {
         /* A thousand who are told that there is no such mutex would come back
          * in another order: one makes it, the others wait for that. */

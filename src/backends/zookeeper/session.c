@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "backends/zookeeper/zookeeper.h"
 
+#include "core/lease.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -76,6 +77,19 @@ int64_t simba__zk_certainty_lease(const struct simba__zk_certainty *certainty,
     int64_t lease = certainty->timeout_ms - elapsed - drift;
 
     return lease > 1 ? lease : 1;
+}
+
+int64_t simba__zk_lease_least_ms(int64_t lease_ms)
+{
+    return lease_ms * 3 / 8;
+}
+
+int64_t simba__zk_budget_most_ms(int64_t lease_ms)
+{
+    struct simba__lease granted = {.ttl_ms =
+                                       simba__zk_lease_least_ms(lease_ms)};
+
+    return simba__lease_hard_ms(&granted) - 1;
 }
 
 int64_t simba__zk_certainty_next(const struct simba__zk_certainty *certainty)

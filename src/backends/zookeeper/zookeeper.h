@@ -218,6 +218,13 @@ void simba__zk_certainty_answered(struct simba__zk_certainty *certainty,
 int64_t simba__zk_certainty_lease(const struct simba__zk_certainty *certainty,
                                   int64_t sent_ms);
 
+/** The shortest lease that is granted where a longer one would be `lease_ms`:
+ * at least what quorum writes every T/4 leave. */
+int64_t simba__zk_lease_least_ms(int64_t lease_ms);
+
+/** The longest release budget that such a grant leaves time beside. */
+int64_t simba__zk_budget_most_ms(int64_t lease_ms);
+
 /** When another quorum write would make the session certain for longer. */
 int64_t simba__zk_certainty_next(const struct simba__zk_certainty *certainty);
 

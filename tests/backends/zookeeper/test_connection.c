@@ -70,6 +70,30 @@ FAULT_TEST(test_connection__doctor_of_a_mute_server_fails)
     assert_true(simba_loop_now_ms() - begun_ms < PATIENCE_MS / 3);
 }
 
+/* Every grant would have to be given back, for ever. */
+FAULT_TEST(test_connection__session_too_short_for_the_budget_is_refused)
+{
+    static struct servers hasty;
+    struct who ann = person(&first, "ann");
+    simba_request request = asking(&ann);
+
+    servers_tick(100);
+    servers_start(&hasty, 1);
+    assert_int_equal(try_open(&first, "//%s", hasty.hosts), SIMBA_OK);
+    request.budget_ms = 2000;
+    assert_int_equal(try_run(&ann, request), SIMBA_EMISCONFIG);
+    assert_non_null(strstr(why.message, "a session lasts 2000 ms"));
+    assert_non_null(strstr(why.message, "set maxSessionTimeout"));
+    request.budget_ms = 500;
+    run(&ann, request);
+    assert_true(got.mine);
+    noted[0] = '\0';
+    run(&ann, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_non_null(strstr(noted, "[session 3]"));
+    close_handles(NULL);
+    servers_stop(&hasty);
+}
+
 /* Two of three servers are silent, as machines without power are. Who has a
  * long lease is not to wait for a part of it. */
 FAULT_TEST(test_connection__silent_servers_are_passed_by)

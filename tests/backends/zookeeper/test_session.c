@@ -86,6 +86,16 @@ TEST(test_certainty__every_quarter_leaves_three_eighths)
     }
 }
 
+/* With the default budget, sessions must last for 5.5 s. */
+TEST(test_certainty__budget_fits_into_the_shortest_grant)
+{
+    assert_int_equal(simba__zk_budget_most_ms(T), 5863);
+    assert_true(simba__zk_budget_most_ms(5480) >= 2000);
+    assert_true(simba__zk_budget_most_ms(5460) < 2000);
+    assert_int_equal(simba__zk_budget_most_ms(2000), 723);
+    assert_true(simba__zk_budget_most_ms(300) >= 1);
+}
+
 /* A follower says so by itself, however long it has been cut off. */
 TEST(test_certainty__only_what_the_leader_answers_counts)
 {
