@@ -71,9 +71,9 @@ struct simba__option {
 
 /** What a command does with a store that is not there yet. */
 enum simba__reach {
-    SIMBA__REACH_MAKE, /* makes it */
-    SIMBA__REACH_LOOK, /* makes nothing, and sees an empty one */
-    SIMBA__REACH_NEED  /* makes nothing, and fails */
+    SIMBA__REACH_MAKE,   /* makes it */
+    SIMBA__REACH_LOOK,   /* makes nothing, and sees an empty one */
+    SIMBA__REACH_EXAMINE /* makes nothing, and says what would be made */
 };
 
 /** What a command takes. */
@@ -156,6 +156,7 @@ struct simba__opening {
     bool look;        /* nothing is made: SIMBA_ENOTINIT when there is none */
     simba_log_fn log; /* where messages go; NULL: errors to stderr */
     void *user;
+    bool examine; /* with look: open it all the same, for the doctor */
 };
 
 /** Open the store that is meant, with the times of the config file. One that

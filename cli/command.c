@@ -98,6 +98,7 @@ int simba__command_open(const struct simba__cli *cli,
     }
     options.config = SIMBA_CONFIG_ALWAYS;
     options.look = opening->look;
+    options.examine = opening->examine;
     if (cli->verbosity >= 0) {
         options.log = opening->log == NULL ? say_log : opening->log;
         options.log_user = opening->user;
@@ -125,8 +126,9 @@ int simba__command_serve(const struct simba__command *command,
                          simba__command_fn *run)
 {
     const struct simba__cli *cli = &words->cli;
-    struct simba__opening opening = {.look =
-                                         command->reach != SIMBA__REACH_MAKE};
+    struct simba__opening opening = {
+        .look = command->reach != SIMBA__REACH_MAKE,
+        .examine = command->reach == SIMBA__REACH_EXAMINE};
     struct simba__wait_notice notice;
     simba_store *store = NULL;
     simba_error error = {0};

@@ -17,9 +17,10 @@ static const char doctor_help[] =
     "weakness:\n"
     "\n"
     "  ok       a guarantee that holds\n"
-    "  note     good to know\n"
-    "  weak     a guarantee that holds only mostly\n"
-    "  serious  two may own a mutex at once: mend it before you rely on it\n"
+    "  note     good to know, or cannot be seen from here\n"
+    "  weak     a guarantee that holds until something else goes wrong\n"
+    "  serious  two may own a mutex at once, or nobody can: mend it before\n"
+    "           you rely on it\n"
     "\n"
     "  -q, --quiet      tell only what is weak or serious\n"
     "      --store URL, --json, -v, --help\n"
@@ -31,7 +32,7 @@ static const char doctor_help[] =
     "\n"
     "exit codes: 0 nothing serious; 1 something serious; 64 usage; 69 store\n"
     "unreachable; 70 a fault of simba; 77 access denied; 78 wrong\n"
-    "configuration or URL, or nothing is there yet ('simba init' makes it)\n";
+    "configuration or URL\n";
 
 static const char init_help[] =
     "usage: simba init [OPTION…]\n"
@@ -179,7 +180,7 @@ static int examine(const struct simba__command *command,
 int simba__cmd_doctor(struct simba__words *words)
 {
     static const struct simba__command command = {
-        .name = "doctor", .help = doctor_help, .reach = SIMBA__REACH_NEED};
+        .name = "doctor", .help = doctor_help, .reach = SIMBA__REACH_EXAMINE};
 
     return simba__command_run(&command, words, examine);
 }

@@ -165,7 +165,8 @@ int simba__follow_open(struct simba__follow *follow,
                        int64_t interval_ms,
                        simba_error *error)
 {
-    const struct simba__opening opening = {true, simba__live_log, follow->live};
+    const struct simba__opening opening = {
+        .look = true, .log = simba__live_log, .user = follow->live};
     bool is_said = false;
     int rc;
 

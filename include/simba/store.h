@@ -71,12 +71,15 @@ typedef struct simba_store_options {
     bool look; /**< make nothing by opening: a store that is not there yet is
                   SIMBA_ENOTINIT. Of today's stores this is SQLite's file; the
                   others are there or SIMBA_EUNAVAIL */
+    /** With `look`: one that is not there yet is opened all the same, for
+     * simba_admin_doctor() and nothing else. */
+    bool examine;
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0}
+     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /**

@@ -218,6 +218,7 @@ static int open_store(simba_store *store,
                                    .log = log_plain,
                                    .log_user = store,
                                    .look = options->look,
+                                   .examine = options->examine,
                                    .find = simba__backend_find};
     const simba_backend_ops *ops;
     int most = options->callback_threads == 0 ? THREADS_MOST

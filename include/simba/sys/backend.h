@@ -39,6 +39,9 @@ typedef struct simba_backend_config {
     simba_log_fn log; /**< never NULL */
     void *log_user;
     bool look; /**< open: make nothing; what is not there is SIMBA_ENOTINIT */
+    /** Open, with `look`: what is not there is SIMBA_ENOTINIT only to requests
+     * other than SIMBA_DOCTOR. MAY be passed over. */
+    bool examine;
     /** For those whose URL has another in it, such as a shim: find the backend
      * of that one, and what follows its "scheme:". */
     int (*find)(const char *url,

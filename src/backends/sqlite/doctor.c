@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/statvfs.h>
@@ -29,20 +30,89 @@ static void ask_pragma(const struct simba__sqlite *self,
     sqlite3_finalize(row);
 }
 
+/* The file system of the database, or of the directory where it would be; says
+ * whether a reboot empties it. */
+static bool examine_disk(const struct simba__sqlite *self,
+                         const char *where,
+                         simba_request *request)
+{
+    bool is_trusted = self->settings.is_trusted, is_good;
+    const char *name = simba__sqlite_file_system(where, &is_good);
+    bool is_tmpfs = is_good && strcmp(name, "tmpfs") == 0;
+    struct statvfs disk;
+
+    simba_request_add_finding(
+        request,
+        is_tmpfs  ? SIMBA_FINDING_NOTE
+        : is_good ? SIMBA_FINDING_OK
+                  : SIMBA_FINDING_SERIOUS,
+        "file-system",
+        is_tmpfs  ? "%s: gone after a reboot, which frees every mutex anyway"
+        : is_good ? "%s: locks, shared memory and inotify work"
+        : is_trusted
+            ? "%s is trusted by ?fs=trust only; if its locks do not exclude, "
+              "neither does this store"
+            : "%s is not known to be safe, and is refused without ?fs=trust",
+        name);
+    if (statvfs(where, &disk) == 0) {
+        uint64_t room = (uint64_t)disk.f_bavail * disk.f_frsize;
+
+        if (room < ROOM_LEAST_BYTES) {
+            simba_request_add_finding(
+                request, SIMBA_FINDING_SERIOUS, "room",
+                "only %llu KiB left on its disk: when it is full nothing can "
+                "be acquired or renewed",
+                (unsigned long long)(room / 1024));
+        } else {
+            simba_request_add_finding(request, SIMBA_FINDING_OK, "room",
+                                      "%llu MiB left on its disk",
+                                      (unsigned long long)(room / 1024 / 1024));
+        }
+    }
+    return is_tmpfs;
+}
+
+/* Nobody has made the file yet. Could one be made? */
+static void examine_absent(const struct simba__sqlite *self,
+                           simba_request *request)
+{
+    const struct simba__sqlite_settings *settings = &self->settings;
+    char *where = strdup(settings->path);
+    char *slash;
+    bool is_able;
+
+    simba_request_add_finding(
+        request, SIMBA_FINDING_NOTE, "file",
+        "%s is not there yet: the first lock makes it, or `simba init`",
+        settings->shown);
+    /* The nearest directory above that is there. */
+    while (where != NULL && (slash = strrchr(where, '/')) != NULL) {
+        slash[slash == where ? 1 : 0] = '\0';
+        if (slash == where || access(where, F_OK) == 0) {
+            break;
+        }
+    }
+    if (where != NULL) {
+        const char *directory = slash == NULL ? "." : where;
+
+        is_able = access(directory, W_OK | X_OK) == 0;
+        simba_request_add_finding(
+            request, is_able ? SIMBA_FINDING_OK : SIMBA_FINDING_SERIOUS,
+            "permissions", "%.150s: %s", directory,
+            is_able ? "what is missing can be made there"
+                    : simba__sqlite_errno_words(errno));
+        examine_disk(self, directory, request);
+    }
+    free(where);
+}
+
 static void examine_database(const struct simba__sqlite *self,
+                             bool is_tmpfs,
                              simba_request *request)
 {
     char value[128];
     bool is_good;
-    const char *name = simba__sqlite_file_system(self->settings.path, &is_good);
 
-    simba_request_add_finding(
-        request, is_good ? SIMBA_FINDING_OK : SIMBA_FINDING_SERIOUS,
-        "file-system",
-        is_good ? "%s: locks, shared memory and inotify work"
-                : "%s is trusted by ?fs=trust only; if its locks do not "
-                  "exclude, neither does this store",
-        name);
     ask_pragma(self, "PRAGMA journal_mode", value, sizeof value);
     is_good = strcmp(value, "wal") == 0;
     simba_request_add_finding(
@@ -50,14 +120,14 @@ static void examine_database(const struct simba__sqlite *self,
         is_good ? "%s: readers and the writer do not block each other"
                 : "%s: slower than wal, readers wait for the writer",
         value);
-    is_good = self->settings.is_full;
+    is_good = self->settings.is_full && !is_tmpfs;
     simba_request_add_finding(
         request, is_good ? SIMBA_FINDING_OK : SIMBA_FINDING_NOTE, "synchronous",
         "%s",
         is_good
             ? "full: no token comes again after a power loss; the rest need "
               "not be on disk, as a reboot frees every mutex"
-            : "normal: a power loss may take the last changes along; exclusion "
+            : "a power loss may take the last changes along; exclusion "
               "holds, as a reboot frees every mutex, and tokens go on by the "
               "wall clock");
     ask_pragma(self, "PRAGMA quick_check(1)", value, sizeof value);
@@ -101,7 +171,7 @@ static void examine_clock_and_wake_ups(const struct simba__sqlite *self,
             "inotify: a release or a death wakes the next in the queue");
     } else {
         simba_request_add_finding(
-            request, SIMBA_FINDING_WEAK, "push",
+            request, SIMBA_FINDING_NOTE, "push",
             "no inotify to be had (%s): waiters poll; raise "
             "fs.inotify.max_user_instances",
             fd < 0 ? simba__sqlite_errno_words(errno) : "seen earlier");
@@ -116,9 +186,7 @@ static void examine_file(const struct simba__sqlite *self,
                          simba_request *request)
 {
     const struct simba__sqlite_settings *settings = &self->settings;
-    struct statvfs disk;
     struct stat about;
-    uint64_t room;
 
     if (stat(settings->path, &about) != 0) {
         simba_request_add_finding(request, SIMBA_FINDING_SERIOUS, "permissions",
@@ -135,20 +203,6 @@ static void examine_file(const struct simba__sqlite *self,
                 ? ": everybody on this machine may change it"
                 : "");
     }
-    if (statvfs(settings->path, &disk) == 0) {
-        room = (uint64_t)disk.f_bavail * disk.f_frsize;
-        if (room < ROOM_LEAST_BYTES) {
-            simba_request_add_finding(
-                request, SIMBA_FINDING_WEAK, "room",
-                "only %llu KiB left on its disk: when it is full nothing can "
-                "be acquired or renewed",
-                (unsigned long long)(room / 1024));
-        } else {
-            simba_request_add_finding(request, SIMBA_FINDING_OK, "room",
-                                      "%llu MiB left on its disk",
-                                      (unsigned long long)(room / 1024 / 1024));
-        }
-    }
     simba_request_add_finding(
         request, settings->is_trusted ? SIMBA_FINDING_WEAK : SIMBA_FINDING_NOTE,
         "sharing", "%s",
@@ -159,9 +213,14 @@ static void examine_file(const struct simba__sqlite *self,
 
 int simba__sqlite_doctor(struct simba__sqlite *self, simba_request *request)
 {
-    examine_database(self, request);
+    if (self->is_absent) {
+        examine_absent(self, request);
+    } else {
+        examine_database(self, examine_disk(self, self->settings.path, request),
+                         request);
+        examine_file(self, request);
+    }
     examine_clock_and_wake_ups(self, request);
-    examine_file(self, request);
     request->reply.store_ms = simba__sqlite_now_ms(self);
     return SIMBA_OK;
 }

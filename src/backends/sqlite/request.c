@@ -350,8 +350,14 @@ int simba__sqlite_serve(void *argument,
 {
     struct simba__sqlite *self = argument;
     bool is_urgent = request->kind == SIMBA_ACQUIRE;
-    int rc = follow_file(self, request, error);
+    int rc;
 
+    if (self->is_absent) {
+        return request->kind == SIMBA_DOCTOR
+                   ? simba__sqlite_doctor(self, request)
+                   : simba__sqlite_fail_absent(self, error);
+    }
+    rc = follow_file(self, request, error);
     if (rc != SIMBA_OK) {
         return rc;
     }

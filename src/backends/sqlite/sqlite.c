@@ -31,6 +31,13 @@ static void close_store(simba_backend *base)
     free(self);
 }
 
+int simba__sqlite_fail_absent(const struct simba__sqlite *self,
+                              simba_error *error)
+{
+    return simba_error_set(error, SIMBA_ENOTINIT, 0,
+                           "sqlite %s: is not there yet", self->settings.shown);
+}
+
 static int build(struct simba__sqlite *self,
                  const simba_backend_config *config,
                  simba_error *error)
@@ -39,10 +46,17 @@ static int build(struct simba__sqlite *self,
     int rc = simba__sqlite_settings_init(settings, config->rest, error);
     struct stat about;
 
-    if (rc == SIMBA_OK && config->look && stat(settings->path, &about) != 0 &&
-        errno == ENOENT) {
-        rc = simba_error_set(error, SIMBA_ENOTINIT, 0,
-                             "sqlite %s: is not there yet", settings->shown);
+    self->is_absent = rc == SIMBA_OK && config->look &&
+                      stat(settings->path, &about) != 0 && errno == ENOENT;
+    if (self->is_absent && config->examine) {
+        rc = simba__sqlite_clock_init(self, error);
+        return rc != SIMBA_OK
+                   ? rc
+                   : simba_worker_open(self->base.loop, simba__sqlite_serve,
+                                       self, &self->worker);
+    }
+    if (self->is_absent) {
+        rc = simba__sqlite_fail_absent(self, error);
     }
     if (rc == SIMBA_OK) {
         rc = simba__sqlite_file_prepare(settings, error);

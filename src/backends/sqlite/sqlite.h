@@ -204,6 +204,7 @@ struct simba__sqlite {
     struct simba__log log;
     struct simba__sqlite_settings settings;
     simba_worker *worker;
+    bool is_absent; /* there is no file, and only the doctor may come */
     struct simba__sqlite_inherited inherited; /* used in a forked child */
 
     int64_t clock_offset_ns; /* of this process's time namespace */
@@ -224,6 +225,12 @@ struct simba__sqlite {
     bool has_dead; /* a process was found dead, with rows and files left */
     bool is_poll_logged; /* it was logged that waiters poll */
 };
+
+/* --- sqlite.c ------------------------------------------------------------ */
+
+/** Nobody made the file yet, and looking makes none. */
+int simba__sqlite_fail_absent(const struct simba__sqlite *self,
+                              simba_error *error);
 
 /* --- settings.c ---------------------------------------------------------- */
 

@@ -105,6 +105,11 @@ SQLITE_TEST(test_sqlite_file_denied__full_disk_says_so)
     }
     must_open(&first, "");
     ask(&alice);
+    run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_string_equal(told.findings[0].name, "file-system"); /* tmpfs */
+    assert_int_equal(told.findings[0].gravity, SIMBA_FINDING_NOTE);
+    assert_string_equal(told.findings[1].name, "room");
+    assert_int_equal(told.findings[1].gravity, SIMBA_FINDING_SERIOUS);
     snprintf(filler, sizeof filler, "%s/filler", directory);
     fd = open(filler, O_WRONLY | O_CREAT, 0600);
     while (write(fd, directory, sizeof directory) > 0) {
