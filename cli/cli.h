@@ -166,6 +166,11 @@ int simba__command_open(const struct simba__cli *cli,
                         simba_store **store,
                         simba_error *error);
 
+/** Wait while the store grants nothing to anybody (SIMBA_EBUSY of a mutex that
+ * nobody has), and say so every few seconds. Anything else is left to what
+ * follows. Ends early at a signal that simba__interrupt() knows. */
+void simba__command_await_grants(const struct simba__cli *cli);
+
 /** Say that it is not there yet, which is no failure. */
 void simba__command_say_absent(const struct simba__cli *cli,
                                const simba_error *error);

@@ -1,7 +1,10 @@
 /* What commands have in common: their words, their store, their failures. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/clock.h"
 #include "cli/output.h"
+
+#include <simba/locker.h>
 
 #include <assert.h>
 #include <errno.h>
@@ -110,6 +113,39 @@ int simba__command_open(const struct simba__cli *cli,
                                                    : SIMBA_LOG_DEFAULT;
     }
     return simba_store_open(cli->store, &options, store, error);
+}
+
+enum { GRANT_PAUSE_MS = 100, GRANT_NOTICE_MS = 5000 };
+
+void simba__command_await_grants(const struct simba__cli *cli)
+{
+    char mutex[48];
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    simba_locker *locker = NULL;
+    simba_store *store = NULL;
+    simba_error error;
+    int64_t said_ms = INT64_MIN / 2;
+
+    (void)snprintf(mutex, sizeof mutex, "simba-ready-%d", (int)getpid());
+    options.mutex = mutex;
+    if (simba_store_open(cli->store, NULL, &store, &error) != SIMBA_OK ||
+        simba_locker_open(store, &options, &locker, &error) != SIMBA_OK) {
+        simba_store_close(store);
+        return;
+    }
+    /* A store that says our own mutex is another's is not waited for. */
+    while (simba__interrupt() == 0 &&
+           simba_locker_acquire(locker, 0, NULL, &error) == SIMBA_EBUSY &&
+           strncmp(error.message, mutex, strlen(mutex)) != 0) {
+        if (cli->verbosity >= 0 &&
+            simba__clock_ms() - said_ms >= GRANT_NOTICE_MS) {
+            said_ms = simba__clock_ms();
+            simba__say("%s; waiting", error.message);
+        }
+        simba__clock_pause(GRANT_PAUSE_MS);
+    }
+    simba_locker_close(locker);
+    simba_store_close(store);
 }
 
 void simba__command_say_absent(const struct simba__cli *cli,

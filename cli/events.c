@@ -60,12 +60,27 @@ static void tell_json(const struct simba__front *front,
     simba__say_json(&line);
 }
 
+/* Nobody owns it, but the store grants nothing yet and says why: what is said
+ * of the mutex begins with its name. */
+static bool is_not_yet(const struct simba__front *front,
+                       const struct simba__note *note)
+{
+    const char *mutex = front->job->mutex;
+
+    return (note->status == SIMBA_EBUSY || note->status == SIMBA_ETIMEDOUT) &&
+           strncmp(note->text, mutex, strlen(mutex)) != 0;
+}
+
 /* What to do about it, after what it was. */
 static const char *advice(const struct simba__front *front,
                           const struct simba__note *note)
 {
     switch (simba__exit_of_status(note->status)) {
     case SIMBA__EXIT_NOT_ACQUIRED:
+        if (is_not_yet(front, note)) {
+            return front->job->wait_ms == 0 ? "; -w DUR would wait for it"
+                                            : "; give a longer --wait";
+        }
         return note->seen == EDEADLK ? ""
                : front->job->wait_ms == 0
                    ? "; -w DUR would wait for it, 'simba show' tells who has it"
@@ -97,7 +112,7 @@ static void say_failed(const struct simba__front *front,
                simba__exit_of_status(note->status) ==
                    SIMBA__EXIT_NOT_ACQUIRED) {
         return;
-    } else if (note->status == SIMBA_ETIMEDOUT) {
+    } else if (note->status == SIMBA_ETIMEDOUT && !is_not_yet(front, note)) {
         simba__say("%s: it was not free within --wait%s", mutex,
                    advice(front, note));
     } else {

@@ -222,6 +222,7 @@ static int run_tests(const struct simba__cli *cli, simba_tck_options tck)
     tck.user = &audience;
     tck.is_cancelled = is_interrupted;
     simba__interrupt_catch();
+    simba__command_await_grants(cli);
     rc = simba_tck_run(&tck, &summary, &error);
     if (rc == SIMBA_ECANCELED) {
         return leave_early(&audience, &summary, &error);

@@ -28,15 +28,16 @@ static int look(struct tck *t,
     return rc;
 }
 
-/* A store may refuse to grant anything for one lease, such as one that was
- * just started and may have lost what it knew. */
+/* A store may refuse to grant anything for a while, such as one that was just
+ * started and may have lost what it knew. */
 static int await_grant(struct tck *t, simba_store *store, simba_error *error)
 {
     int64_t until =
         simba_loop_now_ms() + READY_MS + tck_lease_ms(&t->long_lease);
     int rc = look(t, store, SIMBA_ACQUIRE, error);
 
-    while (rc == SIMBA_EUNAVAIL && simba_loop_now_ms() < until) {
+    while ((rc == SIMBA_EUNAVAIL || rc == SIMBA_EBUSY) &&
+           simba_loop_now_ms() < until) {
         tck_sleep_until(simba_loop_now_ms() + READY_PAUSE_MS);
         rc = look(t, store, SIMBA_ACQUIRE, error);
     }

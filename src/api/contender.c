@@ -125,6 +125,38 @@ static int complain(const struct complaint *complaint,
                            complaint->what, *(const int64_t *)ms);
 }
 
+/* A budget must also fit into what the store makes certain of a lease. */
+static int check_certain(const simba_store *store,
+                         const simba_times *times,
+                         struct simba__lease *lease,
+                         simba_error *error)
+{
+    const simba_backend_ops *ops = store->backend->ops;
+    int64_t certain_ms = 0, most_ms;
+    const char *what = "";
+    struct simba__lease certain;
+
+    if (ops->certain_ms != NULL) {
+        simba_loop_enter(store->loop);
+        certain_ms = ops->certain_ms(store->backend, &what);
+        simba_loop_leave(store->loop);
+    }
+    certain = simba__lease_shorten(lease, certain_ms);
+    most_ms = simba__lease_budget_most_ms(&certain);
+    if (times->budget_ms == 0) {
+        lease->budget_ms = simba__lease_budget_default_ms(&certain);
+    } else if (lease->budget_ms > most_ms) {
+        return simba_error_set(error, SIMBA_EINVAL, 0,
+                               "budget_ms (--kill-after and 250 ms) is %" PRId64
+                               ", but owners are "
+                               "certain for %" PRId64
+                               " ms only, whatever their lease (%s): give "
+                               "at most %" PRId64 " ms",
+                               lease->budget_ms, certain_ms, what, most_ms);
+    }
+    return SIMBA_OK;
+}
+
 /* Checks names and times together and fills in the defaults. */
 static int make_config(const simba_store *store,
                        const simba_contender *given,
@@ -174,7 +206,7 @@ static int make_config(const simba_store *store,
     }
     problem = simba__contend_config_check(config);
     return problem == SIMBA__CONTEND_FINE
-               ? SIMBA_OK
+               ? check_certain(store, times, lease, error)
                : complain(&of_config[problem], config, error);
 }
 

@@ -126,7 +126,8 @@ static void answered(struct simba__contention *c,
     /* Who waits, or holds, hears of an outage once: nothing else would tell why
      * nothing happens. */
     bool is_outage = l->failure == SIMBA_OK && (l->is_patient || l->is_held) &&
-                     (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN);
+                     (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN ||
+                      status == SIMBA_EBUSY);
 
     l->failure = status;
     if (status != SIMBA_OK) {
@@ -228,8 +229,11 @@ static bool wait_change(simba_locker *l, const struct timespec *until)
 
 static int fail(simba_locker *l, int code, simba_error *error)
 {
-    if (error != NULL && code == l->failure) {
+    /* That a store grants nothing yet says more than that time is up. */
+    if (error != NULL && (code == l->failure || (code == SIMBA_ETIMEDOUT &&
+                                                 l->failure == SIMBA_EBUSY))) {
         *error = l->error;
+        error->code = code;
         return code;
     }
     return simba_error_set(error, code, 0, "%s: %s", l->base.contention.mutex,
@@ -257,7 +261,8 @@ static int wait_until_held(simba_locker *l,
         }
         if (rc == SIMBA_OK && !is_late) {
             is_late = !wait_change(l, until);
-        } else if (rc == SIMBA_OK && l->is_refused) {
+        } else if (rc == SIMBA_OK &&
+                   (l->is_refused || l->failure == SIMBA_EBUSY)) {
             rc = SIMBA_ETIMEDOUT;
         } else if (rc == SIMBA_OK && l->failure == SIMBA_OK) {
             /* A store that was silent for as long as this is not there. */

@@ -66,6 +66,11 @@ static void pass_subscription(simba_backend *self,
     inner_of(self)->ops->subscription(inner_of(self), mutex, subscription);
 }
 
+static int64_t pass_certain_ms(simba_backend *self, const char **what)
+{
+    return inner_of(self)->ops->certain_ms(inner_of(self), what);
+}
+
 static bool pass_drive(simba_backend *self, int64_t until_ms)
 {
     return inner_of(self)->ops->drive(inner_of(self), until_ms);
@@ -231,6 +236,7 @@ static int open_shim(const simba_backend_config *config,
     shim->ops.subscription =
         ops->subscription == NULL ? NULL : pass_subscription;
     shim->ops.drive = ops->drive == NULL ? NULL : pass_drive;
+    shim->ops.certain_ms = ops->certain_ms == NULL ? NULL : pass_certain_ms;
     shim->base.ops = &shim->ops;
     shim->base.loop = config->loop;
     shim->filter.wake = kind->wake;

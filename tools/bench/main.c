@@ -221,6 +221,7 @@ static int measure(const struct simba__cli *cli,
         return simba__command_fail(cli, "bench", &error);
     }
     simba__interrupt_catch();
+    simba__command_await_grants(cli);
     rc = scenario->run(job, &result, &error);
     if (rc == SIMBA_ECANCELED) {
         (void)simba_error_set(&error, rc, 0,

@@ -213,7 +213,9 @@ struct simba_request {
  *
  * @param request  gone afterwards
  * @param status   SIMBA_OK: answered. SIMBA_EUNKNOWN: it may have taken effect,
- *                 or may yet. Any other code: it surely had none.
+ *                 or may yet. Any other code: it surely had none. SIMBA_EBUSY,
+ *                 of an acquire: the store grants nothing to anybody for a
+ *                 while; the error says why and how long.
  * @param error    why it failed, or NULL; copied
  *
  * Threads: inside the loop.

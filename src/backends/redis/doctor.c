@@ -37,11 +37,16 @@ static void on_info(struct simba__redis_admin_request *admin,
     if (!simba__redis_info_is(info, "aof_enabled", "1")) {
         simba_request_add_finding(
             request,
-            settings->has_grace ? SIMBA_FINDING_WEAK : SIMBA_FINDING_SERIOUS,
+            settings->grace_ms != 0 ? SIMBA_FINDING_WEAK
+                                    : SIMBA_FINDING_SERIOUS,
             "persistence",
-            "%s: no append-only file, a restart forgets owners%s", shown,
-            settings->has_grace ? "; after a restart this store waits one lease"
-                                : "; and restart_grace is off");
+            settings->grace_ms != 0
+                ? "%s: no append-only file, a restart forgets owners: nobody "
+                  "acquires for %g s after one, and no owner is certain for "
+                  "longer (restart_grace, which must be the same on all hosts)"
+                : "%s: no append-only file, a restart forgets owners; and "
+                  "restart_grace is off",
+            shown, (double)settings->grace_ms / 1000);
     }
     if (simba__redis_info_is(info, "aof_last_write_status", "err") ||
         simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {

@@ -221,6 +221,22 @@ static void submit(simba_backend *self, simba_request *request)
     }
 }
 
+static int64_t certain_ms(simba_backend *self, const char **what)
+{
+    const struct simba__redis *store = (struct simba__redis *)self;
+    int64_t certain = INT64_MAX;
+
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        if (s->command.state == SIMBA__REDIS_READY &&
+            simba__redis_certain_ms(s) < certain) {
+            certain = simba__redis_certain_ms(s);
+        }
+    }
+    *what = "restart_grace, as Redis without \"appendonly yes\" forgets owners";
+    return certain;
+}
+
 const simba_backend_ops simba_module = {
     .abi = SIMBA_BACKEND_ABI,
     .scheme = "redis",
@@ -235,4 +251,5 @@ const simba_backend_ops simba_module = {
     .subscription = simba__redis_subscribe,
     .drive = simba__redis_drive,
     .help = simba__redis_help,
+    .certain_ms = certain_ms,
 };

@@ -48,8 +48,11 @@ struct simba__redis_settings {
     const char *user, *password; /* NULL: none */
     const char *sentinel_user, *sentinel_password;
     struct simba__tls_settings tls;
-    int replicas;   /* that must have an acquire; 0: none */
-    bool has_grace; /* after a restart that may have lost data */
+    int replicas;              /* that must have an acquire; 0: none */
+    const char *restart_grace; /* as given, or NULL */
+    /* So long nobody acquires on a server that may have forgotten owners, and
+     * for so long at most an owner is certain of one that may: 0: neither. */
+    int64_t grace_ms;
     char shown[SIMBA__REDIS_SHOWN + 1]; /* for messages, without secrets */
 };
 
@@ -175,7 +178,7 @@ struct simba__redis_facts {
     bool is_master;
     bool is_cluster;
     bool is_loading;
-    bool keeps_data;     /* over a restart, but perhaps the last of it */
+    bool keeps_data;     /* over a restart, but perhaps not the last of it */
     bool is_new;         /* was started a few seconds ago */
     int64_t up_since_ms; /* boot clock; not later than this */
     int64_t learned_ms;  /* when all this was so */
@@ -484,6 +487,9 @@ struct simba__redis_request {
     int tries;         /* how often it was sent elsewhere, or again */
     int had_replicas;  /* so many have it; negative: WAIT was refused */
 };
+
+/** How long its owners are certain at most; INT64_MAX: as long as a lease. */
+int64_t simba__redis_certain_ms(const struct simba__redis_server *server);
 
 /** Start a request that a script carries out. */
 void simba__redis_request_start(struct simba__redis *store,

@@ -23,7 +23,7 @@ enum {
     SETTLE_MS = 400,
 };
 
-static void pause_request(struct simba__redis_request *r);
+static void pause_request(struct simba__redis_request *r, int64_t length_ms);
 static void on_reply(struct simba__redis_connection *conn,
                      struct simba__redis_pending *pending,
                      const redisReply *reply);
@@ -272,21 +272,61 @@ static bool needs_replicas(const struct simba__redis_request *r)
             r->script == SIMBA__REDIS_RENEW);
 }
 
-/* Until when no acquire may be sent, or 0. After a restart that may have lost
- * data, leases may still run that the server does not know of: without an
- * append-only file those of owners too who are not back yet. */
+/* --- a server that was restarted ----------------------------------------- */
+
+/* Without an append-only file a restart forgets every owner, those too who
+ * cannot ask at once. So each of them is certain only for restart_grace after
+ * it asked last, whatever its lease, and nobody acquires before the server is
+ * up for as long: an owner that was forgotten has asked before that. */
+int64_t simba__redis_certain_ms(const struct simba__redis_server *server)
+{
+    int64_t grace_ms = server->store->settings.grace_ms;
+
+    return grace_ms == 0 || server->command.facts.keeps_data ? INT64_MAX
+                                                             : grace_ms;
+}
+
+/* Until when no acquire may be sent, or 0. */
 static int64_t grace_until_ms(const struct simba__redis_request *r)
 {
     const struct simba__redis_facts *facts = &r->server->command.facts;
+    int64_t grace_ms = r->store->settings.grace_ms;
 
-    if (!r->store->settings.has_grace || r->script != SIMBA__REDIS_ACQUIRE ||
+    if (grace_ms == 0 || r->script != SIMBA__REDIS_ACQUIRE ||
         r->server->command.state != SIMBA__REDIS_READY ||
         (facts->keeps_data && !facts->is_new)) {
         return 0;
     }
     return facts->keeps_data ? facts->learned_ms + SETTLE_MS
-                             : facts->up_since_ms + r->request->ttl_ms +
-                                   r->request->transition_ms;
+                             : facts->up_since_ms + grace_ms;
+}
+
+/* A moment is waited for here. Who must wait longer hears why, and is woken. */
+static void hold_back(struct simba__redis_request *r, int64_t until_ms)
+{
+    struct simba__redis *store = r->store;
+    const struct simba__redis_facts *facts = &r->server->command.facts;
+    int64_t now_ms = simba_loop_now_ms();
+    simba_error error;
+
+    if (until_ms - now_ms <= SETTLE_MS && until_ms < r->request->deadline_ms) {
+        pause_request(r, until_ms - now_ms);
+        return;
+    }
+    if (!store->grace.is_set || until_ms < store->grace.at_ms) {
+        simba_timer_set(store->base.loop, &store->grace, until_ms);
+    }
+    simba_error_set(
+        &error, SIMBA_EBUSY, 0,
+        "redis %s: was started %" PRId64
+        " s ago and may have forgotten owners: "
+        "nobody acquires for another %" PRId64 " s; cures: %s",
+        r->server->command.shown, (now_ms - facts->up_since_ms) / 1000,
+        (until_ms - now_ms + 999) / 1000,
+        facts->keeps_data
+            ? "appendfsync always"
+            : "appendonly yes there, or a shorter restart_grace on all hosts");
+    finish(r, SIMBA_EBUSY, &error);
 }
 
 void simba__redis_request_route(struct simba__redis_request *r)
@@ -308,17 +348,12 @@ void simba__redis_request_route(struct simba__redis_request *r)
         r->server = simba__redis_server_of(store, r->request->mutex);
     }
     if (r->server == NULL) {
-        pause_request(r);
+        pause_request(r, PAUSE_MS);
         return;
     }
     grace_ms = grace_until_ms(r);
     if (grace_ms != 0 && grace_ms > simba_loop_now_ms()) {
-        if (!store->grace.is_set || grace_ms < store->grace.at_ms) {
-            simba_timer_set(store->base.loop, &store->grace, grace_ms);
-        }
-        simba__redis_request_fail(
-            r, SIMBA_EUNAVAIL,
-            "was just restarted and may have lost its data; waiting");
+        hold_back(r, grace_ms);
         return;
     }
     conn = needs_wait ? &r->server->replication : &r->server->command;
@@ -356,13 +391,13 @@ static void on_pause_over(simba_timer *timer)
     simba__redis_uncork(store);
 }
 
-/* Routes it once more, shortly. */
-static void pause_request(struct simba__redis_request *r)
+/* Routes it once more, a little later. */
+static void pause_request(struct simba__redis_request *r, int64_t length_ms)
 {
     r->state = SIMBA__REDIS_PAUSED;
     r->pause.fire = on_pause_over;
     simba_timer_set(r->store->base.loop, &r->pause,
-                    simba_loop_now_ms() + PAUSE_MS);
+                    simba_loop_now_ms() + length_ms);
 }
 
 void simba__redis_backlog_send(struct simba__redis_backlog *backlog)
@@ -497,7 +532,7 @@ static void on_error_reply(struct simba__redis_request *r, const char *text)
         if (r->store->cluster != NULL) {
             simba__redis_cluster_refresh(r->store->cluster);
         }
-        pause_request(r);
+        pause_request(r, PAUSE_MS);
         return;
     default:
         simba__redis_explain(&error, command->shown, text);
@@ -599,6 +634,10 @@ static void on_reply(struct simba__redis_connection *conn,
     request->reply.mine = read.is_mine;
     if (read.is_mine) {
         request->reply.token = read.owner.token;
+        if (simba__redis_certain_ms(r->server) <
+            request->ttl_ms + request->transition_ms) {
+            request->reply.lease_ms = simba__redis_certain_ms(r->server);
+        }
     } else {
         request->reply.is_queued = read.position != 0;
         request->reply.position = read.position;

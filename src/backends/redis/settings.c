@@ -4,12 +4,19 @@
 
 #include "util/text.h"
 
+#include <simba/duration.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000 };
+enum {
+    DATABASE_MOST = 1000000,
+    REPLICAS_MOST = 1000,
+    GRACE_MS = 16000, /* the lease of who asks for none */
+    GRACE_LEAST_MS = 100
+};
 
 #define OFFSET(member) offsetof(struct simba__redis_settings, member)
 
@@ -18,8 +25,9 @@ static const struct simba__parameter parameters[] = {
      "the database, as behind the host"},
     {"replicas", SIMBA__PARAMETER_INT, OFFSET(replicas), NULL, REPLICAS_MOST,
      "replicas that must have an acquire before it is granted"},
-    {"restart_grace", SIMBA__PARAMETER_FLAG, OFFSET(has_grace), SIMBA__OFF_ON,
-     0, "whether to wait after the restart of a server that may forget"},
+    {"restart_grace", SIMBA__PARAMETER_TEXT, OFFSET(restart_grace), NULL, 0,
+     "how long nobody acquires after a restart that may have forgotten owners, "
+     "such as 16s; 0: not at all"},
     {"sentinel_user", SIMBA__PARAMETER_TEXT, OFFSET(sentinel_user), NULL, 0,
      "the user for the sentinels"},
     {"sentinel_password", SIMBA__PARAMETER_TEXT, OFFSET(sentinel_password),
@@ -157,6 +165,29 @@ static const char *read_path(struct simba__redis_settings *s)
     return number < 0 ? "no such database" : NULL;
 }
 
+/* It was but a switch once. Less than the shortest ttl is none. */
+static const char *read_grace(struct simba__redis_settings *s)
+{
+    static const char *const words[] = {"off", "no",   "false", "on",
+                                        "yes", "true", "1"};
+    const char *given = s->restart_grace;
+
+    if (given == NULL) {
+        return NULL;
+    }
+    for (int i = 0; i < 7; i++) {
+        if (strcasecmp(given, words[i]) == 0) {
+            s->grace_ms = i < 3 ? 0 : GRACE_MS;
+            return NULL;
+        }
+    }
+    return simba_duration_parse(given, &s->grace_ms, NULL) == SIMBA_OK &&
+                   (s->grace_ms == 0 || s->grace_ms >= GRACE_LEAST_MS)
+               ? NULL
+               : "parameter restart_grace must be 0 or a time from 100ms on, "
+                 "such as 16s";
+}
+
 static const char *check(const struct simba__redis_settings *s)
 {
     if (s->user != NULL && s->password == NULL) {
@@ -180,7 +211,7 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
     int rc;
 
     *s = (struct simba__redis_settings){
-        .tls = SIMBA__TLS_DEFAULTS, .has_grace = true, .database = -1};
+        .tls = SIMBA__TLS_DEFAULTS, .grace_ms = GRACE_MS, .database = -1};
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (strlen(schemes[i].name) == length &&
             strncasecmp(schemes[i].name, url, length) == 0) {
@@ -209,6 +240,7 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
         problem = read_path(s);
     }
     s->database = s->database < 0 ? 0 : s->database;
+    problem = problem == NULL ? read_grace(s) : problem;
     rc = problem == NULL
              ? simba__tls_settle(&s->tls, &form, scheme->is_tls, error)
              : SIMBA_OK;

@@ -114,14 +114,15 @@ static void test_redis_contend__bad_wire(void **state)
 }
 
 /* Without a file it forgets every owner; nobody may own before they all have
- * ended. */
+ * ended, whose leases are longer than what is waited. */
 static void test_redis_contend__restarted_empty(void **state)
 {
     struct redis forgetful;
 
     (void)state;
     redis_start(&forgetful, NULL);
-    crowd_begin(redis_url(&forgetful, ""), forgetful.directory);
+    crowd_begin(redis_url(&forgetful, "?restart_grace=1s"),
+                forgetful.directory);
     for (int i = 0; i < 2; i++) {
         crowd_await(20);
         redis_kill(&forgetful);

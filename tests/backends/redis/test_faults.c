@@ -20,7 +20,7 @@ static simba_request asking_until(const struct who *who, int64_t patience_ms)
 
 static void open_with_grace(struct handle *handle)
 {
-    if (try_open(handle, redis_url(&server, "")) != SIMBA_OK) {
+    if (try_open(handle, redis_url(&server, "?restart_grace=2s")) != SIMBA_OK) {
         fail_msg("%s", why.message);
     }
 }
@@ -124,8 +124,6 @@ REDIS_TEST(test_redis_faults__lost_data_is_waited_for)
 
     redis_number(&server, "CONFIG SET appendonly no");
     server.options[1] = "no";
-    alice.ttl_ms = bob.ttl_ms = 1500;
-    alice.transition_ms = bob.transition_ms = 500;
     must_open(&first);
     open_with_grace(&second);
     ask(&alice);
@@ -151,13 +149,11 @@ REDIS_TEST(test_redis_faults__whoever_waits_is_told_when_grace_is_over)
 
     redis_number(&server, "CONFIG SET appendonly no");
     server.options[1] = "no";
-    bob.ttl_ms = 1000;
-    bob.transition_ms = 200;
     redis_kill(&server);
     redis_run(&server);
     open_with_grace(&first);
-    assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EUNAVAIL);
-    assert_non_null(strstr(why.message, "restarted"));
+    assert_int_equal(try_run(&bob, asking(&bob)), SIMBA_EBUSY);
+    assert_non_null(strstr(why.message, "was started"));
     assert_true(handle_woken(&first, MUTEX, PATIENCE_MS));
     ask(&bob);
     expect_mine(&bob);
