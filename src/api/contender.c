@@ -345,6 +345,22 @@ void simba__contender_warn(const struct simba__contender *c, const char *what)
                          "%s", what);
 }
 
+void simba__contender_warn_clock(const struct simba__contender *c,
+                                 const struct simba__contend_update *update)
+{
+    int64_t step_ms = update->clock_step_ms;
+
+    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
+        simba__contender_log(
+            c, (struct simba__log_entry){.level = SIMBA_LOG_WARN},
+            "the store's clock made a step: it went %s by %.1f s, so leases "
+            "may end too %s",
+            step_ms < 0 ? "back" : "forward",
+            (double)(step_ms < 0 ? -step_ms : step_ms) / 1000,
+            step_ms < 0 ? "late" : "early");
+    }
+}
+
 void simba__contender_log_failure(const struct simba__contender *c,
                                   enum simba_log_level level,
                                   int status,

@@ -86,6 +86,10 @@ void simba__contender_log(const struct simba__contender *c,
 /** The same for a warning of a few words. */
 void simba__contender_warn(const struct simba__contender *c, const char *what);
 
+/** The same if the update tells of a step of the store's clock. */
+void simba__contender_warn_clock(const struct simba__contender *c,
+                                 const struct simba__contend_update *update);
+
 /** The same for a request that failed. */
 void simba__contender_log_failure(const struct simba__contender *c,
                                   enum simba_log_level level,

@@ -112,9 +112,7 @@ static void told(struct simba__contention *c,
         simba__contender_warn(
             &l->base, "what used it has not ended in time: another may own it");
     }
-    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__contender_warn(&l->base, "the store's clock made a step");
-    }
+    simba__contender_warn_clock(&l->base, update);
 }
 
 static void answered(struct simba__contention *c,

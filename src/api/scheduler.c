@@ -299,9 +299,7 @@ static void told(struct simba__contention *c,
                              "its budget: the next leader may begin",
                              s->run.number);
     }
-    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__contender_warn(&s->base, "the store's clock made a step");
-    }
+    simba__contender_warn_clock(&s->base, update);
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         settle(s);

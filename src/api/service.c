@@ -110,9 +110,7 @@ static void told(struct simba__contention *c,
         simba__contender_warn(&s->base,
                               "on_released took longer than its budget");
     }
-    if (update->tell & SIMBA__TELL_CLOCK_JUMP) {
-        simba__contender_warn(&s->base, "the store's clock made a step");
-    }
+    simba__contender_warn_clock(&s->base, update);
     if (update->tell & SIMBA__TELL_STOPPED) {
         simba__lifecycle_end(&s->lifecycle, update);
         simba__lifecycle_rest(&s->lifecycle);

@@ -487,16 +487,20 @@ void simba__contend_init(struct simba__contend *c,
 /* S1: a step of the store's clock shows as two intervals of its offset that
  * clock rates alone cannot explain. What is known of the offset is kept as
  * narrow as the answers allow: a slow one must not hide a step. */
-static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
+static int64_t clock_step_ms(struct simba__contend *c, int64_t store_ms)
 {
     int64_t margin = simba__lease_margin_ms(&c->config.lease);
     int64_t drift = (c->now_ms - c->clock_seen_ms) / 1000 * 21 + 21;
     int64_t low = store_ms - c->now_ms, high = store_ms - c->sent_ms;
     int64_t old_low = c->clock_low_ms - drift;
     int64_t old_high = c->clock_high_ms + drift;
-    bool jumped = c->is_clock_known &&
-                  (low > old_high + margin || high < old_low - margin);
+    int64_t step = 0;
 
+    if (c->is_clock_known && low > old_high + margin) {
+        step = low - old_high;
+    } else if (c->is_clock_known && high < old_low - margin) {
+        step = high - old_low;
+    }
     if (c->is_clock_known && low <= old_high && high >= old_low) {
         low = later_of(low, old_low);
         high = earlier(high, old_high);
@@ -505,7 +509,7 @@ static bool has_clock_jumped(struct simba__contend *c, int64_t store_ms)
     c->clock_seen_ms = c->sent_ms;
     c->clock_low_ms = low;
     c->clock_high_ms = high;
-    return jumped;
+    return step;
 }
 
 /* `reply` is NULL when there is no answer. */
@@ -515,15 +519,16 @@ static void answered(struct simba__contend *c,
                      struct simba__contend_update *up)
 {
     enum simba_request_kind kind = c->inflight;
-    bool jumped = false;
+    int64_t step = 0;
 
     assert((outcome == SIMBA__ANSWERED) == (reply != NULL));
     c->inflight = SIMBA_NO_REQUEST;
     if (reply != NULL) {
         c->is_heard = true;
         /* Told, and far enough from the ends of the numbers to reckon with. */
-        jumped = reply->store_ms > 0 && reply->store_ms < SIMBA__NEVER / 4 &&
-                 has_clock_jumped(c, reply->store_ms);
+        if (reply->store_ms > 0 && reply->store_ms < SIMBA__NEVER / 4) {
+            step = clock_step_ms(c, reply->store_ms);
+        }
     }
     if (kind == SIMBA_ACQUIRE) {
         asked(c, outcome, reply, up);
@@ -534,15 +539,16 @@ static void answered(struct simba__contend *c,
     } else {
         retry(c, PART_FIRST_MS, PART_MOST_MS);
     }
-    if (jumped) {
+    if (step != 0) {
         up->tell |= SIMBA__TELL_CLOCK_JUMP;
+        up->clock_step_ms = step;
         if (c->phase == SIMBA__OWNER) { /* asks again at once, once */
             c->next_ms = c->was_jump ? later(c->sent_ms, OWNER_WAKE_SPACING_MS)
                                      : c->now_ms;
         }
     }
     if (reply != NULL) {
-        c->was_jump = jumped;
+        c->was_jump = step != 0;
     }
 }
 

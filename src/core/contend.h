@@ -113,6 +113,8 @@ struct simba__contend_update {
     enum simba__cause cause; /* with TELL_RELEASED */
     uint64_t token;          /* with TELL_ACQUIRED, TELL_RELEASED */
     int64_t deadline_ms;     /* with TELL_RELEASED: when it overruns */
+    int64_t clock_step_ms;   /* with TELL_CLOCK_JUMP: so far at least; below 0:
+                              * back */
 };
 
 struct simba__contend {

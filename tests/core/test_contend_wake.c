@@ -216,6 +216,15 @@ TEST(test_contend_wake__slow_answer_hides_no_step)
     expect_told(SIMBA__TELL_CLOCK_JUMP);
 }
 
+/* By as much as is sure. */
+TEST(test_contend_wake__step_is_told_with_its_length)
+{
+    expect_jump(500000 - 60000, true);
+    assert_int_equal(up.clock_step_ms, -60000 + 7 * 21);
+    expect_jump(500010 + 60000, true);
+    assert_int_equal(up.clock_step_ms, 60000 - 7 * 21);
+}
+
 TEST(test_contend_wake__owner_asks_at_once_when_the_clock_jumps)
 {
     expect_jump(900000, true);

@@ -86,14 +86,21 @@ struct simba__redis_channel *simba__redis_channel_find(
         &store->channels, name, length);
 }
 
-/* What is subscribed of a mutex; NULL: no memory. */
+struct simba__redis_subscription *simba__redis_subscription_find(
+    struct simba__redis *store,
+    const char *mutex)
+{
+    return (struct simba__redis_subscription *)simba__hash_find(
+        &store->subscriptions, mutex);
+}
+
+/* The same, made if it is not there; NULL: no memory. */
 static struct simba__redis_subscription *subscription_of(
     struct simba__redis *store,
     const char *mutex)
 {
     struct simba__redis_subscription *subscription =
-        (struct simba__redis_subscription *)simba__hash_find(
-            &store->subscriptions, mutex);
+        simba__redis_subscription_find(store, mutex);
 
     if (subscription == NULL) {
         subscription =

@@ -415,8 +415,8 @@ enum simba__redis_script_name {
 };
 
 struct simba__redis_script {
-    const char *own; /* without the common part */
-    char text[8192];
+    const char *own; /* without the common parts */
+    char text[10240];
     size_t length;
     char sha[41];
 };
@@ -484,6 +484,7 @@ struct simba__redis_request {
     uint64_t position; /* that it would have got when it first asked */
     bool sends_text;   /* of the script, not its SHA */
     bool is_asking;    /* a server that only imports the slot */
+    bool is_ending;    /* acquire: the tenure that was seen to stand still */
     int tries;         /* how often it was sent elsewhere, or again */
     int had_replicas;  /* so many have it; negative: WAIT was refused */
 };
@@ -556,6 +557,10 @@ struct simba__redis_script_reply {
     int64_t now_us;
     simba_owner owner;
     uint64_t ended; /* read: as simba_reply has it */
+    /* Of a tenure that counts its renewals: */
+    const char *tenure; /* begins with its attempt; valid as the reply is */
+    int64_t lease_ms;   /* that its owner asked for; 0: it does not count */
+    uint64_t renewals;
 };
 
 /** False: no such reply. */
@@ -579,6 +584,14 @@ struct simba__redis_channel {
     bool is_broadcast;
 };
 
+/* The tenure that keeps waiters waiting, as they saw it. */
+struct simba__redis_sighting {
+    char attempt[SIMBA__REDIS_ATTEMPT + 1]; /* "": none that counts */
+    uint64_t renewals;
+    int64_t since_ms; /* it stands still; boot clock */
+    int64_t until_ms; /* it may do so and be owned */
+};
+
 /* One mutex, and what this process wants to hear about it. */
 struct simba__redis_subscription {
     struct simba__hash_link link; /* by mutex */
@@ -588,6 +601,7 @@ struct simba__redis_subscription {
     enum simba_subscription wanted;
     int64_t keep_until_ms; /* if not wanted; subscribing anew is dear */
     simba_timer lapsed;    /* an offer: wake the waiters */
+    struct simba__redis_sighting sighting;
 };
 
 /** The personal channel of a waiter, or with id NULL the broadcast channel;
@@ -602,6 +616,11 @@ struct simba__redis_channel *simba__redis_channel_open(
     struct simba__redis *store,
     const char *mutex,
     const char *id);
+
+/** What is subscribed of a mutex; NULL: nothing. */
+struct simba__redis_subscription *simba__redis_subscription_find(
+    struct simba__redis *store,
+    const char *mutex);
 
 /** A waiter joined the queue: keep its channels for so long at least. */
 void simba__redis_subscription_keep(struct simba__redis *store,
@@ -632,6 +651,21 @@ void simba__redis_subscriptions_move(struct simba__redis *store);
 
 /** The server goes. */
 void simba__redis_subscriptions_forget(struct simba__redis_server *server);
+
+/* --- liveness.c ---------------------------------------------------------- */
+
+enum { SIMBA__REDIS_STILL = SIMBA__REDIS_ATTEMPT + 24 };
+
+/** The tenure that may be ended now, as the script acquire wants it; false:
+ * none. */
+bool simba__redis_still_tenure(struct simba__redis *store,
+                               const char *mutex,
+                               char text[SIMBA__REDIS_STILL]);
+
+/** An acquire that waits was answered: look at the tenure, and come back when
+ * it may be ended, if that is before the server's clock ends it. */
+void simba__redis_sight(struct simba__redis_request *r,
+                        const struct simba__redis_script_reply *read);
 
 /* --- caller_io.c --------------------------------------------------------- */
 

@@ -162,18 +162,21 @@ static int64_t number(const redisReply *reply, size_t i)
 }
 
 /* "<attempt> <token><<token before> <acquired ms> <transition ms> <owner id>",
- * the first blank being a "!" when it was broken. False: this owner has none.
+ * the first blank being a "!" when it was broken; then, unless it is of an
+ * older version, NUL and "<lease ms> <renewals>". False: this owner has none.
  */
-static bool read_tenure(const char *tenure,
+static bool read_tenure(const redisReply *value,
                         struct simba__redis_script_reply *read,
                         int64_t *transition_ms)
 {
+    const char *tenure = value->type == REDIS_REPLY_STRING ? value->str : "";
+    size_t length = strlen(tenure);
     simba_owner *owner = &read->owner;
     char *rest;
     uint64_t token, former = 0;
     int64_t acquired_ms, transition;
 
-    if (strlen(tenure) <= SIMBA__REDIS_ATTEMPT) {
+    if (length <= SIMBA__REDIS_ATTEMPT) {
         return false;
     }
     token = strtoull(tenure + SIMBA__REDIS_ATTEMPT + 1, &rest, 10);
@@ -190,6 +193,11 @@ static bool read_tenure(const char *tenure,
     owner->acquired_at_ms = acquired_ms;
     read->ended = former;
     *transition_ms = transition;
+    if (value->len > length + 1) {
+        read->tenure = tenure;
+        read->lease_ms = strtoll(tenure + length + 1, &rest, 10);
+        read->renewals = strtoull(rest, NULL, 10);
+    }
     return true;
 }
 
@@ -224,7 +232,7 @@ bool simba__redis_script_reply_read(struct simba__redis_script_reply *read,
      * then its transition is taken to be like the asker's, as the JVM does. */
     owner->token = strtoull(word(reply, 5), NULL, 10);
     read->ended = SIMBA_ENDED_UNKNOWN;
-    read->has_tenure = read_tenure(word(reply, 3), read, &transition_ms);
+    read->has_tenure = read_tenure(reply->element[3], read, &transition_ms);
     if (left_ms < 0) { /* a key without an end */
         owner->transition_at_ms = INT64_MAX;
         owner->ttl_at_ms = INT64_MAX;

@@ -15,7 +15,7 @@
 enum {
     TRIES_MOST = 16,
     PAUSE_MS = 20,
-    ARGUMENTS_MOST = 7,
+    ARGUMENTS_MOST = 8,
     WAIT_REFUSED = -1, /* had_replicas: WAIT itself */
     /* A server that was killed may lack the last writes even of an append-only
      * file: it postpones them while the disk is busy. Within this time whoever
@@ -155,7 +155,7 @@ struct words {
     struct simba__redis_command command;
     const char *word[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
     size_t length[3 + SIMBA__REDIS_KEYS + ARGUMENTS_MOST];
-    char texts[ARGUMENTS_MOST][40]; /* of what was no text before */
+    char texts[ARGUMENTS_MOST][SIMBA__REDIS_STILL]; /* were no text before */
     int text_count;
 };
 
@@ -187,6 +187,7 @@ static bool send_script(struct simba__redis_request *r,
     bool is_break = r->script == SIMBA__REDIS_BREAK;
     struct simba__redis_keys keys;
     struct words words;
+    char *still;
 
     words.command = (struct simba__redis_command){0, words.word, words.length};
     words.text_count = 0;
@@ -216,8 +217,16 @@ static bool send_script(struct simba__redis_request *r,
         add_number(&words, r->is_joining ? request->waiter_ms : 0);
         add_number(&words, (int64_t)(request->position != 0 ? request->position
                                                             : r->position));
+        still = words.texts[words.text_count++];
+        r->is_ending = r->is_joining && simba__redis_still_tenure(
+                                            r->store, request->mutex, still);
         if (request->token_above != 0) {
             add_number(&words, (int64_t)request->token_above);
+        } else if (r->is_ending) {
+            add_word(&words, "", 0);
+        }
+        if (r->is_ending) {
+            add_word(&words, still, strlen(still));
         }
         break;
     case SIMBA__REDIS_RENEW:
@@ -646,6 +655,9 @@ static void on_reply(struct simba__redis_connection *conn,
     }
     if (r->script == SIMBA__REDIS_READ) {
         simba__redis_read_queue(reply, request);
+    }
+    if (r->is_joining) {
+        simba__redis_sight(r, &read);
     }
     if (read.is_mine && needs_replicas(r)) {
         await_replicas(r, conn);

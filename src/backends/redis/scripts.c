@@ -28,9 +28,9 @@ static void make_scripts(void)
         unsigned char digest[EVP_MAX_MD_SIZE];
         unsigned int length = 0;
 
-        script->length =
-            (size_t)snprintf(script->text, sizeof script->text, "%s%s",
-                             SIMBA__REDIS_LUA_COMMON, script->own);
+        script->length = (size_t)snprintf(script->text, sizeof script->text,
+                                          "%s%s%s", SIMBA__REDIS_LUA_COMMON,
+                                          SIMBA__REDIS_LUA_TENURE, script->own);
         assert(script->length < sizeof script->text);
         EVP_Digest(script->text, script->length, digest, &length, EVP_sha1(),
                    NULL);

@@ -1,4 +1,4 @@
--- The scripts that keep a mutex. Each section is sent behind the common one.
+-- The scripts that keep a mutex. Each section is sent behind the first two.
 --
 -- KEYS are those of one mutex, as README.md lists them; `doctor` has one of its
 -- own. A reply begins with: mine, clock us, owner, tenure, lease left ms, token,
@@ -145,10 +145,48 @@ local function requeue_missing(now_us, offered)
     return missing
 end
 
+-- name: tenure
+-- What is written down of a tenure.
+--
+-- Behind the owner's id a tenure has a NUL, which is where older versions stop
+-- reading, its lease in ms and how often it was renewed.
+local NUL = string.char(0)
+
 -- Is this tenure the owner's, and not left over from one that was deleted?
 local function is_tenure_of(tenure, owner)
     return owner and tenure and
-        string.sub(tenure, -#owner - 1) == ' ' .. owner
+        string.sub(string.match(tenure, '^%Z*'), -#owner - 1) == ' ' .. owner
+end
+
+local function renewals_of(tenure)
+    return string.match(tenure, '%z%d+ (%d+)$')
+end
+
+-- The lease begins anew; who waits sees it by the count, whatever the clock.
+local function extend(tenure, lease_ms)
+    local renewals = (renewals_of(tenure) or 0) + 1
+    redis.call('PEXPIRE', LEASE, lease_ms)
+    redis.call('PEXPIRE', TOKEN, lease_ms)
+    redis.call('SET', TENURE, string.match(tenure, '^%Z*') .. NUL ..
+        lease_ms .. string.format(' %.0f', renewals), 'PX', lease_ms)
+end
+
+-- The clock carries the token over lost data, the counter over a clock that
+-- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
+-- tenure before comes second, or ''.
+local function next_token(now_us, above)
+    local token = string.format('%.0f', now_us)
+    local last = redis.call('SET', FENCE, token, 'GET')
+    local former = string.match(last or '', '^%d+$') or ''
+    if above and (#above > #former or #above == #former and above > former) then
+        last = above
+    end
+    if last and (tonumber(last) or 0) >= now_us then
+        redis.call('SET', FENCE, last)
+        redis.call('INCR', FENCE)
+        token = redis.call('GET', FENCE)
+    end
+    return token, former
 end
 
 -- name: acquire
@@ -156,7 +194,8 @@ end
 --
 -- ARGV: id, attempt, lease ms, transition ms, waiter ms (0: do not join the
 -- queue), position in us or 0, and if there is one a token that a new one must be
--- greater than.
+-- greater than, or '', and "attempt renewals" of a tenure to be ended: its owner
+-- did not renew it for a whole lease, by the clock of who asks.
 -- The reply's position is the one it would have got if it did not join; when
 -- refused it ends with whether one that was offered the mutex did not come.
 local id, attempt, lease_ms = ARGV[1], ARGV[2], ARGV[3]
@@ -201,33 +240,16 @@ local function refuse(wait_ms)
         has_missed and 1 or 0}
 end
 
--- The clock carries the token over lost data, the counter over a clock that
--- stands still or steps back. Beyond 2^53 only Redis can count. The token of the
--- tenure before comes second, or ''.
-local function next_token()
-    local token, above = string.format('%.0f', now_us), ARGV[7]
-    local last = redis.call('SET', FENCE, token, 'GET')
-    local former = string.match(last or '', '^%d+$') or ''
-    if above and (#above > #former or #above == #former and above > former) then
-        last = above
-    end
-    if last and (tonumber(last) or 0) >= now_us then
-        redis.call('SET', FENCE, last)
-        redis.call('INCR', FENCE)
-        token = redis.call('GET', FENCE)
-    end
-    return token, former
-end
-
 local function grant()
     local token, former
     redis.call('PUBLISH', LEASE, 'acquired@@' .. id) -- first: may be denied
-    token, former = next_token()
+    token, former = next_token(now_us, ARGV[7])
     if not redis.call('SET', LEASE, id, 'NX', 'PX', lease_ms) then
         return redis.error_reply('WRONGTYPE the lease key is not a string')
     end
     tenure = attempt .. ' ' .. token .. '<' .. former ..
-        string.format(' %.0f ', now_ms) .. ARGV[4] .. ' ' .. id
+        string.format(' %.0f ', now_ms) .. ARGV[4] .. ' ' .. id ..
+        NUL .. lease_ms .. ' 0'
     redis.call('SET', TOKEN, token, 'PX', lease_ms)
     redis.call('SET', TENURE, tenure, 'PX', lease_ms)
     if is_queued then
@@ -246,9 +268,7 @@ end
 if owner == id and tenure and
     string.sub(tenure, 1, 33) == attempt .. ' ' and
     is_tenure_of(tenure, owner) then
-    redis.call('PEXPIRE', LEASE, lease_ms)
-    redis.call('PEXPIRE', TOKEN, lease_ms)
-    redis.call('PEXPIRE', TENURE, lease_ms)
+    extend(tenure, lease_ms)
     return {1, now_us, id, tenure, tonumber(lease_ms),
         string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
 end
@@ -265,6 +285,11 @@ if is_awaited then
     end
     has_missed = requeue_missing(now_us, offered)
 end
+if owner and ARGV[8] and is_tenure_of(tenure, owner) and ARGV[8] ==
+    string.sub(tenure, 1, 32) .. ' ' .. (renewals_of(tenure) or '') then
+    redis.call('DEL', LEASE, TOKEN, TENURE)
+    owner, tenure = false, false
+end
 if owner then
     if offered == id then -- passed by one who knows no queue
         redis.call('DEL', NEXT)
@@ -273,7 +298,12 @@ if owner then
     return refuse(redis.call('PTTL', LEASE))
 end
 if offered and offered ~= id then
-    return refuse(redis.call('PTTL', NEXT))
+    local left_ms = redis.call('PTTL', NEXT)
+    if left_ms > OFFER_MS then -- the clock went back
+        left_ms = OFFER_MS
+        redis.call('PEXPIRE', NEXT, OFFER_MS)
+    end
+    return refuse(left_ms)
 end
 if is_awaited and not offered then
     local first = find_live(now_ms, 1, is_queued and id or nil)[1]
@@ -299,9 +329,7 @@ if owner ~= id or not is_tenure_of(tenure, owner) or
         owner and redis.call('PTTL', LEASE) or 0,
         owner and redis.call('GET', TOKEN) or '', 0, 0, 0}
 end
-redis.call('PEXPIRE', LEASE, lease_ms)
-redis.call('PEXPIRE', TOKEN, lease_ms)
-redis.call('PEXPIRE', TENURE, lease_ms)
+extend(tenure, lease_ms)
 return {1, now_us, id, tenure, tonumber(lease_ms),
     string.match(tenure, '^%S+ (%d+)'), 0, 0, 0}
 

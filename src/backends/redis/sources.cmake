@@ -8,8 +8,8 @@ set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 
 set(simba_redis_sources)
 foreach(name IN ITEMS admin caller_io cluster connection doctor handshake limits
-                      notify redis reply request scripts sentinel server
-                      settings tls)
+                      liveness notify redis reply request scripts sentinel
+                      server settings tls)
   list(APPEND simba_redis_sources ${simba_redis_dir}/${name}.c)
 endforeach()
 
