@@ -34,11 +34,11 @@ export -f guardian_of
 one_host_runs_the_others_are_silent() {
     local job
 
-    "$simba" -q lock nightly -n -E 0 --min-hold 1h -- \
+    "$simba" -q lock nightly -w 50ms -E 0 --min-hold 1h -- \
         sh -c 'echo ran' >"$scratch/one" 2>&1 &
     job=$!
     within 20 grep -q ran "$scratch/one" || return 1
-    code 0 "$simba" -q lock nightly -n -E 0 --min-hold 1h -- \
+    code 0 "$simba" -q lock nightly -w 50ms -E 0 --min-hold 1h -- \
         sh -c 'echo ran' >"$scratch/two" 2>&1
     set -- $?
     kill -9 "$job" "$(guardian_of nightly)" # who keeps it for an hour

@@ -77,7 +77,7 @@ lock_unit_runs_its_command_once() {
     local front guardian
 
     export COMMAND="tee -a $scratch/locked"
-    eval "set -- $(start_of simba-lock@.service)"
+    eval "set -- $(start_of simba-lock@.service | sed 's/-w 30s/-w 50ms/')"
     "$simba" "$@" <<<run &
     front=$!
     within 20 test -s "$scratch/locked" || return 1
