@@ -522,6 +522,31 @@ bool simba__redis_send_words(struct simba__redis_connection *conn,
     return simba__redis_send(conn, &command, pending);
 }
 
+static void on_unheard(struct simba__redis_connection *conn,
+                       struct simba__redis_pending *pending,
+                       const redisReply *reply)
+{
+    (void)conn;
+    (void)reply;
+    free(pending);
+}
+
+bool simba__redis_send_unheard(struct simba__redis_connection *conn,
+                               const char *const *words)
+{
+    struct simba__redis_pending *pending = calloc(1, sizeof *pending);
+
+    if (pending == NULL) {
+        return false;
+    }
+    pending->replied = on_unheard;
+    if (!simba__redis_send_words(conn, pending, words)) {
+        free(pending);
+        return false;
+    }
+    return true;
+}
+
 /* --- reading ------------------------------------------------------------- */
 
 static void hand_reply(struct simba__redis_connection *conn,

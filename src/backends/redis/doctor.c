@@ -133,6 +133,29 @@ static void on_fsync(struct simba__redis_admin_request *admin,
     }
 }
 
+/* Another host may be passed here, or pass ours there. */
+static void on_graces(struct simba__redis_admin_request *admin,
+                      struct simba__redis_server *server,
+                      const redisReply *reply)
+{
+    int64_t ours_ms = admin->store->settings.grace_ms;
+
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements;
+         i++) {
+        const char *text = reply->element[i]->str;
+        int64_t theirs_ms = text == NULL ? ours_ms : strtoll(text, NULL, 10);
+
+        if (theirs_ms != ours_ms && !server->command.facts.keeps_data) {
+            simba_request_add_finding(
+                admin->request, SIMBA_FINDING_SERIOUS, "restart_grace",
+                "%s: it is %g s for others and %g s here: after a restart two "
+                "may own a mutex; when all agree, DEL " SIMBA__REDIS_GRACES,
+                server->command.shown, (double)theirs_ms / 1000,
+                (double)ours_ms / 1000);
+        }
+    }
+}
+
 static void on_time(struct simba__redis_admin_request *admin,
                     struct simba__redis_server *server,
                     const redisReply *reply)
@@ -195,6 +218,7 @@ void simba__redis_doctor(struct simba__redis_admin_request *admin,
         {on_info, {"INFO"}},
         {on_policy, {"CONFIG", "GET", "maxmemory-policy"}},
         {on_fsync, {"CONFIG", "GET", "appendfsync"}},
+        {on_graces, {"ZRANGE", SIMBA__REDIS_GRACES, "0", "-1"}},
         {on_time, {"TIME"}},
         /* What contenders do, on a key that none of them has. */
         {on_tried,

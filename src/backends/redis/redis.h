@@ -24,7 +24,14 @@ struct simba__redis_server;
 
 /* --- settings.c: the URL, and addresses of servers ----------------------- */
 
-enum { SIMBA__REDIS_HOST_MAX = 255, SIMBA__REDIS_SHOWN = 100 };
+enum {
+    SIMBA__REDIS_HOST_MAX = 255,
+    SIMBA__REDIS_SHOWN = 100,
+    SIMBA__REDIS_GRACE_MS = 16000, /* the lease of who asks for none */
+};
+
+/* Which graces other than that are in use: milliseconds, for the doctor. */
+#define SIMBA__REDIS_GRACES "simba:grace"
 
 enum simba__redis_shape {
     SIMBA__REDIS_SINGLE,
@@ -280,6 +287,10 @@ bool simba__redis_send(struct simba__redis_connection *conn,
 bool simba__redis_send_words(struct simba__redis_connection *conn,
                              struct simba__redis_pending *pending,
                              const char *const *words);
+
+/** The same, and its reply does not matter. */
+bool simba__redis_send_unheard(struct simba__redis_connection *conn,
+                               const char *const *words);
 
 /** Disconnect if it has owed replies for long: perhaps another server has taken
  * its place. */

@@ -247,32 +247,6 @@ static bool send_script(struct simba__redis_request *r,
     return simba__redis_send(conn, &words.command, &r->pending);
 }
 
-static void on_asking(struct simba__redis_connection *conn,
-                      struct simba__redis_pending *pending,
-                      const redisReply *reply)
-{
-    (void)conn;
-    (void)reply;
-    free(pending);
-}
-
-/* A server that only imports a slot serves who says ASKING before. */
-static bool send_asking(struct simba__redis_connection *conn)
-{
-    struct simba__redis_pending *pending = calloc(1, sizeof *pending);
-
-    if (pending == NULL) {
-        return false;
-    }
-    pending->replied = on_asking;
-    if (!simba__redis_send_words(conn, pending,
-                                 (const char *[]){"ASKING", NULL})) {
-        free(pending);
-        return false;
-    }
-    return true;
-}
-
 /* Does it count only when replicas have it? */
 static bool needs_replicas(const struct simba__redis_request *r)
 {
@@ -380,7 +354,10 @@ void simba__redis_request_route(struct simba__redis_request *r)
     r->pending.is_driven = r->request->is_driven;
     r->pending.most_values =
         r->script == SIMBA__REDIS_READ ? SIMBA__REDIS_VALUES_MOST : 0;
-    if ((r->is_asking && !send_asking(conn)) || !send_script(r, conn)) {
+    /* A server that only imports a slot serves who says ASKING before. */
+    if ((r->is_asking &&
+         !simba__redis_send_unheard(conn, (const char *[]){"ASKING", NULL})) ||
+        !send_script(r, conn)) {
         r->state = SIMBA__REDIS_PAUSED;
         simba__redis_request_fail(r, SIMBA_ENOMEM, "out of memory");
     } else if (!needs_wait) {

@@ -2,6 +2,8 @@
  * as WAIT holds a connection up, for waiting for replicas. */
 #include "backends/redis/redis.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +30,22 @@ static void follow(struct simba__redis_connection *conn)
     }
 }
 
+/* Hosts that differ in this might pass each other's owners. In a cluster one
+ * server keeps the key, and the others refuse. */
+static void note_grace(struct simba__redis_connection *conn)
+{
+    int64_t grace_ms = conn->store->settings.grace_ms;
+    char text[24];
+
+    if (grace_ms != 0 && grace_ms != SIMBA__REDIS_GRACE_MS &&
+        !conn->facts.keeps_data) {
+        snprintf(text, sizeof text, "%" PRId64, grace_ms);
+        simba__redis_send_unheard(
+            conn,
+            (const char *[]){"ZADD", SIMBA__REDIS_GRACES, text, text, NULL});
+    }
+}
+
 static void command_ready(struct simba__redis_connection *conn)
 {
     struct simba__redis_server *server = conn->server;
@@ -44,6 +62,7 @@ static void command_ready(struct simba__redis_connection *conn)
                                 "is a cluster: write redis+cluster://");
         return;
     }
+    note_grace(conn);
     /* Until something overlaps, a lone caller may read for itself. */
     conn->lone_replies = INT32_MAX;
     if (store->sentinel != NULL) {

@@ -11,12 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-    DATABASE_MOST = 1000000,
-    REPLICAS_MOST = 1000,
-    GRACE_MS = 16000, /* the lease of who asks for none */
-    GRACE_LEAST_MS = 100
-};
+enum { DATABASE_MOST = 1000000, REPLICAS_MOST = 1000, GRACE_LEAST_MS = 100 };
 
 #define OFFSET(member) offsetof(struct simba__redis_settings, member)
 
@@ -177,7 +172,7 @@ static const char *read_grace(struct simba__redis_settings *s)
     }
     for (int i = 0; i < 7; i++) {
         if (strcasecmp(given, words[i]) == 0) {
-            s->grace_ms = i < 3 ? 0 : GRACE_MS;
+            s->grace_ms = i < 3 ? 0 : SIMBA__REDIS_GRACE_MS;
             return NULL;
         }
     }
@@ -210,8 +205,9 @@ int simba__redis_settings_init(struct simba__redis_settings *s,
     const char *problem;
     int rc;
 
-    *s = (struct simba__redis_settings){
-        .tls = SIMBA__TLS_DEFAULTS, .grace_ms = GRACE_MS, .database = -1};
+    *s = (struct simba__redis_settings){.tls = SIMBA__TLS_DEFAULTS,
+                                        .grace_ms = SIMBA__REDIS_GRACE_MS,
+                                        .database = -1};
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (strlen(schemes[i].name) == length &&
             strncasecmp(schemes[i].name, url, length) == 0) {

@@ -189,6 +189,10 @@ RESTART_TEST(test_redis_restart__lock_says_not_now_or_waits)
     assert_string_equal(said, "");
     assert_int_equal(run_simba("doctor"), 0);
     assert_non_null(strstr(said, "nobody acquires for 1 s"));
+    /* One that waits longer, on another host, is noticed. */
+    store = open_at(redis_url(&server, "?restart_grace=2s"), NULL);
+    assert_int_equal(run_simba("doctor"), 1);
+    assert_non_null(strstr(said, "it is 2 s for others and 1 s here"));
 }
 
 /* And bench measures no part of the wait. */
