@@ -26,7 +26,7 @@ enum { IDLE_MS = 5000 };
 
 /* How many bytes an answer may have. What has the most rows, a heartbeat, has
  * 1500 of them. */
-enum { ANSWER_MOST = 1 << 20, LIST_MOST = 32 << 20 };
+enum { ANSWER_MOST = 1 << 20, LIST_MOST = 16 << 20 };
 
 /* --- host names ---------------------------------------------------------- */
 
