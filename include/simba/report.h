@@ -36,9 +36,9 @@ typedef struct simba_waiter {
 /** How grave a finding of the doctor is. */
 enum simba_gravity {
     SIMBA_FINDING_OK = 0,     /**< a guarantee that holds */
-    SIMBA_FINDING_NOTE = 1,   /**< good to know */
-    SIMBA_FINDING_WEAK = 2,   /**< a guarantee that holds only mostly */
-    SIMBA_FINDING_SERIOUS = 3 /**< exclusion is at risk */
+    SIMBA_FINDING_NOTE = 1,   /**< good to know, or cannot be seen */
+    SIMBA_FINDING_WEAK = 2,   /**< one that holds until something goes wrong */
+    SIMBA_FINDING_SERIOUS = 3 /**< two may own a mutex at once, or nobody can */
 };
 
 /** One finding of the doctor. */

@@ -265,3 +265,25 @@ int simba__url_take(char *text, const char *name, char **value)
     }
     return SIMBA_OK;
 }
+
+bool simba__url_is_local(const char *hosts)
+{
+    static const char *const names[] = {"localhost", "::1", "[::1]"};
+
+    while (hosts != NULL && hosts[0] != '\0') {
+        size_t length = strcspn(hosts, ",");
+        bool is_local = length == 0 || hosts[0] == '/' || hosts[0] == '@' ||
+                        (length > 4 && strncmp(hosts, "127.", 4) == 0 &&
+                         strspn(hosts, "0123456789.") >= length);
+
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            is_local |= strlen(names[i]) == length &&
+                        strncmp(names[i], hosts, length) == 0;
+        }
+        if (!is_local) {
+            return false;
+        }
+        hosts += length + (hosts[length] == ',' ? 1 : 0);
+    }
+    return true;
+}

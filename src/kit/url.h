@@ -77,4 +77,8 @@ int simba__url_refuse_torn(const struct simba__url_form *form,
  */
 int simba__url_take(char *text, const char *name, char **value);
 
+/** Are all of these hosts, with commas between, this very machine? A path or
+ * nothing is a local socket. */
+bool simba__url_is_local(const char *hosts);
+
 #endif

@@ -63,7 +63,7 @@ int simba__my_settings_read(struct simba__my_settings *settings,
         /* Who says nothing about TLS gets it to any other machine. */
         rc = simba__tls_settle(tls, &form,
                                tls->ca != NULL || tls->cert != NULL ||
-                                   !simba__sql_is_local(settings->host),
+                                   !simba__url_is_local(settings->host),
                                error);
     }
     if (rc == SIMBA_OK) {

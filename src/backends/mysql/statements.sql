@@ -363,30 +363,39 @@ SELECT 0, 'version', version()
 UNION ALL SELECT if(@@read_only, 3, 0), 'primary',
     if(@@read_only, 'read-only: a replica, or set so',
        'this server takes changes')
-UNION ALL SELECT if(@@innodb_flush_log_at_trx_commit = 1, 0, 2), 'persistence',
-    if(@@innodb_flush_log_at_trx_commit = 1,
-       'what was acknowledged survives a crash',
+-- After a crash what is not in the binary log is undone, if there is one.
+UNION ALL SELECT if(@@innodb_flush_log_at_trx_commit = 1
+        AND (NOT @@log_bin OR @@sync_binlog = 1), 0, 2), 'persistence',
+    if(@@innodb_flush_log_at_trx_commit <> 1,
        concat('innodb_flush_log_at_trx_commit=',
               @@innodb_flush_log_at_trx_commit,
-              ': a crash may forget the last owners'))
+              ': a crash may forget the last owners'),
+       if(@@log_bin AND @@sync_binlog <> 1,
+          concat('sync_binlog=', @@sync_binlog,
+                 ': a crash of its machine may forget the last owners; 1 does not'),
+          'what was acknowledged survives a crash'))
 UNION ALL SELECT if(@@log_bin AND @@binlog_format = 'STATEMENT', 3, 0), 'binlog',
     if(@@log_bin AND @@binlog_format = 'STATEMENT',
        'binlog_format=STATEMENT does not go with READ COMMITTED: use ROW',
        'its format goes with READ COMMITTED')
-UNION ALL SELECT if(@@log_bin, 1, 0), 'replicas',
-    if(@@log_bin, 'a failover to a replica may forget the last owners',
-       'none')
+UNION ALL SELECT if(count(*) > 0, 2, 1), 'replicas',
+    if(count(*) > 0, concat(count(*), ': a failover may forget the last owners'),
+       if(@@log_bin, 'none can be seen; a failover to one may forget the last owners',
+          'none; while it is down nobody acquires'))
+FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'
 UNION ALL SELECT 1, 'clock',
     'a wall clock: a step forward beyond the margin ends leases too early'
 /*M! UNION ALL SELECT if(@@wsrep_on, 2, 0), 'cluster',
     if(@@wsrep_on,
        'Galera: a lease is judged by the clock of the node that is asked',
        'one server, one clock') */
-/*M! UNION ALL SELECT if(max(variable_value) <> '' OR user() LIKE '%@localhost', 0, 2), 'tls',
+/*M! UNION ALL SELECT if(max(variable_value) <> '' OR max(is_local), 0, 2), 'tls',
     if(max(variable_value) <> '', concat('encrypted by ', max(variable_value)),
-       if(user() LIKE '%@localhost', 'not needed: this machine',
+       if(max(is_local), 'not needed: this machine',
           'not encrypted; tls=on does it'))
-FROM information_schema.session_status WHERE variable_name = 'Ssl_cipher' */
+FROM (SELECT substring_index(user(), '@', -1) IN ('localhost', '::1')
+        OR substring_index(user(), '@', -1) LIKE '127.%' AS is_local) us,
+    information_schema.session_status WHERE variable_name = 'Ssl_cipher' */
 
 -- name: doctor_tables
 -- What can be promised with these tables and rights, as `doctor`.
@@ -394,7 +403,7 @@ SELECT if(count(*) = 0, 1,
         if(sum(column_name = 'fencing_token') = 0, 2,
            if(sum(column_name = 'quiet') = 0 OR max(tables) < 5, 1, 0))),
     'tables',
-    if(count(*) = 0, 'none yet: the first lock makes them, or `simba init`',
+    if(count(*) = 0, 'none to be seen: the first lock makes them, or `simba init`',
        if(sum(column_name = 'fencing_token') = 0,
           'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it',
           if(sum(column_name = 'quiet') = 0,
@@ -426,25 +435,30 @@ WHERE table_schema = database() AND table_name = 'simba_mutex'
     AND column_name = 'mutex' AND collation_name NOT LIKE '%nopad_bin'
     AND collation_name NOT LIKE '%0900_bin'
     AND character_set_name <> 'binary'
--- By its own grants; what a role grants, the server tells to nobody but those
--- who administer it. What is granted in another way may be missed, so it is
--- not called serious.
-/*M! UNION ALL SELECT if(count(*) = 0, 0, if(current_role() IS NULL, 2, 1)),
+-- What it may read and write, the columns tell. Of other rights only its own
+-- grants can be seen, and none by a role or to PUBLIC: what is not to be seen is
+-- not called missing.
+/*M! UNION ALL SELECT if(count(*) = 0, 0, if(max(need = 'WRITE'), 3, 1)),
     'rights', concat(current_user(), if(count(*) = 0, ' may do what is needed',
-        if(current_role() IS NOT NULL, ' has a role, of which it is not known what it may',
-           if(max(need = 'CREATE') = 0,
-              ' may look at most: it may not SELECT, INSERT, UPDATE and DELETE in each of the tables',
-              ' may not make the tables that are missing: run `simba init` as somebody who may'))))
+        if(max(need = 'WRITE'),
+           ' may look at most: it may not SELECT, INSERT and UPDATE in each of the tables',
+           if(max(need = 'CREATE'),
+              ': cannot be seen to have the right to make the tables that are missing; if it has not, run `simba init` as somebody who may',
+              ': cannot be seen to have the right to DELETE in each of the tables'))))
 FROM (
     SELECT 'simba_mutex' AS name UNION ALL SELECT 'simba_tenure'
     UNION ALL SELECT 'simba_line' UNION ALL SELECT 'simba_tombstone'
 ) ours, (
-    SELECT 'SELECT' AS need UNION ALL SELECT 'INSERT' UNION ALL SELECT 'UPDATE'
-    UNION ALL SELECT 'DELETE' UNION ALL SELECT 'CREATE'
+    SELECT 'WRITE' AS need UNION ALL SELECT 'DELETE' UNION ALL SELECT 'CREATE'
 ) needs
-WHERE (need <> 'CREATE' OR NOT EXISTS (
+WHERE CASE need WHEN 'WRITE' THEN EXISTS (
+        SELECT 1 FROM information_schema.columns
+        WHERE table_schema = database() AND table_name = name
+            AND NOT (privileges LIKE '%select%' AND privileges LIKE '%insert%'
+                     AND privileges LIKE '%update%'))
+    ELSE (need = 'DELETE') = EXISTS (
         SELECT 1 FROM information_schema.tables
-        WHERE table_schema = database() AND table_name = name))
+        WHERE table_schema = database() AND table_name = name)
     AND NOT EXISTS (SELECT 1 FROM (
             SELECT grantee, database() AS scope, NULL AS target, privilege_type
             FROM information_schema.user_privileges
@@ -454,4 +468,5 @@ WHERE (need <> 'CREATE' OR NOT EXISTS (
             FROM information_schema.table_privileges) granted
         WHERE replace(grantee, '''', '') = current_user()
             AND database() LIKE scope
-            AND (target IS NULL OR target = name) AND privilege_type = need) */
+            AND (target IS NULL OR target = name) AND privilege_type = need)
+    END */

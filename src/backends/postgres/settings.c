@@ -109,16 +109,18 @@ static PQconninfoOption *ask_library(const struct simba__pg *pg)
  * read may come to name any server. */
 static void choose_tls(struct simba__pg *pg, const PQconninfoOption *known)
 {
-    const char *home = secure_getenv("HOME");
+    const char *home = secure_getenv("HOME"), *mode = option(known, "sslmode");
+    bool is_local = simba__url_is_local(option(known, "host")) &&
+                    simba__url_is_local(option(known, "hostaddr"));
     char root[512];
 
     if (said(pg, "sslmode", "PGSSLMODE") ||
         (said(pg, "service", "PGSERVICE") &&
          is(known, "channel_binding", "?") &&
          !is(known, "sslmode", "prefer")) ||
-        (is(known, "channel_binding", "?") &&
-         simba__sql_is_local(option(known, "host")) &&
-         simba__sql_is_local(option(known, "hostaddr")))) {
+        (is(known, "channel_binding", "?") && is_local)) {
+        pg->sql.is_unverified =
+            !is_local && (mode == NULL || strncmp(mode, "verify-", 7) != 0);
         return;
     }
     pg->sslmode = "verify-full";

@@ -355,43 +355,50 @@ UNION ALL SELECT
         THEN 'set to read-only (default_transaction_read_only): nothing can be acquired here'
         ELSE 'this server takes changes' END
 UNION ALL SELECT
-    CASE WHEN current_setting('fsync') = 'on'
-        AND current_setting('synchronous_commit') <> 'off' THEN 0 ELSE 3 END,
+    CASE WHEN current_setting('fsync') = 'off' THEN 3
+        WHEN current_setting('synchronous_commit') = 'off' THEN 2 ELSE 0 END,
     'persistence',
-    CASE WHEN current_setting('fsync') = 'on'
-        AND current_setting('synchronous_commit') <> 'off'
-        THEN 'what was acknowledged survives a crash'
-        ELSE 'fsync=' || current_setting('fsync') || ', synchronous_commit='
-            || current_setting('synchronous_commit')
-            || ': a crash may forget the last owners' END
+    CASE WHEN current_setting('fsync') = 'off'
+        THEN 'fsync=off: a crash of its machine may forget all owners'
+        WHEN current_setting('synchronous_commit') = 'off'
+        THEN 'synchronous_commit=off: a crash may forget the last owners'
+        ELSE 'what was acknowledged survives a crash' END
 UNION ALL SELECT
-    CASE WHEN current_setting('synchronous_standby_names') = ''
-        THEN 1 ELSE 0 END, 'replicas',
-    CASE WHEN current_setting('synchronous_standby_names') = ''
-        THEN 'none is synchronous: a failover may forget the last owners'
-        ELSE 'synchronous: ' || current_setting('synchronous_standby_names') END
+    CASE WHEN current_setting('synchronous_standby_names') <> '' THEN 0
+        WHEN count(*) > 0 THEN 2 ELSE 1 END, 'replicas',
+    CASE WHEN current_setting('synchronous_standby_names') <> ''
+        THEN 'synchronous: ' || current_setting('synchronous_standby_names')
+        WHEN count(*) > 0
+        THEN count(*) || ', none synchronous: a failover may forget the last owners'
+        ELSE 'none; while it is down nobody acquires' END
+FROM pg_stat_replication
 UNION ALL SELECT 1, 'clock',
     'a wall clock: a step forward beyond the margin ends leases too early'
 UNION ALL SELECT
-    CASE WHEN inet_client_addr() IS NULL THEN 0
-        WHEN s.ssl THEN 0 ELSE 2 END, 'tls',
-    CASE WHEN inet_client_addr() IS NULL THEN 'not needed: a local socket'
-        WHEN s.ssl THEN 'encrypted by ' || s.version
+    CASE WHEN s.ssl OR coalesce(inet_client_addr() <<= '127.0.0.0/8'
+            OR inet_client_addr() = '::1', true) THEN 0 ELSE 2 END, 'tls',
+    CASE WHEN s.ssl THEN 'encrypted by ' || s.version
+        WHEN inet_client_addr() IS NULL THEN 'not needed: a local socket'
+        WHEN inet_client_addr() <<= '127.0.0.0/8' OR inet_client_addr() = '::1'
+        THEN 'not needed: this machine'
         ELSE 'not encrypted; sslmode=verify-full does it' END
 FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()
 
 -- name: doctor_tables
--- What can be promised with these tables and rights, as `doctor`.
+-- What can be promised with these tables and rights, as `doctor`. By the
+-- system's tables: the information schema shows nobody what he may not use.
 WITH columns AS (
-    SELECT column_name, data_type, character_maximum_length AS length
-    FROM information_schema.columns
-    WHERE table_name = 'simba_mutex' AND table_schema = ANY (current_schemas(false))
+    SELECT attname AS name, atttypid = 'bpchar'::regtype AS is_padded,
+        CASE WHEN atttypmod > 0 THEN atttypmod - 4 END AS length
+    FROM pg_attribute
+    WHERE attrelid = to_regclass('simba_mutex') AND attnum > 0
+        AND NOT attisdropped
 ), make AS (
-    SELECT count(*) FILTER (WHERE column_name = 'fencing_token') AS tokens,
-        count(*) FILTER (WHERE column_name = 'quiet') AS quiets,
-        count(*) FILTER (WHERE data_type = 'character'
-            OR column_name = 'mutex' AND length < 66
-            OR column_name = 'owner_id' AND length < 128) AS narrow
+    SELECT count(*) FILTER (WHERE name = 'fencing_token') AS tokens,
+        count(*) FILTER (WHERE name = 'quiet') AS quiets,
+        count(*) FILTER (WHERE is_padded
+            OR name = 'mutex' AND length < 66
+            OR name = 'owner_id' AND length < 128) AS narrow
     FROM columns
 ), tables AS (
     SELECT c.oid, c.relname FROM pg_class c
@@ -412,7 +419,8 @@ WITH columns AS (
 )
 SELECT CASE WHEN mutexes = 1 AND tokens = 0 THEN 2
         WHEN tables < 5 OR quiets = 0 THEN 1 ELSE 0 END, 'tables',
-    CASE WHEN tables = 0
+    CASE WHEN tables = 0 AND is_stuck THEN 'none can be seen'
+        WHEN tables = 0
         THEN 'none yet: the first lock makes them, or `simba init`'
         WHEN mutexes = 1 AND tokens = 0
         THEN 'simba_mutex has no fencing_token: versions serve as tokens; `simba init --upgrade` adds it'

@@ -18,8 +18,9 @@ static void on_info(struct simba__redis_admin_request *admin,
     int wanted = settings->replicas, there;
 
     if (reply->type != REDIS_REPLY_STRING) {
-        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "acl",
-                                  "%s: INFO is not allowed: nothing is known",
+        simba_request_add_finding(request, SIMBA_FINDING_NOTE, "acl",
+                                  "%s: INFO is not allowed: version, "
+                                  "persistence and replicas cannot be seen",
                                   shown);
         return;
     }
@@ -48,10 +49,16 @@ static void on_info(struct simba__redis_admin_request *admin,
                   "restart_grace is off",
             shown, (double)settings->grace_ms / 1000);
     }
-    if (simba__redis_info_is(info, "aof_last_write_status", "err") ||
-        simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {
+    if (simba__redis_info_is(info, "aof_last_write_status", "err")) {
+        simba_request_add_finding(request, SIMBA_FINDING_SERIOUS, "disk",
+                                  "%s: its append-only file cannot be written: "
+                                  "nothing can be acquired or renewed",
+                                  shown);
+    } else if (simba__redis_info_is(info, "rdb_last_bgsave_status", "err")) {
         simba_request_add_finding(request, SIMBA_FINDING_WEAK, "disk",
-                                  "%s: its last write to disk failed", shown);
+                                  "%s: its last snapshot failed; it may refuse "
+                                  "changes until one succeeds",
+                                  shown);
     }
     simba__redis_info_field(info, "connected_slaves", count, sizeof count);
     there = simba__redis_number(count, INT32_MAX);
@@ -116,10 +123,16 @@ static void on_fsync(struct simba__redis_admin_request *admin,
 {
     const char *when = config_value(reply);
 
-    if (!server->command.facts.keeps_data || when == NULL) {
-        return; /* reported already, or not to be known */
+    if (!server->command.facts.keeps_data) {
+        return; /* reported already */
     }
-    if (strcmp(when, "always") == 0) {
+    if (when == NULL) {
+        simba_request_add_finding(
+            admin->request, SIMBA_FINDING_NOTE, "persistence",
+            "%s: CONFIG GET is not allowed: whether appendfsync is always "
+            "cannot be seen",
+            server->command.shown);
+    } else if (strcmp(when, "always") == 0) {
         simba_request_add_finding(
             admin->request, SIMBA_FINDING_OK, "persistence",
             "%s: every write is on disk before it is answered",
@@ -227,18 +240,19 @@ void simba__redis_doctor(struct simba__redis_admin_request *admin,
         {on_user, {"ACL", "WHOAMI"}},
     };
 
-    if (settings->tls.is_on) {
+    if (address->port == 0 || simba__url_is_local(address->host)) {
+        simba_request_add_finding(
+            admin->request, SIMBA_FINDING_OK, "wire", "%s: %s",
+            server->command.shown,
+            settings->tls.is_on ? "TLS" : "no TLS is needed: this machine");
+    } else {
         simba_request_add_finding(
             admin->request,
             settings->tls.is_verified ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK,
-            "wire", "%s: TLS%s", server->command.shown,
-            settings->tls.is_verified ? ", its certificate verified"
-                                      : ", but anybody could be the server");
-    } else if (address->port != 0 && strncmp(address->host, "127.", 4) != 0 &&
-               strcmp(address->host, "::1") != 0) {
-        simba_request_add_finding(admin->request, SIMBA_FINDING_NOTE, "wire",
-                                  "%s: plain text; rediss:// is not",
-                                  server->command.shown);
+            "wire", "%s: %s", server->command.shown,
+            settings->tls.is_verified ? "TLS, its certificate verified"
+            : settings->tls.is_on     ? "TLS, but anybody could be the server"
+                                      : "not encrypted; rediss:// does it");
     }
     for (size_t i = 0; i < sizeof questions / sizeof questions[0]; i++) {
         /* In a cluster one server keeps that key. */

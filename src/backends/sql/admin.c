@@ -56,10 +56,16 @@ void simba__sql_add_findings(struct simba__sql_request *request,
     for (int i = 0; i < rows->count; i++) {
         const char *name = rows->cell(rows, i, 1);
         const char *text = rows->cell(rows, i, 2);
+        int64_t gravity = simba__sql_number(rows, i, 0);
+        /* Whom we asked to prove that it is the server, only we know. */
+        bool is_doubtful = self->is_unverified && gravity == SIMBA_FINDING_OK &&
+                           name != NULL && strcmp(name, "tls") == 0;
 
         simba_request_add_finding(
-            request->asked, (enum simba_gravity)simba__sql_number(rows, i, 0),
-            name == NULL ? "unknown" : name, "%s", text == NULL ? "" : text);
+            request->asked,
+            is_doubtful ? SIMBA_FINDING_WEAK : (enum simba_gravity)gravity,
+            name == NULL ? "unknown" : name, "%s%s", text == NULL ? "" : text,
+            is_doubtful ? ", but anybody could be the server" : "");
     }
     if (request->statement != SIMBA__SQL_DOCTOR) {
         return;

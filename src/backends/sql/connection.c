@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include "backends/sql/sql.h"
 
+#include "kit/url.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -29,28 +30,6 @@ enum { IDLE_MS = 5000 };
 enum { ANSWER_MOST = 1 << 20, LIST_MOST = 16 << 20 };
 
 /* --- host names ---------------------------------------------------------- */
-
-bool simba__sql_is_local(const char *hosts)
-{
-    static const char *const names[] = {"localhost", "::1", "[::1]"};
-
-    while (hosts != NULL && hosts[0] != '\0') {
-        size_t length = strcspn(hosts, ",");
-        bool is_local = length == 0 || hosts[0] == '/' || hosts[0] == '@' ||
-                        (length > 4 && strncmp(hosts, "127.", 4) == 0 &&
-                         strspn(hosts, "0123456789.") >= length);
-
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            is_local |= strlen(names[i]) == length &&
-                        strncmp(names[i], hosts, length) == 0;
-        }
-        if (!is_local) {
-            return false;
-        }
-        hosts += length + (hosts[length] == ',' ? 1 : 0);
-    }
-    return true;
-}
 
 static void look_up_next(struct simba__sql_session *session);
 
@@ -81,7 +60,7 @@ static void look_up_next(struct simba__sql_session *session)
     do {
         host = session->next_host == NULL ? NULL
                                           : strsep(&session->next_host, ",");
-    } while (host != NULL && simba__sql_is_local(host));
+    } while (host != NULL && simba__url_is_local(host));
     if (host != NULL) {
         lookup = simba__lookup_start(session->self->base.loop, host, 0, asker);
         if (lookup != NULL) {
@@ -208,7 +187,7 @@ void simba__sql_session_connect(struct simba__sql_session *session)
                     simba_loop_now_ms() + CONNECT_MS);
     session->is_found = false;
     session->not_found = NULL;
-    session->hosts = simba__sql_is_local(hosts) ? NULL : strdup(hosts);
+    session->hosts = simba__url_is_local(hosts) ? NULL : strdup(hosts);
     session->next_host = session->hosts;
     look_up_next(session);
 }

@@ -335,9 +335,10 @@ struct simba__sql {
     const struct simba__sql_dialect *dialect;
     struct simba__log log;
     char process[SIMBA__SQL_HEX + 1]; /* our name, random */
-    uint32_t account; /* the name begins with it, if only who has the same can
-                       * notify; else 0 */
-    char shown[96];   /* the server, for messages */
+    uint32_t account;   /* the name begins with it, if only who has the same can
+                         * notify; else 0 */
+    char shown[96];     /* the server, for messages */
+    bool is_unverified; /* whoever answers is taken for it, over a network */
 
     struct simba__sql_session *sessions[SIMBA__SQL_SESSIONS];
     int session_count;
@@ -447,9 +448,6 @@ void simba__sql_lost(struct simba__sql_session *session,
 void simba__sql_attach(struct simba__sql_session *session, int fd);
 /** Wait for these events on it. */
 void simba__sql_want(struct simba__sql_session *session, uint32_t events);
-
-/** Are all of these hosts, with commas between, this very machine? */
-bool simba__sql_is_local(const char *hosts);
 
 struct simba__sql_session *simba__sql_session_make(struct simba__sql *self);
 void simba__sql_session_connect(struct simba__sql_session *session);

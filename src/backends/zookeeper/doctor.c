@@ -32,9 +32,9 @@ static int find_ensemble(zhandle_t *handle, simba_request *request)
         servers += observer == NULL || (end != NULL && observer > end);
     }
     if (servers <= 1) {
-        simba_request_add_finding(request, SIMBA_FINDING_WEAK, "ensemble",
-                                  "a single server: while it is down nobody "
-                                  "acquires, and what its disk loses is lost");
+        simba_request_add_finding(
+            request, SIMBA_FINDING_NOTE, "ensemble",
+            "a single server: while it is down nobody acquires");
     } else {
         simba_request_add_finding(
             request, servers % 2 == 0 ? SIMBA_FINDING_NOTE : SIMBA_FINDING_OK,
@@ -83,6 +83,11 @@ static int find_containers(const struct simba__zk *self,
         simba_request_add_finding(
             request, SIMBA_FINDING_OK, "containers",
             "the servers remove mutexes that nobody uses");
+    } else if (rc == ZNOAUTH) {
+        simba_request_add_finding(
+            request, SIMBA_FINDING_SERIOUS, "containers",
+            "no node may be made in %.100s: no new mutex can be acquired",
+            base);
     } else if (rc == ZNONODE) {
         simba_request_add_finding(request, SIMBA_FINDING_NOTE, "containers",
                                   "%.100s is made with the first mutex", base);
@@ -125,6 +130,8 @@ int simba__zk_examine(const struct simba__zk *self,
                       simba_request *request,
                       simba_error *error)
 {
+    const struct simba__url *url = &self->settings.url;
+    bool is_local;
     int rc;
 
     /* With less the client library gives up before it is connected, with much
@@ -162,9 +169,14 @@ int simba__zk_examine(const struct simba__zk *self,
                               "wall clock do nothing");
     simba_request_add_finding(request, SIMBA_FINDING_OK, "token",
                               "tokens are transaction ids of the ensemble");
-    simba_request_add_finding(request, SIMBA_FINDING_WEAK, "tls",
-                              "this client library has no TLS: passwords and "
-                              "ids travel in the clear");
+    is_local = true;
+    for (size_t i = 0; i < url->host_count; i++) {
+        is_local &= simba__url_is_local(url->hosts[i].name);
+    }
+    simba_request_add_finding(
+        request, is_local ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "tls", "%s",
+        is_local ? "not needed: this machine"
+                 : "not encrypted: this client library has no TLS");
     simba_request_add_finding(request, SIMBA_FINDING_NOTE, "queue",
                               "a stopped process keeps its position until its "
                               "session ends");

@@ -333,6 +333,7 @@ REDIS_TEST(test_redis__doctor_names_weaknesses)
     assert_int_equal(gravity_of("version"), SIMBA_FINDING_OK);
     assert_int_equal(gravity_of("replicas"), SIMBA_FINDING_NOTE);
     assert_int_equal(gravity_of("clock"), SIMBA_FINDING_NOTE);
+    assert_int_equal(gravity_of("wire"), SIMBA_FINDING_OK); /* this machine */
     memset(&told, 0, sizeof told);
     run(&alice, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
     assert_int_equal(gravity_of("eviction"), SIMBA_FINDING_OK);

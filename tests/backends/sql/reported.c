@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "reported.h"
 
+#include "fixtures/unit_test.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,4 +52,15 @@ void simba_request_add_finding(simba_request *request,
         vsnprintf(one->text, sizeof one->text, format, arguments);
         va_end(arguments);
     }
+}
+
+const struct noted_finding *finding(const char *name)
+{
+    for (int i = 0; i < noted.findings; i++) {
+        if (strcmp(noted.finding[i].name, name) == 0) {
+            return &noted.finding[i];
+        }
+    }
+    fail_msg("the doctor says nothing about %s", name);
+    return NULL;
 }

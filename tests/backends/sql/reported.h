@@ -26,4 +26,7 @@ extern struct noted {
     struct noted_finding finding[NOTED_MOST];
 } noted;
 
+/** The finding of that name; fails the test when there is none. */
+const struct noted_finding *finding(const char *name);
+
 #endif

@@ -2,6 +2,7 @@
  * the URL says otherwise; to this one only when asked for. */
 #define _GNU_SOURCE
 #include "driver.h"
+#include "reported.h"
 
 #define HERE "127.0.0.1"
 #ifdef SERVER_IS_POSTGRES
@@ -75,6 +76,40 @@ SQL_TEST(test_sql_settings_tls__verifies_when_asked_to)
     assert_int_equal(status, SIMBA_OK);
     use(HERE, by("other.pem", VERIFIED));
     expect_refused();
+}
+
+/* What the doctor says of a server behind such a URL. */
+static void examine(const char *host, const char *parameters)
+{
+    char url[1024];
+    struct handle handle;
+    struct who a = person(&handle, "a");
+
+    snprintf(url, sizeof url, URL, host, getenv("SIMBA_SERVER_PORT"),
+             parameters);
+    assert_int_equal(try_open(&handle, url), SIMBA_OK);
+    memset(&noted, 0, sizeof noted);
+    run(&a, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    handle_close(&handle);
+}
+
+SQL_TEST(test_sql_settings_tls__doctor_minds_the_way_to_other_machines)
+{
+#ifdef SERVER_IS_POSTGRES
+    examine(HERE, PLAIN);
+    assert_int_equal(finding("tls")->gravity, SIMBA_FINDING_OK);
+    examine("elsewhere", LEADS_HERE UNVERIFIED);
+    assert_int_equal(finding("tls")->gravity, SIMBA_FINDING_WEAK);
+    assert_non_null(strstr(finding("tls")->text, "anybody could be"));
+#else
+    examine(HERE, "");
+    assert_int_equal(finding("tls")->gravity, SIMBA_FINDING_OK);
+    /* It has a binary log. */
+    assert_int_equal(finding("persistence")->gravity, SIMBA_FINDING_WEAK);
+    assert_non_null(strstr(finding("persistence")->text, "sync_binlog=0"));
+#endif
+    examine(HERE, UNVERIFIED);
+    assert_int_equal(finding("tls")->gravity, SIMBA_FINDING_OK);
 }
 
 SQL_TEST(test_sql_settings_tls__may_be_unverified)
