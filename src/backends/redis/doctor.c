@@ -244,7 +244,7 @@ void simba__redis_doctor(struct simba__redis_admin_request *admin,
         simba_request_add_finding(
             admin->request, SIMBA_FINDING_OK, "wire", "%s: %s",
             server->command.shown,
-            settings->tls.is_on ? "TLS" : "no TLS is needed: this machine");
+            settings->tls.is_on ? "encrypted" : "this machine, no TLS needed");
     } else {
         simba_request_add_finding(
             admin->request,
