@@ -15,7 +15,7 @@ enum { LEASE_MS = 500, HOUR_MS = 3600 * 1000 };
 #define KEY "simba:{m}"
 
 static struct redis server;
-static struct log_counter steps = {SIMBA_LOG_WARN, "it went back by 3600", 0};
+static struct log_counter steps = {SIMBA_LOG_WARN, "it went back by", 0};
 static struct log_counter ends = {SIMBA_LOG_WARN, "it was ended", 0};
 static simba_store *store;
 static simba_locker *waiter, *owner;
