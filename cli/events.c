@@ -43,6 +43,7 @@ static void tell_json(const struct simba__front *front,
         simba__json_unsigned(&json, "run", note->run);
     }
     simba__json_number_if(&json, "beat_ms", note->beat_ms);
+    simba__json_number_if(&json, "store_ms", note->store_ms);
     if (note->kind == SIMBA__NOTE_SKIPPED) {
         simba__json_number(&json, "skipped", note->number);
     }

@@ -97,6 +97,8 @@ void simba__guardian_begin(struct simba__guardian *g)
     g->granted_ms = clock.granted_ms - clock.offset_ms;
     simba__plan_begin(&g->plan, g->acquired_ms, &clock);
     note.boot_ms = g->acquired_ms;
+    (void)simba_locker_clock(atomic_load(&g->holder.locker), NULL,
+                             &note.store_ms);
     note.token = g->token;
     note.until_ms =
         g->job->kind == SIMBA__JOB_EVERY ? simba__plan_wake_at(&g->plan) : 0;

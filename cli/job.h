@@ -160,6 +160,7 @@ struct simba__note {
     uint64_t run;     /* STARTED, ENDED: counted from 1 */
     int64_t beat_ms;  /* STARTED, SKIPPED: when it was due, or the first of
                          those skipped; 0: it has no beat */
+    int64_t store_ms; /* ACQUIRED: when, by the store's clock; 0: not told */
     char text[320];
 };
 

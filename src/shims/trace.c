@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BOOT_LENGTH = 36 };
@@ -150,9 +151,15 @@ static void write_wake(struct simba__wake_filter *filter, const char *mutex)
     simba__wake_pass(shim->base.loop, filter, mutex);
 }
 
+/* The time of day is for merging the logs of several boots. */
 static void write_mark(struct trace *trace, const char *what)
 {
-    (void)begin_line(trace, what);
+    struct simba__json *line = begin_line(trace, what);
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    simba__json_number(line, "unix_ms",
+                       now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000);
     write_line(trace);
 }
 

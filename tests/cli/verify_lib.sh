@@ -37,6 +37,20 @@ queued() {
     echo "\"queued\":true,\"position\":$1"
 }
 
+# on_host N COMMAND…: what it logs is of another boot, whose clock counts from
+# anything. The store's time is 1,000,000 + the time of host 1 in these.
+on_host() {
+    local boot=${boot%?}$1
+
+    shift
+    "$@"
+}
+
+# yes TOKEN STORE_MS
+yes() {
+    echo "$(mine "$1"),\"store_ms\":$2"
+}
+
 # as_before: the lines on stdin as traces had them before words were changed.
 as_before() {
     sed -e 's/"request":/"op":/' -e 's/"queued":/"in_line":/' \

@@ -83,7 +83,7 @@ json_is_one_object_a_line() {
         same lines 2 "$(wc -l <"$scratch/out")" &&
         grep -Fq '{"finding":"overlap","mutex":"m","file":"'"$scratch"'/a.log","line":4,"id":"i2","token":6,"other_file":"'"$scratch"'/a.log","other_line":2,"other_id":"i1","other_token":5}' \
             "$scratch/out" &&
-        grep -Fq '{"events":6,"mutexes":1,"findings":1,"malformed":0,"boots":1}' \
+        grep -Fq '{"events":6,"mutexes":1,"findings":1,"malformed":0,"boots":1,"untimed":0}' \
             "$scratch/out"
 }
 
@@ -123,17 +123,21 @@ usage_is_told() {
         same summary "0 events, 0 mutexes, 0 findings" "$(cat "$scratch/out")"
 }
 
-# Far more log than memory: 40 MB through 24 MB of address space for data.
+# Far more log than memory: 40 MB through 24 MB of address space for data. It is of
+# two boots, and its last token stood near its beginning.
 long_logs_need_little_memory() {
     local lines=100000
 
     [ -z "${SIMBA_NO_ULIMIT-}" ] || return 200 # sanitizers want all they can get
     awk -v n=$lines -v boot="$boot" 'BEGIN {
         for (i = 1; i <= n / 4; i++) {
+            if (i == int(n / 8))
+                boot = substr(boot, 1, 35) "2"
             for (k = 0; k < 4; k++) {
                 op = k < 2 ? "acquire" : "release"
                 what = k % 2 ? "answered" : "sent"
-                rest = k == 1 ? ",\"mine\":true,\"token\":" (1000 + i) : ""
+                token = 1000 + (i == n / 4 ? 100 : i)
+                rest = k == 1 ? ",\"mine\":true,\"token\":" token ",\"store_ms\":" i : ""
                 rest = rest (k % 2 ? ",\"status\":\"ok\"" : \
                     ",\"ttl_ms\":6000,\"transition_ms\":4000")
                 printf "{\"trace\":\"%s\",\"us\":%d,\"boot\":\"%s\",", \
@@ -149,8 +153,22 @@ long_logs_need_little_memory() {
         ulimit -d 24576
         "$simba" verify -
     ) >"$scratch/out" 2>"$scratch/err"
-    same summary "$lines events, 100 mutexes, 0 findings" \
-        "$(cat "$scratch/out" "$scratch/err")"
+    same told "token-back token-twice $lines events, 100 mutexes, 2 findings" \
+        "$(sed -E 's/^-:99998: (.*): .m0.: .*/\1/' "$scratch/out" \
+            "$scratch/err" | xargs)"
+}
+
+# On a terminal only, and when it takes long.
+a_terminal_shows_how_far_it_is() {
+    command -v script >/dev/null || return 200
+    export lines="$scratch/lines" simba
+    for i in $(seq 9000); do
+        printf '{"trace":"closed","us":%d,"boot":"","handle":"%016x"}\n' "$i" 1
+    done >"$lines"
+    script -qec '(head -n 8900 "$lines"; sleep 0.6; tail -n 100 "$lines") |
+        "$simba" verify - >/dev/null' /dev/null </dev/null >"$scratch/shown"
+    grep -aq '[0-9] lines' "$scratch/shown" &&
+        tells 0 verify "$lines" && same said "" "$(cat "$scratch/err")"
 }
 
 # A file that is no log has no lines, perhaps.
@@ -192,6 +210,23 @@ real_runs_are_clean() {
         grep -c '"request":"acquire".*"mine":true')" &&
         same told 80 "$(cat "$scratch"/events.? |
             grep -cE '^\{"event":"(acquired|released)"')" # and who waits long
+}
+
+# Each process as if it were on a host of its own, whose clock began otherwise.
+real_runs_of_several_hosts_are_clean() {
+    local i
+
+    rm -f "$scratch"/events.? "$scratch"/trace.?
+    run_many "trace:$scratch/trace.WHO:sqlite:$scratch/hosts.db"
+    for i in 1 2 3 4 5 6 7 8; do
+        sed -i -E 's/("boot":"[^"]*).("[,}])/\1'"$i"'\2/; s/("(us|boot_ms)":)/\1'"$i"'/' \
+            "$scratch/trace.$i" "$scratch/events.$i"
+    done
+    tells 0 --json verify "$scratch"/trace.? "$scratch"/events.? &&
+        grep -q '"findings":0,"malformed":0,"boots":8,"untimed":0}' "$scratch/out" &&
+        tells 0 verify "$scratch"/events.? || return 1
+    sed -i 's/"token":[0-9]*/"token":17/' "$scratch/events.3" "$scratch/events.7"
+    tells 1 verify "$scratch"/events.? && grep -q token-twice "$scratch/out"
 }
 
 real_runs_in_one_file_with_faults_are_clean() {

@@ -132,17 +132,186 @@ what_is_freed_by_force_may_overlap() {
     } | finds overlap
 }
 
+# ── Other boots and hosts ────────────────────────────────────────────────────
+
 # Nor silently so: who merges the logs of two machines would believe them.
-other_boots_are_not_compared() {
+times_of_other_boots_are_not_compared_without_the_stores_clock() {
     {
         asked 100 1 1 acquire "$(mine 5)"
-        boot=00000000-0000-4000-8000-000000000002
-        asked 100 2 1 acquire "$(mine 6)"
+        asked 9000 1 2 renew "$(mine 5)"
+        on_host 2 asked 100 2 1 acquire "$(mine 6)"
     } >"$scratch/a.log"
     tells 0 verify "$scratch/a.log" &&
-        grep -q 'of 2 boots; .* not compared' "$scratch/err" &&
+        grep -q 'of 2 boots; the times of 2 tenures were not compared' \
+            "$scratch/err" &&
         tells 0 --json verify "$scratch/a.log" &&
-        grep -q '"boots":2}$' "$scratch/out"
+        grep -q '"mutexes":1,.*"boots":2,"untimed":2}$' "$scratch/out"
+}
+
+one_token_on_two_hosts_is_found_without_clocks() {
+    {
+        asked 100 1 1 acquire "$(mine 5)"
+        asked 200 1 2 release
+        on_host 2 asked 70000 2 1 acquire "$(mine 5)"
+    } >"$scratch/a.log"
+    tells 1 verify "$scratch/a.log" &&
+        grep -q "log:6: token-twice: 'm': 'i2' (token 5) has the same token as 'i1' (token 5) at .*log:2$" \
+            "$scratch/out" || return 1
+    {
+        event acquired 5000 a 5
+        event released 5100 a 5
+        on_host 2 event acquired 10 a 5
+        on_host 2 event released 20 a 5
+        on_host 2 event acquired 30 a 6
+    } >"$scratch/a.log"
+    tells 1 verify "$scratch/a.log" && same findings 1 \
+        "$(grep -c token-twice "$scratch/out")"
+}
+
+# However far apart, in whichever order the logs are given.
+one_token_before_and_after_a_reboot_is_found() {
+    awk -v boot="${boot%?}" 'BEGIN {
+        for (b = 1; b <= 2; b++)
+            for (i = 1; i <= 6000; i++) {
+                token = b * 100000 + i
+                if (b == 2 && i == 3000)
+                    token = 100000 + 7
+                for (k = 0; k < 2; k++)
+                    printf "{\"event\":\"%s\",\"mutex\":\"m\",\"id\":\"a%d\"," \
+                        "\"token\":%d,\"boot_ms\":%d,\"boot\":\"%s%d\"}\n", \
+                        k ? "released" : "acquired", b, token, \
+                        (3 - b) * 100000 + i * 2 + k, boot, b
+            }
+    }' >"$scratch/both"
+    split -l 12000 "$scratch/both" "$scratch/boot."
+    for logs in "$scratch/both" "$scratch/boot.aa $scratch/boot.ab" \
+        "$scratch/boot.ab $scratch/boot.aa"; do
+        tells 1 verify $logs
+        same "found in $logs" "token-back token-twice" \
+            "$(sed -n 's/^[^:]*:[0-9]*: \([a-z-]*\): .*/\1/p' "$scratch/out" |
+                xargs)" || return 1
+    done
+}
+
+# Two files that both go over a reboot, in which the boot clock begins anew.
+logs_over_a_reboot_are_merged() {
+    {
+        asked 90000 1 1 acquire "$(yes 5 1090000)"
+        asked 90100 1 2 release
+        on_host 2 asked 500 1 1 acquire "$(yes 8 1100500)"
+        on_host 2 asked 600 1 2 release
+    } >"$scratch/a"
+    {
+        asked 90200 2 1 acquire "$(yes 6 1090200)"
+        asked 90300 2 2 release
+        on_host 2 asked 300 2 1 acquire "$(yes 7 1100300)"
+        on_host 2 asked 400 2 2 release
+    } >"$scratch/b"
+    tells 0 verify "$scratch/a" "$scratch/b" &&
+        same said "" "$(cat "$scratch/err")" &&
+        sed -i 's/"token":8/"token":6/' "$scratch/a" &&
+        tells 1 verify "$scratch/b" "$scratch/a" && same found \
+        "token-back token-twice" "$(sed -n \
+            's/^[^:]*:[0-9]*: \([a-z-]*\): .*/\1/p' "$scratch/out" | xargs)"
+}
+
+# A longer log of the boot before does not take the place of what is read ahead.
+lines_in_disorder_after_a_reboot_are_put_in_order() {
+    {
+        for i in $(seq 4200); do
+            event log $((90000 + i)) a 1
+            event started $((90000 + i)) a 1 "\"run\":$i"
+        done
+        on_host 2 event released 300 b 6
+        on_host 2 event acquired 200 b 6
+        on_host 2 event started 190 c 5 '"run":1'
+    } >"$scratch/a.log"
+    tells 0 verify "$scratch/a.log"
+}
+
+tokens_against_the_stores_clock_are_found() {
+    {
+        asked 100 1 1 acquire "$(yes 5 1000100)"
+        asked 200 1 2 release
+        on_host 2 asked 77300 2 1 acquire "$(yes 6 1000300)"
+        on_host 2 asked 77400 2 2 release
+    } | finds || return 1
+    {
+        asked 100 1 1 acquire "$(yes 6 1000100)"
+        asked 200 1 2 release
+        on_host 2 asked 77300 2 1 acquire "$(yes 5 1000300)"
+        on_host 2 asked 77400 2 2 release
+    } | finds token-back && grep -q "log:6: token-back: 'm': 'i2' (token 5) has a token that is not above that of 'i1' (token 6) at .*log:2$" \
+        "$scratch/out"
+}
+
+owners_at_once_on_two_hosts_are_found() {
+    {
+        asked 100 1 1 acquire "$(yes 5 1000100)"
+        asked 4000 1 2 renew "$(yes 5 1004000)"
+        on_host 2 asked 82000 2 1 acquire "$(yes 6 1005000)"
+        on_host 2 asked 82100 2 2 release
+        asked 6000 1 3 release
+    } | finds overlap && grep -q "log:6: overlap: 'm': 'i2' (token 6) .* 'i1' (token 5) at .*log:2$" \
+        "$scratch/out" || return 1
+    {
+        event acquired 100 a 5 '"store_ms":1000100'
+        on_host 2 event acquired 82000 b 6 '"store_ms":1005000'
+        on_host 2 event released 83000 b 6
+        event lost 6000 a 5 '"until_ms":5900'
+    } | finds overlap
+}
+
+# As far as is known: an answer may take long, rates may differ, and who is not
+# heard of any more may be dead.
+owners_on_two_hosts_may_be_near() {
+    {
+        sent 100 1 1 acquire
+        answered 1100 1 1 acquire "$(yes 5 1000100)"
+        asked 6000 1 2 release
+        on_host 2 asked 82000 2 1 acquire "$(yes 6 1004990)"
+        on_host 2 asked 82100 2 2 release
+    } | finds || return 1
+    {
+        asked 100 1 1 acquire "$(yes 5 1000100)"
+        on_host 2 asked 82000 2 1 acquire "$(yes 6 1000200)"
+        on_host 2 asked 82100 2 2 release
+    } | finds || return 1
+    {
+        event acquired 100 a 5 '"store_ms":1000100'
+        on_host 2 event acquired 82000 b 6 '"store_ms":1005000'
+        on_host 2 event released 83000 b 6
+    } | finds || return 1
+    {
+        asked 100 1 1 acquire "$(yes 5 1000100)"
+        asked 8000 1 2 renew "$(yes 5 1008000)"
+        on_host 3 event broken 3 i1 5 '"now":true,"believes_ms":500'
+        on_host 2 asked 82000 2 1 acquire "$(yes 6 1005000)"
+        on_host 2 asked 82100 2 2 release
+    } | finds
+}
+
+# Then it proves nothing; tokens still count.
+a_clock_that_steps_is_not_believed() {
+    {
+        asked 100 1 1 acquire "$(yes 5 1000100)"
+        asked 4000 1 2 renew "$(yes 5 904000)"
+        asked 6000 1 3 release
+        on_host 2 asked 82000 2 1 acquire "$(yes 6 906100)"
+        on_host 2 asked 82100 2 2 release
+    } >"$scratch/a.log"
+    tells 0 verify "$scratch/a.log" &&
+        grep -q 'the times of 2 tenures were not compared' "$scratch/err"
+}
+
+a_beat_that_runs_on_two_hosts_is_found() {
+    {
+        event started 20 a 5 '"run":7,"beat_ms":1000'
+        event ended 30 a 5 '"run":7,"exit":0'
+        on_host 2 event started 40000 b 6 '"run":1,"beat_ms":2000'
+        on_host 3 event started 90 c 7 '"run":1,"beat_ms":1000'
+    } | finds beat-twice && grep -q "log:4: beat-twice: 'm': 'c' (token 7)" \
+        "$scratch/out"
 }
 
 # ── Tokens ───────────────────────────────────────────────────────────────────

@@ -14,6 +14,7 @@ struct members {
     const char *handle;
     uint64_t us, number, token, position, ttl_ms, transition_ms, waiter_ms,
         lease_ms;
+    uint64_t store_ms, unix_ms;
     uint64_t boot_ms, until_ms, tombstone_ms, run, beat_ms, believes_ms;
     bool has_us, has_number, has_boot_ms, has_until_ms, has_run;
     bool mine, is_queued, now;
@@ -59,6 +60,8 @@ static void take_number(struct members *m, const struct simba__flat_member *f)
                    {"waiter_ms", &m->waiter_ms, NULL},
                    {"lease_ms", &m->lease_ms, NULL},
                    {"tombstone_ms", &m->tombstone_ms, NULL},
+                   {"store_ms", &m->store_ms, NULL},
+                   {"unix_ms", &m->unix_ms, NULL},
                    {"run", &m->run, &m->has_run},
                    {"beat_ms", &m->beat_ms, NULL},
                    {"believes_ms", &m->believes_ms, NULL},
@@ -165,6 +168,11 @@ static int64_t use_us(const struct members *m)
     return use_ms < 1 && m->lease_ms > 0 ? 1 : use_ms * 1000;
 }
 
+static int64_t unix_us(const struct members *m)
+{
+    return m->unix_ms > INT64_MAX / 4000 ? 0 : (int64_t)m->unix_ms * 1000;
+}
+
 /* --- lines --------------------------------------------------------------- */
 
 static const char *check_line(const struct members *m)
@@ -188,7 +196,7 @@ static const char *check_request(const struct members *m)
     }
     if (m->ttl_ms > SIMBA__LEASE_MOST_MS ||
         m->transition_ms > SIMBA__LEASE_MOST_MS ||
-        m->lease_ms > SIMBA__LEASE_MOST_MS ||
+        m->lease_ms > SIMBA__LEASE_MOST_MS || m->store_ms > INT64_MAX / 4000 ||
         m->waiter_ms > SIMBA__LEASE_MOST_MS * 4) {
         return "a time that cannot be";
     }
@@ -204,6 +212,7 @@ static void take_request(const struct members *m, struct simba__deed *deed)
     deed->kind = is_sent ? SIMBA__DEED_SENT : SIMBA__DEED_ANSWERED;
     deed->number = m->number;
     deed->request = read_request(m->request);
+    deed->store_ms = (int64_t)m->store_ms;
     deed->token = m->token;
     deed->position = m->position;
     deed->mine = m->mine;
@@ -234,6 +243,7 @@ static const char *parse_trace(const struct members *m,
     *is_deed = true;
     deed->kind = SIMBA__DEED_ALIVE;
     deed->at_us = (int64_t)m->us;
+    deed->unix_us = unix_us(m);
     if (is_request && read_request(m->request) != SIMBA__DEED_OTHER) {
         take_request(m, deed);
     }
@@ -269,7 +279,7 @@ static const char *check_event(const struct members *m,
 
     if (m->mutex == NULL || m->id == NULL || m->token == 0 || !m->has_boot_ms ||
         m->boot_ms > INT64_MAX / 4000 || m->until_ms > INT64_MAX / 4000 ||
-        m->believes_ms > INT64_MAX / 4000) {
+        m->believes_ms > INT64_MAX / 4000 || m->store_ms > INT64_MAX / 4000) {
         return "an event without mutex, id, token or boot_ms";
     }
     if (is_run && (!m->has_run || m->beat_ms > INT64_MAX)) {
@@ -300,6 +310,7 @@ static const char *parse_event(const struct members *m,
         return problem;
     }
     deed->kind = kind;
+    deed->unix_us = unix_us(m);
     /* Rounded down to milliseconds: it has begun after that, and it was relied
      * on no longer than that is sure. */
     deed->at_us = (int64_t)m->boot_ms * 1000 + 999;
@@ -309,6 +320,7 @@ static const char *parse_event(const struct members *m,
         deed->at_us -= 999;
         deed->until_us += (int64_t)m->believes_ms * 1000;
     }
+    deed->store_ms = (int64_t)m->store_ms;
     deed->token = m->token;
     deed->number = m->run;
     deed->beat_ms = (int64_t)m->beat_ms;

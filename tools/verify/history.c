@@ -2,10 +2,12 @@
  * and runs of commands; see history.h. */
 #include "verify/history.h"
 
+#include "core/lease.h"
 #include "util/array.h"
 #include "verify/track.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,12 +83,28 @@ static void confirm(struct simba__history *history,
 
 /* --- mutexes ------------------------------------------------------------- */
 
+static struct simba__mutex *find_mutex(struct simba__history *history,
+                                       const char *name)
+{
+    struct simba__mutex *mutex =
+        (struct simba__mutex *)simba__hash_find(&history->mutexes, name);
+
+    if (mutex == NULL) {
+        mutex = simba__hash_new(&history->mutexes, sizeof *mutex, name);
+        if (mutex != NULL) {
+            mutex->index = history->mutexes.count;
+        }
+    }
+    return mutex;
+}
+
 /* One mutex has a track for each scope. */
 static struct simba__track *find_track(struct simba__history *history,
                                        const struct simba__deed *deed)
 {
     struct simba__hash_link *link =
         simba__hash_find(&history->tracks, deed->mutex);
+    struct simba__mutex *mutex;
     struct simba__track *track;
 
     for (; link != NULL; link = simba__hash_find_next(link)) {
@@ -95,8 +113,15 @@ static struct simba__track *find_track(struct simba__history *history,
             return track;
         }
     }
-    track = simba__hash_new(&history->tracks, sizeof *track, deed->mutex);
-    if (track != NULL) {
+    mutex = find_mutex(history, deed->mutex);
+    track = mutex == NULL
+                ? NULL
+                : simba__hash_new(&history->tracks, sizeof *track, deed->mutex);
+    if (track == NULL) {
+        errno = ENOMEM;
+    } else {
+        track->mutex = mutex;
+        track->boot = simba__fnv64(deed->scope, strlen(deed->scope));
         memcpy(track->scope, deed->scope, sizeof track->scope);
         track->forced_until_us = INT64_MIN;
     }
@@ -171,10 +196,40 @@ static bool hear_acquire(const struct simba__step *step,
     return true;
 }
 
+/* A step of the store's clock shows as two intervals of what it is ahead of
+ * ours that rates alone cannot explain. */
+static void follow_clock(const struct simba__step *step,
+                         const struct simba__traced_request *asked)
+{
+    struct simba__track *track = step->track;
+    int64_t store_ms = step->deed->store_ms;
+    int64_t low = store_ms - step->deed->at_us / 1000 - 1;
+    int64_t high = store_ms - asked->sent_us / 1000 + 1;
+    struct simba__lease span = {
+        .ttl_ms = (step->deed->at_us - track->clock_us) / 1000};
+    int64_t drift = simba__lease_margin_ms(&span);
+    int64_t old_low = track->clock_low_ms - drift;
+    int64_t old_high = track->clock_high_ms + drift;
+
+    if (store_ms == 0) {
+        return;
+    }
+    if (track->clock_us != 0 && (low > old_high || high < old_low)) {
+        track->mutex->is_stepped = true;
+    } else if (track->clock_us != 0) {
+        low = low > old_low ? low : old_low;
+        high = high < old_high ? high : old_high;
+    }
+    track->clock_low_ms = low;
+    track->clock_high_ms = high;
+    track->clock_us = asked->sent_us;
+}
+
 /* An answer that is one. */
 static bool hear(const struct simba__step *step,
                  const struct simba__traced_request *asked)
 {
+    follow_clock(step, asked);
     switch (asked->request) {
     case SIMBA__DEED_ACQUIRE:
         return hear_acquire(step, asked);
@@ -188,6 +243,9 @@ static bool hear(const struct simba__step *step,
     case SIMBA__DEED_BREAK:
         if (step->deed->mine) {
             simba__tenure_broken(step, asked);
+            if (asked->now) {
+                simba__across_note_forced(step, asked->token);
+            }
         }
         return true;
     default:
@@ -251,6 +309,9 @@ static void start_run(const struct simba__step *step)
     const struct simba__deed *deed = step->deed;
     struct simba__run *run = &track->runs[track->run_next];
 
+    if (deed->beat_ms != 0) {
+        simba__across_note_beat(step);
+    }
     if (deed->beat_ms != 0 && deed->beat_ms <= track->beat.beat_ms) {
         tell_run(step, SIMBA__BEAT_TWICE, &track->beat);
     }
@@ -298,6 +359,10 @@ static void end_run(const struct simba__step *step)
 
 /* --- the whole ----------------------------------------------------------- */
 
+/* What a deed can add to what is compared in the end: a tenure that makes way
+ * for a new one, a beat, the end of one by force. */
+enum { ADDED_MOST = 3 };
+
 bool simba__history_add(struct simba__history *history,
                         const struct simba__deed *deed)
 {
@@ -310,7 +375,8 @@ bool simba__history_add(struct simba__history *history,
         return true;
     }
     step.track = find_track(history, deed);
-    if (step.track == NULL || !simba__tenure_reserve(step.track)) {
+    if (step.track == NULL || !simba__tenure_reserve(step.track) ||
+        !simba__across_reserve(&history->across, ADDED_MOST)) {
         return false;
     }
     switch (deed->kind) {
@@ -333,6 +399,7 @@ bool simba__history_add(struct simba__history *history,
     case SIMBA__DEED_ALIVE:
         break;
     case SIMBA__DEED_FORCED:
+        simba__across_note_forced(&step, deed->token);
         if (deed->until_us > step.track->forced_until_us) {
             step.track->forced_until_us = deed->until_us;
         }
@@ -372,13 +439,20 @@ void simba__history_close(struct simba__history *history)
         free(track);
     }
     simba__hash_fini(&history->tracks);
+    simba__hash_free(&history->mutexes);
+    simba__across_fini(&history->across);
     free(history->suspicions);
     free(history);
 }
 
 size_t simba__history_mutexes(const struct simba__history *history)
 {
-    return history->tracks.count;
+    return history->mutexes.count;
+}
+
+uint64_t simba__history_untimed(const struct simba__history *history)
+{
+    return history->untimed_count;
 }
 
 uint64_t simba__history_findings(const struct simba__history *history)

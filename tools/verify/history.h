@@ -1,9 +1,9 @@
 /* The history checker: it is told what contenders asked and what they heard,
  * in the order of time, and finds what must never be.
  *
- * Pure but for memory: no I/O, no clock. The simulator feeds it with what its
- * contenders do, `simba verify` with the logs of real runs. It knows nothing of
- * the store's inside and believes nobody:
+ * Pure but for memory, and temporary files when there is much: no clock. The
+ * simulator feeds it with what its contenders do, `simba verify` with the logs
+ * of real runs. It knows nothing of the store's inside and believes nobody:
  *
  *     heard yes                                       release sent, or
  *        |------------- owner ----------------------| no longer relied on,
@@ -67,7 +67,10 @@ static inline bool simba__deed_attempt_equal(struct simba__deed_attempt a,
 
 struct simba__deed {
     enum simba__deed_kind kind;
-    int64_t at_us; /* one clock for all deeds of one `scope` */
+    int64_t at_us;    /* one clock for all deeds of one `scope` */
+    int64_t merge_us; /* for reading logs: when to feed it, among all scopes */
+    int64_t unix_us;  /* likewise: by the time of day; 0: not told */
+    int64_t store_ms; /* ANSWERED, ACQUIRED: the store's clock; 0: not told */
     struct simba__where where;
     char scope[40]; /* whose clock: a boot id */
     char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
@@ -129,9 +132,18 @@ struct simba__history;
 struct simba__history *simba__history_open(simba__finding_fn found, void *user);
 void simba__history_close(struct simba__history *history);
 
-/** Take in one deed, not older than those before it. False: no memory. */
+/** Take in one deed, not older than those of its scope before it. False with
+ * errno: no memory, or no room for temporary files. */
 bool simba__history_add(struct simba__history *history,
                         const struct simba__deed *deed);
+
+/** All deeds were added: compare what is of different scopes. False with
+ * errno. */
+bool simba__history_finish(struct simba__history *history);
+
+/** Of how many tenures the store's clock was not told, or has made a step:
+ * their times were compared within their scope only. Once finished. */
+uint64_t simba__history_untimed(const struct simba__history *history);
 
 /** How many mutexes were named, and how many things found. */
 size_t simba__history_mutexes(const struct simba__history *history);

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "verify/log.h"
 
+#include "core/saturate.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@ enum { AHEAD = 4096, LINE_MOST = 64 * 1024 };
 
 struct simba__log_slot {
     uint64_t order; /* of reading, for deeds of the same time */
+    struct simba__boot *boot;
     struct simba__deed deed;
 };
 
@@ -25,7 +28,8 @@ static int rank(const struct simba__deed *deed)
 bool simba__deed_is_before(const struct simba__deed *a,
                            const struct simba__deed *b)
 {
-    return a->at_us != b->at_us ? a->at_us < b->at_us : rank(a) < rank(b);
+    return a->merge_us != b->merge_us ? a->merge_us < b->merge_us
+                                      : rank(a) < rank(b);
 }
 
 static bool is_before(const struct simba__log_slot *a,
@@ -35,6 +39,43 @@ static bool is_before(const struct simba__log_slot *a,
         return true;
     }
     return !simba__deed_is_before(&b->deed, &a->deed) && a->order < b->order;
+}
+
+/* --- boots --------------------------------------------------------------- */
+
+/* A boot comes where the time of day says, but not before what stands before it
+ * in its log: a machine may not know the time yet. NULL: no memory. */
+static struct simba__boot *find_boot(struct simba__trace_log *log,
+                                     const struct simba__deed *deed)
+{
+    struct simba__boot *boot = log->boots->first;
+    int64_t merge_us =
+        deed->unix_us > log->newest_us ? deed->unix_us : log->newest_us;
+
+    while (boot != NULL && strcmp(boot->id, deed->scope) != 0) {
+        boot = boot->next;
+    }
+    if (boot == NULL) {
+        boot = calloc(1, sizeof *boot);
+        if (boot == NULL) {
+            errno = ENOMEM;
+            return NULL;
+        }
+        memcpy(boot->id, deed->scope, sizeof boot->id);
+        boot->ahead_us = merge_us - deed->at_us;
+        boot->next = log->boots->first;
+        log->boots->first = boot;
+        log->boots->count++;
+    }
+    return boot;
+}
+
+void simba__boots_fini(struct simba__boots *boots)
+{
+    for (struct simba__boot *b = boots->first, *next; b != NULL; b = next) {
+        next = b->next;
+        free(b);
+    }
 }
 
 /* --- the heap ------------------------------------------------------------ */
@@ -110,36 +151,26 @@ void simba__log_close(struct simba__trace_log *log)
     }
 }
 
-/* What comes before it in time has been checked already. Times of different
- * boots are not compared. */
-static bool is_late(const struct simba__trace_log *log,
-                    const struct simba__deed *deed)
-{
-    return deed->at_us < log->taken_us &&
-           strcmp(deed->scope, log->taken_scope) == 0;
-}
-
 /* What is wrong with the line that was read; NULL: nothing. */
 static const char *check_line(const struct simba__trace_log *log,
                               size_t length,
                               struct simba__deed *deed,
                               bool *is_deed)
 {
-    const char *problem =
-        length > LINE_MOST ? "longer than 64 KiB"
-        : memchr(log->buffer, '\0', length) != NULL
-            ? "a NUL in it"
-            : simba__log_parse(log->buffer, length, deed, is_deed);
-
-    if (problem == NULL && *is_deed && is_late(log, deed)) {
-        problem = "too far out of order: sort the log by time";
-    }
-    return problem;
+    return length > LINE_MOST ? "longer than 64 KiB"
+           : memchr(log->buffer, '\0', length) != NULL
+               ? "a NUL in it"
+               : simba__log_parse(log->buffer, length, deed, is_deed);
 }
 
 static void keep_deed(struct simba__trace_log *log,
                       struct simba__log_slot *slot)
 {
+    slot->deed.merge_us =
+        simba__add_saturating(slot->deed.at_us, slot->boot->ahead_us);
+    if (slot->deed.merge_us > log->newest_us) {
+        log->newest_us = slot->deed.merge_us;
+    }
     slot->deed.where.file = log->index;
     slot->deed.where.line = log->line;
     slot->order = log->line;
@@ -184,6 +215,16 @@ static bool read_line(struct simba__trace_log *log)
     }
     log->line++;
     problem = check_line(log, length, &slot->deed, &is_deed);
+    if (problem == NULL && is_deed) {
+        slot->boot = find_boot(log, &slot->deed);
+        if (slot->boot == NULL) {
+            return false;
+        }
+        /* What comes after it in time has been checked already. */
+        if (slot->deed.at_us < slot->boot->taken_us) {
+            problem = "too far out of order: sort the log by time";
+        }
+    }
     if (problem != NULL) {
         log->malformed++;
         log->complain(log, problem);
@@ -210,10 +251,7 @@ bool simba__log_peek(struct simba__trace_log *log,
 
 void simba__log_take(struct simba__trace_log *log)
 {
-    const struct simba__deed *deed = &log->heap[0]->deed;
-
-    log->taken_us = deed->at_us;
-    memcpy(log->taken_scope, deed->scope, sizeof log->taken_scope);
+    log->heap[0]->boot->taken_us = log->heap[0]->deed.at_us;
     log->count--;
     swap(log, 0, log->count);
     sink(log, 0);

@@ -1,4 +1,5 @@
-/* An event log, read deed by deed in the order of time.
+/* An event log, read deed by deed in the order of time: within a boot by the
+ * boot clock, and from boot to boot about as it was by the time of day.
  *
  * Lines come almost in that order: processes that share a file take the time
  * first and write then. So some lines are read ahead. No more than these are
@@ -12,24 +13,41 @@
 
 struct simba__log_slot;
 
+/* One boot of a machine, in whichever logs. */
+struct simba__boot {
+    struct simba__boot *next;
+    char id[sizeof((struct simba__deed *)NULL)->scope];
+    int64_t ahead_us; /* what merge_us is ahead of its boot clock */
+    int64_t taken_us; /* of the last deed that was taken, by the boot clock */
+};
+
+/* There are few: a log begins anew with a boot. Zeroed, there are none. */
+struct simba__boots {
+    struct simba__boot *first;
+    size_t count;
+};
+
+void simba__boots_fini(struct simba__boots *boots);
+
 struct simba__trace_log {
     const char *name;
     int index;
     FILE *file;
-    char *buffer; /* the line that was read last */
+    struct simba__boots *boots; /* of all logs */
+    char *buffer;               /* the line that was read last */
     uint64_t line;
     uint64_t events;    /* lines that were understood */
     uint64_t malformed; /* and that were not */
     bool is_ended;
     struct simba__log_slot **heap; /* read ahead, the earliest on top */
     size_t count;
-    int64_t taken_us; /* of the last deed that was taken, by this clock: */
-    char taken_scope[40];
+    int64_t newest_us; /* the greatest merge_us so far */
     /* Told of each line that is no event. */
     void (*complain)(const struct simba__trace_log *log, const char *problem);
+    void *user;
 };
 
-/** Open it; "-" is stdin. False with errno. */
+/** Open it; "-" is stdin. `boots` and `complain` are set. False with errno. */
 bool simba__log_open(struct simba__trace_log *log, const char *name, int index);
 void simba__log_close(struct simba__trace_log *log);
 

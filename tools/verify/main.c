@@ -2,6 +2,7 @@
  * checker finds in them. */
 #define _GNU_SOURCE
 #include "cli/cli.h"
+#include "cli/clock.h"
 #include "cli/output.h"
 #include "verify/log.h"
 
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char help[] =
@@ -18,8 +20,9 @@ static const char help[] =
     "Read event logs and find what must never be. A FILE holds lines of JSON:\n"
     "what a store opened as trace:FILE:URL wrote, or what simba --json lock,\n"
     "lead or every told on stderr, and break on stdout; '-' is stdin. Give\n"
-    "all logs of one store at once: they are merged by the boot clock, and\n"
-    "only those of one boot are compared.\n"
+    "all logs of one store at once, of all its hosts: tokens and beats are\n"
+    "compared whatever the clocks, times within a boot by its clock, and\n"
+    "across boots and hosts by the store's, where it was told.\n"
     "\n"
     "  overlap        two owners at once\n"
     "  token-back     a token that is not above those before it\n"
@@ -28,8 +31,7 @@ static const char help[] =
     "  after-end      a tenure was renewed after it was lost or released\n"
     "  after-break    a tenure was renewed after it was broken\n"
     "  unfair         a waiter was passed by one who came later\n"
-    "  run-overlap    lead, every: two runs of CMD at once, on one host or "
-    "two\n"
+    "  run-overlap    lead, every: two runs of CMD at once\n"
     "  beat-twice     every --rate: a beat that was run before\n"
     "\n"
     "Ownership is counted from when the yes was heard to when the owner must\n"
@@ -38,17 +40,28 @@ static const char help[] =
     "that time. A waiter whose connection was down may be passed rightly; a\n"
     "log does not tell.\n"
     "\n"
-    "The last line counts events, mutexes and findings. Logs of several boots\n"
-    "are told on stderr, and counted in JSON (boots).\n"
+    "Across boots there are overlap, token-back, token-twice and beat-twice;\n"
+    "they are told last. An owner's time begins when the store said yes "
+    "there,\n"
+    "and ends with its last sign of life. A store's clock that was seen to\n"
+    "make a step is not believed; a step back that no log shows looks like\n"
+    "token-back. Logs of several stores look like two owners.\n"
+    "\n"
+    "The last line counts events, mutexes and findings. Of how many tenures\n"
+    "the times were not compared with those of other boots is told on stderr,\n"
+    "and counted in JSON (untimed). On a terminal stderr shows how far it is.\n"
     "\n"
     "exit codes: 0 nothing found; 1 something; 64 usage; 65 nothing found, "
     "but\n"
-    "a line is no event; 66 a file cannot be read\n";
+    "a line is no event; 66 a file cannot be read; 74 what it prints or sorts\n"
+    "cannot be written\n";
 
-/* Which boot some deed was of. */
-struct boot {
-    struct boot *next;
-    char id[sizeof((struct simba__deed *)NULL)->scope];
+/* On a terminal: how far it is. */
+struct progress {
+    bool is_shown;
+    int64_t size; /* of all files; 0: not known */
+    uint64_t deeds;
+    int64_t next_ms; /* when to look again */
 };
 
 struct verification {
@@ -56,10 +69,62 @@ struct verification {
     struct simba__trace_log *logs;
     size_t count;
     struct simba__history *history;
-    struct boot *boots;
-    size_t boot_count;
+    struct simba__boots boots;
+    struct progress progress;
     simba_error error;
 };
+
+/* --- progress ------------------------------------------------------------ */
+
+/* How often it is looked at the clock, and shown. */
+enum { DEEDS_A_LOOK = 4096, SHOWN_EVERY_MS = 500 };
+
+static int64_t size_of(FILE *file)
+{
+    struct stat status;
+
+    return fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode)
+               ? (int64_t)status.st_size
+               : 0;
+}
+
+static void hide_progress(struct verification *v)
+{
+    if (v->progress.is_shown) {
+        fputs("\r\033[K", stderr);
+        v->progress.is_shown = false;
+    }
+}
+
+/* How much of it a pipe still has is not known. */
+static void show_progress(struct verification *v)
+{
+    struct progress *p = &v->progress;
+    int64_t now_ms, at = 0;
+    uint64_t lines = 0;
+
+    if (p->deeds++ % DEEDS_A_LOOK != 0 || !simba__is_live(STDERR_FILENO)) {
+        return;
+    }
+    now_ms = simba__clock_ms();
+    if (now_ms < p->next_ms) {
+        return;
+    }
+    for (size_t i = 0; i < v->count; i++) {
+        lines += v->logs[i].line;
+        at += size_of(v->logs[i].file) > 0 ? ftello(v->logs[i].file) : 0;
+    }
+    hide_progress(v);
+    if (p->next_ms != 0) { /* a short log needs none */
+        if (p->size > 0) {
+            fprintf(stderr, "[%3d %%] ", (int)(at * 100 / p->size));
+        }
+        fprintf(stderr, "%" PRIu64 " lines", lines);
+        (void)fflush(stderr);
+        p->is_shown = true;
+    }
+    p->next_ms = now_ms + SHOWN_EVERY_MS;
+}
 
 /* --- telling ------------------------------------------------------------- */
 
@@ -101,12 +166,13 @@ static void print_object(const struct simba__history_finding *finding,
 
 static void on_found(void *user, const struct simba__history_finding *finding)
 {
-    const struct verification *v = user;
+    struct verification *v = user;
     const struct simba__deed *deed = finding->deed;
     const char *file = v->logs[deed->where.file].name;
     const char *other_file =
         finding->other.line == 0 ? NULL : v->logs[finding->other.file].name;
 
+    hide_progress(v);
     if (v->cli->is_json) {
         print_object(finding, file, other_file);
         return;
@@ -129,6 +195,7 @@ static void on_found(void *user, const struct simba__history_finding *finding)
 static void on_malformed(const struct simba__trace_log *log,
                          const char *problem)
 {
+    hide_progress(log->user);
     simba__say("%s:%" PRIu64 ": %s", log->name, log->line, problem);
 }
 
@@ -138,6 +205,8 @@ static int sum_up(const struct verification *v)
     uint64_t events = 0, malformed = 0;
     uint64_t findings = simba__history_findings(v->history);
     size_t mutexes = simba__history_mutexes(v->history);
+    uint64_t untimed =
+        v->boots.count > 1 ? simba__history_untimed(v->history) : 0;
     struct simba__json json;
     int rc;
 
@@ -151,17 +220,19 @@ static int sum_up(const struct verification *v)
         simba__json_unsigned(&json, "mutexes", mutexes);
         simba__json_unsigned(&json, "findings", findings);
         simba__json_unsigned(&json, "malformed", malformed);
-        simba__json_unsigned(&json, "boots", v->boot_count);
+        simba__json_unsigned(&json, "boots", v->boots.count);
+        simba__json_unsigned(&json, "untimed", untimed);
         simba__json_line(&json);
     } else {
         printf("%" PRIu64 " event%s, %zu mutex%s, %" PRIu64 " finding%s\n",
                events, events == 1 ? "" : "s", mutexes,
                mutexes == 1 ? "" : "es", findings, findings == 1 ? "" : "s");
     }
-    if (v->boot_count > 1) {
-        simba__say("the logs are of %zu boots; what happened in different ones "
-                   "was not compared",
-                   v->boot_count);
+    if (untimed > 0) {
+        simba__say("the logs are of %zu boots; the times of %" PRIu64
+                   " tenure%s were not compared across them, for want of the "
+                   "store's clock",
+                   v->boots.count, untimed, untimed == 1 ? "" : "s");
     }
     rc = simba__command_end();
     if (rc != 0) {
@@ -183,6 +254,25 @@ static int fail(struct verification *v, const char *name)
                            strerrordesc_np(errno));
 }
 
+/* By errno: the history's own. */
+static int fail_to_sort(struct verification *v)
+{
+    if (errno == ENOMEM) {
+        return fail(v, "");
+    }
+    return simba_error_set(&v->error, SIMBA_EINTERNAL, errno,
+                           "a temporary file (TMPDIR) cannot be written: %s",
+                           strerrordesc_np(errno));
+}
+
+/* What became of it as an exit code. */
+static int exit_of(int rc)
+{
+    return rc == SIMBA_EUNAVAIL    ? SIMBA__EXIT_NO_INPUT
+           : rc == SIMBA_EINTERNAL ? SIMBA__EXIT_OUTPUT
+                                   : SIMBA__EXIT_FAULT;
+}
+
 static int open_all(struct verification *v, char **names)
 {
     v->logs = calloc(v->count, sizeof *v->logs);
@@ -193,9 +283,12 @@ static int open_all(struct verification *v, char **names)
     }
     for (size_t i = 0; i < v->count; i++) {
         v->logs[i].complain = on_malformed;
+        v->logs[i].user = v;
+        v->logs[i].boots = &v->boots;
         if (!simba__log_open(&v->logs[i], names[i], (int)i)) {
             return fail(v, names[i]);
         }
+        v->progress.size += size_of(v->logs[i].file);
     }
     return SIMBA_OK;
 }
@@ -221,27 +314,6 @@ static int choose(struct verification *v, struct simba__trace_log **chosen)
     return SIMBA_OK;
 }
 
-/* There are few: a log begins anew with a boot. */
-static bool note_boot(struct verification *v, const struct simba__deed *deed)
-{
-    struct boot *boot = v->boots;
-
-    while (boot != NULL && strcmp(boot->id, deed->scope) != 0) {
-        boot = boot->next;
-    }
-    if (boot == NULL) {
-        boot = calloc(1, sizeof *boot);
-        if (boot == NULL) {
-            return false;
-        }
-        memcpy(boot->id, deed->scope, sizeof boot->id);
-        boot->next = v->boots;
-        v->boots = boot;
-        v->boot_count++;
-    }
-    return true;
-}
-
 static int feed(struct verification *v)
 {
     struct simba__trace_log *log;
@@ -250,13 +322,18 @@ static int feed(struct verification *v)
     while ((rc = choose(v, &log)) == SIMBA_OK && log != NULL) {
         const struct simba__deed *deed = NULL;
 
+        show_progress(v);
         if (!simba__log_peek(log, &deed) || deed == NULL ||
-            !note_boot(v, deed) || !simba__history_add(v->history, deed)) {
-            errno = ENOMEM;
-            return fail(v, "");
+            !simba__history_add(v->history, deed)) {
+            rc = fail_to_sort(v);
+            break;
         }
         simba__log_take(log);
     }
+    if (rc == SIMBA_OK && !simba__history_finish(v->history)) {
+        rc = fail_to_sort(v);
+    }
+    hide_progress(v);
     return rc;
 }
 
@@ -265,10 +342,7 @@ static void close_all(struct verification *v)
     for (size_t i = 0; v->logs != NULL && i < v->count; i++) {
         simba__log_close(&v->logs[i]);
     }
-    for (struct boot *b = v->boots, *next; b != NULL; b = next) {
-        next = b->next;
-        free(b);
-    }
+    simba__boots_fini(&v->boots);
     simba__history_close(v->history);
     free(v->logs);
 }
@@ -297,12 +371,9 @@ static int run(int argc, char **argv)
     if (rc == SIMBA_OK) {
         rc = feed(&v);
     }
-    code = rc == SIMBA_OK
-               ? sum_up(&v)
-               : simba__command_fail_with(&words.cli, command.name, &v.error,
-                                          rc == SIMBA_EUNAVAIL
-                                              ? SIMBA__EXIT_NO_INPUT
-                                              : SIMBA__EXIT_FAULT);
+    code = rc == SIMBA_OK ? sum_up(&v)
+                          : simba__command_fail_with(&words.cli, command.name,
+                                                     &v.error, exit_of(rc));
     close_all(&v);
     return code;
 }

@@ -5,6 +5,7 @@
 #include "util/array.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ bool simba__tenure_reserve(struct simba__track *track)
     if (!simba__array_reserve(&track->tenures, &track->tenure_room,
                               track->tenure_count + 1,
                               sizeof *track->tenures)) {
+        errno = ENOMEM;
         return false;
     }
     track->tenure_next = track->tenure_count;
@@ -83,6 +85,8 @@ static struct simba__tenure *begin_tenure(const struct simba__step *step)
     t = &track->tenures[track->tenure_next];
     if (track->tenure_count < track->tenure_room) {
         track->tenure_count++;
+    } else {
+        simba__across_note(step->history, track, t);
     }
     track->tenure_next = (track->tenure_next + 1) % track->tenure_room;
     *t = (struct simba__tenure){.attempt = deed->attempt,
@@ -91,6 +95,7 @@ static struct simba__tenure *begin_tenure(const struct simba__step *step)
                                 .where = deed->where,
                                 .from_us = deed->at_us,
                                 .until_us = deed->at_us,
+                                .alive_us = deed->at_us,
                                 .released_us = SIMBA__UNENDED,
                                 .ended_us = SIMBA__UNENDED,
                                 .broken_us = SIMBA__UNENDED,
@@ -260,6 +265,18 @@ static struct simba__tenure *tenure_of(
     return t;
 }
 
+static void note_clock(const struct simba__step *step, struct simba__tenure *t)
+{
+    if (step->deed->store_ms == 0) {
+        return;
+    }
+    if (t->store_from_ms == 0) {
+        t->store_from_ms = step->deed->store_ms;
+    }
+    t->store_ms = step->deed->store_ms;
+    t->store_us = step->deed->at_us;
+}
+
 bool simba__tenure_granted(const struct simba__step *step,
                            const struct simba__traced_request *asked)
 {
@@ -279,7 +296,8 @@ bool simba__tenure_granted(const struct simba__step *step,
     if (asked->sent_us > t->asked_us) {
         t->asked_us = asked->sent_us;
     }
-    t->heard_us = step->deed->at_us;
+    t->heard_us = t->alive_us = step->deed->at_us;
+    note_clock(step, t);
     rely_on(step, t, asked);
     return is_new && asked->request == SIMBA__DEED_ACQUIRE;
 }
@@ -300,6 +318,7 @@ bool simba__tenure_refused(const struct simba__step *step,
         return false;
     }
     if (t != NULL) {
+        t->alive_us = step->deed->at_us;
         end_at(t, step->deed->at_us);
         if (t->ended_us == SIMBA__UNENDED) {
             t->ended_us = step->deed->at_us;
@@ -321,6 +340,7 @@ void simba__tenure_release_sent(const struct simba__step *step)
         t = begin_tenure(step);
         t->token = 0;
     }
+    t->alive_us = step->deed->at_us;
     end_at(t, step->deed->at_us);
     if (t->released_us == SIMBA__UNENDED) {
         t->released_us = step->deed->at_us;
@@ -356,6 +376,7 @@ void simba__tenure_whole(const struct simba__step *step)
     struct simba__tenure *t = begin_tenure(step);
 
     t->is_whole = true;
+    note_clock(step, t);
     t->until_us = SIMBA__UNENDED;
     check_token(step, t, newest);
     check_overlap(step, t);
@@ -382,7 +403,7 @@ void simba__tenure_whole_ended(const struct simba__step *step)
     if (t == NULL) {
         return; /* the log begins in the middle */
     }
-    t->until_us = step->deed->until_us;
+    t->until_us = t->alive_us = step->deed->until_us;
     if (t->overtaken_us < t->until_us) {
         other.where = t->overtaker;
         other.token = t->overtaker_token;

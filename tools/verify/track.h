@@ -3,6 +3,7 @@
 #define SIMBA_VERIFY_TRACK_H
 
 #include "util/hash.h"
+#include "verify/across.h"
 #include "verify/history.h"
 
 /* How many tenures of a mutex are remembered: far more than can overlap. */
@@ -31,6 +32,11 @@ struct simba__tenure {
     char overtaker_id[SIMBA_ID_MAX + 1];
     uint64_t overtaker_token;
     bool is_told; /* an overlap of it */
+    /* By the store's clock, as far as it was told; 0: it was not. */
+    int64_t store_from_ms; /* its first yes */
+    int64_t store_ms;      /* its newest yes, */
+    int64_t store_us;      /* and when that was heard, by the boot clock */
+    int64_t alive_us;      /* the newest sign of life of its owner */
 };
 
 /* A request under way. */
@@ -75,6 +81,11 @@ struct simba__run {
 struct simba__track {
     struct simba__hash_link link; /* its key is the mutex */
     char scope[40];
+    uint64_t boot; /* a hash of that */
+    struct simba__mutex *mutex;
+    /* How far the store's clock is ahead of this one, in ms, as far as it is
+     * known, and since when; clock_us 0: not at all. */
+    int64_t clock_low_ms, clock_high_ms, clock_us;
     struct simba__tenure *tenures; /* when full, the oldest goes */
     size_t tenure_count, tenure_room, tenure_next;
     uint64_t newest_token;
@@ -97,6 +108,9 @@ struct simba__suspicion {
 
 struct simba__history {
     struct simba__hash tracks;
+    struct simba__hash mutexes;
+    struct simba__across across;
+    uint64_t untimed_count;
     uint64_t finding_count;
     struct simba__suspicion *suspicions;
     size_t suspicion_count, suspicion_room;
@@ -141,6 +155,16 @@ void simba__tenure_broken(const struct simba__step *step,
                           const struct simba__traced_request *asked);
 void simba__tenure_whole(const struct simba__step *step);
 void simba__tenure_whole_ended(const struct simba__step *step);
+
+/* --- across.c ------------------------------------------------------------ */
+
+/** Note a tenure that is over, or will not be looked at any more; a beat; that
+ * a tenure was ended by force. There must be room. */
+void simba__across_note(struct simba__history *history,
+                        const struct simba__track *track,
+                        const struct simba__tenure *t);
+void simba__across_note_beat(const struct simba__step *step);
+void simba__across_note_forced(const struct simba__step *step, uint64_t token);
 
 /* --- queue.c ------------------------------------------------------------- */
 
