@@ -55,6 +55,7 @@ static void end_child(void *what)
 
     dismiss(child);
     reap(child);
+    child->parent->backstops += atomic_load(&child->backstops);
     (void)munmap(child, sizeof *child);
 }
 
@@ -63,6 +64,7 @@ static _Noreturn void leave(struct tck *t)
     while (t->deeds != NULL) {
         tck_now(t, t->deeds->what);
     }
+    atomic_store(&t->child->backstops, t->backstops);
     _exit(0);
 }
 
@@ -84,6 +86,7 @@ static _Noreturn void be_child(struct tck *parent,
 
     assert(parent->child == NULL);
     t.deeds = NULL;
+    t.backstops = 0;
     t.child = self;
     t.random += (uint64_t)getpid() << 32; /* draw other lots than the parent */
     live(&t, self);
@@ -101,6 +104,7 @@ struct tck_child *tck_child(struct tck *t,
     if (child == MAP_FAILED) {
         tck_fail(t, TCK_HERE, "no shared memory: %s", strerror(errno));
     }
+    child->parent = t;
     tck_later(t, end_child, child);
     pid = fork();
     if (pid < 0) {

@@ -11,8 +11,10 @@ enum { TCK_CHILD_NUMBERS = 8 };
 
 struct tck_child {
     pid_t pid;
-    _Atomic int step;  /* how far the child has come */
-    _Atomic int order; /* what the parent wants */
+    struct tck *parent;
+    _Atomic unsigned backstops; /* of its handles, once it has ended */
+    _Atomic int step;           /* how far the child has come */
+    _Atomic int order;          /* what the parent wants */
     _Atomic uint64_t numbers[TCK_CHILD_NUMBERS]; /* whatever they agree on */
     _Atomic bool is_unwanted; /* it shall give back what it has, and end */
     _Atomic bool is_failed;

@@ -238,11 +238,11 @@ static const struct tck_case cases[] = {
      service_keeps_its_mutex, 0},
     {"expire.killed_process_passes_on",
      "What a killed process owned goes to the next, with a greater token.",
-     killed_process_passes_on, TCK_PROCESSES},
+     killed_process_passes_on, TCK_PROCESSES | TCK_LAPSES},
     {"expire.stopped_process_knows_it_lost",
      "A process that was stopped over its lease answers no when it runs again "
      "(S3).",
-     stopped_process_knows_it_lost, TCK_PROCESSES},
+     stopped_process_knows_it_lost, TCK_PROCESSES | TCK_LAPSES},
 };
 
 const struct tck_topic tck_topic_expire = TCK_TOPIC(cases);

@@ -26,7 +26,9 @@ enum tck_mark {
     TCK_TENURE_LEASE = 16, /* only where each tenure has a lease of its own */
     TCK_LIST = 32,         /* only where mutexes can be listed */
     TCK_BREAK = 64,        /* only where tenures can be broken */
-    TCK_ENDED = 128        /* only where a read tells which tenure ended last */
+    TCK_ENDED = 128,       /* only where a read tells which tenure ended last */
+    TCK_LAPSES = 256       /* who waits may be granted by asking by itself, for
+                            * a lease or an offer lapses */
 };
 
 struct tck_case {
@@ -75,6 +77,9 @@ struct tck {
     struct tck_times long_lease, short_lease;
     int64_t least_lease_ms; /* the short one at first */
     bool tells_time;        /* its replies have store_ms */
+    /* A release wakes the next: the store pushes, and no shim loses it. */
+    bool must_wake;
+    unsigned backstops; /* tenures of this try that no wake-up has led to */
     /* Kinds of requests that were not completed, by 1 << kind: each costs its
      * deadline once, and not in every test. */
     unsigned stuck;

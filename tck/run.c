@@ -217,6 +217,12 @@ static void set_times(struct tck *t)
     }
 }
 
+/* The shim loses wake-ups. */
+static bool is_fault_shim(const char *url)
+{
+    return url != NULL && strstr(url, "fault:") != NULL;
+}
+
 static int take_options(struct run *run,
                         const simba_tck_options *given,
                         simba_error *error)
@@ -272,6 +278,8 @@ int simba_tck_run(const simba_tck_options *given,
     run.t.is_cancelled = run.options.is_cancelled;
     run.t.user = run.options.user;
     run.t.ops = *simba_probe_ops(store);
+    run.t.must_wake = (run.t.ops.capabilities & SIMBA_CAN_PUSH) != 0 &&
+                      !run.options.is_faulty && !is_fault_shim(run.t.url);
     set_times(&run.t);
     tck_fresh(run.t.mutex);
     if (!run.options.is_faulty) {

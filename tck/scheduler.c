@@ -437,7 +437,7 @@ static const struct tck_case cases[] = {
      "Work that fails is run again at its time.", errors_keep_the_schedule, 0},
     {"scheduler.follows_a_killed_leader",
      "When the leader's process is killed, another leads and works.",
-     follows_a_killed_leader, TCK_PROCESSES},
+     follows_a_killed_leader, TCK_PROCESSES | TCK_LAPSES},
 };
 
 const struct tck_topic tck_topic_scheduler = TCK_TOPIC(cases);

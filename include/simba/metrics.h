@@ -49,6 +49,8 @@ typedef struct simba_counts {
     /** How long we would still have been owner when a renewal was granted. The
      * smaller, the closer to a loss. */
     simba_histogram renewal_margin;
+    uint64_t backstops; /**< of the acquires: no wake-up had come, but who
+                           waited asked by itself when a lease was to end */
 } simba_counts;
 
 /** What was seen of the store itself. */

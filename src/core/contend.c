@@ -292,6 +292,7 @@ static void own(struct simba__contend *c,
 {
     int64_t max_hold = c->config.max_hold_ms;
 
+    up->tell |= c->is_backstop && !c->is_woken ? SIMBA__TELL_BACKSTOP : 0U;
     c->token = reply->token;
     c->is_woken = false;
     c->cap_ms = max_hold == 0 ? SIMBA__NEVER : later(c->now_ms, max_hold);
@@ -375,7 +376,7 @@ static void ask(struct simba__contend *c, struct simba__contend_update *up)
     send(c, SIMBA_ACQUIRE, try_ms(simba__lease_use_ms(lease)), up);
     up->send.position = c->position;
     up->send.join = c->config.join;
-    up->send.is_backstop = c->is_backstop;
+    up->send.is_backstop = c->is_backstop && c->is_queued;
     up->send.budget_ms = lease->budget_ms;
     up->send.waiter_ms = 2 * backstop;
 }
@@ -420,7 +421,7 @@ static void asked(struct simba__contend *c,
     if (reply != NULL) {
         c->failures = 0;
         c->is_queued = reply->is_queued;
-        c->is_backstop = reply->is_queued && !c->is_woken;
+        c->is_backstop = !c->is_woken;
         if (reply->is_queued) {
             c->position = reply->position;
         }

@@ -103,6 +103,7 @@ enum simba__telling {
     SIMBA__TELL_STOPPED = 8,     /* back in IDLE */
     SIMBA__TELL_CLOCK_JUMP = 16, /* the store's clock made a step */
     SIMBA__TELL_UNRELEASED = 32, /* gave up releasing: the lease must lapse */
+    SIMBA__TELL_BACKSTOP = 64    /* with ACQUIRED: no wake-up has led to it */
 };
 
 struct simba__contend_update {
@@ -138,7 +139,7 @@ struct simba__contend {
     bool is_doubtful; /* an acquire of it may still take effect */
     bool is_queued;
     bool is_woken;         /* a wake-up came while asking: ask once more */
-    bool is_backstop;      /* in the queue, and nothing has happened since */
+    bool is_backstop;      /* refused, and nothing has happened since */
     uint64_t position;     /* the first one the store gave us */
     int64_t last_claim_ms; /* newest acquire or renewal sent; -1: none */
 

@@ -133,6 +133,7 @@ void simba__metrics_tell(struct simba__contender_metrics *self,
     if (tell & SIMBA__TELL_ACQUIRED) {
         counts->acquires++;
         counts->hand_overs += self->was_refused;
+        counts->backstops += (tell & SIMBA__TELL_BACKSTOP) != 0;
         add(&counts->wait, now - self->since_us);
         self->is_waiting = false;
         self->is_owner = true;

@@ -131,7 +131,8 @@ TEST(test_contend_queue__waits_on_when_the_owner_renews)
         now += 3 + 7001;
     }
     yes(now + 3, 5);
-    expect_acquired(5);
+    expect_told(SIMBA__TELL_ACQUIRED | SIMBA__TELL_BACKSTOP);
+    assert_int_equal(up.token, 5);
     expect_owner_until(now + USE);
 }
 
@@ -228,6 +229,36 @@ TEST(test_contend_queue__says_when_nothing_has_happened)
     refused(S + 1600, 1000); /* without a position */
     wake();
     assert_false(sent.is_backstop);
+}
+
+/* What has led to a grant: a wake-up, also one that came while it asked, or
+ * nothing but the backstop. */
+TEST(test_contend_queue__tells_when_no_wake_up_led_to_it)
+{
+    for (int woken = 0; woken < 4; woken++) {
+        use(default_config());
+        ask();
+        if (woken == 3) {
+            refused(S + 10, 1000); /* without a position */
+        } else {
+            is_queued(S + 10, 1000, 77);
+        }
+        if (woken == 1) {
+            wake_up(S + 20);
+        } else {
+            wake();
+        }
+        if (woken == 2) {
+            wake_up(machine.now_ms + 1);
+        }
+        yes(machine.now_ms + 2, 5);
+        assert_int_equal(is_told(SIMBA__TELL_BACKSTOP),
+                         woken == 0 || woken == 3);
+    }
+    use(default_config());
+    ask();
+    yes(S + 10, 5); /* nobody had it */
+    assert_false(is_told(SIMBA__TELL_BACKSTOP));
 }
 
 TEST(test_contend_queue__new_attempt_has_no_position)

@@ -67,6 +67,9 @@ TEST(test_metrics__counts_trouble)
     simba__metrics_open(&mine, &all, "m");
     simba__metrics_ask(&mine);
     tell(&mine, SIMBA__TELL_CLOCK_JUMP, SIMBA__CAUSE_STOP);
+    tell(&mine, SIMBA__TELL_ACQUIRED | SIMBA__TELL_BACKSTOP, SIMBA__CAUSE_STOP);
+    tell(&mine, SIMBA__TELL_RELEASED, SIMBA__CAUSE_STOP);
+    simba__metrics_ask(&mine);
     tell(&mine, SIMBA__TELL_OVERRUN, SIMBA__CAUSE_STOP);
     tell(&mine, SIMBA__TELL_STOPPED | SIMBA__TELL_UNRELEASED,
          SIMBA__CAUSE_STOP);
@@ -74,6 +77,7 @@ TEST(test_metrics__counts_trouble)
     simba__metrics_renewed(&mine, true, -5); /* late, yet granted */
     simba__metrics_renewed(&mine, false, 5);
     assert_int_equal(mine.counts->clock_jumps, 1);
+    assert_int_equal(mine.counts->backstops, 1);
     assert_int_equal(mine.counts->overruns, 1);
     assert_int_equal(mine.counts->unreleased, 1);
     assert_int_equal(mine.counts->abandoned, 1);

@@ -36,9 +36,37 @@ static struct woken {
 static size_t woken_count;
 static pthread_mutex_t woken_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A wake-up on its way, for as long as the process lives. */
+struct late_wake {
+    simba_timer timer;
+    simba_loop *loop;
+    char mutex[SIMBA_MUTEX_MAX_BYTES + 1];
+};
+
+static void wake_late(simba_timer *timer)
+{
+    struct late_wake *late = (struct late_wake *)timer;
+
+    simba_wake(late->loop, late->mutex);
+    free(late);
+}
+
 void broken_wake(simba_loop *loop, const char *mutex)
 {
+    struct late_wake *late;
+
     if (fault->no_wakes) {
+        return;
+    }
+    if (fault->wakes_late_ms > 0) {
+        late = calloc(1, sizeof *late);
+        if (late != NULL) {
+            late->loop = loop;
+            late->timer.fire = wake_late;
+            snprintf(late->mutex, sizeof late->mutex, "%s", mutex);
+            simba_timer_set(loop, &late->timer,
+                            simba_loop_now_ms() + fault->wakes_late_ms);
+        }
         return;
     }
     pthread_mutex_lock(&woken_lock);
@@ -61,7 +89,9 @@ static _Thread_local struct hand {
 
 void broken_post(simba_loop *loop, void (*run)(void *), void *argument)
 {
-    if (fault->one_wake && hand.woken++ > 0) {
+    int before = hand.woken++;
+
+    if ((fault->one_wake && before > 0) || (fault->wrong_wake && before == 0)) {
         free(argument);
         return;
     }

@@ -14,7 +14,8 @@ struct fault {
     enum simba__plant plant;
     void (*before)(struct simba__mutex_record *record, simba_request *request);
     void (*after)(struct simba__mutex_record *record, simba_request *request);
-    bool no_wakes, one_wake, wake_grants, late_refusals;
+    bool no_wakes, one_wake, wrong_wake, wake_grants, late_refusals;
+    int wakes_late_ms;
     int gives_up_ms; /* 0: never; once a request fails, after so long */
     enum simba_request_kind never_done; /* 0: all are; MUTE: none */
     bool list_ends_early, list_mixes_owners;

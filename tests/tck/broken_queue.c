@@ -190,6 +190,9 @@ static void cut(char *mutex)
 
 const struct fault broken_others[] = {
     {.name = "lost_wake_up", .no_wakes = true},
+    {.name = "never_wakes", .no_wakes = true},
+    {.name = "wakes_too_late", .wakes_late_ms = 4000},
+    {.name = "wakes_the_second_only", .wrong_wake = true},
     {.name = "wake_is_grant", .wake_grants = true},
     {.name = "queue_ignores_death", PLANT(DEAD_OFFERED)},
     {.name = "queue_ignores_silence", .before = positions_for_ever},

@@ -46,6 +46,9 @@ enum { PATIENCE_MS = 3000 };
     X(no_transition, "transition.others_are_refused")                          \
     X(never_expires, "expire.unrenewed_mutex_passes_on")                       \
     X(lost_wake_up, "wake_ups.release_wakes_the_next")                         \
+    X(never_wakes, "wake_ups.release_is_not_waited_out")                       \
+    X(wakes_too_late, "wake_ups.release_is_not_waited_out")                    \
+    X(wakes_the_second_only, "wake_ups.release_is_not_waited_out")             \
     X(wake_is_grant, "wake_ups.wake_up_alone_grants_nothing")                  \
     X(queue_ignores_death, "queue.dead_waiter_is_skipped")                     \
     X(queue_ignores_silence, "queue.lapsed_position_is_skipped")               \
