@@ -21,12 +21,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* S5: an attempt that has lapsed and asks again is another tenure, by its
+ * token.
+ */
 static bool is_seen(const struct simba__redis_sighting *sighting,
                     const struct simba__redis_script_reply *read)
 {
-    return read->lease_ms > 0 && sighting->attempt[0] != '\0' &&
+    size_t length = strlen(sighting->tenure);
+
+    return read->lease_ms > 0 && length > 0 &&
            sighting->renewals == read->renewals &&
-           strncmp(sighting->attempt, read->tenure, SIMBA__REDIS_ATTEMPT) == 0;
+           strncmp(sighting->tenure, read->tenure, length) == 0 &&
+           read->tenure[length] == '<';
 }
 
 bool simba__redis_still_tenure(struct simba__redis *store,
@@ -41,9 +47,9 @@ bool simba__redis_still_tenure(struct simba__redis *store,
         return false;
     }
     sighting = &subscription->sighting;
-    snprintf(text, SIMBA__REDIS_STILL, "%s %" PRIu64, sighting->attempt,
+    snprintf(text, SIMBA__REDIS_STILL, "%s %" PRIu64, sighting->tenure,
              sighting->renewals);
-    return sighting->attempt[0] != '\0' &&
+    return sighting->tenure[0] != '\0' &&
            simba_loop_now_ms() >= sighting->until_ms;
 }
 
@@ -53,10 +59,11 @@ static void begin(struct simba__redis_sighting *sighting,
                   const struct simba__redis_script_reply *read)
 {
     struct simba__lease lease = {.ttl_ms = read->lease_ms};
+    size_t length = read->lease_ms > 0 ? strcspn(read->tenure, "<") : 0;
 
     memset(sighting, 0, sizeof *sighting);
-    if (read->lease_ms > 0) {
-        memcpy(sighting->attempt, read->tenure, SIMBA__REDIS_ATTEMPT);
+    if (length > 0 && length < sizeof sighting->tenure) {
+        memcpy(sighting->tenure, read->tenure, length);
         sighting->renewals = read->renewals;
         sighting->since_ms = simba_loop_now_ms();
         sighting->until_ms = sighting->since_ms + simba__lease_over_ms(&lease);
@@ -87,7 +94,7 @@ void simba__redis_sight(struct simba__redis_request *r,
     if (!is_seen(sighting, read)) {
         begin(sighting, read);
     }
-    if (!reply->mine && sighting->attempt[0] != '\0' &&
+    if (!reply->mine && sighting->tenure[0] != '\0' &&
         sighting->until_ms - now_ms < reply->wait_ms) {
         reply->wait_ms = sighting->until_ms - now_ms;
     }

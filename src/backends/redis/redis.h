@@ -597,7 +597,7 @@ struct simba__redis_channel {
 
 /* The tenure that keeps waiters waiting, as they saw it. */
 struct simba__redis_sighting {
-    char attempt[SIMBA__REDIS_ATTEMPT + 1]; /* "": none that counts */
+    char tenure[SIMBA__REDIS_ATTEMPT + 22]; /* attempt and token; "": none */
     uint64_t renewals;
     int64_t since_ms; /* it stands still; boot clock */
     int64_t until_ms; /* it may do so and be owned */
@@ -665,7 +665,7 @@ void simba__redis_subscriptions_forget(struct simba__redis_server *server);
 
 /* --- liveness.c ---------------------------------------------------------- */
 
-enum { SIMBA__REDIS_STILL = SIMBA__REDIS_ATTEMPT + 24 };
+enum { SIMBA__REDIS_STILL = SIMBA__REDIS_ATTEMPT + 48 };
 
 /** The tenure that may be ended now, as the script acquire wants it; false:
  * none. */

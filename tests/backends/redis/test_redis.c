@@ -51,6 +51,32 @@ REDIS_TEST(test_redis__asking_once_leaves_no_trace)
     assert_int_equal(redis_number(&server, "EXISTS %s:waiters", KEY), 0);
 }
 
+/* An attempt whose lease has lapsed asks again and is a new tenure, whose
+ * renewals are counted from the beginning. Who saw the earlier one stand still
+ * has seen nothing of it. */
+REDIS_TEST(test_redis__what_was_seen_of_a_tenure_is_not_of_the_next)
+{
+    struct who alice = person(&first, "alice"), bob = person(&first, "bob");
+    int64_t seen_ms;
+
+    alice.ttl_ms = bob.ttl_ms = 300;
+    alice.transition_ms = bob.transition_ms = 100;
+    must_open(&first);
+    ask(&alice);
+    expect_mine(&alice);
+    ask(&bob);
+    expect_queued(true);
+    seen_ms = now_ms();
+    run(&bob, (simba_request){.kind = SIMBA_LEAVE});
+    await(redis_number(&server, "EXISTS %s", KEY) == 0);
+    alice.ttl_ms = LEASE;
+    ask(&alice);
+    expect_mine(&alice);
+    await(now_ms() >= seen_ms + 425); /* a lease and its margin */
+    ask(&bob);
+    assert_false(got.mine);
+}
+
 REDIS_TEST(test_redis__same_attempt_extends)
 {
     struct who alice = person(&first, "alice");
