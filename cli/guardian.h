@@ -152,9 +152,10 @@ struct simba__holder {
     pthread_mutex_t lock;
     pthread_cond_t told;
     enum simba__holder_order order;
-    bool is_all_gone; /* set when nothing that used the mutex is left: a loss
-                         may then be acknowledged */
-    bool is_closed;   /* the store is */
+    bool is_all_gone;   /* set when nothing that used the mutex is left: a loss
+                           may then be acknowledged */
+    bool is_closed;     /* the store is */
+    bool is_called_off; /* while there is no locker yet to cancel */
 };
 
 /** Start the thread, which opens the store and acquires; false with errno. */

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Between two tries to open a store that is not there. */
-enum { REOPEN_LEAST_MS = 500, REOPEN_MOST_MS = 30000 };
+/* Between two tries to open a file that is not there, and to say so. */
+enum { REOPEN_MS = 500, SAY_AGAIN_MS = 60000 };
 
 /* To find a lease that is long enough. */
 enum { ROUNDS = 16 };
@@ -294,27 +294,42 @@ static int hold_all(struct simba__holder *holder)
     }
 }
 
-/* Some stores are not opened before they are there. Who leads may be started
- * with the machine, before its store is; a lock says so at once. */
+/* A server is waited for when the mutex is asked for. A file is there when it
+ * is opened, or is not: who leads may be started with the machine, before its
+ * disk is; a lock says so at once. */
 static int open_patiently(struct simba__holder *holder)
 {
     const struct simba__opening opening = {.log = on_log, .user = holder};
-    int64_t length_ms = REOPEN_LEAST_MS;
-    int64_t left_ms;
-    int rc;
+    int64_t begun_ms = simba__clock_ms(), told_ms = 0;
 
     for (;;) {
-        rc = simba__command_open(&holder->job->cli, &opening, &holder->store,
-                                 &holder->error);
-        left_ms = time_left(holder);
+        int rc = simba__command_open(&holder->job->cli, &opening,
+                                     &holder->store, &holder->error);
+        int64_t left_ms = time_left(holder), now_ms = simba__clock_ms();
+        char words[sizeof holder->error.message + 64];
+
         if (rc != SIMBA_EUNAVAIL || left_ms == 0 ||
             holder->job->kind == SIMBA__JOB_LOCK) {
             return rc;
         }
-        simba__clock_pause(left_ms > 0 && left_ms < length_ms ? left_ms
-                                                              : length_ms);
-        length_ms =
-            length_ms < REOPEN_MOST_MS / 2 ? length_ms * 2 : REOPEN_MOST_MS;
+        if (told_ms == 0 || now_ms - told_ms >= SAY_AGAIN_MS) {
+            told_ms = now_ms;
+            (void)snprintf(words, sizeof words, "%s; waiting for it (%lld s)",
+                           holder->error.message,
+                           (long long)(now_ms - begun_ms) / 1000);
+            on_log(holder, SIMBA_LOG_WARN, "store", words);
+        }
+        if (simba__flag_wait(
+                &holder->is_called_off, &holder->lock, &holder->told,
+                left_ms > 0 && left_ms < REOPEN_MS ? left_ms : REOPEN_MS)) {
+            report(holder, SIMBA__HOLDER_PAUSED);
+            if (next_order(holder) == SIMBA__HOLDER_RELEASE) {
+                return SIMBA_ECANCELED;
+            }
+            (void)pthread_mutex_lock(&holder->lock);
+            holder->is_called_off = false;
+            (void)pthread_mutex_unlock(&holder->lock);
+        }
     }
 }
 
@@ -400,8 +415,13 @@ void simba__holder_cancel(struct simba__holder *holder)
 {
     simba_locker *locker = atomic_load(&holder->locker);
 
-    if (locker != NULL && atomic_load(&holder->state) == SIMBA__HOLDER_BUSY) {
+    if (atomic_load(&holder->state) != SIMBA__HOLDER_BUSY) {
+        return;
+    }
+    if (locker != NULL) {
         simba_locker_cancel(locker);
+    } else {
+        simba__flag_set(&holder->is_called_off, &holder->lock, &holder->told);
     }
 }
 

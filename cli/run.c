@@ -11,8 +11,8 @@
 /* clang-format off */
 /* Help of lead and every: what they share with each other, in three parts. */
 #define HELP_LEAD \
-    "  -w, --wait DUR      end when we did not lead for so long; default:\n" \
-    "                      stand by for ever\n" \
+    "  -w, --wait DUR      end when we did not lead for so long, or the\n" \
+    "                      server is down; default: stand by for ever\n" \
     "  -n, --no-wait       end unless we lead at once\n" \
     "  -E, --conflict-exit-code N\n" \
     "                      exit code of these two; default: 75\n" \
@@ -55,7 +55,8 @@ static const char lock_help[] =
     "\n"
     "Run CMD while holding the mutex NAME, and answer with its exit code.\n"
     "\n"
-    "  -w, --wait DUR      wait so long for the mutex; default: for ever\n"
+    "  -w, --wait DUR      wait so long for the mutex, and for a server that\n"
+    "                      is down; default: for ever\n"
     "  -n, --no-wait       do not wait\n"
     "  -E, --conflict-exit-code N\n"
     "                      exit code when it was not acquired; default: 75\n"

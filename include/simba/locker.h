@@ -69,7 +69,8 @@ SIMBA_API SIMBA_MUST_USE int simba_locker_open(
  * @param[out] error   filled on failure; may be NULL
  * @return SIMBA_OK; after anything else we do not hold it: SIMBA_EBUSY (tried
  *         once), SIMBA_ETIMEDOUT, SIMBA_ECANCELED, SIMBA_EUNAVAIL when the
- *         store could not be reached in all that time, SIMBA_EDENIED,
+ *         store could not be reached in all that time or was away at its end,
+ *         and at once when its host does not exist; SIMBA_EDENIED,
  *         SIMBA_EMISCONFIG, SIMBA_ENOTINIT at once, SIMBA_EMISUSE when held
  *         already or another thread is acquiring, SIMBA_EFORKED
  *

@@ -69,17 +69,37 @@ typedef struct simba_store_options {
                                    Not together with callback_threads */
     void *executor_user;
     bool look; /**< make nothing by opening: a store that is not there yet is
-                  SIMBA_ENOTINIT. Of today's stores this is SQLite's file; the
-                  others are there or SIMBA_EUNAVAIL */
+                  SIMBA_ENOTINIT. Of today's stores this is SQLite's file */
     /** With `look`: one that is not there yet is opened all the same, for
      * simba_admin_doctor() and nothing else. */
     bool examine;
+    /**
+     * What opening does about a store that cannot be reached.
+     *
+     * 0: a server is not asked, so a handle can be opened while it is down.
+     * Requests then fail with SIMBA_EUNAVAIL, and who waits for a mutex waits
+     * for the server, too: a locker within its timeout, a service until it is
+     * stopped. It is noticed within a second after it is up.
+     *
+     * More: opening ends when the server has let us in. One that refuses
+     * connections, does not answer, or whose name cannot be looked up just now
+     * is tried again for so many milliseconds, and at least once, which takes
+     * five seconds at most. That it is waited for is logged as a warning, at
+     * once and each minute. A file of SQLite that cannot be used for the moment
+     * is waited for as well.
+     *
+     * Less than 0: likewise, for ever.
+     *
+     * A host that does not exist (SIMBA_EUNAVAIL), SIMBA_EDENIED and
+     * SIMBA_EMISCONFIG are never waited for: neither here nor by a locker.
+     */
+    int64_t wait_ms;
 } simba_store_options;
 
 /* clang-format off */
 #define SIMBA_STORE_OPTIONS_INIT \
     {(uint32_t)sizeof(simba_store_options), 0, 0, SIMBA_LOG_DEFAULT, 0, \
-     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0}
+     SIMBA_CONFIG_WHEN_ASKED, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /**
@@ -122,6 +142,7 @@ enum simba_capability {
     SIMBA_CAN_OBSERVE = 1 << 8, /**< a change of owner reaches who observes */
     SIMBA_TELLS_ENDED = 1 << 9, /**< a read tells which tenure ended last */
     SIMBA_CAN_INIT = 1 << 10,   /**< simba_admin_init() has work to do */
+    SIMBA_HAS_SERVER = 1 << 15, /**< it may be down: wait_ms counts */
     /* Reserved: no store can do these yet. */
     SIMBA_CAN_SLOTS = 1 << 11,     /**< several owners of one mutex */
     SIMBA_NUMBERS_SLOTS = 1 << 12, /**< and each is told which slot it has */

@@ -30,6 +30,9 @@ struct store_options {
     simba_config_use config = SIMBA_CONFIG_WHEN_ASKED;
     executor_function executor; /**< empty: callback threads */
     bool look = false;          /**< make nothing by opening */
+    /** How long to wait for a server that is down; less than 0: for ever. See
+     * simba_store_options. */
+    int64_t wait_ms = 0;
 };
 
 /** A place where mutexes live. It must outlive what is made from it. */
@@ -61,6 +64,7 @@ class store
         given.executor = owned_.calls()->executor ? &store::execute : nullptr;
         given.executor_user = owned_.calls();
         given.look = options.look;
+        given.wait_ms = options.wait_ms;
         detail::check(simba_store_open(url, &given, &handle, &why), why);
         owned_.take(handle);
     }

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "api/locker.h"
 
+#include "kit/lookup.h"
 #include "util/container.h"
 
 #include <assert.h>
@@ -121,11 +122,12 @@ static void answered(struct simba__contention *c,
                      const simba_error *error)
 {
     simba_locker *l = (simba_locker *)c;
-    /* Who waits, or holds, hears of an outage once: nothing else would tell why
-     * nothing happens. */
-    bool is_outage = l->failure == SIMBA_OK && (l->is_patient || l->is_held) &&
+    /* Who waits, or holds, hears of an outage at once and each minute: nothing
+     * else would tell why nothing happens. */
+    bool is_outage = (l->is_patient || l->is_held) &&
                      (status == SIMBA_EUNAVAIL || status == SIMBA_EUNKNOWN ||
                       status == SIMBA_EBUSY);
+    int64_t seconds = -1;
 
     l->failure = status;
     if (status != SIMBA_OK) {
@@ -134,10 +136,22 @@ static void answered(struct simba__contention *c,
     } else if (request->kind == SIMBA_ACQUIRE && !request->reply.mine) {
         l->is_refused = true;
     }
+    if (is_outage) {
+        seconds = simba__outage_news(&l->outage, simba_loop_now_ms());
+    } else {
+        l->outage.since_ms = 0;
+    }
     wake_waiter(l);
-    if (status != SIMBA_OK) {
+    if (seconds > 0) {
+        simba__contender_log(&l->base,
+                             (struct simba__log_entry){.level = SIMBA_LOG_WARN,
+                                                       .status = status},
+                             "%s for %" PRId64 " s: %s",
+                             status == SIMBA_EBUSY ? "waiting" : "unreachable",
+                             seconds, l->error.message);
+    } else if (status != SIMBA_OK) {
         simba__contender_log_failure(
-            &l->base, is_outage ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, status,
+            &l->base, seconds == 0 ? SIMBA_LOG_WARN : SIMBA_LOG_DEBUG, status,
             error);
     }
 }
@@ -238,6 +252,24 @@ static int fail(simba_locker *l, int code, simba_error *error)
                            simba_strerror(code));
 }
 
+/* Has the newest request failed in a way that waiting longer will not mend? */
+static bool is_hopeless(const simba_locker *l)
+{
+    return l->failure == SIMBA_EDENIED || l->failure == SIMBA_EINVAL ||
+           l->failure == SIMBA_EMISCONFIG || l->failure == SIMBA_ENOTINIT ||
+           l->failure == SIMBA_ENOMEM ||
+           (l->failure == SIMBA_EUNAVAIL &&
+            l->error.native == SIMBA__UNKNOWN_HOST);
+}
+
+/* Has the store been away for so long that it is not merely this request? */
+static bool is_away(const simba_locker *l)
+{
+    return l->failure != SIMBA_OK && l->failure != SIMBA_EBUSY &&
+           l->outage.since_ms != 0 &&
+           simba_loop_now_ms() - l->outage.since_ms >= SILENCE_MS;
+}
+
 /* SIMBA_OK, or why waiting ends without the mutex. */
 static int wait_until_held(simba_locker *l,
                            const struct timespec *until,
@@ -250,17 +282,16 @@ static int wait_until_held(simba_locker *l,
         if (l->is_cancelled || !l->is_started ||
             (l->veto != NULL && atomic_load(l->veto))) {
             rc = SIMBA_ECANCELED; /* perhaps by a release on another thread */
-        } else if (l->failure == SIMBA_EDENIED || l->failure == SIMBA_EINVAL ||
-                   l->failure == SIMBA_EMISCONFIG ||
-                   l->failure == SIMBA_ENOTINIT || l->failure == SIMBA_ENOMEM) {
-            rc = l->failure; /* waiting longer will not help */
+        } else if (is_hopeless(l)) {
+            rc = l->failure;
         } else if (tries_once) {
             rc = l->is_refused ? SIMBA_EBUSY : l->failure;
         }
         if (rc == SIMBA_OK && !is_late) {
             is_late = !wait_change(l, until);
         } else if (rc == SIMBA_OK &&
-                   (l->is_refused || l->failure == SIMBA_EBUSY)) {
+                   (l->is_refused || l->failure == SIMBA_EBUSY) &&
+                   !is_away(l)) {
             rc = SIMBA_ETIMEDOUT;
         } else if (rc == SIMBA_OK && l->failure == SIMBA_OK) {
             /* A store that was silent for as long as this is not there. */
@@ -307,6 +338,7 @@ static int acquire(simba_locker *l,
     l->is_refused = l->is_unreleased = false;
     l->is_patient = timeout_ms != 0;
     l->failure = SIMBA_OK;
+    l->outage.since_ms = 0;
     begin_driving(l);
     simba__contention_start(&l->base.contention, l->is_patient);
     rc = wait_until_held(l, limit, timeout_ms);

@@ -1,8 +1,12 @@
 #define _GNU_SOURCE
 #include "api/store.h"
 
+#include "api/ask.h"
 #include "api/contender.h"
 #include "api/settings.h"
+#include "core/saturate.h"
+#include "kit/backoff.h"
+#include "kit/lookup.h"
 #include "runtime/fork.h"
 
 #include <assert.h>
@@ -10,10 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { THREADS_MOST = 16, THREADS_LIMIT = 1024 };
 _Static_assert(THREADS_MOST == 16 && THREADS_LIMIT == 1024,
                "check_options() names these numbers");
+
+/* How long a server may take to let us in. */
+enum { TRY_MS = 4500, TRY_LEAST_MS = 500 };
 
 /* What a contender gets that sets no times, where nothing is configured. */
 enum { DEFAULT_TTL_MS = 10000, DEFAULT_TRANSITION_MS = 6000 };
@@ -271,6 +279,105 @@ static void free_store(simba_store *store)
     }
 }
 
+/* Nothing is left but the handle's memory. */
+static void close_store(simba_store *store)
+{
+    simba__callback_pool_fini(&store->pool);
+    simba__loop_end(store->loop, detach, store);
+    simba__fork_hold_off();
+    simba__fork_remove(&store->fork_entry);
+    store->backend->ops->close(store->backend);
+    simba__loop_metrics_fini(&store->loop->metrics);
+    simba__loop_close(store->loop);
+    simba__fork_let_go();
+}
+
+/* One try to reach the server. A backend that does not answer in time is not
+ * there. */
+static int reach(simba_store *store, int64_t most_ms, simba_error *error)
+{
+    enum { REACH_GRACE_MS = 500 };
+    simba_request request = SIMBA_REQUEST_INIT;
+    struct simba__pending *pending;
+    struct simba__answer answer;
+
+    request.kind = SIMBA_REACH;
+    request.mutex = request.id = "";
+    request.deadline_ms = simba_loop_now_ms() + most_ms;
+    pending = simba__request_make(&request);
+    if (pending == NULL) {
+        return simba__fail_memory(error);
+    }
+    simba__ask(store, pending, REACH_GRACE_MS, &answer);
+    simba_report_close(answer.report);
+    if (answer.status == SIMBA_EUNKNOWN) {
+        return simba_error_set(
+            error, SIMBA_EUNAVAIL, 0, "%s",
+            simba__error_text(SIMBA_EUNAVAIL, &answer.error));
+    }
+    *error = answer.error;
+    return answer.status;
+}
+
+/* Opens it and, if the options say so, waits for it. */
+static int open_patiently(simba_store *store,
+                          const char *url,
+                          const simba_store_options *options,
+                          simba_error *error)
+{
+    struct simba__backoff pause = {.first_ms = 20, .most_ms = 500};
+    struct simba__outage outage = {0};
+    int64_t until_ms =
+        options->wait_ms < 0
+            ? INT64_MAX
+            : simba__add_saturating(simba_loop_now_ms(), options->wait_ms);
+    int64_t most_ms = TRY_MS;
+    bool is_open = false;
+
+    for (;;) {
+        int64_t now_ms, next_ms, seconds;
+        struct timespec nap;
+        int rc = SIMBA_OK;
+
+        if (!is_open) {
+            simba__fork_hold_off();
+            rc = open_store(store, url, options, error);
+            simba__fork_let_go();
+            is_open = rc == SIMBA_OK;
+        }
+        if (is_open && options->wait_ms != 0 &&
+            (store->backend->ops->capabilities & SIMBA_HAS_SERVER) != 0) {
+            rc = reach(store, most_ms, error);
+        }
+        now_ms = simba_loop_now_ms();
+        if (rc != SIMBA_EUNAVAIL || error->native == SIMBA__UNKNOWN_HOST ||
+            now_ms >= until_ms) {
+            if (is_open && rc != SIMBA_OK) {
+                close_store(store);
+            }
+            return rc;
+        }
+        seconds = simba__outage_news(&outage, now_ms);
+        if (seconds == 0) {
+            simba__store_log(store, SIMBA_LOG_WARN, "store",
+                             "%s; waiting for it", error->message);
+        } else if (seconds > 0) {
+            simba__store_log(store, SIMBA_LOG_WARN, "store",
+                             "unreachable for %" PRId64 " s: %s", seconds,
+                             error->message);
+        }
+        next_ms = simba__backoff_until(&pause);
+        next_ms = next_ms < until_ms ? next_ms : until_ms;
+        /* The first try has its time, the last one what is left, but enough
+         * to learn why it is in vain. */
+        most_ms = until_ms - next_ms < TRY_MS ? until_ms - next_ms : TRY_MS;
+        most_ms = most_ms > TRY_LEAST_MS ? most_ms : TRY_LEAST_MS;
+        nap = (struct timespec){(next_ms - now_ms) / 1000,
+                                (next_ms - now_ms) % 1000 * 1000000};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
 int simba_store_open(const char *url,
                      const simba_store_options *given,
                      simba_store **out,
@@ -279,6 +386,7 @@ int simba_store_open(const char *url,
     simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
     struct simba__settings settings;
     simba_store *store;
+    simba_error why = {0};
     int rc = SIMBA_OK;
 
     *out = NULL;
@@ -315,10 +423,12 @@ int simba_store_open(const char *url,
         store->transition_ms = settings.transition_ms;
         simba__store_log(store, SIMBA_LOG_INFO, "store", "store %s, %s",
                          store->name, settings.origin);
-        simba__fork_hold_off();
         rc = simba__settings_blame(
-            &settings, open_store(store, settings.url, &options, error), error);
-        simba__fork_let_go();
+            &settings, open_patiently(store, settings.url, &options, &why),
+            &why);
+        if (rc != SIMBA_OK && error != NULL) {
+            *error = why;
+        }
     }
     simba__settings_free(&settings);
     if (rc == SIMBA_OK) {
@@ -345,14 +455,7 @@ void simba_store_close(simba_store *store)
                 atomic_load(&store->handles));
         abort();
     }
-    simba__callback_pool_fini(&store->pool);
-    simba__loop_end(store->loop, detach, store);
-    simba__fork_hold_off();
-    simba__fork_remove(&store->fork_entry);
-    store->backend->ops->close(store->backend);
-    simba__loop_metrics_fini(&store->loop->metrics);
-    simba__loop_close(store->loop);
-    simba__fork_let_go();
+    close_store(store);
     free_store(store);
 }
 

@@ -14,6 +14,20 @@ int64_t simba__backoff_until(struct simba__backoff *backoff)
     return simba_loop_now_ms() + backoff->last_ms;
 }
 
+int64_t simba__outage_news(struct simba__outage *outage, int64_t now_ms)
+{
+    enum { AGAIN_MS = 60000 };
+
+    assert(now_ms > 0);
+    if (outage->since_ms == 0) {
+        outage->since_ms = now_ms;
+    } else if (now_ms - outage->told_ms < AGAIN_MS) {
+        return -1;
+    }
+    outage->told_ms = now_ms;
+    return (now_ms - outage->since_ms) / 1000;
+}
+
 void simba__backoff_reset(struct simba__backoff *backoff)
 {
     backoff->last_ms = 0;

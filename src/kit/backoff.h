@@ -16,4 +16,14 @@ int64_t simba__backoff_until(struct simba__backoff *backoff);
 /** It has worked: the next failure is the first one. */
 void simba__backoff_reset(struct simba__backoff *backoff);
 
+/* A failure that goes on. */
+struct simba__outage {
+    int64_t since_ms; /* 0: there is none */
+    int64_t told_ms;
+};
+
+/** It goes on at this time of the loop's clock. Returns -1, or if it is to be
+ * told, at once and then each minute, for how many seconds it does. */
+int64_t simba__outage_news(struct simba__outage *outage, int64_t now_ms);
+
 #endif

@@ -15,7 +15,7 @@ void simba__deadline_complete(simba_request **slot,
     *slot = NULL; /* the next one may come from within */
     if (status == SIMBA_EUNKNOWN &&
         (request->kind == SIMBA_READ || request->kind == SIMBA_LIST ||
-         request->kind == SIMBA_DOCTOR)) {
+         request->kind == SIMBA_DOCTOR || request->kind == SIMBA_REACH)) {
         status = SIMBA_EUNAVAIL;
     }
     simba_request_done(request, status, status == SIMBA_OK ? NULL : error);

@@ -56,9 +56,7 @@ static void answer(void *argument)
     pthread_mutex_unlock(&lookup->lock);
     if (!lookup->is_cancelled) { /* only changed inside the loop, as we are */
         lookup->list = NULL;
-        lookup->asker.found(lookup->asker.self, list,
-                            list == NULL ? gai_strerror(lookup->problem)
-                                         : NULL);
+        lookup->asker.found(lookup->asker.self, list, lookup->problem);
     }
     discard(lookup);
 }
@@ -107,7 +105,7 @@ simba__lookup *simba__lookup_start(simba_loop *loop,
 
     assert(asker.found != NULL && port >= 0 && port <= 65535);
     if (look_up(host, port, AI_NUMERICHOST, &list) == 0) {
-        asker.found(asker.self, list, NULL);
+        asker.found(asker.self, list, 0);
         return NULL;
     }
     lookup = calloc(1, sizeof *lookup);
@@ -122,8 +120,17 @@ simba__lookup *simba__lookup_start(simba_loop *loop,
         }
         discard(lookup);
     }
-    asker.found(asker.self, NULL, "out of memory");
+    asker.found(asker.self, NULL, EAI_MEMORY);
     return NULL;
+}
+
+/* A name server that cannot be asked just now is EAI_AGAIN, one that has failed
+ * EAI_FAIL: the host may be there all the same. */
+int simba__lookup_native(int problem)
+{
+    _Static_assert(SIMBA__UNKNOWN_HOST == EAI_NONAME, "the system's number");
+    return problem == EAI_NONAME || problem == EAI_NODATA ? SIMBA__UNKNOWN_HOST
+                                                          : 0;
 }
 
 void simba__lookup_cancel(simba__lookup *lookup)

@@ -10,11 +10,17 @@ struct addrinfo; /* of netdb.h */
 typedef struct simba__lookup simba__lookup;
 
 /* Who wants to know; called inside the loop, exactly once unless cancelled.
- * The list, if there is one, is the receiver's; else `why` tells. */
+ * The list, if there is one, is the receiver's; else `problem` is one of
+ * gai_strerror(3). */
 struct simba__asker {
-    void (*found)(void *self, struct addrinfo *list, const char *why);
+    void (*found)(void *self, struct addrinfo *list, int problem);
     void *self;
 };
+
+/** What a failed lookup is in simba_error.native of a SIMBA_EUNAVAIL: this, if
+ * there is no such host and waiting will not help; else 0. Any thread. */
+#define SIMBA__UNKNOWN_HOST (-2) /* EAI_NONAME */
+int simba__lookup_native(int problem);
 
 /** Start to look up. Addresses in figures are answered at once, from within;
  * NULL is returned then. Inside the loop. */

@@ -229,17 +229,21 @@ watch_shows_lines_and_a_table() {
     return "$rc"
 }
 
-# This client tries for ten seconds.
+# A server that lets everybody in and says nothing.
 long_waits_are_told() {
-    local command
+    local command url rc=0
 
     is_on zookeeper && [ -n "$pty" ] || return 200
+    coproc "$listener" --silent
+    read -r url <&"${COPROC[0]}"
+    url=zookeeper://127.0.0.1:$url
     for command in list "list -f" "show x" "watch x" watch; do
         # shellcheck disable=SC2086 # one word each
-        code 130 on_terminal "expect:waiting for zookeeper://127.0.0.1:1" \
-            'send:\x03' -- "$simba" --store zookeeper://127.0.0.1:1 $command ||
-            return 1
+        code 130 on_terminal "expect:waiting for $url" \
+            'send:\x03' -- "$simba" --store "$url" $command || rc=1
     done
+    eval "exec ${COPROC[1]}>&-"
+    return "$rc"
 }
 
 colours_are_for_terminals() {

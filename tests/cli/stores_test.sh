@@ -25,6 +25,18 @@ each() {
         m "$@" && code "$wanted" "$simba" -q every 1h --delay m "$@"
 }
 
+# takes LEAST MOST COMMAND…: true when COMMAND is, and took so many seconds.
+takes() {
+    local least=$1 most=$2 begun=${EPOCHREALTIME/./} took
+
+    shift 2
+    "$@" || return
+    took=$((${EPOCHREALTIME/./} - begun))
+    [ "$took" -ge $((least * 1000000)) ] &&
+        [ "$took" -le $((most * 1000000)) ] ||
+        same "time of: $*" "$least to $most s" "$took us"
+}
+
 # Where nobody listens.
 nowhere() {
     case $SIMBA_STORE in
@@ -115,11 +127,50 @@ wrong_name_or_lease_is_78() {
         each 78 --ttl 10s --kill-after 1h -- true
 } 2>/dev/null
 
+# For as long as it was told, and not a moment longer; -n is not told to wait.
 unreachable_store_is_69() {
     local url
 
     url=$(nowhere) || return 200
-    SIMBA_STORE=$url each 69 -w 1s -- true
+    SIMBA_STORE=$url takes 1 3 each 69 -w 400ms -- true &&
+        SIMBA_STORE=$url takes 0 3 each 69 -n -- true
+} 2>/dev/null
+
+# Waiting does not mend these, also not for a leader.
+unknown_host_is_69_at_once() {
+    local url
+
+    url=$(nowhere) || return 200
+    url=${url/127.0.0.1/unknown.invalid}
+    code 69 "$simba" --store "$url" lock m -n -- true 2>"$scratch/name.err" &&
+        grep -qF unknown.invalid "$scratch/name.err" || return 1
+    grep -q 'not known' "$scratch/name.err" || return 200 # no name server here
+    SIMBA_STORE=$url takes 0 10 each 69 -- true
+} 2>/dev/null
+
+# Where no name server can be asked.
+unanswered_name_is_waited_for() {
+    local url
+
+    url=$(nowhere) || return 200
+    unshare -rn true || return 200
+    url=${url/127.0.0.1/db.example.com}
+    takes 1 10 code 69 unshare -rn "$simba" --store "$url" lock m -w 1s -- \
+        true 2>"$scratch/again.err" &&
+        grep -qF "emporary failure" "$scratch/again.err"
+} 2>/dev/null
+
+# TERM ends the wait for a server at once; without -w it is for ever.
+wait_for_a_server_can_be_ended() {
+    local url
+
+    url=$(nowhere) || return 200
+    "$simba" --store "$url" lock w -- true 2>"$scratch/ended.err" &
+    front=$!
+    within 20 grep -qE 'refused|connect|answers' "$scratch/ended.err" ||
+        return 1
+    kill "$front"
+    takes 0 1 code 143 wait "$front"
 } 2>/dev/null
 
 # Whoever asks once is told once why there is no answer.

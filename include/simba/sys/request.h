@@ -56,7 +56,10 @@ enum simba_request_kind {
      * nothing that is there, unless `upgrade`. simba_request_add_finding() for
      * each thing: OK when it is as it should be now, WEAK when only an upgrade
      * would make it so. `mutex` is "". Only with SIMBA_CAN_INIT. */
-    SIMBA_INIT = 9
+    SIMBA_INIT = 9,
+    /** Is the server there, and does it let us in? Answered as soon as that is
+     * known; asks for no mutex. `mutex` is "". Only with SIMBA_HAS_SERVER. */
+    SIMBA_REACH = 10
 };
 
 /** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is

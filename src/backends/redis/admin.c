@@ -1,5 +1,6 @@
 /* Requests that go to every server of a store: list, and the doctor's. A list
- * is a SCAN for names, then one look at each. */
+ * is a SCAN for names, then one look at each. Whether the store can be reached
+ * is known without one more. */
 #include "backends/redis/redis.h"
 
 #include "core/name.h"
@@ -224,10 +225,13 @@ static void begin(struct simba__redis_admin_request *admin)
 {
     struct simba__redis *store = admin->store;
 
+    bool is_reach = admin->request->kind == SIMBA_REACH;
+
     /* A list without one of the servers would be none. */
     for (struct simba__redis_server *s = store->servers; s != NULL;
          s = s->next) {
-        if (s->command.state != SIMBA__REDIS_READY) {
+        if (!store->was_reached ||
+            (!is_reach && s->command.state != SIMBA__REDIS_READY)) {
             admin->why = s->command.why;
             simba_timer_set(store->base.loop, &admin->begin,
                             simba_loop_now_ms() + LOOK_AGAIN_MS);
@@ -235,7 +239,7 @@ static void begin(struct simba__redis_admin_request *admin)
         }
     }
     admin->why.code = SIMBA_OK;
-    for (struct simba__redis_server *s = store->servers; s != NULL;
+    for (struct simba__redis_server *s = store->servers; s != NULL && !is_reach;
          s = s->next) {
         if (admin->request->kind == SIMBA_LIST) {
             scan(admin, s, "0");
@@ -290,6 +294,20 @@ void simba__redis_admin_start(struct simba__redis *store,
     admin->begin.fire = on_begin;
     simba_timer_set(store->base.loop, &admin->deadline, request->deadline_ms);
     begin(admin);
+}
+
+void simba__redis_admin_fail(struct simba__redis *store, const simba_error *why)
+{
+    struct simba__redis_admin_request *next;
+
+    for (struct simba__redis_admin_request *s = store->admin_requests;
+         s != NULL; s = next) {
+        next = s->next;
+        if (s->open == 0) {
+            s->why = *why;
+            finish_if_done(s);
+        }
+    }
 }
 
 void simba__redis_admin_end(struct simba__redis *store)

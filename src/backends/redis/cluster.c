@@ -126,7 +126,7 @@ static void on_map(struct simba__redis_connection *conn,
     }
     c->asked = NULL;
     if (why != NULL && !c->is_known) {
-        simba__redis_opened(c->store, why);
+        simba__redis_unreachable(c->store, why);
     }
     if (!is_good || reply->elements == 0) {
         simba__redis_cluster_refresh(c);
@@ -136,7 +136,7 @@ static void on_map(struct simba__redis_connection *conn,
     simba__redis_subscriptions_move(c->store);
     /* Servers are not removed from within a callback of theirs. */
     simba_timer_set(c->store->base.loop, &c->tidy, simba_loop_now_ms());
-    simba__redis_opened(c->store, NULL);
+    simba__redis_reached(c->store);
 }
 
 static void ask_map(struct simba__redis_cluster *c,
@@ -221,6 +221,7 @@ void simba__redis_cluster_ready(struct simba__redis_server *server)
 void simba__redis_cluster_down(struct simba__redis_server *server)
 {
     struct simba__redis *store = server->store;
+    const simba_error *why = &server->command.why;
     bool is_any_hopeful = false;
 
     simba__redis_cluster_refresh(store->cluster);
@@ -228,9 +229,11 @@ void simba__redis_cluster_down(struct simba__redis_server *server)
          s = s->next) {
         is_any_hopeful =
             is_any_hopeful || s->command.state != SIMBA__REDIS_DOWN;
+        /* One that exists may come up. */
+        why = why->native == SIMBA__UNKNOWN_HOST ? &s->command.why : why;
     }
     if (!store->cluster->is_known && !is_any_hopeful) {
-        simba__redis_opened(store, &server->command.why);
+        simba__redis_unreachable(store, why);
     }
 }
 

@@ -386,7 +386,7 @@ static void check_connected(struct simba__redis_connection *conn)
     }
 }
 
-static void on_found(void *self, struct addrinfo *list, const char *why)
+static void on_found(void *self, struct addrinfo *list, int problem)
 {
     struct simba__redis_connection *conn = self;
 
@@ -394,7 +394,9 @@ static void on_found(void *self, struct addrinfo *list, const char *why)
     conn->lookup = NULL;
     conn->found = conn->trying = list;
     if (list == NULL) {
-        simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "%s", why);
+        simba__redis_disconnect(conn, SIMBA_EUNAVAIL,
+                                simba__lookup_native(problem), "%s",
+                                gai_strerror(problem));
     } else {
         conn->state = SIMBA__REDIS_CONNECTING;
         try_next_address(conn);

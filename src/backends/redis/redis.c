@@ -5,11 +5,7 @@
 #include "backends/redis/redis.h"
 
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
-
-/* A server that still loads its data is waited for so long. */
-enum { OPEN_S = 10 };
 
 struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
                                                    const char *mutex)
@@ -54,8 +50,6 @@ static void close_store(simba_backend *self)
     simba__redis_settings_fini(&store->settings);
     free(store->sentinel);
     free(store->cluster);
-    pthread_mutex_destroy(&store->lock);
-    pthread_cond_destroy(&store->opened);
     free(store);
 }
 
@@ -94,17 +88,41 @@ static void on_grace_over(simba_timer *timer)
     simba__redis_uncork(store);
 }
 
-void simba__redis_opened(struct simba__redis *store, const simba_error *why)
+void simba__redis_reached(struct simba__redis *store)
 {
-    pthread_mutex_lock(&store->lock);
-    if (!store->is_opened) {
-        store->is_opened = true;
-        if (why != NULL) {
-            store->why = *why;
-        }
-        pthread_cond_signal(&store->opened);
+    bool has_failed = store->has_failed;
+
+    store->was_reached = true;
+    store->unheard.code = SIMBA_OK;
+    store->has_failed = false;
+    simba__redis_backlog_send(&store->backlog);
+    if (has_failed) { /* those who wait for the server */
+        simba_wake(store->base.loop, NULL);
     }
-    pthread_mutex_unlock(&store->lock);
+}
+
+/* Who has never been answered most likely has the wrong address, or comes
+ * before the server, and wants to know. Later, a connection that is lost is
+ * back before a request has to give up. */
+void simba__redis_unreachable(struct simba__redis *store,
+                              const simba_error *given)
+{
+    simba_error why = *given; /* a connection that is tried again changes it */
+
+    if (store->was_reached) {
+        return;
+    }
+    store->has_failed = true;
+    if (store->requests == NULL && store->admin_requests == NULL) {
+        store->unheard = why;
+    }
+    simba__redis_backlog_fail(&store->backlog, &why);
+    for (struct simba__redis_server *s = store->servers; s != NULL;
+         s = s->next) {
+        simba__redis_backlog_fail(&s->backlog, &why);
+        simba__redis_backlog_fail(&s->replication_backlog, &why);
+    }
+    simba__redis_admin_fail(store, &why);
 }
 
 /* A cluster is found by any of its servers; sentinels tell the one there is. */
@@ -131,36 +149,11 @@ static bool start_servers(struct simba__redis *store)
     return is_started;
 }
 
-static int await_opened(struct simba__redis *store, simba_error *error)
-{
-    struct timespec until;
-    int rc = 0;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += OPEN_S;
-    pthread_mutex_lock(&store->lock);
-    while (!store->is_opened && rc == 0) {
-        rc = pthread_cond_timedwait(&store->opened, &store->lock, &until);
-    }
-    if (!store->is_opened) {
-        store->is_opened = true;
-        simba_error_set(&store->why, SIMBA_EUNAVAIL, 0,
-                        "redis %s: not ready in time", store->settings.shown);
-    }
-    if (store->why.code != SIMBA_OK && error != NULL) {
-        *error = store->why;
-    }
-    rc = store->why.code;
-    pthread_mutex_unlock(&store->lock);
-    return rc;
-}
-
 static int open_store(const simba_backend_config *config,
                       simba_backend **out,
                       simba_error *error)
 {
     struct simba__redis *store = calloc(1, sizeof *store);
-    pthread_condattr_t attributes;
     int rc;
 
     *out = NULL;
@@ -170,28 +163,19 @@ static int open_store(const simba_backend_config *config,
     store->base.ops = &simba_module;
     store->base.loop = config->loop;
     store->log = (struct simba__log){config->log, config->log_user, "redis"};
+    store->backlog.last = &store->backlog.first;
     store->sweep.fire = simba__redis_sweep;
     store->grace.fire = on_grace_over;
-    /* Waiting for the opening must not hang on somebody setting the clock. */
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&store->lock, NULL);
-    pthread_cond_init(&store->opened, &attributes);
-    pthread_condattr_destroy(&attributes);
     rc = simba__redis_settings_init(&store->settings, config->url, error);
     if (rc == SIMBA_OK) {
         rc =
             simba__redis_tls_context_open(&store->settings, &store->tls, error);
     }
-    if (rc == SIMBA_OK) {
-        rc = start_servers(store) ? await_opened(store, error)
-                                  : simba_error_set(error, SIMBA_ENOMEM, 0,
-                                                    "redis: out of memory");
-        if (rc != SIMBA_OK) {
-            simba_loop_enter(config->loop);
-            detach(&store->base);
-            simba_loop_leave(config->loop);
-        }
+    if (rc == SIMBA_OK && !start_servers(store)) {
+        rc = simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
+        simba_loop_enter(config->loop);
+        detach(&store->base);
+        simba_loop_leave(config->loop);
     }
     if (rc != SIMBA_OK) {
         close_store(&store->base);
@@ -207,9 +191,16 @@ static void submit(simba_backend *self, simba_request *request)
 {
     struct simba__redis *store = (struct simba__redis *)self;
     bool is_driven = request->is_driven;
+    simba_error unheard = store->unheard;
 
+    if (unheard.code != SIMBA_OK) { /* for the first who asks */
+        store->unheard.code = SIMBA_OK;
+        simba_request_done(request, unheard.code, &unheard);
+        return;
+    }
     simba__redis_cork(store);
-    if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR) {
+    if (request->kind == SIMBA_LIST || request->kind == SIMBA_DOCTOR ||
+        request->kind == SIMBA_REACH) {
         simba__redis_admin_start(store, request);
     } else {
         simba__redis_request_start(store, request);
@@ -247,7 +238,8 @@ const simba_backend_ops simba_module = {
     .detach = detach,
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED,
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_OBSERVE | SIMBA_TELLS_ENDED |
+                    SIMBA_HAS_SERVER,
     .subscription = simba__redis_subscribe,
     .drive = simba__redis_drive,
     .help = simba__redis_help,

@@ -361,6 +361,7 @@ struct simba__redis_server {
     struct simba__redis_connection replication; /* WAIT holds it up; likewise */
     struct simba__redis_backlog backlog, replication_backlog;
     bool was_ready;
+    int told; /* why it is down, as was logged; 0: it is not */
 };
 
 /** Add a server; NULL: no memory. Its connection is begun at once. */
@@ -392,26 +393,28 @@ struct simba__redis {
     struct simba__redis_server *polled; /* and does so right now */
 
     struct simba__redis_request *requests;
-    simba_timer grace; /* ask again: a restart is long past */
+    struct simba__redis_backlog backlog; /* until the cluster is known */
+    simba_timer grace;                   /* ask again: a restart is long past */
     struct simba__redis_admin_request *admin_requests;
 
     struct simba__hash subscriptions; /* by mutex */
     struct simba__hash channels;      /* by name */
     simba_timer sweep;                /* channels that nobody needs */
 
-    /* The opening thread waits here. */
-    pthread_mutex_t lock;
-    pthread_cond_t opened;
-    bool is_opened; /* or failed, with why */
-    simba_error why;
+    simba_error unheard; /* why it is not reached, before anybody asks */
+    bool was_reached;    /* ever: there is a server at this address */
+    bool has_failed; /* and before that, somebody was told that there is none */
 };
 
 /** The server that keeps this mutex; NULL: not known now. */
 struct simba__redis_server *simba__redis_server_of(struct simba__redis *store,
                                                    const char *mutex);
 
-/** The opening has come to its end; NULL: well. */
-void simba__redis_opened(struct simba__redis *store, const simba_error *why);
+/** The server, or the cluster, is there; or is not, and nothing is under way
+ * that may find it. */
+void simba__redis_reached(struct simba__redis *store);
+void simba__redis_unreachable(struct simba__redis *store,
+                              const simba_error *why);
 
 /* --- scripts.c: any thread ----------------------------------------------- */
 
@@ -706,6 +709,7 @@ struct simba__redis_sentinel {
     int misled; /* answers in a row that led to no master, the last included
                    until it proves good */
     bool is_unknown; /* no sentinel knew, the last time */
+    simba_error why; /* what those that were tried say */
 };
 
 /** NULL: no memory. Any thread. */
@@ -762,6 +766,10 @@ struct simba__redis_admin_request {
 /** Start a list or a doctor. */
 void simba__redis_admin_start(struct simba__redis *store,
                               simba_request *request);
+
+/** Fail those that wait for their servers. */
+void simba__redis_admin_fail(struct simba__redis *store,
+                             const simba_error *why);
 
 /** End all of them: the loop is about to end. */
 void simba__redis_admin_end(struct simba__redis *store);

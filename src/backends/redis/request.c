@@ -66,7 +66,9 @@ static void finish(struct simba__redis_request *r,
     if (r->state == SIMBA__REDIS_SUBSCRIBING) {
         take_from_backlog(&r->channel->requests, r);
     }
-    if (r->state == SIMBA__REDIS_UNSENT && r->server != NULL) {
+    if (r->state == SIMBA__REDIS_UNSENT && r->server == NULL) {
+        take_from_backlog(&store->backlog, r);
+    } else if (r->state == SIMBA__REDIS_UNSENT) {
         take_from_backlog(&r->server->backlog, r);
         take_from_backlog(&r->server->replication_backlog, r);
     }
@@ -329,6 +331,11 @@ void simba__redis_request_route(struct simba__redis_request *r)
     }
     if (!r->is_asking) {
         r->server = simba__redis_server_of(store, r->request->mutex);
+    }
+    if (r->server == NULL && !store->was_reached) { /* in their order (S11) */
+        r->state = SIMBA__REDIS_UNSENT;
+        put_into_backlog(&store->backlog, r);
+        return;
     }
     if (r->server == NULL) {
         pause_request(r, PAUSE_MS);

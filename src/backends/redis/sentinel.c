@@ -37,6 +37,11 @@ static void ask_next(struct simba__redis_sentinel *s, simba_error why)
     struct simba__redis_connection *conn;
 
     simba__redis_connection_close(&s->connection);
+    /* One that exists may come up. */
+    if (s->tried > 0 && why.native == SIMBA__UNKNOWN_HOST) {
+        why = s->why;
+    }
+    s->why = why;
     s->which = (s->which + 1) % settings->address_count;
     if (++s->tried < settings->address_count) {
         ask_sentinel(s);

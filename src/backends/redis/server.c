@@ -71,8 +71,9 @@ static void command_ready(struct simba__redis_connection *conn)
     if (store->cluster != NULL) {
         simba__redis_cluster_ready(server);
     } else {
-        simba__redis_opened(store, NULL);
+        simba__redis_reached(store);
     }
+    server->told = SIMBA_OK;
     follow(&server->subscriber);
     follow(&server->replication);
     simba__redis_backlog_send(&server->backlog);
@@ -88,14 +89,25 @@ static void command_ready(struct simba__redis_connection *conn)
 static void command_down(struct simba__redis_connection *conn)
 {
     struct simba__redis *store = conn->store;
+    struct simba__redis_server *server = conn->server;
 
-    simba__log(&store->log, SIMBA_LOG_WARN, "%s", conn->why.message);
+    /* It is tried again several times a second. Requests wait for one that was
+     * there; else they fail, and that is told. */
+    simba__log(&store->log,
+               server->told == conn->why.code ? SIMBA_LOG_DEBUG
+               : store->was_reached           ? SIMBA_LOG_WARN
+                                              : SIMBA_LOG_INFO,
+               "%s", conn->why.message);
+    if (server->told == SIMBA_OK && server->was_ready) {
+        simba_wake(store->base.loop, NULL); /* who waits shall hear of it */
+    }
+    server->told = conn->why.code;
     if (store->cluster != NULL) {
-        simba__redis_cluster_down(conn->server);
+        simba__redis_cluster_down(server);
     } else if (!conn->facts.is_loading && /* that ends by itself */
                (store->sentinel == NULL ||
                 simba__redis_sentinel_is_hopeless(store->sentinel))) {
-        simba__redis_opened(store, &conn->why);
+        simba__redis_unreachable(store, &conn->why);
     }
 }
 

@@ -29,11 +29,14 @@ enum { IDLE_MS = 5000 };
  * 1500 of them. */
 enum { ANSWER_MOST = 1 << 20, LIST_MOST = 16 << 20 };
 
+/* Who failed asks again within this time, or does not want it any more. */
+enum { INTEREST_MS = 8000 };
+
 /* --- host names ---------------------------------------------------------- */
 
 static void look_up_next(struct simba__sql_session *session);
 
-static void on_found(void *self, struct addrinfo *list, const char *why)
+static void on_found(void *self, struct addrinfo *list, int problem)
 {
     struct simba__sql_session *session = self;
 
@@ -41,8 +44,9 @@ static void on_found(void *self, struct addrinfo *list, const char *why)
     if (list != NULL) {
         session->is_found = true;
         freeaddrinfo(list);
-    } else {
-        session->not_found = why;
+    } else if (simba__lookup_native(session->not_found) != 0 ||
+               session->not_found == 0) {
+        session->not_found = problem; /* one that may be known later counts */
     }
     look_up_next(session);
 }
@@ -70,12 +74,14 @@ static void look_up_next(struct simba__sql_session *session)
     }
     free(session->hosts);
     session->hosts = NULL;
-    if (session->is_found || session->not_found == NULL) {
+    if (session->is_found || session->not_found == 0) {
         session->self->dialect->connect(session);
         return;
     }
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: host name: %s",
-                    session->self->shown, session->not_found);
+    simba_error_set(&error, SIMBA_EUNAVAIL,
+                    simba__lookup_native(session->not_found),
+                    "%s: host name: %s", session->self->shown,
+                    gai_strerror(session->not_found));
     simba__sql_lost(session, SIMBA_EUNAVAIL, &error);
 }
 
@@ -186,7 +192,7 @@ void simba__sql_session_connect(struct simba__sql_session *session)
     simba_timer_set(self->base.loop, &session->timer,
                     simba_loop_now_ms() + CONNECT_MS);
     session->is_found = false;
-    session->not_found = NULL;
+    session->not_found = 0;
     session->hosts = simba__url_is_local(hosts) ? NULL : strdup(hosts);
     session->next_host = session->hosts;
     look_up_next(session);
@@ -242,6 +248,18 @@ struct simba__sql_session *simba__sql_session_get(struct simba__sql *self)
                                                                 : NULL;
 }
 
+/* Those who failed ask again, but ever later. Who waits for a server shall have
+ * it when it is up, so it is tried meanwhile. */
+void simba__sql_reconnect(simba_timer *timer)
+{
+    struct simba__sql *self =
+        container_of(timer, struct simba__sql, retry_timer);
+
+    if (simba_loop_now_ms() - self->asked_ms < INTEREST_MS) {
+        (void)simba__sql_session_get(self);
+    }
+}
+
 static int count_open(const struct simba__sql *self)
 {
     int count = 0;
@@ -281,9 +299,14 @@ void simba__sql_connected(struct simba__sql_session *session)
         simba_timer_set(self->base.loop, &session->timer,
                         simba_loop_now_ms() + CONNECT_MS);
         self->dialect->start_notify(session);
-    } else {
-        simba__sql_pump(self);
+        return;
     }
+    simba_timer_clear(self->base.loop, &self->retry_timer);
+    if (self->has_failed) {
+        self->has_failed = false;
+        simba__sql_wake(self, NULL);
+    }
+    simba__sql_pump(self);
 }
 
 /* --- closing ------------------------------------------------------------- */
@@ -348,6 +371,8 @@ void simba__sql_lost(struct simba__sql_session *session,
         simba__sql_end(request, request->is_written ? SIMBA_EUNKNOWN : status,
                        &why);
     } else if (was_connecting) {
+        self->has_failed = true;
+        simba_timer_set(self->base.loop, &self->retry_timer, self->retry_at_ms);
         fail_waiting(self);
     }
 }

@@ -61,12 +61,17 @@ void simba__sql_notify_retry(simba_timer *timer)
  * even though nobody has asked. */
 void simba__sql_notify_lost(struct simba__sql *self, const simba_error *error)
 {
+    bool was_ready = self->notify == SIMBA__SQL_NOTIFY_READY;
+
     self->notify = SIMBA__SQL_NOTIFY_NONE;
     if (self->was_notified) {
         simba_timer_set(self->base.loop, &self->notify_timer,
                         simba__backoff_until(&self->notify_backoff));
     }
     simba__sql_end_all(&self->parked, error->code, error);
+    if (was_ready) { /* who waits shall hear if the server is gone, too */
+        simba__sql_wake(self, NULL);
+    }
 }
 
 /* Wake-ups that were sent while nobody listened are lost, so all are to ask. */

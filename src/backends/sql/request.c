@@ -46,6 +46,10 @@ void simba__sql_start(struct simba__sql_request *request)
     bool is_quiet = !self->has_no_quiet && !self->is_loud[mark];
     enum simba__sql_statement first = SIMBA__SQL_LOAD;
 
+    if (asked->kind == SIMBA_REACH) { /* it has a session: that is all */
+        simba__sql_end(request, SIMBA_OK, NULL);
+        return;
+    }
     if (asked == &self->heartbeat) {
         first = self->is_poll ? SIMBA__SQL_POLL : SIMBA__SQL_HEARTBEAT;
     } else if (asked->kind == SIMBA_INIT) {

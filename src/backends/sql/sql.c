@@ -59,9 +59,12 @@ static void on_deadline(simba_timer *timer)
     if (self->is_detached) {
         return;
     }
-    simba_error_set(&error, SIMBA_EUNAVAIL, 0, "%s: %s", self->shown,
-                    request->session != NULL ? "no answer in time"
-                                             : "too slow: not even tried");
+    simba_error_set(
+        &error, SIMBA_EUNAVAIL, 0, "%s: %s", self->shown,
+        request->session != NULL ||
+                simba__sql_session_find(self, SIMBA__SQL_CONNECTING) != NULL
+            ? "no answer in time"
+            : "too slow: not even tried");
     if (request->session != NULL) {
         simba__sql_lost(request->session, SIMBA_EUNAVAIL, &error);
         return;
@@ -259,6 +262,7 @@ void simba__sql_submit(simba_backend *backend, simba_request *asked)
         simba_request_done(asked, SIMBA_ENOMEM, NULL);
         return;
     }
+    self->asked_ms = simba_loop_now_ms();
     request->self = self;
     request->asked = asked;
     request->is_slow = request->is_written = request->is_woken = false;
@@ -379,8 +383,9 @@ int simba__sql_open(const struct simba__sql_dialect *dialect,
     self->other.last = &self->other.first;
     self->parked.last = &self->parked.first;
     self->backoff = self->notify_backoff = self->heartbeat_backoff =
-        (struct simba__backoff){.first_ms = 20, .most_ms = 1000};
+        (struct simba__backoff){.first_ms = 20, .most_ms = 500};
     self->idle_timer.fire = simba__sql_close_idle;
+    self->retry_timer.fire = simba__sql_reconnect;
     self->notify_timer.fire = simba__sql_notify_retry;
     self->heartbeat_timer.fire = simba__sql_heartbeat_fired;
     simba__sql_name_process(self);
@@ -412,6 +417,7 @@ void simba__sql_detach(simba_backend *backend)
     simba_timer_clear(self->base.loop, &self->notify_timer);
     simba_timer_clear(self->base.loop, &self->heartbeat_timer);
     simba_timer_clear(self->base.loop, &self->idle_timer);
+    simba_timer_clear(self->base.loop, &self->retry_timer);
 }
 
 void simba__sql_forked(simba_backend *backend)

@@ -252,7 +252,7 @@ struct simba__sql_session {
     struct simba__sql_request *request; /* that it serves, or NULL */
     simba__lookup *lookup;              /* under way, or NULL */
     char *hosts, *next_host;            /* to be looked up; freed after */
-    const char *not_found;              /* why one was not; static */
+    int not_found;                      /* why one was not; gai_strerror(3) */
     bool is_found;                      /* one was */
     enum simba__sql_state state;
     uint32_t wanted;   /* events, while its request is not driven */
@@ -352,6 +352,9 @@ struct simba__sql {
     simba_error failure;
     int64_t retry_at_ms;
     struct simba__backoff backoff;
+    int64_t asked_ms;        /* when a request came last */
+    bool has_failed;         /* some have failed for want of a session */
+    simba_timer retry_timer; /* so it is connected for those who ask again */
 
     struct simba__sql_session *notify_session;
     enum simba__sql_notify notify;
@@ -412,7 +415,8 @@ void simba__sql_subscribe(simba_backend *self,
     .forked = simba__sql_forked, .subscription = simba__sql_subscribe,         \
     .drive = simba__sql_drive,                                                 \
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |        \
-                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED
+                    SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_TELLS_ENDED |    \
+                    SIMBA_HAS_SERVER
 
 /** Complete the request, and let its session go on with others. */
 void simba__sql_end(struct simba__sql_request *request,
@@ -465,6 +469,7 @@ void simba__sql_session_leave(struct simba__sql *self,
 /** Look up no names any more. */
 void simba__sql_session_cancel(struct simba__sql_session *session);
 void simba__sql_close_idle(simba_timer *timer);
+void simba__sql_reconnect(simba_timer *timer);
 
 /* --- notify.c ------------------------------------------------------------ */
 

@@ -122,10 +122,25 @@ void simba__zk_admin_go(struct simba__zk *self)
         bool is_read = request->kind == SIMBA_READ || request->reply.mine;
 
         self->parked = admin->next;
+        if (request->kind == SIMBA_REACH) {
+            finish(admin, SIMBA_OK, NULL);
+            continue;
+        }
         admin->generation = self->generation;
         start(admin, is_read                       ? read_latches
                      : request->kind == SIMBA_LIST ? list_mutexes
                                                    : break_latches);
+    }
+}
+
+void simba__zk_admin_fail(struct simba__zk *self)
+{
+    simba_error error;
+    int status = simba__zk_unanswered(self, &error);
+
+    while (self->parked != NULL) {
+        finish(self->parked,
+               self->parked->deletes > 0 ? SIMBA_EUNKNOWN : status, &error);
     }
 }
 

@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,6 +27,15 @@ static void drop_message(const char *message)
     (void)message;
 }
 
+/* Of all hosts of the handle that this thread makes: one that may be known
+ * later counts. */
+static _Thread_local int lookup_problem;
+
+int simba__zk_lookup_problem(void)
+{
+    return lookup_problem == 0 ? EAI_MEMORY : lookup_problem;
+}
+
 zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  unsigned first_host,
                                  int64_t timeout_ms,
@@ -35,8 +46,8 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
     char *hosts = simba__zk_hosts_from(settings, first_host);
     sigset_t all, before;
     zhandle_t *handle;
-    int cause;
 
+    lookup_problem = 0;
     if (hosts == NULL) {
         return NULL;
     }
@@ -48,11 +59,9 @@ zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
     handle = zookeeper_init2(hosts, self == NULL ? NULL : simba__zk_on_session,
                              timeout, NULL, self, ZOO_NO_LOG_CLIENTENV,
                              drop_message);
-    cause = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(hosts);
     if (handle == NULL) {
-        errno = cause;
         return NULL;
     }
     /* Else it looks up every host each time its thread wakes; names are still
@@ -80,6 +89,58 @@ int64_t simba__zk_host_wait_ms(const struct simba__zk_settings *settings,
 
     wait_ms <<= doubled < DOUBLED_MOST ? doubled : DOUBLED_MOST;
     return count > 1 && wait_ms < most_ms ? wait_ms : most_ms;
+}
+
+/* One address: connected, not in time, or why not. */
+static int try_connect(const struct addrinfo *to)
+{
+    enum { MOMENT_MS = 300 };
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    struct pollfd waits = {.fd = fd, .events = POLLOUT};
+    int problem = 0;
+    socklen_t size = sizeof problem;
+
+    if (fd < 0) {
+        return errno;
+    }
+    if (connect(fd, to->ai_addr, to->ai_addrlen) < 0) {
+        problem = errno;
+    }
+    if (problem == EINPROGRESS) {
+        problem =
+            poll(&waits, 1, MOMENT_MS) == 1 &&
+                    getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &size) == 0
+                ? problem
+                : ETIMEDOUT;
+    }
+    close(fd);
+    return problem;
+}
+
+/* The client library tries on in silence. */
+bool simba__zk_is_refused(const struct simba__zk_settings *settings)
+{
+    const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+                                    .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG};
+    bool is_refused = true;
+
+    for (size_t i = 0; i < settings->url.host_count && is_refused; i++) {
+        const struct simba__url_host *host = &settings->url.hosts[i];
+        struct addrinfo *found = NULL;
+        char port[16];
+
+        (void)snprintf(port, sizeof port, "%d",
+                       host->port == 0 ? SIMBA__ZK_PORT : host->port);
+        if (getaddrinfo(host->name, port, &wanted, &found) != 0) {
+            continue; /* it cannot answer either */
+        }
+        for (const struct addrinfo *to = found; to != NULL && is_refused;
+             to = to->ai_next) {
+            is_refused = try_connect(to) == ECONNREFUSED;
+        }
+        freeaddrinfo(found);
+    }
+    return is_refused;
 }
 
 /* --- blocking calls ------------------------------------------------------ */
@@ -291,6 +352,7 @@ int __wrap_getaddrinfo(const char *host,
     size_t length = host == NULL ? 0 : strlen(host);
     struct addrinfo numeric = {0};
     char bare[INET6_ADDRSTRLEN];
+    int problem;
 
     if (hints != NULL) {
         numeric = *hints;
@@ -305,6 +367,11 @@ int __wrap_getaddrinfo(const char *host,
     if (__real_getaddrinfo(host, port, &numeric, found) == 0) {
         return 0;
     }
-    return __real_getaddrinfo(host, port, hints, found);
+    problem = __real_getaddrinfo(host, port, hints, found);
+    if (problem != 0 &&
+        (lookup_problem == 0 || simba__lookup_native(lookup_problem) != 0)) {
+        lookup_problem = problem;
+    }
+    return problem;
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

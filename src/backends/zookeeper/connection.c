@@ -17,13 +17,16 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LEASE_ANY_MS = 16000, /* who only reads does not care */
     REFUSED_MS = 2000,    /* after credentials that are not taken */
-    WARN_MS = 2000,       /* without an answer for so long, it is logged */
+    ASK_MS = 150,         /* without an answer for so long, it is asked why */
+    WARN_MS = 2000,       /* and for so long, it is logged */
     FIRST_MS = 2500,      /* and for so long, from the start, given up */
     UNANSWERED_MOST = 3   /* connections without a reply: no accident */
 };
@@ -74,9 +77,38 @@ static void on_warning(simba_timer *timer)
     struct simba__zk *self = container_of(timer, struct simba__zk, warning);
 
     if (!self->is_connected) {
-        simba__log(&self->log, SIMBA_LOG_WARN, "%s: %s", self->settings.hosts,
-                   self->failure.message);
+        /* Requests fail before there was a connection, and that is told. */
+        simba__log(&self->log,
+                   self->was_connected ? SIMBA_LOG_WARN : SIMBA_LOG_INFO,
+                   "%s: %s", self->settings.hosts, self->failure.message);
+        if (self->was_connected) { /* who waits shall hear of it */
+            simba_wake(self->base.loop, NULL);
+        }
     }
+}
+
+static void on_asking(simba_timer *timer)
+{
+    struct simba__zk *self = container_of(timer, struct simba__zk, asking);
+
+    if (self->handle != NULL && !self->was_connected) {
+        self->wants_reason = true;
+        start_opener(self);
+    }
+}
+
+/* If there is no first connection soon. */
+static void ask_why(struct simba__zk *self)
+{
+    if (self->handle != NULL && !self->was_connected && !self->asking.is_set) {
+        set_timer(self, &self->asking, ASK_MS);
+    }
+}
+
+static void fail_waiting(struct simba__zk *self)
+{
+    simba__zk_latches_each(self, NULL, simba__zk_latch_fail_unsent);
+    simba__zk_admin_fail(self);
 }
 
 static void open_session(struct simba__zk *self, int64_t timeout_ms)
@@ -85,6 +117,7 @@ static void open_session(struct simba__zk *self, int64_t timeout_ms)
     self->wants_session = true;
     self->retry.fire = on_retry;
     self->warning.fire = on_warning;
+    self->asking.fire = on_asking;
     simba_error_set(&self->failure, SIMBA_EUNAVAIL, 0, "no server answers");
     set_timer(self, &self->warning, WARN_MS);
     start_opener(self);
@@ -151,6 +184,7 @@ int simba__zk_session_want(struct simba__zk *self,
          (!self->wants_session && !self->is_making && !self->retry.is_set))) {
         open_session(self, lease);
     }
+    ask_why(self);
     return SIMBA_OK;
 }
 
@@ -234,6 +268,10 @@ static void connected(struct simba__zk *self)
     simba__zk_latches_each(self, NULL, simba__zk_latch_go);
     simba__zk_check(self);
     simba__zk_admin_go(self);
+    if (self->has_failed) {
+        self->has_failed = false;
+        simba_wake(self->base.loop, NULL);
+    }
 }
 
 static void follow_state(struct simba__zk *self, int state)
@@ -315,18 +353,20 @@ static void on_failover(simba_timer *timer)
     }
 }
 
-/* NULL: no handle could be made, for `cause`. */
+/* NULL: no handle could be made, and `problem` of gai_strerror(3) says why. */
 static void take_handle(struct simba__zk *self,
                         zhandle_t *handle,
                         int64_t made_ms,
-                        int cause)
+                        int problem)
 {
     self->is_making = false;
     if (handle == NULL) {
-        simba_error_set(&self->failure, SIMBA_EUNAVAIL, cause,
-                        "no host of the URL can be looked up");
+        simba_error_set(&self->failure, SIMBA_EUNAVAIL,
+                        simba__lookup_native(problem), "host name: %s",
+                        gai_strerror(problem));
         simba_timer_set(self->base.loop, &self->retry,
                         simba__backoff_until(&self->backoff));
+        fail_waiting(self);
         return;
     }
     simba__backoff_reset(&self->backoff);
@@ -340,11 +380,22 @@ static void take_handle(struct simba__zk *self,
     self->certainty = (struct simba__zk_certainty){0};
     self->unanswered = 0;
     self->failover.fire = on_failover;
+    ask_why(self);
     set_timer(
         self, &self->failover,
         simba__zk_host_wait_ms(&self->settings, self->tried, self->asked_ms));
     follow_state(self,
                  zoo_state(handle)); /* its event may have come too early */
+}
+
+/* Those who wait for the first connection need not wait for nothing. */
+static void take_refusal(struct simba__zk *self)
+{
+    if (self->handle != NULL && !self->was_connected) {
+        simba_error_set(&self->failure, SIMBA_EUNAVAIL, ECONNREFUSED, "%s",
+                        strerror(ECONNREFUSED));
+        fail_waiting(self);
+    }
 }
 
 /* Inside the loop, but for what may block. */
@@ -354,25 +405,32 @@ static void *run_opener(void *argument)
 
     pthread_setname_np(pthread_self(), "simba-zk");
     simba_loop_enter(self->base.loop);
-    while ((self->wants_session && !self->is_closing) || self->old_count > 0) {
+    while (((self->wants_session || self->wants_reason) && !self->is_closing) ||
+           self->old_count > 0) {
         int64_t timeout_ms = self->asked_ms, made_ms = simba_loop_now_ms();
         unsigned first_host = self->first_host;
         zhandle_t **old = self->old;
         size_t old_count = self->old_count;
         bool is_making = self->wants_session;
+        bool is_asking = self->wants_reason && !is_making;
 
         self->is_making = is_making;
-        self->wants_session = false;
+        self->wants_session = self->wants_reason = false;
         self->old = NULL;
         self->old_count = self->old_room = 0;
         simba_loop_leave(self->base.loop);
         if (is_making) {
             zhandle_t *handle = simba__zk_handle_open(
                 &self->settings, first_host, timeout_ms, self);
-            int cause = handle == NULL ? errno : 0;
+            int problem = handle == NULL ? simba__zk_lookup_problem() : 0;
 
             simba_loop_enter(self->base.loop);
-            take_handle(self, handle, made_ms, cause);
+            take_handle(self, handle, made_ms, problem);
+            simba_loop_leave(self->base.loop);
+        }
+        if (is_asking && simba__zk_is_refused(&self->settings)) {
+            simba_loop_enter(self->base.loop);
+            take_refusal(self);
             simba_loop_leave(self->base.loop);
         }
         for (size_t i = 0; i < old_count; i++) {
@@ -396,6 +454,7 @@ void simba__zk_detach(simba_backend *base)
     simba_timer_clear(self->base.loop, &self->checking);
     simba_timer_clear(self->base.loop, &self->retry);
     simba_timer_clear(self->base.loop, &self->warning);
+    simba_timer_clear(self->base.loop, &self->asking);
     simba_timer_clear(self->base.loop, &self->failover);
 }
 

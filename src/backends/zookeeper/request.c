@@ -371,20 +371,28 @@ static int64_t acquire_until_ms(const struct simba__zk_latch *latch)
                                        latch->acquire_ms);
 }
 
+void simba__zk_latch_fail_unsent(struct simba__zk_latch *latch)
+{
+    simba_error error;
+
+    if (latch->acquire != NULL && latch->batch == SIMBA__ZK_NONE &&
+        latch->state == SIMBA__ZK_ABSENT) { /* had no effect */
+        int status = simba__zk_unanswered(latch->self, &error);
+
+        simba__deadline_complete(&latch->acquire, status, &error);
+        tidy(latch);
+    }
+}
+
 static void on_deadline(simba_timer *timer)
 {
     struct simba__zk_latch *latch =
         container_of(timer, struct simba__zk_latch, deadline);
-    bool is_unsent = latch->batch == SIMBA__ZK_NONE &&
-                     latch->state == SIMBA__ZK_ABSENT; /* had no effect */
     const char *hosts = latch->self->settings.hosts;
-    simba_error error;
 
     latch->references++;
-    if (is_unsent && acquire_until_ms(latch) <= simba_loop_now_ms()) {
-        int status = simba__zk_unanswered(latch->self, &error);
-
-        simba__deadline_complete(&latch->acquire, status, &error);
+    if (acquire_until_ms(latch) <= simba_loop_now_ms()) {
+        simba__zk_latch_fail_unsent(latch);
     }
     simba__deadline_expire(&latch->acquire, "zookeeper", hosts);
     simba__deadline_expire(&latch->renewal, "zookeeper", hosts);
@@ -450,7 +458,8 @@ void simba__zk_acquire(struct simba__zk *self, simba_request *request)
     int rc = simba__zk_session_want(self, request, &error);
 
     if (rc == SIMBA_OK && self->handle == NULL &&
-        self->failure.code == SIMBA_EDENIED) {
+        (self->failure.code == SIMBA_EDENIED ||
+         self->failure.native == SIMBA__UNKNOWN_HOST)) {
         rc = simba__zk_unanswered(self, &error);
     }
     if (rc != SIMBA_OK || is_entombed(self, request->attempt)) {

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PORT = 2181 };
-
 static const struct simba__parameter parameters[] = {
     {"acl", SIMBA__PARAMETER_CHOICE, offsetof(struct simba__zk_settings, acl),
      "open creator shared", 0,
@@ -42,7 +40,7 @@ char *simba__zk_hosts_from(const struct simba__zk_settings *settings,
 
         simba__text_printf(&text, "%s%s%s%s:%d", i == 0 ? "" : ",",
                            is_v6 ? "[" : "", host->name, is_v6 ? "]" : "",
-                           host->port == 0 ? PORT : host->port);
+                           host->port == 0 ? SIMBA__ZK_PORT : host->port);
     }
     return simba__text_take(&text);
 }

@@ -50,13 +50,14 @@ int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error)
                            self->settings.hosts, zerror(rc));
 }
 
-int simba__zk_unanswered(const struct simba__zk *self, simba_error *error)
+int simba__zk_unanswered(struct simba__zk *self, simba_error *error)
 {
     if (self->is_connected) {
         return simba_error_set(error, SIMBA_EUNAVAIL, 0,
                                "zookeeper %.120s: no answer in time",
                                self->settings.hosts);
     }
+    self->has_failed = true;
     return simba_error_set(error, self->failure.code, self->failure.native,
                            "zookeeper %.120s: %s", self->settings.hosts,
                            self->failure.message);
@@ -245,7 +246,7 @@ const simba_backend_ops simba_module = {
     .forked = forked,
     .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
                     SIMBA_CAN_DOCTOR | SIMBA_CAN_INIT | SIMBA_HAS_STEADY_CLOCK |
-                    SIMBA_HAS_SESSION_LEASE,
+                    SIMBA_HAS_SESSION_LEASE | SIMBA_HAS_SERVER,
     .subscription = simba__zk_subscription,
     .schema = simba__zk_schema,
     .help = simba__zk_help,

@@ -24,6 +24,7 @@
 #include "kit/backoff.h"
 #include "kit/deadline.h"
 #include "kit/log.h"
+#include "kit/lookup.h"
 #include "kit/url.h"
 #include "util/hash.h"
 
@@ -42,6 +43,9 @@ enum simba__zk_acl {
     SIMBA__ZK_ACL_CREATOR, /* only who has our name and password */
     SIMBA__ZK_ACL_SHARED   /* the same, but anybody may read */
 };
+
+/* Of a host whose port is not given. */
+enum { SIMBA__ZK_PORT = 2181 };
 
 struct simba__zk_settings {
     struct simba__url url;
@@ -321,12 +325,14 @@ struct simba__zk {
     bool was_connected; /* ever: there is an ensemble at this address */
     bool is_cut_off;    /* there was a connection, and it was lost */
     bool is_closing;
+    bool has_failed;   /* somebody was told that there is no connection */
     int unanswered;    /* connections since the last reply */
     int64_t asked_ms;  /* T as asked for; 0: nothing yet */
     int64_t made_ms;   /* when the session was asked for */
     simba_timer retry; /* the next try to make a session */
     struct simba__backoff backoff;
     simba_timer warning;  /* nobody answers: log it */
+    simba_timer asking;   /* and before: ask why */
     simba_timer failover; /* a server does not answer: try another */
     unsigned first_host;  /* to try */
     unsigned tried;       /* in vain, since there was a connection */
@@ -334,7 +340,7 @@ struct simba__zk {
     pthread_t opener;     /* makes and closes handles */
     bool has_opener;      /* to be joined */
     bool is_opening;      /* it runs */
-    bool wants_session;
+    bool wants_session, wants_reason;
     bool is_making;  /* it makes a session, and will tell */
     zhandle_t **old; /* to be closed by it */
     size_t old_count, old_room;
@@ -365,7 +371,7 @@ bool simba__zk_is_lost(int rc);
 int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error);
 
 /** Describe why what had no effect was not answered; returns its status. */
-int simba__zk_unanswered(const struct simba__zk *self, simba_error *error);
+int simba__zk_unanswered(struct simba__zk *self, simba_error *error);
 
 /** Complete the request in a slot, if there is one, with these words of ours.
  */
@@ -470,6 +476,9 @@ void simba__zk_release(struct simba__zk *self, simba_request *request);
 /** Go on, if there is something to do and nothing under way. */
 void simba__zk_latch_go(struct simba__zk_latch *latch);
 
+/** Fail its acquire, if it waits for a connection. */
+void simba__zk_latch_fail_unsent(struct simba__zk_latch *latch);
+
 /** Every reply to the batch has come. */
 void simba__zk_latch_replied(struct simba__zk_latch *latch);
 
@@ -533,8 +542,9 @@ void simba__zk_backstop_end(struct simba__zk_latch *latch,
 /** Start read, list, break, doctor or init, now or once connected. */
 void simba__zk_admin(struct simba__zk *self, simba_request *request);
 
-/** There is a connection: go on. */
+/** There is a connection: go on. There is none: fail. */
 void simba__zk_admin_go(struct simba__zk *self);
+void simba__zk_admin_fail(struct simba__zk *self);
 
 /** The store is closed. */
 void simba__zk_admin_close(struct simba__zk *self);
@@ -559,11 +569,18 @@ char *simba__zk_schema(const simba_backend_config *config,
 
 /** Make a client handle, quietly, its threads deaf to signals. It tries the
  * servers in order, from this one, and tells a store, if there is one, what
- * becomes of the session. NULL: see errno. */
+ * becomes of the session. NULL: see simba__zk_lookup_problem(). */
 zhandle_t *simba__zk_handle_open(const struct simba__zk_settings *settings,
                                  unsigned first_host,
                                  int64_t timeout_ms,
                                  struct simba__zk *self);
+
+/** Why the last handle that this thread could not make has no host; of
+ * gai_strerror(3), or 0. */
+int simba__zk_lookup_problem(void);
+
+/** Do all servers refuse to be connected to? */
+bool simba__zk_is_refused(const struct simba__zk_settings *settings);
 
 /** How long to wait for a first connection when so many tries were in vain:
  * first for each server a moment, so that whoever answers is soon found; then

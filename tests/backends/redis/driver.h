@@ -49,10 +49,24 @@ static inline int close_handles(void **state)
     return 0;
 }
 
+/* Opened and, as with wait_ms, reached. */
 static inline int try_open(struct handle *handle, const char *url)
 {
+    simba_request reach = {.kind = SIMBA_REACH,
+                           .mutex = "",
+                           .id = "",
+                           .deadline_ms = simba_loop_now_ms() + 10000};
+    int rc;
+
     memset(&why, 0, sizeof why);
-    return handle_open(handle, &simba_module, url, &why);
+    rc = handle_open(handle, &simba_module, url, &why);
+    if (rc == SIMBA_OK) {
+        rc = handle_run(handle, &reach, &why);
+        if (rc != SIMBA_OK) {
+            handle_close(handle);
+        }
+    }
+    return rc;
 }
 
 static inline void must_open(struct handle *handle)
