@@ -218,7 +218,8 @@ bool simba__command_flush(void);
 int simba__command_end(void);
 
 /** Note INT, TERM and HUP from now on, but for those that are ignored, so that
- * what is owned can be given back. A second one ends the process at once. */
+ * what is owned can be given back. A second one ends the process at once, and
+ * if that takes longer than 3 s, it ends by itself. */
 void simba__interrupt_catch(void);
 
 /** Ignore them from now on. */

@@ -290,13 +290,33 @@ static volatile sig_atomic_t noted;
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
+/* How long whoever was told to end may take to leave nothing behind: a server
+ * that does not answer must not keep it. What it owns lapses; its children die
+ * with it. */
+enum { LEAVE_S = 3 };
+
 static void note(int signal)
 {
     noted = signal;
+    (void)alarm(LEAVE_S);
+}
+
+static void leave(int signal)
+{
+    static const char words[] =
+        "simba: interrupted; what it owns is free when the lease ends\n";
+    ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
+
+    (void)signal;
+    (void)ignored;
+    _exit(SIMBA__EXIT_SIGNAL + noted);
 }
 
 void simba__interrupt_catch(void)
 {
+    struct sigaction late = {.sa_handler = leave};
+
+    (void)sigaction(SIGALRM, &late, NULL);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
         /* Calls that wait are to return; a second signal is not caught. */
         struct sigaction action = {.sa_handler = note,

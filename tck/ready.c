@@ -37,7 +37,8 @@ static int await_grant(struct tck *t, simba_store *store, simba_error *error)
     int rc = look(t, store, SIMBA_ACQUIRE, error);
 
     while ((rc == SIMBA_EUNAVAIL || rc == SIMBA_EBUSY) &&
-           simba_loop_now_ms() < until) {
+           simba_loop_now_ms() < until &&
+           (t->is_cancelled == NULL || !t->is_cancelled(t->user))) {
         tck_sleep_until(simba_loop_now_ms() + READY_PAUSE_MS);
         rc = look(t, store, SIMBA_ACQUIRE, error);
     }

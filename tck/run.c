@@ -260,15 +260,20 @@ int simba_tck_run(const simba_tck_options *given,
                   simba_error *error)
 {
     struct run run = {.summary = summary};
+    simba_store_options opening = SIMBA_STORE_OPTIONS_INIT;
     simba_store *store = NULL;
     int rc = take_options(&run, given, error);
 
     memset(summary, 0, sizeof *summary);
+    /* One that cannot be reached is told at once, not by every test. */
+    opening.wait_ms = run.options.is_faulty ? 0 : 1;
     if (rc == SIMBA_OK) {
-        rc = simba_store_open(run.options.store, NULL, &store, error);
+        rc = simba_store_open(run.options.store, &opening, &store, error);
     }
     if (rc != SIMBA_OK) {
-        return rc;
+        return is_cancelled(&run)
+                   ? simba_error_set(error, SIMBA_ECANCELED, 0, "cancelled")
+                   : rc;
     }
     summary->seed = run.options.seed;
     run.t.url = run.options.store;
@@ -288,7 +293,7 @@ int simba_tck_run(const simba_tck_options *given,
     /* Closed again: children that tests fork open it themselves, and a store
      * may ask that it be closed when they are forked. */
     simba_store_close(store);
-    if (rc == SIMBA_OK) {
+    if (!is_cancelled(&run) && rc == SIMBA_OK) {
         run_all(&run);
     }
     return run.is_cancelled

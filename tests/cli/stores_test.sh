@@ -173,6 +173,34 @@ wait_for_a_server_can_be_ended() {
     takes 0 1 code 143 wait "$front"
 } 2>/dev/null
 
+# What measures or tests a store says so, too, and does not wait.
+tools_say_that_it_is_not_there() {
+    local url
+
+    url=$(nowhere) || return 200
+    takes 0 3 tells 69 tck --quick --store "$url" &&
+        grep -qF "$url" "$scratch/err" &&
+        takes 0 3 tells 69 bench pair --store "$url" &&
+        grep -qF "$url" "$scratch/err"
+}
+
+# A server that does not answer keeps nobody who was told to end.
+silent_server_holds_nobody() {
+    local url port rc=0
+
+    url=$(nowhere) && [ -n "${listener-}" ] || return 200
+    coproc "$listener" --silent
+    read -r port <&"${COPROC[0]}"
+    "$simba" --store "${url/127.0.0.1:1/127.0.0.1:$port}" tck --quick \
+        >"$scratch/out" 2>"$scratch/err" &
+    front=$!
+    read -r port <&"${COPROC[0]}" # it came
+    kill "$front"
+    takes 0 5 code 143 wait "$front" || rc=1
+    eval "exec ${COPROC[1]}>&-"
+    return "$rc"
+}
+
 # Whoever asks once is told once why there is no answer.
 reason_is_told_once() {
     local url

@@ -205,6 +205,19 @@ static bool complete(struct simba__bench_job *job,
     return true;
 }
 
+/* Is the store there at all? Bare client libraries may wait for it for long. */
+static int reach(const char *url, simba_error *error)
+{
+    simba_store_options options = SIMBA_STORE_OPTIONS_INIT;
+    simba_store *store = NULL;
+    int rc;
+
+    options.wait_ms = 1;
+    rc = simba_store_open(url, &options, &store, error);
+    simba_store_close(store);
+    return simba__interrupt() == 0 ? rc : simba__bench_cancel(error);
+}
+
 static int measure(const struct simba__cli *cli,
                    const struct scenario *scenario,
                    const struct simba__bench_job *job)
@@ -221,8 +234,11 @@ static int measure(const struct simba__cli *cli,
         return simba__command_fail(cli, "bench", &error);
     }
     simba__interrupt_catch();
-    simba__command_await_grants(cli);
-    rc = scenario->run(job, &result, &error);
+    rc = reach(job->url, &error);
+    if (rc == SIMBA_OK) {
+        simba__command_await_grants(cli);
+        rc = scenario->run(job, &result, &error);
+    }
     if (rc == SIMBA_ECANCELED) {
         (void)simba_error_set(&error, rc, 0,
                               "interrupted: nothing is left in the store");
