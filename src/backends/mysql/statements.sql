@@ -35,7 +35,8 @@ WHERE mutex = $1 AND cast(mutex AS binary) = $1 AND quiet = version
 
 -- name: quiet_renew
 -- Extend this very tenure, while the mutex is quiet.
--- One that was held up must not take back what a later one has given.
+-- One that was held up must not take back what a later one has given. One that
+-- does not make the lease end later is counted, elsewhere (liveness.c).
 -- $1 mutex, $2 attempt, $3 ttl, $4 transition
 UPDATE simba_mutex
 SET ttl_at = last_insert_id(
@@ -47,7 +48,8 @@ WHERE mutex = $1 AND cast(mutex AS binary) = $1 AND quiet = version
     AND transition_at
         >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
     AND transition_at
-        <= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4
+        < cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4
+    AND transition_at - ttl_at = $4
 
 -- name: quiet_release
 -- End this very tenure, while the mutex is quiet, and leave it so.
@@ -96,7 +98,8 @@ WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
 -- name: fast_renew
 -- Extend this very tenure. Neither version changes: nothing that others decide
 -- by has changed, except the end of the lease, which they compare too.
--- One that was held up must not take back what a later one has given.
+-- One that was held up must not take back what a later one has given. One that
+-- does not make the lease end later is counted, elsewhere (liveness.c).
 -- $1 mutex, $2 attempt, $3 ttl, $4 transition
 UPDATE simba_mutex m, simba_tenure t
 SET m.ttl_at = last_insert_id(
@@ -109,7 +112,8 @@ WHERE m.mutex = $1 AND t.mutex = $1 AND cast(m.mutex AS binary) = $1
     AND m.transition_at
         >= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000
     AND m.transition_at
-        <= cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4
+        < cast(unix_timestamp(now(6)) * 1000000 AS unsigned) DIV 1000 + $3 + $4
+    AND m.transition_at - m.ttl_at = $4
 
 -- name: fast_release
 -- End this very tenure, when nobody waits. The versions stay as they are:

@@ -40,7 +40,8 @@ RETURNING fencing_token, fencing_token, acquired_at
 
 -- name: quiet_renew
 -- Extend this very tenure, while the mutex is quiet.
--- One that was held up must not take back what a later one has given.
+-- One that was held up must not take back what a later one has given. One that
+-- does not make the lease end later is counted, elsewhere (liveness.c).
 -- $1 mutex, $2 attempt, $3 ttl, $4 transition
 UPDATE simba_mutex
 SET ttl_at = (date_part('epoch', now()) * 1000000)::bigint / 1000 + $3::bigint,
@@ -48,8 +49,9 @@ SET ttl_at = (date_part('epoch', now()) * 1000000)::bigint / 1000 + $3::bigint,
         + $3::bigint + $4::bigint
 WHERE mutex = $1 AND quiet = version AND attempt = $2 AND owner_id <> ''
     AND transition_at >= (date_part('epoch', now()) * 1000000)::bigint / 1000
-    AND transition_at <= (date_part('epoch', now()) * 1000000)::bigint / 1000
+    AND transition_at < (date_part('epoch', now()) * 1000000)::bigint / 1000
         + $3::bigint + $4::bigint
+    AND transition_at - ttl_at = $4::bigint
 RETURNING (date_part('epoch', now()) * 1000000)::bigint, fencing_token, acquired_at
 
 -- name: quiet_release
@@ -98,7 +100,8 @@ SELECT us, token, acquired_at FROM fast
 -- name: fast_renew
 -- Extend this very tenure. Neither version changes: nothing that others decide
 -- by has changed, except the end of the lease, which they compare too.
--- One that was held up must not take back what a later one has given.
+-- One that was held up must not take back what a later one has given. One that
+-- does not make the lease end later is counted, elsewhere (liveness.c).
 -- $1 mutex, $2 attempt, $3 ttl, $4 transition
 WITH moment AS MATERIALIZED (
     SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us
@@ -110,7 +113,8 @@ WITH moment AS MATERIALIZED (
     WHERE m.mutex = $1 AND t.mutex = $1 AND t.version = m.version
         AND t.attempt = $2 AND t.broken = 0
         AND m.owner_id <> '' AND m.transition_at >= us / 1000
-        AND m.transition_at <= us / 1000 + $3::bigint + $4::bigint
+        AND m.transition_at < us / 1000 + $3::bigint + $4::bigint
+        AND m.transition_at - m.ttl_at = $4::bigint
     RETURNING us, t.token, m.acquired_at
 )
 SELECT us, token, acquired_at FROM fast

@@ -222,10 +222,15 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
             at->seen_heartbeat = self->heartbeat_number;
             at->seen_waiting =
                 simba__sql_number(rows, i, SIMBA__SQL_MUTEX_WAITING);
-            at->held_until_ms = simba__add_saturating(
-                simba_loop_now_ms(), left_ms < 0 ? 0 : left_ms);
             at->is_foreign = simba__sql_number(rows, i, IS_FOREIGN) != 0;
             at->owner = simba__sql_read_owner(rows, i);
+            /* Who cannot notify us may be none of ours. */
+            if (!at->is_foreign) {
+                simba__sql_sight(
+                    &at->sighting, &at->owner,
+                    simba__sql_number(rows, i, SIMBA__SQL_MUTEX_NOW));
+            }
+            simba__sql_held_until(at, left_ms < 0 ? 0 : left_ms);
         }
     }
     if (!is_poll) {
@@ -240,8 +245,12 @@ void simba__sql_heartbeat_answered(struct simba__sql_request *request,
     }
     /* Who is woken may ask, and so change what we have gone through. */
     for (int i = 0; i < rows->count; i++) {
-        if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0) {
-            simba__sql_wake(self, rows->cell(rows, i, SIMBA__SQL_MUTEX));
+        const char *mutex = rows->cell(rows, i, SIMBA__SQL_MUTEX);
+
+        at = simba__sql_subscription_find(self, mutex);
+        if (is_poll || simba__sql_number(rows, i, IS_WORTH_ASKING) != 0 ||
+            (at != NULL && simba__sql_is_over(&at->sighting))) {
+            simba__sql_wake(self, mutex);
         }
     }
     if (!is_poll && self->has_lost_positions) {

@@ -4,6 +4,7 @@
  * written, so that those who merely wait cost no disk. */
 #include "backends/sql/sql.h"
 
+#include "core/saturate.h"
 #include "util/array.h"
 
 #include <assert.h>
@@ -280,6 +281,12 @@ enum simba__sql_loaded simba__sql_record_load(
     memcpy(mutex->queue, was->queue, was->queue_count * sizeof *was->queue);
     mutex->tombstones = room.tombstones;
     mutex->tombstone_room = room.tombstone_room;
+    /* An offer far longer than any was made before the clock went back. */
+    if (simba__subtract_saturating(mutex->offered_until_ms,
+                                   record->now_us / 1000) >
+        INT64_C(10) * SIMBA__OFFER_MS) {
+        mutex->offered_until_ms = record->now_us / 1000 - 1;
+    }
     tomb_until_ms = number_of(rows, SIMBA__SQL_TOMB_UNTIL);
     if (tomb_until_ms != 0) {
         mutex->tombstones[mutex->tombstone_count++] =
@@ -381,7 +388,13 @@ bool simba__sql_change_find(struct simba__sql_change *change,
                        record->tombs_until_ms < now_ms &&
                        mutex->tenure_token != SIMBA__SQL_ANOTHER &&
                        mutex->former_token != SIMBA__SQL_ANOTHER;
+    change->ttl_at_ms = mutex->owner.ttl_at_ms;
+    if (asked->reply.mine && asked->kind != SIMBA_BREAK &&
+        mutex->owner.token == was->owner.token) {
+        change->ttl_at_ms = simba__sql_counted_ttl_at(record, asked);
+    }
     change->is_any = !is_same_tenure(was, mutex) ||
+                     change->ttl_at_ms != was->owner.ttl_at_ms ||
                      !simba__mutex_is_same_offer(was, mutex) ||
                      change->come_count > 0 || change->gone_count > 0 ||
                      change->tomb_until_ms != 0 ||
@@ -459,7 +472,7 @@ static bool bind_apply(struct simba__sql_params *params,
     add_number(params, record->transition_at_ms);
     add_text(params, record->was.owner.id);
     add_number(params, mutex->owner.acquired_at_ms);
-    add_number(params, mutex->owner.ttl_at_ms);
+    add_number(params, change->ttl_at_ms);
     add_number(params, mutex->owner.transition_at_ms);
     add_text(params, mutex->owner.id);
     add_number(params, change->version);

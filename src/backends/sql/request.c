@@ -186,6 +186,33 @@ static void fill_reply(struct simba__sql_request *request)
     }
 }
 
+/* If the owner is dead though its lease seems to run, the lease has lapsed. */
+static void find_dead_owner(struct simba__sql_request *request)
+{
+    struct simba__sql *self = request->self;
+    struct simba__sql_record *record = &request->record;
+    struct simba__mutex_record *mutex = &record->mutex;
+    struct simba__sql_subscription *at =
+        simba__sql_subscription_find(self, request->asked->mutex);
+    int64_t now_ms = record->now_us / 1000;
+
+    if (at == NULL || request->asked->kind != SIMBA_ACQUIRE ||
+        simba__attempt_equal(mutex->attempt, request->asked->attempt)) {
+        return;
+    }
+    simba__sql_waiter_look(request, at);
+    if (simba__mutex_is_held(mutex, now_ms) &&
+        simba__sql_is_over(&at->sighting)) {
+        simba__log(&self->log, SIMBA_LOG_WARN,
+                   "%s: the clock of the server has gone back: the lease of "
+                   "'%s' for '%s' is over by ours, and has %lld ms to run by "
+                   "its own: it is ended",
+                   self->shown, mutex->owner.id, request->asked->mutex,
+                   (long long)(mutex->owner.transition_at_ms - now_ms));
+        mutex->owner.ttl_at_ms = mutex->owner.transition_at_ms = now_ms - 1;
+    }
+}
+
 static void decide(struct simba__sql_request *request)
 {
     struct simba__sql *self = request->self;
@@ -200,6 +227,7 @@ static void decide(struct simba__sql_request *request)
     memcpy(record->peers[0].process, self->process, sizeof self->process);
     record->peers[0].can_notify = self->notify == SIMBA__SQL_NOTIFY_READY;
     request->change.wake_count = 0;
+    find_dead_owner(request);
     if (!simba__mutex_serve(mutex, &host, &given, &asked->reply) ||
         !simba__sql_change_find(&request->change, record, asked)) {
         simba__sql_end(request, SIMBA_ENOMEM, NULL);

@@ -179,6 +179,7 @@ struct simba__sql_change {
     bool is_any;
     bool is_quiet; /* then simba_mutex alone will say it all */
     int64_t version;
+    int64_t ttl_at_ms;                   /* with what it counts */
     int64_t tomb_until_ms;               /* 0: no tombstone is to be left */
     const struct simba__waiter *come[2]; /* in the queue anew, or moved */
     size_t come_count;
@@ -317,12 +318,21 @@ struct simba__sql_waiter {
     bool has_asked, is_kept; /* since the last heartbeat; by the present one */
 };
 
+/** A tenure that somebody waits for the end of, as it was last told. */
+struct simba__sql_sighting {
+    uint64_t token; /* 0: none, or one of another implementation */
+    int64_t ttl_at_ms, transition_at_ms;
+    int64_t lease_ms; /* the longest that those who wait ask for */
+    int64_t until_ms; /* over by then, if not renewed; boot clock */
+};
+
 /** A mutex that somebody of this process waits for or watches. */
 struct simba__sql_subscription {
     struct simba__hash_link link; /* first; by its name */
     enum simba_subscription subscription;
     struct simba__sql_waiter *waiters;
-    simba_owner owner;       /* as last told, to those who wait */
+    simba_owner owner; /* as last told, to those who wait */
+    struct simba__sql_sighting sighting;
     int64_t held_until_ms;   /* likewise: asking earlier makes no sense */
     bool is_foreign;         /* somebody there cannot notify us */
     uint32_t seen_heartbeat; /* the newest that knew of us here */
@@ -582,6 +592,28 @@ bool simba__sql_waiter_answer(struct simba__sql *self, simba_request *asked);
 /** It is in the queue no more, or will not be. */
 void simba__sql_waiter_forget(struct simba__sql *self,
                               const simba_request *asked);
+
+/** The mutex is owned or offered for so long, by the server's clock, but not
+ * longer than by ours. */
+void simba__sql_held_until(struct simba__sql_subscription *at, int64_t left_ms);
+
+/** Look at the tenure that was loaded. */
+void simba__sql_waiter_look(const struct simba__sql_request *request,
+                            struct simba__sql_subscription *at);
+
+/* --- liveness.c ---------------------------------------------------------- */
+
+/** The ttl_at to be written of a tenure that was extended. */
+int64_t simba__sql_counted_ttl_at(const struct simba__sql_record *record,
+                                  const simba_request *asked);
+
+/** The tenure was looked at, at that time by the server's clock. */
+void simba__sql_sight(struct simba__sql_sighting *seen,
+                      const simba_owner *owner,
+                      int64_t store_ms);
+
+/** Is it over, whatever the server's clock says? */
+bool simba__sql_is_over(const struct simba__sql_sighting *seen);
 
 /* --- heartbeat.c --------------------------------------------------------- */
 

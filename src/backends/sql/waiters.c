@@ -5,6 +5,8 @@
  * only by who was woken, and by whom the heartbeat could not answer for. */
 #include "backends/sql/sql.h"
 
+#include "core/saturate.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +82,33 @@ void simba__sql_subscriptions_fini(struct simba__sql *self)
         }
     }
     simba__hash_free(&self->subscriptions);
+}
+
+void simba__sql_held_until(struct simba__sql_subscription *at, int64_t left_ms)
+{
+    const struct simba__sql_sighting *seen = &at->sighting;
+
+    at->held_until_ms = simba__add_saturating(simba_loop_now_ms(), left_ms);
+    if (seen->token != 0 && seen->until_ms < at->held_until_ms) {
+        at->held_until_ms = seen->until_ms;
+    }
+}
+
+void simba__sql_waiter_look(const struct simba__sql_request *request,
+                            struct simba__sql_subscription *at)
+{
+    const struct simba__sql_record *record = &request->record;
+    const simba_request *asked = request->asked;
+    simba_owner owner = record->was.owner;
+    int64_t lease_ms = asked->ttl_ms + asked->transition_ms;
+
+    if (record->was.attempt.high == 0 && record->was.attempt.low == 0) {
+        owner.token = 0;
+    }
+    if (lease_ms > at->sighting.lease_ms) {
+        at->sighting.lease_ms = lease_ms;
+    }
+    simba__sql_sight(&at->sighting, &owner, record->now_us / 1000);
 }
 
 /* --- waiters ------------------------------------------------------------- */
@@ -183,7 +212,8 @@ void simba__sql_waiter_note(const struct simba__sql_request *request)
     }
     self->has_foreign |= at->is_foreign;
     at->owner = asked->reply.owner;
-    at->held_until_ms = now_ms + asked->reply.wait_ms;
+    simba__sql_waiter_look(request, at);
+    simba__sql_held_until(at, asked->reply.wait_ms);
     self->waiter_count++;
     simba__sql_heartbeat_asked(self, waiter, at);
 }

@@ -1,5 +1,6 @@
 /* Leases while the local time of a server repeats an hour: neither shorter nor
- * longer. */
+ * longer; and while its clock is set back: neither longer than their owners
+ * live. */
 #define _GNU_SOURCE
 #include "driver.h"
 
@@ -59,4 +60,70 @@ TEST(test_sql_clock__an_hour_that_comes_again)
 TEST(test_sql_clock__an_hour_that_came_twice)
 {
     run_over_change(2);
+}
+
+/* --- a clock that is set back -------------------------------------------- */
+
+static void set_clock(int ahead_s)
+{
+    FILE *file = fopen(getenv("SIMBA_SERVER_CLOCK"), "w");
+
+    assert_non_null(file);
+    fprintf(file, "%d000", ahead_s);
+    fclose(file);
+}
+
+/* The server runs by a clock that set_clock() sets. */
+static void use_own_clock(void)
+{
+    char path[512];
+
+    /* Its user need not be able to read where we were built. */
+    snprintf(path, sizeof path, "cp '%s' '%s/step_clock.so'",
+             getenv("SIMBA_STEP_CLOCK"), getenv("SIMBA_SERVER_DIR"));
+    assert_int_equal(system(path), 0);
+    snprintf(path, sizeof path, "%s/step_clock.so", getenv("SIMBA_SERVER_DIR"));
+    setenv("SIMBA_STEP_CLOCK", path, 1);
+    snprintf(path, sizeof path, "%s/clock", getenv("SIMBA_SERVER_DIR"));
+    setenv("SIMBA_SERVER_CLOCK", path, 1);
+    set_clock(0);
+    server_control("--restart");
+}
+
+TEST(test_sql_clock__set_back_it_keeps_no_dead_owner)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b"),
+               c = person(&third, "c");
+    int64_t sent_ms, until_ms;
+
+    use_own_clock();
+    set_up(NULL);
+    a.ttl_ms = b.ttl_ms = c.ttl_ms = 1000;
+    a.transition_ms = b.transition_ms = c.transition_ms = 1000;
+    sent_ms = simba_loop_now_ms();
+    ask(&a);
+    expect_mine(&a);
+    ask(&b); /* it sees a, of whom nobody hears again */
+    expect_queued(true);
+    set_clock(-3600);
+    assert_true(server_sql(SERVER_EPOCH) < time(NULL) - 3000);
+    ask(&c); /* and it does not matter who comes meanwhile */
+    expect_queued(false);
+    await((ask(&b), got.mine));
+    assert_true(simba_loop_now_ms() >= sent_ms + 2000);
+    assert_true(b.token > a.token);
+    renew(&a);
+    assert_false(got.mine);
+    /* Who renews keeps it, whatever the clock does. */
+    until_ms = simba_loop_now_ms() + 5000;
+    for (int i = 0; simba_loop_now_ms() < until_ms; i++) {
+        set_clock(-3600 - i);
+        renew(&b);
+        assert_true(got.mine);
+        ask(&c);
+        assert_false(got.mine);
+        nap_ms(100);
+    }
+    tear_down(NULL);
+    unsetenv("SIMBA_SERVER_CLOCK");
 }
