@@ -23,7 +23,8 @@ static void on_found(void *user, const struct simba__history_finding *finding)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int fd = -1;
-    struct simba__trace_log log = {.complain = complain};
+    struct simba__boots boots = {.count = 0};
+    struct simba__trace_log log = {.complain = complain, .boots = &boots};
     const struct simba__deed *deed;
     struct simba__history *history;
     char path[64];
@@ -42,7 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(simba__history_add(history, deed));
         simba__log_take(&log);
     }
+    FUZZ_CHECK(simba__history_finish(history));
     simba__history_close(history);
     simba__log_close(&log);
+    simba__boots_fini(&boots);
     return 0;
 }

@@ -235,9 +235,9 @@ bool simba__across_each(struct simba__across *across,
     }
     if (across->count > 0) {
         qsort(across->batch, across->count, sizeof *across->batch, compare);
+        sources[0].batch = across->batch;
+        sources[0].end = across->batch + across->count;
     }
-    sources[0].batch = across->batch;
-    sources[0].end = across->batch + across->count;
     for (size_t level = 0; level < SIMBA__ACROSS_LEVELS; level++) {
         for (size_t i = 0; i < across->file_counts[level]; i++) {
             sources[count++].file = across->files[level][i];
