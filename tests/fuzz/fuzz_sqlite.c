@@ -60,6 +60,8 @@ static void use(simba_store *store)
         simba_report_close(report);
     }
     options.mutex = "m";
+    options.times.ttl_ms = 200; /* a release is tried as long as that */
+    options.times.transition_ms = 100;
     if (simba_locker_open(store, &options, &locker, NULL) == SIMBA_OK) {
         if (simba_locker_acquire(locker, 0, NULL, NULL) == SIMBA_OK) {
             (void)simba_locker_release(locker, NULL);
