@@ -125,36 +125,17 @@ static int complain(const struct complaint *complaint,
                            complaint->what, *(const int64_t *)ms);
 }
 
-/* A budget must also fit into what the store makes certain of a lease. */
-static int check_certain(const simba_store *store,
-                         const simba_times *times,
-                         struct simba__lease *lease,
-                         simba_error *error)
+/* A budget that was not given fits into what the store makes certain of a
+ * lease, also if it turns out later that it does. One that was given is judged
+ * by the store, when it knows its server (simba_request.budget_ms). */
+static int64_t default_budget_ms(const simba_store *store,
+                                 const struct simba__lease *lease)
 {
     const simba_backend_ops *ops = store->backend->ops;
-    int64_t certain_ms = 0, most_ms;
-    const char *what = "";
-    struct simba__lease certain;
+    struct simba__lease certain = simba__lease_shorten(
+        lease, ops->certain_ms == NULL ? 0 : ops->certain_ms(store->backend));
 
-    if (ops->certain_ms != NULL) {
-        simba_loop_enter(store->loop);
-        certain_ms = ops->certain_ms(store->backend, &what);
-        simba_loop_leave(store->loop);
-    }
-    certain = simba__lease_shorten(lease, certain_ms);
-    most_ms = simba__lease_budget_most_ms(&certain);
-    if (times->budget_ms == 0) {
-        lease->budget_ms = simba__lease_budget_default_ms(&certain);
-    } else if (lease->budget_ms > most_ms) {
-        return simba_error_set(error, SIMBA_EINVAL, 0,
-                               "budget_ms (--kill-after and 250 ms) is %" PRId64
-                               ", but owners are "
-                               "certain for %" PRId64
-                               " ms only, whatever their lease (%s): give "
-                               "at most %" PRId64 " ms",
-                               lease->budget_ms, certain_ms, what, most_ms);
-    }
-    return SIMBA_OK;
+    return simba__lease_budget_default_ms(&certain);
 }
 
 /* Checks names and times together and fills in the defaults. */
@@ -184,7 +165,7 @@ static int make_config(const simba_store *store,
     lease->transition_ms =
         times->transition_ms < 0 ? lease->transition_ms : times->transition_ms;
     lease->budget_ms = times->budget_ms == 0 && is_in_range(lease)
-                           ? simba__lease_budget_default_ms(lease)
+                           ? default_budget_ms(store, lease)
                            : times->budget_ms;
     lease_problem = simba__lease_check(lease);
     if (lease_problem == SIMBA__LEASE_BUDGET_LONG) {
@@ -206,7 +187,7 @@ static int make_config(const simba_store *store,
     }
     problem = simba__contend_config_check(config);
     return problem == SIMBA__CONTEND_FINE
-               ? check_certain(store, times, lease, error)
+               ? SIMBA_OK
                : complain(&of_config[problem], config, error);
 }
 

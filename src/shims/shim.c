@@ -66,9 +66,9 @@ static void pass_subscription(simba_backend *self,
     inner_of(self)->ops->subscription(inner_of(self), mutex, subscription);
 }
 
-static int64_t pass_certain_ms(simba_backend *self, const char **what)
+static int64_t pass_certain_ms(simba_backend *self)
 {
-    return inner_of(self)->ops->certain_ms(inner_of(self), what);
+    return inner_of(self)->ops->certain_ms(inner_of(self));
 }
 
 static bool pass_drive(simba_backend *self, int64_t until_ms)

@@ -124,12 +124,12 @@ struct simba_backend_ops {
      * NULL: no memory. Any thread. */
     char *(*help)(void);
 
-    /** MAY be NULL: as long as its lease. How long a tenure is certain at most
-     * after its last answered request, whatever lease it asks for, as
-     * simba_reply.lease_ms tells each time: budgets must fit into it.
-     * INT64_MAX: as long as its lease. `what` tells people what sets the limit.
-     * Inside the loop. */
-    int64_t (*certain_ms)(simba_backend *self, const char **what);
+    /** MAY be NULL: as long as its lease. How long a tenure may be certain at
+     * most after its last answered request, whatever lease it asks for, as
+     * simba_reply.lease_ms tells each time; 0: as long as its lease. A budget
+     * that nobody gave is made to fit into it. Any thread; known from the URL.
+     */
+    int64_t (*certain_ms)(simba_backend *self);
     /* ABI 1 ends here. Append below, never reorder. */
 };
 

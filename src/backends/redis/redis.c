@@ -212,20 +212,9 @@ static void submit(simba_backend *self, simba_request *request)
     }
 }
 
-static int64_t certain_ms(simba_backend *self, const char **what)
+static int64_t certain_ms(simba_backend *self)
 {
-    const struct simba__redis *store = (struct simba__redis *)self;
-    int64_t certain = INT64_MAX;
-
-    for (struct simba__redis_server *s = store->servers; s != NULL;
-         s = s->next) {
-        if (s->command.state == SIMBA__REDIS_READY &&
-            simba__redis_certain_ms(s) < certain) {
-            certain = simba__redis_certain_ms(s);
-        }
-    }
-    *what = "restart_grace, as Redis without \"appendonly yes\" forgets owners";
-    return certain;
+    return ((struct simba__redis *)self)->settings.grace_ms;
 }
 
 const simba_backend_ops simba_module = {

@@ -6,6 +6,8 @@
  * have had when it first asked. */
 #include "backends/redis/redis.h"
 
+#include "core/lease.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -271,6 +273,37 @@ int64_t simba__redis_certain_ms(const struct simba__redis_server *server)
                                                              : grace_ms;
 }
 
+/* An owner that is certain for so short a time could not leave within its
+ * budget: every grant would be given back. Says so, and completes it. */
+static bool is_too_short(struct simba__redis_request *r)
+{
+    const simba_request *request = r->request;
+    struct simba__lease lease = {.ttl_ms = request->ttl_ms,
+                                 .transition_ms = request->transition_ms};
+    int64_t certain_ms, most_ms;
+    char words[256];
+
+    if (r->script != SIMBA__REDIS_ACQUIRE ||
+        r->server->command.state != SIMBA__REDIS_READY) {
+        return false;
+    }
+    certain_ms = simba__redis_certain_ms(r->server);
+    lease = simba__lease_shorten(&lease, certain_ms);
+    most_ms = simba__lease_budget_most_ms(&lease);
+    if (request->budget_ms <= most_ms) {
+        return false;
+    }
+    snprintf(
+        words, sizeof words,
+        "owners are certain for %" PRId64
+        " ms only, whatever their lease, for without \"appendonly yes\" it "
+        "forgets them (restart_grace); give a release budget of at most "
+        "%" PRId64 " ms, not of %" PRId64,
+        certain_ms, most_ms, request->budget_ms);
+    simba__redis_request_fail(r, SIMBA_EMISCONFIG, words);
+    return true;
+}
+
 /* Until when no acquire may be sent, or 0. */
 static int64_t grace_until_ms(const struct simba__redis_request *r)
 {
@@ -339,6 +372,9 @@ void simba__redis_request_route(struct simba__redis_request *r)
     }
     if (r->server == NULL) {
         pause_request(r, PAUSE_MS);
+        return;
+    }
+    if (is_too_short(r)) {
         return;
     }
     grace_ms = grace_until_ms(r);

@@ -140,20 +140,28 @@ RESTART_TEST(test_redis_restart__budget_must_fit_into_the_grace)
 
     store = open_at(redis_url(&server, "?" GRACE), NULL);
     options.times.budget_ms = 900;
-    assert_int_equal(simba_locker_open(store, &options, &locker, &error),
-                     SIMBA_EINVAL);
+    locker = must_open_locker(store, &options);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
+                     SIMBA_EMISCONFIG);
     assert_non_null(strstr(error.message, "restart_grace"));
     assert_non_null(strstr(error.message, "at most 552 ms"));
+    simba_locker_close(locker);
     options.times.budget_ms = 552;
     locker = must_open_locker(store, &options);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
+                     SIMBA_OK);
     simba_locker_close(locker);
     options.times.budget_ms = 0;
     locker = must_open_locker(store, &options);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
+                     SIMBA_OK);
+    simba_locker_close(locker);
     redis_number(&server, "CONFIG SET appendonly yes");
     second = open_at(redis_url(&server, "?" GRACE), NULL);
-    simba_locker_close(locker);
     options.times.budget_ms = 900;
     locker = must_open_locker(second, &options);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, &error),
+                     SIMBA_OK);
 }
 
 /* --- simba(1) ------------------------------------------------------------ */
