@@ -87,6 +87,7 @@ ok program_is_told_of_the_variable 0 "pair" \
 if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
     mkdir -p "$scratch/etc" "$scratch/home/.config/simba"
     cp /etc/passwd "$scratch/etc"
+    cp "$simba" "$scratch/simba" # the build may be in root's home
     echo "ttl = 5s" >"$scratch/home/.config/simba/simba.conf"
     private() {
         unshare -m env -u SIMBA_CONFIG HOME="$scratch/home" bash -c "
@@ -96,19 +97,19 @@ if [ "$(id -u)" -eq 0 ] && unshare -m true 2>/dev/null; then
             $1"
     }
     ok root_shares_one_file 0 "store sqlite:/var/lib/simba/simba.db, the default" \
-        private "'$simba' -v lock a -- true; test -e /var/lib/simba/simba.db
-                 HOME=/root '$simba' lock a -- env HOME=/ '$simba' -q list | grep -x a"
+        private "'$scratch/simba' -v lock a -- true; test -e /var/lib/simba/simba.db
+                 HOME=/root '$scratch/simba' lock a -- env HOME=/ '$scratch/simba' -q list | grep -x a"
     ok former_file_of_root_is_told 78 "two files are two mutexes" \
         private "mkdir -p /root/.local/state/simba
                  : >/root/.local/state/simba/simba.db
-                 '$simba' lock a -- true"
+                 '$scratch/simba' lock a -- true"
     ok etc_forbids_the_default_of_all 78 "/etc/simba.conf:1: store_required" \
         private "echo store_required = yes >/etc/simba.conf
-                 '$simba' lock a -- true"
+                 '$scratch/simba' lock a -- true"
     ok file_of_the_user_may_allow_it 0 "" \
         private "echo store_required = yes >/etc/simba.conf
                  echo store_required = no >'$scratch/home/.config/simba/simba.conf'
-                 '$simba' lock a -- true"
+                 '$scratch/simba' lock a -- true"
 fi
 
 # Figures of a run, for Prometheus.
