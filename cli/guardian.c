@@ -130,11 +130,15 @@ void simba__guardian_tell_lost(struct simba__guardian *g)
                                .number = g->was_started,
                                .until_ms = until_ms};
     char text[sizeof note.text];
-    /* Was it U because of --max-hold? That counts from the grant; where the
-     * store tells no time, we heard of it a little later. Of a tenure that was
-     * over when we did, we have not heard U. */
+    /* Was it U because of --max-hold? The library says so in its own word, if
+     * it came first. Else that counts from the grant; where the store tells no
+     * time, we heard of it a little later. Of a tenure that was over when we
+     * did, we have not heard U. */
     int64_t end_ms = until_ms < g->granted_ms ? simba__clock_ms() : until_ms;
-    bool is_capped = cap_ms > 0 && end_ms + HEARD_MS >= g->granted_ms + cap_ms;
+    bool is_told = atomic_load(&g->holder.is_lost) &&
+                   strstr(g->holder.why.message, "max_hold_ms") != NULL;
+    bool is_capped =
+        is_told || (cap_ms > 0 && end_ms + HEARD_MS >= g->granted_ms + cap_ms);
 
     assert(g->acquired_ms > 0 && !g->is_lost);
     g->is_lost = true;
