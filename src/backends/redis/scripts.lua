@@ -286,7 +286,7 @@ if is_awaited then
     has_missed = requeue_missing(now_us, offered)
 end
 if owner and ARGV[8] and is_tenure_of(tenure, owner) and ARGV[8] ==
-    (string.match(tenure, '^%x+ %d+') or '') .. ' ' ..
+    (string.match(tenure, '^%x+[ !]%d+') or '') .. ' ' ..
     (renewals_of(tenure) or '') then
     redis.call('DEL', LEASE, TOKEN, TENURE)
     owner, tenure = false, false

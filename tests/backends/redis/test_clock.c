@@ -99,6 +99,23 @@ CLOCK_TEST(test_redis_clock__dead_owner_is_waited_for_by_our_own_clock)
     assert_int_equal(ends.count, 1);
 }
 
+/* Broken without haste, it is free at the end of its lease, by the same clock;
+ * and who waits for that does not ask on and on. */
+CLOCK_TEST(test_redis_clock__what_was_broken_is_ended_as_well)
+{
+    simba_break wish = SIMBA_BREAK_INIT;
+
+    die_as_owner();
+    wish.mutex = "m";
+    wish.token =
+        strtoull(redis_text(&server, "GET " KEY ":token"), NULL, 10);
+    assert_int_equal(simba_admin_break(store, &wish, NULL, NULL), SIMBA_OK);
+    redis_step_clock(&server, -HOUR_MS);
+    assert_int_equal(simba_locker_acquire(waiter, LEASE_MS * 4, NULL, NULL),
+                     SIMBA_OK);
+    assert_int_equal(ends.count, 1);
+}
+
 static _Atomic bool is_over;
 
 static void *step_again_and_again(void *argument)
