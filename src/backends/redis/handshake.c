@@ -55,6 +55,7 @@ static bool learn_server(struct simba__redis_facts *facts, const char *info)
     simba__redis_info_field(info, "redis_version", version, sizeof version);
     simba__redis_info_field(info, "uptime_in_seconds", seconds, sizeof seconds);
     simba__redis_info_field(info, "server_time_usec", micros, sizeof micros);
+    simba__redis_info_field(info, "run_id", facts->run, sizeof facts->run);
     /* How long it is up at least. It tells whole seconds, and the clock by
      * which they were counted. */
     up_s = strtoll(seconds, NULL, 10);

@@ -189,6 +189,7 @@ struct simba__redis_facts {
     bool is_new;         /* was started a few seconds ago */
     int64_t up_since_ms; /* boot clock; not later than this */
     int64_t learned_ms;  /* when all this was so */
+    char run[41];        /* another one after each start; "": not told */
 };
 
 enum {

@@ -111,8 +111,17 @@ static void command_down(struct simba__redis_connection *conn)
     }
 }
 
+/* What may be sent here is judged by what the command connection knows of the
+ * server. That one is idle for long, and if the server's machine stopped without
+ * a word, knows of the one before. */
 static void replication_ready(struct simba__redis_connection *conn)
 {
+    struct simba__redis_connection *command = &conn->server->command;
+
+    if (command->state == SIMBA__REDIS_READY &&
+        strcmp(command->facts.run, conn->facts.run) != 0) {
+        simba__redis_disconnect(command, SIMBA_EUNAVAIL, 0, "was restarted");
+    }
     simba__redis_backlog_send(&conn->server->replication_backlog);
 }
 
@@ -153,7 +162,7 @@ static void init_connection(struct simba__redis_server *server,
     conn->password = s->password;
     conn->database =
         hooks == &subscriber_hooks ? 0 : s->database; /* channels have none */
-    conn->wants_facts = hooks == &command_hooks;
+    conn->wants_facts = hooks != &subscriber_hooks;
 }
 
 struct simba__redis_server *simba__redis_server_add(

@@ -117,10 +117,84 @@ TEST_AROUND(test_redis_replicas__forbidden_wait_is_named, NULL, close_locker)
     assert_int_equal(redis_number(&master, "EXISTS simba:{" MUTEX "}"), 0);
 }
 
+static void await_replica_of(const struct redis *of)
+{
+    int64_t until = now_ms() + PATIENCE_MS;
+
+    while (strstr(redis_text(of, "INFO replication"), "state=online") == NULL) {
+        if (now_ms() > until) {
+            fail_msg("%s", "the replica does not come");
+        }
+        redis_nap_ms(10);
+    }
+}
+
+static struct redis gone, fresh;
+static char socket_path[160];
+
+static void run_at_socket(struct redis *redis)
+{
+    redis_prepare(redis);
+    if (socket_path[0] == '\0') {
+        snprintf(socket_path, sizeof socket_path, "%s/socket",
+                 redis->directory);
+    }
+    redis_option(redis, "--unixsocket", socket_path);
+    redis_option(redis, "--repl-diskless-sync-delay", "0");
+    redis->has_own_clock = true;
+    redis_step_clock(redis, 0);
+    redis_run(redis);
+    redis_number(&replica, "REPLICAOF 127.0.0.1 %d", redis->port);
+    await_replica_of(redis);
+}
+
+static int close_and_remove(void **state)
+{
+    redis_pause(&gone, false);
+    close_locker(state);
+    redis_remove(&fresh);
+    redis_remove(&gone);
+    redis_number(&replica, "REPLICAOF 127.0.0.1 %d", master.port);
+    await_replica_of(&master);
+    return 0;
+}
+
+/* As after a power failure: connections to the one that is gone say nothing, and
+ * the one that is idle is not missed. Another without its data is there at once,
+ * and nobody may acquire from it yet. */
+TEST_AROUND(test_redis_replicas__idle_connection_vouches_for_no_new_server,
+            NULL,
+            close_and_remove)
+{
+    enum { GRACE_MS = 6000 };
+    simba_locker_options options = SIMBA_LOCKER_OPTIONS_INIT;
+    char url[256];
+    int64_t from;
+
+    run_at_socket(&gone);
+    redis_step_clock(&gone, 10L * GRACE_MS); /* it is up for long */
+    snprintf(url, sizeof url, "redis+unix://%s?replicas=1&restart_grace=%dms",
+             socket_path, (int)GRACE_MS);
+    assert_int_equal(simba_store_open(url, NULL, &store, NULL), SIMBA_OK);
+    options.mutex = MUTEX;
+    options.times.ttl_ms = 600;
+    options.times.transition_ms = 300;
+    assert_int_equal(simba_locker_open(store, &options, &locker, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL),
+                     SIMBA_OK);
+    assert_int_equal(simba_locker_release(locker, NULL), SIMBA_OK);
+    redis_pause(&gone, true);
+    from = now_ms();
+    run_at_socket(&fresh);
+    assert_int_equal(simba_locker_acquire(locker, PATIENCE_MS, NULL, NULL),
+                     SIMBA_OK);
+    assert_true(now_ms() - from >= GRACE_MS);
+}
+
 static int start_two(void **state)
 {
     char port[16];
-    int64_t until = now_ms() + PATIENCE_MS;
 
     (void)state;
     redis_start(&master,
@@ -130,13 +204,7 @@ static int start_two(void **state)
     redis_option(&replica, "--replicaof", "127.0.0.1");
     redis_option(&replica, port, NULL);
     redis_run(&replica);
-    while (strstr(redis_text(&master, "INFO replication"), "state=online") ==
-           NULL) {
-        if (now_ms() > until) {
-            fail_msg("%s", "the replica does not come");
-        }
-        redis_nap_ms(10);
-    }
+    await_replica_of(&master);
     return 0;
 }
 
