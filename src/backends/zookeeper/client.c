@@ -218,13 +218,20 @@ enum { DESCRIPTORS_MOST = 1024, ANSWER_MOST = 32 << 20 };
  * be able to read it, whatever the parent's threads were doing. */
 static _Atomic int descriptors[DESCRIPTORS_MOST];
 
-/* What is being read there: messages, each with its length in four bytes before
- * it. Only who reads the descriptor looks here. */
-static struct frame {
-    unsigned known;  /* bytes of the length that have come */
-    uint32_t length; /* as far as they tell */
-    uint32_t left;   /* of the message */
-} frames[DESCRIPTORS_MOST];
+/* What passes there: messages, each with its length in four bytes before it,
+ * and, but for the first, the number of a request in the first four of its own.
+ * Only who reads, or writes, looks at its way. */
+struct way {
+    unsigned known;          /* bytes of length and number that have come */
+    uint32_t length, number; /* as far as they tell */
+    uint32_t left;           /* of the message */
+    bool is_greeted;         /* the first has passed */
+};
+
+static struct traffic {
+    struct way in, out;
+    _Atomic int asked; /* requests without an answer */
+} traffics[DESCRIPTORS_MOST];
 
 /* Puts `to` where `from` is; returns where, or -1. */
 static int replace_descriptor(int from, int to)
@@ -239,27 +246,59 @@ static int replace_descriptor(int from, int to)
     return -1;
 }
 
-/* The library makes room for as much as a server announces. False: that is
- * more than it can have been asked for. */
-static bool take_in(struct frame *frame,
-                    const unsigned char *bytes,
-                    size_t count)
+/* Events, pings, credentials and watches have numbers of their own. */
+static bool is_request(uint32_t number)
 {
-    while (count > 0) {
-        size_t part = frame->left < count ? frame->left : count;
+    int32_t n = (int32_t)number;
 
-        frame->left -= (uint32_t)part;
-        bytes += part;
-        count -= part;
-        if (count > 0) {
-            frame->length = frame->length << 8 | *bytes++;
-            count--;
-            if (++frame->known == sizeof frame->length) {
-                *frame = (struct frame){.left = frame->length};
-            }
-            if (frame->left > ANSWER_MOST) {
+    return n != -1 && n != -2 && n != -4 && n != -8;
+}
+
+static bool is_length_fine(const struct way *way, bool is_in)
+{
+    enum { HEADER = 16 };
+
+    return !is_in || (way->length <= ANSWER_MOST &&
+                      (!way->is_greeted || way->length >= HEADER));
+}
+
+/* The library makes room for as much as a server announces, and aborts the
+ * process when something is answered that nobody asked for. False: it must not
+ * hear this. */
+static bool follow(struct traffic *traffic,
+                   bool is_in,
+                   const unsigned char *bytes,
+                   size_t count)
+{
+    enum { LENGTH = 4, BOTH = 8 };
+    struct way *way = is_in ? &traffic->in : &traffic->out;
+
+    while (count > 0) {
+        size_t part = 1;
+
+        if (way->known < LENGTH) {
+            way->length = way->length << 8 | *bytes;
+            way->left = ++way->known < LENGTH ? 1 : way->length;
+            if (way->known == LENGTH && !is_length_fine(way, is_in)) {
                 return false;
             }
+        } else if (way->known < BOTH) {
+            way->number = way->number << 8 | *bytes;
+            way->left--;
+            if (++way->known == BOTH && way->is_greeted &&
+                is_request(way->number) &&
+                atomic_fetch_add(&traffic->asked, is_in ? -1 : 1) <= 0 &&
+                is_in) {
+                return false;
+            }
+        } else {
+            part = way->left < count ? way->left : count;
+            way->left -= (uint32_t)part;
+        }
+        bytes += part;
+        count -= part;
+        if (way->left == 0) {
+            *way = (struct way){.is_greeted = true};
         }
     }
     return true;
@@ -303,7 +342,8 @@ int __wrap_socket(int domain, int type, int protocol)
     int slot = fd < 0 ? -1 : replace_descriptor(0, fd + 1);
 
     if (slot >= 0) {
-        frames[slot] = (struct frame){0};
+        traffics[slot].in = traffics[slot].out = (struct way){0};
+        atomic_store(&traffics[slot].asked, 0);
     }
     return fd;
 }
@@ -331,7 +371,7 @@ ssize_t __wrap_recv(int fd, void *data, size_t size, int flags)
     int slot = replace_descriptor(fd + 1, fd + 1);
 
     if (count > 0 && slot >= 0 &&
-        !take_in(&frames[slot], data, (size_t)count)) {
+        !follow(&traffics[slot], true, data, (size_t)count)) {
         errno = ECONNRESET;
         return -1;
     }
@@ -340,7 +380,13 @@ ssize_t __wrap_recv(int fd, void *data, size_t size, int flags)
 
 ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
 {
-    return __real_send(fd, data, size, flags | MSG_NOSIGNAL);
+    ssize_t count = __real_send(fd, data, size, flags | MSG_NOSIGNAL);
+    int slot = replace_descriptor(fd + 1, fd + 1);
+
+    if (count > 0 && slot >= 0) {
+        (void)follow(&traffics[slot], false, data, (size_t)count);
+    }
+    return count;
 }
 
 /* The client library looks up an IPv6 address with the brackets of the URL. */

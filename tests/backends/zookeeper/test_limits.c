@@ -23,18 +23,25 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void hears(enum simba_request_kind kind, struct lie first)
+static void hears_from(enum simba_request_kind kind,
+                       const struct lying_server *server)
 {
-    const struct lie lies[] = {LIE(WELCOME), first, {NULL, 0}};
-    const struct lying_server server = {.lies = lies, .flood = LIE("xxxxxxxx")};
     simba_error error;
     char url[64];
 
-    snprintf(url, sizeof url, "//127.0.0.1:%d", lying_server_start(&server));
+    snprintf(url, sizeof url, "//127.0.0.1:%d", lying_server_start(server));
     if (handle_open(&handle, &simba_module, url, &error) != SIMBA_OK) {
         fail_msg("%s", error.message);
     }
     lying_server_expect_failure(&handle, kind, MOST_KIB);
+}
+
+static void hears(enum simba_request_kind kind, struct lie first)
+{
+    const struct lie lies[] = {LIE(WELCOME), first, {NULL, 0}};
+    const struct lying_server server = {.lies = lies, .flood = LIE("xxxxxxxx")};
+
+    hears_from(kind, &server);
 }
 
 #define LIMITS_TEST(name) TEST_AROUND(name, NULL, tear_down)
@@ -52,4 +59,24 @@ LIMITS_TEST(test_limits__answer_of_less_than_nothing)
 LIMITS_TEST(test_limits__list_of_two_gigabytes)
 {
     hears(SIMBA_LIST, (struct lie)LIE("\177\377\377\377"));
+}
+
+/* The client library would abort the process. */
+LIMITS_TEST(test_limits__answer_that_nobody_asked_for)
+{
+    const struct lie lies[] = {LIE(WELCOME), {NULL, 0}};
+    const struct lying_server server = {
+        .lies = lies,
+        .flood = LIE("\0\0\0\20\0\0\0\7\0\0\0\0\0\0\0\1\0\0\0\0")};
+
+    hears_from(SIMBA_ACQUIRE, &server);
+}
+
+LIMITS_TEST(test_limits__answer_without_a_number)
+{
+    const struct lie lies[] = {LIE(WELCOME), {NULL, 0}};
+    const struct lying_server server = {.lies = lies,
+                                        .flood = LIE("\0\0\0\1x")};
+
+    hears_from(SIMBA_ACQUIRE, &server);
 }
