@@ -148,7 +148,10 @@ bool simba__zk_is_refused(const struct simba__zk_settings *settings)
 static void on_answer(int rc, const struct Stat *stat, const void *data)
 {
     (void)stat;
-    atomic_store((_Atomic int *)data, simba__zk_is_lost(rc) ? -1 : 1);
+    bool is_nonsense = rc == ZRUNTIMEINCONSISTENCY || rc == ZMARSHALLINGERROR;
+
+    atomic_store((_Atomic int *)data,
+                 simba__zk_is_lost(rc) || is_nonsense ? -1 : 1);
 }
 
 /* Blocking calls wait as long as the server keeps the connection, so it is

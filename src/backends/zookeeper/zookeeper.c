@@ -41,8 +41,10 @@ int simba__zk_fail(const struct simba__zk *self, int rc, simba_error *error)
     case ZMARSHALLINGERROR:
     case ZRUNTIMEINCONSISTENCY:
     case ZDATAINCONSISTENCY:
-        status = SIMBA_EINTERNAL;
-        break;
+        return simba_error_set(error, SIMBA_EMISCONFIG, rc,
+                               "zookeeper %.120s: answers what was not asked "
+                               "(%s): is it a ZooKeeper server?",
+                               self->settings.hosts, zerror(rc));
     default: /* NONODE again and again, bad ACLs, a read-only server */
         break;
     }

@@ -80,3 +80,9 @@ LIMITS_TEST(test_limits__answer_without_a_number)
 
     hears_from(SIMBA_ACQUIRE, &server);
 }
+
+LIMITS_TEST(test_limits__answer_to_something_else)
+{
+    hears(SIMBA_ACQUIRE,
+          (struct lie)LIE("\0\0\0\20\0\0\0\7\0\0\0\0\0\0\0\1\0\0\0\0"));
+}
