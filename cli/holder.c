@@ -59,7 +59,7 @@ static void on_log(void *user,
     /* Who tries once and fails says why: a warning would say it twice. */
     if (level == SIMBA_LOG_WARN && job->wait_ms == 0 &&
         job->cli.verbosity == 0 && !job->cli.is_json &&
-        atomic_load(&holder->state) != SIMBA__HOLDER_HELD) {
+        !atomic_load(&holder->was_held)) {
         return;
     }
     (void)simba__say_who(component, message, who);
@@ -273,6 +273,7 @@ static int hold_all(struct simba__holder *holder)
         if (rc != SIMBA_OK) {
             return rc;
         }
+        atomic_store(&holder->was_held, true);
         report(holder, SIMBA__HOLDER_HELD);
         order = next_order(holder);
         holder->error.code = SIMBA_OK;

@@ -131,6 +131,8 @@ for what in fifo link directory; do
     ok "metrics_spare_a_$what" 0 "$what.prom: is no regular file" \
         "$simba" lock a --metrics-file "$scratch/$what.prom" -- true
 done
+ok metrics_are_missed_aloud_without_waiting 0 "fifo.prom: is no regular file" \
+    "$simba" lock a -n --metrics-file "$scratch/fifo.prom" -- true
 ok metrics_have_spared_them 0 "" \
     bash -c "[ -p $scratch/fifo.prom ] && [ -L $scratch/link.prom ] &&
              [ -d $scratch/directory.prom ] && [ ! -e $scratch/elsewhere ]"
