@@ -143,7 +143,7 @@ struct simba__holder {
     simba_owner owner; /* whom we wait for; "": unknown */
 
     _Atomic(simba_locker *) locker;
-    _Atomic int state; /* enum simba__holder_state */
+    _Atomic int state;     /* enum simba__holder_state */
     _Atomic bool was_held; /* so what is said later, no error says */
     atomic_bool is_lost;
     simba_error error; /* written before `state` */

@@ -112,8 +112,8 @@ static void command_down(struct simba__redis_connection *conn)
 }
 
 /* What may be sent here is judged by what the command connection knows of the
- * server. That one is idle for long, and if the server's machine stopped without
- * a word, knows of the one before. */
+ * server. That one is idle for long, and if the server's machine stopped
+ * without a word, knows of the one before. */
 static void replication_ready(struct simba__redis_connection *conn)
 {
     struct simba__redis_connection *command = &conn->server->command;

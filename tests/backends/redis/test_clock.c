@@ -107,8 +107,7 @@ CLOCK_TEST(test_redis_clock__what_was_broken_is_ended_as_well)
 
     die_as_owner();
     wish.mutex = "m";
-    wish.token =
-        strtoull(redis_text(&server, "GET " KEY ":token"), NULL, 10);
+    wish.token = strtoull(redis_text(&server, "GET " KEY ":token"), NULL, 10);
     assert_int_equal(simba_admin_break(store, &wish, NULL, NULL), SIMBA_OK);
     redis_step_clock(&server, -HOUR_MS);
     assert_int_equal(simba_locker_acquire(waiter, LEASE_MS * 4, NULL, NULL),

@@ -159,9 +159,9 @@ static int close_and_remove(void **state)
     return 0;
 }
 
-/* As after a power failure: connections to the one that is gone say nothing, and
- * the one that is idle is not missed. Another without its data is there at once,
- * and nobody may acquire from it yet. */
+/* As after a power failure: connections to the one that is gone say nothing,
+ * and the one that is idle is not missed. Another without its data is there at
+ * once, and nobody may acquire from it yet. */
 TEST_AROUND(test_redis_replicas__idle_connection_vouches_for_no_new_server,
             NULL,
             close_and_remove)
