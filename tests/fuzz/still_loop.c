@@ -247,8 +247,13 @@ simba__lookup *simba__lookup_start(simba_loop *loop,
     if (getaddrinfo(host, service, &hints, &list) != 0) {
         list = NULL;
     }
-    asker.found(asker.self, list, list == NULL ? "no names here" : NULL);
+    asker.found(asker.self, list, list == NULL ? EAI_NONAME : 0);
     return NULL;
+}
+
+int simba__lookup_native(int problem)
+{
+    return problem == EAI_NONAME ? SIMBA__UNKNOWN_HOST : 0;
 }
 
 void simba__lookup_cancel(simba__lookup *lookup)

@@ -287,19 +287,24 @@ static int open_broken(const simba_backend_config *config,
                        simba_backend **backend,
                        simba_error *error)
 {
+    const struct fault *named = find_fault(config->rest);
     int rc;
 
-    fault = find_fault(config->rest);
-    if (fault == NULL) {
+    if (named == NULL) {
         return simba_error_set(error, SIMBA_EINVAL, 0, "no fault \"%s\"",
                                config->rest);
     }
-    simba__plant = fault->plant;
-    woken_count = 0;
-    rc = simba__memory_ops.open(config, backend, error);
-    if (rc == SIMBA_OK) {
+    if (named != fault) { /* other handles may be at work */
+        fault = named;
+        simba__plant = fault->plant;
         own_ops = simba__memory_ops;
         own_ops.submit = submit_broken;
+    }
+    pthread_mutex_lock(&woken_lock);
+    woken_count = 0;
+    pthread_mutex_unlock(&woken_lock);
+    rc = simba__memory_ops.open(config, backend, error);
+    if (rc == SIMBA_OK) {
         (*backend)->ops = &own_ops;
     }
     return rc;
