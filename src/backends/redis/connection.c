@@ -74,6 +74,32 @@ static void update_events(struct simba__redis_connection *conn)
     }
 }
 
+/* What TLS wants to be sent. False: no memory. */
+static bool drain_tls(struct simba__redis_connection *conn)
+{
+    char bytes[4096];
+    size_t count;
+
+    while ((count = simba__tls_filter.drain(conn->tls, bytes, sizeof bytes)) >
+           0) {
+        if (!simba__redis_buffer_add(&conn->wire, bytes, count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_tls(struct simba__redis_connection *conn)
+{
+    if (conn->plain.length > 0 &&
+        !simba__tls_filter.write(conn->tls, conn->plain.bytes,
+                                 conn->plain.length)) {
+        return false;
+    }
+    conn->plain.length = 0;
+    return drain_tls(conn);
+}
+
 static void flush(struct simba__redis_connection *conn)
 {
     bool is_secure = conn->tls != NULL;
@@ -82,8 +108,7 @@ static void flush(struct simba__redis_connection *conn)
     if (conn->state < SIMBA__REDIS_SECURING) {
         return;
     }
-    if (is_secure && conn->state != SIMBA__REDIS_SECURING &&
-        !simba__redis_tls_write(conn->tls, &conn->plain, &conn->wire)) {
+    if (is_secure && conn->state != SIMBA__REDIS_SECURING && !write_tls(conn)) {
         simba__redis_disconnect(conn, SIMBA_EUNAVAIL, 0, "TLS failed");
         return;
     }
@@ -186,7 +211,9 @@ static void drop_socket(struct simba__redis_connection *conn)
         close(conn->io.fd);
         conn->io.fd = -1;
     }
-    simba__redis_tls_close(conn->tls);
+    if (conn->tls != NULL) {
+        simba__tls_filter.close(conn->tls);
+    }
     conn->tls = NULL;
     redisReaderFree(conn->reader);
     conn->reader = NULL;
@@ -275,8 +302,11 @@ static void begin_handshake(struct simba__redis_connection *conn)
 static void continue_tls(struct simba__redis_connection *conn)
 {
     simba_error why;
-    int rc = simba__redis_tls_handshake(conn->tls, &conn->wire, &why);
+    int rc = simba__tls_filter.handshake(conn->tls, &why);
 
+    if (rc >= 0 && !drain_tls(conn)) {
+        rc = simba_error_set(&why, SIMBA_ENOMEM, 0, "out of memory");
+    }
     if (rc < 0) {
         simba__redis_disconnect(conn, why.code, why.native, "%s", why.message);
     } else if (rc == 1) {
@@ -377,7 +407,8 @@ static void check_connected(struct simba__redis_connection *conn)
         begin_handshake(conn);
     } else {
         conn->state = SIMBA__REDIS_SECURING;
-        conn->tls = simba__redis_tls_open(conn->store->tls, conn->address.host);
+        conn->tls =
+            simba__tls_filter.open(conn->store->tls, conn->address.host);
         if (conn->tls == NULL) {
             simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         } else {
@@ -635,7 +666,7 @@ static bool receive(struct simba__redis_connection *conn,
     if (conn->tls == NULL) {
         return receive_plain(conn, bytes, count);
     }
-    if (!simba__redis_tls_feed(conn->tls, bytes, count)) {
+    if (!simba__tls_filter.feed(conn->tls, bytes, count)) {
         simba__redis_disconnect(conn, SIMBA_ENOMEM, 0, "out of memory");
         return false;
     }
@@ -646,7 +677,7 @@ static bool receive(struct simba__redis_connection *conn,
         conn->state == SIMBA__REDIS_SECURING) {
         return conn->generation == generation;
     }
-    while ((length = simba__redis_tls_read(conn->tls, plain, CHUNK, &why)) >
+    while ((length = simba__tls_filter.read(conn->tls, plain, CHUNK, &why)) >
            0) {
         if (!receive_plain(conn, plain, (size_t)length)) {
             return false;

@@ -7,6 +7,7 @@
 #include "kit/deadline.h"
 #include "kit/log.h"
 #include "kit/lookup.h"
+#include "kit/tls.h"
 #include "kit/url.h"
 #include "util/container.h"
 #include "util/hash.h"
@@ -91,7 +92,7 @@ void simba__redis_show_address(const struct simba__redis_address *address,
                                char *shown,
                                size_t room);
 
-/* --- tls.c: bytes of the wire go in and come out, without sockets -------- */
+/* --- connection.c -------------------------------------------------------- */
 
 /* Bytes to be sent. */
 struct simba__redis_buffer {
@@ -100,46 +101,6 @@ struct simba__redis_buffer {
     size_t length;
     size_t room;
 };
-
-typedef struct ssl_st simba__redis_tls; /* OpenSSL's */
-typedef struct ssl_ctx_st simba__redis_tls_context;
-
-/** The certificates of a store; NULL context when it does not use TLS. Any
- * thread. */
-int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
-                                  simba__redis_tls_context **context,
-                                  simba_error *error);
-void simba__redis_tls_context_close(simba__redis_tls_context *context);
-
-/** One connection to this host; NULL: no memory. */
-simba__redis_tls *simba__redis_tls_open(simba__redis_tls_context *context,
-                                        const char *host);
-void simba__redis_tls_close(simba__redis_tls *tls);
-
-/** Continue the handshake, writing what is to be sent to `wire`.
- *
- * @return 1: done, 0: more must be received, negative: a code with `error` */
-int simba__redis_tls_handshake(simba__redis_tls *tls,
-                               struct simba__redis_buffer *wire,
-                               simba_error *error);
-
-/** Take in bytes that came over the wire. False: no memory. */
-bool simba__redis_tls_feed(simba__redis_tls *tls,
-                           const char *bytes,
-                           size_t count);
-
-/** Plain bytes: how many, 0: none yet, negative: a code with `error`. */
-int simba__redis_tls_read(simba__redis_tls *tls,
-                          char *bytes,
-                          int room,
-                          simba_error *error);
-
-/** Encrypt all of `plain` into `wire`. False: it failed. */
-bool simba__redis_tls_write(simba__redis_tls *tls,
-                            struct simba__redis_buffer *plain,
-                            struct simba__redis_buffer *wire);
-
-/* --- connection.c -------------------------------------------------------- */
 
 /* One connection to a Redis server, made again when it breaks:
  *
@@ -224,7 +185,7 @@ struct simba__redis_connection {
     simba_timer timer; /* for a connection to come up, or the next try */
     simba__lookup *lookup;
     struct addrinfo *found, *trying;
-    simba__redis_tls *tls;
+    void *tls; /* of simba__tls_filter; NULL: none */
     redisReader *reader;
     redisReplyObjectFunctions makers, *default_makers; /* of its values */
     size_t values, bytes; /* of the reply that is being read, so far */
@@ -379,7 +340,7 @@ void simba__redis_server_remove(struct simba__redis_server *server);
 struct simba__redis {
     simba_backend base;
     struct simba__redis_settings settings;
-    simba__redis_tls_context *tls;
+    simba__tls_context *tls; /* NULL: none */
     struct simba__log log;
     struct simba__redis_server *servers;
     struct simba__redis_sentinel *sentinel; /* NULL: no such */

@@ -9,9 +9,10 @@ set(simba_redis_include_dir ${CMAKE_BINARY_DIR}/generated)
 set(simba_redis_sources)
 foreach(name IN ITEMS admin caller_io cluster connection doctor handshake limits
                       liveness notify redis reply request scripts sentinel
-                      server settings tls)
+                      server settings)
   list(APPEND simba_redis_sources ${simba_redis_dir}/${name}.c)
 endforeach()
+list(APPEND simba_redis_sources ${simba_src}/kit/tls.c)
 
 simba_want_store(redis simba_has_redis "libhiredis-dev libssl-dev"
                  hiredis_FOUND openssl_FOUND)

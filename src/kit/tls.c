@@ -1,12 +1,13 @@
-/* TLS as a filter of bytes. OpenSSL sees memory only: it would write to a
- * socket without MSG_NOSIGNAL, and a library must not raise SIGPIPE. */
-#include "backends/redis/redis.h"
+/* OpenSSL sees memory only: it would write to a socket without MSG_NOSIGNAL,
+ * and a library must not raise SIGPIPE. See tls.h. */
+#include "kit/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <string.h>
 
 /* The first of OpenSSL's own words for what went wrong, and forget the rest. */
@@ -21,8 +22,8 @@ static const char *last_words(void)
 
 static int refuse_file(const char *what, const char *path, simba_error *error)
 {
-    return simba_error_set(error, SIMBA_EMISCONFIG, 0, "redis: %s file %s: %s",
-                           what, path, last_words());
+    return simba_error_set(error, SIMBA_EMISCONFIG, 0, "%s file %s: %s", what,
+                           path, last_words());
 }
 
 static int load_files(SSL_CTX *ssl,
@@ -46,11 +47,28 @@ static int load_files(SSL_CTX *ssl,
                : refuse_file("key", tls->key, error);
 }
 
-int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
-                                  simba__redis_tls_context **out,
-                                  simba_error *error)
+/* As TLS wants it: its length before it. */
+static bool set_protocol(SSL_CTX *ssl, const char *protocol)
 {
-    const struct simba__tls_settings *tls = &settings->tls;
+    unsigned char list[256];
+    size_t length = protocol == NULL ? 0 : strlen(protocol);
+
+    if (length == 0 || length >= sizeof list) {
+        return length == 0;
+    }
+    list[0] = (unsigned char)length;
+    memcpy(list + 1, protocol, length);
+    return SSL_CTX_set_alpn_protos(ssl, list, (unsigned)length + 1) == 0;
+}
+
+int simba__tls_context_open(const struct simba__tls_settings *tls,
+                            const char *store,
+                            const char *protocol,
+                            simba__tls_context **out,
+                            simba_error *error)
+{
+    simba_error why;
+    int rc = SIMBA_OK;
 
     *out = NULL;
     if (!tls->is_on) {
@@ -58,16 +76,20 @@ int simba__redis_tls_context_open(const struct simba__redis_settings *settings,
     }
     ERR_clear_error();
     *out = SSL_CTX_new(TLS_client_method());
-    if (*out == NULL) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
+    if (*out == NULL || !set_protocol(*out, protocol)) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "%s: out of memory",
+                               store);
     }
     SSL_CTX_set_min_proto_version(*out, TLS1_2_VERSION);
     SSL_CTX_set_verify(
         *out, tls->is_verified ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
-    return load_files(*out, tls, error);
+    rc = load_files(*out, tls, &why);
+    return rc == SIMBA_OK ? SIMBA_OK
+                          : simba_error_set(error, rc, why.native, "%s: %s",
+                                            store, why.message);
 }
 
-void simba__redis_tls_context_close(simba__redis_tls_context *context)
+void simba__tls_context_close(simba__tls_context *context)
 {
     SSL_CTX_free(context);
 }
@@ -85,8 +107,9 @@ static bool expect_host(SSL *ssl, const char *host)
            SSL_set_tlsext_host_name(ssl, host) == 1;
 }
 
-simba__redis_tls *simba__redis_tls_open(simba__redis_tls_context *context,
-                                        const char *host)
+/* --- the filter ---------------------------------------------------------- */
+
+static void *open_tls(void *context, const char *host)
 {
     SSL *ssl;
     BIO *in, *out;
@@ -108,26 +131,13 @@ simba__redis_tls *simba__redis_tls_open(simba__redis_tls_context *context,
     return ssl;
 }
 
-void simba__redis_tls_close(simba__redis_tls *tls)
+static void close_tls(void *tls)
 {
     SSL_free(tls);
 }
 
-static bool drain(simba__redis_tls *tls, struct simba__redis_buffer *wire)
-{
-    char bytes[4096];
-    int count;
-
-    while ((count = BIO_read(SSL_get_wbio(tls), bytes, sizeof bytes)) > 0) {
-        if (!simba__redis_buffer_add(wire, bytes, (size_t)count)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Why the two could not agree: ours not to trust, or theirs. */
-static int explain(const simba__redis_tls *tls, simba_error *error)
+static int explain(const SSL *tls, simba_error *error)
 {
     long verdict = SSL_get_verify_result(tls);
     unsigned long code = ERR_peek_error();
@@ -152,18 +162,13 @@ static int explain(const simba__redis_tls *tls, simba_error *error)
                            last_words());
 }
 
-int simba__redis_tls_handshake(simba__redis_tls *tls,
-                               struct simba__redis_buffer *wire,
-                               simba_error *error)
+static int shake_hands(void *tls, simba_error *error)
 {
     int rc, why;
 
     ERR_clear_error();
     rc = SSL_do_handshake(tls);
     why = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(tls, rc);
-    if (!drain(tls, wire)) {
-        return simba_error_set(error, SIMBA_ENOMEM, 0, "out of memory");
-    }
     if (rc == 1) {
         return 1;
     }
@@ -172,22 +177,17 @@ int simba__redis_tls_handshake(simba__redis_tls *tls,
                : explain(tls, error);
 }
 
-bool simba__redis_tls_feed(simba__redis_tls *tls,
-                           const char *bytes,
-                           size_t count)
+static bool feed(void *tls, const char *bytes, size_t size)
 {
-    return BIO_write(SSL_get_rbio(tls), bytes, (int)count) == (int)count;
+    return BIO_write(SSL_get_rbio(tls), bytes, (int)size) == (int)size;
 }
 
-int simba__redis_tls_read(simba__redis_tls *tls,
-                          char *bytes,
-                          int room,
-                          simba_error *error)
+static int read_plain(void *tls, char *bytes, size_t room, simba_error *error)
 {
     int count;
 
     ERR_clear_error();
-    count = SSL_read(tls, bytes, room);
+    count = SSL_read(tls, bytes, room > INT_MAX ? INT_MAX : (int)room);
     if (count > 0) {
         return count;
     }
@@ -203,17 +203,29 @@ int simba__redis_tls_read(simba__redis_tls *tls,
     }
 }
 
-bool simba__redis_tls_write(simba__redis_tls *tls,
-                            struct simba__redis_buffer *plain,
-                            struct simba__redis_buffer *wire)
+static bool write_plain(void *tls, const char *bytes, size_t size)
 {
+    size_t count;
+
     ERR_clear_error();
-    if (plain->length > 0) {
-        if (SSL_write(tls, plain->bytes, (int)plain->length) !=
-            (int)plain->length) {
-            return false;
-        }
-        plain->length = 0;
-    }
-    return drain(tls, wire);
+    return SSL_write_ex(tls, bytes, size, &count) == 1 && count == size;
 }
+
+static size_t drain(void *tls, char *bytes, size_t room)
+{
+    int count = BIO_read(SSL_get_wbio(tls), bytes,
+                         room > INT_MAX ? INT_MAX : (int)room);
+
+    return count > 0 ? (size_t)count : 0;
+}
+
+const simba_connection_filter simba__tls_filter = {
+    .abi = SIMBA_BACKEND_ABI,
+    .open = open_tls,
+    .handshake = shake_hands,
+    .feed = feed,
+    .read = read_plain,
+    .write = write_plain,
+    .drain = drain,
+    .close = close_tls,
+};
