@@ -44,6 +44,15 @@ simba_add_layer(simba_kit
   ${simba_src}/kit/url.c
 )
 
+# What the stores share and the library exports: modules find it in the program
+# that loads them, as the runtime it is made of.
+simba_add_layer(simba_connection
+  ${simba_src}/kit/caller_thread.c
+  ${simba_src}/kit/connection.c
+  ${simba_src}/kit/connection_bytes.c
+  ${simba_src}/kit/exchange.c
+)
+
 simba_add_layer(simba_core
   ${simba_src}/core/contend.c
   ${simba_src}/core/lease.c
@@ -117,7 +126,8 @@ target_compile_definitions(simba_api PRIVATE
   SIMBA_MODULE_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/simba")
 
 set(simba_layers simba_util simba_kit simba_core simba_mutex_record
-                 simba_memory simba_sqlite simba_shims simba_runtime simba_api)
+                 simba_memory simba_sqlite simba_shims simba_runtime
+                 simba_connection simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
   list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)

@@ -85,7 +85,8 @@ struct simba_exchange {
     /**
      * MUST. Write the request with simba_connection_write(), and set `tag`
      * where replies have one. Called once the connection is ready; again on the
-     * next one if that breaks before a byte of it has left.
+     * next one if that breaks before a byte of it has left. It does not end or
+     * cancel itself here.
      *
      * @return false: it cannot be written; what was written of it is taken
      *         back, and it fails as not sent
@@ -110,6 +111,7 @@ struct simba_exchange {
 
     /* The connection's own. */
     bool is_sent;      /**< written; what has left, it alone knows */
+    int refusal;       /**< not 0: why it could not be written */
     uint32_t given_up; /**< replies due before its own that nobody awaits */
     simba_connection *connection; /**< NULL: it has ended */
     simba_exchange *next, **link;
@@ -192,9 +194,9 @@ typedef struct simba_connection_host {
  * clients go to the same one. */
 #define SIMBA_CONNECTION_ANY_HOST SIZE_MAX
 
-/** What a connection is opened with; zeroed first, and copied with all it points
- * to, but for `self` and the filter with its context. What is 0 has a default.
- * Grows at the end. */
+/** What a connection is opened with; zeroed first. It is copied, and the hosts
+ * with it; other texts are static. What is 0 has a default. Grows at the end.
+ */
 typedef struct simba_connection_config {
     uint32_t size;     /**< MUST: of this struct */
     const char *store; /**< MUST: its name, which begins messages */
@@ -262,8 +264,8 @@ typedef struct simba_connection_config {
 } simba_connection_config;
 
 /**
- * Open a connection. The first server is tried when the loop is left; no hook
- * is called before.
+ * Open a connection. The first server is tried soon; no hook is called from
+ * within.
  *
  * @return SIMBA_OK; SIMBA_ENOMEM; SIMBA_EMISUSE for what no config can be
  */
@@ -273,8 +275,8 @@ SIMBA_API SIMBA_MUST_USE int simba_connection_open(
     simba_error *error);
 
 /**
- * Wait until it is ready, or each server was tried once in vain; for `open` of a
- * backend.
+ * Wait until it is ready, or each server was tried once in vain; for `open` of
+ * a backend.
  *
  * @param until_ms  boot clock
  * @return SIMBA_OK or why there is no connection
@@ -295,12 +297,12 @@ SIMBA_API void simba_connection_close(simba_connection *connection);
  * the connection. */
 SIMBA_API void simba_connection_forked(simba_connection *connection);
 
-/** The server has been greeted: the connection is fit for use. ready() is called
- * and requests are sent, soon. */
+/** The server has been greeted: the connection is fit for use. ready() is
+ * called and requests are sent, soon. */
 SIMBA_API void simba_connection_ready(simba_connection *connection);
 
-/** Give this connection up and go on to the next server, after a pause. What was
- * sent fails as unknown.
+/** Give this connection up and go on to the next server, after a pause. What
+ * was sent fails as unknown.
  *
  * @param code    of enum simba_status: the reason, for those not sent in time
  * @param native  the store's own code, or 0
@@ -333,8 +335,8 @@ SIMBA_API const char *simba_connection_where(
     const simba_connection *connection);
 
 /** Which of the hosts that is. */
-SIMBA_API size_t simba_connection_host_index(
-    const simba_connection *connection);
+SIMBA_API size_t
+simba_connection_host_index(const simba_connection *connection);
 
 /** Why it broke last, or is not there yet. */
 SIMBA_API const simba_error *simba_connection_why(
