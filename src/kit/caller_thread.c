@@ -106,7 +106,9 @@ int simba_connection_await(simba_connection *conn,
         until.tv_sec++;
     }
     simba_loop_enter(loop);
-    while (is_in_time && conn->state != SIMBA__CONNECTION_READY &&
+    simba__connection_hold(conn);
+    while (is_in_time && !conn->is_closed &&
+           conn->state != SIMBA__CONNECTION_READY &&
            conn->failures < conn->config.host_count) {
         is_in_time = simba__loop_wait(loop, &conn->changed, &until);
     }
@@ -116,6 +118,7 @@ int simba_connection_await(simba_connection *conn,
             *error = conn->why;
         }
     }
+    simba__connection_release(conn);
     simba_loop_leave(loop);
     return rc;
 }

@@ -97,9 +97,9 @@ void simba__connection_settle(simba_connection *conn)
     if (conn->was_up) {
         simba_count_reconnect(config->loop);
     }
-    if (conn->logged[0] != '\0') {
+    if (conn->logged != SIMBA_OK) {
+        conn->logged = SIMBA_OK;
         say(conn, SIMBA_LOG_INFO, conn->was_up ? "back again" : "connected");
-        conn->logged[0] = '\0';
     }
     conn->was_up = true;
     pthread_cond_broadcast(&conn->changed);
@@ -121,11 +121,9 @@ static void run_post(struct simba__message *post)
     if (conn->state >= SIMBA__CONNECTION_GREETING && config->flush != NULL) {
         config->flush(config->self, conn);
     }
-    if (conn->is_torn) {
-        simba_connection_break(conn, conn->torn_by, 0, "%s",
-                               conn->torn_by == SIMBA_ENOMEM
-                                   ? "out of memory"
-                                   : "too much waits to be sent");
+    if (conn->torn != SIMBA_OK) {
+        simba_connection_break(conn, conn->torn, 0, "%s",
+                               simba__connection_torn(conn->torn));
     }
     simba__connection_flush(conn);
     conn->is_posted = false;
@@ -182,7 +180,8 @@ static void drop(simba_connection *conn)
     conn->plain.done = conn->plain.length = 0;
     conn->wire.done = conn->wire.length = 0;
     conn->state = SIMBA__CONNECTION_DOWN;
-    conn->is_greeted = conn->is_torn = conn->is_driven = false;
+    conn->is_greeted = conn->is_driven = false;
+    conn->torn = SIMBA_OK;
     conn->due_since_ms = 0;
     conn->generation++;
 }
@@ -228,8 +227,8 @@ void simba_connection_break(simba_connection *conn,
     simba_timer_set(config->loop, &conn->timer, next_try_ms(conn, was_ready));
     conn->which = (conn->which + 1) % config->host_count;
     pthread_cond_broadcast(&conn->changed);
-    if (strcmp(conn->logged, conn->why.message) != 0) {
-        memcpy(conn->logged, conn->why.message, sizeof conn->logged);
+    if (conn->failures <= config->host_count || conn->logged != code) {
+        conn->logged = code;
         say(conn, SIMBA_LOG_WARN, words);
     }
     simba__exchanges_break(conn);
@@ -559,9 +558,11 @@ static void set_defaults(simba_connection_config *config)
 
 static bool is_config(const simba_connection_config *config)
 {
-    bool is_good = config->size >= sizeof *config && config->store != NULL &&
-                   config->loop != NULL && config->received != NULL &&
-                   config->host_count > 0;
+    bool is_good =
+        config->size >= sizeof *config && config->store != NULL &&
+        config->loop != NULL && config->received != NULL &&
+        config->host_count > 0 &&
+        (config->filter == NULL || config->filter->abi == SIMBA_BACKEND_ABI);
 
     for (size_t i = 0; is_good && i < config->host_count; i++) {
         is_good = config->hosts[i].name != NULL && config->hosts[i].port >= 0 &&
@@ -619,6 +620,7 @@ void simba_connection_close(simba_connection *conn)
     simba__connection_hold(conn);
     conn->is_closed = true;
     drop(conn);
+    pthread_cond_broadcast(&conn->changed);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: closed",
                     conn->config.store, conn->where);
     simba__exchanges_close(conn);

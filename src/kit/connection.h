@@ -46,12 +46,12 @@ struct simba_connection {
 
     enum simba__connection_state state;
     bool is_closed;
-    bool is_greeted;     /* ready was said, and not yet told */
-    bool was_up;         /* so the next time it is made anew */
-    unsigned generation; /* grows whenever it breaks */
-    int holds;           /* who works on it; it is not freed meanwhile */
-    simba_error why;     /* it broke last */
-    char logged[sizeof((simba_error *)NULL)->message]; /* the last reason */
+    bool is_greeted;        /* ready was said, and not yet told */
+    bool was_up;            /* so the next time it is made anew */
+    unsigned generation;    /* grows whenever it breaks */
+    int holds;              /* who works on it; it is not freed meanwhile */
+    simba_error why;        /* it broke last */
+    int logged;             /* the code of what was logged since it was up */
     pthread_cond_t changed; /* it is ready, or a try has failed */
 
     /* Coming up. */
@@ -67,8 +67,7 @@ struct simba_connection {
     void *filter;                           /* NULL: none */
     struct simba__bytes input, plain, wire; /* wire: with a filter only */
     uint64_t gone;                          /* plain bytes that may have left */
-    bool is_torn;   /* something could not be written, */
-    int torn_by;    /* for this reason */
+    int torn;       /* why something could not be written; 0: all was */
     bool is_posted; /* a message to the loop */
     struct simba__message post;
 
@@ -108,6 +107,9 @@ void simba__connection_flush(simba_connection *conn);
 /** Read what has come, and give it to the store. Who calls it holds the
  * connection. */
 void simba__connection_read(simba_connection *conn);
+
+/** Why something could not be written, in words. */
+const char *simba__connection_torn(int why);
 
 /** Where in the stream the next byte is written. */
 uint64_t simba__connection_offset(const simba_connection *conn);

@@ -123,11 +123,17 @@ uint64_t simba__connection_offset(const simba_connection *conn)
     return conn->gone + left_in(&conn->plain);
 }
 
+const char *simba__connection_torn(int why)
+{
+    return why == SIMBA_ENOMEM ? "out of memory" : "too much waits to be sent";
+}
+
 bool simba_connection_write(simba_connection *conn,
                             const void *bytes,
                             size_t size)
 {
-    size_t waiting = left_in(&conn->plain) + left_in(&conn->wire);
+    struct simba__bytes *plain = &conn->plain;
+    size_t waiting = left_in(plain) + left_in(&conn->wire);
 
     if (conn->state < SIMBA__CONNECTION_GREETING) {
         return false;
@@ -135,18 +141,16 @@ bool simba_connection_write(simba_connection *conn,
     simba__connection_post(conn);
     if (size > conn->config.output_most ||
         waiting > conn->config.output_most - size) {
-        conn->is_torn = true;
-        conn->torn_by = SIMBA_EUNAVAIL;
+        conn->torn = SIMBA_EUNAVAIL;
         return false;
     }
-    if (!make_room(&conn->plain, size)) {
-        conn->is_torn = true;
-        conn->torn_by = SIMBA_ENOMEM;
+    if (!make_room(plain, size)) {
+        conn->torn = SIMBA_ENOMEM;
         return false;
     }
     if (size > 0) {
-        memcpy(conn->plain.bytes + conn->plain.length, bytes, size);
-        conn->plain.length += size;
+        memcpy(plain->bytes + plain->length, bytes, size);
+        plain->length += size;
     }
     return true;
 }

@@ -152,7 +152,7 @@ simba_exchange *simba_connection_find(const simba_connection *conn,
 static void send_exchange(simba_connection *conn, simba_exchange *e)
 {
     unsigned generation = conn->generation;
-    bool was_torn = conn->is_torn;
+    int was_torn = conn->torn;
     bool is_written;
 
     e->is_sent = true;
@@ -178,10 +178,10 @@ static void send_exchange(simba_connection *conn, simba_exchange *e)
     }
     take_out_sent(e, 0);
     e->is_sent = false;
-    e->refusal = conn->is_torn ? conn->torn_by : SIMBA_ENOMEM;
+    e->refusal = conn->torn != SIMBA_OK ? conn->torn : SIMBA_ENOMEM;
     put(e, NULL);
     conn->plain.length -= simba__connection_offset(conn) - e->offset;
-    conn->is_torn = was_torn;
+    conn->torn = was_torn;
     simba__connection_post(conn);
 }
 
@@ -264,10 +264,8 @@ void simba__exchanges_fail_refused(simba_connection *conn)
     simba_error why;
 
     while ((e = conn->refused.first) != NULL) {
-        simba_error_set(
-            &why, e->refusal, 0, "%s %s: %s", conn->config.store, conn->where,
-            e->refusal == SIMBA_ENOMEM ? "out of memory"
-                                       : "too much waits to be sent");
+        simba_error_set(&why, e->refusal, 0, "%s %s: %s", conn->config.store,
+                        conn->where, simba__connection_torn(e->refusal));
         fail(e, false, &why);
     }
 }

@@ -41,7 +41,7 @@ struct client {
     bool greets;
     bool by_tag;           /* "<tag> <reply>" in any order */
     const char *closes_on; /* a line that makes it close */
-    _Atomic int readies, downs;
+    _Atomic int readies, downs, pushes;
     _Atomic bool is_closed;
     simba_error why; /* of the last down */
     int64_t down_at_ms[64];
@@ -88,6 +88,8 @@ static size_t received(void *self,
     if (client->closes_on != NULL && strcmp(line, client->closes_on) == 0) {
         simba_connection_close(c);
         client->is_closed = true;
+    } else if (line[0] == '!') {
+        client->pushes++;
     } else if (client->greets && !simba_connection_is_ready(c)) {
         simba_connection_ready(c);
     } else if (client->by_tag) {

@@ -54,8 +54,9 @@
  * Re-entrance: a hook, send() and failed() may call anything of this file but
  * simba_connection_await() and simba_connection_drive(); also break and close
  * the connection they are called for. No hook and no failed() is called from
- * within open, submit, write, ready, end or cancel; break and close do call
- * failed(), and break calls down(), before they return.
+ * within open, submit, write, ready, end or cancel, but submit may call send();
+ * break and close do call failed(), and break calls down(), before they return.
+ * What is submitted while a connection is being closed fails at once.
  */
 #ifndef SIMBA_SYS_CONNECTION_H
 #define SIMBA_SYS_CONNECTION_H
@@ -234,8 +235,8 @@ typedef struct simba_connection_config {
      * received, or simba_connection_write() was called with 0 bytes. */
     void (*flush)(void *self, simba_connection *connection);
 
-    /** MAY be NULL: what breaks is told to `down` only. Else each new reason is
-     * a warning, and there is a message when it is back. */
+    /** MAY be NULL: what breaks is told to `down` only. Else it is a warning,
+     * of each server once, and there is a message when it is back. */
     simba_log_fn log;
     void *log_user;
 
@@ -245,7 +246,8 @@ typedef struct simba_connection_config {
     /** From the first step until it is ready; 3000. While there are others to
      * try, a third of it. */
     int64_t come_up_ms;
-    /** Without a byte while a reply is due: it breaks; 2000. */
+    /** Without a byte while a reply is due: it breaks; 2000. Where pushes are
+     * all that comes, ping: a request is a sign of life. */
     int64_t silence_ms;
     /** The first pause, and the longest, before a server is tried again; 10 and
      * 200. */
