@@ -72,6 +72,7 @@ struct simba__tls_settings {
     bool is_on; /* once it is settled */
     bool is_verified;
     const char *ca, *cert, *key; /* files, or NULL */
+    const char *protocol;        /* of ALPN, the store's own; NULL: none */
 };
 
 #define SIMBA__TLS_DEFAULTS                                                    \

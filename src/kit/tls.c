@@ -63,7 +63,6 @@ static bool set_protocol(SSL_CTX *ssl, const char *protocol)
 
 int simba__tls_context_open(const struct simba__tls_settings *tls,
                             const char *store,
-                            const char *protocol,
                             simba__tls_context **out,
                             simba_error *error)
 {
@@ -76,7 +75,7 @@ int simba__tls_context_open(const struct simba__tls_settings *tls,
     }
     ERR_clear_error();
     *out = SSL_CTX_new(TLS_client_method());
-    if (*out == NULL || !set_protocol(*out, protocol)) {
+    if (*out == NULL || !set_protocol(*out, tls->protocol)) {
         return simba_error_set(error, SIMBA_ENOMEM, 0, "%s: out of memory",
                                store);
     }

@@ -13,14 +13,12 @@ typedef struct ssl_ctx_st simba__tls_context; /* OpenSSL's */
  * The certificates of a store.
  *
  * @param store         begins messages
- * @param protocol      of ALPN, such as "h2"; NULL: none is named
  * @param[out] context  NULL when TLS is off. Give it to
  *                      simba__tls_context_close(), also after a failure
  * @return SIMBA_OK, SIMBA_EMISCONFIG for a bad file, SIMBA_ENOMEM. Any thread
  */
 int simba__tls_context_open(const struct simba__tls_settings *tls,
                             const char *store,
-                            const char *protocol,
                             simba__tls_context **context,
                             simba_error *error);
 void simba__tls_context_close(simba__tls_context *context);

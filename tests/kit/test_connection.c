@@ -613,7 +613,7 @@ static simba__tls_context *use_tls(struct client *client, const char *ca)
     settings.is_on = true;
     settings.ca = in_directory(ca);
     assert_int_equal(
-        simba__tls_context_open(&settings, "lines", NULL, &context, &error),
+        simba__tls_context_open(&settings, "lines", &context, &error),
         SIMBA_OK);
     client->config.filter = &simba__tls_filter;
     client->config.filter_context = context;

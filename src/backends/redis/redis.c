@@ -168,8 +168,8 @@ static int open_store(const simba_backend_config *config,
     store->grace.fire = on_grace_over;
     rc = simba__redis_settings_init(&store->settings, config->url, error);
     if (rc == SIMBA_OK) {
-        rc = simba__tls_context_open(&store->settings.tls, "redis", NULL,
-                                     &store->tls, error);
+        rc = simba__tls_context_open(&store->settings.tls, "redis", &store->tls,
+                                     error);
     }
     if (rc == SIMBA_OK && !start_servers(store)) {
         rc = simba_error_set(error, SIMBA_ENOMEM, 0, "redis: out of memory");
