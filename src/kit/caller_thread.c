@@ -58,7 +58,7 @@ bool simba_connection_drive(simba_connection *conn,
     int64_t left_ms;
     bool goes_on;
 
-    simba_loop_enter(loop);
+    assert(simba__loop_is_inside(loop));
     goes_on = until_ms != 0 && conn->state == SIMBA__CONNECTION_READY &&
               (conn->is_driven || (conn->config.has_pushes &&
                                    conn->sent_count == 0 && is_lone(conn)));
@@ -84,7 +84,6 @@ bool simba_connection_drive(simba_connection *conn,
             set_driven(also, false);
         }
     }
-    simba_loop_leave(loop);
     return goes_on;
 }
 

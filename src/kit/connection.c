@@ -180,7 +180,7 @@ static void drop(simba_connection *conn)
     conn->plain.done = conn->plain.length = 0;
     conn->wire.done = conn->wire.length = 0;
     conn->state = SIMBA__CONNECTION_DOWN;
-    conn->is_greeted = conn->is_driven = false;
+    conn->is_aiming = conn->is_greeted = conn->is_driven = false;
     conn->torn = SIMBA_OK;
     conn->due_since_ms = 0;
     conn->generation++;
@@ -423,29 +423,59 @@ static void show(const simba_connection_host *host, char *where, size_t room)
     }
 }
 
-static void start_try(simba_connection *conn)
+/* While there are others that were not tried, none is given much time. */
+static void begin_try(simba_connection *conn)
 {
     const simba_connection_config *config = &conn->config;
-    const simba_connection_host *host = &config->hosts[conn->which];
-    struct simba__asker asker = {on_found, conn};
-    /* While there are others that were not tried, none is given much time. */
     bool has_others = conn->failures + 1 < config->host_count;
-    simba__lookup *lookup;
 
-    conn->limit_ms = has_others ? config->come_up_ms / 3 : config->come_up_ms;
     conn->gone = 0;
     conn->state = SIMBA__CONNECTION_RESOLVING;
+    conn->limit_ms = has_others ? config->come_up_ms / 3 : config->come_up_ms;
     conn->come_up_at_ms = simba_loop_now_ms() + conn->limit_ms;
-    show(host, conn->where, sizeof conn->where);
     simba_timer_set(config->loop, &conn->timer, conn->come_up_at_ms);
+}
+
+static void try_host(simba_connection *conn)
+{
+    const simba_connection_host *host = &conn->config.hosts[conn->which];
+    struct simba__asker asker = {on_found, conn};
+    simba__lookup *lookup;
+
+    begin_try(conn);
+    conn->is_aiming = false;
+    show(host, conn->where, sizeof conn->where);
     if (host->port == 0) {
         try_next_address(conn);
         return;
     }
-    lookup = simba__lookup_start(config->loop, host->name, host->port, asker);
+    lookup =
+        simba__lookup_start(conn->config.loop, host->name, host->port, asker);
     if (lookup != NULL) { /* else it was found from within */
         conn->lookup = lookup;
     }
+}
+
+void simba_connection_aim(simba_connection *conn,
+                          const simba_connection_host *host)
+{
+    simba_connection_host *ours =
+        (simba_connection_host *)&conn->config.hosts[conn->which];
+    char *name;
+
+    if (!conn->is_aiming) {
+        return;
+    }
+    simba__connection_hold(conn);
+    name = strdup(host->name);
+    if (name == NULL) {
+        simba_connection_break(conn, SIMBA_ENOMEM, 0, "out of memory");
+    } else {
+        free((char *)ours->name);
+        *ours = (simba_connection_host){name, host->port};
+        try_host(conn);
+    }
+    simba__connection_release(conn);
 }
 
 /* --- events -------------------------------------------------------------- */
@@ -491,8 +521,12 @@ static void on_timer(simba_timer *timer)
     simba_connection *conn = container_of(timer, simba_connection, timer);
 
     simba__connection_hold(conn);
-    if (conn->state == SIMBA__CONNECTION_DOWN) {
-        start_try(conn);
+    if (conn->state == SIMBA__CONNECTION_DOWN && conn->config.aim != NULL) {
+        begin_try(conn);
+        conn->is_aiming = true;
+        conn->config.aim(conn->config.self, conn);
+    } else if (conn->state == SIMBA__CONNECTION_DOWN) {
+        try_host(conn);
     } else if (conn->state == SIMBA__CONNECTION_READY) {
         check_silence(conn);
     } else if (conn->state == SIMBA__CONNECTION_CONNECTING &&

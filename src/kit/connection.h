@@ -46,6 +46,7 @@ struct simba_connection {
 
     enum simba__connection_state state;
     bool is_closed;
+    bool is_aiming;         /* aim() was called, and has not told where to */
     bool is_greeted;        /* ready was said, and not yet told */
     bool was_up;            /* so the next time it is made anew */
     unsigned generation;    /* grows whenever it breaks */

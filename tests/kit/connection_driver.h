@@ -49,7 +49,7 @@ struct client {
     struct ask *in_ready; /* submitted there */
 };
 
-static bool send_ask(simba_exchange *e, simba_connection *c)
+static inline bool send_ask(simba_exchange *e, simba_connection *c)
 {
     struct ask *ask = (struct ask *)e;
 
@@ -60,7 +60,9 @@ static bool send_ask(simba_exchange *e, simba_connection *c)
     return simba_connection_write(c, "\n", 1) && ask->line[0] != '\0';
 }
 
-static void ask_failed(simba_exchange *e, int status, const simba_error *error)
+static inline void ask_failed(simba_exchange *e,
+                              int status,
+                              const simba_error *error)
 {
     struct ask *ask = (struct ask *)e;
 
@@ -70,10 +72,10 @@ static void ask_failed(simba_exchange *e, int status, const simba_error *error)
 }
 
 /* One line at a time: the connection comes again with the rest. */
-static size_t received(void *self,
-                       simba_connection *c,
-                       const char *bytes,
-                       size_t size)
+static inline size_t received(void *self,
+                              simba_connection *c,
+                              const char *bytes,
+                              size_t size)
 {
     struct client *client = self;
     const char *end = memchr(bytes, '\n', size);
@@ -110,13 +112,13 @@ static size_t received(void *self,
     return (size_t)(end + 1 - bytes);
 }
 
-static void greet(void *self, simba_connection *c)
+static inline void greet(void *self, simba_connection *c)
 {
     (void)self;
     simba_connection_write(c, "hello\n", 6);
 }
 
-static void is_ready(void *self, simba_connection *c)
+static inline void is_ready(void *self, simba_connection *c)
 {
     struct client *client = self;
 
@@ -127,7 +129,9 @@ static void is_ready(void *self, simba_connection *c)
     }
 }
 
-static void is_down(void *self, simba_connection *c, const simba_error *why)
+static inline void is_down(void *self,
+                           simba_connection *c,
+                           const simba_error *why)
 {
     struct client *client = self;
 
@@ -139,7 +143,7 @@ static void is_down(void *self, simba_connection *c, const simba_error *why)
     client->downs++;
 }
 
-static void client_open(struct client *client)
+static inline void client_open(struct client *client)
 {
     simba_connection_config *config = &client->config;
     simba_error error;
@@ -161,7 +165,7 @@ static void client_open(struct client *client)
     simba_loop_leave(client->loop);
 }
 
-static void detach(void *argument)
+static inline void detach(void *argument)
 {
     struct client *client = argument;
 
@@ -170,13 +174,13 @@ static void detach(void *argument)
     }
 }
 
-static void client_close(struct client *client)
+static inline void client_close(struct client *client)
 {
     simba__loop_end(client->loop, detach, client);
     simba__loop_close(client->loop);
 }
 
-static void prepare(struct ask *ask, const char *line, int64_t within_ms)
+static inline void prepare(struct ask *ask, const char *line, int64_t within_ms)
 {
     *ask = (struct ask){
         .exchange = {.send = send_ask,
@@ -186,7 +190,9 @@ static void prepare(struct ask *ask, const char *line, int64_t within_ms)
     snprintf(ask->line, sizeof ask->line, "%s", line);
 }
 
-static void submit(struct client *client, struct ask *ask, const char *line)
+static inline void submit(struct client *client,
+                          struct ask *ask,
+                          const char *line)
 {
     prepare(ask, line, 0);
     simba_loop_enter(client->loop);
@@ -203,7 +209,7 @@ static void submit(struct client *client, struct ask *ask, const char *line)
 
 /* --- the server ---------------------------------------------------------- */
 
-static int listen_on(simba_connection_host *host)
+static inline int listen_on(simba_connection_host *host)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof address;
@@ -217,7 +223,7 @@ static int listen_on(simba_connection_host *host)
     return fd;
 }
 
-static int admit(int listener)
+static inline int admit(int listener)
 {
     struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -227,13 +233,13 @@ static int admit(int listener)
     return fd;
 }
 
-static void say(int fd, const char *text)
+static inline void say(int fd, const char *text)
 {
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL),
                      (ssize_t)strlen(text));
 }
 
-static void expect(int fd, const char *text)
+static inline void expect(int fd, const char *text)
 {
     char bytes[256] = "";
     size_t length = 0;
@@ -250,7 +256,7 @@ static void expect(int fd, const char *text)
 }
 
 /* Accepts one that greets. */
-static int admit_greeted(int listener)
+static inline int admit_greeted(int listener)
 {
     int fd = admit(listener);
 
@@ -259,7 +265,7 @@ static int admit_greeted(int listener)
     return fd;
 }
 
-static void expect_hang_up(int fd)
+static inline void expect_hang_up(int fd)
 {
     char byte;
 

@@ -207,6 +207,10 @@ typedef struct simba_connection_config {
     size_t first_host;                  /**< which is tried first */
     void *self;                         /**< first argument of the hooks */
 
+    /** MAY be NULL: the hosts are tried in turn. Called before each try: find
+     * out where the server is now, and call simba_connection_aim() or
+     * simba_connection_break(), here or later. */
+    void (*aim)(void *self, simba_connection *connection);
     /** MAY be NULL: the connection is ready at once. It is connected: greet the
      * server, and call simba_connection_ready() when it has answered, here or
      * later. */
@@ -299,6 +303,11 @@ SIMBA_API void simba_connection_close(simba_connection *connection);
  * the connection. */
 SIMBA_API void simba_connection_forked(simba_connection *connection);
 
+/** For aim(): try this host, which is copied. Does nothing if the connection is
+ * not waiting to be told. */
+SIMBA_API void simba_connection_aim(simba_connection *connection,
+                                    const simba_connection_host *host);
+
 /** The server has been greeted: the connection is fit for use. ready() is
  * called and requests are sent, soon. */
 SIMBA_API void simba_connection_ready(simba_connection *connection);
@@ -349,12 +358,17 @@ SIMBA_API const simba_error *simba_connection_why(
  * reply to a request of its own (is_driven), and nobody else's, reads it on its
  * own thread. The loop does not wait for input of the connection meanwhile.
  *
+ *     simba_loop_enter(self->loop);
+ *     goes_on = simba_connection_drive(store->connection, NULL, until_ms);
+ *     simba_loop_leave(self->loop);
+ *     return goes_on;
+ *
  * @param also      MAY be NULL. Another connection of the same loop that is
  *                  read along, such as one for pushes
  * @param until_ms  as of drive(); 0: the caller leaves
  * @return as of drive(); true: something may have happened
  *
- * Threads: as drive(): outside the loop, one thread at a time.
+ * Threads: that of drive(), inside the loop, which is left while it waits.
  */
 SIMBA_API bool simba_connection_drive(simba_connection *connection,
                                       simba_connection *also,

@@ -1,0 +1,119 @@
+#define _GNU_SOURCE
+#include "kit/connection_driver.h"
+
+static bool drive(struct client *client, int64_t until_ms)
+{
+    bool goes_on;
+
+    simba_loop_enter(client->loop);
+    goes_on = simba_connection_drive(client->connection, NULL, until_ms);
+    simba_loop_leave(client->loop);
+    return goes_on;
+}
+
+static void drive_one(struct client *client, int fd, bool has_pushes)
+{
+    struct ask ask;
+
+    prepare(&ask, "mine", 0);
+    ask.exchange.is_driven = true;
+    inside(client, simba_connection_submit(client->connection, &ask.exchange));
+    expect(fd, "mine\n");
+    say(fd, "yours\n");
+    nap_ms(20);
+    assert_int_equal(ask.status, OPEN); /* the loop leaves it alone */
+    while (ask.status == OPEN) {
+        assert_true(drive(client, now_ms() + 9000));
+    }
+    assert_true(pthread_equal(client->reader, pthread_self()));
+    if (has_pushes) { /* which are read also while nothing is due */
+        assert_true(drive(client, now_ms() + 1));
+    }
+    assert_false(drive(client, 0));
+    if (has_pushes) { /* the loop reads again */
+        say(fd, "!push\n");
+        await(client->pushes == 1);
+    }
+}
+
+TEST(test_caller_thread__caller_that_drives_reads_its_reply_itself)
+{
+    for (int has_pushes = 0; has_pushes < 2; has_pushes++) {
+        struct client client = {.greets = true,
+                                .config.has_pushes = has_pushes == 1};
+        int listener = listen_on(&client.hosts[0]), fd;
+        struct ask first, second;
+
+        client_open(&client);
+        fd = admit_greeted(listener);
+        await(client.readies == 1);
+        drive_one(&client, fd, has_pushes == 1);
+
+        /* What overlaps is read by the loop. */
+        submit(&client, &first, "other");
+        prepare(&second, "mine", 0);
+        second.exchange.is_driven = true;
+        inside(&client,
+               simba_connection_submit(client.connection, &second.exchange));
+        assert_false(drive(&client, now_ms() + 9000));
+        expect(fd, "other\nmine\n");
+        say(fd, "1\n2\n");
+        await(second.status == SIMBA_OK);
+        client_close(&client);
+        close(fd);
+        close(listener);
+    }
+}
+
+TEST(test_caller_thread__driver_sees_the_end_of_the_connection)
+{
+    struct client client = {.greets = true};
+    int listener = listen_on(&client.hosts[0]), fd;
+    struct ask ask;
+
+    client_open(&client);
+    fd = admit_greeted(listener);
+    await(client.readies == 1);
+    prepare(&ask, "mine", 0);
+    ask.exchange.is_driven = true;
+    inside(&client, simba_connection_submit(client.connection, &ask.exchange));
+    expect(fd, "mine\n");
+    close(fd);
+    while (drive(&client, now_ms() + 20)) {
+    }
+    await(ask.status == SIMBA_EUNKNOWN);
+    client_close(&client);
+    close(listener);
+}
+
+TEST(test_caller_thread__await_tells_when_it_is_ready_or_hopeless)
+{
+    struct client client = {.greets = true, .config.host_count = 2};
+    struct client hopeless = {.config.host_count = 2};
+    int listener, fd;
+    simba_error error;
+
+    close(listen_on(&client.hosts[0]));
+    listener = listen_on(&client.hosts[1]);
+    client_open(&client);
+    assert_int_equal(
+        simba_connection_await(client.connection, now_ms() + 30, &error),
+        SIMBA_EUNAVAIL);
+    fd = admit_greeted(listener);
+    assert_int_equal(
+        simba_connection_await(client.connection, now_ms() + 9000, &error),
+        SIMBA_OK);
+    client_close(&client);
+    close(fd);
+    close(listener);
+
+    close(listen_on(&hopeless.hosts[0]));
+    close(listen_on(&hopeless.hosts[1]));
+    client_open(&hopeless);
+    assert_int_equal(
+        simba_connection_await(hopeless.connection, now_ms() + 9000, &error),
+        SIMBA_EUNAVAIL);
+    assert_non_null(strstr(error.message, "refused"));
+    assert_int_equal(hopeless.downs, 2);
+    client_close(&hopeless);
+}
