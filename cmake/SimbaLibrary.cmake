@@ -45,7 +45,7 @@ simba_add_layer(simba_kit
 )
 
 # What the stores share and the library exports: modules find it in the program
-# that loads them, as the runtime it is made of.
+# that loads them.
 simba_add_layer(simba_connection
   ${simba_src}/kit/caller_thread.c
   ${simba_src}/kit/connection.c

@@ -7,9 +7,9 @@
 #define _GNU_SOURCE
 #include "kit/connection.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <poll.h>
+#include <time.h>
 
 static void set_driven(simba_connection *conn, bool is_driven)
 {
@@ -58,7 +58,6 @@ bool simba_connection_drive(simba_connection *conn,
     int64_t left_ms;
     bool goes_on;
 
-    assert(simba__loop_is_inside(loop));
     goes_on = until_ms != 0 && conn->state == SIMBA__CONNECTION_READY &&
               (conn->is_driven || (conn->config.has_pushes &&
                                    conn->sent_count == 0 && is_lone(conn)));
@@ -87,6 +86,22 @@ bool simba_connection_drive(simba_connection *conn,
     return goes_on;
 }
 
+/* False: it was not in time. Leaves the loop meanwhile. */
+static bool await_change(simba_connection *conn, const struct timespec *until)
+{
+    unsigned seen = conn->changes; /* they change inside the loop only */
+    int rc = 0;
+
+    simba_loop_leave(conn->config.loop);
+    pthread_mutex_lock(&conn->lock);
+    while (conn->changes == seen && rc == 0) {
+        rc = pthread_cond_timedwait(&conn->changed, &conn->lock, until);
+    }
+    pthread_mutex_unlock(&conn->lock);
+    simba_loop_enter(conn->config.loop);
+    return rc == 0;
+}
+
 int simba_connection_await(simba_connection *conn,
                            int64_t until_ms,
                            simba_error *error)
@@ -95,8 +110,9 @@ int simba_connection_await(simba_connection *conn,
     simba_loop *loop = conn->config.loop;
     struct timespec until;
     int rc = SIMBA_OK;
-    bool is_in_time = true;
 
+    left_ms = left_ms < 0 ? 0 : left_ms;
+    /* Waiting must not hang on somebody setting the clock. */
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += left_ms / 1000;
     until.tv_nsec += left_ms % 1000 * 1000000;
@@ -106,10 +122,9 @@ int simba_connection_await(simba_connection *conn,
     }
     simba_loop_enter(loop);
     simba__connection_hold(conn);
-    while (is_in_time && !conn->is_closed &&
-           conn->state != SIMBA__CONNECTION_READY &&
-           conn->failures < conn->config.host_count) {
-        is_in_time = simba__loop_wait(loop, &conn->changed, &until);
+    while (!conn->is_closed && conn->state != SIMBA__CONNECTION_READY &&
+           conn->failures < conn->config.host_count &&
+           await_change(conn, &until)) {
     }
     if (conn->state != SIMBA__CONNECTION_READY) {
         rc = conn->why.code;

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "kit/connection.h"
 
+#include "core/saturate.h"
 #include "kit/log.h"
 #include "util/container.h"
 
@@ -21,6 +22,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -44,6 +46,7 @@ static void destroy(simba_connection *conn)
     free(conn->plain.bytes);
     free(conn->wire.bytes);
     pthread_cond_destroy(&conn->changed);
+    pthread_mutex_destroy(&conn->lock);
     free(conn);
 }
 
@@ -60,6 +63,14 @@ void simba__connection_release(simba_connection *conn)
     }
 }
 
+static void tell_change(simba_connection *conn)
+{
+    pthread_mutex_lock(&conn->lock);
+    conn->changes++;
+    pthread_cond_broadcast(&conn->changed);
+    pthread_mutex_unlock(&conn->lock);
+}
+
 static void say(const simba_connection *conn,
                 enum simba_log_level level,
                 const char *words)
@@ -74,7 +85,13 @@ static void say(const simba_connection *conn,
 
 /* --- what is done before the loop is left -------------------------------- */
 
-/* The server has been greeted: says so, and sends what waits. */
+void simba__connection_limit_silence(simba_connection *conn)
+{
+    simba_timer_set(
+        conn->config.loop, &conn->timer,
+        simba__add_saturating(conn->due_since_ms, conn->config.silence_ms));
+}
+
 void simba__connection_settle(simba_connection *conn)
 {
     const simba_connection_config *config = &conn->config;
@@ -91,8 +108,7 @@ void simba__connection_settle(simba_connection *conn)
     if (conn->due_since_ms == 0) {
         simba_timer_clear(config->loop, &conn->timer);
     } else {
-        simba_timer_set(config->loop, &conn->timer,
-                        conn->due_since_ms + config->silence_ms);
+        simba__connection_limit_silence(conn);
     }
     if (conn->was_up) {
         simba_count_reconnect(config->loop);
@@ -102,7 +118,7 @@ void simba__connection_settle(simba_connection *conn)
         say(conn, SIMBA_LOG_INFO, conn->was_up ? "back again" : "connected");
     }
     conn->was_up = true;
-    pthread_cond_broadcast(&conn->changed);
+    tell_change(conn);
     if (config->ready != NULL) {
         config->ready(config->self, conn);
     }
@@ -111,9 +127,9 @@ void simba__connection_settle(simba_connection *conn)
     }
 }
 
-static void run_post(struct simba__message *post)
+static void run_post(void *argument)
 {
-    simba_connection *conn = container_of(post, simba_connection, post);
+    simba_connection *conn = argument;
     const simba_connection_config *config = &conn->config;
 
     simba__connection_settle(conn);
@@ -138,7 +154,7 @@ void simba__connection_post(simba_connection *conn)
     if (!conn->is_posted) {
         conn->is_posted = true;
         simba__connection_hold(conn);
-        simba__loop_send(conn->config.loop, &conn->post);
+        simba_loop_post(conn->config.loop, run_post, conn);
     }
 }
 
@@ -226,7 +242,7 @@ void simba_connection_break(simba_connection *conn,
                     conn->where, words);
     simba_timer_set(config->loop, &conn->timer, next_try_ms(conn, was_ready));
     conn->which = (conn->which + 1) % config->host_count;
-    pthread_cond_broadcast(&conn->changed);
+    tell_change(conn);
     if (conn->failures <= config->host_count || conn->logged != code) {
         conn->logged = code;
         say(conn, SIMBA_LOG_WARN, words);
@@ -511,8 +527,7 @@ static void check_silence(simba_connection *conn)
         simba_connection_break(conn, SIMBA_EUNAVAIL, ETIMEDOUT,
                                "silent for %d ms", (int)silent_ms);
     } else {
-        simba_timer_set(conn->config.loop, &conn->timer,
-                        conn->due_since_ms + conn->config.silence_ms);
+        simba__connection_limit_silence(conn);
     }
 }
 
@@ -609,6 +624,7 @@ int simba_connection_open(const simba_connection_config *config,
                           simba_connection **out,
                           simba_error *error)
 {
+    pthread_condattr_t attributes;
     simba_connection *conn;
 
     *out = NULL;
@@ -619,7 +635,11 @@ int simba_connection_open(const simba_connection_config *config,
     conn = calloc(1, sizeof *conn);
     if (conn != NULL) {
         conn->config = *config;
-        pthread_cond_init(&conn->changed, NULL);
+        pthread_condattr_init(&attributes);
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+        pthread_mutex_init(&conn->lock, NULL);
+        pthread_cond_init(&conn->changed, &attributes);
+        pthread_condattr_destroy(&attributes);
         if (!copy_hosts(conn, config->hosts, config->host_count)) {
             destroy(conn);
             conn = NULL;
@@ -636,7 +656,6 @@ int simba_connection_open(const simba_connection_config *config,
                                 .most_ms = conn->config.pause_most_ms};
     conn->io = (simba_io){.ready = on_io, .fd = -1};
     conn->timer.fire = on_timer;
-    conn->post.run = run_post;
     simba__exchanges_init(conn);
     show(&conn->config.hosts[conn->which], conn->where, sizeof conn->where);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: not connected yet",
@@ -654,7 +673,7 @@ void simba_connection_close(simba_connection *conn)
     simba__connection_hold(conn);
     conn->is_closed = true;
     drop(conn);
-    pthread_cond_broadcast(&conn->changed);
+    tell_change(conn);
     simba_error_set(&conn->why, SIMBA_EUNAVAIL, 0, "%s %s: closed",
                     conn->config.store, conn->where);
     simba__exchanges_close(conn);

@@ -1,5 +1,6 @@
-/* What connection.c and exchange.c share; see simba/sys/connection.h. Both are
- * part of the library itself, not of the modules: these find it there. */
+/* What the files of simba/sys/connection.h share. They are part of the library
+ * itself, not of the modules, which find them there, and use nothing of it but
+ * what backends may use, too. */
 #ifndef SIMBA_KIT_CONNECTION_H
 #define SIMBA_KIT_CONNECTION_H
 
@@ -7,7 +8,6 @@
 
 #include "kit/backoff.h"
 #include "kit/lookup.h"
-#include "runtime/loop.h"
 
 #include <pthread.h>
 
@@ -46,14 +46,17 @@ struct simba_connection {
 
     enum simba__connection_state state;
     bool is_closed;
-    bool is_aiming;         /* aim() was called, and has not told where to */
-    bool is_greeted;        /* ready was said, and not yet told */
-    bool was_up;            /* so the next time it is made anew */
-    unsigned generation;    /* grows whenever it breaks */
-    int holds;              /* who works on it; it is not freed meanwhile */
-    simba_error why;        /* it broke last */
-    int logged;             /* the code of what was logged since it was up */
-    pthread_cond_t changed; /* it is ready, or a try has failed */
+    bool is_aiming;      /* aim() was called, and has not told where to */
+    bool is_greeted;     /* ready was said, and not yet told */
+    bool was_up;         /* so the next time it is made anew */
+    unsigned generation; /* grows whenever it breaks */
+    int holds;           /* who works on it; it is not freed meanwhile */
+    simba_error why;     /* it broke last */
+    int logged;          /* the code of what was logged since it was up */
+
+    pthread_mutex_t lock; /* guards what those who await it wait for */
+    pthread_cond_t changed;
+    unsigned changes; /* it is ready, or a try has failed */
 
     /* Coming up. */
     simba_timer timer; /* the next try, its limit, or the end of silence */
@@ -70,7 +73,6 @@ struct simba_connection {
     uint64_t gone;                          /* plain bytes that may have left */
     int torn;       /* why something could not be written; 0: all was */
     bool is_posted; /* a message to the loop */
-    struct simba__message post;
 
     /* Requests. */
     struct simba__exchanges unsent, sent, refused;
@@ -92,6 +94,9 @@ void simba__connection_post(simba_connection *conn);
 
 /** Go on with the filter's handshake. */
 void simba__connection_secure(simba_connection *conn);
+
+/** Set the timer for the end of a silence that is too long. */
+void simba__connection_limit_silence(simba_connection *conn);
 
 /** If the server has been greeted, say so and send what waits. */
 void simba__connection_settle(simba_connection *conn);

@@ -170,8 +170,7 @@ static void send_exchange(simba_connection *conn, simba_exchange *e)
         conn->due_since_ms =
             conn->due_since_ms == 0 ? simba_loop_now_ms() : conn->due_since_ms;
         if (conn->state == SIMBA__CONNECTION_READY && !conn->timer.is_set) {
-            simba_timer_set(conn->config.loop, &conn->timer,
-                            conn->due_since_ms + conn->config.silence_ms);
+            simba__connection_limit_silence(conn);
         }
         simba__connection_choose_reader(conn, e->is_driven);
         return;

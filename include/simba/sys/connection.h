@@ -250,8 +250,8 @@ typedef struct simba_connection_config {
     /** From the first step until it is ready; 3000. While there are others to
      * try, a third of it. */
     int64_t come_up_ms;
-    /** Without a byte while a reply is due: it breaks; 2000. Where pushes are
-     * all that comes, ping: a request is a sign of life. */
+    /** Without a byte while a reply is due: it breaks; 2000. INT64_MAX: never.
+     * Where pushes are all that comes, ping: a request is a sign of life. */
     int64_t silence_ms;
     /** The first pause, and the longest, before a server is tried again; 10 and
      * 200. */
