@@ -103,7 +103,8 @@ void simba__etcd_encode(struct simba__text *text,
             if (wanted || bytes.length > 0) {
                 add_varint(text, (uint64_t)field->number << 3 | LENGTH);
                 add_varint(text, bytes.length);
-                simba__text_add(text, bytes.at, bytes.length);
+                simba__text_add(text, bytes.length == 0 ? "" : bytes.at,
+                                bytes.length);
             }
         } else {
             value = (unsigned char)*member;

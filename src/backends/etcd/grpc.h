@@ -1,0 +1,101 @@
+/* Remote procedures of etcd, by gRPC over HTTP/2: frames and headers by
+ * nghttp2, bytes by simba/sys/connection.h. There are no threads, and nothing
+ * waits.
+ *
+ * A user is authenticated whenever the connection is made. A request that a
+ * server surely has not looked at, because it has no leader, goes away or no
+ * longer knows our token, is sent to the next one. Everything is inside the
+ * loop. */
+#ifndef SIMBA_BACKENDS_ETCD_GRPC_H
+#define SIMBA_BACKENDS_ETCD_GRPC_H
+
+#include "backends/etcd/messages.h"
+
+#include <simba/sys/connection.h>
+
+#include <nghttp2/nghttp2.h>
+
+struct simba__grpc;
+
+/** One request and its reply, or a stream of both. Lives in its user's memory,
+ * zeroed first. */
+struct simba__rpc {
+    /** The user sets deadline_ms and is_driven, but not of a stream. */
+    simba_exchange exchange;
+    enum simba__etcd_method method;
+    bool is_stream;
+    void *answer; /* the struct that a reply is read into */
+    /**
+     * MUST. It has ended, and may be submitted again, ended and freed here. For
+     * a stream: also called with SIMBA_OK for each message that came. It must
+     * neither break nor close the connection.
+     *
+     * @param status  SIMBA_OK: there is an answer, whose bytes live until this
+     *                returns. SIMBA_EUNKNOWN: it may have taken effect, or may
+     *                yet; any other: it surely had none
+     * @param error   its native code is gRPC's status, or 0; NULL: SIMBA_OK
+     */
+    void (*done)(struct simba__rpc *self, int status, const simba_error *error);
+
+    /* The rest is not the user's. */
+    struct simba__grpc *grpc; /* NULL: it is not open */
+    struct simba__text output, input;
+    size_t message_at;       /* where the last message begins */
+    size_t sent;             /* how much of the output is out */
+    int32_t stream_id;       /* in the session, 0: none or closed */
+    unsigned generation;     /* which session that was */
+    int http_status, status; /* -1: not yet known */
+    bool is_again;           /* nothing came of it; to be sent once more */
+    struct simba__rpc *next; /* of the streams */
+    char words[128];         /* grpc-message */
+};
+
+/** The way to one of several servers. Zeroed first. */
+struct simba__grpc {
+    const char *user, *password;  /* the user's, borrowed; NULL: none */
+    simba_connection *connection; /* for await, drive, is_ready, forked */
+    /* The rest is not the user's. */
+    const char *scheme;
+    void (*down)(void *, simba_connection *, const simba_error *);
+    nghttp2_session *session; /* NULL: it is down */
+    unsigned generation;      /* counts sessions */
+    size_t heard;             /* bytes of this session */
+    bool is_greeted;
+    char *token; /* NULL: none */
+    struct simba__rpc authentication;
+    simba__etcd_authenticate_reply authenticated;
+    struct simba__rpc *streams;
+    simba_error why; /* not SIMBA_OK: it is to be broken */
+};
+
+/** Open it. Of the config's hooks `ready` and `down` count; their first
+ * argument is `grpc`. */
+int simba__grpc_open(struct simba__grpc *grpc,
+                     const simba_connection_config *config,
+                     simba_error *error);
+
+/** End it, for `detach` of a backend: what is open is done, as by a connection
+ * that breaks. Not from within done(). */
+void simba__grpc_close(struct simba__grpc *grpc);
+
+/** Begin a message: what to write it into, with simba__etcd_encode() or
+ * simba__etcd_add(). */
+struct simba__text *simba__rpc_begin(struct simba__rpc *rpc);
+
+/** Send the request that was written, now or when the connection is ready. */
+void simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
+
+/** Send what was written on a stream, which this opens if need be. False: there
+ * is no connection or no memory. */
+bool simba__rpc_send(struct simba__grpc *grpc, struct simba__rpc *rpc);
+
+/** Nobody awaits it any more: done() is not called. Frees what it holds. */
+void simba__rpc_fini(struct simba__rpc *rpc);
+
+/** What a status of gRPC says of the request: SIMBA_EUNKNOWN, a code for what
+ * surely had no effect, or SIMBA__GRPC_ELSEWHERE: it had none, and another
+ * server or authentication will do. Pure. */
+enum { SIMBA__GRPC_ELSEWHERE = 1 };
+int simba__grpc_outcome(int status, const char *words);
+
+#endif
