@@ -44,13 +44,15 @@ simba_add_layer(simba_kit
   ${simba_src}/kit/url.c
 )
 
-# What the stores share and the library exports: modules find it in the program
-# that loads them.
-simba_add_layer(simba_connection
+# The part of the kit that is public, for authors of stores (include/simba/sys).
+# The library exports it: modules find it in the program that loads them.
+simba_add_layer(simba_sys
   ${simba_src}/kit/caller_thread.c
   ${simba_src}/kit/connection.c
   ${simba_src}/kit/connection_bytes.c
   ${simba_src}/kit/exchange.c
+  ${simba_src}/kit/mutex_value.c
+  ${simba_src}/kit/session_store.c
 )
 
 simba_add_layer(simba_core
@@ -127,7 +129,7 @@ target_compile_definitions(simba_api PRIVATE
 
 set(simba_layers simba_util simba_kit simba_core simba_mutex_record
                  simba_memory simba_sqlite simba_shims simba_runtime
-                 simba_connection simba_api)
+                 simba_sys simba_api)
 set(simba_objects)
 foreach(layer IN LISTS simba_layers)
   list(APPEND simba_objects $<TARGET_OBJECTS:${layer}>)

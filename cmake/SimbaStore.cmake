@@ -2,7 +2,7 @@
 #
 # SIMBA_BACKENDS is "auto" (all whose client library is here), or a list of names.
 # SQLite and memory are always built, named or not; "" means these alone.
-set(simba_known_stores redis postgres mysql zookeeper)
+set(simba_known_stores redis postgres mysql zookeeper etcd)
 set(SIMBA_BACKENDS auto CACHE STRING
     "Stores to build: auto, or a list of ${simba_known_stores}")
 

@@ -17,6 +17,10 @@
 #include <time.h>
 
 enum { THREADS_MOST = 16, THREADS_LIMIT = 1024 };
+
+/* How long closing waits for a session to end. */
+enum { CLOSE_MS = 500 };
+
 _Static_assert(THREADS_MOST == 16 && THREADS_LIMIT == 1024,
                "check_options() names these numbers");
 
@@ -280,9 +284,27 @@ static void free_store(simba_store *store)
 }
 
 /* Nothing is left but the handle's memory. */
+/* A server that is silent is not waited for: its session runs out. */
+static void end_session(simba_store *store)
+{
+    struct simba__pending *pending = NULL;
+    struct simba__answer answer;
+
+    if ((store->backend->ops->capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
+        pending = simba__request_make(
+            &(simba_request){.kind = SIMBA_CLOSE, .mutex = ""});
+    }
+    if (pending != NULL) {
+        pending->request.deadline_ms = simba_loop_now_ms() + CLOSE_MS;
+        simba__ask(store, pending, 0, &answer);
+        simba_report_close(answer.report);
+    }
+}
+
 static void close_store(simba_store *store)
 {
     simba__callback_pool_fini(&store->pool);
+    end_session(store);
     simba__loop_end(store->loop, detach, store);
     simba__fork_hold_off();
     simba__fork_remove(&store->fork_entry);

@@ -59,7 +59,12 @@ enum simba_request_kind {
     SIMBA_INIT = 9,
     /** Is the server there, and does it let us in? Answered as soon as that is
      * known; asks for no mutex. `mutex` is "". Only with SIMBA_HAS_SERVER. */
-    SIMBA_REACH = 10
+    SIMBA_REACH = 10,
+    /** The handle is about to be closed: end what the server keeps of it, such
+     * as a session, so that nobody has to wait until it runs out. Comes last,
+     * and is not waited for long. `mutex` is "". Only with
+     * SIMBA_HAS_SESSION_LEASE. */
+    SIMBA_CLOSE = 11
 };
 
 /** simba_reply.ended, with SIMBA_TELLS_ENDED: but not for this owner, who is

@@ -46,7 +46,8 @@ typedef struct simba__etcd_list {
 #define SIMBA__ETCD_FIELDS_range(F, L)                                         \
     F(1, bytes, key) F(2, bytes, range_end) F(3, number, limit)                \
     F(4, number, revision) F(5, number, sort_order) F(6, number, sort_target)  \
-    F(7, flag, serializable) F(8, flag, keys_only) F(9, flag, count_only)
+    F(7, flag, serializable) F(8, flag, keys_only) F(9, flag, count_only)      \
+    F(13, number, max_create_revision)
 #define SIMBA__ETCD_FIELDS_range_reply(F, L)                                   \
     F(1, header, header) L(2, kv, kvs) F(3, flag, more) F(4, number, count)
 #define SIMBA__ETCD_FIELDS_put(F, L)                                           \

@@ -1,8 +1,13 @@
-# The way to etcd: its messages, and gRPC by nghttp2.
+# The etcd store: gRPC by nghttp2, TLS by OpenSSL.
 pkg_check_modules(nghttp2 IMPORTED_TARGET libnghttp2)
 
-if(nghttp2_FOUND)
-  simba_add_layer(simba_etcd ${CMAKE_CURRENT_LIST_DIR}/grpc.c
-                             ${CMAKE_CURRENT_LIST_DIR}/messages.c)
-  target_link_libraries(simba_etcd PUBLIC PkgConfig::nghttp2)
+simba_want_store(etcd simba_has_etcd "libnghttp2-dev libssl-dev"
+                 nghttp2_FOUND openssl_FOUND)
+if(simba_has_etcd)
+  set(simba_etcd_sources ${simba_src}/kit/tls.c)
+  foreach(name IN ITEMS admin etcd grpc messages notify request settings txn)
+    list(APPEND simba_etcd_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
+  endforeach()
+  simba_add_store(etcd SOURCES ${simba_etcd_sources}
+                  LINK PkgConfig::nghttp2 PkgConfig::openssl)
 endif()

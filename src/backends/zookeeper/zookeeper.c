@@ -171,6 +171,9 @@ static void submit(simba_backend *base, simba_request *request)
     switch (request->kind) {
     case SIMBA_NO_REQUEST:
         break;
+    case SIMBA_CLOSE: /* close() does it, for the client library may block */
+        simba_request_done(request, SIMBA_OK, NULL);
+        break;
     case SIMBA_ACQUIRE:
         simba__zk_acquire(self, request);
         break;

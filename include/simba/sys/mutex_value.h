@@ -1,0 +1,80 @@
+/**
+ * @file simba/sys/mutex_value.h
+ * For authors of backends: a mutex as one value, for stores that can write a
+ * value on the condition that it has not changed, and that have a clock.
+ *
+ * The author reads the value, lets simba_value_serve() say what it becomes,
+ * writes that if the value is still the one that was read, begins again if it
+ * is not, and notifies whom it is told to. All rules of a mutex (leases,
+ * tokens, the queue, offers, tombstones) are kept by that: it is the model that
+ * the simulator proves, and that Simba's own stores run.
+ *
+ * The value is text, one line for each thing, and begins with its version.
+ */
+#ifndef SIMBA_SYS_MUTEX_VALUE_H
+#define SIMBA_SYS_MUTEX_VALUE_H
+
+#include <simba/sys/request.h>
+
+SIMBA_BEGIN_DECLS
+
+/** What only the store knows about a request. */
+typedef struct simba_value_host {
+    /** The store's clock, read no earlier than the value. All who use a store
+     * must be told the same one: the server's, not the machine's. */
+    int64_t now_ms;
+    /** Who asks: a number for each open handle, in which no two are alike; not
+     * 0. It is kept beside a waiter and given back to be notified. */
+    uint64_t connection;
+    /** MAY be NULL: everybody is. Is the handle with this number still there?
+     * Who is not is passed over at once, instead of after an offer (S11). */
+    bool (*is_connected)(void *self, uint64_t connection);
+    void *self;
+} simba_value_host;
+
+/** What comes of a request. */
+typedef struct simba_value_change {
+    /** The value to be written instead, with a NUL behind it, to be freed;
+     * NULL: it stays as it is, and nothing needs to be written. */
+    char *bytes;
+    size_t size;
+    /** Once it is written: whose simba_wake() has to be called. */
+    uint64_t wake[2];
+    int wake_count;
+    /** Once it is written: observers are told `reply.owner`, `reply.ended`. */
+    bool is_owner_changed;
+} simba_value_change;
+
+/**
+ * Decide a request: acquire, renew, release, leave, read or break.
+ *
+ * @param value    what the store has; "" or NULL: nothing
+ * @param request  its reply is filled, which counts only once the change is
+ *                 written
+ * @return SIMBA_OK; SIMBA_EMISCONFIG: the value is not one of ours, or of a
+ *         newer version; SIMBA_ENOMEM
+ *
+ * Threads: any thread; pure but for malloc().
+ */
+SIMBA_API SIMBA_MUST_USE int simba_value_serve(const char *value,
+                                               size_t size,
+                                               const simba_value_host *host,
+                                               simba_request *request,
+                                               simba_value_change *change,
+                                               simba_error *error);
+
+/**
+ * Add a mutex to what a list answers, if it has an owner or a queue; a value
+ * that is not ours is passed over.
+ *
+ * Threads: any thread.
+ */
+SIMBA_API void simba_value_list(const char *mutex,
+                                const char *value,
+                                size_t size,
+                                const simba_value_host *host,
+                                simba_request *request);
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,294 @@
+/**
+ * @file simba/sys/session_store.h
+ * For authors of backends: stores whose clients have sessions and whose keys
+ * have an order, such as ZooKeeper and etcd.
+ *
+ * Each attempt of this process to get a mutex is an *entry*: a key in the
+ * store, or the wish for one. The author says how a key is put at the end of
+ * the queue, how one looks who stands before it, how it is removed, and how
+ * many of them are renewed by one write. What follows from the replies, which
+ * is the greater part, is here: doubt after a lost reply, undoing, deadlines,
+ * tombstones, entries that nobody asks for any more, one look that answers all
+ * who wait, renewals gathered into one write.
+ *
+ * Everything runs inside the loop. An author's function may complete its step
+ * from within; simba_entry_done() may start the next step from within. No
+ * function of this file is called on two threads at a time.
+ *
+ * What a session store must guarantee is in docs/backends.md.
+ */
+#ifndef SIMBA_SYS_SESSION_STORE_H
+#define SIMBA_SYS_SESSION_STORE_H
+
+#include <simba/sys/backend.h>
+
+SIMBA_BEGIN_DECLS
+
+typedef struct simba_entry simba_entry;
+typedef struct simba_session_mutex simba_session_mutex;
+typedef struct simba_session_store simba_session_store;
+
+/** What is known of the key of an entry. */
+enum simba_key_state {
+    SIMBA_KEY_ABSENT = 0, /**< there is none */
+    SIMBA_KEY_DOUBTFUL,   /**< a put was not answered: there may be one */
+    SIMBA_KEY_PRESENT
+};
+
+/** What an entry has asked of the store and waits for. */
+enum simba_entry_step {
+    SIMBA_STEP_NONE = 0,
+    SIMBA_STEP_PUT,
+    SIMBA_STEP_LOOK,
+    SIMBA_STEP_REMOVE
+};
+
+/** What a put or a look has found. */
+enum simba_standing {
+    /** The entry owns the mutex; its token and `owner` are set. */
+    SIMBA_STANDS_FIRST,
+    /** Its key is there, and somebody stands before it, whose going will wake
+     * us: the watch was set before this was seen. `position`, `is_head`,
+     * `owner` and `wait_ms` are set. */
+    SIMBA_STANDS_BEHIND,
+    /** It was refused and has no key. `owner` and `wait_ms` are set. */
+    SIMBA_STANDS_NOWHERE,
+    /** Its key has vanished: it has to be put once more. */
+    SIMBA_STANDS_VANISHED
+};
+
+/** One attempt of this process. Begins the author's own struct, of
+ * `entry_size` bytes, zeroed at first. */
+struct simba_entry {
+    simba_session_store *store;
+    simba_session_mutex *mutex;
+    simba_attempt attempt;
+    char id[SIMBA_ID_MAX + 1];
+    enum simba_key_state state; /**< an author may find out more at any time */
+    enum simba_entry_step step; /**< the author's to be done with */
+
+    /** The requests under way, or NULL. An author reads them in put(). */
+    simba_request *acquire, *release, *renewal; /**< release: or leave */
+    int64_t acquire_ms, renewal_ms;             /**< when they came */
+
+    /* Set by the author before simba_entry_done(). */
+    uint64_t token;    /**< of the tenure */
+    uint64_t position; /**< in the queue: smaller is earlier; not 0 */
+    int64_t wait_ms;   /**< asking again earlier makes no sense; 0: the lease */
+    simba_owner owner; /**< who owns the mutex, or none */
+    bool is_head;      /**< nobody stands before it but the owner */
+    bool is_unwatched; /**< the one before has gone, and nobody is watched */
+
+    /* The rest is this file's own; authors may read. */
+    bool is_leaving;  /**< to be removed, whatever it takes */
+    bool was_granted; /**< the tenure was told */
+    bool is_renewal_queued;
+    int rounds; /**< steps of this acquire */
+    int references;
+    int64_t lease_ms;     /**< as asked for */
+    int64_t lapses_ms;    /**< unless it is asked for again */
+    int64_t confirmed_ms; /**< it stands as before; 0: not looked */
+    simba_entry *next, *next_renewal;
+    simba_timer deadline;
+};
+
+/** A mutex in which this process has entries or which it observes. Begins the
+ * author's own struct, of `mutex_size` bytes, zeroed at first. */
+struct simba_session_mutex {
+    simba_session_store *store;
+    simba_entry *entries; /**< in the order they came (S11) */
+    bool is_observed;
+    simba_entry *looker; /**< looks for all who ask in case */
+    simba_owner owner;   /**< as the last looker has seen it */
+    int holds;           /**< it must not be forgotten now */
+};
+
+/** A session store: the author's part. All MUST be there unless it says MAY. */
+typedef struct simba_session_ops {
+    uint32_t size; /**< of this struct */
+    uint32_t entry_size, mutex_size;
+    /** The store's name, for messages. */
+    const char *name;
+
+    /** See to it that there is a session fit for this request, or that one is
+     * being made: simba_session_ready() tells. May refuse the request. */
+    int (*want)(simba_session_store *self,
+                const simba_request *request,
+                simba_error *error);
+    /** Is there a session over which steps can be sent now? */
+    bool (*is_ready)(const simba_session_store *self);
+    /** Why a request that was never sent was not answered. */
+    int (*unready)(const simba_session_store *self, simba_error *error);
+
+    /** Put the key of an entry at the end of the queue, unless it is there
+     * already (DOUBTFUL), and find where it stands. Without `acquire->join` it
+     * only tries. */
+    void (*put)(simba_entry *entry);
+    /** The key is there, as far as we know: confirm it by a quorum, and find
+     * where it stands. */
+    void (*look)(simba_entry *entry);
+    /** Remove the key; what it owned is free then. It may be DOUBTFUL. With
+     * `release->tombstone_ms` a put of it that arrives later must fail. */
+    void (*remove)(simba_entry *entry);
+    /** Renew these, by one write that a quorum agrees to, and answer each by
+     * simba_entry_renewed(). At most `renew_most` of them. */
+    void (*renew)(simba_session_store *self,
+                  simba_entry *const *entries,
+                  int count);
+    int renew_most;
+    /** A tenure outlives its session: the key of an owner stays until it is
+     * removed or taken over. */
+    bool is_tenure_lasting;
+
+    /** What is certain of a tenure whose acquire or renewal was submitted at
+     * `since_ms` and has just been answered: the lease from there on. 0: not
+     * enough to work with; ask again after *wait_ms. */
+    int64_t (*lease_ms)(const simba_entry *entry,
+                        int64_t since_ms,
+                        int64_t *wait_ms);
+    /** MAY be NULL. The entry is about to be forgotten, and its memory with it:
+     * free what it holds. No reply of the store may reach it any more. */
+    void (*forget)(simba_entry *entry);
+    /** MAY be NULL. Whether a mutex is observed has changed. */
+    void (*observe)(simba_session_mutex *mutex);
+    /** MAY be NULL. Requests without an entry: read, list, break, doctor,
+     * init. */
+    void (*admin)(simba_session_store *self, simba_request *request);
+    /** MAY be NULL. SIMBA_CLOSE: end the session, so that nobody has to wait
+     * until it runs out, and complete the request. */
+    void (*close_session)(simba_session_store *self, simba_request *request);
+} simba_session_ops;
+
+/** Begins the author's backend; zeroed at first, then `base` and `ops` are
+ * set. */
+struct simba_session_store {
+    simba_backend base;
+    const simba_session_ops *ops;
+    /** Nobody has ever been answered: requests are given up after this time,
+     * for the address may be wrong. 0: at their deadlines. */
+    int64_t first_ms;
+    bool was_ready;
+    /** How long a look is good for all who wait on one mutex. */
+    int64_t fresh_ms;
+
+    /* This file's own. */
+    int entry_count;
+    bool is_renewing;
+    simba_entry *renewals, **last_renewal;
+    struct simba_session_table *mutexes; /**< by name */
+    struct simba_session_tombstone *tombstones;
+};
+
+/** What simba_backend_ops asks for. */
+SIMBA_API void simba_session_submit(simba_backend *self,
+                                    simba_request *request);
+SIMBA_API void simba_session_subscription(simba_backend *self,
+                                          const char *mutex,
+                                          enum simba_subscription subscription);
+
+/** Call for it in close(): requests that are open are completed, everything is
+ * freed but the store itself. */
+SIMBA_API void simba_session_fini(simba_session_store *self);
+
+/** There is a session, or a connection again: go on. */
+SIMBA_API void simba_session_ready(simba_session_store *self);
+
+/** The session has ended, and with it every key: those who contend begin anew.
+ * (A connection that was lost is told by the steps that fail with it.) */
+SIMBA_API void simba_session_lost(simba_session_store *self);
+
+/**
+ * A step is done, whichever is under way.
+ *
+ * @param status    SIMBA_OK: `standing` says what came of it. SIMBA_EUNKNOWN:
+ *                  it may have taken effect, or may yet. Any other: it surely
+ *                  had none
+ * @param standing  of a put or a look. If a put failed, but the key is there
+ *                  and must go again, SIMBA_STANDS_BEHIND
+ */
+SIMBA_API void simba_entry_done(simba_entry *entry,
+                                int status,
+                                const simba_error *error,
+                                enum simba_standing standing);
+
+/** A renewal was answered: SIMBA_OK and `is_mine`, or not ours any more; or it
+ * failed. SIMBA_EBUSY: it was not tried, and will be with the next. */
+SIMBA_API void simba_entry_renewed(simba_entry *entry,
+                                   int status,
+                                   const simba_error *error,
+                                   bool is_mine);
+/** All entries of a renew() were answered. */
+SIMBA_API void simba_session_renewed(simba_session_store *self);
+
+/**
+ * A look has told who is in the queue: all who wait for this mutex here and
+ * stand as before need not look themselves for `fresh_ms`.
+ *
+ * @param stands  is the key of this entry there, behind the same one, which is
+ *                still watched?
+ */
+SIMBA_API void simba_session_confirm(simba_session_mutex *mutex,
+                                     bool (*stands)(const simba_entry *entry,
+                                                    void *with),
+                                     void *with);
+
+/** The key of an entry has vanished without our doing; wakes its contender. */
+SIMBA_API void simba_entry_vanished(simba_entry *entry);
+
+/** Keep an entry's memory while a reply is due that names it, and let go. */
+SIMBA_API void simba_entry_hold(simba_entry *entry);
+SIMBA_API void simba_entry_drop(simba_entry *entry);
+
+/** The mutex of this name; NULL: there is none, or with `is_wanted` no memory
+ * to make it. */
+SIMBA_API simba_session_mutex *simba_session_mutex_get(
+    simba_session_store *self,
+    const char *name,
+    bool is_wanted);
+/** All of them: the first with NULL, else the one after; NULL: no more. */
+SIMBA_API simba_session_mutex *simba_session_mutex_next(
+    const simba_session_store *self,
+    const simba_session_mutex *mutex);
+/** Its name. */
+SIMBA_API const char *simba_session_mutex_name(
+    const simba_session_mutex *mutex);
+/** Forget it, if nobody needs it. */
+SIMBA_API void simba_session_mutex_tidy(simba_session_store *self,
+                                        simba_session_mutex *mutex);
+
+/**
+ * How long a session is certain, by its answered quorum writes.
+ *
+ * Of a store in which others take over when they have seen nothing new for a
+ * lease, one answered write proves it: certain until the lease after it was
+ * sent (`apart_ms` 0). Where a server ends the session, and a write proves only
+ * that it had not ended yet, it takes two writes, the second sent `apart_ms` or
+ * more after the first was answered: certain until the timeout after the first
+ * was sent.
+ */
+enum { SIMBA_CERTAINTY_WRITES = 16 };
+typedef struct simba_certainty {
+    int64_t timeout_ms; /**< of the session, or the lease; 0: none yet */
+    int64_t apart_ms;
+    int64_t since_ms; /**< certain until the timeout after this */
+    struct {
+        int64_t sent_ms, answered_ms;
+    } writes[SIMBA_CERTAINTY_WRITES]; /**< timeout/16 apart, newest last */
+    int count;
+} simba_certainty;
+
+/** A quorum write that was sent then has been answered now. Pure. */
+SIMBA_API void simba_certainty_answered(simba_certainty *certainty,
+                                        int64_t sent_ms,
+                                        int64_t now_ms);
+/** The lease of a request submitted then: what is left of the timeout, less
+ * what two clocks at +-1 % may have disagreed about. 1: nothing is left. Pure.
+ */
+SIMBA_API int64_t simba_certainty_lease(const simba_certainty *certainty,
+                                        int64_t since_ms);
+/** When another quorum write would make it certain for longer. Pure. */
+SIMBA_API int64_t simba_certainty_next(const simba_certainty *certainty);
+
+SIMBA_END_DECLS
+
+#endif

@@ -1,0 +1,438 @@
+/* The etcd store: open, close, the table of functions; and its
+ * session. */
+#define _GNU_SOURCE
+#include "backends/etcd/etcd.h"
+
+#include "util/container.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    FIRST_MS = 2500, /* without an answer for so long, from the start */
+    CALL_MS = 3000,  /* of calls that nobody asked for */
+    TTL_LEAST_S = 5, /* of the session's lease */
+};
+
+/* --- the session --------------------------------------------------------- */
+
+/* A lease of etcd, which clears away what a dead process leaves, and a key that
+ * is written with every renewal. */
+
+static void keep_alive(simba_timer *timer)
+{
+    struct simba__etcd *self = container_of(timer, struct simba__etcd, keeping);
+    simba__etcd_lease message = {.id = self->lease};
+
+    if (self->lease != 0) {
+        simba__etcd_encode(simba__rpc_begin(&self->keep_alive),
+                           SIMBA__ETCD_lease, &message);
+        (void)simba__rpc_send(&self->grpc, &self->keep_alive);
+    }
+    simba_timer_set(self->base.base.loop, &self->keeping,
+                    simba_loop_now_ms() + self->ttl_s * 1000 / 3);
+}
+
+static void on_kept(struct simba__rpc *rpc,
+                    int status,
+                    const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, keep_alive);
+
+    (void)error; /* the stream is opened again with the next that is sent */
+    if (status == SIMBA_OK && self->kept.id == self->lease &&
+        self->kept.ttl <= 0) {
+        simba__etcd_session_end(self, "its lease has ended");
+    }
+}
+
+/* A call of the session, whose message was begun. */
+static void session_call(struct simba__etcd *self,
+                         enum simba__etcd_method method,
+                         void (*done)(struct simba__rpc *rpc,
+                                      int status,
+                                      const simba_error *error))
+{
+    struct simba__rpc *call = &self->session_call;
+
+    self->session_sent_ms = simba_loop_now_ms();
+    call->method = method;
+    call->answer = &self->session_reply;
+    call->done = done;
+    call->exchange.deadline_ms = self->session_sent_ms + CALL_MS;
+    simba__rpc_submit(&self->grpc, call);
+}
+
+static void begin_session(struct simba__etcd *self);
+
+/* It is tried again when the next request comes; those who wait are told. */
+static void fail_session(struct simba__etcd *self,
+                         int status,
+                         const simba_error *error)
+{
+    self->is_granting = false;
+    self->lease = self->create = 0;
+    if (error != NULL) {
+        self->failure = *error;
+    }
+    if (status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG) {
+        simba__log(&self->log, SIMBA_LOG_WARN, "%s", self->failure.message);
+    }
+    simba_timer_set(self->base.base.loop, &self->beginning,
+                    simba__backoff_until(&self->backoff));
+}
+
+static void on_beat_put(struct simba__rpc *rpc,
+                        int status,
+                        const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, session_call);
+
+    if (status != SIMBA_OK) {
+        fail_session(self, status, error);
+        return;
+    }
+    self->is_granting = false;
+    self->create = self->session_reply.put.header.revision;
+    self->since_ms = self->session_sent_ms;
+    simba__backoff_reset(&self->backoff);
+    self->keeping.fire = keep_alive;
+    keep_alive(&self->keeping);
+    simba_session_ready(&self->base);
+}
+
+static void on_granted(struct simba__rpc *rpc,
+                       int status,
+                       const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, session_call);
+    const simba__etcd_lease_reply *reply = &self->session_reply.granted;
+    struct simba__etcd_transaction names = {.self = self};
+    char key[SIMBA__ETCD_KEY_SIZE];
+    simba__etcd_put put = {.value = simba__etcd_text("0")};
+
+    if (status != SIMBA_OK || reply->id == 0) {
+        fail_session(self, status, error);
+        return;
+    }
+    self->lease = put.lease = reply->id;
+    self->ttl_s = reply->ttl > 0 ? reply->ttl : self->ttl_s;
+    simba__etcd_key(&names, 's', key);
+    put.key = simba__etcd_text(key);
+    simba__etcd_encode(simba__rpc_begin(&self->session_call), SIMBA__ETCD_put,
+                       &put);
+    session_call(self, SIMBA__ETCD_PUT, on_beat_put);
+}
+
+static void begin_session(struct simba__etcd *self)
+{
+    simba__etcd_lease_grant grant = {.ttl = self->ttl_s};
+
+    if (self->is_granting || self->lease != 0 || self->is_closing) {
+        return;
+    }
+    self->is_granting = true;
+    simba__etcd_encode(simba__rpc_begin(&self->session_call),
+                       SIMBA__ETCD_lease_grant, &grant);
+    session_call(self, SIMBA__ETCD_LEASE_GRANT, on_granted);
+}
+
+static void on_beginning(simba_timer *timer)
+{
+    struct simba__etcd *self =
+        container_of(timer, struct simba__etcd, beginning);
+
+    if (self->base.entry_count > 0) {
+        begin_session(self);
+    }
+}
+
+void simba__etcd_session_end(struct simba__etcd *self, const char *why)
+{
+    simba_session_mutex *mutex = NULL;
+
+    if (self->lease == 0) {
+        return;
+    }
+    simba__log(&self->log, SIMBA_LOG_WARN, "the session is over: %s", why);
+    self->lease = self->create = 0;
+    simba__etcd_renewals_lost(self);
+    while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
+        for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+            simba__etcd_entry_forget(e);
+        }
+    }
+    begin_session(self);
+    simba_session_lost(&self->base);
+}
+
+static int want(simba_session_store *store,
+                const simba_request *request,
+                simba_error *error)
+{
+    struct simba__etcd *self = SIMBA__ETCD(store);
+    int64_t ttl_s = (request->ttl_ms + request->transition_ms + 999) / 1000;
+
+    (void)error;
+    if (self->ttl_s == 0) {
+        self->ttl_s = ttl_s > TTL_LEAST_S ? ttl_s : TTL_LEAST_S;
+    }
+    begin_session(self);
+    return SIMBA_OK;
+}
+
+static bool is_ready(const simba_session_store *store)
+{
+    const struct simba__etcd *self = (const struct simba__etcd *)store;
+
+    return self->create != 0 && !self->is_closing;
+}
+
+static int unready(const simba_session_store *store, simba_error *error)
+{
+    const struct simba__etcd *self = (const struct simba__etcd *)store;
+
+    *error = simba_connection_is_ready(self->grpc.connection)
+                 ? self->failure
+                 : *simba_connection_why(self->grpc.connection);
+    if (error->code == SIMBA_OK) {
+        return simba_error_set(error, SIMBA_EUNAVAIL, 0,
+                               "etcd: no answer in time");
+    }
+    return error->code;
+}
+
+/* Certain for the lease after the write that was sent last: of the owner's key,
+ * or of the heartbeat. */
+static int64_t lease_ms(const simba_entry *entry,
+                        int64_t since_ms,
+                        int64_t *wait_ms)
+{
+    const struct simba__etcd *self = (const struct simba__etcd *)entry->store;
+    int64_t own_ms = ((const struct simba__etcd_entry *)entry)->since_ms;
+    simba_certainty certainty = {
+        .timeout_ms = entry->lease_ms,
+        .since_ms = own_ms > self->since_ms ? own_ms : self->since_ms};
+
+    *wait_ms = 1;
+    return simba_certainty_lease(&certainty, since_ms);
+}
+
+/* --- the connection ------------------------------------------------------ */
+
+static void on_ready(void *grpc, simba_connection *connection)
+{
+    struct simba__etcd *self = container_of(grpc, struct simba__etcd, grpc);
+
+    (void)connection;
+    self->base.was_ready = true;
+    simba__etcd_watches_begin(self);
+    if (self->create != 0) {
+        keep_alive(&self->keeping);
+        simba_session_ready(&self->base);
+    } else if (self->base.entry_count > 0) {
+        begin_session(self);
+    }
+}
+
+static void on_down(void *grpc,
+                    simba_connection *connection,
+                    const simba_error *why)
+{
+    (void)connection;
+    (void)why;
+    simba__etcd_watches_lost(container_of(grpc, struct simba__etcd, grpc));
+}
+
+static int connect(struct simba__etcd *self,
+                   const simba_backend_config *given,
+                   simba_error *error)
+{
+    const struct simba__url *url = &self->settings.url;
+    simba_connection_host *hosts = calloc(url->host_count, sizeof *hosts);
+    simba_connection_config config = {.loop = given->loop,
+                                      .hosts = hosts,
+                                      .host_count = url->host_count,
+                                      .first_host = SIMBA_CONNECTION_ANY_HOST,
+                                      .ready = on_ready,
+                                      .down = on_down,
+                                      .log = given->log,
+                                      .log_user = given->log_user};
+    int rc = SIMBA_OK;
+
+    if (hosts == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "etcd: no memory");
+    }
+    for (size_t i = 0; i < url->host_count; i++) {
+        hosts[i] =
+            (simba_connection_host){url->hosts[i].name, url->hosts[i].port};
+    }
+    if (self->settings.tls.is_on) {
+        rc = simba__tls_context_open(&self->settings.tls, "etcd",
+                                     &self->tls_context, error);
+        config.filter = &simba__tls_filter;
+        config.filter_context = self->tls_context;
+    }
+    self->grpc.user = url->user;
+    self->grpc.password = url->password;
+    if (rc == SIMBA_OK) {
+        simba_loop_enter(given->loop);
+        rc = simba__grpc_open(&self->grpc, &config, error);
+        simba_loop_leave(given->loop);
+    }
+    free(hosts);
+    return rc;
+}
+
+/* --- the table ----------------------------------------------------------- */
+
+static void on_revoked(struct simba__rpc *rpc,
+                       int status,
+                       const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, session_call);
+    simba_request *request = self->closing;
+
+    (void)status;
+    (void)error;
+    self->closing = NULL;
+    simba_request_done(request, SIMBA_OK, NULL);
+}
+
+/* Whoever waits behind us should not have to wait for the lease to run out. */
+static void close_session(simba_session_store *store, simba_request *request)
+{
+    struct simba__etcd *self = SIMBA__ETCD(store);
+    simba__etcd_lease lease = {.id = self->lease};
+
+    self->is_closing = true;
+    if (self->lease == 0 || self->is_granting ||
+        !simba_connection_is_ready(self->grpc.connection)) {
+        simba_request_done(request, SIMBA_OK, NULL);
+        return;
+    }
+    self->closing = request;
+    self->lease = self->create = 0;
+    simba__etcd_encode(simba__rpc_begin(&self->session_call), SIMBA__ETCD_lease,
+                       &lease);
+    session_call(self, SIMBA__ETCD_LEASE_REVOKE, on_revoked);
+}
+
+static const simba_session_ops session_ops = {
+    .size = sizeof session_ops,
+    .entry_size = sizeof(struct simba__etcd_entry),
+    .mutex_size = sizeof(struct simba__etcd_mutex),
+    .name = "etcd",
+    .want = want,
+    .is_ready = is_ready,
+    .unready = unready,
+    .put = simba__etcd_entry_put,
+    .look = simba__etcd_entry_look,
+    .remove = simba__etcd_entry_remove,
+    .renew = simba__etcd_entry_renew,
+    .renew_most = 100,
+    .is_tenure_lasting = true,
+    .lease_ms = lease_ms,
+    .forget = simba__etcd_entry_forget,
+    .observe = simba__etcd_observe,
+    .admin = simba__etcd_admin,
+    .close_session = close_session,
+};
+
+static void free_store(struct simba__etcd *self)
+{
+    simba__tls_context_close(self->tls_context);
+    simba__etcd_settings_fini(&self->settings);
+    free(self);
+}
+
+static int open_store(const simba_backend_config *config,
+                      simba_backend **backend,
+                      simba_error *error)
+{
+    struct simba__etcd *self = calloc(1, sizeof *self);
+    int rc;
+
+    *backend = NULL;
+    if (self == NULL) {
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "etcd: no memory");
+    }
+    rc = simba__etcd_settings_init(&self->settings, config->rest, error);
+    if (rc == SIMBA_OK) {
+        self->base.base.ops = &simba_module;
+        self->base.base.loop = config->loop;
+        self->base.ops = &session_ops;
+        self->base.first_ms = FIRST_MS;
+        self->log = (struct simba__log){config->log, config->log_user, "etcd"};
+        self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
+        self->beginning.fire = on_beginning;
+        self->keep_alive.method = SIMBA__ETCD_KEEP_ALIVE;
+        self->keep_alive.is_stream = true;
+        self->keep_alive.answer = &self->kept;
+        self->keep_alive.done = on_kept;
+        rc = connect(self, config, error);
+    }
+    if (rc != SIMBA_OK) {
+        free_store(self);
+        return rc;
+    }
+    *backend = &self->base.base;
+    return SIMBA_OK;
+}
+
+static void detach(simba_backend *base)
+{
+    struct simba__etcd *self = SIMBA__ETCD(base);
+
+    self->is_closing = true;
+    simba_timer_clear(base->loop, &self->keeping);
+    simba_timer_clear(base->loop, &self->beginning);
+    simba__etcd_renewals_lost(self);
+    simba_session_fini(&self->base);
+    simba__rpc_fini(&self->session_call);
+    simba__rpc_fini(&self->keep_alive);
+    simba__rpc_fini(&self->watch_stream);
+    simba__grpc_close(&self->grpc);
+}
+
+static void close_store(simba_backend *base)
+{
+    free_store(SIMBA__ETCD(base));
+}
+
+static void forked(simba_backend *base)
+{
+    simba_connection_forked(SIMBA__ETCD(base)->grpc.connection);
+}
+
+static bool drive(simba_backend *base, int64_t until_ms)
+{
+    bool is_driving;
+
+    simba_loop_enter(base->loop);
+    is_driving = simba_connection_drive(SIMBA__ETCD(base)->grpc.connection,
+                                        NULL, until_ms);
+    simba_loop_leave(base->loop);
+    return is_driving;
+}
+
+const simba_backend_ops simba_module = {
+    .abi = SIMBA_BACKEND_ABI,
+    .scheme = "etcd",
+    .least_lease_ms = 3000,
+    .open = open_store,
+    .submit = simba_session_submit,
+    .close = close_store,
+    .detach = detach,
+    .forked = forked,
+    .capabilities = SIMBA_CAN_PUSH | SIMBA_CAN_LIST | SIMBA_CAN_BREAK |
+                    SIMBA_CAN_DOCTOR | SIMBA_HAS_STEADY_CLOCK |
+                    SIMBA_HAS_SESSION_LEASE | SIMBA_CAN_OBSERVE,
+    .subscription = simba_session_subscription,
+    .drive = drive,
+    .help = simba__etcd_help,
+};

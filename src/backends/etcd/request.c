@@ -1,0 +1,900 @@
+/* Acquire, look, remove and renew: which transaction is sent, and what follows
+ * from its reply.
+ *
+ * Ownership rests on writes that a quorum agrees to, and on the boot clock of
+ * who waits: a lease of etcd only clears away waiters whose process is gone. An
+ * owner's key has none. Who finds it, and the heartbeat of its session,
+ * unchanged for the owner's whole lease since an answer that showed them may
+ * take over. README.md has the argument and the keys.
+ *
+ *   put:   grant ---------------------------------> FIRST
+ *            | held, or somebody waits
+ *            +-- join --+
+ *   look:  -------------+--> look --> settle ------> BEHIND
+ *                              ^         | watches are set
+ *                              +---------+
+ *                              | first, and it is free or its owner is silent
+ *                              +--> grant ---------> FIRST */
+#define _GNU_SOURCE
+#include "backends/etcd/etcd.h"
+
+#include "core/mutex_model.h"
+#include "util/container.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROUNDS_MOST = 24, /* transactions for one step */
+    MARGIN_MS = 10,   /* for times that were rounded */
+    REMOVE_MS = 5000, /* for a key that nobody asked to be removed */
+};
+
+#define THEN SIMBA__ETCD_THEN
+#define ELSE SIMBA__ETCD_ELSE
+
+typedef struct simba__etcd_entry entry_t;
+
+static entry_t *of(simba_entry *entry)
+{
+    return (entry_t *)entry;
+}
+
+static struct simba__etcd *store_of(const entry_t *e)
+{
+    return SIMBA__ETCD(e->base.store);
+}
+
+static struct simba__etcd_mutex *mutex_of(const entry_t *e)
+{
+    return (struct simba__etcd_mutex *)e->base.mutex;
+}
+
+static void wake(const entry_t *e)
+{
+    simba_wake(e->base.store->base.loop,
+               simba_session_mutex_name(e->base.mutex));
+}
+
+static bool is_mine(const entry_t *e, const struct simba__etcd_owner *owner)
+{
+    return owner->is_there &&
+           simba__attempt_equal(owner->attempt, e->base.attempt);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+static void finish(entry_t *e,
+                   int status,
+                   const simba_error *error,
+                   int standing)
+{
+    simba_entry_done(&e->base, status, error, (enum simba_standing)standing);
+}
+
+/* What every reply may tell. False: our session is over, and all begin anew. */
+static bool take_view(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = &e->txn;
+    const char *asked = txn->asked[txn->reply.succeeded ? 0 : 1];
+    const simba__etcd_kv *token = simba__etcd_got(txn, 't');
+    char digits[17] = "";
+
+    if (strchr(asked, 's') != NULL &&
+        simba__etcd_got(txn, 's')->create_revision != store_of(e)->create) {
+        simba__etcd_session_end(store_of(e), "its lease has ended");
+        return false;
+    }
+    if (strchr(asked, 'o') != NULL) {
+        e->owner = simba__etcd_owner_read(simba__etcd_got(txn, 'o'));
+    }
+    if (strchr(asked, 't') != NULL) {
+        e->has_no_token = token->mod_revision == 0;
+        memcpy(digits, token->value.at,
+               token->value.length < 16 ? token->value.length : 16);
+        e->last_token = strtoull(digits, NULL, 16);
+    }
+    if (strchr(asked, 'w') != NULL) {
+        e->waiting_mod = simba__etcd_got(txn, 'w')->mod_revision;
+    }
+    return true;
+}
+
+static void on_reply(struct simba__rpc *rpc,
+                     int status,
+                     const simba_error *error)
+{
+    entry_t *e = container_of(rpc, entry_t, txn.rpc);
+
+    if (status != SIMBA_OK) {
+        finish(e, status, error, SIMBA_STANDS_NOWHERE);
+    } else {
+        simba__etcd_take(&e->txn);
+        if (take_view(e)) {
+            e->taken(e);
+        }
+    }
+    simba_entry_drop(&e->base);
+}
+
+static struct simba__etcd_transaction *begin(entry_t *e)
+{
+    e->txn.self = store_of(e);
+    e->txn.mutex = simba_session_mutex_name(e->base.mutex);
+    e->txn.attempt = e->base.attempt;
+    e->txn.before = e->before;
+    simba__etcd_begin(&e->txn);
+    return &e->txn;
+}
+
+/* Sends what was written: the next transaction of this step, whose reply is
+ * `taken`. */
+static void send(entry_t *e, void (*taken)(entry_t *e))
+{
+    simba_error error;
+
+    assert(e->base.mutex != NULL);
+    if (++e->rounds > ROUNDS_MOST) {
+        simba_error_set(&error, SIMBA_EUNAVAIL, 0,
+                        "etcd: the mutex changes faster than it can be asked");
+        finish(e, SIMBA_EUNAVAIL, &error, SIMBA_STANDS_NOWHERE);
+        return;
+    }
+    e->taken = taken;
+    e->sent_ms = simba_loop_now_ms();
+    simba_entry_hold(&e->base);
+    simba__etcd_submit(
+        &e->txn, e->base.acquire != NULL ? e->base.acquire : e->base.release,
+        REMOVE_MS, on_reply);
+}
+
+/* --- what was seen of an owner ------------------------------------------- */
+
+/* S1: an owner is certain for its lease after it sent the write that changed
+ * its key or its heartbeat, less a margin for clocks of different rates. We see
+ * that change later than it was sent, so that the lease from here on, by our
+ * clock, is enough. */
+static void note_sighting(entry_t *e, int64_t beat_mod)
+{
+    struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
+
+    beat_mod = e->owner.is_broken ? 0 : beat_mod;
+    if (seen->owner_mod != e->owner.mod || seen->beat_mod != beat_mod) {
+        *seen = (struct simba__etcd_sighting){e->owner.mod, beat_mod,
+                                              simba_loop_now_ms()};
+    }
+}
+
+/* How long until the owner may be taken over from; 0 and less: now. */
+static int64_t silent_in_ms(const entry_t *e)
+{
+    const struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
+    int64_t lease_ms = e->owner.lease_ms + MARGIN_MS;
+
+    if (!e->owner.is_there) {
+        return 0;
+    }
+    return seen->owner_mod != e->owner.mod || seen->beat_mod < 0
+               ? lease_ms
+               : seen->since_ms + lease_ms - simba_loop_now_ms();
+}
+
+/* --- granting ------------------------------------------------------------ */
+
+static void decide(entry_t *e);
+static void send_look(entry_t *e);
+
+static void clear_watches(entry_t *e)
+{
+    struct simba__etcd *self = store_of(e);
+
+    if (e->is_settling) {
+        e->is_settling = false;
+        simba_entry_drop(&e->base);
+    }
+    simba_timer_clear(self->base.base.loop, &e->evicting);
+    simba__etcd_watch_clear(self, &e->watch_before);
+    simba__etcd_watch_clear(self, &e->watch_owner);
+    simba__etcd_watch_clear(self, &e->watch_beat);
+}
+
+/* Not in the queue any more. */
+static void clear_waiter(entry_t *e)
+{
+    clear_watches(e);
+    free(e->before);
+    e->before = NULL;
+    e->txn.waiter = 0;
+    e->txn.create = e->before_create = e->free_ms = 0;
+    e->is_second = e->base.is_head = false;
+    e->base.position = 0;
+}
+
+static void stands_nowhere(entry_t *e, int64_t wait_ms)
+{
+    clear_waiter(e);
+    e->base.token = 0;
+    e->mine = (struct simba__etcd_owner){0};
+    e->base.owner = simba__etcd_owner_told(&e->owner);
+    e->base.wait_ms = wait_ms < e->owner.lease_ms || !e->owner.is_there
+                          ? wait_ms
+                          : e->owner.lease_ms;
+    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+}
+
+static void vanished(entry_t *e)
+{
+    clear_waiter(e);
+    e->base.token = 0;
+    e->mine = (struct simba__etcd_owner){0};
+    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_VANISHED);
+}
+
+static void owns(entry_t *e)
+{
+    clear_waiter(e);
+    e->mine.mod = e->txn.reply.header.revision;
+    e->since_ms = e->sent_ms;
+    e->base.token = e->mine.token;
+    e->base.owner = simba__etcd_owner_told(&e->mine);
+    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
+}
+
+/* The conditions that all writes of an attempt share: it was not undone, and
+ * our session is the one that it began with. */
+static void if_alive(entry_t *e)
+{
+    simba__etcd_if(&e->txn, 'x', SIMBA__ETCD_CREATE, 0);
+    simba__etcd_if(&e->txn, 's', SIMBA__ETCD_CREATE, store_of(e)->create);
+}
+
+static void take_refresh(entry_t *e)
+{
+    if (e->txn.reply.succeeded) {
+        owns(e);
+    } else {
+        vanished(e);
+    }
+}
+
+/* The same key again, so that the lease runs from now. */
+static void send_refresh(entry_t *e, int64_t mod)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+    char value[SIMBA__ETCD_KEY_SIZE];
+
+    e->mine.session = (uint64_t)store_of(e)->lease;
+    e->mine.lease_ms = e->base.lease_ms;
+    simba__etcd_owner_write(&e->mine, value);
+    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, mod);
+    if_alive(e);
+    simba__etcd_do_put(txn, THEN, 'o', value);
+    simba__etcd_do_get(txn, ELSE, "s");
+    send(e, take_refresh);
+}
+
+static void take_grant(entry_t *e)
+{
+    if (e->txn.reply.succeeded) {
+        owns(e);
+    } else if (is_mine(e, &e->owner)) { /* and we were not told */
+        e->mine = e->owner;
+        send_refresh(e, e->owner.mod);
+    } else if (simba__etcd_got(&e->txn, 'x')->mod_revision != 0) {
+        stands_nowhere(e, 0);
+    } else if (e->txn.create == 0) {
+        e->base.token = 0;
+        e->was_tried = false;
+        decide(e);
+    } else if (simba__etcd_got(&e->txn, 'q')->create_revision !=
+               e->txn.create) {
+        vanished(e);
+    } else {
+        e->base.token = 0;
+        send_look(e); /* with the owner's heartbeat */
+    }
+}
+
+/* S4: above every token that was ever granted, as far as the clocks of those
+ * who are granted did not go back over a restore. */
+static uint64_t next_token(const entry_t *e)
+{
+    uint64_t token = (uint64_t)simba__etcd_wall_us();
+    uint64_t above = e->base.acquire == NULL ? 0 : e->base.acquire->token_above;
+
+    above = above > e->last_token ? above : e->last_token;
+    return token > above ? token : above + 1;
+}
+
+/* Take the mutex: free, or as it was seen of a silent owner; as the first of
+ * the queue, or where nobody waits. */
+static void send_grant(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+    char value[SIMBA__ETCD_KEY_SIZE], token[24];
+
+    e->mine = (struct simba__etcd_owner){
+        .is_there = true,
+        .attempt = e->base.attempt,
+        .token = next_token(e),
+        .session = (uint64_t)store_of(e)->lease,
+        .lease_ms = e->base.lease_ms,
+        .acquired_at_ms = simba__etcd_wall_us() / 1000};
+    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
+    e->base.token = e->mine.token; /* should the reply be lost */
+    simba__etcd_owner_write(&e->mine, value);
+    snprintf(token, sizeof token, "%016llx", (long long)e->mine.token);
+    if (!e->owner.is_there) {
+        simba__etcd_if(txn, 'o', SIMBA__ETCD_CREATE, 0);
+    } else {
+        txn->session = (int64_t)e->owner.session;
+        simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, e->owner.mod);
+        if (!e->owner.is_broken) {
+            simba__etcd_if(txn, 'S', SIMBA__ETCD_MOD,
+                           mutex_of(e)->sighting.beat_mod);
+        }
+    }
+    if (txn->create != 0) {
+        simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, txn->create);
+        simba__etcd_do_delete(txn, 'q');
+    } else {
+        simba__etcd_if(txn, 'w', SIMBA__ETCD_CREATE, 0);
+    }
+    if_alive(e);
+    if (e->has_no_token) {
+        simba__etcd_if(txn, 't', SIMBA__ETCD_CREATE, 0);
+    } else {
+        simba__etcd_if_less(txn, 't', token);
+    }
+    simba__etcd_do_put(txn, THEN, 'o', value);
+    simba__etcd_do_put(txn, THEN, 't', token);
+    simba__etcd_do_get(txn, ELSE, txn->create != 0 ? "otxwsq" : "otxws");
+    send(e, take_grant);
+}
+
+/* --- waiting ------------------------------------------------------------- */
+
+/* Numbers of waiter keys are used again when they are free: names that were
+ * never used before would fill the server's index until it is compacted. */
+static unsigned free_number(const entry_t *e)
+{
+    for (unsigned number = 1;; number++) {
+        bool is_used = false;
+
+        for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
+            is_used |= of(o)->txn.waiter == number;
+        }
+        if (!is_used) {
+            return number;
+        }
+    }
+}
+
+static void take_join(entry_t *e)
+{
+    const simba__etcd_kv *waiter = simba__etcd_got(&e->txn, 'q');
+    struct simba__etcd_owner who = simba__etcd_owner_read(waiter);
+
+    if (e->txn.reply.succeeded) {
+        e->txn.create = e->txn.reply.header.revision;
+        send_look(e);
+    } else if (simba__etcd_got(&e->txn, 'x')->mod_revision != 0) {
+        stands_nowhere(e, 0);
+    } else if (is_mine(e, &who)) { /* and we were not told */
+        e->txn.create = waiter->create_revision;
+        send_look(e);
+    } else {
+        vanished(e);
+    }
+}
+
+static void send_join(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+    char value[SIMBA__ETCD_KEY_SIZE];
+
+    txn->waiter = free_number(e);
+    e->mine = (struct simba__etcd_owner){.attempt = e->base.attempt,
+                                         .acquired_at_ms =
+                                             simba__etcd_wall_us() / 1000};
+    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
+    simba__etcd_owner_write(&e->mine, value);
+    simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, 0);
+    if_alive(e);
+    simba__etcd_do_put(txn, THEN, 'q', value);
+    simba__etcd_do_put(txn, THEN, 'w', "");
+    simba__etcd_do_get(txn, ELSE, "qxs");
+    send(e, take_join);
+}
+
+/* Where we stand, by the keys made up to ours, the newest first. False: ours is
+ * not there. */
+static bool take_order(entry_t *e)
+{
+    simba__etcd_kv mine, before = {0}, first;
+    simba__etcd_list *order = &e->txn.ranges[0];
+
+    if (!simba__etcd_next(order, &mine) ||
+        mine.create_revision != e->txn.create) {
+        return false;
+    }
+    e->base.is_head = !simba__etcd_next(order, &before);
+    e->is_second = !e->base.is_head && !simba__etcd_next(order, &first);
+    e->before_create = before.create_revision;
+    e->base.position = (uint64_t)e->txn.create;
+    free(e->before);
+    e->before =
+        e->base.is_head ? NULL : strndup(before.key.at, before.key.length);
+    return e->base.is_head || e->before != NULL;
+}
+
+static void take_look(entry_t *e)
+{
+    if (!take_order(e)) {
+        vanished(e);
+        return;
+    }
+    if (e->owner.is_there) {
+        note_sighting(e, (int64_t)e->owner.session == e->txn.session
+                             ? simba__etcd_got(&e->txn, 'S')->mod_revision
+                             : -1);
+    }
+    decide(e);
+}
+
+static void send_look(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    txn->session = (int64_t)e->owner.session;
+    simba__etcd_do_get(txn, THEN, "RsoS");
+    send(e, take_look);
+}
+
+/* All watches that it needs are confirmed: a look now misses nothing. */
+static bool is_watching(const entry_t *e)
+{
+    return (e->watch_before.key == NULL || e->watch_before.is_sure) &&
+           (e->watch_owner.key == NULL || e->watch_owner.is_sure) &&
+           (e->watch_beat.key == NULL || e->watch_beat.is_sure);
+}
+
+/* A watch was set: go on, or if it was set again after a gap, ask. */
+static void on_sure(entry_t *e)
+{
+    if (!e->is_settling) {
+        wake(e);
+    } else if (is_watching(e)) {
+        e->is_settling = false;
+        send_look(e);
+        simba_entry_drop(&e->base);
+    }
+}
+
+static void on_before(struct simba__etcd_watched *watch,
+                      const simba__etcd_event *event)
+{
+    entry_t *e = container_of(watch, entry_t, watch_before);
+
+    if (event == NULL) {
+        on_sure(e);
+    } else if (event->type == 1) {
+        e->base.is_unwatched = true;
+        wake(e);
+    }
+}
+
+static void on_evicting(simba_timer *timer)
+{
+    wake(container_of(timer, entry_t, evicting));
+}
+
+/* The first asks when the mutex becomes free. The second lets it go first, and
+ * asks when that has not come in its time (S10). */
+static void on_owner(struct simba__etcd_watched *watch,
+                     const simba__etcd_event *event)
+{
+    entry_t *e = container_of(watch, entry_t, watch_owner);
+    bool is_freed = event != NULL && event->type == 1;
+
+    if (event == NULL) {
+        on_sure(e);
+    } else if (e->base.is_head) {
+        wake(e);
+    } else {
+        e->free_ms = is_freed ? simba_loop_now_ms() : 0;
+        e->evicting.fire = on_evicting;
+        simba_timer_set(e->base.store->base.loop, &e->evicting,
+                        is_freed ? e->free_ms + SIMBA__OFFER_MS : INT64_MAX);
+    }
+}
+
+static void on_beat(struct simba__etcd_watched *watch,
+                    const simba__etcd_event *event)
+{
+    entry_t *e = container_of(watch, entry_t, watch_beat);
+
+    if (event == NULL) {
+        on_sure(e);
+    } else {
+        note_sighting(e, event->type == 1 ? 0 : event->kv.mod_revision);
+    }
+}
+
+/* In the queue, and not to be granted now: watch what has to be watched, look
+ * once more when that is sure, and wait. */
+static void settle(entry_t *e, int64_t wait_ms)
+{
+    struct simba__etcd *self = store_of(e);
+    bool is_near = e->base.is_head || e->is_second;
+    bool has_beat = e->base.is_head && e->owner.is_there && !e->owner.is_broken;
+    char owner[SIMBA__ETCD_KEY_SIZE], beat[SIMBA__ETCD_KEY_SIZE];
+
+    e->txn.session = (int64_t)e->owner.session;
+    simba__etcd_key(&e->txn, 'o', owner);
+    simba__etcd_key(&e->txn, 'S', beat);
+    e->watch_before.changed = on_before;
+    e->watch_owner.changed = on_owner;
+    e->watch_beat.changed = on_beat;
+    if (!simba__etcd_watch_set(self, &e->watch_before, e->before) ||
+        !simba__etcd_watch_set(self, &e->watch_owner, is_near ? owner : NULL) ||
+        !simba__etcd_watch_set(self, &e->watch_beat, has_beat ? beat : NULL)) {
+        vanished(e); /* no memory: from the beginning, or until the deadline */
+    } else if (!is_watching(e)) {
+        e->is_settling = true;
+        simba_entry_hold(&e->base);
+    } else {
+        e->base.is_unwatched = false;
+        e->base.owner = simba__etcd_owner_told(&e->owner);
+        e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
+        finish(e, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
+    }
+}
+
+/* --- who only tries ------------------------------------------------------ */
+
+static void take_cleared(entry_t *e)
+{
+    e->is_sighting_kept = true;
+    decide(e);
+}
+
+/* What is kept of a sighting, so that a later process of this boot counts on
+ * from it: revisions of the owner and its heartbeat, and the boot clock. */
+static void take_sighting(entry_t *e)
+{
+    struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
+    const simba__etcd_kv *kept = simba__etcd_got(&e->txn, 'v');
+    long long owner_mod = 0, beat_mod = 0, since_ms = 0;
+    char text[96] = "";
+
+    note_sighting(e, simba__etcd_got(&e->txn, 'S')->mod_revision);
+    if (kept->value.length > 0 && kept->value.length < sizeof text) {
+        memcpy(text, kept->value.at, kept->value.length);
+    }
+    e->is_sighting_kept =
+        sscanf(text, "%lld %lld %lld", &owner_mod, &beat_mod, &since_ms) == 3 &&
+        owner_mod == seen->owner_mod && beat_mod == seen->beat_mod &&
+        since_ms > 0 && since_ms <= seen->since_ms;
+    if (e->is_sighting_kept) {
+        seen->since_ms = since_ms;
+    }
+}
+
+static void keep_sighting(entry_t *e)
+{
+    const struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
+    char value[96];
+
+    snprintf(value, sizeof value, "%lld %lld %lld", (long long)seen->owner_mod,
+             (long long)seen->beat_mod, (long long)seen->since_ms);
+    simba__etcd_do_put(begin(e), THEN, 'v', value);
+    send(e, take_cleared);
+}
+
+/* "Somebody waits" stays when the last of the queue has gone otherwise than by
+ * leaving. */
+static void send_nobody_waits(entry_t *e, void (*taken)(entry_t *e))
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    simba__etcd_if(txn, 'w', SIMBA__ETCD_MOD, e->waiting_mod);
+    simba__etcd_do_delete(txn, 'w');
+    e->waiting_mod = 0;
+    send(e, taken);
+}
+
+static void take_tried(entry_t *e)
+{
+    e->was_tried = true;
+    if (e->owner.is_there) {
+        take_sighting(e);
+    }
+    if (e->txn.ranges[0].count == 0 && e->waiting_mod != 0) {
+        send_nobody_waits(e, take_cleared);
+    } else {
+        decide(e);
+    }
+}
+
+/* Nobody must be held up by what the dead have left: look whether there is a
+ * queue, and an owner that lives. */
+static void send_tried(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    txn->session = (int64_t)e->owner.session;
+    simba__etcd_do_get(txn, THEN, "RwSv");
+    send(e, take_tried);
+}
+
+/* --- deciding ------------------------------------------------------------ */
+
+static void take_eviction(entry_t *e)
+{
+    e->free_ms = 0;
+    send_look(e);
+}
+
+/* The first in the queue has left the mutex free for the time of an offer: its
+ * key is removed, and it begins anew if it lives. */
+static void send_eviction(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    simba__etcd_if(txn, 'o', SIMBA__ETCD_CREATE, 0);
+    simba__etcd_if(txn, 'p', SIMBA__ETCD_CREATE, e->before_create);
+    simba__etcd_do_delete(txn, 'p');
+    send(e, take_eviction);
+}
+
+/* By what was seen last: take it, join the queue, wait, or be refused. */
+static void decide(entry_t *e)
+{
+    bool is_queued = e->txn.create != 0;
+    int64_t now_ms = simba_loop_now_ms(), silent_ms = silent_in_ms(e);
+
+    if (is_queued && silent_ms <= 0 && e->free_ms == 0) {
+        e->free_ms = now_ms;
+    }
+    if (silent_ms <= 0 && (is_queued ? e->base.is_head : e->waiting_mod == 0)) {
+        send_grant(e);
+    } else if (is_queued && e->is_second && !e->owner.is_there &&
+               now_ms - e->free_ms >= SIMBA__OFFER_MS) {
+        send_eviction(e);
+    } else if (is_queued) {
+        settle(e, silent_ms <= 0    ? SIMBA__OFFER_MS
+                  : e->base.is_head ? silent_ms - MARGIN_MS
+                                    : e->base.lease_ms);
+    } else if (e->base.acquire != NULL && e->base.acquire->join) {
+        send_join(e);
+    } else if (!e->was_tried) {
+        send_tried(e);
+    } else if (e->owner.is_there && !e->is_sighting_kept) {
+        keep_sighting(e);
+    } else {
+        stands_nowhere(e, silent_ms <= 0 ? SIMBA__OFFER_MS : silent_ms);
+    }
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+void simba__etcd_entry_put(simba_entry *entry)
+{
+    entry_t *e = of(entry);
+
+    e->rounds = 0;
+    e->was_tried = e->is_sighting_kept = false;
+    e->owner = (struct simba__etcd_owner){0};
+    if (e->txn.create != 0) { /* waits, as far as we know, but was in doubt */
+        send_look(e);
+    } else {
+        send_grant(e);
+    }
+}
+
+void simba__etcd_entry_look(simba_entry *entry)
+{
+    entry_t *e = of(entry);
+
+    e->rounds = 0;
+    if (e->mine.mod != 0) {
+        send_refresh(e, e->mine.mod);
+        return;
+    }
+    if (e->base.is_unwatched && e->is_second) {
+        e->base.is_head = true; /* who stood before us was the first */
+        e->is_second = false;
+    }
+    if (e->base.is_head) { /* woken: most likely it is free */
+        e->owner = (struct simba__etcd_owner){0};
+        send_grant(e);
+    } else {
+        send_look(e);
+    }
+}
+
+/* --- removing ------------------------------------------------------------ */
+
+static void send_free(entry_t *e, int64_t mod);
+
+static void do_tombstone(entry_t *e, int branch)
+{
+    if (e->base.release != NULL && e->base.release->tombstone_ms > 0) {
+        simba__etcd_do_put(&e->txn, branch, 'x', "");
+    }
+}
+
+static void take_freed(entry_t *e)
+{
+    if (!e->txn.reply.succeeded && is_mine(e, &e->owner)) {
+        send_free(e, e->owner.mod); /* it was written again, or broken */
+    } else {
+        clear_waiter(e);
+        e->base.token = 0;
+        e->mine = (struct simba__etcd_owner){0};
+        finish(e, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+    }
+}
+
+static void send_free(entry_t *e, int64_t mod)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, mod);
+    simba__etcd_do_delete(txn, 'o');
+    do_tombstone(e, THEN);
+    do_tombstone(e, ELSE);
+    simba__etcd_do_get(txn, ELSE, "o");
+    send(e, take_freed);
+}
+
+static void take_removed(entry_t *e)
+{
+    clear_waiter(e);
+    if (is_mine(e, &e->owner)) {
+        send_free(e, e->owner.mod);
+    } else if (e->txn.ranges[0].count == 0 && e->waiting_mod != 0) {
+        e->owner = (struct simba__etcd_owner){0};
+        send_nobody_waits(e, take_freed);
+    } else {
+        take_freed(e);
+    }
+}
+
+/* Of an owner by what it wrote; of a waiter, or of one that may be anything
+ * after a lost reply, by looking. */
+void simba__etcd_entry_remove(simba_entry *entry)
+{
+    entry_t *e = of(entry);
+    struct simba__etcd_transaction *txn = &e->txn;
+
+    e->rounds = 0;
+    clear_watches(e);
+    if (e->mine.mod != 0 && entry->state == SIMBA_KEY_PRESENT) {
+        send_free(e, e->mine.mod);
+        return;
+    }
+    begin(e);
+    if (txn->waiter != 0) {
+        simba__etcd_do_delete(txn, 'q');
+    }
+    do_tombstone(e, THEN);
+    txn->create = 0; /* look at the whole queue */
+    simba__etcd_do_get(txn, THEN, "owR");
+    send(e, take_removed);
+}
+
+void simba__etcd_entry_forget(simba_entry *entry)
+{
+    entry_t *e = of(entry);
+    bool was_open = e->txn.rpc.grpc != NULL;
+
+    clear_waiter(e);
+    simba__rpc_fini(&e->txn.rpc);
+    if (was_open) {
+        simba_entry_drop(entry);
+    }
+}
+
+/* --- renewing ------------------------------------------------------------ */
+
+void simba__etcd_renewals_lost(struct simba__etcd *self)
+{
+    simba__rpc_fini(&self->renewal.rpc);
+    for (int i = 0; i < self->renewing_count; i++) {
+        simba_entry_drop(self->renewing[i]);
+    }
+    free(self->renewing);
+    self->renewing = NULL;
+    self->renewing_count = 0;
+}
+
+/* Those whose key has changed are not ours any more; if there are any, the
+ * others were not tried. */
+static void on_renewed(struct simba__rpc *rpc,
+                       int status,
+                       const simba_error *error)
+{
+    struct simba__etcd *self =
+        container_of(rpc, struct simba__etcd, renewal.rpc);
+    simba__etcd_txn_reply *reply = &self->renewal.reply;
+    simba_entry **entries = self->renewing;
+    int count = self->renewing_count;
+    simba__etcd_op_reply each = {0};
+    simba__etcd_kv kv = {0};
+
+    if (status == SIMBA_OK && !reply->succeeded) {
+        (void)simba__etcd_next(&reply->responses, &each);
+        (void)simba__etcd_next(&each.range.kvs, &kv);
+        if (kv.create_revision != self->create) {
+            simba__etcd_session_end(self, "its lease has ended");
+            return;
+        }
+    } else if (status == SIMBA_OK) {
+        self->since_ms = self->renewal_sent_ms;
+    }
+    self->renewing = NULL;
+    self->renewing_count = 0;
+    for (int i = 0; i < count && status == SIMBA_OK && !reply->succeeded; i++) {
+        kv = (simba__etcd_kv){0};
+        (void)simba__etcd_next(&reply->responses, &each);
+        (void)simba__etcd_next(&each.range.kvs, &kv);
+        of(entries[i])->is_taken = kv.mod_revision != of(entries[i])->mine.mod;
+    }
+    for (int i = 0; i < count; i++) {
+        bool is_taken = of(entries[i])->is_taken;
+
+        of(entries[i])->is_taken = false;
+        simba_entry_renewed(entries[i],
+                            status != SIMBA_OK             ? status
+                            : reply->succeeded || is_taken ? SIMBA_OK
+                                                           : SIMBA_EBUSY,
+                            error, !is_taken);
+    }
+    free(entries);
+    simba_session_renewed(&self->base);
+}
+
+/* One write of the session's heartbeat, on the condition that all these keys
+ * are as we wrote them. */
+void simba__etcd_entry_renew(simba_session_store *store,
+                             simba_entry *const *entries,
+                             int count)
+{
+    struct simba__etcd *self = SIMBA__ETCD(store);
+    struct simba__etcd_transaction *txn = &self->renewal;
+    const simba_request *first = entries[0]->renewal;
+    char value[32];
+
+    assert(self->renewing == NULL);
+    self->renewing = calloc((size_t)count, sizeof(simba_entry *));
+    for (int i = 0; self->renewing == NULL && i < count; i++) {
+        simba_entry_renewed(entries[i], SIMBA_ENOMEM, NULL, false);
+    }
+    if (self->renewing == NULL) {
+        simba_session_renewed(store);
+        return;
+    }
+    memcpy(self->renewing, entries, (size_t)count * sizeof *entries);
+    self->renewing_count = count;
+    self->renewal_sent_ms = simba_loop_now_ms();
+    txn->self = self;
+    simba__etcd_begin(txn);
+    snprintf(value, sizeof value, "%lld", (long long)self->renewal_sent_ms);
+    simba__etcd_if(txn, 's', SIMBA__ETCD_CREATE, self->create);
+    simba__etcd_do_put(txn, THEN, 's', value);
+    simba__etcd_do_get(txn, ELSE, "s");
+    for (int i = 0; i < count; i++) {
+        txn->mutex = simba_session_mutex_name(entries[i]->mutex);
+        txn->asked[1][0] = '\0'; /* read in on_renewed() */
+        simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, of(entries[i])->mine.mod);
+        simba__etcd_do_get(txn, ELSE, "o");
+        if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
+            first = entries[i]->renewal;
+        }
+    }
+    simba__etcd_submit(txn, first, 0, on_renewed);
+}

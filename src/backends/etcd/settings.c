@@ -1,0 +1,89 @@
+/* What the URL of an etcd store says:
+ *
+ *   etcd://[user:password@]host[:2379][,host[:2379]...][/namespace]
+ *          [?tls=on&ca=file&cert=file&key=file…] */
+#define _GNU_SOURCE
+#include "backends/etcd/etcd.h"
+
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORT = 2379, PREFIX_MOST = 128 };
+
+static const struct simba__parameter parameters[] = {{0}};
+
+static const struct simba__url_form form = {
+    .store = "etcd",
+    .example = "etcd://host:2379,host:2379/namespace",
+    .parameters = parameters,
+    .is_networked = true,
+    .tls_offset = offsetof(struct simba__etcd_settings, tls)};
+
+/* Says what is wrong, or NULL. */
+static const char *check(const struct simba__url *url)
+{
+    if (url->host_count == 0) {
+        return "the URL names no host";
+    }
+    if (!simba__text_unescape(url->path)) {
+        return "broken %-escape in the namespace";
+    }
+    if (strlen(url->path) > PREFIX_MOST) {
+        return "a namespace has at most 128 bytes";
+    }
+    return (url->user == NULL) != (url->password == NULL)
+               ? "a user needs a password, and a password a user"
+               : NULL;
+}
+
+int simba__etcd_settings_init(struct simba__etcd_settings *settings,
+                              const char *rest,
+                              simba_error *error)
+{
+    struct simba__url *url = &settings->url;
+    const char *problem, *path;
+    size_t length;
+    int rc;
+
+    *settings = (struct simba__etcd_settings){.tls = SIMBA__TLS_DEFAULTS};
+    rc = simba__url_read(url, &form, rest, error);
+    if (rc != SIMBA_OK) {
+        return rc;
+    }
+    problem = check(url);
+    if (problem != NULL) {
+        return simba__url_refuse(&form, problem, error);
+    }
+    for (size_t i = 0; i < url->host_count; i++) {
+        if (url->hosts[i].port == 0) {
+            url->hosts[i].port = PORT;
+        }
+    }
+    path = url->path + strspn(url->path, "/");
+    length = strlen(path);
+    while (length > 0 && path[length - 1] == '/') {
+        length--;
+    }
+    if (asprintf(&settings->prefix, "%.*s/", (int)(length > 0 ? length : 5),
+                 length > 0 ? path : "simba") < 0) {
+        settings->prefix = NULL;
+        return simba_error_set(error, SIMBA_ENOMEM, 0, "etcd: no memory");
+    }
+    settings->tls.protocol = "h2";
+    return simba__tls_settle(&settings->tls, &form, false, error);
+}
+
+void simba__etcd_settings_fini(struct simba__etcd_settings *settings)
+{
+    simba__url_fini(&settings->url);
+    free(settings->prefix);
+    *settings = (struct simba__etcd_settings){0};
+}
+
+char *simba__etcd_help(void)
+{
+    return simba__parameters_help(&form);
+}

@@ -1,0 +1,1015 @@
+/* What a store with sessions and ordered keys does with requests: how they
+ * come, how long they wait, and what follows from the replies of the servers.
+ *
+ *               PUT              first
+ *   ABSENT ------------> PRESENT -----> mine
+ *     ^  \                |  ^  \
+ *     |   \ unanswered    |  |   \ behind somebody
+ *     |    v              |  |    v
+ *     |  DOUBTFUL --PUT---'  '-- LOOK, when woken or in case
+ *     |                   |
+ *     '------ REMOVE, vanished, session lost */
+#define _GNU_SOURCE
+#include <simba/sys/session_store.h>
+
+#include "core/mutex_model.h"
+#include "kit/deadline.h"
+#include "util/container.h"
+#include "util/hash.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A key that vanishes so often between two steps is no accident. */
+enum { ROUNDS_MOST = 8 };
+
+/* --- mutexes ------------------------------------------------------------- */
+
+struct simba_session_table {
+    struct simba__hash by_name;
+};
+
+/* A mutex is an author's struct of any size; its link stands before it. */
+struct linked_mutex {
+    struct simba__hash_link by_name; /* first */
+    _Alignas(max_align_t) simba_session_mutex mutex;
+};
+
+static simba_session_mutex *of_link(const struct simba__hash_link *link)
+{
+    return link == NULL ? NULL : &((struct linked_mutex *)link)->mutex;
+}
+
+static struct simba__hash_link *to_link(const simba_session_mutex *mutex)
+{
+    return &container_of(mutex, struct linked_mutex, mutex)->by_name;
+}
+
+const char *simba_session_mutex_name(const simba_session_mutex *mutex)
+{
+    return to_link(mutex)->key;
+}
+
+simba_session_mutex *simba_session_mutex_get(simba_session_store *self,
+                                             const char *name,
+                                             bool is_wanted)
+{
+    size_t size = offsetof(struct linked_mutex, mutex) + self->ops->mutex_size;
+    struct simba__hash_link *link;
+
+    assert(self->ops->mutex_size >= sizeof(simba_session_mutex));
+    if (self->mutexes == NULL) {
+        self->mutexes = calloc(1, sizeof *self->mutexes);
+    }
+    if (self->mutexes == NULL) {
+        return NULL;
+    }
+    link = simba__hash_find(&self->mutexes->by_name, name);
+    if (link == NULL && is_wanted) {
+        link = simba__hash_new(&self->mutexes->by_name, size, name);
+        if (link != NULL) {
+            of_link(link)->store = self;
+        }
+    }
+    return of_link(link);
+}
+
+simba_session_mutex *simba_session_mutex_next(const simba_session_store *self,
+                                              const simba_session_mutex *mutex)
+{
+    return self->mutexes == NULL ? NULL
+                                 : of_link(simba__hash_next(
+                                       &self->mutexes->by_name,
+                                       mutex == NULL ? NULL : to_link(mutex)));
+}
+
+void simba_session_mutex_tidy(simba_session_store *self,
+                              simba_session_mutex *mutex)
+{
+    if (mutex->entries == NULL && !mutex->is_observed && mutex->holds == 0) {
+        struct simba__hash_link *link = to_link(mutex);
+
+        simba__hash_remove(&self->mutexes->by_name, link);
+        free(link);
+    }
+}
+
+/* --- entries ------------------------------------------------------------- */
+
+static simba_entry *find_entry(const simba_session_mutex *mutex,
+                               simba_attempt attempt)
+{
+    simba_entry *entry = mutex == NULL ? NULL : mutex->entries;
+
+    while (entry != NULL && !simba__attempt_equal(entry->attempt, attempt)) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+/* NULL: no memory. */
+static simba_entry *get_entry(simba_session_store *self,
+                              const simba_request *request)
+{
+    simba_session_mutex *mutex =
+        simba_session_mutex_get(self, request->mutex, true);
+    simba_entry *entry = find_entry(mutex, request->attempt), **last;
+
+    if (mutex == NULL || entry != NULL) {
+        return entry;
+    }
+    assert(self->ops->entry_size >= sizeof *entry);
+    entry = calloc(1, self->ops->entry_size);
+    if (entry == NULL) {
+        simba_session_mutex_tidy(self, mutex);
+        return NULL;
+    }
+    entry->store = self;
+    entry->mutex = mutex;
+    entry->references = 1;
+    entry->attempt = request->attempt;
+    snprintf(entry->id, sizeof entry->id, "%s", request->id);
+    for (last = &mutex->entries; *last != NULL; last = &(*last)->next) {
+    }
+    *last = entry;
+    self->entry_count++;
+    return entry;
+}
+
+void simba_entry_hold(simba_entry *entry)
+{
+    entry->references++;
+}
+
+void simba_entry_drop(simba_entry *entry)
+{
+    assert(entry->references > 0);
+    if (--entry->references == 0) {
+        assert(entry->mutex == NULL);
+        free(entry);
+    }
+}
+
+static void forget(simba_entry *entry)
+{
+    simba_session_store *self = entry->store;
+    simba_session_mutex *mutex = entry->mutex;
+    simba_entry **at;
+
+    assert(mutex != NULL && entry->acquire == NULL && entry->release == NULL &&
+           entry->renewal == NULL);
+    if (self->ops->forget != NULL) {
+        self->ops->forget(entry);
+    }
+    for (at = &mutex->entries; *at != entry; at = &(*at)->next) {
+    }
+    *at = entry->next;
+    if (mutex->looker == entry) {
+        mutex->looker = NULL;
+    }
+    entry->mutex = NULL;
+    self->entry_count--;
+    simba_timer_clear(self->base.loop, &entry->deadline);
+    simba_session_mutex_tidy(self, mutex);
+    simba_entry_drop(entry);
+}
+
+/* The function may complete requests, and who hears the reply may come with the
+ * next one: so first all entries are taken hold of, then it is called for each.
+ * Without memory for that, the deadlines of the requests will do. */
+static void each_entry(simba_session_store *self,
+                       simba_session_mutex *mutex,
+                       void (*each)(simba_entry *entry))
+{
+    simba_entry **all =
+        calloc((size_t)self->entry_count + 1, sizeof(simba_entry *));
+    simba_session_mutex *from =
+        mutex == NULL ? simba_session_mutex_next(self, NULL) : mutex;
+    int count = 0;
+
+    while (all != NULL && from != NULL) {
+        for (simba_entry *e = from->entries; e != NULL; e = e->next) {
+            assert(count < self->entry_count);
+            simba_entry_hold(e);
+            all[count++] = e;
+        }
+        from = mutex != NULL ? NULL : simba_session_mutex_next(self, from);
+    }
+    for (int i = 0; i < count; i++) {
+        if (all[i]->mutex != NULL) {
+            each(all[i]);
+        }
+        simba_entry_drop(all[i]);
+    }
+    free(all);
+}
+
+/* --- replies to an acquire ----------------------------------------------- */
+
+static void go(simba_entry *entry);
+
+static bool is_idle(const simba_entry *entry)
+{
+    return entry->acquire == NULL && entry->release == NULL &&
+           entry->renewal == NULL;
+}
+
+/* An entry that is not there, of which nothing is asked, is forgotten; unless
+ * its tenure was told, for then its end has to be told as well. */
+static void tidy(simba_entry *entry)
+{
+    if (entry->mutex != NULL && is_idle(entry) &&
+        entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT &&
+        !entry->was_granted) {
+        forget(entry);
+    }
+}
+
+static void complete(const simba_entry *entry,
+                     simba_request **slot,
+                     int status,
+                     const char *why)
+{
+    simba_error error;
+
+    simba_error_set(&error, status, 0, "%s: %s", entry->store->ops->name, why);
+    simba__deadline_complete(slot, status, &error);
+}
+
+static void refuse(simba_entry *entry, int64_t wait_ms)
+{
+    simba_reply *reply = &entry->acquire->reply;
+
+    reply->is_queued = entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving;
+    reply->is_head = reply->is_queued && entry->is_head;
+    reply->position = reply->is_queued ? entry->position : 0;
+    reply->wait_ms = wait_ms > 0 ? wait_ms : entry->lease_ms;
+    reply->owner = entry->owner;
+    simba__deadline_complete(&entry->acquire, SIMBA_OK, NULL);
+}
+
+static void answer_mine(simba_entry *entry,
+                        simba_request **slot,
+                        int64_t since_ms,
+                        int64_t lease_ms)
+{
+    simba_reply *reply = &(*slot)->reply;
+
+    entry->was_granted = true;
+    entry->lapses_ms = since_ms + entry->lease_ms;
+    reply->mine = true;
+    reply->token = entry->token;
+    reply->lease_ms = lease_ms;
+    reply->owner = entry->owner;
+    simba__deadline_complete(slot, SIMBA_OK, NULL);
+}
+
+/* The first owns, if that is certain for long enough to work with. */
+static void grant(simba_entry *entry)
+{
+    int64_t wait_ms = 1;
+    int64_t lease_ms =
+        entry->store->ops->lease_ms(entry, entry->acquire_ms, &wait_ms);
+
+    assert(entry->state == SIMBA_KEY_PRESENT && !entry->is_leaving);
+    assert(entry->token != 0);
+    if (lease_ms <= 0) {
+        entry->is_head = true;
+        entry->owner = simba_owner_none(); /* nobody can have it but us */
+        refuse(entry, wait_ms > 1 ? wait_ms : 1);
+    } else {
+        answer_mine(entry, &entry->acquire, entry->acquire_ms, lease_ms);
+    }
+}
+
+/* A wake-up makes only the foremost of this process look. Who stands behind
+ * them and lost the one it watched is woken when they have left. */
+static void wake_next(simba_session_store *self, simba_session_mutex *mutex)
+{
+    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        if (e->is_unwatched && e->state == SIMBA_KEY_PRESENT) {
+            simba_wake(self->base.loop, simba_session_mutex_name(mutex));
+            return;
+        }
+    }
+}
+
+/* The key is gone, whatever removed it; or the servers do not let us. */
+static void has_left(simba_entry *entry, int status, const simba_error *error)
+{
+    simba_session_mutex *mutex = entry->mutex;
+
+    entry->state = SIMBA_KEY_ABSENT;
+    entry->was_granted = false;
+    mutex->holds++;
+    if (entry->acquire != NULL) {
+        refuse(entry, entry->wait_ms);
+    }
+    simba__deadline_complete(&entry->release, status, error);
+    wake_next(entry->store, mutex);
+    tidy(entry);
+    mutex->holds--;
+    simba_session_mutex_tidy(entry->store, mutex);
+}
+
+/* --- one look for all ---------------------------------------------------- */
+
+/* Those in the queue ask now and then whether a wake-up was lost. One of them
+ * looks, and while that is fresh, the others who stand as before are answered
+ * by what it has seen: a thousand looks at a thousand keys each would be a
+ * million. */
+enum backstop { LOOKS, WAITS, IS_CONFIRMED };
+
+static bool is_waiting(const simba_entry *entry)
+{
+    return entry->state == SIMBA_KEY_PRESENT && !entry->is_unwatched &&
+           !entry->is_leaving && !entry->was_granted && entry->position != 0;
+}
+
+static enum backstop backstop(simba_entry *entry)
+{
+    simba_session_mutex *mutex = entry->mutex;
+
+    if (!entry->acquire->is_backstop || !entry->acquire->join ||
+        !is_waiting(entry)) {
+        return LOOKS;
+    }
+    if (mutex->looker != NULL && mutex->looker != entry) {
+        return WAITS;
+    }
+    if (entry->confirmed_ms != 0 &&
+        simba_loop_now_ms() - entry->confirmed_ms < entry->store->fresh_ms) {
+        entry->owner = mutex->owner;
+        return IS_CONFIRMED;
+    }
+    mutex->looker = entry;
+    return LOOKS;
+}
+
+static void end_look(simba_entry *entry, simba_session_mutex *mutex)
+{
+    if (mutex->looker == entry) {
+        mutex->looker = NULL;
+        if (entry->owner.id[0] != '\0') {
+            mutex->owner = entry->owner;
+        }
+        each_entry(entry->store, mutex, go);
+    }
+}
+
+void simba_session_confirm(simba_session_mutex *mutex,
+                           bool (*stands)(const simba_entry *entry, void *with),
+                           void *with)
+{
+    for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
+        if (is_waiting(e)) {
+            bool is_there = stands(e, with);
+
+            e->confirmed_ms = is_there ? simba_loop_now_ms() : 0;
+            e->is_unwatched = !is_there;
+        }
+    }
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+static void start(simba_entry *entry, enum simba_entry_step step)
+{
+    const simba_session_ops *ops = entry->store->ops;
+
+    assert(entry->step == SIMBA_STEP_NONE);
+    entry->step = step;
+    entry->wait_ms = 0;
+    switch (step) {
+    case SIMBA_STEP_PUT:
+        ops->put(entry);
+        break;
+    case SIMBA_STEP_LOOK:
+        ops->look(entry);
+        break;
+    case SIMBA_STEP_REMOVE:
+        ops->remove(entry);
+        break;
+    case SIMBA_STEP_NONE:
+        break;
+    }
+}
+
+/* Goes on, if there is something to do and nothing under way. */
+static void go(simba_entry *entry)
+{
+    const simba_session_ops *ops = entry->store->ops;
+
+    if (entry->step != SIMBA_STEP_NONE) {
+        return;
+    }
+    if (entry->is_leaving && entry->state == SIMBA_KEY_ABSENT) {
+        has_left(entry, SIMBA_OK, NULL);
+    } else if (!ops->is_ready(entry->store)) {
+        /* simba_session_ready() comes back to it, or its deadline does */
+    } else if (entry->is_leaving) {
+        start(entry, SIMBA_STEP_REMOVE);
+    } else if (entry->acquire == NULL) {
+        /* nothing is asked */
+    } else if (++entry->rounds > ROUNDS_MOST) {
+        complete(entry, &entry->acquire, SIMBA_EUNAVAIL,
+                 "its key vanishes again and again");
+        tidy(entry);
+    } else if (entry->state != SIMBA_KEY_PRESENT) {
+        start(entry, SIMBA_STEP_PUT);
+    } else {
+        switch (backstop(entry)) {
+        case LOOKS:
+            start(entry, SIMBA_STEP_LOOK);
+            break;
+        case IS_CONFIRMED:
+            refuse(entry, 0);
+            break;
+        case WAITS:
+            break;
+        }
+    }
+}
+
+/* What follows from a put or a look that was answered. */
+static void take_standing(simba_entry *entry, enum simba_standing standing)
+{
+    bool is_present =
+        standing == SIMBA_STANDS_FIRST || standing == SIMBA_STANDS_BEHIND;
+
+    entry->state = is_present ? SIMBA_KEY_PRESENT : SIMBA_KEY_ABSENT;
+    if (entry->is_leaving) {
+        go(entry);
+        return;
+    }
+    if (entry->acquire == NULL) {
+        tidy(entry);
+        return;
+    }
+    switch (standing) {
+    case SIMBA_STANDS_FIRST:
+        grant(entry);
+        break;
+    case SIMBA_STANDS_BEHIND:
+        assert(entry->position != 0);
+        if (entry->acquire->join) {
+            refuse(entry, entry->wait_ms);
+        } else {
+            entry->is_leaving = true; /* answered when the key is gone */
+            go(entry);
+        }
+        break;
+    case SIMBA_STANDS_NOWHERE:
+        refuse(entry, entry->wait_ms);
+        tidy(entry);
+        break;
+    case SIMBA_STANDS_VANISHED:
+        go(entry);
+        break;
+    }
+}
+
+/* One that surely failed left no key, unless it says otherwise; what is unknown
+ * stays in doubt until the next step. */
+static void take_failure(simba_entry *entry,
+                         enum simba_entry_step step,
+                         int status,
+                         const simba_error *error)
+{
+    if (status == SIMBA_EUNKNOWN) {
+        if (step == SIMBA_STEP_PUT && entry->state == SIMBA_KEY_ABSENT) {
+            entry->state = SIMBA_KEY_DOUBTFUL;
+        }
+        simba__deadline_complete(&entry->acquire, status, error);
+    } else if (step == SIMBA_STEP_REMOVE) {
+        has_left(entry, status, error);
+    } else {
+        simba__deadline_complete(&entry->acquire, status, error);
+        if (entry->is_leaving) {
+            go(entry);
+        } else {
+            tidy(entry);
+        }
+    }
+}
+
+void simba_entry_done(simba_entry *entry,
+                      int status,
+                      const simba_error *error,
+                      enum simba_standing standing)
+{
+    enum simba_entry_step step = entry->step;
+    simba_session_mutex *mutex = entry->mutex;
+    bool was_looker;
+
+    assert(step != SIMBA_STEP_NONE || mutex == NULL);
+    entry->step = SIMBA_STEP_NONE;
+    if (mutex == NULL) {
+        return;
+    }
+    simba_entry_hold(entry);
+    mutex->holds++; /* the entry may be forgotten while others wait in there */
+    was_looker = mutex->looker == entry && step == SIMBA_STEP_LOOK;
+    if (status == SIMBA_OK && step == SIMBA_STEP_REMOVE) {
+        has_left(entry, SIMBA_OK, NULL);
+    } else if (status == SIMBA_OK) {
+        take_standing(entry, standing);
+    } else {
+        if (standing == SIMBA_STANDS_BEHIND && status != SIMBA_EUNKNOWN) {
+            entry->is_leaving = true;
+        }
+        take_failure(entry, step, status, error);
+    }
+    if (was_looker) {
+        end_look(entry, mutex);
+    }
+    mutex->holds--;
+    simba_session_mutex_tidy(entry->store, mutex);
+    simba_entry_drop(entry);
+}
+
+void simba_entry_vanished(simba_entry *entry)
+{
+    if (entry->mutex != NULL && !entry->is_leaving &&
+        entry->state == SIMBA_KEY_PRESENT) {
+        entry->state = SIMBA_KEY_ABSENT;
+        simba_wake(entry->store->base.loop,
+                   simba_session_mutex_name(entry->mutex));
+    }
+}
+
+/* --- renewals ------------------------------------------------------------ */
+
+static void queue_renewal(simba_entry *entry)
+{
+    simba_session_store *self = entry->store;
+
+    if (!entry->is_renewal_queued) {
+        if (self->renewals == NULL) {
+            self->last_renewal = &self->renewals;
+        }
+        entry->is_renewal_queued = true;
+        simba_entry_hold(entry);
+        entry->next_renewal = NULL;
+        *self->last_renewal = entry;
+        self->last_renewal = &entry->next_renewal;
+    }
+}
+
+/* One write for all renewals that have come since the last. */
+static void send_renewals(simba_session_store *self)
+{
+    int room = self->ops->renew_most, count = 0;
+    simba_entry **batch, *entry;
+
+    if (self->is_renewing || self->renewals == NULL ||
+        !self->ops->is_ready(self)) {
+        return;
+    }
+    batch = calloc((size_t)room, sizeof(simba_entry *));
+    while (batch != NULL && count < room && (entry = self->renewals) != NULL) {
+        self->renewals = entry->next_renewal;
+        entry->is_renewal_queued = false;
+        if (entry->renewal != NULL && entry->mutex != NULL) {
+            batch[count++] = entry; /* with its hold */
+        } else {
+            simba_entry_drop(entry);
+        }
+    }
+    if (count > 0) {
+        self->is_renewing = true;
+        self->ops->renew(self, batch, count);
+    }
+    free(batch);
+}
+
+static void refuse_renewal(simba_entry *entry)
+{
+    simba_request *request = entry->renewal;
+
+    assert(request != NULL);
+    entry->renewal = NULL;
+    entry->was_granted = false;
+    if (entry->acquire == NULL && entry->release == NULL &&
+        entry->step == SIMBA_STEP_NONE && entry->state == SIMBA_KEY_ABSENT) {
+        forget(entry);
+    }
+    simba_request_done(request, SIMBA_OK, NULL);
+}
+
+void simba_entry_renewed(simba_entry *entry,
+                         int status,
+                         const simba_error *error,
+                         bool is_mine)
+{
+    int64_t wait_ms, lease_ms;
+
+    if (entry->mutex == NULL || entry->renewal == NULL) {
+        /* answered already, or given up */
+    } else if (status == SIMBA_EBUSY) {
+        queue_renewal(entry);
+    } else if (status != SIMBA_OK) {
+        simba__deadline_complete(&entry->renewal, status, error);
+    } else if (!is_mine) {
+        entry->state = SIMBA_KEY_ABSENT;
+        refuse_renewal(entry);
+    } else {
+        lease_ms =
+            entry->store->ops->lease_ms(entry, entry->renewal_ms, &wait_ms);
+        answer_mine(entry, &entry->renewal, entry->renewal_ms,
+                    lease_ms > 0 ? lease_ms : 1);
+    }
+    simba_entry_drop(entry);
+}
+
+void simba_session_renewed(simba_session_store *self)
+{
+    self->is_renewing = false;
+    send_renewals(self);
+}
+
+/* --- deadlines ----------------------------------------------------------- */
+
+/* How long an acquire waits: to its deadline, but not so long for the first
+ * answer of all. Who has never been answered most likely has the wrong address,
+ * and who asks wants to know. */
+static int64_t acquire_until_ms(const simba_entry *entry)
+{
+    const simba_session_store *self = entry->store;
+    int64_t first_ms = entry->acquire_ms + self->first_ms;
+
+    if (entry->acquire == NULL) {
+        return INT64_MAX;
+    }
+    return self->was_ready || self->first_ms == 0 ||
+                   entry->acquire->deadline_ms < first_ms
+               ? entry->acquire->deadline_ms
+               : first_ms;
+}
+
+static void arm(simba_entry *entry);
+
+static void on_deadline(simba_timer *timer)
+{
+    simba_entry *entry = container_of(timer, simba_entry, deadline);
+    bool is_unsent = entry->step == SIMBA_STEP_NONE &&
+                     entry->state == SIMBA_KEY_ABSENT; /* had no effect */
+    const char *name = entry->store->ops->name;
+    simba_error error;
+
+    simba_entry_hold(entry);
+    if (is_unsent && acquire_until_ms(entry) <= simba_loop_now_ms()) {
+        int status = entry->store->ops->unready(entry->store, &error);
+
+        simba__deadline_complete(&entry->acquire, status, &error);
+    }
+    simba__deadline_expire(&entry->acquire, name, "");
+    simba__deadline_expire(&entry->renewal, name, "");
+    simba__deadline_expire(&entry->release, name, "");
+    tidy(entry);
+    /* The key of a living session does not vanish by itself: that of a tenure
+     * which nobody renews, or of a waiter which nobody asks for, is removed. */
+    if (entry->mutex != NULL && is_idle(entry) &&
+        entry->lapses_ms <= simba_loop_now_ms()) {
+        entry->is_leaving = true;
+        go(entry);
+    }
+    if (entry->mutex != NULL) {
+        arm(entry);
+    }
+    simba_entry_drop(entry);
+}
+
+/* Sets the timer for the earliest deadline of its requests. */
+static void arm(simba_entry *entry)
+{
+    bool lapses = is_idle(entry) && entry->state != SIMBA_KEY_ABSENT &&
+                  !entry->is_leaving;
+    int64_t at_ms = lapses ? entry->lapses_ms : acquire_until_ms(entry);
+
+    if (entry->renewal != NULL && entry->renewal->deadline_ms < at_ms) {
+        at_ms = entry->renewal->deadline_ms;
+    }
+    if (entry->release != NULL && entry->release->deadline_ms < at_ms) {
+        at_ms = entry->release->deadline_ms;
+    }
+    entry->deadline.fire = on_deadline;
+    simba_timer_set(entry->store->base.loop, &entry->deadline, at_ms);
+}
+
+/* --- requests ------------------------------------------------------------ */
+
+/* Of attempts that this process has undone itself: no other can bring them. */
+struct simba_session_tombstone {
+    struct simba_session_tombstone *next;
+    simba_attempt attempt;
+    int64_t until_ms;
+};
+
+static bool is_entombed(simba_session_store *self, simba_attempt attempt)
+{
+    struct simba_session_tombstone **at = &self->tombstones, *tombstone;
+    int64_t now_ms = simba_loop_now_ms();
+    bool is_found = false;
+
+    while ((tombstone = *at) != NULL) {
+        if (tombstone->until_ms < now_ms) {
+            *at = tombstone->next;
+            free(tombstone);
+            continue;
+        }
+        is_found |= simba__attempt_equal(tombstone->attempt, attempt);
+        at = &tombstone->next;
+    }
+    return is_found;
+}
+
+static void entomb(simba_session_store *self, const simba_request *request)
+{
+    struct simba_session_tombstone *tombstone =
+        request->kind == SIMBA_RELEASE && request->tombstone_ms > 0
+            ? malloc(sizeof *tombstone)
+            : NULL;
+
+    if (tombstone != NULL) {
+        *tombstone = (struct simba_session_tombstone){
+            .next = self->tombstones,
+            .attempt = request->attempt,
+            .until_ms = simba_loop_now_ms() + request->tombstone_ms};
+        self->tombstones = tombstone;
+    }
+}
+
+static void acquire(simba_session_store *self, simba_request *request)
+{
+    simba_entry *entry;
+    simba_error error;
+    int rc = self->ops->want(self, request, &error);
+
+    if (rc != SIMBA_OK || is_entombed(self, request->attempt)) {
+        simba_request_done(request, rc, rc == SIMBA_OK ? NULL : &error);
+        return;
+    }
+    entry = get_entry(self, request);
+    if (entry == NULL) {
+        simba_error_set(&error, SIMBA_ENOMEM, 0, "%s: no memory",
+                        self->ops->name);
+        simba_request_done(request, SIMBA_ENOMEM, &error);
+        return;
+    }
+    simba_entry_hold(entry);
+    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "asked again");
+    if (entry->is_leaving) {
+        simba_request_done(request, SIMBA_OK, NULL); /* this attempt is over */
+    } else {
+        int64_t lease_ms = request->ttl_ms + request->transition_ms;
+
+        entry->acquire = request;
+        entry->acquire_ms = simba_loop_now_ms();
+        entry->lease_ms = lease_ms;
+        entry->lapses_ms =
+            entry->acquire_ms +
+            (request->waiter_ms > lease_ms ? request->waiter_ms : lease_ms);
+        entry->rounds = 0;
+        arm(entry);
+        go(entry);
+        if (entry->mutex != NULL) {
+            arm(entry);
+        }
+    }
+    simba_entry_drop(entry);
+}
+
+static void renew(simba_session_store *self, simba_request *request)
+{
+    simba_entry *entry = find_entry(
+        simba_session_mutex_get(self, request->mutex, false), request->attempt);
+    simba_request *earlier = entry == NULL ? NULL : entry->renewal;
+
+    if (entry == NULL || entry->is_leaving || !entry->was_granted) {
+        simba_request_done(request, SIMBA_OK, NULL);
+        return;
+    }
+    entry->renewal = request;
+    entry->renewal_ms = simba_loop_now_ms();
+    if (entry->state == SIMBA_KEY_ABSENT) {
+        refuse_renewal(entry);
+    } else {
+        arm(entry);
+        queue_renewal(entry);
+        send_renewals(self);
+    }
+    simba__deadline_complete(&earlier, SIMBA_EUNKNOWN, NULL);
+}
+
+/* The end of an attempt: of its position in the queue, and with a release also
+ * of its tenure. Once it has begun it goes on until the key is gone, however
+ * long the request waits: that of a living session does not vanish by itself.
+ */
+static void release(simba_session_store *self, simba_request *request)
+{
+    simba_entry *entry = find_entry(
+        simba_session_mutex_get(self, request->mutex, false), request->attempt);
+
+    entomb(self, request);
+    if (entry == NULL || (request->kind == SIMBA_LEAVE && entry->was_granted)) {
+        simba_request_done(request, SIMBA_OK, NULL);
+        return;
+    }
+    simba_entry_hold(entry);
+    entry->is_leaving = true;
+    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, "given up");
+    complete(entry, &entry->renewal, SIMBA_EUNKNOWN, "given up");
+    complete(entry, &entry->release, SIMBA_EUNKNOWN, "asked again");
+    entry->release = request;
+    arm(entry);
+    go(entry);
+    simba_entry_drop(entry);
+}
+
+void simba_session_submit(simba_backend *base, simba_request *request)
+{
+    simba_session_store *self = (simba_session_store *)base;
+
+    switch (request->kind) {
+    case SIMBA_NO_REQUEST:
+        break;
+    case SIMBA_ACQUIRE:
+        acquire(self, request);
+        break;
+    case SIMBA_RENEW:
+        renew(self, request);
+        break;
+    case SIMBA_RELEASE:
+    case SIMBA_LEAVE:
+        release(self, request);
+        break;
+    case SIMBA_CLOSE:
+        if (self->ops->close_session != NULL) {
+            self->ops->close_session(self, request);
+        } else {
+            simba_request_done(request, SIMBA_OK, NULL);
+        }
+        break;
+    default:
+        self->ops->admin(self, request);
+        break;
+    }
+}
+
+void simba_session_subscription(simba_backend *base,
+                                const char *name,
+                                enum simba_subscription subscription)
+{
+    simba_session_store *self = (simba_session_store *)base;
+    simba_session_mutex *mutex = simba_session_mutex_get(self, name, true);
+    bool was_observed = mutex != NULL && mutex->is_observed;
+
+    if (mutex != NULL) {
+        mutex->is_observed = subscription == SIMBA_SUBSCRIBE_OBSERVE;
+        if (mutex->is_observed != was_observed && self->ops->observe != NULL) {
+            self->ops->observe(mutex);
+        }
+        simba_session_mutex_tidy(self, mutex);
+    }
+}
+
+/* --- the session --------------------------------------------------------- */
+
+void simba_session_ready(simba_session_store *self)
+{
+    self->was_ready = true;
+    each_entry(self, NULL, go);
+    send_renewals(self);
+}
+
+/* If it was to leave, it has left. Its step is the author's to forget. */
+static void lose(simba_entry *entry)
+{
+    bool is_lasting = entry->store->ops->is_tenure_lasting &&
+                      (entry->was_granted || entry->token != 0);
+
+    entry->step = SIMBA_STEP_NONE;
+    entry->state = is_lasting ? SIMBA_KEY_DOUBTFUL : SIMBA_KEY_ABSENT;
+    entry->confirmed_ms = 0;
+    if (entry->renewal != NULL) {
+        refuse_renewal(entry);
+    } else {
+        go(entry);
+    }
+}
+
+void simba_session_lost(simba_session_store *self)
+{
+    simba_session_mutex *mutex = NULL;
+
+    while ((mutex = simba_session_mutex_next(self, mutex)) != NULL) {
+        mutex->looker = NULL;
+    }
+    self->is_renewing = false;
+    each_entry(self, NULL, lose);
+    simba_wake(self->base.loop, NULL);
+}
+
+/* Requests that nobody waits for any more may still be open. */
+static void give_up(simba_entry *entry)
+{
+    static const char why[] = "the store is closed";
+
+    entry->step = SIMBA_STEP_NONE;
+    complete(entry, &entry->acquire, SIMBA_EUNKNOWN, why);
+    complete(entry, &entry->renewal, SIMBA_EUNKNOWN, why);
+    complete(entry, &entry->release, SIMBA_EUNKNOWN, why);
+    forget(entry);
+}
+
+void simba_session_fini(simba_session_store *self)
+{
+    struct simba_session_tombstone *tombstone;
+    simba_session_mutex *mutex;
+    simba_entry *entry;
+
+    each_entry(self, NULL, give_up);
+    while ((entry = self->renewals) != NULL) {
+        self->renewals = entry->next_renewal;
+        simba_entry_drop(entry);
+    }
+    while ((mutex = simba_session_mutex_next(self, NULL)) != NULL) {
+        mutex->is_observed = false;
+        mutex->holds = 0;
+        simba_session_mutex_tidy(self, mutex);
+    }
+    while ((tombstone = self->tombstones) != NULL) {
+        self->tombstones = tombstone->next;
+        free(tombstone);
+    }
+    if (self->mutexes != NULL) {
+        simba__hash_fini(&self->mutexes->by_name);
+        free(self->mutexes);
+        self->mutexes = NULL;
+    }
+}
+
+/* --- certainty ----------------------------------------------------------- */
+
+/* Two writes, of which the second was sent `apart` or more after the first was
+ * answered, make it certain since the first was sent; a single one does if they
+ * need not be apart.
+ *
+ *   s1      answered          s2     answered                 s1 + timeout
+ *   |----------|----- apart or more ---|-----|---- certain --------------| */
+void simba_certainty_answered(simba_certainty *certainty,
+                              int64_t sent_ms,
+                              int64_t now_ms)
+{
+    int last = certainty->count - 1;
+
+    assert(certainty->count <= SIMBA_CERTAINTY_WRITES && sent_ms <= now_ms);
+    if (certainty->apart_ms == 0) {
+        certainty->since_ms =
+            sent_ms > certainty->since_ms ? sent_ms : certainty->since_ms;
+        return;
+    }
+    for (int i = last; i >= 0; i--) {
+        if (sent_ms - certainty->writes[i].answered_ms >= certainty->apart_ms) {
+            if (certainty->writes[i].sent_ms > certainty->since_ms) {
+                certainty->since_ms = certainty->writes[i].sent_ms;
+            }
+            break;
+        }
+    }
+    if (last >= 0 && sent_ms - certainty->writes[last].sent_ms <
+                         certainty->timeout_ms / SIMBA_CERTAINTY_WRITES) {
+        return; /* as good as the last one */
+    }
+    if (certainty->count == SIMBA_CERTAINTY_WRITES) {
+        memmove(certainty->writes, certainty->writes + 1,
+                sizeof certainty->writes - sizeof certainty->writes[0]);
+        certainty->count--;
+    }
+    certainty->writes[certainty->count].sent_ms = sent_ms;
+    certainty->writes[certainty->count++].answered_ms = now_ms;
+}
+
+int64_t simba_certainty_lease(const simba_certainty *certainty,
+                              int64_t since_ms)
+{
+    /* A request may be older than the session it waited for. */
+    int64_t elapsed =
+        since_ms > certainty->since_ms ? since_ms - certainty->since_ms : 0;
+    int64_t drift = (elapsed * 21 + 999) / 1000;
+    int64_t lease = certainty->timeout_ms - elapsed - drift;
+
+    return lease > 1 ? lease : 1;
+}
+
+int64_t simba_certainty_next(const simba_certainty *certainty)
+{
+    int64_t newest = certainty->count > 0
+                         ? certainty->writes[certainty->count - 1].answered_ms
+                         : certainty->since_ms;
+
+    return newest + certainty->apart_ms;
+}
