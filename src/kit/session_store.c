@@ -23,7 +23,10 @@
 #include <string.h>
 
 /* A key that vanishes so often between two steps is no accident. */
-enum { ROUNDS_MOST = 8 };
+enum {
+    ROUNDS_MOST = 8,
+    RETRY_MS = 500 /* after a removal of which nobody knows what came */
+};
 
 /* --- mutexes ------------------------------------------------------------- */
 
@@ -209,6 +212,7 @@ static void each_entry(simba_session_store *self,
 /* --- replies to an acquire ----------------------------------------------- */
 
 static void go(simba_entry *entry);
+static void arm(simba_entry *entry);
 
 static bool is_idle(const simba_entry *entry)
 {
@@ -483,6 +487,11 @@ static void take_failure(simba_entry *entry,
             entry->state = SIMBA_KEY_DOUBTFUL;
         }
         simba__deadline_complete(&entry->acquire, status, error);
+        if (entry->is_leaving && step == SIMBA_STEP_REMOVE) {
+            arm(entry);
+        } else if (entry->is_leaving) {
+            go(entry);
+        }
     } else if (step == SIMBA_STEP_REMOVE) {
         has_left(entry, status, error);
     } else {
@@ -558,31 +567,43 @@ static void queue_renewal(simba_entry *entry)
     }
 }
 
+static void end_renewing(simba_session_store *self)
+{
+    for (int i = 0; i < self->renewing_count; i++) {
+        simba_entry_drop(self->renewing[i]);
+    }
+    free(self->renewing);
+    self->renewing = NULL;
+    self->renewing_count = 0;
+}
+
 /* One write for all renewals that have come since the last. */
 static void send_renewals(simba_session_store *self)
 {
     int room = self->ops->renew_most, count = 0;
-    simba_entry **batch, *entry;
+    simba_entry *entry;
 
-    if (self->is_renewing || self->renewals == NULL ||
+    if (self->renewing != NULL || self->renewals == NULL ||
         !self->ops->is_ready(self)) {
         return;
     }
-    batch = calloc((size_t)room, sizeof(simba_entry *));
-    while (batch != NULL && count < room && (entry = self->renewals) != NULL) {
+    self->renewing = calloc((size_t)room, sizeof(simba_entry *));
+    while (self->renewing != NULL && count < room &&
+           (entry = self->renewals) != NULL) {
         self->renewals = entry->next_renewal;
         entry->is_renewal_queued = false;
         if (entry->renewal != NULL && entry->mutex != NULL) {
-            batch[count++] = entry; /* with its hold */
+            self->renewing[count++] = entry; /* with its hold */
         } else {
             simba_entry_drop(entry);
         }
     }
+    self->renewing_count = count;
     if (count > 0) {
-        self->is_renewing = true;
-        self->ops->renew(self, batch, count);
+        self->ops->renew(self, self->renewing, count);
+    } else {
+        end_renewing(self);
     }
-    free(batch);
 }
 
 static void refuse_renewal(simba_entry *entry)
@@ -621,12 +642,11 @@ void simba_entry_renewed(simba_entry *entry,
         answer_mine(entry, &entry->renewal, entry->renewal_ms,
                     lease_ms > 0 ? lease_ms : 1);
     }
-    simba_entry_drop(entry);
 }
 
 void simba_session_renewed(simba_session_store *self)
 {
-    self->is_renewing = false;
+    end_renewing(self);
     send_renewals(self);
 }
 
@@ -649,8 +669,6 @@ static int64_t acquire_until_ms(const simba_entry *entry)
                : first_ms;
 }
 
-static void arm(simba_entry *entry);
-
 static void on_deadline(simba_timer *timer)
 {
     simba_entry *entry = container_of(timer, simba_entry, deadline);
@@ -671,9 +689,9 @@ static void on_deadline(simba_timer *timer)
     tidy(entry);
     /* The key of a living session does not vanish by itself: that of a tenure
      * which nobody renews, or of a waiter which nobody asks for, is removed. */
-    if (entry->mutex != NULL && is_idle(entry) &&
-        entry->lapses_ms <= simba_loop_now_ms()) {
-        entry->is_leaving = true;
+    entry->is_leaving |= entry->mutex != NULL && is_idle(entry) &&
+                         entry->lapses_ms <= simba_loop_now_ms();
+    if (entry->mutex != NULL && entry->is_leaving) {
         go(entry);
     }
     if (entry->mutex != NULL) {
@@ -694,6 +712,10 @@ static void arm(simba_entry *entry)
     }
     if (entry->release != NULL && entry->release->deadline_ms < at_ms) {
         at_ms = entry->release->deadline_ms;
+    }
+    if (entry->is_leaving && entry->step == SIMBA_STEP_NONE &&
+        at_ms > simba_loop_now_ms() + RETRY_MS) {
+        at_ms = simba_loop_now_ms() + RETRY_MS;
     }
     entry->deadline.fire = on_deadline;
     simba_timer_set(entry->store->base.loop, &entry->deadline, at_ms);
@@ -908,7 +930,7 @@ void simba_session_lost(simba_session_store *self)
     while ((mutex = simba_session_mutex_next(self, mutex)) != NULL) {
         mutex->looker = NULL;
     }
-    self->is_renewing = false;
+    end_renewing(self);
     each_entry(self, NULL, lose);
     simba_wake(self->base.loop, NULL);
 }
@@ -931,6 +953,7 @@ void simba_session_fini(simba_session_store *self)
     simba_session_mutex *mutex;
     simba_entry *entry;
 
+    end_renewing(self);
     each_entry(self, NULL, give_up);
     while ((entry = self->renewals) != NULL) {
         self->renewals = entry->next_renewal;

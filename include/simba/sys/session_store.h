@@ -131,7 +131,8 @@ typedef struct simba_session_ops {
      * `release->tombstone_ms` a put of it that arrives later must fail. */
     void (*remove)(simba_entry *entry);
     /** Renew these, by one write that a quorum agrees to, and answer each by
-     * simba_entry_renewed(). At most `renew_most` of them. */
+     * simba_entry_renewed(), then simba_session_renewed(). At most `renew_most`
+     * of them; until then they are the store's `renewing`. */
     void (*renew)(simba_session_store *self,
                   simba_entry *const *entries,
                   int count);
@@ -173,7 +174,8 @@ struct simba_session_store {
 
     /* This file's own. */
     int entry_count;
-    bool is_renewing;
+    simba_entry **renewing; /**< by one write now; NULL: none */
+    int renewing_count;
     simba_entry *renewals, **last_renewal;
     struct simba_session_table *mutexes; /**< by name */
     struct simba_session_tombstone *tombstones;

@@ -56,11 +56,10 @@ static void session_call(struct simba__etcd *self,
 {
     struct simba__rpc *call = &self->session_call;
 
-    self->session_sent_ms = simba_loop_now_ms();
     call->method = method;
     call->answer = &self->session_reply;
     call->done = done;
-    call->exchange.deadline_ms = self->session_sent_ms + CALL_MS;
+    call->exchange.deadline_ms = simba_loop_now_ms() + CALL_MS;
     simba__rpc_submit(&self->grpc, call);
 }
 
@@ -96,7 +95,6 @@ static void on_beat_put(struct simba__rpc *rpc,
     }
     self->is_granting = false;
     self->create = self->session_reply.put.header.revision;
-    self->since_ms = self->session_sent_ms;
     simba__backoff_reset(&self->backoff);
     self->keeping.fire = keep_alive;
     keep_alive(&self->keeping);
@@ -159,7 +157,7 @@ void simba__etcd_session_end(struct simba__etcd *self, const char *why)
     }
     simba__log(&self->log, SIMBA_LOG_WARN, "the session is over: %s", why);
     self->lease = self->create = 0;
-    simba__etcd_renewals_lost(self);
+    simba__rpc_fini(&self->renewal.rpc);
     while ((mutex = simba_session_mutex_next(&self->base, mutex)) != NULL) {
         for (simba_entry *e = mutex->entries; e != NULL; e = e->next) {
             simba__etcd_entry_forget(e);
@@ -205,17 +203,15 @@ static int unready(const simba_session_store *store, simba_error *error)
     return error->code;
 }
 
-/* Certain for the lease after the write that was sent last: of the owner's key,
- * or of the heartbeat. */
+/* Certain for the lease that is written in its key, after the write that was
+ * sent last: of the key, or of the heartbeat on the condition of the key. */
 static int64_t lease_ms(const simba_entry *entry,
                         int64_t since_ms,
                         int64_t *wait_ms)
 {
-    const struct simba__etcd *self = (const struct simba__etcd *)entry->store;
-    int64_t own_ms = ((const struct simba__etcd_entry *)entry)->since_ms;
-    simba_certainty certainty = {
-        .timeout_ms = entry->lease_ms,
-        .since_ms = own_ms > self->since_ms ? own_ms : self->since_ms};
+    const struct simba__etcd_entry *e = (const struct simba__etcd_entry *)entry;
+    simba_certainty certainty = {.timeout_ms = e->mine.lease_ms,
+                                 .since_ms = e->since_ms};
 
     *wait_ms = 1;
     return simba_certainty_lease(&certainty, since_ms);
@@ -391,7 +387,7 @@ static void detach(simba_backend *base)
     self->is_closing = true;
     simba_timer_clear(base->loop, &self->keeping);
     simba_timer_clear(base->loop, &self->beginning);
-    simba__etcd_renewals_lost(self);
+    simba__rpc_fini(&self->renewal.rpc);
     simba_session_fini(&self->base);
     simba__rpc_fini(&self->session_call);
     simba__rpc_fini(&self->keep_alive);

@@ -61,7 +61,7 @@ enum {
 
 /* The value of o/MUTEX, and of a waiter. */
 struct simba__etcd_owner {
-    bool is_there, is_broken;
+    bool is_there, is_broken, is_unreadable;
     simba_attempt attempt;
     uint64_t token, session;
     int64_t lease_ms, acquired_at_ms;
@@ -74,6 +74,8 @@ void simba__etcd_owner_write(const struct simba__etcd_owner *owner,
 /** One that is there and that nobody can read has the id "(unreadable)". */
 struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv);
 simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner);
+/** The value of t/MUTEX; 0: none. */
+uint64_t simba__etcd_token_read(const simba__etcd_kv *kv);
 
 /* One transaction, and what its keys are made of. */
 struct simba__etcd_transaction {
@@ -102,9 +104,10 @@ void simba__etcd_if(struct simba__etcd_transaction *txn,
                     char letter,
                     int target,
                     int64_t revision);
-void simba__etcd_if_less(struct simba__etcd_transaction *txn,
-                         char letter,
-                         const char *value);
+void simba__etcd_if_value(struct simba__etcd_transaction *txn,
+                          char letter,
+                          int result,
+                          const char *value);
 void simba__etcd_do_put(struct simba__etcd_transaction *txn,
                         int branch,
                         char letter,
@@ -125,6 +128,8 @@ void simba__etcd_submit(struct simba__etcd_transaction *txn,
 void simba__etcd_take(struct simba__etcd_transaction *txn);
 const simba__etcd_kv *simba__etcd_got(struct simba__etcd_transaction *txn,
                                       char letter);
+/** The first key of the next response. */
+simba__etcd_kv simba__etcd_next_kv(simba__etcd_txn_reply *reply);
 /** The wall clock, for people and tokens. */
 int64_t simba__etcd_wall_us(void);
 
@@ -176,19 +181,22 @@ struct simba__etcd_entry {
     void (*taken)(struct simba__etcd_entry *entry);
     int64_t sent_ms; /* when it was sent */
     int rounds;
+    bool is_doubted; /* one was not answered, and may come late */
+    bool is_full;    /* the servers have no space */
 
     /* As seen last. */
     struct simba__etcd_owner owner;
     int64_t waiting_mod; /* of w; 0: nobody waits */
+    bool is_queue_empty; /* nor does anybody if w is there */
     uint64_t last_token;
     bool has_no_token;     /* it was never granted */
-    bool was_tried;        /* who only tries has looked at queue and owner */
+    bool was_tried;        /* who only tries has looked at the owner */
     bool is_sighting_kept; /* and what it saw is kept */
-    bool is_taken;         /* a renewal has seen another */
 
     /* As an owner. */
+    bool is_owner;
     struct simba__etcd_owner mine; /* as it was or will be written */
-    int64_t since_ms;              /* its key was written after this */
+    int64_t since_ms; /* its key, or the heartbeat of all, was sent then */
 
     /* As a waiter. */
     char *before;          /* the key of the one before it, or NULL */
@@ -213,8 +221,6 @@ struct simba__etcd {
     int64_t ttl_s;    /* as asked for */
     bool is_granting; /* one is being made */
     int64_t create;   /* of its key: identity of the session */
-    int64_t since_ms; /* its heartbeat was written after this */
-    int64_t session_sent_ms;
     struct simba__rpc session_call, keep_alive;
     union {
         simba__etcd_lease_reply granted;
@@ -230,8 +236,6 @@ struct simba__etcd {
     /* Renewals. */
     struct simba__etcd_transaction renewal;
     int64_t renewal_sent_ms;
-    simba_entry **renewing;
-    int renewing_count;
 
     /* Watches. */
     struct simba__rpc watch_stream;
@@ -257,8 +261,6 @@ void simba__etcd_entry_renew(simba_session_store *self,
                              simba_entry *const *entries,
                              int count);
 void simba__etcd_entry_forget(simba_entry *entry);
-/** The session is over: nobody awaits what was sent in it. */
-void simba__etcd_renewals_lost(struct simba__etcd *self);
 
 /* --- admin.c ------------------------------------------------------------- */
 

@@ -30,6 +30,8 @@ enum {
     ROUNDS_MOST = 24, /* transactions for one step */
     MARGIN_MS = 10,   /* for times that were rounded */
     REMOVE_MS = 5000, /* for a key that nobody asked to be removed */
+    NOT_FOUND = 5,    /* gRPC's status for a lease that is over */
+    NO_SPACE = 8,     /* and for a quota that is full */
 };
 
 #define THEN SIMBA__ETCD_THEN
@@ -66,12 +68,27 @@ static bool is_mine(const entry_t *e, const struct simba__etcd_owner *owner)
 
 /* --- sending ------------------------------------------------------------- */
 
-static void finish(entry_t *e,
-                   int status,
-                   const simba_error *error,
-                   int standing)
+static void send_full(entry_t *e);
+
+static void finish(entry_t *e, int standing)
 {
-    simba_entry_done(&e->base, status, error, (enum simba_standing)standing);
+    simba_entry_done(&e->base, SIMBA_OK, NULL, (enum simba_standing)standing);
+}
+
+/* What earlier transactions of the step have left is there, even if this one
+ * surely had no effect. */
+static void fail(entry_t *e, int status, const simba_error *error)
+{
+    bool is_refused = status == SIMBA_EDENIED || status == SIMBA_EMISCONFIG;
+    bool is_something_left =
+        e->base.step == SIMBA_STEP_REMOVE
+            ? !is_refused
+            : e->base.state != SIMBA_KEY_PRESENT &&
+                  (e->txn.waiter != 0 || is_mine(e, &e->owner));
+
+    e->is_doubted |= status == SIMBA_EUNKNOWN;
+    simba_entry_done(&e->base, is_something_left ? SIMBA_EUNKNOWN : status,
+                     error, SIMBA_STANDS_NOWHERE);
 }
 
 /* What every reply may tell. False: our session is over, and all begin anew. */
@@ -79,8 +96,6 @@ static bool take_view(entry_t *e)
 {
     struct simba__etcd_transaction *txn = &e->txn;
     const char *asked = txn->asked[txn->reply.succeeded ? 0 : 1];
-    const simba__etcd_kv *token = simba__etcd_got(txn, 't');
-    char digits[17] = "";
 
     if (strchr(asked, 's') != NULL &&
         simba__etcd_got(txn, 's')->create_revision != store_of(e)->create) {
@@ -91,13 +106,12 @@ static bool take_view(entry_t *e)
         e->owner = simba__etcd_owner_read(simba__etcd_got(txn, 'o'));
     }
     if (strchr(asked, 't') != NULL) {
-        e->has_no_token = token->mod_revision == 0;
-        memcpy(digits, token->value.at,
-               token->value.length < 16 ? token->value.length : 16);
-        e->last_token = strtoull(digits, NULL, 16);
+        e->has_no_token = simba__etcd_got(txn, 't')->mod_revision == 0;
+        e->last_token = simba__etcd_token_read(simba__etcd_got(txn, 't'));
     }
     if (strchr(asked, 'w') != NULL) {
         e->waiting_mod = simba__etcd_got(txn, 'w')->mod_revision;
+        e->is_queue_empty = txn->ranges[0].count == 0;
     }
     return true;
 }
@@ -108,13 +122,18 @@ static void on_reply(struct simba__rpc *rpc,
 {
     entry_t *e = container_of(rpc, entry_t, txn.rpc);
 
-    if (status != SIMBA_OK) {
-        finish(e, status, error, SIMBA_STANDS_NOWHERE);
-    } else {
+    if (status == SIMBA_OK) {
         simba__etcd_take(&e->txn);
         if (take_view(e)) {
             e->taken(e);
         }
+    } else if (error->native == NOT_FOUND) {
+        simba__etcd_session_end(store_of(e), "its lease is not found");
+    } else if (error->native == NO_SPACE && !e->is_full) {
+        e->is_full = true;
+        send_full(e);
+    } else {
+        fail(e, status, error);
     }
     simba_entry_drop(&e->base);
 }
@@ -139,7 +158,7 @@ static void send(entry_t *e, void (*taken)(entry_t *e))
     if (++e->rounds > ROUNDS_MOST) {
         simba_error_set(&error, SIMBA_EUNAVAIL, 0,
                         "etcd: the mutex changes faster than it can be asked");
-        finish(e, SIMBA_EUNAVAIL, &error, SIMBA_STANDS_NOWHERE);
+        fail(e, SIMBA_EUNAVAIL, &error);
         return;
     }
     e->taken = taken;
@@ -200,46 +219,44 @@ static void clear_watches(entry_t *e)
     simba__etcd_watch_clear(self, &e->watch_beat);
 }
 
-/* Not in the queue any more. */
+/* Not in the queue any more. A number that may come late stays taken. */
 static void clear_waiter(entry_t *e)
 {
     clear_watches(e);
     free(e->before);
     e->before = NULL;
-    e->txn.waiter = 0;
+    e->txn.waiter = e->is_doubted ? e->txn.waiter : 0;
     e->txn.create = e->before_create = e->free_ms = 0;
     e->is_second = e->base.is_head = false;
     e->base.position = 0;
 }
 
-static void stands_nowhere(entry_t *e, int64_t wait_ms)
+/* Neither in the queue nor an owner. */
+static void stands(entry_t *e, int standing)
 {
     clear_waiter(e);
     e->base.token = 0;
-    e->mine = (struct simba__etcd_owner){0};
+    e->is_owner = false;
+    finish(e, standing);
+}
+
+static void refuse(entry_t *e, int64_t wait_ms)
+{
     e->base.owner = simba__etcd_owner_told(&e->owner);
     e->base.wait_ms = wait_ms < e->owner.lease_ms || !e->owner.is_there
                           ? wait_ms
                           : e->owner.lease_ms;
-    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+    stands(e, SIMBA_STANDS_NOWHERE);
 }
 
-static void vanished(entry_t *e)
-{
-    clear_waiter(e);
-    e->base.token = 0;
-    e->mine = (struct simba__etcd_owner){0};
-    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_VANISHED);
-}
-
+/* Certain from since_ms on, when the key was sent. */
 static void owns(entry_t *e)
 {
     clear_waiter(e);
-    e->mine.mod = e->txn.reply.header.revision;
-    e->since_ms = e->sent_ms;
+    e->is_owner = true;
     e->base.token = e->mine.token;
     e->base.owner = simba__etcd_owner_told(&e->mine);
-    finish(e, SIMBA_OK, NULL, SIMBA_STANDS_FIRST);
+    finish(e, SIMBA_STANDS_FIRST);
 }
 
 /* The conditions that all writes of an attempt share: it was not undone, and
@@ -253,23 +270,25 @@ static void if_alive(entry_t *e)
 static void take_refresh(entry_t *e)
 {
     if (e->txn.reply.succeeded) {
+        e->since_ms = e->sent_ms;
         owns(e);
     } else {
-        vanished(e);
+        stands(e, SIMBA_STANDS_VANISHED);
     }
 }
 
 /* The same key again, so that the lease runs from now. */
-static void send_refresh(entry_t *e, int64_t mod)
+static void send_refresh(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
     char value[SIMBA__ETCD_KEY_SIZE];
 
+    simba__etcd_owner_write(&e->mine, value);
+    simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
+    if_alive(e);
     e->mine.session = (uint64_t)store_of(e)->lease;
     e->mine.lease_ms = e->base.lease_ms;
     simba__etcd_owner_write(&e->mine, value);
-    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, mod);
-    if_alive(e);
     simba__etcd_do_put(txn, THEN, 'o', value);
     simba__etcd_do_get(txn, ELSE, "s");
     send(e, take_refresh);
@@ -279,20 +298,23 @@ static void take_grant(entry_t *e)
 {
     if (e->txn.reply.succeeded) {
         owns(e);
-    } else if (is_mine(e, &e->owner)) { /* and we were not told */
+        return;
+    }
+    e->base.token = 0;
+    if (is_mine(e, &e->owner) && !e->owner.is_broken) { /* and was not told */
         e->mine = e->owner;
-        send_refresh(e, e->owner.mod);
+        e->base.token = e->mine.token;
+        e->since_ms = 0; /* nobody knows which one was carried out */
+        send_refresh(e);
     } else if (simba__etcd_got(&e->txn, 'x')->mod_revision != 0) {
-        stands_nowhere(e, 0);
+        refuse(e, 0);
     } else if (e->txn.create == 0) {
-        e->base.token = 0;
         e->was_tried = false;
         decide(e);
     } else if (simba__etcd_got(&e->txn, 'q')->create_revision !=
                e->txn.create) {
-        vanished(e);
+        stands(e, SIMBA_STANDS_VANISHED);
     } else {
-        e->base.token = 0;
         send_look(e); /* with the owner's heartbeat */
     }
 }
@@ -308,11 +330,31 @@ static uint64_t next_token(const entry_t *e)
     return token > above ? token : above + 1;
 }
 
+/* The owner's key is as it was seen: absent, or of one that has been silent for
+ * its lease. By its value too: after a restore revisions come again. */
+static void if_silent(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = &e->txn;
+    char value[SIMBA__ETCD_KEY_SIZE];
+
+    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, e->owner.mod);
+    if (e->owner.is_there && !e->owner.is_unreadable) {
+        simba__etcd_owner_write(&e->owner, value);
+        simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
+    }
+    if (e->owner.is_there && !e->owner.is_broken) {
+        txn->session = (int64_t)e->owner.session;
+        simba__etcd_if(txn, 'S', SIMBA__ETCD_MOD,
+                       mutex_of(e)->sighting.beat_mod);
+    }
+}
+
 /* Take the mutex: free, or as it was seen of a silent owner; as the first of
  * the queue, or where nobody waits. */
 static void send_grant(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
+    bool is_queued = txn->create != 0;
     char value[SIMBA__ETCD_KEY_SIZE], token[24];
 
     e->mine = (struct simba__etcd_owner){
@@ -324,33 +366,30 @@ static void send_grant(entry_t *e)
         .acquired_at_ms = simba__etcd_wall_us() / 1000};
     memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
     e->base.token = e->mine.token; /* should the reply be lost */
-    simba__etcd_owner_write(&e->mine, value);
+    e->since_ms = simba_loop_now_ms();
     snprintf(token, sizeof token, "%016llx", (long long)e->mine.token);
-    if (!e->owner.is_there) {
-        simba__etcd_if(txn, 'o', SIMBA__ETCD_CREATE, 0);
-    } else {
-        txn->session = (int64_t)e->owner.session;
-        simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, e->owner.mod);
-        if (!e->owner.is_broken) {
-            simba__etcd_if(txn, 'S', SIMBA__ETCD_MOD,
-                           mutex_of(e)->sighting.beat_mod);
-        }
-    }
-    if (txn->create != 0) {
+    if_silent(e);
+    if (is_queued) {
         simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, txn->create);
-        simba__etcd_do_delete(txn, 'q');
     } else {
-        simba__etcd_if(txn, 'w', SIMBA__ETCD_CREATE, 0);
+        simba__etcd_if(txn, 'w', SIMBA__ETCD_MOD, e->waiting_mod);
     }
     if_alive(e);
     if (e->has_no_token) {
         simba__etcd_if(txn, 't', SIMBA__ETCD_CREATE, 0);
     } else {
-        simba__etcd_if_less(txn, 't', token);
+        simba__etcd_if_value(txn, 't', SIMBA__ETCD_LESS, token);
     }
+    simba__etcd_owner_write(&e->mine, value);
     simba__etcd_do_put(txn, THEN, 'o', value);
     simba__etcd_do_put(txn, THEN, 't', token);
-    simba__etcd_do_get(txn, ELSE, txn->create != 0 ? "otxwsq" : "otxws");
+    if (is_queued || e->waiting_mod != 0) {
+        simba__etcd_do_delete(txn, is_queued ? 'q' : 'w');
+    }
+    if (e->was_tried) { /* by what was kept of it */
+        simba__etcd_do_delete(txn, 'v');
+    }
+    simba__etcd_do_get(txn, ELSE, is_queued ? "otxsq" : "otxswR");
     send(e, take_grant);
 }
 
@@ -360,7 +399,7 @@ static void send_grant(entry_t *e)
  * never used before would fill the server's index until it is compacted. */
 static unsigned free_number(const entry_t *e)
 {
-    for (unsigned number = 1;; number++) {
+    for (unsigned number = e->txn.waiter + 1;; number++) {
         bool is_used = false;
 
         for (simba_entry *o = e->base.mutex->entries; o != NULL; o = o->next) {
@@ -372,6 +411,8 @@ static unsigned free_number(const entry_t *e)
     }
 }
 
+static void send_join(entry_t *e);
+
 static void take_join(entry_t *e)
 {
     const simba__etcd_kv *waiter = simba__etcd_got(&e->txn, 'q');
@@ -381,26 +422,28 @@ static void take_join(entry_t *e)
         e->txn.create = e->txn.reply.header.revision;
         send_look(e);
     } else if (simba__etcd_got(&e->txn, 'x')->mod_revision != 0) {
-        stands_nowhere(e, 0);
+        refuse(e, 0);
     } else if (is_mine(e, &who)) { /* and we were not told */
         e->txn.create = waiter->create_revision;
         send_look(e);
-    } else {
-        vanished(e);
+    } else { /* one that came late has our number */
+        e->txn.waiter = free_number(e);
+        send_join(e);
     }
 }
 
+/* Under the number of an earlier join that was not answered. */
 static void send_join(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
+    struct simba__etcd_owner waiter = {.attempt = e->base.attempt,
+                                       .acquired_at_ms =
+                                           simba__etcd_wall_us() / 1000};
     char value[SIMBA__ETCD_KEY_SIZE];
 
-    txn->waiter = free_number(e);
-    e->mine = (struct simba__etcd_owner){.attempt = e->base.attempt,
-                                         .acquired_at_ms =
-                                             simba__etcd_wall_us() / 1000};
-    memcpy(e->mine.id, e->base.id, sizeof e->mine.id);
-    simba__etcd_owner_write(&e->mine, value);
+    memcpy(waiter.id, e->base.id, sizeof waiter.id);
+    simba__etcd_owner_write(&waiter, value);
+    txn->waiter = txn->waiter != 0 ? txn->waiter : free_number(e);
     simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, 0);
     if_alive(e);
     simba__etcd_do_put(txn, THEN, 'q', value);
@@ -433,7 +476,7 @@ static bool take_order(entry_t *e)
 static void take_look(entry_t *e)
 {
     if (!take_order(e)) {
-        vanished(e);
+        stands(e, SIMBA_STANDS_VANISHED);
         return;
     }
     if (e->owner.is_there) {
@@ -444,10 +487,12 @@ static void take_look(entry_t *e)
     decide(e);
 }
 
+/* Who goes from before us while this is under way makes us look again. */
 static void send_look(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
 
+    e->base.is_unwatched = false;
     txn->session = (int64_t)e->owner.session;
     simba__etcd_do_get(txn, THEN, "RsoS");
     send(e, take_look);
@@ -500,6 +545,7 @@ static void on_owner(struct simba__etcd_watched *watch,
     bool is_freed = event != NULL && event->type == 1;
 
     if (event == NULL) {
+        e->free_ms = 0;
         on_sure(e);
     } else if (e->base.is_head) {
         wake(e);
@@ -541,35 +587,30 @@ static void settle(entry_t *e, int64_t wait_ms)
     if (!simba__etcd_watch_set(self, &e->watch_before, e->before) ||
         !simba__etcd_watch_set(self, &e->watch_owner, is_near ? owner : NULL) ||
         !simba__etcd_watch_set(self, &e->watch_beat, has_beat ? beat : NULL)) {
-        vanished(e); /* no memory: from the beginning, or until the deadline */
-    } else if (!is_watching(e)) {
+        wait_ms = SIMBA__OFFER_MS; /* no memory: by looking, then */
+    }
+    if (!is_watching(e)) {
         e->is_settling = true;
         simba_entry_hold(&e->base);
     } else {
-        e->base.is_unwatched = false;
         e->base.owner = simba__etcd_owner_told(&e->owner);
         e->base.wait_ms = wait_ms > 0 ? wait_ms : 1;
-        finish(e, SIMBA_OK, NULL, SIMBA_STANDS_BEHIND);
+        finish(e, SIMBA_STANDS_BEHIND);
     }
 }
 
 /* --- who only tries ------------------------------------------------------ */
 
-static void take_cleared(entry_t *e)
-{
-    e->is_sighting_kept = true;
-    decide(e);
-}
-
 /* What is kept of a sighting, so that a later process of this boot counts on
  * from it: revisions of the owner and its heartbeat, and the boot clock. */
-static void take_sighting(entry_t *e)
+static void take_tried(entry_t *e)
 {
     struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
     const simba__etcd_kv *kept = simba__etcd_got(&e->txn, 'v');
     long long owner_mod = 0, beat_mod = 0, since_ms = 0;
     char text[96] = "";
 
+    e->was_tried = true;
     note_sighting(e, simba__etcd_got(&e->txn, 'S')->mod_revision);
     if (kept->value.length > 0 && kept->value.length < sizeof text) {
         memcpy(text, kept->value.at, kept->value.length);
@@ -581,9 +622,26 @@ static void take_sighting(entry_t *e)
     if (e->is_sighting_kept) {
         seen->since_ms = since_ms;
     }
+    decide(e);
 }
 
-static void keep_sighting(entry_t *e)
+/* Nobody must be held up by the dead: look whether the owner lives. */
+static void send_tried(entry_t *e)
+{
+    struct simba__etcd_transaction *txn = begin(e);
+
+    txn->session = (int64_t)e->owner.session;
+    simba__etcd_do_get(txn, THEN, "Sv");
+    send(e, take_tried);
+}
+
+static void take_kept(entry_t *e)
+{
+    e->is_sighting_kept = true;
+    decide(e);
+}
+
+static void send_sighting(entry_t *e)
 {
     const struct simba__etcd_sighting *seen = &mutex_of(e)->sighting;
     char value[96];
@@ -591,43 +649,7 @@ static void keep_sighting(entry_t *e)
     snprintf(value, sizeof value, "%lld %lld %lld", (long long)seen->owner_mod,
              (long long)seen->beat_mod, (long long)seen->since_ms);
     simba__etcd_do_put(begin(e), THEN, 'v', value);
-    send(e, take_cleared);
-}
-
-/* "Somebody waits" stays when the last of the queue has gone otherwise than by
- * leaving. */
-static void send_nobody_waits(entry_t *e, void (*taken)(entry_t *e))
-{
-    struct simba__etcd_transaction *txn = begin(e);
-
-    simba__etcd_if(txn, 'w', SIMBA__ETCD_MOD, e->waiting_mod);
-    simba__etcd_do_delete(txn, 'w');
-    e->waiting_mod = 0;
-    send(e, taken);
-}
-
-static void take_tried(entry_t *e)
-{
-    e->was_tried = true;
-    if (e->owner.is_there) {
-        take_sighting(e);
-    }
-    if (e->txn.ranges[0].count == 0 && e->waiting_mod != 0) {
-        send_nobody_waits(e, take_cleared);
-    } else {
-        decide(e);
-    }
-}
-
-/* Nobody must be held up by what the dead have left: look whether there is a
- * queue, and an owner that lives. */
-static void send_tried(entry_t *e)
-{
-    struct simba__etcd_transaction *txn = begin(e);
-
-    txn->session = (int64_t)e->owner.session;
-    simba__etcd_do_get(txn, THEN, "RwSv");
-    send(e, take_tried);
+    send(e, take_kept);
 }
 
 /* --- deciding ------------------------------------------------------------ */
@@ -653,16 +675,19 @@ static void send_eviction(entry_t *e)
 /* By what was seen last: take it, join the queue, wait, or be refused. */
 static void decide(entry_t *e)
 {
-    bool is_queued = e->txn.create != 0;
     int64_t now_ms = simba_loop_now_ms(), silent_ms = silent_in_ms(e);
+    bool is_queued = e->txn.create != 0;
+    bool is_next =
+        is_queued ? e->base.is_head : e->waiting_mod == 0 || e->is_queue_empty;
 
-    if (is_queued && silent_ms <= 0 && e->free_ms == 0) {
+    if (!e->is_second || e->owner.is_there || !e->watch_owner.is_sure) {
+        e->free_ms = 0;
+    } else if (e->free_ms == 0) {
         e->free_ms = now_ms;
     }
-    if (silent_ms <= 0 && (is_queued ? e->base.is_head : e->waiting_mod == 0)) {
+    if (silent_ms <= 0 && is_next) {
         send_grant(e);
-    } else if (is_queued && e->is_second && !e->owner.is_there &&
-               now_ms - e->free_ms >= SIMBA__OFFER_MS) {
+    } else if (e->free_ms != 0 && now_ms - e->free_ms >= SIMBA__OFFER_MS) {
         send_eviction(e);
     } else if (is_queued) {
         settle(e, silent_ms <= 0    ? SIMBA__OFFER_MS
@@ -670,12 +695,12 @@ static void decide(entry_t *e)
                                     : e->base.lease_ms);
     } else if (e->base.acquire != NULL && e->base.acquire->join) {
         send_join(e);
-    } else if (!e->was_tried) {
+    } else if (e->owner.is_there && !e->was_tried) {
         send_tried(e);
     } else if (e->owner.is_there && !e->is_sighting_kept) {
-        keep_sighting(e);
+        send_sighting(e);
     } else {
-        stands_nowhere(e, silent_ms <= 0 ? SIMBA__OFFER_MS : silent_ms);
+        refuse(e, silent_ms <= 0 ? SIMBA__OFFER_MS : silent_ms);
     }
 }
 
@@ -686,7 +711,8 @@ void simba__etcd_entry_put(simba_entry *entry)
     entry_t *e = of(entry);
 
     e->rounds = 0;
-    e->was_tried = e->is_sighting_kept = false;
+    e->was_tried = e->is_sighting_kept = e->is_queue_empty = e->is_full = false;
+    e->waiting_mod = 0;
     e->owner = (struct simba__etcd_owner){0};
     if (e->txn.create != 0) { /* waits, as far as we know, but was in doubt */
         send_look(e);
@@ -700,8 +726,9 @@ void simba__etcd_entry_look(simba_entry *entry)
     entry_t *e = of(entry);
 
     e->rounds = 0;
-    if (e->mine.mod != 0) {
-        send_refresh(e, e->mine.mod);
+    e->is_full = false;
+    if (e->is_owner) {
+        send_refresh(e);
         return;
     }
     if (e->base.is_unwatched && e->is_second) {
@@ -718,11 +745,13 @@ void simba__etcd_entry_look(simba_entry *entry)
 
 /* --- removing ------------------------------------------------------------ */
 
-static void send_free(entry_t *e, int64_t mod);
+static void send_free(entry_t *e);
 
+/* Also of what may come late and was never asked to be undone. */
 static void do_tombstone(entry_t *e, int branch)
 {
-    if (e->base.release != NULL && e->base.release->tombstone_ms > 0) {
+    if (!e->is_full && (e->is_doubted || (e->base.release != NULL &&
+                                          e->base.release->tombstone_ms > 0))) {
         simba__etcd_do_put(&e->txn, branch, 'x', "");
     }
 }
@@ -730,20 +759,20 @@ static void do_tombstone(entry_t *e, int branch)
 static void take_freed(entry_t *e)
 {
     if (!e->txn.reply.succeeded && is_mine(e, &e->owner)) {
-        send_free(e, e->owner.mod); /* it was written again, or broken */
+        e->mine = e->owner; /* it was written otherwise, or broken */
+        send_free(e);
     } else {
-        clear_waiter(e);
-        e->base.token = 0;
-        e->mine = (struct simba__etcd_owner){0};
-        finish(e, SIMBA_OK, NULL, SIMBA_STANDS_NOWHERE);
+        stands(e, SIMBA_STANDS_NOWHERE);
     }
 }
 
-static void send_free(entry_t *e, int64_t mod)
+static void send_free(entry_t *e)
 {
     struct simba__etcd_transaction *txn = begin(e);
+    char value[SIMBA__ETCD_KEY_SIZE];
 
-    simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, mod);
+    simba__etcd_owner_write(&e->mine, value);
+    simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
     simba__etcd_do_delete(txn, 'o');
     do_tombstone(e, THEN);
     do_tombstone(e, ELSE);
@@ -753,38 +782,44 @@ static void send_free(entry_t *e, int64_t mod)
 
 static void take_removed(entry_t *e)
 {
-    clear_waiter(e);
     if (is_mine(e, &e->owner)) {
-        send_free(e, e->owner.mod);
-    } else if (e->txn.ranges[0].count == 0 && e->waiting_mod != 0) {
-        e->owner = (struct simba__etcd_owner){0};
-        send_nobody_waits(e, take_freed);
+        e->mine = e->owner;
+        send_free(e);
     } else {
-        take_freed(e);
+        stands(e, SIMBA_STANDS_NOWHERE);
     }
 }
 
 /* Of an owner by what it wrote; of a waiter, or of one that may be anything
  * after a lost reply, by looking. */
-void simba__etcd_entry_remove(simba_entry *entry)
+static void send_remove(entry_t *e)
 {
-    entry_t *e = of(entry);
     struct simba__etcd_transaction *txn = &e->txn;
 
-    e->rounds = 0;
-    clear_watches(e);
-    if (e->mine.mod != 0 && entry->state == SIMBA_KEY_PRESENT) {
-        send_free(e, e->mine.mod);
+    if (e->is_owner && e->base.state == SIMBA_KEY_PRESENT && !e->is_doubted) {
+        send_free(e);
         return;
     }
     begin(e);
+    if (txn->create != 0) { /* else its number may be another's meanwhile */
+        simba__etcd_if(txn, 'q', SIMBA__ETCD_CREATE, txn->create);
+    }
     if (txn->waiter != 0) {
         simba__etcd_do_delete(txn, 'q');
     }
-    do_tombstone(e, THEN);
-    txn->create = 0; /* look at the whole queue */
-    simba__etcd_do_get(txn, THEN, "owR");
+    for (int branch = THEN; branch <= ELSE; branch++) {
+        do_tombstone(e, branch);
+        simba__etcd_do_get(txn, branch, "o");
+    }
     send(e, take_removed);
+}
+
+void simba__etcd_entry_remove(simba_entry *entry)
+{
+    of(entry)->rounds = 0;
+    of(entry)->is_full = false;
+    clear_watches(of(entry));
+    send_remove(of(entry));
 }
 
 void simba__etcd_entry_forget(simba_entry *entry)
@@ -792,6 +827,7 @@ void simba__etcd_entry_forget(simba_entry *entry)
     entry_t *e = of(entry);
     bool was_open = e->txn.rpc.grpc != NULL;
 
+    e->is_doubted = false; /* what comes late finds the session over */
     clear_waiter(e);
     simba__rpc_fini(&e->txn.rpc);
     if (was_open) {
@@ -799,18 +835,43 @@ void simba__etcd_entry_forget(simba_entry *entry)
     }
 }
 
-/* --- renewing ------------------------------------------------------------ */
+/* --- no space ------------------------------------------------------------ */
 
-void simba__etcd_renewals_lost(struct simba__etcd *self)
+static void take_full(entry_t *e)
 {
-    simba__rpc_fini(&self->renewal.rpc);
-    for (int i = 0; i < self->renewing_count; i++) {
-        simba_entry_drop(self->renewing[i]);
+    const simba__etcd_kv *waiter = simba__etcd_got(&e->txn, 'q');
+    struct simba__etcd_owner who = simba__etcd_owner_read(waiter);
+    bool was_joining = e->txn.create == 0;
+    simba_error error;
+
+    if (is_mine(e, &e->owner) && e->owner.token == e->mine.token) {
+        owns(e);
+    } else if (was_joining && is_mine(e, &who)) {
+        e->txn.create = waiter->create_revision;
+        send_look(e);
+    } else {
+        if (was_joining) {
+            clear_waiter(e);
+        }
+        simba_error_set(&error, SIMBA_EUNAVAIL, NO_SPACE,
+                        "etcd: no space is left in the quota of the servers");
+        fail(e, SIMBA_EUNAVAIL, &error);
     }
-    free(self->renewing);
-    self->renewing = NULL;
-    self->renewing_count = 0;
 }
+
+/* A server that answers so may have carried it out, but will not any more: look
+ * what has come of it. What only deletes is carried out. */
+static void send_full(entry_t *e)
+{
+    if (e->base.step == SIMBA_STEP_REMOVE) {
+        send_remove(e); /* without tombstones */
+    } else {
+        simba__etcd_do_get(begin(e), THEN, "oq");
+        send(e, take_full);
+    }
+}
+
+/* --- renewing ------------------------------------------------------------ */
 
 /* Those whose key has changed are not ours any more; if there are any, the
  * others were not tried. */
@@ -821,40 +882,33 @@ static void on_renewed(struct simba__rpc *rpc,
     struct simba__etcd *self =
         container_of(rpc, struct simba__etcd, renewal.rpc);
     simba__etcd_txn_reply *reply = &self->renewal.reply;
-    simba_entry **entries = self->renewing;
-    int count = self->renewing_count;
-    simba__etcd_op_reply each = {0};
-    simba__etcd_kv kv = {0};
+    bool is_done = status == SIMBA_OK && reply->succeeded;
+    char value[SIMBA__ETCD_KEY_SIZE];
 
-    if (status == SIMBA_OK && !reply->succeeded) {
-        (void)simba__etcd_next(&reply->responses, &each);
-        (void)simba__etcd_next(&each.range.kvs, &kv);
-        if (kv.create_revision != self->create) {
-            simba__etcd_session_end(self, "its lease has ended");
-            return;
+    if (status == SIMBA_OK && !is_done &&
+        simba__etcd_next_kv(reply).create_revision != self->create) {
+        simba__etcd_session_end(self, "its lease has ended");
+        return;
+    }
+    for (int i = 0; i < self->base.renewing_count; i++) {
+        entry_t *e = of(self->base.renewing[i]);
+        bool is_taken = false;
+
+        if (is_done) {
+            e->since_ms = self->renewal_sent_ms;
+        } else if (status == SIMBA_OK) {
+            simba__etcd_kv kv = simba__etcd_next_kv(reply);
+
+            simba__etcd_owner_write(&e->mine, value);
+            is_taken = kv.value.length != strlen(value) ||
+                       memcmp(kv.value.at, value, kv.value.length) != 0;
         }
-    } else if (status == SIMBA_OK) {
-        self->since_ms = self->renewal_sent_ms;
-    }
-    self->renewing = NULL;
-    self->renewing_count = 0;
-    for (int i = 0; i < count && status == SIMBA_OK && !reply->succeeded; i++) {
-        kv = (simba__etcd_kv){0};
-        (void)simba__etcd_next(&reply->responses, &each);
-        (void)simba__etcd_next(&each.range.kvs, &kv);
-        of(entries[i])->is_taken = kv.mod_revision != of(entries[i])->mine.mod;
-    }
-    for (int i = 0; i < count; i++) {
-        bool is_taken = of(entries[i])->is_taken;
-
-        of(entries[i])->is_taken = false;
-        simba_entry_renewed(entries[i],
-                            status != SIMBA_OK             ? status
-                            : reply->succeeded || is_taken ? SIMBA_OK
-                                                           : SIMBA_EBUSY,
+        simba_entry_renewed(&e->base,
+                            status != SIMBA_OK    ? status
+                            : is_done || is_taken ? SIMBA_OK
+                                                  : SIMBA_EBUSY,
                             error, !is_taken);
     }
-    free(entries);
     simba_session_renewed(&self->base);
 }
 
@@ -867,19 +921,8 @@ void simba__etcd_entry_renew(simba_session_store *store,
     struct simba__etcd *self = SIMBA__ETCD(store);
     struct simba__etcd_transaction *txn = &self->renewal;
     const simba_request *first = entries[0]->renewal;
-    char value[32];
+    char value[SIMBA__ETCD_KEY_SIZE];
 
-    assert(self->renewing == NULL);
-    self->renewing = calloc((size_t)count, sizeof(simba_entry *));
-    for (int i = 0; self->renewing == NULL && i < count; i++) {
-        simba_entry_renewed(entries[i], SIMBA_ENOMEM, NULL, false);
-    }
-    if (self->renewing == NULL) {
-        simba_session_renewed(store);
-        return;
-    }
-    memcpy(self->renewing, entries, (size_t)count * sizeof *entries);
-    self->renewing_count = count;
     self->renewal_sent_ms = simba_loop_now_ms();
     txn->self = self;
     simba__etcd_begin(txn);
@@ -890,7 +933,8 @@ void simba__etcd_entry_renew(simba_session_store *store,
     for (int i = 0; i < count; i++) {
         txn->mutex = simba_session_mutex_name(entries[i]->mutex);
         txn->asked[1][0] = '\0'; /* read in on_renewed() */
-        simba__etcd_if(txn, 'o', SIMBA__ETCD_MOD, of(entries[i])->mine.mod);
+        simba__etcd_owner_write(&of(entries[i])->mine, value);
+        simba__etcd_if_value(txn, 'o', SIMBA__ETCD_EQUAL, value);
         simba__etcd_do_get(txn, ELSE, "o");
         if (entries[i]->renewal->deadline_ms < first->deadline_ms) {
             first = entries[i]->renewal;

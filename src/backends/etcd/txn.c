@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,7 @@ struct simba__etcd_owner simba__etcd_owner_read(const simba__etcd_kv *kv)
         owner.is_broken = is_broken != 0;
         memcpy(owner.id, text + at, strlen(text + at) + 1);
     } else if (owner.is_there) { /* whoever wrote it, it is respected */
+        owner.is_unreadable = true;
         owner.lease_ms = SIMBA__ETCD_LEASE_ANY_MS;
         snprintf(owner.id, sizeof owner.id, "(unreadable)");
     }
@@ -125,6 +127,16 @@ simba_owner simba__etcd_owner_told(const struct simba__etcd_owner *owner)
                : simba_owner_none();
 }
 
+uint64_t simba__etcd_token_read(const simba__etcd_kv *kv)
+{
+    char digits[17] = "";
+
+    if (kv->value.length == sizeof digits - 1) {
+        memcpy(digits, kv->value.at, sizeof digits - 1);
+    }
+    return strtoull(digits, NULL, 16);
+}
+
 /* --- transactions -------------------------------------------------------- */
 
 void simba__etcd_begin(struct simba__etcd_transaction *txn)
@@ -140,28 +152,23 @@ void simba__etcd_if(struct simba__etcd_transaction *txn,
 {
     char key[SIMBA__ETCD_KEY_SIZE];
     simba__etcd_compare compare = {.target = target,
-                                   .create_revision = revision,
-                                   .mod_revision = revision};
+                                   .has = SIMBA__ETCD_HAS(4 + target)};
 
-    compare.has =
-        target == SIMBA__ETCD_CREATE ? SIMBA__ETCD_HAS(5) : SIMBA__ETCD_HAS(6);
+    *(target == SIMBA__ETCD_CREATE ? &compare.create_revision
+                                   : &compare.mod_revision) = revision;
     simba__etcd_key(txn, letter, key);
     compare.key = simba__etcd_text(key);
-    if (target == SIMBA__ETCD_CREATE) {
-        compare.mod_revision = 0;
-    } else {
-        compare.create_revision = 0;
-    }
     simba__etcd_add(txn->text, SIMBA__ETCD_IF, SIMBA__ETCD_compare, &compare);
 }
 
-void simba__etcd_if_less(struct simba__etcd_transaction *txn,
-                         char letter,
-                         const char *value)
+void simba__etcd_if_value(struct simba__etcd_transaction *txn,
+                          char letter,
+                          int result,
+                          const char *value)
 {
     char key[SIMBA__ETCD_KEY_SIZE];
     simba__etcd_compare compare = {.has = SIMBA__ETCD_HAS(7),
-                                   .result = SIMBA__ETCD_LESS,
+                                   .result = result,
                                    .target = SIMBA__ETCD_VALUE,
                                    .value = simba__etcd_text(value)};
 
@@ -296,4 +303,14 @@ void simba__etcd_take(struct simba__etcd_transaction *txn)
         }
         asked++;
     }
+}
+
+simba__etcd_kv simba__etcd_next_kv(simba__etcd_txn_reply *reply)
+{
+    simba__etcd_op_reply each = {0};
+    simba__etcd_kv kv = {0};
+
+    (void)simba__etcd_next(&reply->responses, &each);
+    (void)simba__etcd_next(&each.range.kvs, &kv);
+    return kv;
 }

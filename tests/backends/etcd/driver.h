@@ -1,0 +1,196 @@
+/* Store handles on the servers of with_etcd, people who contend through them,
+ * and a wire on which single transactions go wrong. A program that includes
+ * this is linked with --wrap=simba__rpc_submit. */
+#ifndef TESTS_BACKENDS_ETCD_DRIVER_H
+#define TESTS_BACKENDS_ETCD_DRIVER_H
+
+#include "backends/etcd/etcd.h"
+#include "util/container.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char mutex[64];
+
+#define MUTEX       mutex
+#define TTL         2000
+#define LEASE       3000
+#define WAITER_MS   (2 * LEASE)
+#define PATIENCE_MS 20000
+#define ANSWER_MS   PATIENCE_MS
+#define MAY_PASS(status)                                                       \
+    ((status) == SIMBA_EUNAVAIL || (status) == SIMBA_EUNKNOWN)
+#include "fixtures/contenders.h"
+#include "fixtures/unit_test.h"
+
+static struct handle first, second;
+
+static inline void open_handle(struct handle *handle)
+{
+    const char *url = getenv("SIMBA_SERVER_URL");
+
+    assert_non_null(url);
+    assert_int_equal(
+        handle_open(handle, &simba_module, strchr(url, ':') + 1, &why),
+        SIMBA_OK);
+}
+
+static inline int open_handles(void **state)
+{
+    static int count;
+
+    (void)state;
+    snprintf(mutex, sizeof mutex, "m%d", ++count);
+    open_handle(&first);
+    open_handle(&second);
+    return 0;
+}
+
+static inline int close_handles(void **state)
+{
+    (void)state;
+    handle_close(&first);
+    handle_close(&second);
+    return 0;
+}
+
+/* --- a wire with faults -------------------------------------------------- */
+
+/* What becomes of one transaction. */
+enum fault {
+    NO_FAULT,
+    LOST,    /* it is carried out, and the reply is lost */
+    UNSENT,  /* it is surely not carried out, and that is said */
+    LATE,    /* it arrives when the next one is answered */
+    LATEST,  /* it arrives when all is over */
+    FULL,    /* it is carried out, but is told "no space" */
+    REFUSED, /* it is not, and is told the same */
+};
+
+static struct {
+    enum fault fault;
+    int at; /* of which transaction, the first being 1 */
+    int count;
+    struct simba__rpc *rpc; /* that it has happened to */
+    struct simba__grpc *grpc;
+    void (*done)(struct simba__rpc *rpc, int status, const simba_error *error);
+    simba_timer timer;
+    char message[65536]; /* that was not sent yet */
+    size_t length;
+    struct simba__rpc late;
+    simba__etcd_txn_reply late_reply;
+} wire;
+
+void __real_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
+void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
+
+static inline simba_loop *loop_of(struct simba__grpc *grpc)
+{
+    return container_of(grpc, struct simba__etcd, grpc)->base.base.loop;
+}
+
+static inline void on_late(struct simba__rpc *rpc,
+                           int status,
+                           const simba_error *error)
+{
+    (void)rpc;
+    (void)status;
+    (void)error;
+    wire.length = 0;
+}
+
+/* Inside the loop. */
+static inline void send_late(void)
+{
+    if (wire.length > 0 && wire.late.grpc == NULL) {
+        simba__text_add(simba__rpc_begin(&wire.late), wire.message,
+                        wire.length);
+        wire.late.method = SIMBA__ETCD_TXN;
+        wire.late.answer = &wire.late_reply;
+        wire.late.done = on_late;
+        wire.late.exchange.deadline_ms = simba_loop_now_ms() + ANSWER_MS;
+        __real_simba__rpc_submit(wire.grpc, &wire.late);
+    }
+}
+
+/* The reply has come, and is lost; or it seemed to be sent. */
+static inline void tell(struct simba__rpc *rpc,
+                        int status,
+                        const simba_error *error)
+{
+    bool is_full = wire.fault == FULL || wire.fault == REFUSED;
+    simba_error lie;
+
+    (void)status;
+    (void)error;
+    simba_error_set(&lie,
+                    wire.fault == UNSENT ? SIMBA_EUNAVAIL : SIMBA_EUNKNOWN,
+                    is_full ? 8 : 0, "a fault of the test");
+    wire.done(rpc, lie.code, &lie);
+}
+
+static inline void on_unsent(simba_timer *timer)
+{
+    (void)timer;
+    if (wire.rpc->grpc == wire.grpc) {
+        wire.rpc->grpc = NULL;
+        tell(wire.rpc, 0, NULL);
+    }
+}
+
+void __wrap_simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc)
+{
+    if (rpc->method != SIMBA__ETCD_TXN || wire.fault == NO_FAULT) {
+        __real_simba__rpc_submit(grpc, rpc);
+        return;
+    }
+    wire.count++;
+    if (wire.count == wire.at + 2 && wire.fault == LATE) {
+        send_late();
+    }
+    if (wire.count != wire.at) {
+        __real_simba__rpc_submit(grpc, rpc);
+        return;
+    }
+    wire.rpc = rpc;
+    wire.grpc = grpc;
+    wire.done = rpc->done;
+    if (wire.fault == LOST || wire.fault == FULL) {
+        rpc->done = tell;
+        __real_simba__rpc_submit(grpc, rpc);
+        return;
+    }
+    if (wire.fault == LATE || wire.fault == LATEST) {
+        wire.length = rpc->output.length - 5; /* behind gRPC's prefix */
+        assert_true(wire.length < sizeof wire.message);
+        memcpy(wire.message, rpc->output.bytes + 5, wire.length);
+    }
+    rpc->grpc = grpc; /* as if it were under way */
+    wire.timer.fire = on_unsent;
+    simba_timer_set(loop_of(grpc), &wire.timer, simba_loop_now_ms());
+}
+
+/* Let the transaction of this number go wrong, counted from here. */
+static inline void expect_fault(enum fault fault, int at)
+{
+    memset(&wire, 0, sizeof wire);
+    wire.fault = fault;
+    wire.at = at;
+}
+
+/* What was late arrives now, if it has not yet. */
+static inline void let_late_arrive(void)
+{
+    if (wire.grpc != NULL) {
+        simba_loop_enter(loop_of(wire.grpc));
+        send_late();
+        simba_loop_leave(loop_of(wire.grpc));
+        await(wire.length == 0);
+        simba_loop_enter(loop_of(wire.grpc));
+        simba__rpc_fini(&wire.late);
+        simba_loop_leave(loop_of(wire.grpc));
+    }
+    wire.count = wire.at + 2; /* nothing goes wrong any more */
+}
+
+#endif

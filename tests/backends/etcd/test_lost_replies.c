@@ -1,0 +1,127 @@
+/* One transaction goes wrong: its reply is lost, it was never sent, it arrives
+ * when others have been carried out. Whichever it is of a story of several
+ * contenders, the story goes on, and leaves nothing behind. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+static const char *const names[] = {"none",   "lost", "unsent", "late",
+                                    "latest", "full", "refused"};
+
+static void ask_until_mine(struct who *who, int most_ms, const char *what)
+{
+    int64_t until_ms = simba_loop_now_ms() + most_ms;
+
+    for (;;) {
+        ask(who);
+        if (got.mine) {
+            return;
+        }
+        if (simba_loop_now_ms() > until_ms) {
+            fail_msg("%s, transaction %d: %s is not granted; owner \"%s\", "
+                     "wait %lld",
+                     names[wire.fault], wire.at, what, got.owner.id,
+                     (long long)got.wait_ms);
+        }
+        (void)handle_woken(who->at, mutex, 20);
+    }
+}
+
+static void try(struct who *who)
+{
+    simba_request request = asking(who);
+
+    request.join = false;
+    run(who, request);
+}
+
+static void expect_gone(struct who *who)
+{
+    int64_t until_ms = simba_loop_now_ms() + 1000;
+
+    do {
+        told.waiter_count = 0;
+        run(who, (simba_request){.kind = SIMBA_READ, .want_queue = true});
+    } while (simba_loop_now_ms() < until_ms &&
+             (told.waiter_count > 0 || got.owner.id[0] != '\0'));
+    if (told.waiter_count > 0 || got.owner.id[0] != '\0') {
+        fail_msg("%s, transaction %d: %d waiters and the owner \"%s\" are left",
+                 names[wire.fault], wire.at, told.waiter_count, got.owner.id);
+    }
+}
+
+/* How many transactions there were. */
+static int tell_story(enum fault fault, int at)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c"), d = person(&first, "d");
+    struct who e = person(&first, "e");
+    int count;
+
+    snprintf(mutex, sizeof mutex, "%s-%d", names[fault], at);
+    expect_fault(fault == NO_FAULT ? LOST : fault,
+                 fault == NO_FAULT ? 1000 : at);
+    ask_until_mine(&a, 500, "the first");
+    ask(&b);
+    assert_true(got.is_queued);
+    ask(&c);
+    assert_true(got.is_queued);
+    leave(&c);
+    renew(&a);
+    if (!got.mine) {
+        fail_msg("%s, transaction %d: not renewed", names[fault], at);
+    }
+    try(&d);
+    assert_false(got.mine);
+    release(&a);
+    ask_until_mine(&b, 1000, "the second");
+    assert_true(b.token > a.token);
+    release(&b);
+    count = wire.count;
+    let_late_arrive();
+    expect_gone(&e);
+    try(&e);
+    if (!got.mine) {
+        fail_msg("%s, transaction %d: nobody is granted afterwards",
+                 names[fault], at);
+    }
+    release(&e);
+    return count;
+}
+
+static void tell_stories(enum fault fault)
+{
+    int count = tell_story(NO_FAULT, (int)fault);
+
+    assert_in_range(count, 8, 40);
+    for (int at = 1; at <= count; at++) {
+        tell_story(fault, at);
+    }
+}
+
+#define STORIES(name, fault)                                                   \
+    TEST_AROUND(name, open_handles, close_handles)                             \
+    {                                                                          \
+        tell_stories(fault);                                                   \
+    }
+
+STORIES(test_etcd__goes_on_when_a_reply_is_lost, LOST)
+STORIES(test_etcd__goes_on_when_a_transaction_is_not_sent, UNSENT)
+STORIES(test_etcd__goes_on_when_a_transaction_is_late, LATE)
+STORIES(test_etcd__goes_on_when_a_transaction_is_latest, LATEST)
+STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_done, FULL)
+STORIES(test_etcd__goes_on_when_the_quota_is_full_and_it_was_not, REFUSED)
+
+/* S5, break: no renewal is accepted any more, in whatever words. */
+TEST_AROUND(test_etcd__a_broken_tenure_is_not_acquired_again,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+
+    ask(&a);
+    assert_true(got.mine);
+    run(&b, (simba_request){.kind = SIMBA_BREAK, .token = a.token});
+    assert_true(got.mine);
+    ask(&a);
+    assert_false(got.mine);
+}
