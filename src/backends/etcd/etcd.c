@@ -366,6 +366,7 @@ static int open_store(const simba_backend_config *config,
         self->log = (struct simba__log){config->log, config->log_user, "etcd"};
         self->backoff = (struct simba__backoff){.first_ms = 50, .most_ms = 500};
         self->beginning.fire = on_beginning;
+        simba__etcd_clock_id(self->clock_id);
         self->keep_alive.method = SIMBA__ETCD_KEEP_ALIVE;
         self->keep_alive.is_stream = true;
         self->keep_alive.answer = &self->kept;

@@ -47,7 +47,7 @@ char *simba__etcd_help(void);
  *   w/MUTEX            somebody waits; no lease
  *   q/MUTEX/WAITER     one who waits; lives with its session
  *   x/MUTEX/ATTEMPT    a tombstone; lives with its session
- *   v/MUTEX/BOOT       what a host has seen of an owner; no lease
+ *   v/MUTEX/CLOCK      what a host has seen of an owner; no lease
  *   b/MUTEX/TOKEN      a break, for the book; kept
  *   s/SESSION          the heartbeat of our session; S: of another; with it
  *   p                  the waiter before ours
@@ -56,6 +56,7 @@ char *simba__etcd_help(void);
 enum {
     SIMBA__ETCD_KEY_SIZE = 1024,
     SIMBA__ETCD_LETTERS = 10,
+    SIMBA__ETCD_CLOCK_ID = 56,
     SIMBA__ETCD_LEASE_ANY_MS = 16000 /* of an owner that nobody can read */
 };
 
@@ -130,6 +131,8 @@ const simba__etcd_kv *simba__etcd_got(struct simba__etcd_transaction *txn,
                                       char letter);
 /** The first key of the next response. */
 simba__etcd_kv simba__etcd_next_kv(simba__etcd_txn_reply *reply);
+/** What names the boot clock of this machine, or of this namespace. */
+void simba__etcd_clock_id(char id[SIMBA__ETCD_CLOCK_ID]);
 /** The wall clock, for people and tokens. */
 int64_t simba__etcd_wall_us(void);
 
@@ -215,6 +218,7 @@ struct simba__etcd {
     struct simba__grpc grpc;
     simba__tls_context *tls_context; /* NULL: no TLS */
     bool is_closing;
+    char clock_id[SIMBA__ETCD_CLOCK_ID]; /* by which sightings count */
 
     /* The session. */
     int64_t lease;    /* its id; 0: none */

@@ -381,7 +381,7 @@ static int on_close(nghttp2_session *session,
     rpc->stream_id = 0;
     outcome = conclude(rpc, reset, &words);
     native = rpc->status < 0 ? 0 : rpc->status;
-    if (outcome == SIMBA__GRPC_ELSEWHERE) {
+    if (outcome == SIMBA__GRPC_ELSEWHERE || rpc->is_stream) {
         give_up(grpc, SIMBA_EUNAVAIL, native, words);
         if (!rpc->is_stream && !rpc->exchange.is_greeting) {
             rpc->is_again = true; /* when the connection breaks; see failed() */

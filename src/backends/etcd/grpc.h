@@ -86,7 +86,8 @@ struct simba__text *simba__rpc_begin(struct simba__rpc *rpc);
 void simba__rpc_submit(struct simba__grpc *grpc, struct simba__rpc *rpc);
 
 /** Send what was written on a stream, which this opens if need be. False: there
- * is no connection or no memory. */
+ * is no connection or no memory. A stream that the server ends breaks the
+ * connection, so that its user begins anew with the next one. */
 bool simba__rpc_send(struct simba__grpc *grpc, struct simba__rpc *rpc);
 
 /** Nobody awaits it any more: done() is not called. Frees what it holds. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,23 +26,21 @@ int64_t simba__etcd_wall_us(void)
 
 /* --- keys and owners ----------------------------------------------------- */
 
-/* What names this boot of the machine, by whose clock a sighting counts. */
-static const char *boot_id(void)
+void simba__etcd_clock_id(char id[SIMBA__ETCD_CLOCK_ID])
 {
-    static char id[40];
-    int fd;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    struct stat namespace = {0};
 
-    if (id[0] == '\0') {
-        fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || read(fd, id, 36) != 36) {
-            snprintf(id, sizeof id, "%ld-%" PRId64, (long)getpid(),
-                     simba__etcd_wall_us());
-        }
-        if (fd >= 0) {
-            close(fd);
-        }
+    if (fd < 0 || read(fd, id, 36) != 36) {
+        snprintf(id, SIMBA__ETCD_CLOCK_ID, "%018ld%018" PRId64, (long)getpid(),
+                 simba__etcd_wall_us());
     }
-    return id;
+    if (fd >= 0) {
+        close(fd);
+    }
+    (void)stat("/proc/self/ns/time", &namespace);
+    snprintf(id + 36, SIMBA__ETCD_CLOCK_ID - 36, "-%" PRIx64,
+             (uint64_t)namespace.st_ino);
 }
 
 void simba__etcd_key(const struct simba__etcd_transaction *txn,
@@ -68,7 +67,7 @@ void simba__etcd_key(const struct simba__etcd_transaction *txn,
     } else if (letter == 'q') {
         simba__text_printf(&text, "/%" PRIx64 "-%u", session, txn->waiter);
     } else if (letter == 'v' || letter == 'b') {
-        simba__text_printf(&text, "/%s", letter == 'v' ? boot_id() : txn->book);
+        simba__text_printf(&text, "/%s", letter == 'v' ? txn->self->clock_id : txn->book);
     }
     assert(!text.is_failed);
 }

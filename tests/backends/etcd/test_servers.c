@@ -1,0 +1,202 @@
+/* What servers do to a store: they are restored from a snapshot, have no space
+ * left, forget leases and history, or are cut off. */
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include "fixtures/tcp_proxy.h"
+
+/* A command of the shell, with `server` to control it. */
+static void sh(const char *command)
+{
+    char *line;
+
+    assert_true(asprintf(&line,
+                         "cd \"$SIMBA_SERVER_DIR\" && "
+                         "server=$SIMBA_SERVER_CONTROL && { %s; } >sh.log 2>&1 "
+                         "|| { cat sh.log >&2; exit 1; }",
+                         command) > 0);
+    if (system(line) != 0) {
+        fail_msg("failed: %s", command);
+    }
+    free(line);
+}
+
+static void await_mine(struct who *who)
+{
+    await((ask(who), got.mine || (handle_woken(who->at, mutex, 20), false)));
+}
+
+/* Revisions come again then, tenures do not: neither is one renewed nor ended
+ * by who had the same revision before. */
+TEST_AROUND(test_etcd__a_restore_gives_no_tenure_to_another,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&first, "c"), d = person(&second, "d");
+
+    a.transition_ms = b.transition_ms = 60000;
+    snprintf(mutex, sizeof mutex, "warm-a");
+    ask(&c);
+    snprintf(mutex, sizeof mutex, "warm-b");
+    ask(&d);
+    snprintf(mutex, sizeof mutex, "restored");
+    ask(&a);
+    release(&a);
+    a = person(&first, "a");
+    a.transition_ms = 60000;
+    sh("etcdctl snapshot save snapshot");
+    ask(&a);
+    assert_true(got.mine);
+    sh("$server --stop 1; data=$(sed -n 's/--data-dir=//p' 1.options); "
+       "rm -rf \"$data\"; "
+       "etcdctl snapshot restore snapshot --data-dir=\"$data\" $(grep "
+       "'^--name\\|^--initial-cluster=\\|^--initial-advertise' 1.options); "
+       "$server --start 1");
+    ask(&b);
+    assert_true(got.mine);
+    renew(&a);
+    assert_false(got.mine);
+    release(&a);
+    renew(&b);
+    assert_true(got.mine);
+    release(&b);
+}
+
+/* The lease of the session clears away who waits; an owner it only ends, and
+ * nobody has the mutex before the owner's own lease is over. */
+TEST_AROUND(test_etcd__a_lease_that_ends_ends_the_tenure,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    int64_t sent_ms;
+
+    ask(&a);
+    sent_ms = simba_loop_now_ms();
+    renew(&a);
+    assert_true(got.mine);
+    ask(&b);
+    assert_true(got.is_queued);
+    sh("etcdctl lease list | sed 1d | xargs -n1 etcdctl lease revoke");
+    renew(&a);
+    assert_false(got.mine);
+    await_mine(&b);
+    assert_true(simba_loop_now_ms() >= sent_ms + LEASE);
+    release(&b);
+}
+
+/* A process of this machine has died; others only try, and all together need
+ * its lease to see that. */
+TEST_AROUND(test_etcd__those_who_only_try_count_together,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a");
+    int64_t since_ms = simba_loop_now_ms(), until_ms = since_ms + 3 * LEASE;
+    simba_request request;
+    int tries = 0;
+
+    ask(&a);
+    assert_true(got.mine);
+    do {
+        struct who b = person(&second, "b");
+
+        handle_close(&second); /* as if it were another process */
+        open_handle(&second);
+        request = asking(&b);
+        request.join = false;
+        run(&b, request);
+        tries++;
+    } while (!got.mine && simba_loop_now_ms() < until_ms);
+    assert_true(got.mine);
+    assert_true(simba_loop_now_ms() >= since_ms + LEASE);
+    assert_true(simba_loop_now_ms() < since_ms + 2 * LEASE);
+    assert_true(tries > 3);
+}
+
+/* --- a wire that is cut -------------------------------------------------- */
+
+/* What happened meanwhile is not known any more: they look, and go on. */
+TEST_AROUND(test_etcd__goes_on_after_a_gap_that_was_compacted,
+            open_handles,
+            close_handles)
+{
+    const char *hosts = getenv("SIMBA_SERVER_HOSTS");
+    struct proxy *proxy = proxy_open(atoi(strrchr(hosts, ':') + 1));
+    struct who a = person(&first, "a"), b, c;
+    struct handle third;
+    char rest[64];
+    int told_of;
+
+    snprintf(rest, sizeof rest, "//127.0.0.1:%d", proxy_port(proxy));
+    assert_int_equal(handle_open(&third, &simba_module, rest, &why), SIMBA_OK);
+    b = person(&third, "b");
+    c = person(&third, "c");
+    simba_loop_enter(third.loop);
+    third.backend->ops->subscription(third.backend, mutex,
+                                     SIMBA_SUBSCRIBE_OBSERVE);
+    simba_loop_leave(third.loop);
+    ask(&a);
+    ask(&b);
+    ask(&c);
+    assert_true(got.is_queued);
+    told_of = handle_wakes(&third);
+    proxy_hold(proxy, true, true);
+    proxy_cut(proxy);
+    release(&a);
+    sh("for i in 1 2 3; do etcdctl put other $i; done; "
+       "etcdctl compact $(etcdctl get other -w fields | "
+       "sed -n 's/\"ModRevision\" : //p')");
+    proxy_hold(proxy, false, false);
+    await(handle_wakes(&third) > told_of);
+    await_mine(&b);
+    release(&b);
+    await_mine(&c);
+    release(&c);
+    handle_close(&third);
+    proxy_close(proxy);
+}
+
+/* --- no space ------------------------------------------------------------ */
+
+TEST_AROUND(test_etcd__releases_when_the_quota_is_full,
+            open_handles,
+            close_handles)
+{
+    struct who a = person(&first, "a"), b = person(&second, "b");
+    struct who c = person(&second, "c");
+    simba_request request = asking(&c);
+    int status;
+
+    ask(&a);
+    assert_true(got.mine);
+    ask(&b);
+    assert_true(got.is_queued);
+    sh("head -c 1400000 /dev/zero | tr '\\0' x >big; "
+       "for i in $(seq 100); do etcdctl put big$i <big || break; done; "
+       "etcdctl alarm list | grep NOSPACE");
+    assert_int_equal(try_run(&a, (simba_request){.kind = SIMBA_RELEASE,
+                                                 .tombstone_ms = LEASE}),
+                     SIMBA_OK);
+    run(&b, (simba_request){.kind = SIMBA_READ});
+    assert_string_equal(got.owner.id, "");
+    request.join = false;
+    request.deadline_ms = simba_loop_now_ms() + 2000;
+    status = try_run(&c, request);
+    assert_false(got.mine);
+    assert_true(status == SIMBA_OK || status == SIMBA_EUNAVAIL);
+    told.finding_count = 0;
+    run(&b, (simba_request){.kind = SIMBA_DOCTOR, .mutex = ""});
+    assert_true(told.finding_count > 0);
+    sh("etcdctl del --prefix big; "
+       "etcdctl compact $(etcdctl get --prefix simba/t -w fields | "
+       "sed -n 's/\"Revision\" : //p'); etcdctl defrag; etcdctl alarm disarm");
+    await_mine(&b);
+    release(&b);
+}
+
+int main(void)
+{
+    return run_unit_tests(NULL, NULL);
+}
