@@ -40,7 +40,7 @@ void simba__etcd_clock_id(char id[SIMBA__ETCD_CLOCK_ID])
     }
     (void)stat("/proc/self/ns/time", &namespace);
     snprintf(id + 36, SIMBA__ETCD_CLOCK_ID - 36, "-%" PRIx64,
-             (uint64_t)namespace.st_ino);
+             (uint64_t) namespace.st_ino);
 }
 
 void simba__etcd_key(const struct simba__etcd_transaction *txn,
@@ -67,7 +67,8 @@ void simba__etcd_key(const struct simba__etcd_transaction *txn,
     } else if (letter == 'q') {
         simba__text_printf(&text, "/%" PRIx64 "-%u", session, txn->waiter);
     } else if (letter == 'v' || letter == 'b') {
-        simba__text_printf(&text, "/%s", letter == 'v' ? txn->self->clock_id : txn->book);
+        simba__text_printf(&text, "/%s",
+                           letter == 'v' ? txn->self->clock_id : txn->book);
     }
     assert(!text.is_failed);
 }
