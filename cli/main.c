@@ -117,7 +117,7 @@ static int print_help(void)
 static int print_stores(void)
 {
     static const char *const schemes[] = {
-        "sqlite:", "redis:", "mysql:", "postgres:", "zookeeper:"};
+        "sqlite:", "redis:", "mysql:", "postgres:", "zookeeper:", "etcd:"};
 
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         char *text;

@@ -12,7 +12,7 @@ file(GLOB simba_man_headers CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/include/simba/sys/*.h)
 # Stores tell of themselves what their URLs may say.
 set(simba_man_stores)
-foreach(store IN ITEMS redis mysql postgres zookeeper)
+foreach(store IN ITEMS redis mysql postgres zookeeper etcd)
   if(TARGET simba_module_${store})
     list(APPEND simba_man_stores simba_module_${store})
   endif()

@@ -220,13 +220,6 @@ int simba_admin_break(simba_store *store,
         rc = simba_error_set(error, SIMBA_EINVAL, 0,
                              "a break needs the token of the tenure");
     }
-    /* There a tenure stands or is gone: no lease of its own can run out. */
-    if (rc == SIMBA_OK && !wish.now &&
-        (store->backend->ops->capabilities & SIMBA_HAS_SESSION_LEASE) != 0) {
-        rc = simba_error_set(error, SIMBA_EINVAL, 0,
-                             "on this store a tenure can only be broken at "
-                             "once (--now)");
-    }
     if (rc == SIMBA_OK) {
         rc = simba__config_mutex(wish.mutex, error);
     }

@@ -44,6 +44,7 @@ nowhere() {
     mysql*) echo mysql://127.0.0.1:1/simba ;;
     postgres*) echo "postgres://127.0.0.1:1/simba" ;;
     zookeeper*) echo zookeeper://127.0.0.1:1 ;;
+    etcd*) echo etcd://127.0.0.1:1 ;;
     *) return 1 ;;
     esac
 }

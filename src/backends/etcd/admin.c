@@ -23,16 +23,19 @@ struct admin {
     bool has_written; /* a break that may have taken effect */
 };
 
+/* What only read has no outcome to be in doubt about. */
 static void finish(struct admin *admin, int status, const simba_error *error)
 {
     simba_request *request = admin->request;
+    simba_error why = error == NULL ? (simba_error){0} : *error;
 
+    why.code = status == SIMBA_EUNKNOWN && !admin->has_written ? SIMBA_EUNAVAIL
+                                                               : status;
     simba__rpc_fini(&admin->txn.rpc);
     free(admin);
-    simba_request_done(request, status, status == SIMBA_OK ? NULL : error);
+    simba_request_done(request, why.code, error == NULL ? NULL : &why);
 }
 
-/* What only read has no outcome to be in doubt about. */
 static void on_reply(struct simba__rpc *rpc,
                      int status,
                      const simba_error *error)
@@ -45,10 +48,7 @@ static void on_reply(struct simba__rpc *rpc,
         }
         admin->taken(admin);
     } else {
-        finish(admin,
-               status == SIMBA_EUNKNOWN && !admin->has_written ? SIMBA_EUNAVAIL
-                                                               : status,
-               error);
+        finish(admin, status, error);
     }
 }
 
@@ -303,10 +303,25 @@ static void take_members(struct admin *admin)
     ask(admin, SIMBA__ETCD_ALARMS, take_alarms);
 }
 
+/* Nobody else hears what is sent to ourselves. */
+static bool is_loopback(const struct simba__url *url)
+{
+    for (size_t i = 0; i < url->host_count; i++) {
+        const char *name = url->hosts[i].name;
+
+        if (strncmp(name, "127.", 4) != 0 && strcmp(name, "::1") != 0 &&
+            strcmp(name, "localhost") != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void take_status(struct admin *admin)
 {
     const simba__etcd_status_reply *status = &admin->reply.status;
     const struct simba__etcd *self = admin->txn.self;
+    bool is_local = is_loopback(&self->settings.url);
     simba_request *request = admin->request;
 
     simba_request_add_finding(
@@ -323,9 +338,11 @@ static void take_status(struct admin *admin)
                              : "the servers have a leader");
     simba_request_add_finding(
         request,
-        self->settings.tls.is_on ? SIMBA_FINDING_OK : SIMBA_FINDING_WEAK, "tls",
-        "%s",
+        self->settings.tls.is_on || is_local ? SIMBA_FINDING_OK
+                                             : SIMBA_FINDING_WEAK,
+        "tls", "%s",
         self->settings.tls.is_on ? "what is sent is encrypted"
+        : is_local               ? "what is sent stays on this machine"
                                  : "passwords and ids travel in the clear");
     simba_request_add_finding(
         request,

@@ -86,9 +86,11 @@ static void fail(entry_t *e, int status, const simba_error *error)
             : e->base.state != SIMBA_KEY_PRESENT &&
                   (e->txn.waiter != 0 || is_mine(e, &e->owner));
 
+    simba_error why = *error;
+
     e->is_doubted |= status == SIMBA_EUNKNOWN;
-    simba_entry_done(&e->base, is_something_left ? SIMBA_EUNKNOWN : status,
-                     error, SIMBA_STANDS_NOWHERE);
+    why.code = is_something_left ? SIMBA_EUNKNOWN : status;
+    simba_entry_done(&e->base, why.code, &why, SIMBA_STANDS_NOWHERE);
 }
 
 /* What every reply may tell. False: our session is over, and all begin anew. */

@@ -581,8 +581,8 @@ void simba__zk_admin(struct simba__zk *self, simba_request *request)
     /* A latch stands or is gone: there is no lease that could run out. */
     if (request->kind == SIMBA_BREAK && !request->now) {
         simba__zk_give_up(&request, SIMBA_EINVAL,
-                          "a tenure cannot be left to the end of its lease "
-                          "here; break it at once (now)");
+                          "on this store a tenure can only be broken at once "
+                          "(--now)");
         return;
     }
     if (request->kind == SIMBA_DOCTOR || request->kind == SIMBA_INIT) {
